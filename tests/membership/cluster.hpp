@@ -173,7 +173,7 @@ class cluster {
       link& then = between(from, to);
       if (!then.up || then.number != number || then.cut) return;
       tamper(from, to, b);
-      if (forge) forge(from, b);
+      if (forge && !forge(from, to, b)) return;
       call(*hosts[to], [&](protocol& p) { p.message(hosts[from]->id, b, now); });
     };
     if (again) at(last + for_seconds(uniform(0, 5)), [arrive, bytes] { arrive(bytes); });
@@ -248,7 +248,8 @@ class cluster {
   std::vector<std::unique_ptr<host>> hosts;
   std::string violation;
   std::function<void(const event&)> log;
-  std::function<void(std::size_t from, std::vector<std::byte>&)> forge;       ///< changes what a liar sends
+  /// Changes what a liar sends. False: it does not send it after all.
+  std::function<bool(std::size_t from, std::size_t to, std::vector<std::byte>&)> forge;
   std::function<void(const host&, const view&, std::uint64_t& state)> cheat;  ///< changes what a peer makes of an exchange
   std::uint64_t newest = 0, messages = 0, crashes = 0, steps = 0;
   double latency = 0.02;

@@ -220,3 +220,83 @@ TEST_CASE("evidence: a report claims no more samples than its sender holds", "[m
     CHECK(run.goes_on(3, 120));
   }
 }
+
+TEST_CASE("evidence: a commit is no more rounds ahead than ballots", "[membership][fast]") {
+  attacked run{4};
+  const auto refused = run.at(0).rejected(reject_reason::wrong_round);
+  wire::sync m = forged_sync(run, run.newest().round + 1000, 103);
+  run.say(103, 0, m);
+  CHECK(run.at(0).rejected(reject_reason::wrong_round) == refused + 1);
+  ++m.record.at.term;  // 1024 ballots
+  run.say(103, 0, m);
+  CHECK(run.at(0).rejected(reject_reason::wrong_round) == refused + 1);
+  CHECK(run.goes_on());
+}
+
+TEST_CASE("evidence: a lie is not believed as soon as those who know better are gone", "[membership][fast]") {
+  attacked run{5};
+  run.c.keep_training = false;  // no commit ends the doubts
+  run.c.run_for(10);
+  const std::uint64_t before = run.newest(3).round;
+  wire::sync m = forged_sync(run, before + 1000, 104);
+  ++m.record.at.term;
+  ++m.record.parent;  // those between are not known here
+  const auto lie_for = [&](double s) {
+    for (const time_point end = run.c.now + for_seconds(s); run.c.now < end;) {
+      run.say(104, 3, m);
+      run.c.run_for(0.5);
+    }
+  };
+  lie_for(70);
+  for (std::size_t i = 0; i < 3; ++i) {
+    run.c.break_link(i, 3, 0.1);
+    run.c.between(i, 3).cut = true;
+  }
+  lie_for(20);
+  CHECK(run.newest(3).round == before);
+  heal(run.c);
+  run.c.keep_training = true;
+  for (auto& h : run.c.hosts) run.c.call(*h, [&](protocol& p) { p.wake(run.c.now); });
+  CHECK(run.goes_on());
+}
+
+TEST_CASE("evidence: a newcomer sent to two peers does not believe the one that lies", "[membership][fast]") {
+  attacked run{4};
+  host& late = run.c.add();
+  for (std::size_t i = 0; i < 4; ++i) run.c.between(i, 4).cut = true;
+  run.c.boot(late);  // sent to hosts 0 and 1
+  run.c.call(late, [&](protocol& p) { p.peer_up(101, cluster::address(1), run.c.now); });
+  run.say(101, 4, forged_sync(run, run.newest().round + 1, 101));
+  run.c.run_for(20);
+  CHECK_FALSE(run.at(4).durable().newest);
+  run.c.call(late, [&](protocol& p) { p.peer_down(101, "broken", run.c.now); });
+  for (std::size_t i = 0; i < 4; ++i) run.c.between(i, 4).cut = false;
+  CHECK(run.goes_on());
+  CHECK(run.at(4).durable().newest);
+}
+
+TEST_CASE("evidence: who does not believe a commit is told it again, not each time that it reports", "[membership][fast]") {
+  attacked run{4};
+  run.c.keep_training = false;
+  run.c.crash(*run.c.hosts[3]);
+  run.c.run_for(10);
+  run.c.call(*run.c.hosts[0], [&](protocol& p) { p.peer_up(103, cluster::address(3), run.c.now); });
+  wire::report r;
+  r.sequence = 1'000'000;
+  r.floor = run.at(0).durable().floor;
+  r.promised_to = 100;
+  r.newest = {run.newest().round - 1, 1};
+  const auto is_told = [&] {
+    const std::uint64_t before = run.c.hosts[0]->sent;
+    ++r.sequence;
+    run.say(103, 0, r);
+    return run.c.hosts[0]->sent > before;
+  };
+  CHECK(is_told());
+  for (int i = 0; i < 7; ++i) {
+    run.c.run_for(1);
+    CHECK_FALSE(is_told());
+  }
+  run.c.run_for(1.5);
+  CHECK(is_told());
+}

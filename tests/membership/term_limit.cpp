@@ -33,6 +33,13 @@ TEST_CASE("term limit: a jump that is claimed on and on passes after as many hea
   CHECK_FALSE(limit.allow(505, 1005, at(s)));  // and the next one takes as long again
 }
 
+TEST_CASE("term limit: a candidate that asks as seldom as candidates do is let through in the end", "[membership][fast]") {
+  term_limit limit{std::chrono::seconds{1}};
+  std::int64_t s = 100;
+  for (std::uint32_t t = 505; s < 2000 && !limit.allow(5, t, at(s)); ++t) s += 9;
+  CHECK(s <= 700);
+}
+
 TEST_CASE("term limit: a claim from long ago does not count as waiting", "[membership][fast]") {
   term_limit limit{std::chrono::seconds{1}};
   CHECK_FALSE(limit.allow(5, 5000, at(1)));

@@ -4,7 +4,8 @@
 
 // When a commit that somebody tells is believed. A peer that knows a view counts the word of its members only, its own vote
 // included: two of them are enough, or one that is a quorum alone. Where nobody else answers, one word is enough after a
-// while, unless those who do answer rule the commit out. docs/design/membership.md says what this holds against.
+// while, unless those who do answer rule the commit out. A newcomer, who knows no view, wants two words as well where it
+// was sent to several. docs/design/membership.md says what this holds against.
 
 #include <causeway/core/rng.hpp>
 #include <causeway/membership/peer_table.hpp>
@@ -28,6 +29,8 @@ struct told_commit {
   std::vector<located_peer> holders;
   std::uint64_t chain = 0;
   std::set<net::peer_id> tellers;
+  time_point since{};  ///< nobody has ruled out what its teller says since then
+  position told_in{};  ///< the newest commit known when it was told last
 };
 
 /// Keeps what is not believed yet, and asks other members for their word. Cost of an event: O(members) while something is.
@@ -47,8 +50,10 @@ class evidence {
     if (newest.known() && chain == newest.chain) return;
     if (newest.known() && record.round - newest.round > max_rounds_missed)
       return t_.reject(reject_reason::wrong_round, from);
+    if (newest.known() && !in_time(record)) return t_.reject(reject_reason::wrong_round, from);
     const bool next = newest.known() && record.parent == newest.chain;
     if (next && !is_quorum(t_.members(), voters_of(votes))) return t_.reject(reject_reason::wrong_parent, from);
+    t_.entry(from).word = {record.round, chain};
     told_commit& c = entry(from, chain, record, votes);
     if (samples != nullptr) c.samples = *samples;
     if (!holders.empty() || c.holders.empty()) c.holders = std::move(holders);
@@ -63,11 +68,13 @@ class evidence {
   /// It answers an inquiry.
   void heard(net::peer_id from, const confirmation& m) {
     t_.entry(from).answer = m;
+    t_.entry(from).answered = true;
     changed_ = true;
   }
 
   void peer_up(net::peer_id id) {
-    if (!told_.empty() && t_.votes.is_member(id)) t_.post(id, question());
+    if (told_.empty()) return;
+    if (t_.votes.is_member(id) || !t_.votes.newest().known()) t_.post(id, question());
   }
 
   /// A commit that may be taken for a fact now; each is given once. More words are asked for where there is none.
@@ -99,12 +106,23 @@ class evidence {
  private:
   static constexpr std::size_t most_told = 4;
 
+  /// Every round takes a ballot, and they grow: so many lie between. Who takes part in a round has promised its term, so a
+  /// later round has no quorum in an earlier one.
+  [[nodiscard]] bool in_time(const commit_record& record) const {
+    const commit_record& newest = *t_.votes.durable().newest;
+    const std::uint64_t before = newest.at.wire();
+    return record.round == newest.round || record.at.wire() >= before + (record.round - newest.round);
+  }
+
   told_commit& entry(net::peer_id from, std::uint64_t chain, const commit_record& record, const certificate& votes) {
-    const told_commit fresh{record, std::nullopt, votes, {}, chain, {from}};
-    for (told_commit& c : told_) c.tellers.erase(from);
+    told_commit fresh{record, std::nullopt, votes, {}, chain, {from}, t_.now, t_.votes.newest()};
+    for (told_commit& c : told_) {
+      if (c.tellers.erase(from) > 0) fresh.since = c.since;  // of one teller alone each round would begin the wait anew
+    }
     const auto same = std::find_if(told_.begin(), told_.end(), [&](const told_commit& c) { return c.chain == chain; });
     if (same != told_.end()) {
       same->tellers.insert(from);
+      same->told_in = t_.votes.newest();
       forget_untold();
       return *std::find_if(told_.begin(), told_.end(), [&](const told_commit& c) { return c.chain == chain; });
     }
@@ -112,7 +130,7 @@ class evidence {
     if (told_.size() == most_told) told_.erase(told_.begin());
     if (doubts_) return told_.push_back(fresh), told_.back();
     doubts_ = true;
-    next_ = since_ = t_.now;
+    next_ = t_.now;
     asked_ = false;
     return told_.push_back(fresh), told_.back();
   }
@@ -127,19 +145,24 @@ class evidence {
     if (newest == base_) return;
     base_ = newest;
     std::erase_if(told_, [&](const told_commit& c) { return c.record.round < newest.round || c.chain == newest.chain; });
-    since_ = t_.now;
+    for (told_commit& c : told_) c.since = t_.now;
+    for (auto& [id, p] : t_.peers) p.word = {}, p.answer = {};
+    next_ = t_.now;
     doubts_ = !told_.empty();
     changed_ = true;
   }
 
-  [[nodiscard]] bool convinced(const told_commit& c) {
+  [[nodiscard]] bool convinced(told_commit& c) {
     if (!t_.votes.newest().known()) return from_a_root(c);
     std::vector<net::peer_id> words = voices(c);
     if (words.size() >= 2 || is_quorum(t_.members(), words)) return true;
     const net::peer_id teller = *c.tellers.begin();
     if (somebody_here(teller)) alone_with_ = 0;
-    const bool waited = t_.now - since_ >= patience() || teller == alone_with_;
-    if (!waited || !follows(c) || !possible(c) || (words.empty() && somebody_here(0))) return false;
+    const bool stands = possible(c) && !all_took_back(c);
+    if (!stands) c.since = t_.now;  // who lies waits for as long after those who know better are gone
+    const bool waited = t_.now - c.since >= patience() || teller == alone_with_;
+    if (!stands || !waited || !follows(c) || !said_in_this_view(c) || disputed(c)) return false;
+    if (words.empty() && somebody_here(0)) return false;
     if (std::exchange(alone_with_, teller) == teller) return true;
     t_.out->log(severity::warning, "round " + std::to_string(c.record.round) + " is believed on the word of peer " +
                                        std::to_string(teller) +
@@ -147,19 +170,72 @@ class evidence {
     return true;
   }
 
-  /// A newcomer believes whom it was sent to, and only if nobody answers at that address under that name, anybody.
+  /// A newcomer believes whom it was sent to, and only if nobody answers at that address under that name, anybody. Where it
+  /// was sent to more than one, two have to say the same; or one says it, those who answer know of no other commit, and
+  /// who might has had the time to come up.
   [[nodiscard]] bool from_a_root(const told_commit& c) const {
-    const bool sent = std::any_of(c.tellers.begin(), c.tellers.end(), [&](auto id) { return t_.acquainted(id); });
-    return c.samples && (sent || t_.now - since_ >= 2 * t_.settings.heartbeat);
+    if (!c.samples || all_took_back(c)) return false;
+    const std::vector<net::peer_id> words = newcomers_voices(c);
+    const bool sent = std::any_of(words.begin(), words.end(), [&](auto id) { return t_.acquainted(id); });
+    const duration waited = t_.now - c.since;
+    const bool due = sent || waited >= 2 * t_.settings.heartbeat;
+    if (words.size() >= 2 || t_.other_seeds().size() <= 1) return due;
+    const bool denied = std::any_of(t_.peers.begin(), t_.peers.end(), [&](const auto& at) {
+      const peer_entry& p = at.second;
+      return p.up && (p.word.known() || p.answer.newest.known()) && !contains(words, at.first);
+    });
+    return !denied && waited >= (t_.all_seeds_answered() ? 2 * t_.settings.heartbeat : patience());
+  }
+
+  /// Who says that it is committed, as far as somebody can tell who knows no members.
+  [[nodiscard]] std::vector<net::peer_id> newcomers_voices(const told_commit& c) const {
+    std::vector<net::peer_id> ids;
+    for (const auto& [id, p] : t_.peers) {
+      if (id != t_.self && ((c.tellers.contains(id) && !took_back(id, c)) || supports(p, c))) ids.push_back(id);
+    }
+    return ids;
+  }
+
+  [[nodiscard]] static bool supports(const peer_entry& p, const told_commit& c) {
+    return p.up && (p.word.chain == c.chain || p.answer.supports(c.chain));
+  }
+
+  /// It told of this, and names an earlier commit since.
+  [[nodiscard]] bool took_back(net::peer_id id, const told_commit& c) const {
+    const peer_entry* p = t_.find(id);
+    return p != nullptr && p->up && p->word.known() && p->word.round < c.record.round;
+  }
+  [[nodiscard]] bool all_took_back(const told_commit& c) const {
+    return std::all_of(c.tellers.begin(), c.tellers.end(), [&](auto id) { return took_back(id, c); });
+  }
+
+  /// Whether another member that is here tells something else. Who is right shows once two say the same.
+  [[nodiscard]] bool disputed(const told_commit& c) const {
+    return std::any_of(told_.begin(), told_.end(), [&](const told_commit& other) {
+      return other.chain != c.chain && std::any_of(other.tellers.begin(), other.tellers.end(), [&](auto id) {
+               return t_.believed(id) && t_.up(id) && !took_back(id, other);
+             });
+    });
+  }
+
+  /// A word counts among the members among whom it was given: of five, two may be left afterwards, and one of them be a
+  /// quorum alone. Who told before is asked again.
+  [[nodiscard]] bool said_in_this_view(const told_commit& c) const {
+    if (c.told_in == t_.votes.newest()) return true;
+    return std::any_of(c.tellers.begin(), c.tellers.end(), [&](auto id) {
+      const peer_entry* p = t_.find(id);
+      return p != nullptr && supports(*p, c);
+    });
   }
 
   /// Whose word counts and is for it; our own vote is a word.
   [[nodiscard]] std::vector<net::peer_id> voices(const told_commit& c) const {
+    const bool told_now = c.told_in == t_.votes.newest();
     std::vector<net::peer_id> ids;
     for (const auto& [id, p] : t_.peers) {
       if (id == t_.self || !t_.believed(id)) continue;
-      const bool says_so = p.up && (p.word.chain == c.chain || p.answer.supports(c.chain));
-      if (c.tellers.contains(id) || says_so) ids.push_back(id);
+      const bool told = told_now && c.tellers.contains(id) && !took_back(id, c);
+      if (told || supports(p, c)) ids.push_back(id);
     }
     if (t_.votes.accepted_chain() == c.chain) ids.push_back(t_.self);
     return ids;
@@ -174,7 +250,8 @@ class evidence {
       if (id == t_.self) w = answer();
       const bool older = w.newest.known() && w.newest.round < c.record.round;
       const bool voter = w.voted != 0 && (w.voted == c.chain || c.record.round > w.newest.round + 1);
-      if (!older || voter) perhaps.push_back(id);
+      if (!older || voter || (c.tellers.contains(id) && !took_back(id, c)))
+        perhaps.push_back(id);  // a teller's answer may be old
     }
     return is_quorum(t_.members(), perhaps);
   }
@@ -191,7 +268,8 @@ class evidence {
     return !t_.members_that(here).empty();
   }
 
-  [[nodiscard]] duration patience() const { return 2 * t_.settings.silence.cap; }
+  /// Longer than what cuts somebody off for a while: a machine that starts again, a line that is down.
+  [[nodiscard]] duration patience() const { return 6 * t_.settings.silence.cap; }
 
   [[nodiscard]] inquiry question() const {
     const told_commit& c = told_.back();
@@ -202,8 +280,11 @@ class evidence {
   void ask() {
     next_ = t_.now + t_.settings.heartbeat;
     const auto& c = t_.members();
-    if (c.empty()) return;
+    if (c.empty()) return ask_anybody();
     const bool again = std::exchange(asked_, true);
+    if (!said_in_this_view(told_.back())) {
+      for (const net::peer_id id : told_.back().tellers) t_.post(id, question());
+    }
     std::size_t many = again ? std::max<std::size_t>(4, c.size() / 16) : 2;
     for (std::size_t i = 0; i < c.size() && many > 0; ++i) {
       const net::peer_id id = c[(again ? turn_++ : start_ + i) % c.size()];
@@ -221,6 +302,18 @@ class evidence {
     if (many == 0) return;
     for (const net::peer_id id : told_.back().tellers) t_.post(id, address_request{});
   }
+
+  /// A newcomer does not know whom to ask.
+  void ask_anybody() {
+    std::vector<net::peer_id> others;
+    for (const auto& [id, p] : t_.peers) {
+      if (p.up && id != t_.self && !told_.back().tellers.contains(id)) others.push_back(id);
+    }
+    for (std::size_t i = 0; i < std::min(asked_by_newcomers, others.size()); ++i) {
+      t_.post(others[turn_++ % others.size()], question());
+    }
+  }
+  static constexpr std::size_t asked_by_newcomers = 8;
 
  public:
   /// What this peer says when it is asked.
@@ -247,7 +340,6 @@ class evidence {
   bool changed_ = false;
   bool doubts_ = false;  ///< something is told and not believed
   bool asked_ = false;
-  time_point since_;             ///< when the doubts began
   net::peer_id alone_with_ = 0;  ///< whose word was enough for want of others
   time_point next_;
   std::size_t start_;

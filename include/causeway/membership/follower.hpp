@@ -268,12 +268,14 @@ class follower {
     return true;
   }
 
-  /// Whoever knows less is told what we know, once for each connection and commit.
+  /// Whoever knows less is told what we know, for each connection and commit once, and now and again while it does not
+  /// believe it.
   void tell_newer(net::peer_id to, const position& known, std::vector<located_peer> holders = {}) {
     if (!known.older_than(newest())) return;
     peer_entry& p = t_.entry(to);
-    if (p.rounds_told > newest().round) return;
+    if (p.rounds_told > newest().round && t_.now - p.told_at < 8 * t_.settings.heartbeat) return;
     p.rounds_told = newest().round + 1;
+    p.told_at = t_.now;
     sync all = catch_up();
     if (!holders.empty()) all.holders = std::move(holders);
     t_.post(to, all);

@@ -57,7 +57,7 @@ class leader {
     blame_.begin_round();
     failed_adoptions_.clear();
     waits_.begin_round(t_.now);
-    values_seen_ = false;
+    values_seen_ = undecided_ = false;
     for (const auto& [id, p] : t_.peers) {  // who reported ahead of us does not do so again
       values_seen_ = values_seen_ || (p.said && p.said->accepted);
       if (usable(p) && p.said->ready) waits_.somebody_ready(t_.now, id);
@@ -142,12 +142,12 @@ class leader {
   /// After every event. True: this leader needs a higher term to lead somebody who promised one to another.
   bool decide() {
     if (!active_) return false;
-    if (!std::exchange(changed_, false) && t_.now < next_wake()) return false;
     if (t_.votes.durable().promised_to != t_.self || t_.votes.durable().floor.term != term_) {
       active_ = false;
       if (follower_.leader() == t_.self) follower_.lose_leader();  // or it would refuse whoever leads a later term
       return false;
     }
+    if (!std::exchange(changed_, false) && t_.now < next_wake()) return false;
     if (attempt_.running()) return judge(), false;
     return gather();
   }
@@ -229,7 +229,9 @@ class leader {
       return say_waiting("members reported, pause after many failures", heard), false;
     }
     const proposal_rule rule = what_may_be_proposed(t_.members(), statements(heard));
-    if (rule.is == proposal_rule::wait) return say_waiting("members reported", heard), false;
+    const bool waits = rule.is == proposal_rule::wait;
+    if (waits != std::exchange(undecided_, waits)) changed_ = true;
+    if (waits) return say_waiting("members reported", heard), false;
     if (rule.value != nullptr && adoptable(rule)) return begin_adoption(*rule.value), false;
     if (rule.is == proposal_rule::bound) {
       stuck_ = true;
@@ -246,7 +248,7 @@ class leader {
   [[nodiscard]] bool needs_new_term(net::peer_id id, const peer_entry& p) const {
     if (!t_.promised_elsewhere(p) || !t_.acquainted(id) || !t_.near(p.said->floor.term)) return false;
     const auto fit = [&](auto, const peer_entry& q) { return usable(q); };
-    return p.renewed_for != t_.votes.newest().round + 1 || !is_quorum(t_.members(), t_.members_that(fit));
+    return undecided_ || p.renewed_for != t_.votes.newest().round + 1 || !is_quorum(t_.members(), t_.members_that(fit));
   }
   void take_new_term() {
     for (auto& [id, p] : t_.peers) p.renewed_for = needs_new_term(id, p) ? t_.votes.newest().round + 1 : p.renewed_for;
@@ -511,7 +513,7 @@ class leader {
       const bool holds = attempt_.voted_for(id, state);
       (holds ? voters : others).push_back(id);
       if (attempt_.diverged(id, state)) t_.reject(reject_reason::diverged, id);
-      if (p.said->newest == t_.votes.newest()) p.rounds_told = record.round + 1;
+      if (p.said->newest == t_.votes.newest()) p.rounds_told = record.round + 1, p.told_at = t_.now;
       if (!holds) continue;
       p.holds_round = record.round;
       if (with.holders.size() < holders_told) with.holders.push_back({id, p.address});
@@ -583,6 +585,7 @@ class leader {
   bool changed_ = true;            ///< something that decide() looks at
   net::peer_id blocker_ = 0;       ///< somebody we wait for: until it moves, others need not be looked at; 0: nobody
   std::size_t look_again_at_ = 0;  ///< so many are ready: half of those who were late then have come
+  bool undecided_ = false;         ///< those who reported cannot say what may be proposed: others are needed
   bool values_seen_ = false;       ///< somebody voted for this round already
 };
 

@@ -33,14 +33,16 @@ struct peer_entry {
   std::uint32_t last_beat = 0;    ///< number of the last one
   time_point beat_at;             ///< when it came
 
-  position word;        ///< the newest commit it has named on this connection
-  confirmation answer;  ///< its last answer to an inquiry on this connection
-  bool asks = false;    ///< waits for our word on a commit that we did not know when it asked
+  position word;          ///< the newest commit it has named on this connection
+  confirmation answer;    ///< its last answer to an inquiry on this connection
+  bool answered = false;  ///< an inquiry, on this connection
+  bool asks = false;      ///< waits for our word on a commit that we did not know when it asked
 
   // As its leader sees it.
   std::optional<report> said;     ///< on this connection
   std::uint64_t holds_round = 0;  ///< the newest round whose state it has told us to hold
   std::uint64_t rounds_told = 0;  ///< the newest round it was told on this connection
+  time_point told_at;             ///< when that was
   ballot told_floor;              ///< the newest abort it was told on this connection
   ballot told_adoption;
   std::uint64_t renewed_for = 0;  ///< the round for which a new term was taken because of it
@@ -92,6 +94,20 @@ class peer_table {
     return p != nullptr && seeds.contains(p->address);
   }
 
+  /// Where this peer was sent, but for its own address.
+  [[nodiscard]] std::set<std::string> other_seeds() const {
+    std::set<std::string> others = seeds;
+    others.erase(settings.address);
+    return others;
+  }
+  [[nodiscard]] bool all_seeds_answered() const {
+    std::set<std::string> missing = other_seeds();
+    for (const auto& [id, p] : peers) {
+      if (p.up && (p.answered || p.word.known())) missing.erase(p.address);
+    }
+    return missing.empty();
+  }
+
   /// The highest term that is beyond doubt.
   [[nodiscard]] std::uint32_t known_term() const {
     const auto& newest = votes.durable().newest;
@@ -100,12 +116,17 @@ class peer_table {
   /// Whether this term may be promised now; a jump is counted.
   bool allow_term(std::uint32_t term, net::peer_id from) { return allow_term(term, from, known_term()); }
   bool allow_term(std::uint32_t term, net::peer_id from, std::uint32_t known) {
-    if (terms_.allow(known, term, now)) return true;
+    if (terms_.allow(known, term, now)) {
+      highest_allowed_ = std::max(highest_allowed_, term);
+      return true;
+    }
     reject(reject_reason::term_jump, from);
     return false;
   }
   /// Whether a term that somebody names is near enough to be answered with a higher one.
-  [[nodiscard]] bool near(std::uint32_t term) const { return term <= known_term() + term_limit::burst; }
+  [[nodiscard]] bool near(std::uint32_t term) const {
+    return term <= highest_allowed_ || term <= known_term() + term_limit::burst;
+  }
 
   [[nodiscard]] peer_entry& entry(net::peer_id id) {
     const auto [at, added] = peers.try_emplace(id);
@@ -287,6 +308,7 @@ class peer_table {
 
   std::array<std::uint64_t, reject_reasons> rejected_{};
   term_limit terms_;
+  std::uint32_t highest_allowed_ = 0;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail

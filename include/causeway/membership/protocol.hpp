@@ -223,6 +223,7 @@ class protocol {
     p.told_floor = p.told_adoption = {};
     p.word = {};
     p.answer = {};
+    p.answered = false;
     p.asks = false;
     p.last_beat = 0;
     return p;
@@ -332,7 +333,9 @@ class protocol {
     }
     const bool news = !p.said || !p.said->repeats(m);
     p.said = m;
+    const std::uint32_t seen = candidate_.highest_seen();
     candidate_.on(from, m);
+    if (candidate_.highest_seen() != seen) leader_.touch();  // it may have to lead a later term
     if (from != t_.self) {
       const bool leads = leader_.active() && m.newest.older_than(t_.votes.newest());
       follower_.tell_newer(from, m.newest, leads ? leader_.holders_for(from).holders : std::vector<located_peer>{});

@@ -23,7 +23,7 @@ class term_limit {
     if (wanted <= known) return true;
     refill(now);
     const std::uint64_t growth = wanted - known;
-    if (growth > saved_ && now - last_refused_ > 8 * heartbeat_) refused_since_ = now;
+    if (growth > saved_ && now - last_refused_ > longest_between * heartbeat_) refused_since_ = now;
     if (growth > saved_ + beats(now - refused_since_)) {
       last_refused_ = now;
       return false;
@@ -47,6 +47,8 @@ class term_limit {
     saved_ = std::min(burst, saved_ + more);
     filled_ = now;
   }
+
+  static constexpr int longest_between = 16;  // a candidate asks again after 9 at most
 
   duration heartbeat_;
   std::uint64_t saved_ = burst;

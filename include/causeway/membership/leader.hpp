@@ -12,6 +12,7 @@
 #include <causeway/membership/follower.hpp>
 #include <causeway/membership/peer_table.hpp>
 #include <causeway/membership/proposal.hpp>
+#include <causeway/membership/roll_call.hpp>
 #include <causeway/membership/takeover.hpp>
 #include <causeway/membership/transfer_time.hpp>
 
@@ -28,13 +29,14 @@ namespace causeway::inline CAUSEWAY_ABI::membership::detail {
 
 class leader {
  public:
-  leader(peer_table& t, follower& f) : t_{t}, follower_{f}, blame_{t}, waits_{t.settings} {}
+  leader(peer_table& t, follower& f) : t_{t}, follower_{f}, blame_{t}, waits_{t.settings}, calls_{t.settings.heartbeat} {}
 
   /// A quorum promised us the term of our floor.
   void begin() {
     term_ = t_.votes.durable().floor.term;
     active_ = true;
     transfers_ = transfer_time{t_.now, t_.settings.heartbeat};
+    calls_ = roll_call{t_.settings.heartbeat};
     next_ = {term_, 0};
     attempt_ = {};
     begin_round();
@@ -75,7 +77,8 @@ class leader {
     const report& m = *p.said;
     values_seen_ = values_seen_ || m.accepted.has_value();
     if (m.ready && usable(p)) waits_.somebody_ready(t_.now, from);
-    if (news && matters(from, p)) changed_ = true;
+    if (m.beat == number_) calls_.answered(t_.now);
+    if ((news || from == blocker_) && matters(from, p)) changed_ = true;
     if (news && m.floor.term < term_) t_.post(from, make_beat());  // it does not know that we lead, or refuses: once
     if (m.newest == t_.votes.newest() && m.holds) p.holds_round = m.newest.round;
     if (m.accepted && attempt_.running() && m.accepted->at == attempt_.at()) {
@@ -280,21 +283,11 @@ class leader {
     return all;
   }
 
-  [[nodiscard]] std::vector<located_peer> holders_of(const commit_record& value) const {
-    std::vector<located_peer> list;
-    for (const auto& [id, p] : t_.peers) {
-      if (list.size() < holders_told && p.up && p.said && p.said->accepted && p.said->accepted->value == value) {
-        list.push_back({id, p.address});
-      }
-    }
-    return list;
-  }
-
   /// A value that does not bind is proposed again only if there are too few to make the round anew.
   [[nodiscard]] bool adoptable(const proposal_rule& rule) const {
     const bool again = failed_adoptions_.contains(rule.value->chain());
     if (rule.is == proposal_rule::free && again && enough(participants(true))) return false;
-    return !holders_of(*rule.value).empty();
+    return !t_.voters_for(*rule.value, 1).empty();
   }
 
   void begin_adoption(const commit_record& wanted) {
@@ -316,7 +309,7 @@ class leader {
   }
 
   [[nodiscard]] adoption adoption_notice() const {
-    return {attempt_.at(), attempt_.proposal(), holders_of(attempt_.proposal())};
+    return {attempt_.at(), attempt_.proposal(), t_.voters_for(attempt_.proposal(), holders_told)};
   }
 
   /// Whether a peer has said since the last attempt that it is ready for another.
@@ -339,6 +332,10 @@ class leader {
     }
     waits_.enough_ready(t_.now, median(brought(t_, who)));
     go_at_ = wait_for_others(who);
+    if (const net::peer_id silent = calls_.owes_answer(t_, who); silent != 0 && go_at_ < calls_.due()) {
+      go_at_ = calls_.due();
+      blocker_ = silent;
+    }
     if (t_.now < go_at_) return say_waiting("peers ready", who);
     if (!out_of_work(t_, who)) return go_with(who);
     go_at_ = takeover_.due(t_.votes.durable().samples, who.size(), waits_, t_.now);
@@ -348,7 +345,8 @@ class leader {
 
   bool awaits_answers() {
     if (!blame_.is_open()) return false;
-    blocker_ = blame_.owes_answer(is_ready());
+    const auto through = [&](net::peer_id id) { return is_ready()(id) || calls_.has_missed(t_, id); };
+    blocker_ = blame_.owes_answer(through);
     if (blocker_ == 0) waits_.answered(t_.now);
     if (blocker_ == 0 || t_.now >= waits_.answer_deadline()) return false;
     go_at_ = waits_.answer_deadline();
@@ -357,7 +355,7 @@ class leader {
 
   [[nodiscard]] bool can_take_part(net::peer_id id, const peer_entry& p) const {
     const ledger& samples = t_.votes.durable().samples;
-    return usable(p) && p.said->ready && p.said->holds &&
+    return !calls_.is_overdue(t_, id) && usable(p) && p.said->ready && p.said->holds &&
            (samples.quota() == 0 || p.said->samples <= samples.held_count(id));
   }
 
@@ -483,7 +481,7 @@ class leader {
       if (const auto choice = attempt_.choice(t_.members())) return commit(*choice);
     }
     const bool hopeless = attempt_.somebody_gone() && !attempt_.somebody_voted();
-    const bool no_holder = attempt_.adopting() && holders_of(attempt_.proposal()).empty() && !attempt_.somebody_voted();
+    const bool no_holder = attempt_.adopting() && t_.voters_for(attempt_.proposal(), holders_told).empty() && !attempt_.somebody_voted();
     if (over || (hopeless && !attempt_.adopting()) || no_holder) give_up();
   }
 
@@ -534,6 +532,8 @@ class leader {
   void beat() {
     next_beat_ = t_.now + t_.settings.heartbeat;
     ++number_;
+    calls_.called(t_.now);
+    changed_ = true;  // who was late with its answers may be there by now
     std::vector<net::peer_id> others;
     if (number_ % 8 == 1) called_ = t_.call_the_lost(called_);
     for (auto& [id, p] : t_.peers) {
@@ -561,7 +561,6 @@ class leader {
   }
 
   static constexpr std::size_t holders_told = 8;
-  static constexpr std::size_t called_at_once = 8;
 
   peer_table& t_;
   follower& follower_;
@@ -572,6 +571,7 @@ class leader {
   attempt attempt_;
   blame blame_;
   wait_times waits_;
+  roll_call calls_;
   std::uint32_t failures_ = 0;  ///< attempts at this round
   std::set<std::uint64_t> failed_adoptions_;
   transfer_time transfers_;

@@ -217,6 +217,16 @@ class peer_table {
     return chosen;
   }
 
+  /// At most `most` of the peers that have voted for `value`: they hold its state.
+  [[nodiscard]] std::vector<located_peer> voters_for(const commit_record& value, std::size_t most) const {
+    std::vector<located_peer> list;
+    for (const auto& [id, p] : peers) {
+      if (list.size() == most) break;
+      if (p.up && p.said && p.said->accepted && p.said->accepted->value == value) list.push_back({id, p.address});
+    }
+    return list;
+  }
+
   [[nodiscard]] bool quorum_up() const {
     return is_quorum(members(), members_that([](net::peer_id, const peer_entry& p) { return p.up; }));
   }

@@ -32,11 +32,12 @@ causeway::result<void> check_text(const std::string& folder, std::uint64_t hash)
               "this is another text, or cut into other tokens, than the run trains on; give the run's with --data.path");
 }
 
-causeway::result<int> run_peer(const settings& s, const std::string& folder, peer_folder mine, bool may_found,
-                               stop_watch& watch, visit from = {}) {
+causeway::result<int> run_peer(settings s, const std::string& folder, peer_folder mine, bool may_found, stop_watch& watch,
+                               visit from = {}) {
   CAUSEWAY_TRY(validate(s));
   CAUSEWAY_ASSIGN(corpus data, prepare_corpus(s, folder));
   CAUSEWAY_TRY(check_text(folder, data.hash));
+  CAUSEWAY_TRY(agree_on_store(s, folder));
   session_input in{s, std::move(data), folder, run_id_of(s), [] { return stop_requested().load(); }};
   peer_process process{std::move(in), std::move(mine), std::move(from.connection), std::move(from.said.seats), watch};
   return process.run(may_found);

@@ -4,21 +4,24 @@
 
 // Failing on purpose, for tests: CAUSEWAY_FAILPOINT=name[:n][@peer] kills this process with SIGKILL when it passes the
 // point for the n-th time; only the peer of that number, where one is given. CAUSEWAY_FAILPOINT=not_finite:n[@peer] makes a
-// parameter of this peer NaN in every n-th round instead, as a broken machine would. The points are those of the membership
-// (docs/design/membership.md), "joining", "mid_exchange": the n-th message of data that is sent or received, and
-// "mid_step": the n-th tensor that this peer sends to another stage of a pipeline while it trains.
+// parameter of this peer NaN in every n-th round instead, as a broken machine would. CAUSEWAY_FAILPOINT=pause:n[@peer]
+// makes every step n milliseconds longer, as if another device computed it: so many peers fit on few cores. The points are
+// those of the membership (docs/design/membership.md), "joining", "mid_exchange": the n-th message of data that is sent or
+// received, and "mid_step": the n-th tensor that this peer sends to another stage of a pipeline while it trains.
 
 #include <causeway/collective/channels.hpp>
 #include <causeway/net/fabric.hpp>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "forwarding_fabric.hpp"
@@ -45,6 +48,12 @@ class failpoint {
     if (point == name_ && --left_ == 0) std::raise(SIGKILL);
   }
   [[nodiscard]] bool is(std::string_view point) const { return name_ == point; }
+
+  /// After computing; `part`: of a training step.
+  void pause(double part) const {
+    if (name_ != "pause") return;
+    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(part * left_.load()));
+  }
 
   /// Whether a parameter is to be spoilt before the step that begins in `round`: once in such a round.
   [[nodiscard]] bool spoils(std::uint64_t round) {

@@ -121,6 +121,7 @@ causeway::result<int> generate(settings s, const origins& from) {
   if (!codec) {
     return fail(errc::not_found, folder, "no trained run of this name; train first, or name one with --run.name");
   }
+  if (s.parallel.store.empty()) CAUSEWAY_TRY(agree_on_store(s, folder));  // what is given here is for this once
   CAUSEWAY_ASSIGN(const std::string text, s.model.family == "llama" ? generate_llama(s, *codec) : generate_gpt(s, *codec));
   std::printf("%s\n", text.c_str());
   return 0;

@@ -205,6 +205,7 @@ causeway::result<causeway::member_options> peer_process::membership(bool may_fou
     if (point != "joining") door_.reset();
     points_.pass(point);
   };
+  place_.computed = [this](std::int64_t, double part) { points_.pause(part); };
   place_.spoils = [this](std::uint64_t round) { return points_.spoils(round); };
   talk_ = peer_talk{{in_.data.hash, to_toml(in_.s, true)}};
   std::string journal = journal_name(in_.s.run.branch);

@@ -123,6 +123,19 @@ causeway::result<void> agree_on_settings(settings& s, const std::string& folder)
   return {};
 }
 
+causeway::result<void> agree_on_store(settings& s, const std::string& folder) {
+  const std::string path = folder + "/parallel.store";
+  const auto kept = read_text(path);
+  if (s.parallel.store.empty()) {
+    if (kept) s.parallel.store = *kept;
+    return {};
+  }
+  std::error_code failure;
+  const std::string store = fs::absolute(s.parallel.store, failure).string();
+  if (failure || (kept && *kept == store)) return {};
+  return write_text(path, store);
+}
+
 causeway::result<void> agree_on_model(settings& s, const std::string& folder) {
   const auto text = kept_settings(folder);
   if (text && has_trained(folder)) {

@@ -32,6 +32,10 @@ causeway::result<void> agree_on_settings(settings& s, const std::string& folder)
 /// the cut of the text may not.
 causeway::result<void> agree_on_model(settings& s, const std::string& folder);
 
+/// Keeps in `folder` where the copies of the stages are, parallel.store; where `s` does not say, it is as it was kept. It
+/// is a matter of this machine, so settings.toml, which all peers share, does not have it.
+causeway::result<void> agree_on_store(settings& s, const std::string& folder);
+
 }  // namespace app
 
 #endif  // CAUSEWAY_EXAMPLES_RUN_FOLDER_HPP

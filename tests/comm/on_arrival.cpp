@@ -73,7 +73,7 @@ TEST_CASE("on arrival: a client whose push is not finite starts again from the s
   };
   compare([] { return comm::on_arrival{axis::every{4}, nesterov{0.7F}}; });
   compare([] { return comm::on_arrival{axis::every{4}, nesterov{0.7F}, axis::quorum{.least = 4}}; });
-  compare([] { return comm::on_arrival{axis::every{4}, nesterov{0.7F}, axis::push{.codec = compress::block_int8{}}}; });
+  compare([] { return comm::on_arrival{axis::every{4}, nesterov{0.7F}, axis::push<compress::block_int8>{}}; });
   // In flight two steps long; two fragments, one of which is pushed earlier: its gradient would be NaN before its push.
   compare([] { return comm::on_arrival{axis::every{4}, nesterov{0.7F}, axis::delayed{2, 0.5F}}; });
 }

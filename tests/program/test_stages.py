@@ -94,6 +94,27 @@ class Stages(Elastic):
         self.assertEqual(rounds, sorted(set(rounds)))  # nothing was done twice
         self.journals_hold()
 
+    def test_a_runs_folder_says_where_its_stages_are_kept(self):
+        store = os.path.join(self.dir, "store")
+        generate = lambda *more, cwd=None: subprocess.run(self.command("--prompt", "the sea", *more, command="generate"), capture_output=True,
+                                                          text=True, errors="replace", timeout=60, cwd=cwd)
+        self.ends(self.start_stages("--steps", "10", "--parallel.store", os.path.relpath(store)))
+        self.assertGreater(len(os.listdir(store)), 0)
+        kept = set(os.listdir(store))
+        for cwd in [None, self.dir]:  # also from another folder than the one that the path was relative to
+            r = generate(cwd=cwd)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            self.assertTrue(r.stdout.startswith("the sea"))
+        r = generate("--parallel.store", os.path.join(self.dir, "elsewhere"))
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("elsewhere", r.stderr)
+        p = self.start_stages(*LONG)
+        self.until(lambda: all(self.round(i) > 12 for i in range(4)), p)
+        p.send_signal(signal.SIGINT)
+        self.ends(p, 130)
+        self.assertNotEqual(set(os.listdir(store)), kept)  # and there the next start goes on
+        self.assertFalse(os.path.exists(os.path.join(self.dir, "runs", "causeway", "blocks")))
+
     def test_one_leaves_one_joins(self):
         p = self.start_stages(*LONG)
         self.until(lambda: all(self.round(i) > 5 for i in range(4)), p)

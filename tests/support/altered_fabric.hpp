@@ -25,6 +25,8 @@ struct misbehaviour {
   std::function<bool(std::vector<std::byte>&)> lets_out{};
   /// Called before every wait for data: a hung trainer does not return from it.
   std::function<void()> hangs{};
+  /// Called whenever the trainer has given the lock back: others may come first before it takes it again.
+  std::function<void()> unlocks{};
 };
 
 class altered_fabric final : public causeway::net::fabric {
@@ -67,7 +69,10 @@ class altered_fabric final : public causeway::net::fabric {
     return moved;
   }
   [[nodiscard]] bool done(causeway::net::operation op) const override { return below_->done(op); }
-  void locked(const std::function<void()>& what) override { below_->locked(what); }
+  void locked(const std::function<void()>& what) override {
+    below_->locked(what);
+    if (what_.unlocks) what_.unlocks();
+  }
   causeway::result<bool> block(const std::function<bool()>& done, causeway::time_point deadline) override {
     return below_->block(done, deadline);
   }

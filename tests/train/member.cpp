@@ -150,6 +150,32 @@ TEST_CASE("member: who holds nothing yet helps to commit the round that is taken
   CHECK(log.about("round 3 is taken over from its voters"));
 }
 
+TEST_CASE("member: an attempt that is called off before the trainer looks again is followed by another", "[train][fast]") {
+  // Host 1 dies in the exchange of round 3. Host 3 is slow: between any two looks at the situation 20 ms pass.
+  int passed = 0;
+  bool slow = false;
+  support::elastic_options o{.peers = 4, .rounds = 20};
+  o.dies_at = [&](std::uint32_t host, std::string_view point) {
+    slow = slow || (host == 0 && point == "committed" && ++passed == 2);
+    return host == 1 && point == "entered" && slow;
+  };
+  o.misbehaves = [&](sim::process& p) {
+    support::misbehaviour m;
+    if (p.host() == 3) {
+      m.unlocks = [&] {
+        if (slow && p.now() < time_point{6s}) p.sleep(20ms);
+      };
+    }
+    return m;
+  };
+  support::elastic_cluster cluster{diloco, o};
+  cluster.boot();
+  (void)cluster.run(6s);
+  REQUIRE(!cluster.violation());
+  REQUIRE(slow);
+  CHECK(cluster.rounds_between(time_point{1s}, time_point{6s}) > 5);
+}
+
 TEST_CASE("member: the next commit follows a kill within a second and an exchange", "[train][fast]") {
   support::elastic_options o{.peers = 8, .rounds = 40};
   support::elastic_cluster cluster{diloco, o};

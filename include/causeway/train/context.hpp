@@ -302,8 +302,7 @@ class training_context {
   [[nodiscard]] std::uint64_t samples() const noexcept { return uncommitted_; }
 
   /// Sets the number of inner steps, on which the learning rate depends: for a peer that took over the others' state. The
-  /// step under way does not count on top of it.
-  /// Unless it is `going_on`, with what it computed kept.
+  /// step under way does not count on top of it, unless it is `going_on`, with what it computed kept.
   void resume_at(std::uint64_t step, bool going_on = false) noexcept {
     step_ = step;
     resumed_ = !going_on;
@@ -522,9 +521,7 @@ class training_context {
     return outcome;
   }
 
-  [[nodiscard]] std::uint64_t name_of_stream() const {
-    return elastic() ? env_.group->identity() : std::uint64_t{world_->self()};
-  }
+  std::uint64_t name_of_stream() const { return elastic() ? env_.group->identity() : std::uint64_t{world_->self()}; }
 
   [[nodiscard]] collective::collective_options own_exchange_options() {
     collective::collective_options options = exchange_options();

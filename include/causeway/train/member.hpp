@@ -93,8 +93,8 @@ class member final : public elastic_group {
         locked([&] {
           control_->record_trained(held_, samples_.drawn(), uncommitted_);
           control_->ready(held_.round + 1, held_.chain(), uncommitted_);
+          now = control_->now_what();  // with the same lock: an attempt may begin and be called off before the next
         });
-        now = waits_.look();
       }
       switch (now.is) {
         case situation::kind::exchange: {

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A newcomer joins a run over slow lines: how long that takes, and what it costs the others meanwhile.
+
+Every peer is a real process in a network namespace of its own. All namespaces are on one bridge, and what each sends and what it
+receives is held to --mbit by a token bucket (tc tbf). A step computes little, and then waits for --pause seconds, as for a device that
+this machine does not have; so few cores are enough, and what is measured is the lines. Needs root, ip and tc.
+
+usage: join_over_slow_line.py PATH_OF_CAUSEWAY [--members 4] [--joins 3] [--mbit 100] [--pause 6] [--seed 1] [-- causeway settings]
+
+Each newcomer starts at another moment of a round, with nothing but an address, and leaves when it has been measured. Printed are, for each:
+the seconds from the start of its process to the first commit that names it as a member; the same as a multiple of the bare transfer
+of the state over one line; the length of the others' rounds before, until then, and in the minute from its start on. Status 1 if a join
+took more than three bare transfers, or if the others lost more than 5 % of their rate in that minute.
+"""
+import argparse, glob, os, random, re, shutil, signal, statistics, subprocess, sys, tempfile, time
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
+from small_text import words
+
+# 8.5 million parameters: with AdamW's moments 102 MB of state, of which a step exchanges a third.
+MODEL = ["--model.layers", "10", "--model.width", "264", "--model.heads", "4", "--model.context", "16", "--data.tokenizer", "bytes",
+         "--train.batch", "1", "--train.evaluate_every", "0", "--train.checkpoint_every", "0", "--comm.policy", "every_step"]
+PATIENCE = 300
+
+
+def ip(*args, quiet=False):
+    subprocess.run(["ip", *args], check=not quiet, capture_output=True)
+
+
+class Machine:
+    """A namespace on the bridge, whose line is as slow in both directions."""
+
+    def __init__(self, lab, number):
+        self.lab, self.number, self.address = lab, number, f"10.74.0.{number + 1}"
+        self.space, self.ends = f"cwjoin-{os.getpid()}-{number}", (f"cwj{os.getpid() % 10000}o{number}", f"cwj{os.getpid() % 10000}i{number}")
+        self.folder = os.path.join(lab.folder, f"machine-{number}")
+        os.makedirs(self.folder)
+        ip("netns", "add", self.space)
+        ip("link", "add", self.ends[0], "netns", lab.space, "type", "veth", "peer", "name", self.ends[1], "netns", self.space)
+        ip("-n", lab.space, "link", "set", self.ends[0], "master", "bridge", "up")
+        for args in [["addr", "add", self.address + "/24", "dev", self.ends[1]], ["link", "set", self.ends[1], "up"], ["link", "set", "lo", "up"]]:
+            ip("-n", self.space, *args)
+        for space, end in zip([lab.space, self.space], self.ends):
+            subprocess.run(["ip", "netns", "exec", space, "tc", "qdisc", "add", "dev", end, "root", "tbf", "rate", f"{lab.args.mbit}mbit", "burst",
+                            "64kb", "latency", "50ms"], check=True, capture_output=True)
+
+    def start(self, *command):
+        env = dict(os.environ, CAUSEWAY_FAILPOINT=f"pause:{int(1000 * self.lab.args.pause)}")
+        self.out = os.path.join(self.folder, "out")
+        with open(self.out, "w") as out:
+            self.process = subprocess.Popen(["ip", "netns", "exec", self.space, self.lab.args.program, *command, "--threads", "1"], stdout=out,
+                                            stderr=subprocess.STDOUT, cwd=self.folder, env=env, start_new_session=True)
+        self.lab.processes.append(self.process)
+        return time.monotonic_ns()
+
+    def said(self):
+        with open(self.out, errors="replace") as f:
+            return f.read()
+
+    def commits(self):
+        """(moment, round, members) of all commits that this peer noted."""
+        found = []
+        for path in glob.glob(os.path.join(self.folder, "runs", "*", "peer-*", "journal.txt")):
+            with open(path) as f:
+                for line in f:
+                    if line.endswith("\n") and " commit " in line:
+                        at = int(line.split(" ", 1)[0])
+                        members = re.search(r" members=(\S+)", line)
+                        found.append((at, int((re.search(r" round=(\d+)", line) or [0, 0])[1]), members[1].split(",") if members else []))
+        return found
+
+
+class Lab:
+    def __init__(self, args, folder):
+        self.args, self.folder, self.space, self.processes, self.machines = args, folder, f"cwjoin-{os.getpid()}-net", [], []
+        ip("netns", "add", self.space)
+        ip("-n", self.space, "link", "add", "bridge", "type", "bridge")
+        ip("-n", self.space, "link", "set", "bridge", "up")
+
+    def machine(self):
+        self.machines.append(Machine(self, len(self.machines)))
+        return self.machines[-1]
+
+    def close(self):
+        for p in self.processes:
+            if p.poll() is None:
+                p.kill()
+            p.wait()
+        for m in self.machines:
+            ip("netns", "del", m.space, quiet=True)
+        ip("netns", "del", self.space, quiet=True)
+
+
+def until(what, done):
+    end = time.monotonic() + PATIENCE
+    while not (found := done()):
+        if time.monotonic() > end:
+            raise SystemExit(f"it took more than {PATIENCE} s: {what}")
+        time.sleep(0.05)
+    return found
+
+
+def found_run(lab):
+    """All members but the newcomers; gives the address to join at."""
+    text = os.path.join(lab.folder, "text.txt")
+    with open(text, "w") as f:
+        f.write(words(20000))
+    founder = lab.machine()
+    founder.start("train", "--peers", str(lab.args.members), "--listen", f"{founder.address}:0", "--data.path", text, "--steps", "1000000",
+                  "--fault.policy", "quorum", "--run.journal", "true", "--fault.store_every", "1000", *MODEL, *lab.args.settings)
+    address = until("the founder listens", lambda: (re.search(r"causeway join (\S+)", founder.said()) or [0, 0])[1])
+    for _ in range(lab.args.members - 1):
+        lab.machine().start("join", address, "--fault.store_every", "1000")
+    return founder, address
+
+
+def lengths(commits):
+    return [(b[0] - a[0]) / 1e9 for a, b in zip(commits, commits[1:])]
+
+
+def join_once(lab, founder, address, draw, bare):
+    rounds = lengths(founder.commits()[-7:])
+    usual = statistics.mean(rounds)
+    time.sleep(draw.uniform(0, usual))
+    known = {peer for c in founder.commits() for peer in c[2]}
+    newcomer = lab.machine()
+    begin = newcomer.start("join", address, "--fault.store_every", "1000")
+    first = until("the newcomer is a member", lambda: next((c for c in founder.commits() if set(c[2]) - known), None))
+    took = (first[0] - begin) / 1e9
+    until("a minute", lambda: founder.commits()[-1][0] > begin + 60e9)
+    commits = founder.commits()
+    since = lengths([c for i, c in enumerate(commits) if c[0] > begin or commits[min(i + 1, len(commits) - 1)][0] > begin])
+    meanwhile = since[:first[1] - next(c[1] for c in commits if c[0] > begin) + 1]
+    cost = 1 - usual / statistics.mean(since)
+    print(f"a member after {took:.1f} s: {took / bare:.2f} bare transfers of {bare:.1f} s. Rounds of {usual:.2f} s before (from {min(rounds):.2f} to "
+          f"{max(rounds):.2f}), of {statistics.mean(meanwhile):.2f} s in the {len(meanwhile)} until it is one, of {statistics.mean(since):.2f} s in the "
+          f"minute from its start on: the others lose {100 * cost:.1f} % of their rate", flush=True)
+    newcomer.process.send_signal(signal.SIGINT)
+    newcomer.process.wait()
+    gone = founder.commits()[-1][1]
+    until("rounds without it", lambda: len([c for c in founder.commits() if c[1] > gone and len(c[2]) == lab.args.members]) >= 8)
+    return took <= 3 * bare and cost <= 0.05
+
+
+def measure(args, folder):
+    lab = Lab(args, folder)
+    try:
+        founder, address = found_run(lab)
+        until("seven rounds", lambda: len([c for c in founder.commits() if len(c[2]) == args.members]) >= 8)
+        bare = 8 * args.state / (args.mbit * 1e6)
+        draw = random.Random(args.seed)
+        good = [join_once(lab, founder, address, draw, bare) for _ in range(args.joins)]
+        print("all as it must be" if all(good) else "NOT AS IT MUST BE")
+        return 0 if all(good) else 1
+    finally:
+        lab.close()
+
+
+def main():
+    arguments = sys.argv[1:]
+    cut = arguments.index("--") if "--" in arguments else len(arguments)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--members", type=int, default=4)
+    parser.add_argument("--joins", type=int, default=3)
+    parser.add_argument("--mbit", type=float, default=100)
+    parser.add_argument("--pause", type=float, default=6, help="seconds that a step waits after computing")
+    parser.add_argument("--state", type=float, default=100e6, help="bytes of the state, if the settings make it another")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", help="a folder to work in, which is left there")
+    args = parser.parse_args(arguments[:cut])
+    args.program, args.settings = os.path.abspath(args.program), arguments[cut + 1:]
+    if os.geteuid() != 0 or not shutil.which("tc"):
+        raise SystemExit("needs root, ip and tc (Debian: iproute2)")
+    with tempfile.TemporaryDirectory() as box:
+        return measure(args, os.path.abspath(args.keep or box))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

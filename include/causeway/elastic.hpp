@@ -27,6 +27,7 @@
 #include <causeway/membership/protocol.hpp>
 #include <causeway/membership/records.hpp>
 #include <causeway/membership/refound.hpp>
+#include <causeway/membership/roll_call.hpp>
 #include <causeway/membership/round_store.hpp>
 #include <causeway/membership/situation.hpp>
 #include <causeway/membership/state_image.hpp>

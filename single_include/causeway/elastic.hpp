@@ -731,15 +731,21 @@ class solo_transport {
 };
 static_assert(Transport<solo_transport>);
 
+template <class T>
+concept KnowsItself = requires(const T& t) {
+  t.self();
+};
+
 /// Any transport, held by value; one virtual call per message.
 class any_transport {
  public:
   any_transport() : any_transport(solo_transport{}) {}
 
+  /// Any transport is one, without a cast. What is none is told from the first call alone: asking it for moves would ask
+  /// for conversions to this type again.
   template <class T>
-    requires(!std::same_as<T, any_transport>)
-  &&Transport<T>  // in this order: the concept asks for moves of T
-      explicit any_transport(T transport) : model_{std::make_unique<model<T>>(std::move(transport))} {}
+    requires(!std::same_as<T, any_transport> && KnowsItself<T> && Transport<T>)
+  any_transport(T transport) : model_{std::make_unique<model<T>>(std::move(transport))} {}
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
@@ -3012,6 +3018,7 @@ class wait_times {
   void begin_round(time_point now) {
     ready_.clear();
     enough_ = false;
+    late_at_first_ = 0;
     begun_ = enough_at_ = last_ready_ = failed_at_ = now;
   }
 
@@ -3055,11 +3062,16 @@ class wait_times {
   }
 
   /// Who is left out is idle until the next round, and has to catch up; who waits is idle meanwhile. So one of many is
-  /// waited for as long as that is the smaller loss. `late`: part of the peers that would be waited for.
-  [[nodiscard]] time_point grace_deadline(double late) const {
+  /// waited for as long as that is the smaller loss: after each that comes, for the ones still missing anew, and in all for
+  /// no longer than was worth it for those who were missing at the beginning. `late`: part of the peers that would be
+  /// waited for.
+  [[nodiscard]] time_point grace_deadline(double late) {
+    late_at_first_ = std::max(late_at_first_, late);
     const duration round = enough_at_ - begun_;
     const duration most = std::max(part_of(round, options_.grace_share), options_.grace.floor);
-    return enough_at_ + std::min({grace_.patience(), most, part_of(round + catch_up_time(), late)});
+    const duration lost = round + catch_up_time();
+    const duration whole = std::min({grace_.patience(), most, part_of(lost, late_at_first_)});
+    return std::min(enough_at_ + whole, std::max(enough_at_, last_ready_) + part_of(lost, late));
   }
   /// By when those of a failed attempt have confirmed its end and are ready again, or are known to be silent or to hang.
   [[nodiscard]] time_point answer_deadline() const { return failed_at_ + answer_.patience(); }
@@ -3099,6 +3111,7 @@ class wait_times {
   duration sample_time_{0};
   bool enough_ = false;
   time_point enough_at_;
+  double late_at_first_ = 0;  ///< part of the peers that was missing when there were enough
   time_point last_ready_;
   time_point failed_at_;
 };
@@ -3127,7 +3140,7 @@ class term_limit {
     if (wanted <= known) return true;
     refill(now);
     const std::uint64_t growth = wanted - known;
-    if (growth > saved_ && now - last_refused_ > 8 * heartbeat_) refused_since_ = now;
+    if (growth > saved_ && now - last_refused_ > longest_between * heartbeat_) refused_since_ = now;
     if (growth > saved_ + beats(now - refused_since_)) {
       last_refused_ = now;
       return false;
@@ -3151,6 +3164,8 @@ class term_limit {
     saved_ = std::min(burst, saved_ + more);
     filled_ = now;
   }
+
+  static constexpr int longest_between = 16;  // a candidate asks again after 9 at most
 
   duration heartbeat_;
   std::uint64_t saved_ = burst;
@@ -3183,14 +3198,16 @@ struct peer_entry {
   std::uint32_t last_beat = 0;    ///< number of the last one
   time_point beat_at;             ///< when it came
 
-  position word;        ///< the newest commit it has named on this connection
-  confirmation answer;  ///< its last answer to an inquiry on this connection
-  bool asks = false;    ///< waits for our word on a commit that we did not know when it asked
+  position word;          ///< the newest commit it has named on this connection
+  confirmation answer;    ///< its last answer to an inquiry on this connection
+  bool answered = false;  ///< an inquiry, on this connection
+  bool asks = false;      ///< waits for our word on a commit that we did not know when it asked
 
   // As its leader sees it.
   std::optional<report> said;     ///< on this connection
   std::uint64_t holds_round = 0;  ///< the newest round whose state it has told us to hold
   std::uint64_t rounds_told = 0;  ///< the newest round it was told on this connection
+  time_point told_at;             ///< when that was
   ballot told_floor;              ///< the newest abort it was told on this connection
   ballot told_adoption;
   std::uint64_t renewed_for = 0;  ///< the round for which a new term was taken because of it
@@ -3242,6 +3259,20 @@ class peer_table {
     return p != nullptr && seeds.contains(p->address);
   }
 
+  /// Where this peer was sent, but for its own address.
+  [[nodiscard]] std::set<std::string> other_seeds() const {
+    std::set<std::string> others = seeds;
+    others.erase(settings.address);
+    return others;
+  }
+  [[nodiscard]] bool all_seeds_answered() const {
+    std::set<std::string> missing = other_seeds();
+    for (const auto& [id, p] : peers) {
+      if (p.up && (p.answered || p.word.known())) missing.erase(p.address);
+    }
+    return missing.empty();
+  }
+
   /// The highest term that is beyond doubt.
   [[nodiscard]] std::uint32_t known_term() const {
     const auto& newest = votes.durable().newest;
@@ -3250,12 +3281,17 @@ class peer_table {
   /// Whether this term may be promised now; a jump is counted.
   bool allow_term(std::uint32_t term, net::peer_id from) { return allow_term(term, from, known_term()); }
   bool allow_term(std::uint32_t term, net::peer_id from, std::uint32_t known) {
-    if (terms_.allow(known, term, now)) return true;
+    if (terms_.allow(known, term, now)) {
+      highest_allowed_ = std::max(highest_allowed_, term);
+      return true;
+    }
     reject(reject_reason::term_jump, from);
     return false;
   }
   /// Whether a term that somebody names is near enough to be answered with a higher one.
-  [[nodiscard]] bool near(std::uint32_t term) const { return term <= known_term() + term_limit::burst; }
+  [[nodiscard]] bool near(std::uint32_t term) const {
+    return term <= highest_allowed_ || term <= known_term() + term_limit::burst;
+  }
 
   [[nodiscard]] peer_entry& entry(net::peer_id id) {
     const auto [at, added] = peers.try_emplace(id);
@@ -3344,6 +3380,16 @@ class peer_table {
       if (p != nullptr && test(id, *p)) chosen.push_back(id);
     }
     return chosen;
+  }
+
+  /// At most `most` of the peers that have voted for `value`: they hold its state.
+  [[nodiscard]] std::vector<located_peer> voters_for(const commit_record& value, std::size_t most) const {
+    std::vector<located_peer> list;
+    for (const auto& [id, p] : peers) {
+      if (list.size() == most) break;
+      if (p.up && p.said && p.said->accepted && p.said->accepted->value == value) list.push_back({id, p.address});
+    }
+    return list;
   }
 
   [[nodiscard]] bool quorum_up() const {
@@ -3437,6 +3483,7 @@ class peer_table {
 
   std::array<std::uint64_t, reject_reasons> rejected_{};
   term_limit terms_;
+  std::uint32_t highest_allowed_ = 0;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
@@ -4290,7 +4337,8 @@ struct proposal_rule {
 
 // When a commit that somebody tells is believed. A peer that knows a view counts the word of its members only, its own vote
 // included: two of them are enough, or one that is a quorum alone. Where nobody else answers, one word is enough after a
-// while, unless those who do answer rule the commit out. docs/design/membership.md says what this holds against.
+// while, unless those who do answer rule the commit out. A newcomer, who knows no view, wants two words as well where it
+// was sent to several. docs/design/membership.md says what this holds against.
 
 namespace causeway::inline CAUSEWAY_ABI::membership::detail {
 
@@ -4302,6 +4350,8 @@ struct told_commit {
   std::vector<located_peer> holders;
   std::uint64_t chain = 0;
   std::set<net::peer_id> tellers;
+  time_point since{};  ///< nobody has ruled out what its teller says since then
+  position told_in{};  ///< the newest commit known when it was told last
 };
 
 /// Keeps what is not believed yet, and asks other members for their word. Cost of an event: O(members) while something is.
@@ -4321,8 +4371,10 @@ class evidence {
     if (newest.known() && chain == newest.chain) return;
     if (newest.known() && record.round - newest.round > max_rounds_missed)
       return t_.reject(reject_reason::wrong_round, from);
+    if (newest.known() && !in_time(record)) return t_.reject(reject_reason::wrong_round, from);
     const bool next = newest.known() && record.parent == newest.chain;
     if (next && !is_quorum(t_.members(), voters_of(votes))) return t_.reject(reject_reason::wrong_parent, from);
+    t_.entry(from).word = {record.round, chain};
     told_commit& c = entry(from, chain, record, votes);
     if (samples != nullptr) c.samples = *samples;
     if (!holders.empty() || c.holders.empty()) c.holders = std::move(holders);
@@ -4337,11 +4389,13 @@ class evidence {
   /// It answers an inquiry.
   void heard(net::peer_id from, const confirmation& m) {
     t_.entry(from).answer = m;
+    t_.entry(from).answered = true;
     changed_ = true;
   }
 
   void peer_up(net::peer_id id) {
-    if (!told_.empty() && t_.votes.is_member(id)) t_.post(id, question());
+    if (told_.empty()) return;
+    if (t_.votes.is_member(id) || !t_.votes.newest().known()) t_.post(id, question());
   }
 
   /// A commit that may be taken for a fact now; each is given once. More words are asked for where there is none.
@@ -4373,12 +4427,23 @@ class evidence {
  private:
   static constexpr std::size_t most_told = 4;
 
+  /// Every round takes a ballot, and they grow: so many lie between. Who takes part in a round has promised its term, so a
+  /// later round has no quorum in an earlier one.
+  [[nodiscard]] bool in_time(const commit_record& record) const {
+    const commit_record& newest = *t_.votes.durable().newest;
+    const std::uint64_t before = newest.at.wire();
+    return record.round == newest.round || record.at.wire() >= before + (record.round - newest.round);
+  }
+
   told_commit& entry(net::peer_id from, std::uint64_t chain, const commit_record& record, const certificate& votes) {
-    const told_commit fresh{record, std::nullopt, votes, {}, chain, {from}};
-    for (told_commit& c : told_) c.tellers.erase(from);
+    told_commit fresh{record, std::nullopt, votes, {}, chain, {from}, t_.now, t_.votes.newest()};
+    for (told_commit& c : told_) {
+      if (c.tellers.erase(from) > 0) fresh.since = c.since;  // of one teller alone each round would begin the wait anew
+    }
     const auto same = std::find_if(told_.begin(), told_.end(), [&](const told_commit& c) { return c.chain == chain; });
     if (same != told_.end()) {
       same->tellers.insert(from);
+      same->told_in = t_.votes.newest();
       forget_untold();
       return *std::find_if(told_.begin(), told_.end(), [&](const told_commit& c) { return c.chain == chain; });
     }
@@ -4386,7 +4451,7 @@ class evidence {
     if (told_.size() == most_told) told_.erase(told_.begin());
     if (doubts_) return told_.push_back(fresh), told_.back();
     doubts_ = true;
-    next_ = since_ = t_.now;
+    next_ = t_.now;
     asked_ = false;
     return told_.push_back(fresh), told_.back();
   }
@@ -4401,19 +4466,24 @@ class evidence {
     if (newest == base_) return;
     base_ = newest;
     std::erase_if(told_, [&](const told_commit& c) { return c.record.round < newest.round || c.chain == newest.chain; });
-    since_ = t_.now;
+    for (told_commit& c : told_) c.since = t_.now;
+    for (auto& [id, p] : t_.peers) p.word = {}, p.answer = {};
+    next_ = t_.now;
     doubts_ = !told_.empty();
     changed_ = true;
   }
 
-  [[nodiscard]] bool convinced(const told_commit& c) {
+  [[nodiscard]] bool convinced(told_commit& c) {
     if (!t_.votes.newest().known()) return from_a_root(c);
     std::vector<net::peer_id> words = voices(c);
     if (words.size() >= 2 || is_quorum(t_.members(), words)) return true;
     const net::peer_id teller = *c.tellers.begin();
     if (somebody_here(teller)) alone_with_ = 0;
-    const bool waited = t_.now - since_ >= patience() || teller == alone_with_;
-    if (!waited || !follows(c) || !possible(c) || (words.empty() && somebody_here(0))) return false;
+    const bool stands = possible(c) && !all_took_back(c);
+    if (!stands) c.since = t_.now;  // who lies waits for as long after those who know better are gone
+    const bool waited = t_.now - c.since >= patience() || teller == alone_with_;
+    if (!stands || !waited || !follows(c) || !said_in_this_view(c) || disputed(c)) return false;
+    if (words.empty() && somebody_here(0)) return false;
     if (std::exchange(alone_with_, teller) == teller) return true;
     t_.out->log(severity::warning, "round " + std::to_string(c.record.round) + " is believed on the word of peer " +
                                        std::to_string(teller) +
@@ -4421,19 +4491,72 @@ class evidence {
     return true;
   }
 
-  /// A newcomer believes whom it was sent to, and only if nobody answers at that address under that name, anybody.
+  /// A newcomer believes whom it was sent to, and only if nobody answers at that address under that name, anybody. Where it
+  /// was sent to more than one, two have to say the same; or one says it, those who answer know of no other commit, and
+  /// who might has had the time to come up.
   [[nodiscard]] bool from_a_root(const told_commit& c) const {
-    const bool sent = std::any_of(c.tellers.begin(), c.tellers.end(), [&](auto id) { return t_.acquainted(id); });
-    return c.samples && (sent || t_.now - since_ >= 2 * t_.settings.heartbeat);
+    if (!c.samples || all_took_back(c)) return false;
+    const std::vector<net::peer_id> words = newcomers_voices(c);
+    const bool sent = std::any_of(words.begin(), words.end(), [&](auto id) { return t_.acquainted(id); });
+    const duration waited = t_.now - c.since;
+    const bool due = sent || waited >= 2 * t_.settings.heartbeat;
+    if (words.size() >= 2 || t_.other_seeds().size() <= 1) return due;
+    const bool denied = std::any_of(t_.peers.begin(), t_.peers.end(), [&](const auto& at) {
+      const peer_entry& p = at.second;
+      return p.up && (p.word.known() || p.answer.newest.known()) && !contains(words, at.first);
+    });
+    return !denied && waited >= (t_.all_seeds_answered() ? 2 * t_.settings.heartbeat : patience());
+  }
+
+  /// Who says that it is committed, as far as somebody can tell who knows no members.
+  [[nodiscard]] std::vector<net::peer_id> newcomers_voices(const told_commit& c) const {
+    std::vector<net::peer_id> ids;
+    for (const auto& [id, p] : t_.peers) {
+      if (id != t_.self && ((c.tellers.contains(id) && !took_back(id, c)) || supports(p, c))) ids.push_back(id);
+    }
+    return ids;
+  }
+
+  [[nodiscard]] static bool supports(const peer_entry& p, const told_commit& c) {
+    return p.up && (p.word.chain == c.chain || p.answer.supports(c.chain));
+  }
+
+  /// It told of this, and names an earlier commit since.
+  [[nodiscard]] bool took_back(net::peer_id id, const told_commit& c) const {
+    const peer_entry* p = t_.find(id);
+    return p != nullptr && p->up && p->word.known() && p->word.round < c.record.round;
+  }
+  [[nodiscard]] bool all_took_back(const told_commit& c) const {
+    return std::all_of(c.tellers.begin(), c.tellers.end(), [&](auto id) { return took_back(id, c); });
+  }
+
+  /// Whether another member that is here tells something else. Who is right shows once two say the same.
+  [[nodiscard]] bool disputed(const told_commit& c) const {
+    return std::any_of(told_.begin(), told_.end(), [&](const told_commit& other) {
+      return other.chain != c.chain && std::any_of(other.tellers.begin(), other.tellers.end(), [&](auto id) {
+               return t_.believed(id) && t_.up(id) && !took_back(id, other);
+             });
+    });
+  }
+
+  /// A word counts among the members among whom it was given: of five, two may be left afterwards, and one of them be a
+  /// quorum alone. Who told before is asked again.
+  [[nodiscard]] bool said_in_this_view(const told_commit& c) const {
+    if (c.told_in == t_.votes.newest()) return true;
+    return std::any_of(c.tellers.begin(), c.tellers.end(), [&](auto id) {
+      const peer_entry* p = t_.find(id);
+      return p != nullptr && supports(*p, c);
+    });
   }
 
   /// Whose word counts and is for it; our own vote is a word.
   [[nodiscard]] std::vector<net::peer_id> voices(const told_commit& c) const {
+    const bool told_now = c.told_in == t_.votes.newest();
     std::vector<net::peer_id> ids;
     for (const auto& [id, p] : t_.peers) {
       if (id == t_.self || !t_.believed(id)) continue;
-      const bool says_so = p.up && (p.word.chain == c.chain || p.answer.supports(c.chain));
-      if (c.tellers.contains(id) || says_so) ids.push_back(id);
+      const bool told = told_now && c.tellers.contains(id) && !took_back(id, c);
+      if (told || supports(p, c)) ids.push_back(id);
     }
     if (t_.votes.accepted_chain() == c.chain) ids.push_back(t_.self);
     return ids;
@@ -4448,7 +4571,8 @@ class evidence {
       if (id == t_.self) w = answer();
       const bool older = w.newest.known() && w.newest.round < c.record.round;
       const bool voter = w.voted != 0 && (w.voted == c.chain || c.record.round > w.newest.round + 1);
-      if (!older || voter) perhaps.push_back(id);
+      if (!older || voter || (c.tellers.contains(id) && !took_back(id, c)))
+        perhaps.push_back(id);  // a teller's answer may be old
     }
     return is_quorum(t_.members(), perhaps);
   }
@@ -4465,7 +4589,8 @@ class evidence {
     return !t_.members_that(here).empty();
   }
 
-  [[nodiscard]] duration patience() const { return 2 * t_.settings.silence.cap; }
+  /// Longer than what cuts somebody off for a while: a machine that starts again, a line that is down.
+  [[nodiscard]] duration patience() const { return 6 * t_.settings.silence.cap; }
 
   [[nodiscard]] inquiry question() const {
     const told_commit& c = told_.back();
@@ -4476,8 +4601,11 @@ class evidence {
   void ask() {
     next_ = t_.now + t_.settings.heartbeat;
     const auto& c = t_.members();
-    if (c.empty()) return;
+    if (c.empty()) return ask_anybody();
     const bool again = std::exchange(asked_, true);
+    if (!said_in_this_view(told_.back())) {
+      for (const net::peer_id id : told_.back().tellers) t_.post(id, question());
+    }
     std::size_t many = again ? std::max<std::size_t>(4, c.size() / 16) : 2;
     for (std::size_t i = 0; i < c.size() && many > 0; ++i) {
       const net::peer_id id = c[(again ? turn_++ : start_ + i) % c.size()];
@@ -4495,6 +4623,18 @@ class evidence {
     if (many == 0) return;
     for (const net::peer_id id : told_.back().tellers) t_.post(id, address_request{});
   }
+
+  /// A newcomer does not know whom to ask.
+  void ask_anybody() {
+    std::vector<net::peer_id> others;
+    for (const auto& [id, p] : t_.peers) {
+      if (p.up && id != t_.self && !told_.back().tellers.contains(id)) others.push_back(id);
+    }
+    for (std::size_t i = 0; i < std::min(asked_by_newcomers, others.size()); ++i) {
+      t_.post(others[turn_++ % others.size()], question());
+    }
+  }
+  static constexpr std::size_t asked_by_newcomers = 8;
 
  public:
   /// What this peer says when it is asked.
@@ -4521,7 +4661,6 @@ class evidence {
   bool changed_ = false;
   bool doubts_ = false;  ///< something is told and not believed
   bool asked_ = false;
-  time_point since_;             ///< when the doubts began
   net::peer_id alone_with_ = 0;  ///< whose word was enough for want of others
   time_point next_;
   std::size_t start_;
@@ -4792,12 +4931,14 @@ class follower {
     return true;
   }
 
-  /// Whoever knows less is told what we know, once for each connection and commit.
+  /// Whoever knows less is told what we know, for each connection and commit once, and now and again while it does not
+  /// believe it.
   void tell_newer(net::peer_id to, const position& known, std::vector<located_peer> holders = {}) {
     if (!known.older_than(newest())) return;
     peer_entry& p = t_.entry(to);
-    if (p.rounds_told > newest().round) return;
+    if (p.rounds_told > newest().round && t_.now - p.told_at < 8 * t_.settings.heartbeat) return;
     p.rounds_told = newest().round + 1;
+    p.told_at = t_.now;
     sync all = catch_up();
     if (!holders.empty()) all.holders = std::move(holders);
     t_.post(to, all);
@@ -5234,6 +5375,58 @@ namespace causeway::inline CAUSEWAY_ABI::membership::detail {
 
 #endif  // CAUSEWAY_MEMBERSHIP_PROPOSAL_HPP
 
+// ---- causeway/membership/roll_call.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_ROLL_CALL_HPP
+#define CAUSEWAY_MEMBERSHIP_ROLL_CALL_HPP
+
+// Who answers a leader's heartbeats. A machine that loses its power says nothing, and its connections stand until its
+// silence has lasted for seconds. Of hundreds of peers, one often has just gone in that way: an attempt that it is let into
+// hangs for as long. The others have answered the last heartbeat by then, so it can be left out of this one.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+/// The last two calls, and how long answers take. Regular; for the leader alone, who answers itself.
+class roll_call {
+ public:
+  explicit roll_call(duration every) : times_{{.floor = every / 2, .cap = every}} {}
+
+  void called(time_point now) {
+    before_ = last_;
+    last_ = now;
+  }
+  /// Somebody answers the last call.
+  void answered(time_point now) noexcept { times_.observe(now - last_); }
+
+  /// By when whoever is there has answered the last call.
+  [[nodiscard]] time_point due() const noexcept { return times_.deadline(last_); }
+  /// The first of them that has not answered the last call yet; 0: nobody.
+  [[nodiscard]] net::peer_id owes_answer(const peer_table& t, const std::vector<net::peer_id>& who) const {
+    const auto owes = [&](net::peer_id id) { return silent_since(t, id, last_); };
+    const auto at = std::find_if(who.begin(), who.end(), owes);
+    return at == who.end() ? 0 : *at;
+  }
+  /// It should have answered by now. It may only be slow: nothing that lasts follows from that.
+  [[nodiscard]] bool is_overdue(const peer_table& t, net::peer_id id) const {
+    return silent_since(t, id, t.now >= due() ? last_ : before_);
+  }
+  /// It has said nothing from one call to the next.
+  [[nodiscard]] bool has_missed(const peer_table& t, net::peer_id id) const { return silent_since(t, id, before_); }
+
+ private:
+  static bool silent_since(const peer_table& t, net::peer_id id, time_point call) {
+    const peer_entry* const p = t.find(id);
+    return id != t.self && (p == nullptr || p->heard < call);
+  }
+
+  net::arrival_statistics times_;
+  time_point before_;
+  time_point last_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_ROLL_CALL_HPP
+
 // ---- causeway/membership/transfer_time.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_TIME_HPP
 #define CAUSEWAY_MEMBERSHIP_TRANSFER_TIME_HPP
@@ -5326,13 +5519,14 @@ namespace causeway::inline CAUSEWAY_ABI::membership::detail {
 
 class leader {
  public:
-  leader(peer_table& t, follower& f) : t_{t}, follower_{f}, blame_{t}, waits_{t.settings} {}
+  leader(peer_table& t, follower& f) : t_{t}, follower_{f}, blame_{t}, waits_{t.settings}, calls_{t.settings.heartbeat} {}
 
   /// A quorum promised us the term of our floor.
   void begin() {
     term_ = t_.votes.durable().floor.term;
     active_ = true;
     transfers_ = transfer_time{t_.now, t_.settings.heartbeat};
+    calls_ = roll_call{t_.settings.heartbeat};
     next_ = {term_, 0};
     attempt_ = {};
     begin_round();
@@ -5355,7 +5549,7 @@ class leader {
     blame_.begin_round();
     failed_adoptions_.clear();
     waits_.begin_round(t_.now);
-    values_seen_ = false;
+    values_seen_ = undecided_ = false;
     for (const auto& [id, p] : t_.peers) {  // who reported ahead of us does not do so again
       values_seen_ = values_seen_ || (p.said && p.said->accepted);
       if (usable(p) && p.said->ready) waits_.somebody_ready(t_.now, id);
@@ -5373,8 +5567,9 @@ class leader {
     const report& m = *p.said;
     values_seen_ = values_seen_ || m.accepted.has_value();
     if (m.ready && usable(p)) waits_.somebody_ready(t_.now, from);
-    if (news && matters(from, p)) changed_ = true;
-    if (m.floor.term < term_) t_.post(from, make_beat());  // it does not know that we lead
+    if (m.beat == number_) calls_.answered(t_.now);
+    if ((news || from == blocker_) && matters(from, p)) changed_ = true;
+    if (news && m.floor.term < term_) t_.post(from, make_beat());  // it does not know that we lead, or refuses: once
     if (m.newest == t_.votes.newest() && m.holds) p.holds_round = m.newest.round;
     if (m.accepted && attempt_.running() && m.accepted->at == attempt_.at()) {
       attempt_.voted(from, m.accepted->value.state, t_.now);
@@ -5404,8 +5599,10 @@ class leader {
     if (attempt_.running() && m.at == attempt_.at()) attempt_.failed(from);
   }
 
+  /// Who has not said that it follows us would take part in no round that waits for it.
   void asked_for_time(net::peer_id from, duration needs) {
     if (!active_) return;
+    if (!t_.votes.is_member(from) && !follows_us(t_.entry(from))) return t_.reject(reject_reason::not_a_member, from);
     transfers_.ask(from, needs);
     changed_ = true;
   }
@@ -5438,11 +5635,12 @@ class leader {
   /// After every event. True: this leader needs a higher term to lead somebody who promised one to another.
   bool decide() {
     if (!active_) return false;
-    if (!std::exchange(changed_, false) && t_.now < next_wake()) return false;
     if (t_.votes.durable().promised_to != t_.self || t_.votes.durable().floor.term != term_) {
       active_ = false;
+      if (follower_.leader() == t_.self) follower_.lose_leader();  // or it would refuse whoever leads a later term
       return false;
     }
+    if (!std::exchange(changed_, false) && t_.now < next_wake()) return false;
     if (attempt_.running()) return judge(), false;
     return gather();
   }
@@ -5524,7 +5722,9 @@ class leader {
       return say_waiting("members reported, pause after many failures", heard), false;
     }
     const proposal_rule rule = what_may_be_proposed(t_.members(), statements(heard));
-    if (rule.is == proposal_rule::wait) return say_waiting("members reported", heard), false;
+    const bool waits = rule.is == proposal_rule::wait;
+    if (waits != std::exchange(undecided_, waits)) changed_ = true;
+    if (waits) return say_waiting("members reported", heard), false;
     if (rule.value != nullptr && adoptable(rule)) return begin_adoption(*rule.value), false;
     if (rule.is == proposal_rule::bound) {
       stuck_ = true;
@@ -5541,7 +5741,7 @@ class leader {
   [[nodiscard]] bool needs_new_term(net::peer_id id, const peer_entry& p) const {
     if (!t_.promised_elsewhere(p) || !t_.acquainted(id) || !t_.near(p.said->floor.term)) return false;
     const auto fit = [&](auto, const peer_entry& q) { return usable(q); };
-    return p.renewed_for != t_.votes.newest().round + 1 || !is_quorum(t_.members(), t_.members_that(fit));
+    return undecided_ || p.renewed_for != t_.votes.newest().round + 1 || !is_quorum(t_.members(), t_.members_that(fit));
   }
   void take_new_term() {
     for (auto& [id, p] : t_.peers) p.renewed_for = needs_new_term(id, p) ? t_.votes.newest().round + 1 : p.renewed_for;
@@ -5573,21 +5773,11 @@ class leader {
     return all;
   }
 
-  [[nodiscard]] std::vector<located_peer> holders_of(const commit_record& value) const {
-    std::vector<located_peer> list;
-    for (const auto& [id, p] : t_.peers) {
-      if (list.size() < holders_told && p.up && p.said && p.said->accepted && p.said->accepted->value == value) {
-        list.push_back({id, p.address});
-      }
-    }
-    return list;
-  }
-
   /// A value that does not bind is proposed again only if there are too few to make the round anew.
   [[nodiscard]] bool adoptable(const proposal_rule& rule) const {
     const bool again = failed_adoptions_.contains(rule.value->chain());
     if (rule.is == proposal_rule::free && again && enough(participants(true))) return false;
-    return !holders_of(*rule.value).empty();
+    return !t_.voters_for(*rule.value, 1).empty();
   }
 
   void begin_adoption(const commit_record& wanted) {
@@ -5609,7 +5799,7 @@ class leader {
   }
 
   [[nodiscard]] adoption adoption_notice() const {
-    return {attempt_.at(), attempt_.proposal(), holders_of(attempt_.proposal())};
+    return {attempt_.at(), attempt_.proposal(), t_.voters_for(attempt_.proposal(), holders_told)};
   }
 
   /// Whether a peer has said since the last attempt that it is ready for another.
@@ -5632,6 +5822,10 @@ class leader {
     }
     waits_.enough_ready(t_.now, median(brought(t_, who)));
     go_at_ = wait_for_others(who);
+    if (const net::peer_id silent = calls_.owes_answer(t_, who); silent != 0 && go_at_ < calls_.due()) {
+      go_at_ = calls_.due();
+      blocker_ = silent;
+    }
     if (t_.now < go_at_) return say_waiting("peers ready", who);
     if (!out_of_work(t_, who)) return go_with(who);
     go_at_ = takeover_.due(t_.votes.durable().samples, who.size(), waits_, t_.now);
@@ -5641,7 +5835,8 @@ class leader {
 
   bool awaits_answers() {
     if (!blame_.is_open()) return false;
-    blocker_ = blame_.owes_answer(is_ready());
+    const auto through = [&](net::peer_id id) { return is_ready()(id) || calls_.has_missed(t_, id); };
+    blocker_ = blame_.owes_answer(through);
     if (blocker_ == 0) waits_.answered(t_.now);
     if (blocker_ == 0 || t_.now >= waits_.answer_deadline()) return false;
     go_at_ = waits_.answer_deadline();
@@ -5650,7 +5845,7 @@ class leader {
 
   [[nodiscard]] bool can_take_part(net::peer_id id, const peer_entry& p) const {
     const ledger& samples = t_.votes.durable().samples;
-    return usable(p) && p.said->ready && p.said->holds &&
+    return !calls_.is_overdue(t_, id) && usable(p) && p.said->ready && p.said->holds &&
            (samples.quota() == 0 || p.said->samples <= samples.held_count(id));
   }
 
@@ -5776,7 +5971,7 @@ class leader {
       if (const auto choice = attempt_.choice(t_.members())) return commit(*choice);
     }
     const bool hopeless = attempt_.somebody_gone() && !attempt_.somebody_voted();
-    const bool no_holder = attempt_.adopting() && holders_of(attempt_.proposal()).empty() && !attempt_.somebody_voted();
+    const bool no_holder = attempt_.adopting() && t_.voters_for(attempt_.proposal(), holders_told).empty() && !attempt_.somebody_voted();
     if (over || (hopeless && !attempt_.adopting()) || no_holder) give_up();
   }
 
@@ -5806,7 +6001,7 @@ class leader {
       const bool holds = attempt_.voted_for(id, state);
       (holds ? voters : others).push_back(id);
       if (attempt_.diverged(id, state)) t_.reject(reject_reason::diverged, id);
-      if (p.said->newest == t_.votes.newest()) p.rounds_told = record.round + 1;
+      if (p.said->newest == t_.votes.newest()) p.rounds_told = record.round + 1, p.told_at = t_.now;
       if (!holds) continue;
       p.holds_round = record.round;
       if (with.holders.size() < holders_told) with.holders.push_back({id, p.address});
@@ -5827,6 +6022,8 @@ class leader {
   void beat() {
     next_beat_ = t_.now + t_.settings.heartbeat;
     ++number_;
+    calls_.called(t_.now);
+    changed_ = true;  // who was late with its answers may be there by now
     std::vector<net::peer_id> others;
     if (number_ % 8 == 1) called_ = t_.call_the_lost(called_);
     for (auto& [id, p] : t_.peers) {
@@ -5854,7 +6051,6 @@ class leader {
   }
 
   static constexpr std::size_t holders_told = 8;
-  static constexpr std::size_t called_at_once = 8;
 
   peer_table& t_;
   follower& follower_;
@@ -5865,6 +6061,7 @@ class leader {
   attempt attempt_;
   blame blame_;
   wait_times waits_;
+  roll_call calls_;
   std::uint32_t failures_ = 0;  ///< attempts at this round
   std::set<std::uint64_t> failed_adoptions_;
   transfer_time transfers_;
@@ -5878,6 +6075,7 @@ class leader {
   bool changed_ = true;            ///< something that decide() looks at
   net::peer_id blocker_ = 0;       ///< somebody we wait for: until it moves, others need not be looked at; 0: nobody
   std::size_t look_again_at_ = 0;  ///< so many are ready: half of those who were late then have come
+  bool undecided_ = false;         ///< those who reported cannot say what may be proposed: others are needed
   bool values_seen_ = false;       ///< somebody voted for this round already
 };
 
@@ -6091,6 +6289,7 @@ class protocol {
     p.told_floor = p.told_adoption = {};
     p.word = {};
     p.answer = {};
+    p.answered = false;
     p.asks = false;
     p.last_beat = 0;
     return p;
@@ -6200,7 +6399,9 @@ class protocol {
     }
     const bool news = !p.said || !p.said->repeats(m);
     p.said = m;
+    const std::uint32_t seen = candidate_.highest_seen();
     candidate_.on(from, m);
+    if (candidate_.highest_seen() != seen) leader_.touch();  // it may have to lead a later term
     if (from != t_.self) {
       const bool leads = leader_.active() && m.newest.older_than(t_.votes.newest());
       follower_.tell_newer(from, m.newest, leads ? leader_.holders_for(from).holders : std::vector<located_peer>{});
@@ -6481,6 +6682,28 @@ namespace causeway::inline CAUSEWAY_ABI::membership {
   e.parent = founded.newest->parent;
   e.chain = founded.newest->chain();
   return e;
+}
+
+namespace detail {
+/// Keeps what is noted; nothing else is asked of it.
+struct noting final : effects {
+  std::vector<event> noted{};
+
+  void send(net::peer_id, std::vector<std::byte>) override {}
+  void dial(const std::string&) override {}
+  void drop(net::peer_id, const std::string&) override {}
+  bool persist(const durable_record&) override { return true; }
+  void wake_at(time_point) override {}
+  void note(const event& e) override { noted.push_back(e); }
+};
+}  // namespace detail
+
+/// What the peer of this record says when it is started again, for the end of its history where it never will be: a process
+/// that was killed may not have come to note its last steps, and a run may be founded on one of them.
+[[nodiscard]] inline std::vector<event> last_words(const durable_record& record, time_point now) {
+  detail::noting notes;
+  detail::acceptor{record, notes}.note_boot(now);
+  return std::move(notes.noted);
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
@@ -9716,6 +9939,7 @@ struct context {
   std::span<float> gradients();
   parameter_view view();
   void parameters_changed();
+  void reset_inner();
   result<void> subtract(std::span<float>, std::span<const float>, std::span<const float>);
   result<void> copy(std::span<float>, std::span<const float>);
   result<void> track_updates(std::span<float>);
@@ -10960,7 +11184,7 @@ class butterfly {
         self_{transport.self()},
         peers_{transport.size()},
         checks_results_{options.checks_results},
-        chunk_{chunk_elements(data.size(), options.chunk_bytes)},
+        chunk_{chunk_elements(largest_shard(), options.chunk_bytes)},
         chunks_{(largest_shard() + chunk_ - 1) / chunk_},
         window_{static_cast<std::uint32_t>(std::clamp<std::size_t>(options.window, 1, std::max<std::size_t>(chunks_, 1)))},
         depth_{2 * std::size_t{window_} + 1},
@@ -10997,6 +11221,8 @@ class butterfly {
     for (net::peer_index p = 0; p < peers_; ++p) largest = std::max(largest, shard(p).size());
     return static_cast<std::size_t>(largest);
   }
+  /// No more than a shard has: every peer gets slots for chunks of all others, so of many peers a bigger one would cost
+  /// each as much memory as all of them hold values.
   [[nodiscard]] std::size_t chunk_elements(std::size_t count, std::size_t chunk_bytes) const {
     const std::size_t block = codec_.block();
     const std::size_t wanted = std::min(chunk_bytes / sizeof(float), count);
@@ -11633,6 +11859,51 @@ static_assert(net::Transport<group_view>);
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
+
+// ---- causeway/collective/pairs.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_PAIRS_HPP
+#define CAUSEWAY_COLLECTIVE_PAIRS_HPP
+
+// Peers two by two: who meets whom, and the mean of what the two hold.
+
+#include <numeric>
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// The partner of `self` when `peers` are paired at random; none for the one left over of an odd number. Peers that `draw`
+/// alike get the same pairs. Cost: O(peers).
+[[nodiscard]] inline std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw) {
+  std::vector<net::peer_index> order(peers);
+  std::iota(order.begin(), order.end(), 0U);
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
+  for (std::size_t i = 0; i + 1 < order.size(); i += 2) {
+    if (order[i] == self) return order[i + 1];
+    if (order[i + 1] == self) return order[i];
+  }
+  return std::nullopt;
+}
+
+/// Both peers: data ← (theirs + ours) / 2; both must call it with the same `id`. `received` has the length of `data` and is
+/// overwritten. Bytes: 4 per value each way. errc::protocol where the other sends another number of values.
+inline result<void> average_pair(net::any_transport& transport, net::peer_index other, const net::message_id& id,
+                                 std::span<float> data, std::span<float> received, time_point deadline) {
+  const auto inward = transport.receive(other, id, std::as_writable_bytes(received));
+  const auto outward = transport.send(other, id, std::as_bytes(data));
+  const auto sent = transport.wait(outward, deadline);
+  const auto got = transport.wait(inward, deadline);
+  if (!sent) return sent.error();
+  if (!got) return got.error();
+  if (*got != data.size_bytes()) {
+    return fail(errc::protocol, "peer " + std::to_string(other),
+                "sent parameters of another size; check that it trains the same model");
+  }
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = 0.5F * (data[i] + received[i]);
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_PAIRS_HPP
 
 // ---- causeway/kernels/column_sum.hpp ----
 #ifndef CAUSEWAY_KERNELS_COLUMN_SUM_HPP
@@ -16587,8 +16858,6 @@ concept Model = std::movable<M> &&
 // the only door: a policy that needs the network, a clock or a random number takes it from here, so that a simulated run is
 // the same run. All members are for the trainer's thread.
 
-#include <numeric>
-
 namespace causeway::inline CAUSEWAY_ABI {
 
 template <Model M, optim::Optimizer Inner>
@@ -16633,6 +16902,8 @@ class training_context {
   [[nodiscard]] parameter_view view() { return model_.parameters().view(); }
   /// Call after writing parameters.
   void parameters_changed() { model_.parameters().touch(); }
+  /// The inner optimizer forgets what it knows, as at the start of the run: it may be what spoilt the parameters.
+  void reset_inner() { inner_.reset(model_.parameters().length()); }
   /// From now on every inner step adds what it subtracts from the parameters to `sum` (same layout), which must outlive the
   /// training. errc::unsupported if the inner optimizer does not report its updates.
   result<void> track_updates(std::span<float> sum) {
@@ -16762,34 +17033,14 @@ class training_context {
   /// Both peers: data ← (theirs + ours) / 2. `other` must call it with us in the same round. Bytes: 4 per value each way.
   result<void> average_with(net::peer_index other, std::span<float> data) {
     received_.resize(data.size());
-    net::message_id id{.channel = collective::channels::parameters, .step = round_};
-    const auto inward = transport().receive(other, id, std::as_writable_bytes(std::span{received_}));
-    const auto outward = transport().send(other, id, std::as_bytes(data));
-    const auto sent = transport().wait(outward, no_deadline);
-    const auto got = transport().wait(inward, no_deadline);
-    if (!sent) return sent.error();
-    if (!got) return got.error();
-    if (*got != data.size_bytes()) {
-      return fail(errc::protocol, "peer " + std::to_string(other),
-                  "sent parameters of another size; check that it trains "
-                  "the same model");
-    }
-    for (std::size_t i = 0; i < data.size(); ++i) data[i] = 0.5F * (data[i] + received_[i]);
-    return {};
+    return collective::average_pair(transport(), other, {.channel = collective::channels::parameters, .step = round_}, data,
+                                    received_, env_.exchange.deadline);
   }
 
   /// This peer's partner when all peers are paired at random; none for the one left over. A function of the seed and the
   /// round: the same pairs on all peers, and again when asked again.
-  std::optional<net::peer_index> random_partner() {
-    std::vector<net::peer_index> order(peers());
-    std::iota(order.begin(), order.end(), 0U);
-    rng draw{options_.seed, mix(streams::pairs, round_)};
-    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
-    for (std::size_t i = 0; i + 1 < order.size(); i += 2) {
-      if (order[i] == self()) return order[i + 1];
-      if (order[i + 1] == self()) return order[i];
-    }
-    return std::nullopt;
+  [[nodiscard]] std::optional<net::peer_index> random_partner() const {
+    return collective::partner_of(self(), peers(), rng{options_.seed, mix(streams::pairs, round_)});
   }
 
   /// The parameters as they stand are what all peers hold now: the next exchange will be based on them. Where peers come
@@ -16865,8 +17116,7 @@ class training_context {
   [[nodiscard]] std::uint64_t samples() const noexcept { return uncommitted_; }
 
   /// Sets the number of inner steps, on which the learning rate depends: for a peer that took over the others' state. The
-  /// step under way does not count on top of it.
-  /// Unless it is `going_on`, with what it computed kept.
+  /// step under way does not count on top of it, unless it is `going_on`, with what it computed kept.
   void resume_at(std::uint64_t step, bool going_on = false) noexcept {
     step_ = step;
     resumed_ = !going_on;
@@ -17002,7 +17252,8 @@ class training_context {
   result<void> enter() {
     if (!elastic() || entered_) return {};
     CAUSEWAY_ASSIGN(entry_, env_.group->enter(uncommitted_));
-    return entered_ = true, result<void>{};
+    entered_ = true;
+    return {};
   }
 
   result<void> exchanged(std::span<const float> mean = {}) {
@@ -17024,8 +17275,9 @@ class training_context {
 
   result<verdict> sit_out(const error& why) {
     CAUSEWAY_ASSIGN(const verdict judged, env_.group->sit_out(why));
-    entered_ = candidate_ = false, skipped_ = 0;
-    if (!shares_inner_) inner_.reset(model_.parameters().length());  // it may be what spoilt the parameters
+    entered_ = candidate_ = false;
+    skipped_ = 0;
+    if (!shares_inner_) reset_inner();
     return judged;
   }
 
@@ -17045,7 +17297,8 @@ class training_context {
   /// and so does a gradient that others have a share in, or one after the other.
   result<void> without_step(const error& why) {
     if (entered_ || ++skipped_ > steps_skipped || !std::isfinite(norm_of(parameters()))) return unusable(why.message);
-    return log()(severity::warning, why.text() + ": this step is skipped"), result<void>{};
+    log()(severity::warning, why.text() + ": this step is skipped");
+    return {};
   }
 
   // Equal shares scale by exactly 1.
@@ -17082,9 +17335,7 @@ class training_context {
     return outcome;
   }
 
-  [[nodiscard]] std::uint64_t name_of_stream() const {
-    return elastic() ? env_.group->identity() : std::uint64_t{world_->self()};
-  }
+  std::uint64_t name_of_stream() const { return elastic() ? env_.group->identity() : std::uint64_t{world_->self()}; }
 
   [[nodiscard]] collective::collective_options own_exchange_options() {
     collective::collective_options options = exchange_options();
@@ -18959,8 +19210,8 @@ class member final : public elastic_group {
         locked([&] {
           control_->record_trained(held_, samples_.drawn(), uncommitted_);
           control_->ready(held_.round + 1, held_.chain(), uncommitted_);
+          now = control_->now_what();  // with the same lock: an attempt may begin and be called off before the next
         });
-        now = waits_.look();
       }
       switch (now.is) {
         case situation::kind::exchange: {
@@ -19023,7 +19274,7 @@ class member final : public elastic_group {
     attempt_.forget_overdue();
     if (!outcome) locked([&] { control_->exchanging(false); });
     if (outcome && candidate) {
-      CAUSEWAY_TRY(vote());
+      CAUSEWAY_TRY(vote(held_.round + 1));
     } else if (!outcome) {
       CAUSEWAY_TRY(report(outcome.error()));
     }
@@ -19119,10 +19370,11 @@ class member final : public elastic_group {
 
   // ---- a verdict ----------------------------------------------------------------------------------------------------
 
-  // The vote promises that this peer holds the round, also after a crash: so it is written first.
-  result<void> vote() {
+  // The vote promises that this peer holds the round, also after a crash: so it is written first. Where it was taken over,
+  // this peer need not have held the one before: it may have been started just now.
+  result<void> vote(std::uint64_t round) {
     const std::uint64_t root = hash_image();
-    candidate_ = {held_.round + 1, root};
+    candidate_ = {round, root};
     passing("before_store");
     CAUSEWAY_TRY(store(candidate_.round, root));
     passing("stored");
@@ -19192,7 +19444,7 @@ class member final : public elastic_group {
       if (!held) return {};
     }
     attempt_.begin(now.current.at);
-    CAUSEWAY_TRY(vote());
+    CAUSEWAY_TRY(vote(now.current.round));
     return waits_.await_change(now);
   }
 
@@ -21520,6 +21772,12 @@ struct periodic_options {
 /// scaling commutes with rounding).
 template <class Outer = optim::nesterov, class Codec = compress::none>
 class periodic {
+  static_assert(optim::Optimizer<Outer>,
+                "causeway-P9: comm::periodic is given an outer optimizer that is none: it lacks a member of "
+                "optim::Optimizer. Optimizers are in optim/. docs/reference/rules.md#p9");
+  static_assert(collective::Encoding<Codec>,
+                "causeway-P8: comm::periodic is given a codec that is none: it lacks a member of compress::Codec. "
+                "Codecs are in compress/. docs/reference/rules.md#p8");
   static constexpr bool own_memory = requires(const Outer& o) { o.memory(); };
   using anchor_type = std::conditional_t<own_memory, std::vector<float, source_allocator<float>>, std::vector<float>>;
 
@@ -21885,6 +22143,20 @@ struct first_of<K, Default, P, Ps...> {
 template <kind K, class Default, class... Ps>
 using pick = typename first_of<K, Default, Ps...>::type;
 
+/// The model itself. Somebody who has not looked yet whether there is one gets an error, and only that one.
+template <class M>
+struct given_model {
+  static constexpr bool is_result = false;
+  using type = M;
+  static M&& take(M& model) { return std::move(model); }
+};
+template <class M>
+struct given_model<result<M>> {
+  static constexpr bool is_result = true;
+  using type = M;
+  static M&& take(result<M>& model) { return std::move(*model); }
+};
+
 /// `M`, after checking the pack: a misspelt policy would otherwise be dropped silently in favour of a default.
 template <class M, class... Ps>
 struct claim {
@@ -22237,9 +22509,13 @@ using trainer = basic_trainer<detail::claimed<M, Policies...>, detail::pick<deta
 /// 50}})`.
 template <class M, class... Policies>
 [[nodiscard]] auto make_trainer(M model, environment env, trainer_options options, Policies... policies) {
-  using type = trainer<M, Policies...>;
+  static_assert(
+      !detail::given_model<M>::is_result,
+      "causeway-P7: the model is still a result: take the model out of it with CAUSEWAY_ASSIGN, or with `*` after "
+      "looking whether it failed. docs/reference/rules.md#p7");
+  using type = trainer<typename detail::given_model<M>::type, Policies...>;
   detail::bag<Policies...> bag{std::move(policies)...};
-  return type{std::move(model),
+  return type{detail::given_model<M>::take(model),
               std::move(env),
               std::move(options),
               bag.template take<detail::kind::inner, optim::adamw>(),

@@ -1586,15 +1586,21 @@ class solo_transport {
 };
 static_assert(Transport<solo_transport>);
 
+template <class T>
+concept KnowsItself = requires(const T& t) {
+  t.self();
+};
+
 /// Any transport, held by value; one virtual call per message.
 class any_transport {
  public:
   any_transport() : any_transport(solo_transport{}) {}
 
+  /// Any transport is one, without a cast. What is none is told from the first call alone: asking it for moves would ask
+  /// for conversions to this type again.
   template <class T>
-    requires(!std::same_as<T, any_transport>)
-  &&Transport<T>  // in this order: the concept asks for moves of T
-      explicit any_transport(T transport) : model_{std::make_unique<model<T>>(std::move(transport))} {}
+    requires(!std::same_as<T, any_transport> && KnowsItself<T> && Transport<T>)
+  any_transport(T transport) : model_{std::make_unique<model<T>>(std::move(transport))} {}
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
@@ -1993,6 +1999,7 @@ struct context {
   std::span<float> gradients();
   parameter_view view();
   void parameters_changed();
+  void reset_inner();
   result<void> subtract(std::span<float>, std::span<const float>, std::span<const float>);
   result<void> copy(std::span<float>, std::span<const float>);
   result<void> track_updates(std::span<float>);
@@ -17878,6 +17885,80 @@ static_assert(net::Transport<group_view>);
 
 #endif  // CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
 
+// ---- causeway/net/deadline.hpp ----
+#ifndef CAUSEWAY_NET_DEADLINE_HPP
+#define CAUSEWAY_NET_DEADLINE_HPP
+
+// How long to wait, derived from how long it took before. Smoothed mean and mean deviation of observed times as TCP keeps
+// them for its retransmission timer (Jacobson and Karels 1988; RFC 6298, equations 2.2 and 2.3), with a floor and a cap.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+struct arrival_options {
+  duration floor = std::chrono::seconds{1};  ///< never wait less
+  duration cap = std::chrono::minutes{10};   ///< never wait longer; also the answer before the first observation
+  double deviations = 4.0;                   ///< RFC 6298's K
+  double mean_weight = 1.0 / 8.0;            ///< RFC 6298's alpha: share of a new observation in the mean
+  double deviation_weight = 1.0 / 4.0;       ///< RFC 6298's beta
+};
+
+/// Estimates by when the next arrival is overdue. A few arithmetic operations per observation; serializable.
+class arrival_statistics {
+ public:
+  arrival_statistics() = default;
+  explicit arrival_statistics(const arrival_options& options) : options_{options} {}
+
+  /// One more arrival took `took`. Negative times count as 0.
+  void observe(duration took) noexcept {
+    const double t = std::max(0.0, seconds(took));
+    if (count_ == 0) {
+      mean_ = t;
+      deviation_ = t / 2;
+    } else {
+      const double off = t > mean_ ? t - mean_ : mean_ - t;
+      deviation_ += options_.deviation_weight * (off - deviation_);
+      mean_ += options_.mean_weight * (t - mean_);
+    }
+    ++count_;
+  }
+
+  /// A wait of `waited` ended without an arrival: the next one may take twice as long (RFC 6298, rule 5.5), up to the cap.
+  void overdue(duration waited) noexcept { observe(std::min(waited * 2, options_.cap)); }
+
+  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
+  [[nodiscard]] duration mean() const noexcept { return from_seconds(mean_); }
+  [[nodiscard]] duration deviation() const noexcept { return from_seconds(deviation_); }
+
+  /// mean + K deviations, within floor and cap.
+  [[nodiscard]] duration patience() const noexcept {
+    if (count_ == 0) return options_.cap;
+    return std::clamp(from_seconds(mean_ + options_.deviations * deviation_), options_.floor, options_.cap);
+  }
+
+  /// The deadline of something that starts at `now`.
+  [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
+
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(mean_, deviation_, count_);
+  }
+
+ private:
+  static duration from_seconds(double s) noexcept {
+    constexpr double longest = 1e9;  // about 30 years: keeps the conversion within 64 bits
+    return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, longest)});
+  }
+
+  arrival_options options_;
+  double mean_ = 0;
+  double deviation_ = 0;
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_DEADLINE_HPP
+
 // ---- causeway/autograd/checkpoint.hpp ----
 #ifndef CAUSEWAY_AUTOGRAD_CHECKPOINT_HPP
 #define CAUSEWAY_AUTOGRAD_CHECKPOINT_HPP
@@ -19299,6 +19380,9 @@ class async_mail {
     for (auto& line : sent_) cancel(line);
   }
 
+  /// How long the waits that begin from now on may take.
+  void deadline(time_point at) noexcept { options_.deadline = at; }
+
   /// Starts to receive a micro-batch. Those of one way are expected, and taken, in the order of the stream.
   void expect(Codec& codec, const stream_line& l, const stream_place& m) {
     parcel p{.at = m, .peer = l.other, .bytes = buffer(head_bytes + codec.most_bytes(crossing_of(l, m, {})))};
@@ -19591,6 +19675,8 @@ class async_stream final : public any_stream {
       : setup_{setup}, mail_{std::move(view), mail} {}
 
   [[nodiscard]] const stream_setup& setup() const noexcept { return setup_; }
+  /// How long the waits that begin from now on may take.
+  void deadline(time_point at) noexcept { mail_.deadline(at); }
   /// Micro-batches whose backward is still to come.
   [[nodiscard]] std::size_t in_flight() const noexcept { return units_.size(); }
   [[nodiscard]] std::size_t stashed() const noexcept { return stash_.size(); }
@@ -20198,12 +20284,15 @@ class async_pipeline {
     }
     begun_ = true;
     moved_ = 0;
+    const time_point begin = ctx.clock().now();
+    stream.deadline(deadline(ctx));
     const auto outcome = run_step(ctx, stream, b);
     if (!outcome) {
       kept_.assign(ctx.gradients().begin(), ctx.gradients().end());
       return outcome.error();
     }
     begun_ = false;
+    step_times_.observe(ctx.clock().now() - begin);
     ++turn_;
     return yield(ctx, b);
   }
@@ -20224,12 +20313,10 @@ class async_pipeline {
   result<double> evaluate(auto& ctx, const batch& b) {
     CAUSEWAY_TRY(check_batch(ctx, b, false));
     auto view = view_of(ctx);
-    return evaluate_batch(ctx, view, chunks_, pieces(), b,
-                          {.channel = evaluation_channel,
-                           .step = ctx.step(),
-                           .seed = place_.replica,
-                           .deadline = ctx.exchange_options().deadline},
-                          talk(ctx, ctx.step()));
+    return evaluate_batch(
+        ctx, view, chunks_, pieces(), b,
+        {.channel = evaluation_channel, .step = ctx.step(), .seed = place_.replica, .deadline = deadline(ctx)},
+        talk(ctx, ctx.step()));
   }
 
   void serialize(auto& ar) {
@@ -20292,7 +20379,14 @@ class async_pipeline {
 
   // `step`: on which the stages agree; 0 before they do.
   [[nodiscard]] pipeline_talk talk(auto& ctx, std::uint64_t step) const {
-    return {{.channel = first_channel + 4, .step = step}, ctx.exchange_options()};
+    pipeline_talk t{{.channel = first_channel + 4, .step = step}, ctx.exchange_options()};
+    t.options.deadline = deadline(ctx);
+    return t;
+  }
+  // No wait is longer than a step has ever taken, with room for a neighbour that saves a checkpoint or is in an exchange;
+  // before the first, a day. So a peer that hangs ends the run with an error that names whom this one waited for.
+  [[nodiscard]] time_point deadline(auto& ctx) const {
+    return std::min(ctx.exchange_options().deadline, step_times_.deadline(ctx.clock().now()));
   }
 
   result<void> check_batch(auto& ctx, const batch& b, bool training = true) const {
@@ -20314,11 +20408,8 @@ class async_pipeline {
   stream_type<Context>& stream_of(Context& ctx, const batch& b) {
     if (!stream_) {
       shape_ = shape_of(ctx, b);
-      const typename async_mail<Codec>::options mail{.channel = first_channel,
-                                                     .seed = place_.replica,
-                                                     .shape = shape_,
-                                                     .late = std::size_t{1} + options_.ahead,
-                                                     .deadline = ctx.exchange_options().deadline};
+      const typename async_mail<Codec>::options mail{
+          .channel = first_channel, .seed = place_.replica, .shape = shape_, .late = std::size_t{1} + options_.ahead};
       const stream_setup setup{.rank = place_.rank,
                                .ranks = place_.ranks(),
                                .pieces = pieces(),
@@ -20375,6 +20466,7 @@ class async_pipeline {
   pipeline_place place_;
   std::vector<nn::block_range> chunks_;
   stream_shape shape_;
+  net::arrival_statistics step_times_{{.floor = std::chrono::minutes{10}, .cap = std::chrono::hours{24}}};
   std::unique_ptr<any_stream> stream_;  // since the first batch
   std::uint64_t turn_ = 0;              // steps of this stream
   std::uint32_t forwards_ = 0;          // done in this step
@@ -23118,7 +23210,7 @@ class butterfly {
         self_{transport.self()},
         peers_{transport.size()},
         checks_results_{options.checks_results},
-        chunk_{chunk_elements(data.size(), options.chunk_bytes)},
+        chunk_{chunk_elements(largest_shard(), options.chunk_bytes)},
         chunks_{(largest_shard() + chunk_ - 1) / chunk_},
         window_{static_cast<std::uint32_t>(std::clamp<std::size_t>(options.window, 1, std::max<std::size_t>(chunks_, 1)))},
         depth_{2 * std::size_t{window_} + 1},
@@ -23155,6 +23247,8 @@ class butterfly {
     for (net::peer_index p = 0; p < peers_; ++p) largest = std::max(largest, shard(p).size());
     return static_cast<std::size_t>(largest);
   }
+  /// No more than a shard has: every peer gets slots for chunks of all others, so of many peers a bigger one would cost
+  /// each as much memory as all of them hold values.
   [[nodiscard]] std::size_t chunk_elements(std::size_t count, std::size_t chunk_bytes) const {
     const std::size_t block = codec_.block();
     const std::size_t wanted = std::min(chunk_bytes / sizeof(float), count);
@@ -28151,80 +28245,6 @@ static_assert(ParallelismPolicy<local_swarm<>>);
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_LOCAL_SWARM_HPP
-
-// ---- causeway/net/deadline.hpp ----
-#ifndef CAUSEWAY_NET_DEADLINE_HPP
-#define CAUSEWAY_NET_DEADLINE_HPP
-
-// How long to wait, derived from how long it took before. Smoothed mean and mean deviation of observed times as TCP keeps
-// them for its retransmission timer (Jacobson and Karels 1988; RFC 6298, equations 2.2 and 2.3), with a floor and a cap.
-
-namespace causeway::inline CAUSEWAY_ABI::net {
-
-struct arrival_options {
-  duration floor = std::chrono::seconds{1};  ///< never wait less
-  duration cap = std::chrono::minutes{10};   ///< never wait longer; also the answer before the first observation
-  double deviations = 4.0;                   ///< RFC 6298's K
-  double mean_weight = 1.0 / 8.0;            ///< RFC 6298's alpha: share of a new observation in the mean
-  double deviation_weight = 1.0 / 4.0;       ///< RFC 6298's beta
-};
-
-/// Estimates by when the next arrival is overdue. A few arithmetic operations per observation; serializable.
-class arrival_statistics {
- public:
-  arrival_statistics() = default;
-  explicit arrival_statistics(const arrival_options& options) : options_{options} {}
-
-  /// One more arrival took `took`. Negative times count as 0.
-  void observe(duration took) noexcept {
-    const double t = std::max(0.0, seconds(took));
-    if (count_ == 0) {
-      mean_ = t;
-      deviation_ = t / 2;
-    } else {
-      const double off = t > mean_ ? t - mean_ : mean_ - t;
-      deviation_ += options_.deviation_weight * (off - deviation_);
-      mean_ += options_.mean_weight * (t - mean_);
-    }
-    ++count_;
-  }
-
-  /// A wait of `waited` ended without an arrival: the next one may take twice as long (RFC 6298, rule 5.5), up to the cap.
-  void overdue(duration waited) noexcept { observe(std::min(waited * 2, options_.cap)); }
-
-  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
-  [[nodiscard]] duration mean() const noexcept { return from_seconds(mean_); }
-  [[nodiscard]] duration deviation() const noexcept { return from_seconds(deviation_); }
-
-  /// mean + K deviations, within floor and cap.
-  [[nodiscard]] duration patience() const noexcept {
-    if (count_ == 0) return options_.cap;
-    return std::clamp(from_seconds(mean_ + options_.deviations * deviation_), options_.floor, options_.cap);
-  }
-
-  /// The deadline of something that starts at `now`.
-  [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
-
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(mean_, deviation_, count_);
-  }
-
- private:
-  static duration from_seconds(double s) noexcept {
-    constexpr double longest = 1e9;  // about 30 years: keeps the conversion within 64 bits
-    return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, longest)});
-  }
-
-  arrival_options options_;
-  double mean_ = 0;
-  double deviation_ = 0;
-  std::uint64_t count_ = 0;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_DEADLINE_HPP
 
 // ---- causeway/parallel/pipeline.hpp ----
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_HPP

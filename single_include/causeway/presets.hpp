@@ -920,15 +920,21 @@ class solo_transport {
 };
 static_assert(Transport<solo_transport>);
 
+template <class T>
+concept KnowsItself = requires(const T& t) {
+  t.self();
+};
+
 /// Any transport, held by value; one virtual call per message.
 class any_transport {
  public:
   any_transport() : any_transport(solo_transport{}) {}
 
+  /// Any transport is one, without a cast. What is none is told from the first call alone: asking it for moves would ask
+  /// for conversions to this type again.
   template <class T>
-    requires(!std::same_as<T, any_transport>)
-  &&Transport<T>  // in this order: the concept asks for moves of T
-      explicit any_transport(T transport) : model_{std::make_unique<model<T>>(std::move(transport))} {}
+    requires(!std::same_as<T, any_transport> && KnowsItself<T> && Transport<T>)
+  any_transport(T transport) : model_{std::make_unique<model<T>>(std::move(transport))} {}
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
@@ -7165,7 +7171,7 @@ struct answer_header {
   std::uint64_t number = 0;  ///< of the push that is answered
   double held_seconds = 0;   ///< from its arrival to the answer
   std::uint32_t steps = 0;   ///< inner steps before the next push; 0: as before
-  std::uint32_t code = 0;    ///< why it was refused
+  std::uint32_t code = 0;    ///< why it was refused; of an answer: why the push could not be used, 0 where it was
 };
 
 template <class Header>
@@ -7353,6 +7359,8 @@ struct hub_leg {
   bool pending = false;         ///< a push was made, its answer not used yet
   bool fresh = false;           ///< what was pulled replaces the live values: the hub knew more of this peer than it did
   bool answered = false;        ///< `answer` is here
+  bool spoilt = false;          ///< what was pushed is not finite, and was given up
+  bool unsound = false;         ///< the hub could not use the push
   std::uint32_t answer_steps = 0;
   push_header header;  ///< of the last push, and its content: for saying it again
   std::vector<std::uint8_t> content;
@@ -7494,10 +7502,13 @@ class hub_link {
     if (h.word != hub_word::answer || h.fragment >= legs_.size()) return nonsense();
     hub_leg& leg = legs_[h.fragment];
     const std::size_t size = terms.cuts[h.fragment].size;
+    const bool unsound = h.code == static_cast<std::uint32_t>(errc::non_finite);
+    if (h.code != 0 && !unsound) return nonsense();
     if (!leg.pending || leg.answered || h.number != leg.number || bytes.size() != size * sizeof(float)) return nonsense();
     leg.answer.resize(size);
     CAUSEWAY_TRY(compress::none::decode(terms.pool, bytes, leg.answer));
     leg.answered = true;
+    leg.unsound = unsound;
     leg.answer_steps = h.steps;
     sync_seconds_ = std::max(0.0, seconds(terms.now() - leg.sent_at) - h.held_seconds);
     return {};
@@ -7505,7 +7516,7 @@ class hub_link {
 
   /// The answer for fragment f was used.
   void landed(hub_leg& leg) {
-    leg.pending = leg.answered = leg.fresh = false;
+    leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
     if (leg.answer_steps != 0) leg.due_after = leg.answer_steps;
   }
 
@@ -7557,7 +7568,7 @@ class hub_link {
     if constexpr (R::keeps == axis::keeping::in_a_buffer) {
       leg.residual.resize(row_.size());
       const auto bytes = std::as_bytes(std::span{leg.content});
-      // Values that are not finite: the hub refuses them, and says so.
+      // Values that are not finite: the hub cannot use them, and says so.
       if (!compress::residual_of(rules.codec, about, row_, bytes, leg.residual)) leg.residual.assign(row_.size(), 0.0F);
     }
   }
@@ -7610,7 +7621,8 @@ struct waiting_push {
   std::uint64_t samples = 0;
   std::uint32_t wants_answer = 1;
   std::vector<std::uint8_t> bytes{};
-  time_point since{};  ///< not part of a checkpoint: after a restart, of the restart
+  time_point since{};    ///< not part of a checkpoint: after a restart, of the restart
+  bool unsound = false;  ///< its values are not finite: it counts for nothing
 
   void serialize(auto& ar) { ar(client, number, samples, wants_answer, bytes); }
 };
@@ -7685,8 +7697,9 @@ class push_merger {
 // The hub's side of comm::on_arrival: shared parameters, the pushes that wait to be applied, and a line to each client. The
 // peer that it runs on may be a client as well; its messages do not travel, but are the same.
 //
-// Clients that get lost, and clients that send what cannot be used, are left out from then on: nothing that one client does
-// or does not do ends the hub's run.
+// Clients that get lost, and clients that send what makes no sense, are left out from then on: nothing that one client does
+// or does not do ends the hub's run. A push that is not finite counts for nothing, and its answer says so: the client
+// starts again from the shared parameters. One that pushes nothing else is left out, too.
 
 namespace causeway::inline CAUSEWAY_ABI::comm::detail {
 
@@ -7699,6 +7712,7 @@ struct hub_client {
   bool here = true;  ///< neither lost nor refused
   bool done = false;
   bool waits = false;              ///< for an answer: it will not push anything before
+  std::uint32_t unsound = 0;       ///< pushes in a row that were not finite
   std::unique_ptr<hub_line> line;  ///< none for this peer itself
 
   void serialize(auto& ar) { ar(taken, samples, speed, sync_seconds); }
@@ -7709,6 +7723,8 @@ struct owed_answer {
   std::uint32_t client = 0;
   std::uint64_t number = 0;
   time_point since{};  ///< as waiting_push has it
+  // Not part of a checkpoint: a client that is not told pushes what is not finite once more, and is told then.
+  bool unsound = false;
 
   void serialize(auto& ar) { ar(client, number); }
 };
@@ -7911,7 +7927,8 @@ class hub_station {
     const answer_header h{.fragment = static_cast<std::uint32_t>(f),
                           .number = w.number,
                           .held_seconds = seconds(terms.now() - w.since),
-                          .steps = rules.steps_for(clients_[w.client].speed, speeds())};
+                          .steps = rules.steps_for(clients_[w.client].speed, speeds()),
+                          .code = w.unsound ? static_cast<std::uint32_t>(errc::non_finite) : 0};
     reply(w.client, fragment_answer(terms, h));
   }
 
@@ -8066,7 +8083,7 @@ class hub_station {
     for (std::uint32_t c = 0; c < clients_.size(); ++c) {
       if (!clients_[c].here) continue;
       const auto samples = static_cast<double>(clients_[c].samples[f]);
-      if (is_among(batch, c)) {
+      if (std::any_of(batch.begin(), batch.end(), [c](const auto& w) { return w.client == c && !w.unsound; })) {
         arrived += samples;
         ++pushes;
       } else {
@@ -8103,20 +8120,36 @@ class hub_station {
   }
 
   void owe(const waiting_push& w, std::size_t f) {
-    if (w.wants_answer != 0) unanswered_[f].push_back({.client = w.client, .number = w.number, .since = w.since});
+    if (w.wants_answer == 0) return;
+    unanswered_[f].push_back({.client = w.client, .number = w.number, .since = w.since, .unsound = w.unsound});
   }
 
-  /// The outer step with what the pushes say together. Those that cannot be used are left out, and so are their clients.
-  void move_shared(const auto& rules, const hub_terms& terms, std::size_t f, std::span<const waiting_push> batch) {
+  /// The outer step with what the pushes say together, without those that cannot be used.
+  void move_shared(const auto& rules, const hub_terms& terms, std::size_t f, std::span<waiting_push> batch) {
     const auto bad = [&](const waiting_push& w, errc why) {
-      refuse(terms, w.client, collective::to_error({peers_[w.client], why}, UINT32_MAX));
+      batch[static_cast<std::size_t>(&w - batch.data())].unsound = true;
+      object(terms, w, f, collective::to_error({peers_[w.client], why}, UINT32_MAX));
     };
     const merged_pushes merged = merger_.merge(rules, terms, level_, f, batch, bad);
+    for (const waiting_push& w : batch) {
+      if (!w.unsound) clients_[w.client].unsound = 0;
+    }
     if (merged.pushes == 0) return;
     applied_[f] += merged.pushes;
     samples_[f] += merged.samples;
     constexpr bool merges = std::remove_cvref_t<decltype(rules)>::arrivals_type::merges;
     step_outer(terms, terms.cuts[f], outers_[f], merges ? share_of(f, batch) : 1.0F);
+  }
+
+  /// Values that are not finite cost a client what it computed; anything else, its place. So does a station below that
+  /// shares such values: all its clients have them.
+  void object(const hub_terms& terms, const waiting_push& w, std::size_t f, const error& why) {
+    const bool may_start_over = why.code == errc::non_finite && level_ == 0 && clients_[w.client].unsound < most_unsound;
+    if (!may_start_over) return refuse(terms, w.client, why);
+    ++clients_[w.client].unsound;
+    terms.log(severity::warning, "on_arrival: push " + std::to_string(w.number) + " of fragment " + std::to_string(f) +
+                                     " counts for nothing: " + why.text() +
+                                     ". Its peer starts again from the shared parameters");
   }
 
   void step_outer(const hub_terms& terms, const axis::fragment& cut, Outer& outer, float share) {
@@ -8130,6 +8163,7 @@ class hub_station {
   // Of one client and fragment: the one that it waits for, and one from before its restart. So what waits at a hub is
   // bounded by its clients.
   static constexpr std::ptrdiff_t most_waiting = 2;
+  static constexpr std::uint32_t most_unsound = 8;  // pushes in a row that are not finite
 
   Outer prototype_;
   std::uint32_t level_ = 0;
@@ -8471,6 +8505,7 @@ struct context {
   std::span<float> gradients();
   parameter_view view();
   void parameters_changed();
+  void reset_inner();
   result<void> subtract(std::span<float>, std::span<const float>, std::span<const float>);
   result<void> copy(std::span<float>, std::span<const float>);
   result<void> track_updates(std::span<float>);
@@ -8739,7 +8774,11 @@ class on_arrival : arrival_rules<Axes...> {
     local_.resize(cuts_[f].size);
     axis::gather(cuts_[f], ctx.parameters(), local_);
     if constexpr (landing_type::keeps_departure) leg.at_send = local_;
-    return tiers_.push(rules(), residual_, ctx.next_learning_rate(), terms_of(ctx), f, local_, wants_answer);
+    CAUSEWAY_TRY(tiers_.push(rules(), residual_, ctx.next_learning_rate(), terms_of(ctx), f, local_, wants_answer));
+    // The hub finds that, too, and says so; but until then this peer goes on computing, if it may.
+    leg.spoilt = !collective::finite_values(local_);
+    if (leg.spoilt) give_up(ctx);
+    return {};
   }
 
   /// Waits for the answer, and lands it.
@@ -8755,9 +8794,10 @@ class on_arrival : arrival_rules<Axes...> {
         CAUSEWAY_TRY(serve(ctx));
       }
     }
+    if (leg.unsound && !leg.spoilt) give_up(ctx);  // it was finite before it was encoded
     local_.resize(cuts_[f].size);
     axis::gather(cuts_[f], ctx.parameters(), local_);
-    if (leg.fresh) {
+    if (leg.fresh || leg.spoilt || leg.unsound) {
       local_ = leg.answer;
       leg.since = 0;
     } else {
@@ -8769,6 +8809,27 @@ class on_arrival : arrival_rules<Axes...> {
     ctx.parameters_changed();
     ctx.commit_round(std::span<const float>{});
     return {};
+  }
+
+  /// What this peer computed is not finite, wherever that began: of every fragment only what was pulled last, or is under
+  /// way, stays; and the inner optimizer, which may be what spoilt it, begins anew.
+  void give_up(auto& ctx) {
+    ctx.log()(severity::warning,
+              "step " + std::to_string(ctx.step() + 1) +
+                  ": what this peer pushed is not finite: it gives up what it computed since, and starts again from the "
+                  "shared parameters. Lower the learning rate, clip gradients, or look at this machine's memory");
+    for (std::size_t f = 0; f < cuts_.size(); ++f) {
+      detail::hub_leg& leg = legs()[f];
+      if (leg.pending && !leg.spoilt && !leg.unsound && !leg.at_send.empty()) {
+        axis::scatter(cuts_[f], leg.at_send, ctx.parameters());
+        continue;
+      }
+      local_.resize(cuts_[f].size);
+      axis::gather(cuts_[f], tiers_.link().anchor(), local_);
+      axis::scatter(cuts_[f], local_, ctx.parameters());
+      leg.samples = 0;
+    }
+    ctx.reset_inner();
   }
 
   result<void> serve(auto& ctx) { return tiers_.serve(rules(), residual_, terms_of(ctx)); }
@@ -15931,7 +15992,7 @@ class butterfly {
         self_{transport.self()},
         peers_{transport.size()},
         checks_results_{options.checks_results},
-        chunk_{chunk_elements(data.size(), options.chunk_bytes)},
+        chunk_{chunk_elements(largest_shard(), options.chunk_bytes)},
         chunks_{(largest_shard() + chunk_ - 1) / chunk_},
         window_{static_cast<std::uint32_t>(std::clamp<std::size_t>(options.window, 1, std::max<std::size_t>(chunks_, 1)))},
         depth_{2 * std::size_t{window_} + 1},
@@ -15968,6 +16029,8 @@ class butterfly {
     for (net::peer_index p = 0; p < peers_; ++p) largest = std::max(largest, shard(p).size());
     return static_cast<std::size_t>(largest);
   }
+  /// No more than a shard has: every peer gets slots for chunks of all others, so of many peers a bigger one would cost
+  /// each as much memory as all of them hold values.
   [[nodiscard]] std::size_t chunk_elements(std::size_t count, std::size_t chunk_bytes) const {
     const std::size_t block = codec_.block();
     const std::size_t wanted = std::min(chunk_bytes / sizeof(float), count);
@@ -31002,6 +31065,10 @@ namespace causeway::inline CAUSEWAY_ABI::comm {
 /// A failed exchange leaves the gradients as they were where the fault policy can retry.
 template <class Codec = compress::none>
 class every_step {
+  static_assert(collective::Encoding<Codec>,
+                "causeway-P8: comm::every_step is given a codec that is none: it lacks a member of compress::Codec. "
+                "Codecs are in compress/. docs/reference/rules.md#p8");
+
  public:
   static constexpr std::string_view name = "every_step";
   static constexpr comm_traits traits{.tolerates = peers::elastic, .needs_global_step = true};
@@ -31922,6 +31989,80 @@ static_assert(AddingCodec<bf16>);
 
 #endif  // CAUSEWAY_COMPRESS_BF16_HPP
 
+// ---- causeway/net/deadline.hpp ----
+#ifndef CAUSEWAY_NET_DEADLINE_HPP
+#define CAUSEWAY_NET_DEADLINE_HPP
+
+// How long to wait, derived from how long it took before. Smoothed mean and mean deviation of observed times as TCP keeps
+// them for its retransmission timer (Jacobson and Karels 1988; RFC 6298, equations 2.2 and 2.3), with a floor and a cap.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+struct arrival_options {
+  duration floor = std::chrono::seconds{1};  ///< never wait less
+  duration cap = std::chrono::minutes{10};   ///< never wait longer; also the answer before the first observation
+  double deviations = 4.0;                   ///< RFC 6298's K
+  double mean_weight = 1.0 / 8.0;            ///< RFC 6298's alpha: share of a new observation in the mean
+  double deviation_weight = 1.0 / 4.0;       ///< RFC 6298's beta
+};
+
+/// Estimates by when the next arrival is overdue. A few arithmetic operations per observation; serializable.
+class arrival_statistics {
+ public:
+  arrival_statistics() = default;
+  explicit arrival_statistics(const arrival_options& options) : options_{options} {}
+
+  /// One more arrival took `took`. Negative times count as 0.
+  void observe(duration took) noexcept {
+    const double t = std::max(0.0, seconds(took));
+    if (count_ == 0) {
+      mean_ = t;
+      deviation_ = t / 2;
+    } else {
+      const double off = t > mean_ ? t - mean_ : mean_ - t;
+      deviation_ += options_.deviation_weight * (off - deviation_);
+      mean_ += options_.mean_weight * (t - mean_);
+    }
+    ++count_;
+  }
+
+  /// A wait of `waited` ended without an arrival: the next one may take twice as long (RFC 6298, rule 5.5), up to the cap.
+  void overdue(duration waited) noexcept { observe(std::min(waited * 2, options_.cap)); }
+
+  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
+  [[nodiscard]] duration mean() const noexcept { return from_seconds(mean_); }
+  [[nodiscard]] duration deviation() const noexcept { return from_seconds(deviation_); }
+
+  /// mean + K deviations, within floor and cap.
+  [[nodiscard]] duration patience() const noexcept {
+    if (count_ == 0) return options_.cap;
+    return std::clamp(from_seconds(mean_ + options_.deviations * deviation_), options_.floor, options_.cap);
+  }
+
+  /// The deadline of something that starts at `now`.
+  [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
+
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(mean_, deviation_, count_);
+  }
+
+ private:
+  static duration from_seconds(double s) noexcept {
+    constexpr double longest = 1e9;  // about 30 years: keeps the conversion within 64 bits
+    return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, longest)});
+  }
+
+  arrival_options options_;
+  double mean_ = 0;
+  double deviation_ = 0;
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_DEADLINE_HPP
+
 // ---- causeway/parallel/async_pipeline_mail.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ASYNC_PIPELINE_MAIL_HPP
 #define CAUSEWAY_PARALLEL_ASYNC_PIPELINE_MAIL_HPP
@@ -31973,6 +32114,9 @@ class async_mail {
     for (auto& line : expected_) cancel(line);
     for (auto& line : sent_) cancel(line);
   }
+
+  /// How long the waits that begin from now on may take.
+  void deadline(time_point at) noexcept { options_.deadline = at; }
 
   /// Starts to receive a micro-batch. Those of one way are expected, and taken, in the order of the stream.
   void expect(Codec& codec, const stream_line& l, const stream_place& m) {
@@ -32227,6 +32371,8 @@ class async_stream final : public any_stream {
       : setup_{setup}, mail_{std::move(view), mail} {}
 
   [[nodiscard]] const stream_setup& setup() const noexcept { return setup_; }
+  /// How long the waits that begin from now on may take.
+  void deadline(time_point at) noexcept { mail_.deadline(at); }
   /// Micro-batches whose backward is still to come.
   [[nodiscard]] std::size_t in_flight() const noexcept { return units_.size(); }
   [[nodiscard]] std::size_t stashed() const noexcept { return stash_.size(); }
@@ -32575,12 +32721,15 @@ class async_pipeline {
     }
     begun_ = true;
     moved_ = 0;
+    const time_point begin = ctx.clock().now();
+    stream.deadline(deadline(ctx));
     const auto outcome = run_step(ctx, stream, b);
     if (!outcome) {
       kept_.assign(ctx.gradients().begin(), ctx.gradients().end());
       return outcome.error();
     }
     begun_ = false;
+    step_times_.observe(ctx.clock().now() - begin);
     ++turn_;
     return yield(ctx, b);
   }
@@ -32601,12 +32750,10 @@ class async_pipeline {
   result<double> evaluate(auto& ctx, const batch& b) {
     CAUSEWAY_TRY(check_batch(ctx, b, false));
     auto view = view_of(ctx);
-    return evaluate_batch(ctx, view, chunks_, pieces(), b,
-                          {.channel = evaluation_channel,
-                           .step = ctx.step(),
-                           .seed = place_.replica,
-                           .deadline = ctx.exchange_options().deadline},
-                          talk(ctx, ctx.step()));
+    return evaluate_batch(
+        ctx, view, chunks_, pieces(), b,
+        {.channel = evaluation_channel, .step = ctx.step(), .seed = place_.replica, .deadline = deadline(ctx)},
+        talk(ctx, ctx.step()));
   }
 
   void serialize(auto& ar) {
@@ -32669,7 +32816,14 @@ class async_pipeline {
 
   // `step`: on which the stages agree; 0 before they do.
   [[nodiscard]] pipeline_talk talk(auto& ctx, std::uint64_t step) const {
-    return {{.channel = first_channel + 4, .step = step}, ctx.exchange_options()};
+    pipeline_talk t{{.channel = first_channel + 4, .step = step}, ctx.exchange_options()};
+    t.options.deadline = deadline(ctx);
+    return t;
+  }
+  // No wait is longer than a step has ever taken, with room for a neighbour that saves a checkpoint or is in an exchange;
+  // before the first, a day. So a peer that hangs ends the run with an error that names whom this one waited for.
+  [[nodiscard]] time_point deadline(auto& ctx) const {
+    return std::min(ctx.exchange_options().deadline, step_times_.deadline(ctx.clock().now()));
   }
 
   result<void> check_batch(auto& ctx, const batch& b, bool training = true) const {
@@ -32691,11 +32845,8 @@ class async_pipeline {
   stream_type<Context>& stream_of(Context& ctx, const batch& b) {
     if (!stream_) {
       shape_ = shape_of(ctx, b);
-      const typename async_mail<Codec>::options mail{.channel = first_channel,
-                                                     .seed = place_.replica,
-                                                     .shape = shape_,
-                                                     .late = std::size_t{1} + options_.ahead,
-                                                     .deadline = ctx.exchange_options().deadline};
+      const typename async_mail<Codec>::options mail{
+          .channel = first_channel, .seed = place_.replica, .shape = shape_, .late = std::size_t{1} + options_.ahead};
       const stream_setup setup{.rank = place_.rank,
                                .ranks = place_.ranks(),
                                .pieces = pieces(),
@@ -32752,6 +32903,7 @@ class async_pipeline {
   pipeline_place place_;
   std::vector<nn::block_range> chunks_;
   stream_shape shape_;
+  net::arrival_statistics step_times_{{.floor = std::chrono::minutes{10}, .cap = std::chrono::hours{24}}};
   std::unique_ptr<any_stream> stream_;  // since the first batch
   std::uint64_t turn_ = 0;              // steps of this stream
   std::uint32_t forwards_ = 0;          // done in this step
@@ -32767,80 +32919,6 @@ static_assert(ParallelismPolicy<async_pipeline<>>);
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_ASYNC_PIPELINE_HPP
-
-// ---- causeway/net/deadline.hpp ----
-#ifndef CAUSEWAY_NET_DEADLINE_HPP
-#define CAUSEWAY_NET_DEADLINE_HPP
-
-// How long to wait, derived from how long it took before. Smoothed mean and mean deviation of observed times as TCP keeps
-// them for its retransmission timer (Jacobson and Karels 1988; RFC 6298, equations 2.2 and 2.3), with a floor and a cap.
-
-namespace causeway::inline CAUSEWAY_ABI::net {
-
-struct arrival_options {
-  duration floor = std::chrono::seconds{1};  ///< never wait less
-  duration cap = std::chrono::minutes{10};   ///< never wait longer; also the answer before the first observation
-  double deviations = 4.0;                   ///< RFC 6298's K
-  double mean_weight = 1.0 / 8.0;            ///< RFC 6298's alpha: share of a new observation in the mean
-  double deviation_weight = 1.0 / 4.0;       ///< RFC 6298's beta
-};
-
-/// Estimates by when the next arrival is overdue. A few arithmetic operations per observation; serializable.
-class arrival_statistics {
- public:
-  arrival_statistics() = default;
-  explicit arrival_statistics(const arrival_options& options) : options_{options} {}
-
-  /// One more arrival took `took`. Negative times count as 0.
-  void observe(duration took) noexcept {
-    const double t = std::max(0.0, seconds(took));
-    if (count_ == 0) {
-      mean_ = t;
-      deviation_ = t / 2;
-    } else {
-      const double off = t > mean_ ? t - mean_ : mean_ - t;
-      deviation_ += options_.deviation_weight * (off - deviation_);
-      mean_ += options_.mean_weight * (t - mean_);
-    }
-    ++count_;
-  }
-
-  /// A wait of `waited` ended without an arrival: the next one may take twice as long (RFC 6298, rule 5.5), up to the cap.
-  void overdue(duration waited) noexcept { observe(std::min(waited * 2, options_.cap)); }
-
-  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
-  [[nodiscard]] duration mean() const noexcept { return from_seconds(mean_); }
-  [[nodiscard]] duration deviation() const noexcept { return from_seconds(deviation_); }
-
-  /// mean + K deviations, within floor and cap.
-  [[nodiscard]] duration patience() const noexcept {
-    if (count_ == 0) return options_.cap;
-    return std::clamp(from_seconds(mean_ + options_.deviations * deviation_), options_.floor, options_.cap);
-  }
-
-  /// The deadline of something that starts at `now`.
-  [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
-
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(mean_, deviation_, count_);
-  }
-
- private:
-  static duration from_seconds(double s) noexcept {
-    constexpr double longest = 1e9;  // about 30 years: keeps the conversion within 64 bits
-    return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, longest)});
-  }
-
-  arrival_options options_;
-  double mean_ = 0;
-  double deviation_ = 0;
-  std::uint64_t count_ = 0;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_DEADLINE_HPP
 
 // ---- causeway/parallel/pipeline.hpp ----
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_HPP
@@ -37245,6 +37323,12 @@ struct periodic_options {
 /// scaling commutes with rounding).
 template <class Outer = optim::nesterov, class Codec = compress::none>
 class periodic {
+  static_assert(optim::Optimizer<Outer>,
+                "causeway-P9: comm::periodic is given an outer optimizer that is none: it lacks a member of "
+                "optim::Optimizer. Optimizers are in optim/. docs/reference/rules.md#p9");
+  static_assert(collective::Encoding<Codec>,
+                "causeway-P8: comm::periodic is given a codec that is none: it lacks a member of compress::Codec. "
+                "Codecs are in compress/. docs/reference/rules.md#p8");
   static constexpr bool own_memory = requires(const Outer& o) { o.memory(); };
   using anchor_type = std::conditional_t<own_memory, std::vector<float, source_allocator<float>>, std::vector<float>>;
 

@@ -636,15 +636,21 @@ class solo_transport {
 };
 static_assert(Transport<solo_transport>);
 
+template <class T>
+concept KnowsItself = requires(const T& t) {
+  t.self();
+};
+
 /// Any transport, held by value; one virtual call per message.
 class any_transport {
  public:
   any_transport() : any_transport(solo_transport{}) {}
 
+  /// Any transport is one, without a cast. What is none is told from the first call alone: asking it for moves would ask
+  /// for conversions to this type again.
   template <class T>
-    requires(!std::same_as<T, any_transport>)
-  &&Transport<T>  // in this order: the concept asks for moves of T
-      explicit any_transport(T transport) : model_{std::make_unique<model<T>>(std::move(transport))} {}
+    requires(!std::same_as<T, any_transport> && KnowsItself<T> && Transport<T>)
+  any_transport(T transport) : model_{std::make_unique<model<T>>(std::move(transport))} {}
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
@@ -783,8 +789,9 @@ inline void parcel_return::operator()(parcel* p) const {
 #ifndef CAUSEWAY_SIM_QUEUE_HPP
 #define CAUSEWAY_SIM_QUEUE_HPP
 
-// First in, first out, in one block of memory that grows by doubling; empty it owns nothing. A simulated network has
-// hundreds of thousands of queues, nearly all of them empty: std::deque would spend half a kilobyte on each.
+// First in, first out, in one block of memory that grows by doubling; unused it owns nothing. A simulated network has
+// millions of queues, most of them never used and the others for a message at a time: std::deque would spend half a
+// kilobyte on each.
 
 namespace causeway::inline CAUSEWAY_ABI::sim::detail {
 
@@ -826,7 +833,7 @@ class queue {
 
  private:
   void grow() {
-    std::vector<T> bigger(places_.empty() ? 4 : 2 * places_.size());
+    std::vector<T> bigger(places_.empty() ? 1 : 2 * places_.size());
     for (std::size_t i = 0; i < size_; ++i) bigger[i] = std::move(places_[(first_ + i) & (places_.size() - 1)]);
     places_ = std::move(bigger);
     first_ = 0;
@@ -3576,7 +3583,7 @@ struct pending_operation {
   std::uint64_t sequence = 0;         ///< of a send, once its first chunk was taken
   std::uint32_t generation = 0;
   time_point since = {};
-  std::optional<error> failure = {};
+  std::shared_ptr<const error> failure = {};  ///< few fail, and of a thousand peers each has thousands of operations
 };
 
 class operation_table {
@@ -3622,7 +3629,7 @@ class operation_table {
   void finish(slot_index slot) { slots_[slot].done = true; }
 
   void finish(slot_index slot, error failure) {
-    slots_[slot].failure = std::move(failure);
+    slots_[slot].failure = std::make_shared<const error>(std::move(failure));
     slots_[slot].done = true;
   }
 
@@ -3631,7 +3638,7 @@ class operation_table {
     pending_operation& op = slots_[slot];
     op.used = false;
     free_.push_back(slot);
-    if (op.failure) return std::move(*op.failure);
+    if (op.failure) return *op.failure;
     return op.moved;
   }
 

@@ -998,15 +998,21 @@ class solo_transport {
 };
 static_assert(Transport<solo_transport>);
 
+template <class T>
+concept KnowsItself = requires(const T& t) {
+  t.self();
+};
+
 /// Any transport, held by value; one virtual call per message.
 class any_transport {
  public:
   any_transport() : any_transport(solo_transport{}) {}
 
+  /// Any transport is one, without a cast. What is none is told from the first call alone: asking it for moves would ask
+  /// for conversions to this type again.
   template <class T>
-    requires(!std::same_as<T, any_transport>)
-  &&Transport<T>  // in this order: the concept asks for moves of T
-      explicit any_transport(T transport) : model_{std::make_unique<model<T>>(std::move(transport))} {}
+    requires(!std::same_as<T, any_transport> && KnowsItself<T> && Transport<T>)
+  any_transport(T transport) : model_{std::make_unique<model<T>>(std::move(transport))} {}
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
@@ -1300,9 +1306,9 @@ class conversation : public std::enable_shared_from_this<conversation> {
     h.run_id = run_id;
     h.sender = sender;
     h.chunk_length = static_cast<std::uint32_t>(body.size());
-    outgoing frame{std::vector<std::byte>(header_bytes), std::move(then)};
+    outgoing frame{std::vector<std::byte>(header_bytes + body.size()), std::move(then)};
     encode_header(h, frame.bytes.data());
-    frame.bytes.insert(frame.bytes.end(), body.begin(), body.end());
+    std::copy(body.begin(), body.end(), frame.bytes.begin() + header_bytes);
     queue_.push_back(std::move(frame));
     if (queue_.size() == 1) write_front();
   }
@@ -2595,7 +2601,7 @@ struct pending_operation {
   std::uint64_t sequence = 0;         ///< of a send, once its first chunk was taken
   std::uint32_t generation = 0;
   time_point since = {};
-  std::optional<error> failure = {};
+  std::shared_ptr<const error> failure = {};  ///< few fail, and of a thousand peers each has thousands of operations
 };
 
 class operation_table {
@@ -2641,7 +2647,7 @@ class operation_table {
   void finish(slot_index slot) { slots_[slot].done = true; }
 
   void finish(slot_index slot, error failure) {
-    slots_[slot].failure = std::move(failure);
+    slots_[slot].failure = std::make_shared<const error>(std::move(failure));
     slots_[slot].done = true;
   }
 
@@ -2650,7 +2656,7 @@ class operation_table {
     pending_operation& op = slots_[slot];
     op.used = false;
     free_.push_back(slot);
-    if (op.failure) return std::move(*op.failure);
+    if (op.failure) return *op.failure;
     return op.moved;
   }
 
@@ -8699,7 +8705,7 @@ class butterfly {
         self_{transport.self()},
         peers_{transport.size()},
         checks_results_{options.checks_results},
-        chunk_{chunk_elements(data.size(), options.chunk_bytes)},
+        chunk_{chunk_elements(largest_shard(), options.chunk_bytes)},
         chunks_{(largest_shard() + chunk_ - 1) / chunk_},
         window_{static_cast<std::uint32_t>(std::clamp<std::size_t>(options.window, 1, std::max<std::size_t>(chunks_, 1)))},
         depth_{2 * std::size_t{window_} + 1},
@@ -8736,6 +8742,8 @@ class butterfly {
     for (net::peer_index p = 0; p < peers_; ++p) largest = std::max(largest, shard(p).size());
     return static_cast<std::size_t>(largest);
   }
+  /// No more than a shard has: every peer gets slots for chunks of all others, so of many peers a bigger one would cost
+  /// each as much memory as all of them hold values.
   [[nodiscard]] std::size_t chunk_elements(std::size_t count, std::size_t chunk_bytes) const {
     const std::size_t block = codec_.block();
     const std::size_t wanted = std::min(chunk_bytes / sizeof(float), count);
@@ -10066,6 +10074,51 @@ struct median_norm_clip {
 
 #endif  // CAUSEWAY_COLLECTIVE_NORM_AGGREGATORS_HPP
 
+// ---- causeway/collective/pairs.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_PAIRS_HPP
+#define CAUSEWAY_COLLECTIVE_PAIRS_HPP
+
+// Peers two by two: who meets whom, and the mean of what the two hold.
+
+#include <numeric>
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// The partner of `self` when `peers` are paired at random; none for the one left over of an odd number. Peers that `draw`
+/// alike get the same pairs. Cost: O(peers).
+[[nodiscard]] inline std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw) {
+  std::vector<net::peer_index> order(peers);
+  std::iota(order.begin(), order.end(), 0U);
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
+  for (std::size_t i = 0; i + 1 < order.size(); i += 2) {
+    if (order[i] == self) return order[i + 1];
+    if (order[i + 1] == self) return order[i];
+  }
+  return std::nullopt;
+}
+
+/// Both peers: data ← (theirs + ours) / 2; both must call it with the same `id`. `received` has the length of `data` and is
+/// overwritten. Bytes: 4 per value each way. errc::protocol where the other sends another number of values.
+inline result<void> average_pair(net::any_transport& transport, net::peer_index other, const net::message_id& id,
+                                 std::span<float> data, std::span<float> received, time_point deadline) {
+  const auto inward = transport.receive(other, id, std::as_writable_bytes(received));
+  const auto outward = transport.send(other, id, std::as_bytes(data));
+  const auto sent = transport.wait(outward, deadline);
+  const auto got = transport.wait(inward, deadline);
+  if (!sent) return sent.error();
+  if (!got) return got.error();
+  if (*got != data.size_bytes()) {
+    return fail(errc::protocol, "peer " + std::to_string(other),
+                "sent parameters of another size; check that it trains the same model");
+  }
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = 0.5F * (data[i] + received[i]);
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_PAIRS_HPP
+
 // ---- causeway/collective/quantised_ring.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_QUANTISED_RING_HPP
 #define CAUSEWAY_COLLECTIVE_QUANTISED_RING_HPP
@@ -10344,8 +10397,6 @@ class quantised_ring {
 // may differ between the two directions. Exact up to 12 peers (dynamic programming over subsets, Held and Karp 1962), a
 // good local optimum beyond. Every peer works it out from the same costs and gets the same order; a group_view makes it the
 // ring.
-
-#include <numeric>
 
 namespace causeway::inline CAUSEWAY_ABI::collective {
 

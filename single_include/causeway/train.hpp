@@ -1793,15 +1793,21 @@ class solo_transport {
 };
 static_assert(Transport<solo_transport>);
 
+template <class T>
+concept KnowsItself = requires(const T& t) {
+  t.self();
+};
+
 /// Any transport, held by value; one virtual call per message.
 class any_transport {
  public:
   any_transport() : any_transport(solo_transport{}) {}
 
+  /// Any transport is one, without a cast. What is none is told from the first call alone: asking it for moves would ask
+  /// for conversions to this type again.
   template <class T>
-    requires(!std::same_as<T, any_transport>)
-  &&Transport<T>  // in this order: the concept asks for moves of T
-      explicit any_transport(T transport) : model_{std::make_unique<model<T>>(std::move(transport))} {}
+    requires(!std::same_as<T, any_transport> && KnowsItself<T> && Transport<T>)
+  any_transport(T transport) : model_{std::make_unique<model<T>>(std::move(transport))} {}
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
@@ -22029,7 +22035,7 @@ class butterfly {
         self_{transport.self()},
         peers_{transport.size()},
         checks_results_{options.checks_results},
-        chunk_{chunk_elements(data.size(), options.chunk_bytes)},
+        chunk_{chunk_elements(largest_shard(), options.chunk_bytes)},
         chunks_{(largest_shard() + chunk_ - 1) / chunk_},
         window_{static_cast<std::uint32_t>(std::clamp<std::size_t>(options.window, 1, std::max<std::size_t>(chunks_, 1)))},
         depth_{2 * std::size_t{window_} + 1},
@@ -22066,6 +22072,8 @@ class butterfly {
     for (net::peer_index p = 0; p < peers_; ++p) largest = std::max(largest, shard(p).size());
     return static_cast<std::size_t>(largest);
   }
+  /// No more than a shard has: every peer gets slots for chunks of all others, so of many peers a bigger one would cost
+  /// each as much memory as all of them hold values.
   [[nodiscard]] std::size_t chunk_elements(std::size_t count, std::size_t chunk_bytes) const {
     const std::size_t block = codec_.block();
     const std::size_t wanted = std::min(chunk_bytes / sizeof(float), count);
@@ -22753,6 +22761,7 @@ struct context {
   std::span<float> gradients();
   parameter_view view();
   void parameters_changed();
+  void reset_inner();
   result<void> subtract(std::span<float>, std::span<const float>, std::span<const float>);
   result<void> copy(std::span<float>, std::span<const float>);
   result<void> track_updates(std::span<float>);
@@ -22889,6 +22898,12 @@ struct periodic_options {
 /// scaling commutes with rounding).
 template <class Outer = optim::nesterov, class Codec = compress::none>
 class periodic {
+  static_assert(optim::Optimizer<Outer>,
+                "causeway-P9: comm::periodic is given an outer optimizer that is none: it lacks a member of "
+                "optim::Optimizer. Optimizers are in optim/. docs/reference/rules.md#p9");
+  static_assert(collective::Encoding<Codec>,
+                "causeway-P8: comm::periodic is given a codec that is none: it lacks a member of compress::Codec. "
+                "Codecs are in compress/. docs/reference/rules.md#p8");
   static constexpr bool own_memory = requires(const Outer& o) { o.memory(); };
   using anchor_type = std::conditional_t<own_memory, std::vector<float, source_allocator<float>>, std::vector<float>>;
 
@@ -23278,6 +23293,10 @@ namespace causeway::inline CAUSEWAY_ABI::comm {
 /// A failed exchange leaves the gradients as they were where the fault policy can retry.
 template <class Codec = compress::none>
 class every_step {
+  static_assert(collective::Encoding<Codec>,
+                "causeway-P8: comm::every_step is given a codec that is none: it lacks a member of compress::Codec. "
+                "Codecs are in compress/. docs/reference/rules.md#p8");
+
  public:
   static constexpr std::string_view name = "every_step";
   static constexpr comm_traits traits{.tolerates = peers::elastic, .needs_global_step = true};
@@ -23363,7 +23382,7 @@ struct answer_header {
   std::uint64_t number = 0;  ///< of the push that is answered
   double held_seconds = 0;   ///< from its arrival to the answer
   std::uint32_t steps = 0;   ///< inner steps before the next push; 0: as before
-  std::uint32_t code = 0;    ///< why it was refused
+  std::uint32_t code = 0;    ///< why it was refused; of an answer: why the push could not be used, 0 where it was
 };
 
 template <class Header>
@@ -23551,6 +23570,8 @@ struct hub_leg {
   bool pending = false;         ///< a push was made, its answer not used yet
   bool fresh = false;           ///< what was pulled replaces the live values: the hub knew more of this peer than it did
   bool answered = false;        ///< `answer` is here
+  bool spoilt = false;          ///< what was pushed is not finite, and was given up
+  bool unsound = false;         ///< the hub could not use the push
   std::uint32_t answer_steps = 0;
   push_header header;  ///< of the last push, and its content: for saying it again
   std::vector<std::uint8_t> content;
@@ -23692,10 +23713,13 @@ class hub_link {
     if (h.word != hub_word::answer || h.fragment >= legs_.size()) return nonsense();
     hub_leg& leg = legs_[h.fragment];
     const std::size_t size = terms.cuts[h.fragment].size;
+    const bool unsound = h.code == static_cast<std::uint32_t>(errc::non_finite);
+    if (h.code != 0 && !unsound) return nonsense();
     if (!leg.pending || leg.answered || h.number != leg.number || bytes.size() != size * sizeof(float)) return nonsense();
     leg.answer.resize(size);
     CAUSEWAY_TRY(compress::none::decode(terms.pool, bytes, leg.answer));
     leg.answered = true;
+    leg.unsound = unsound;
     leg.answer_steps = h.steps;
     sync_seconds_ = std::max(0.0, seconds(terms.now() - leg.sent_at) - h.held_seconds);
     return {};
@@ -23703,7 +23727,7 @@ class hub_link {
 
   /// The answer for fragment f was used.
   void landed(hub_leg& leg) {
-    leg.pending = leg.answered = leg.fresh = false;
+    leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
     if (leg.answer_steps != 0) leg.due_after = leg.answer_steps;
   }
 
@@ -23755,7 +23779,7 @@ class hub_link {
     if constexpr (R::keeps == axis::keeping::in_a_buffer) {
       leg.residual.resize(row_.size());
       const auto bytes = std::as_bytes(std::span{leg.content});
-      // Values that are not finite: the hub refuses them, and says so.
+      // Values that are not finite: the hub cannot use them, and says so.
       if (!compress::residual_of(rules.codec, about, row_, bytes, leg.residual)) leg.residual.assign(row_.size(), 0.0F);
     }
   }
@@ -23808,7 +23832,8 @@ struct waiting_push {
   std::uint64_t samples = 0;
   std::uint32_t wants_answer = 1;
   std::vector<std::uint8_t> bytes{};
-  time_point since{};  ///< not part of a checkpoint: after a restart, of the restart
+  time_point since{};    ///< not part of a checkpoint: after a restart, of the restart
+  bool unsound = false;  ///< its values are not finite: it counts for nothing
 
   void serialize(auto& ar) { ar(client, number, samples, wants_answer, bytes); }
 };
@@ -23883,8 +23908,9 @@ class push_merger {
 // The hub's side of comm::on_arrival: shared parameters, the pushes that wait to be applied, and a line to each client. The
 // peer that it runs on may be a client as well; its messages do not travel, but are the same.
 //
-// Clients that get lost, and clients that send what cannot be used, are left out from then on: nothing that one client does
-// or does not do ends the hub's run.
+// Clients that get lost, and clients that send what makes no sense, are left out from then on: nothing that one client does
+// or does not do ends the hub's run. A push that is not finite counts for nothing, and its answer says so: the client
+// starts again from the shared parameters. One that pushes nothing else is left out, too.
 
 namespace causeway::inline CAUSEWAY_ABI::comm::detail {
 
@@ -23897,6 +23923,7 @@ struct hub_client {
   bool here = true;  ///< neither lost nor refused
   bool done = false;
   bool waits = false;              ///< for an answer: it will not push anything before
+  std::uint32_t unsound = 0;       ///< pushes in a row that were not finite
   std::unique_ptr<hub_line> line;  ///< none for this peer itself
 
   void serialize(auto& ar) { ar(taken, samples, speed, sync_seconds); }
@@ -23907,6 +23934,8 @@ struct owed_answer {
   std::uint32_t client = 0;
   std::uint64_t number = 0;
   time_point since{};  ///< as waiting_push has it
+  // Not part of a checkpoint: a client that is not told pushes what is not finite once more, and is told then.
+  bool unsound = false;
 
   void serialize(auto& ar) { ar(client, number); }
 };
@@ -24109,7 +24138,8 @@ class hub_station {
     const answer_header h{.fragment = static_cast<std::uint32_t>(f),
                           .number = w.number,
                           .held_seconds = seconds(terms.now() - w.since),
-                          .steps = rules.steps_for(clients_[w.client].speed, speeds())};
+                          .steps = rules.steps_for(clients_[w.client].speed, speeds()),
+                          .code = w.unsound ? static_cast<std::uint32_t>(errc::non_finite) : 0};
     reply(w.client, fragment_answer(terms, h));
   }
 
@@ -24264,7 +24294,7 @@ class hub_station {
     for (std::uint32_t c = 0; c < clients_.size(); ++c) {
       if (!clients_[c].here) continue;
       const auto samples = static_cast<double>(clients_[c].samples[f]);
-      if (is_among(batch, c)) {
+      if (std::any_of(batch.begin(), batch.end(), [c](const auto& w) { return w.client == c && !w.unsound; })) {
         arrived += samples;
         ++pushes;
       } else {
@@ -24301,20 +24331,36 @@ class hub_station {
   }
 
   void owe(const waiting_push& w, std::size_t f) {
-    if (w.wants_answer != 0) unanswered_[f].push_back({.client = w.client, .number = w.number, .since = w.since});
+    if (w.wants_answer == 0) return;
+    unanswered_[f].push_back({.client = w.client, .number = w.number, .since = w.since, .unsound = w.unsound});
   }
 
-  /// The outer step with what the pushes say together. Those that cannot be used are left out, and so are their clients.
-  void move_shared(const auto& rules, const hub_terms& terms, std::size_t f, std::span<const waiting_push> batch) {
+  /// The outer step with what the pushes say together, without those that cannot be used.
+  void move_shared(const auto& rules, const hub_terms& terms, std::size_t f, std::span<waiting_push> batch) {
     const auto bad = [&](const waiting_push& w, errc why) {
-      refuse(terms, w.client, collective::to_error({peers_[w.client], why}, UINT32_MAX));
+      batch[static_cast<std::size_t>(&w - batch.data())].unsound = true;
+      object(terms, w, f, collective::to_error({peers_[w.client], why}, UINT32_MAX));
     };
     const merged_pushes merged = merger_.merge(rules, terms, level_, f, batch, bad);
+    for (const waiting_push& w : batch) {
+      if (!w.unsound) clients_[w.client].unsound = 0;
+    }
     if (merged.pushes == 0) return;
     applied_[f] += merged.pushes;
     samples_[f] += merged.samples;
     constexpr bool merges = std::remove_cvref_t<decltype(rules)>::arrivals_type::merges;
     step_outer(terms, terms.cuts[f], outers_[f], merges ? share_of(f, batch) : 1.0F);
+  }
+
+  /// Values that are not finite cost a client what it computed; anything else, its place. So does a station below that
+  /// shares such values: all its clients have them.
+  void object(const hub_terms& terms, const waiting_push& w, std::size_t f, const error& why) {
+    const bool may_start_over = why.code == errc::non_finite && level_ == 0 && clients_[w.client].unsound < most_unsound;
+    if (!may_start_over) return refuse(terms, w.client, why);
+    ++clients_[w.client].unsound;
+    terms.log(severity::warning, "on_arrival: push " + std::to_string(w.number) + " of fragment " + std::to_string(f) +
+                                     " counts for nothing: " + why.text() +
+                                     ". Its peer starts again from the shared parameters");
   }
 
   void step_outer(const hub_terms& terms, const axis::fragment& cut, Outer& outer, float share) {
@@ -24328,6 +24374,7 @@ class hub_station {
   // Of one client and fragment: the one that it waits for, and one from before its restart. So what waits at a hub is
   // bounded by its clients.
   static constexpr std::ptrdiff_t most_waiting = 2;
+  static constexpr std::uint32_t most_unsound = 8;  // pushes in a row that are not finite
 
   Outer prototype_;
   std::uint32_t level_ = 0;
@@ -24727,7 +24774,11 @@ class on_arrival : arrival_rules<Axes...> {
     local_.resize(cuts_[f].size);
     axis::gather(cuts_[f], ctx.parameters(), local_);
     if constexpr (landing_type::keeps_departure) leg.at_send = local_;
-    return tiers_.push(rules(), residual_, ctx.next_learning_rate(), terms_of(ctx), f, local_, wants_answer);
+    CAUSEWAY_TRY(tiers_.push(rules(), residual_, ctx.next_learning_rate(), terms_of(ctx), f, local_, wants_answer));
+    // The hub finds that, too, and says so; but until then this peer goes on computing, if it may.
+    leg.spoilt = !collective::finite_values(local_);
+    if (leg.spoilt) give_up(ctx);
+    return {};
   }
 
   /// Waits for the answer, and lands it.
@@ -24743,9 +24794,10 @@ class on_arrival : arrival_rules<Axes...> {
         CAUSEWAY_TRY(serve(ctx));
       }
     }
+    if (leg.unsound && !leg.spoilt) give_up(ctx);  // it was finite before it was encoded
     local_.resize(cuts_[f].size);
     axis::gather(cuts_[f], ctx.parameters(), local_);
-    if (leg.fresh) {
+    if (leg.fresh || leg.spoilt || leg.unsound) {
       local_ = leg.answer;
       leg.since = 0;
     } else {
@@ -24757,6 +24809,27 @@ class on_arrival : arrival_rules<Axes...> {
     ctx.parameters_changed();
     ctx.commit_round(std::span<const float>{});
     return {};
+  }
+
+  /// What this peer computed is not finite, wherever that began: of every fragment only what was pulled last, or is under
+  /// way, stays; and the inner optimizer, which may be what spoilt it, begins anew.
+  void give_up(auto& ctx) {
+    ctx.log()(severity::warning,
+              "step " + std::to_string(ctx.step() + 1) +
+                  ": what this peer pushed is not finite: it gives up what it computed since, and starts again from the "
+                  "shared parameters. Lower the learning rate, clip gradients, or look at this machine's memory");
+    for (std::size_t f = 0; f < cuts_.size(); ++f) {
+      detail::hub_leg& leg = legs()[f];
+      if (leg.pending && !leg.spoilt && !leg.unsound && !leg.at_send.empty()) {
+        axis::scatter(cuts_[f], leg.at_send, ctx.parameters());
+        continue;
+      }
+      local_.resize(cuts_[f].size);
+      axis::gather(cuts_[f], tiers_.link().anchor(), local_);
+      axis::scatter(cuts_[f], local_, ctx.parameters());
+      leg.samples = 0;
+    }
+    ctx.reset_inner();
   }
 
   result<void> serve(auto& ctx) { return tiers_.serve(rules(), residual_, terms_of(ctx)); }
@@ -26399,6 +26472,20 @@ struct first_of<K, Default, P, Ps...> {
 template <kind K, class Default, class... Ps>
 using pick = typename first_of<K, Default, Ps...>::type;
 
+/// The model itself. Somebody who has not looked yet whether there is one gets an error, and only that one.
+template <class M>
+struct given_model {
+  static constexpr bool is_result = false;
+  using type = M;
+  static M&& take(M& model) { return std::move(model); }
+};
+template <class M>
+struct given_model<result<M>> {
+  static constexpr bool is_result = true;
+  using type = M;
+  static M&& take(result<M>& model) { return std::move(*model); }
+};
+
 /// `M`, after checking the pack: a misspelt policy would otherwise be dropped silently in favour of a default.
 template <class M, class... Ps>
 struct claim {
@@ -26506,6 +26593,49 @@ struct unchecked {};
 }  // namespace causeway::inline CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_POLICY_RULES_HPP
+
+// ---- causeway/collective/pairs.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_PAIRS_HPP
+#define CAUSEWAY_COLLECTIVE_PAIRS_HPP
+
+// Peers two by two: who meets whom, and the mean of what the two hold.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// The partner of `self` when `peers` are paired at random; none for the one left over of an odd number. Peers that `draw`
+/// alike get the same pairs. Cost: O(peers).
+[[nodiscard]] inline std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw) {
+  std::vector<net::peer_index> order(peers);
+  std::iota(order.begin(), order.end(), 0U);
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
+  for (std::size_t i = 0; i + 1 < order.size(); i += 2) {
+    if (order[i] == self) return order[i + 1];
+    if (order[i + 1] == self) return order[i];
+  }
+  return std::nullopt;
+}
+
+/// Both peers: data ← (theirs + ours) / 2; both must call it with the same `id`. `received` has the length of `data` and is
+/// overwritten. Bytes: 4 per value each way. errc::protocol where the other sends another number of values.
+inline result<void> average_pair(net::any_transport& transport, net::peer_index other, const net::message_id& id,
+                                 std::span<float> data, std::span<float> received, time_point deadline) {
+  const auto inward = transport.receive(other, id, std::as_writable_bytes(received));
+  const auto outward = transport.send(other, id, std::as_bytes(data));
+  const auto sent = transport.wait(outward, deadline);
+  const auto got = transport.wait(inward, deadline);
+  if (!sent) return sent.error();
+  if (!got) return got.error();
+  if (*got != data.size_bytes()) {
+    return fail(errc::protocol, "peer " + std::to_string(other),
+                "sent parameters of another size; check that it trains the same model");
+  }
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = 0.5F * (data[i] + received[i]);
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_PAIRS_HPP
 
 // ---- causeway/kernels/row_hash.hpp ----
 #ifndef CAUSEWAY_KERNELS_ROW_HASH_HPP
@@ -27026,6 +27156,8 @@ class training_context {
   [[nodiscard]] parameter_view view() { return model_.parameters().view(); }
   /// Call after writing parameters.
   void parameters_changed() { model_.parameters().touch(); }
+  /// The inner optimizer forgets what it knows, as at the start of the run: it may be what spoilt the parameters.
+  void reset_inner() { inner_.reset(model_.parameters().length()); }
   /// From now on every inner step adds what it subtracts from the parameters to `sum` (same layout), which must outlive the
   /// training. errc::unsupported if the inner optimizer does not report its updates.
   result<void> track_updates(std::span<float> sum) {
@@ -27155,34 +27287,14 @@ class training_context {
   /// Both peers: data ← (theirs + ours) / 2. `other` must call it with us in the same round. Bytes: 4 per value each way.
   result<void> average_with(net::peer_index other, std::span<float> data) {
     received_.resize(data.size());
-    net::message_id id{.channel = collective::channels::parameters, .step = round_};
-    const auto inward = transport().receive(other, id, std::as_writable_bytes(std::span{received_}));
-    const auto outward = transport().send(other, id, std::as_bytes(data));
-    const auto sent = transport().wait(outward, no_deadline);
-    const auto got = transport().wait(inward, no_deadline);
-    if (!sent) return sent.error();
-    if (!got) return got.error();
-    if (*got != data.size_bytes()) {
-      return fail(errc::protocol, "peer " + std::to_string(other),
-                  "sent parameters of another size; check that it trains "
-                  "the same model");
-    }
-    for (std::size_t i = 0; i < data.size(); ++i) data[i] = 0.5F * (data[i] + received_[i]);
-    return {};
+    return collective::average_pair(transport(), other, {.channel = collective::channels::parameters, .step = round_}, data,
+                                    received_, env_.exchange.deadline);
   }
 
   /// This peer's partner when all peers are paired at random; none for the one left over. A function of the seed and the
   /// round: the same pairs on all peers, and again when asked again.
-  std::optional<net::peer_index> random_partner() {
-    std::vector<net::peer_index> order(peers());
-    std::iota(order.begin(), order.end(), 0U);
-    rng draw{options_.seed, mix(streams::pairs, round_)};
-    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
-    for (std::size_t i = 0; i + 1 < order.size(); i += 2) {
-      if (order[i] == self()) return order[i + 1];
-      if (order[i + 1] == self()) return order[i];
-    }
-    return std::nullopt;
+  [[nodiscard]] std::optional<net::peer_index> random_partner() const {
+    return collective::partner_of(self(), peers(), rng{options_.seed, mix(streams::pairs, round_)});
   }
 
   /// The parameters as they stand are what all peers hold now: the next exchange will be based on them. Where peers come
@@ -27258,8 +27370,7 @@ class training_context {
   [[nodiscard]] std::uint64_t samples() const noexcept { return uncommitted_; }
 
   /// Sets the number of inner steps, on which the learning rate depends: for a peer that took over the others' state. The
-  /// step under way does not count on top of it.
-  /// Unless it is `going_on`, with what it computed kept.
+  /// step under way does not count on top of it, unless it is `going_on`, with what it computed kept.
   void resume_at(std::uint64_t step, bool going_on = false) noexcept {
     step_ = step;
     resumed_ = !going_on;
@@ -27395,7 +27506,8 @@ class training_context {
   result<void> enter() {
     if (!elastic() || entered_) return {};
     CAUSEWAY_ASSIGN(entry_, env_.group->enter(uncommitted_));
-    return entered_ = true, result<void>{};
+    entered_ = true;
+    return {};
   }
 
   result<void> exchanged(std::span<const float> mean = {}) {
@@ -27417,8 +27529,9 @@ class training_context {
 
   result<verdict> sit_out(const error& why) {
     CAUSEWAY_ASSIGN(const verdict judged, env_.group->sit_out(why));
-    entered_ = candidate_ = false, skipped_ = 0;
-    if (!shares_inner_) inner_.reset(model_.parameters().length());  // it may be what spoilt the parameters
+    entered_ = candidate_ = false;
+    skipped_ = 0;
+    if (!shares_inner_) reset_inner();
     return judged;
   }
 
@@ -27438,7 +27551,8 @@ class training_context {
   /// and so does a gradient that others have a share in, or one after the other.
   result<void> without_step(const error& why) {
     if (entered_ || ++skipped_ > steps_skipped || !std::isfinite(norm_of(parameters()))) return unusable(why.message);
-    return log()(severity::warning, why.text() + ": this step is skipped"), result<void>{};
+    log()(severity::warning, why.text() + ": this step is skipped");
+    return {};
   }
 
   // Equal shares scale by exactly 1.
@@ -27475,9 +27589,7 @@ class training_context {
     return outcome;
   }
 
-  [[nodiscard]] std::uint64_t name_of_stream() const {
-    return elastic() ? env_.group->identity() : std::uint64_t{world_->self()};
-  }
+  std::uint64_t name_of_stream() const { return elastic() ? env_.group->identity() : std::uint64_t{world_->self()}; }
 
   [[nodiscard]] collective::collective_options own_exchange_options() {
     collective::collective_options options = exchange_options();
@@ -27782,9 +27894,13 @@ using trainer = basic_trainer<detail::claimed<M, Policies...>, detail::pick<deta
 /// 50}})`.
 template <class M, class... Policies>
 [[nodiscard]] auto make_trainer(M model, environment env, trainer_options options, Policies... policies) {
-  using type = trainer<M, Policies...>;
+  static_assert(
+      !detail::given_model<M>::is_result,
+      "causeway-P7: the model is still a result: take the model out of it with CAUSEWAY_ASSIGN, or with `*` after "
+      "looking whether it failed. docs/reference/rules.md#p7");
+  using type = trainer<typename detail::given_model<M>::type, Policies...>;
   detail::bag<Policies...> bag{std::move(policies)...};
-  return type{std::move(model),
+  return type{detail::given_model<M>::take(model),
               std::move(env),
               std::move(options),
               bag.template take<detail::kind::inner, optim::adamw>(),

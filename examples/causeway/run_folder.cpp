@@ -131,7 +131,7 @@ causeway::result<void> agree_on_store(settings& s, const std::string& folder) {
     return {};
   }
   std::error_code failure;
-  const std::string store = fs::absolute(s.parallel.store, failure).string();
+  const std::string store = fs::absolute(s.parallel.store, failure).lexically_normal().string();
   if (failure || (kept && *kept == store)) return {};
   return write_text(path, store);
 }

@@ -266,7 +266,9 @@ TEST_CASE("evidence: a newcomer sent to two peers does not believe the one that 
   for (std::size_t i = 0; i < 4; ++i) run.c.between(i, 4).cut = true;
   run.c.boot(late);  // sent to hosts 0 and 1
   run.c.call(late, [&](protocol& p) { p.peer_up(101, cluster::address(1), run.c.now); });
-  run.say(101, 4, forged_sync(run, run.newest().round + 1, 101));
+  wire::sync m = forged_sync(run, run.newest().round + 1, 101);
+  m.votes = {{100, {}}, {101, {}}, {102, {}}};
+  run.say(101, 4, m);
   run.c.run_for(20);
   CHECK_FALSE(run.at(4).durable().newest);
   run.c.call(late, [&](protocol& p) { p.peer_down(101, "broken", run.c.now); });

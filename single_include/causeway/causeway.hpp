@@ -36414,7 +36414,9 @@ class evidence {
       const peer_entry& p = at.second;
       return p.up && (p.word.known() || p.answer.newest.known()) && !contains(words, at.first);
     });
-    return !denied && waited >= (t_.all_seeds_answered() ? 2 * t_.settings.heartbeat : patience());
+    const bool founding = c.votes.empty() && c.record.members.size() == 1;  // nobody else can have heard of it
+    const bool soon = founding || t_.all_seeds_answered();
+    return !denied && waited >= (soon ? 2 * t_.settings.heartbeat : patience());
   }
 
   /// Who says that it is committed, as far as somebody can tell who knows no members.
@@ -65595,6 +65597,7 @@ struct survivor {
 };
 
 // What each folder knows of commits of other runs than `run`, the newest first: its record, and those beside stored states.
+// A state is stored before it is voted for: one that is newer than every commit known may be nobody's.
 inline std::vector<survivor> survivors_in(io::any_storage& storage, std::span<const std::string> folders,
                                           std::uint64_t run) {
   std::vector<survivor> found;
@@ -65602,9 +65605,11 @@ inline std::vector<survivor> survivors_in(io::any_storage& storage, std::span<co
     auto record = read_member_record(storage, folder);
     if (record && record->newest && record->run != run) found.push_back({folder, std::move(*record)});
   }
+  std::uint64_t newest = found.empty() ? UINT64_MAX : 0;
+  for (const survivor& s : found) newest = std::max(newest, s.record.newest->round);
   for (const std::string& folder : folders) {
     for (auto& record : membership::round_store{storage, folder + "/rounds"}.records()) {
-      if (record.run != run) found.push_back({folder, std::move(record)});
+      if (record.run != run && record.newest->round <= newest) found.push_back({folder, std::move(record)});
     }
   }
   std::stable_sort(found.begin(), found.end(),

@@ -184,9 +184,10 @@ class evidence {
       const peer_entry& p = at.second;
       return p.up && (p.word.known() || p.answer.newest.known()) && !contains(words, at.first);
     });
+    if (denied) return false;
+    if (t_.all_seeds_answered()) return due;
     const bool founding = c.votes.empty() && c.record.members.size() == 1;  // nobody else can have heard of it
-    const bool soon = founding || t_.all_seeds_answered();
-    return !denied && waited >= (soon ? 2 * t_.settings.heartbeat : patience());
+    return waited >= (founding ? 2 * t_.settings.heartbeat : patience());
   }
 
   /// Who says that it is committed, as far as somebody can tell who knows no members.

@@ -4505,9 +4505,10 @@ class evidence {
       const peer_entry& p = at.second;
       return p.up && (p.word.known() || p.answer.newest.known()) && !contains(words, at.first);
     });
+    if (denied) return false;
+    if (t_.all_seeds_answered()) return due;
     const bool founding = c.votes.empty() && c.record.members.size() == 1;  // nobody else can have heard of it
-    const bool soon = founding || t_.all_seeds_answered();
-    return !denied && waited >= (soon ? 2 * t_.settings.heartbeat : patience());
+    return waited >= (founding ? 2 * t_.settings.heartbeat : patience());
   }
 
   /// Who says that it is committed, as far as somebody can tell who knows no members.
@@ -5445,11 +5446,17 @@ class transfer_time {
   /// Nobody has waited since `now`; `beat`: what news takes at most.
   transfer_time(time_point now, duration beat) : last_{now}, beat_{beat} {}
 
-  /// A peer needs so long. Not counted: a time of 0, and while it is waited for.
-  void ask(net::peer_id id, duration needs) {
+  /// A peer needs so long from now on. A time of 0 does not count. While it is waited for, it may turn out to need more:
+  /// a round was committed meanwhile. It gets as much as it would have been given at once.
+  void ask(net::peer_id id, duration needs, time_point now) {
     if (needs <= duration{0}) return;
     entry& e = asked_[id];
-    if (!e.until) e.needs = std::min(needs, longest);
+    needs = std::min(needs, longest);
+    if (!e.until) {
+      e.needs = needs;
+    } else {
+      e.until = std::max(*e.until, std::min(now + wait_for(needs), e.latest));
+    }
   }
 
   /// A round could begin with `ready` peers, but without this one. What it is given from now on, if it is.
@@ -5458,8 +5465,10 @@ class transfer_time {
     if (at == asked_.end() || at->second.until || at->second.needs == duration{0}) return std::nullopt;
     entry& e = at->second;
     const auto shares = static_cast<duration::rep>(2 * std::max<std::size_t>(ready, 1)) << std::min(e.in_vain, 6U);
-    if (e.needs * shares > now - last_) return std::nullopt;
-    e.until = now + e.needs * 3 / 2 + beat_;
+    const duration most = (now - last_) / shares;
+    if (e.needs > most) return std::nullopt;
+    e.until = now + wait_for(e.needs);
+    e.latest = now + wait_for(most);
     return e.needs;
   }
 
@@ -5468,7 +5477,7 @@ class transfer_time {
     const auto at = asked_.find(id);
     if (at == asked_.end() || !at->second.until) return now;
     if (*at->second.until > now) return *at->second.until;
-    at->second = {duration{0}, std::nullopt, at->second.in_vain + 1};
+    at->second = {duration{0}, std::nullopt, {}, at->second.in_vain + 1};
     last_ = now;
     return now;
   }
@@ -5487,7 +5496,7 @@ class transfer_time {
     if (at == asked_.end()) return;
     const bool waited = at->second.until.has_value();
     if (waited) last_ = now;
-    at->second = {duration{0}, std::nullopt, at->second.in_vain + (waited ? 1U : 0U)};
+    at->second = {duration{0}, std::nullopt, {}, at->second.in_vain + (waited ? 1U : 0U)};
     if (at->second.in_vain == 0) asked_.erase(at);
   }
 
@@ -5497,8 +5506,11 @@ class transfer_time {
   struct entry {
     duration needs{0};
     std::optional<time_point> until;
+    time_point latest;  ///< that `until` may become
     unsigned in_vain = 0;
   };
+
+  [[nodiscard]] duration wait_for(duration needs) const { return needs * 3 / 2 + beat_; }
 
   std::map<net::peer_id, entry> asked_;
   time_point last_;
@@ -5605,7 +5617,7 @@ class leader {
   void asked_for_time(net::peer_id from, duration needs) {
     if (!active_) return;
     if (!t_.votes.is_member(from) && !follows_us(t_.entry(from))) return t_.reject(reject_reason::not_a_member, from);
-    transfers_.ask(from, needs);
+    transfers_.ask(from, needs, t_.now);
     changed_ = true;
   }
 
@@ -19019,12 +19031,6 @@ class state_fetch {
     return {};
   }
 
-  /// This peer has caught up but for so many rounds, and is late each time: asks, and does not wait for an answer.
-  void ask_for_time(std::uint64_t rounds) {
-    const duration needs = takes(rounds * state_->parts.front().size());
-    waits_->locked([&] { control_->ask_for_time(needs); });
-  }
-
   static duration duration_of(double s) {
     return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, 1e6)});
   }
@@ -19072,8 +19078,9 @@ class state_fetch {
     return outcome;
   }
 
-  /// Does `round` again on top of the one before. False: nobody has what it takes.
-  result<bool> replay(std::uint64_t round) {
+  /// Does `round` again on top of the one before. `late`: this peer has come too late before, so it asks the leader for the
+  /// time that it needs. False: nobody has what it takes.
+  result<bool> replay(std::uint64_t round, bool late) {
     CAUSEWAY_ASSIGN(const auto root, root_of_mean(round));
     if (!root || *root == 0) return root.has_value();
     std::vector<float> mean(state_->parts.front().size() / sizeof(float));
@@ -19082,7 +19089,7 @@ class state_fetch {
     (void)image.root(pool_);
     const time_point begin = waits_->time_now();
     waits_->locked([&] { control_->start_mean(round, *root, image); });
-    CAUSEWAY_ASSIGN(const bool whole, finish_fetch(begin, [](const situation&) { return false; }));
+    CAUSEWAY_ASSIGN(const bool whole, finish_mean(round, begin, late));
     result<void> put;
     waits_->locked([&] {
       if (whole) put = control_->fetch().commit(image, pool_);
@@ -19110,6 +19117,26 @@ class state_fetch {
     note_rate(begin, came.bytes_done);
     if (came.bytes_per_s > 0) bytes_per_s_ = came.bytes_per_s;
     return whole;
+  }
+
+  // Each commit while this mean comes adds another one to what is missing.
+  result<bool> finish_mean(std::uint64_t round, time_point begin, bool late) {
+    for (bool runs = true; runs;) {
+      const std::uint64_t newest = waits_->look().newest.round;
+      if (late) ask_for_time(newest - round + 1);
+      CAUSEWAY_ASSIGN(const bool whole, finish_fetch(begin, [&](const auto& s) { return s.newest.round != newest; }));
+      if (whole) return true;
+      waits_->locked([&] { runs = control_->fetch().state() == membership::fetcher::status::running; });
+    }
+    return false;
+  }
+
+  // For what is missing of the means of so many rounds, the first of which comes now. Waits for no answer.
+  void ask_for_time(std::uint64_t rounds) {
+    waits_->locked([&] {
+      const std::uint64_t here = control_->fetch().progress().bytes_done;
+      control_->ask_for_time(takes(rounds * state_->parts.front().size() - here));
+    });
   }
 
   // Asked for until the round is over: its mean is told with its commit, or a little later.
@@ -19569,13 +19596,8 @@ class member final : public elastic_group {
   /// situation moved on before it was whole, and nothing was changed.
   result<bool> fetch(const situation& asked, bool keep) {
     const bool candidate = asked.is == situation::kind::adopt;
-    if (!candidate && in_vain_++ >= quick_tries) {
-      if (follows()) {
-        fetch_.ask_for_time(waits_.look().newest.round - held_.round);
-      } else {
-        CAUSEWAY_TRY(fetch_.wait_for_time(in_vain_));
-      }
-    }
+    const bool late = !candidate && in_vain_++ >= quick_tries;
+    if (late && !follows()) CAUSEWAY_TRY(fetch_.wait_for_time(in_vain_));
     const situation now = waits_.look();
     if (now.is != asked.is || (candidate && now.hash != asked.hash)) return false;
     const std::uint64_t round = candidate ? now.current.round : now.newest.round;
@@ -19586,7 +19608,7 @@ class member final : public elastic_group {
     if (!samples) return false;
     if (hash_image() != now.hash) {
       if (!candidate && follows()) {
-        CAUSEWAY_TRY(follow(keep));
+        CAUSEWAY_TRY(follow(keep, late));
         return held_.round == waits_.look().newest.round;
       }
       locked([&] {
@@ -19631,14 +19653,14 @@ class member final : public elastic_group {
   }
 
   // Does those rounds again, from what they exchanged. Ends when the newest is reached, or nobody can help any further.
-  result<void> follow(bool keep) {
+  result<void> follow(bool keep, bool late) {
     const std::vector<float> previous = keep ? shared_parameters() : std::vector<float>{};
     if (!keep) uncommitted_ = 0;
     locked([&] { control_->withdraw(); });
     std::uint64_t at = held_.round;
     in_step_ = false;
     for (;;) {
-      CAUSEWAY_ASSIGN(const bool done, fetch_.replay(at + 1));
+      CAUSEWAY_ASSIGN(const bool done, fetch_.replay(at + 1, late));
       if (!done) break;
       ++at;
       const situation now = waits_.look();

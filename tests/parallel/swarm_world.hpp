@@ -47,6 +47,7 @@ struct swarm_world_options {
   int evaluations = 0;                ///< before every step
   std::uint32_t victim = UINT32_MAX;  ///< dies at its `dies_at`th network call
   std::uint64_t dies_at = 0;
+  bool once_committed = false;  ///< calls count once all hosts are in a committed round: none is waited for from then on
   std::vector<std::uint32_t> die_with{};  ///< hosts that are killed with it, and come back with it
   std::function<bool(std::uint32_t, std::string_view)> dies_passing{};  ///< the host, when it passes that point of a round
   causeway::duration back_after{0};                                     ///< the victim is started again; 0: not
@@ -91,7 +92,8 @@ class swarm_world {
 
   struct result_of_host {
     bool finished = false;
-    bool killed = false;  ///< dead, or about to be: a process lives until the end of the moment at which it is killed
+    bool committed = false;  ///< in a committed round, ever
+    bool killed = false;     ///< dead, or about to be: a process lives until the end of the moment at which it is killed
     named_parameters parameters;
     std::vector<double> losses;                 ///< of the steps that it took
     std::vector<causeway::time_point> ends;     ///< when
@@ -146,8 +148,13 @@ class swarm_world {
   }
   [[nodiscard]] std::shared_ptr<causeway::net::fabric> fabric(causeway::sim::process& p, std::uint64_t id) {
     return std::make_shared<counted_fabric>(p.make_fabric(id), [this, &p](fabric_call) {
-      if (results_[p.host()].calls++ == options_.dies_at && p.host() == options_.victim) kill(p);
+      result_of_host& r = results_[p.host()];
+      if (options_.once_committed && !all_committed()) return;
+      if (r.calls++ == options_.dies_at && p.host() == options_.victim) kill(p);
     });
+  }
+  [[nodiscard]] bool all_committed() const {
+    return std::all_of(results_.begin(), results_.end(), [](const auto& r) { return r.committed; });
   }
   void kill(causeway::sim::process& p) {
     std::vector<std::uint32_t> all = options_.die_with;
@@ -202,11 +209,10 @@ class swarm_world {
     auto member = member_options(host, stage, founds);
     const auto fresh = causeway::mix(options_.seed, host + 1 + 1000 * stage, p.incarnation()) | 1U;
     const auto id = causeway::member_identity(p.storage(), folder, member.protocol.run, fresh);
-    if (options_.dies_passing) {
-      member.passing = [this, &p](std::string_view point) {
-        if (options_.dies_passing(p.host(), point)) kill(p);
-      };
-    }
+    member.passing = [this, &p](std::string_view point) {
+      if (point == "committed") results_[p.host()].committed = true;
+      if (options_.dies_passing && options_.dies_passing(p.host(), point)) kill(p);
+    };
     auto mates = fabric(p, id);
     return {mates, fabric(p, id), p.storage(), std::move(member), swarm_options(host, stage), p.clock(), p.log()};
   }

@@ -113,7 +113,7 @@ class leader {
   void asked_for_time(net::peer_id from, duration needs) {
     if (!active_) return;
     if (!t_.votes.is_member(from) && !follows_us(t_.entry(from))) return t_.reject(reject_reason::not_a_member, from);
-    transfers_.ask(from, needs);
+    transfers_.ask(from, needs, t_.now);
     changed_ = true;
   }
 

@@ -25,11 +25,17 @@ class transfer_time {
   /// Nobody has waited since `now`; `beat`: what news takes at most.
   transfer_time(time_point now, duration beat) : last_{now}, beat_{beat} {}
 
-  /// A peer needs so long. Not counted: a time of 0, and while it is waited for.
-  void ask(net::peer_id id, duration needs) {
+  /// A peer needs so long from now on. A time of 0 does not count. While it is waited for, it may turn out to need more:
+  /// a round was committed meanwhile. It gets as much as it would have been given at once.
+  void ask(net::peer_id id, duration needs, time_point now) {
     if (needs <= duration{0}) return;
     entry& e = asked_[id];
-    if (!e.until) e.needs = std::min(needs, longest);
+    needs = std::min(needs, longest);
+    if (!e.until) {
+      e.needs = needs;
+    } else {
+      e.until = std::max(*e.until, std::min(now + wait_for(needs), e.latest));
+    }
   }
 
   /// A round could begin with `ready` peers, but without this one. What it is given from now on, if it is.
@@ -38,8 +44,10 @@ class transfer_time {
     if (at == asked_.end() || at->second.until || at->second.needs == duration{0}) return std::nullopt;
     entry& e = at->second;
     const auto shares = static_cast<duration::rep>(2 * std::max<std::size_t>(ready, 1)) << std::min(e.in_vain, 6U);
-    if (e.needs * shares > now - last_) return std::nullopt;
-    e.until = now + e.needs * 3 / 2 + beat_;
+    const duration most = (now - last_) / shares;
+    if (e.needs > most) return std::nullopt;
+    e.until = now + wait_for(e.needs);
+    e.latest = now + wait_for(most);
     return e.needs;
   }
 
@@ -48,7 +56,7 @@ class transfer_time {
     const auto at = asked_.find(id);
     if (at == asked_.end() || !at->second.until) return now;
     if (*at->second.until > now) return *at->second.until;
-    at->second = {duration{0}, std::nullopt, at->second.in_vain + 1};
+    at->second = {duration{0}, std::nullopt, {}, at->second.in_vain + 1};
     last_ = now;
     return now;
   }
@@ -67,7 +75,7 @@ class transfer_time {
     if (at == asked_.end()) return;
     const bool waited = at->second.until.has_value();
     if (waited) last_ = now;
-    at->second = {duration{0}, std::nullopt, at->second.in_vain + (waited ? 1U : 0U)};
+    at->second = {duration{0}, std::nullopt, {}, at->second.in_vain + (waited ? 1U : 0U)};
     if (at->second.in_vain == 0) asked_.erase(at);
   }
 
@@ -77,8 +85,11 @@ class transfer_time {
   struct entry {
     duration needs{0};
     std::optional<time_point> until;
+    time_point latest;  ///< that `until` may become
     unsigned in_vain = 0;
   };
+
+  [[nodiscard]] duration wait_for(duration needs) const { return needs * 3 / 2 + beat_; }
 
   std::map<net::peer_id, entry> asked_;
   time_point last_;

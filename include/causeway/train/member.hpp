@@ -450,13 +450,8 @@ class member final : public elastic_group {
   /// situation moved on before it was whole, and nothing was changed.
   result<bool> fetch(const situation& asked, bool keep) {
     const bool candidate = asked.is == situation::kind::adopt;
-    if (!candidate && in_vain_++ >= quick_tries) {
-      if (follows()) {
-        fetch_.ask_for_time(waits_.look().newest.round - held_.round);
-      } else {
-        CAUSEWAY_TRY(fetch_.wait_for_time(in_vain_));
-      }
-    }
+    const bool late = !candidate && in_vain_++ >= quick_tries;
+    if (late && !follows()) CAUSEWAY_TRY(fetch_.wait_for_time(in_vain_));
     const situation now = waits_.look();
     if (now.is != asked.is || (candidate && now.hash != asked.hash)) return false;
     const std::uint64_t round = candidate ? now.current.round : now.newest.round;
@@ -467,7 +462,7 @@ class member final : public elastic_group {
     if (!samples) return false;
     if (hash_image() != now.hash) {
       if (!candidate && follows()) {
-        CAUSEWAY_TRY(follow(keep));
+        CAUSEWAY_TRY(follow(keep, late));
         return held_.round == waits_.look().newest.round;
       }
       locked([&] {
@@ -512,14 +507,14 @@ class member final : public elastic_group {
   }
 
   // Does those rounds again, from what they exchanged. Ends when the newest is reached, or nobody can help any further.
-  result<void> follow(bool keep) {
+  result<void> follow(bool keep, bool late) {
     const std::vector<float> previous = keep ? shared_parameters() : std::vector<float>{};
     if (!keep) uncommitted_ = 0;
     locked([&] { control_->withdraw(); });
     std::uint64_t at = held_.round;
     in_step_ = false;
     for (;;) {
-      CAUSEWAY_ASSIGN(const bool done, fetch_.replay(at + 1));
+      CAUSEWAY_ASSIGN(const bool done, fetch_.replay(at + 1, late));
       if (!done) break;
       ++at;
       const situation now = waits_.look();

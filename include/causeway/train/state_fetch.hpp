@@ -57,12 +57,6 @@ class state_fetch {
     return {};
   }
 
-  /// This peer has caught up but for so many rounds, and is late each time: asks, and does not wait for an answer.
-  void ask_for_time(std::uint64_t rounds) {
-    const duration needs = takes(rounds * state_->parts.front().size());
-    waits_->locked([&] { control_->ask_for_time(needs); });
-  }
-
   static duration duration_of(double s) {
     return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, 1e6)});
   }
@@ -110,8 +104,9 @@ class state_fetch {
     return outcome;
   }
 
-  /// Does `round` again on top of the one before. False: nobody has what it takes.
-  result<bool> replay(std::uint64_t round) {
+  /// Does `round` again on top of the one before. `late`: this peer has come too late before, so it asks the leader for the
+  /// time that it needs. False: nobody has what it takes.
+  result<bool> replay(std::uint64_t round, bool late) {
     CAUSEWAY_ASSIGN(const auto root, root_of_mean(round));
     if (!root || *root == 0) return root.has_value();
     std::vector<float> mean(state_->parts.front().size() / sizeof(float));
@@ -120,7 +115,7 @@ class state_fetch {
     (void)image.root(pool_);
     const time_point begin = waits_->time_now();
     waits_->locked([&] { control_->start_mean(round, *root, image); });
-    CAUSEWAY_ASSIGN(const bool whole, finish_fetch(begin, [](const situation&) { return false; }));
+    CAUSEWAY_ASSIGN(const bool whole, finish_mean(round, begin, late));
     result<void> put;
     waits_->locked([&] {
       if (whole) put = control_->fetch().commit(image, pool_);
@@ -148,6 +143,26 @@ class state_fetch {
     note_rate(begin, came.bytes_done);
     if (came.bytes_per_s > 0) bytes_per_s_ = came.bytes_per_s;
     return whole;
+  }
+
+  // Each commit while this mean comes adds another one to what is missing.
+  result<bool> finish_mean(std::uint64_t round, time_point begin, bool late) {
+    for (bool runs = true; runs;) {
+      const std::uint64_t newest = waits_->look().newest.round;
+      if (late) ask_for_time(newest - round + 1);
+      CAUSEWAY_ASSIGN(const bool whole, finish_fetch(begin, [&](const auto& s) { return s.newest.round != newest; }));
+      if (whole) return true;
+      waits_->locked([&] { runs = control_->fetch().state() == membership::fetcher::status::running; });
+    }
+    return false;
+  }
+
+  // For what is missing of the means of so many rounds, the first of which comes now. Waits for no answer.
+  void ask_for_time(std::uint64_t rounds) {
+    waits_->locked([&] {
+      const std::uint64_t here = control_->fetch().progress().bytes_done;
+      control_->ask_for_time(takes(rounds * state_->parts.front().size() - here));
+    });
   }
 
   // Asked for until the round is over: its mean is told with its commit, or a little later.

@@ -481,7 +481,8 @@ class leader {
       if (const auto choice = attempt_.choice(t_.members())) return commit(*choice);
     }
     const bool hopeless = attempt_.somebody_gone() && !attempt_.somebody_voted();
-    const bool no_holder = attempt_.adopting() && t_.voters_for(attempt_.proposal(), holders_told).empty() && !attempt_.somebody_voted();
+    const bool no_holder =
+        attempt_.adopting() && t_.voters_for(attempt_.proposal(), holders_told).empty() && !attempt_.somebody_voted();
     if (over || (hopeless && !attempt_.adopting()) || no_holder) give_up();
   }
 

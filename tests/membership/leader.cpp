@@ -136,7 +136,7 @@ TEST_CASE("leader: one that fails to win a later term follows who did", "[member
   deaf_leader alone;
   const std::uint32_t term = alone.leads().durable().floor.term;
   alone.hear(103, alone.report_of(term + 1, 103));  // a new term is needed to lead it
-  for (const net::peer_id id : {101, 102}) {
+  for (const net::peer_id id : {net::peer_id{101}, net::peer_id{102}}) {
     auto granted = alone.report_of(term, 100);
     granted.trial_term = term + 2;
     alone.hear(id, granted);

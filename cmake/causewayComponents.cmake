@@ -7,10 +7,11 @@
 #   causeway_find_component(onednn)  causeway::onednn   kernels/onednn_gemm.hpp; makes oneDNN the default matrix product
 #   causeway_find_component(blas)    causeway::blas     kernels/cblas_gemm.hpp
 #   causeway_find_component(nccl)    causeway::nccl     cuda/nccl.cuh, in what is compiled as CUDA
+#   causeway_find_component(compiled)  causeway::compiled  what is no template, compiled once, with the flags of the project
 #
 # Sets causeway_<component>_FOUND, and causeway_<component>_HINT to one line that says what is missing.
 
-set(causeway_COMPONENTS asio cereal onednn blas nccl)
+set(causeway_COMPONENTS asio cereal onednn blas nccl compiled)
 
 # Makes causeway::<component>; `target` names it for target_*() calls. Imported where causeway itself is imported.
 macro(causeway_new_component component)
@@ -91,6 +92,40 @@ function(causeway_find_nccl)
   causeway_new_component(nccl)
   target_include_directories(${target} SYSTEM INTERFACE "${causeway_NCCL_INCLUDE_DIR}")
   target_link_libraries(${target} INTERFACE "${causeway_NCCL_LIBRARY}")
+endfunction()
+
+# A static library of the project's own build tree: it is made of headers, and must be compiled as what includes them is. Has
+# what needs asio or cereal where these are found. Last of the components, so that they are.
+function(causeway_find_compiled)
+  set(causeway_compiled_HINT "a project that has the language CXX enabled" PARENT_SCOPE)
+  get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+  if(NOT "CXX" IN_LIST languages)
+    return()
+  endif()
+  get_target_property(folders causeway::causeway INTERFACE_INCLUDE_DIRECTORIES)
+  get_target_property(sets causeway::causeway HEADER_DIRS)
+  find_file(causeway_SRC_HPP causeway/impl/src.hpp PATHS ${sets} ${folders} "${causeway_SOURCE_DIR}/include" NO_DEFAULT_PATH)
+  mark_as_advanced(causeway_SRC_HPP)
+  file(STRINGS "${causeway_SRC_HPP}" parts REGEX "#define CAUSEWAY_PARTS")
+  string(REGEX REPLACE "[^0-9]" "" parts "${parts}")
+  set(sources "")
+  foreach(part RANGE 1 ${parts})
+    set(source "${CMAKE_BINARY_DIR}/causeway_compiled/part_${part}.cpp")
+    file(CONFIGURE OUTPUT "${source}" CONTENT "#define CAUSEWAY_PART ${part}\n#include <causeway/impl/src.hpp>\n")
+    list(APPEND sources "${source}")
+  endforeach()
+  add_library(causeway_compiled STATIC EXCLUDE_FROM_ALL ${sources})
+  add_library(causeway::compiled ALIAS causeway_compiled)
+  target_compile_definitions(causeway_compiled PUBLIC CAUSEWAY_COMPILED)
+  target_link_libraries(causeway_compiled PUBLIC causeway::causeway)
+  foreach(door IN ITEMS asio cereal)
+    if(NOT TARGET causeway::${door})
+      cmake_language(CALL causeway_find_${door})
+    endif()
+    if(TARGET causeway::${door})
+      target_link_libraries(causeway_compiled PRIVATE causeway::${door})
+    endif()
+  endforeach()
 endfunction()
 
 macro(causeway_find_component component)

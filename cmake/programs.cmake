@@ -21,11 +21,22 @@ function(causeway_own_target target)
       endif()
     endforeach()
   endif()
+  if(CAUSEWAY_USE_COMPILED)
+    target_link_libraries(${target} PRIVATE causeway::compiled)
+  endif()
+  causeway_compile_options(${target})
+endfunction()
+
+function(causeway_compile_options target)
   causeway_warnings(${target})
   causeway_sanitizers(${target})
   # GCC collects its own garbage from this many KiB on, not from 128 MiB: a tenth less time, at most a third more memory.
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=500000>")
 endfunction()
+
+if(CAUSEWAY_USE_COMPILED)
+  causeway_compile_options(causeway_compiled)
+endif()
 
 # The folders directly below `base`, in alphabetical order.
 function(causeway_subfolders base out)

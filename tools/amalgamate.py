@@ -42,7 +42,7 @@ class Amalgamation:
         self.conditional = False  # inside one of the tier's conditional blocks
 
     def expand(self, name):
-        """Writes all that header `name` includes and has not been written yet, then its own text."""
+        """Writes all that header `name` includes and has not been written yet, then its own text and its bodies."""
         if name in self.expanded:
             return
         self.expanded.add(name)
@@ -50,30 +50,49 @@ class Amalgamation:
         if not path.exists():
             raise Refused(f"there is no <{name}>")
         source = tree.read(path, name)
+        body = tree.body_of(name)
         for include in source.own_includes():
             if include.depth == 0:
                 self.expand(include.target)
-            elif name not in tree.TIERS:
+            elif include.target != body and name not in tree.TIERS:
                 raise Refused(f"include/{name}:{include.line}: own #include inside #if; move it to a tier or "
                               "include it always")
         self.out += ["", f"// ---- {name} ----"]
         self.write(source)
+        if any(include.target == body for include in source.includes):
+            self.expand_body(tree.read(tree.INCLUDE / body, body))
+
+    def expand_body(self, source):
+        """Header-only, or in the one file of a program that has the bodies."""
+        for include in source.own_includes():
+            self.expand(include.target)
+        self.out += ["", f"// ---- {source.name} ----", "#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)"]
+        outside, self.conditional = self.conditional, True
+        self.write(source)
+        self.conditional = outside
+        self.out.append("#endif")
 
     def write(self, source):
         includes = {i.line: i for i in source.includes}
-        for number, line in enumerate(source.lines, 1):
+        for number, line in enumerate(without_body(source), 1):
             include = includes.get(number)
             if include and include.target.startswith("causeway/"):
                 if include.depth > 0:
-                    self.conditional = True
+                    outside, self.conditional = self.conditional, True
                     self.expand(include.target)
-                    self.conditional = False
+                    self.conditional = outside
             elif include and include.target in self.seen or line.startswith("// SPDX-License-Identifier"):
                 continue
             elif line != "" or self.out[-1] != "":  # dropped includes leave no gap
                 if include and include.depth == 0 and not self.conditional:
                     self.seen.add(include.target)
                 self.out.append(line)
+
+
+def without_body(source):
+    lines = source.lines
+    here = next((i.line for i in source.includes if i.target == tree.body_of(source.name)), None)
+    return lines if here is None else lines[:here - 2] + lines[here + 2:]
 
 
 def amalgamate(tier):

@@ -127,6 +127,8 @@ def check_includes(source, sources, found, path):
 
 
 def check_layer(source, include, sources, found, path):
+    if include.target == tree.body_of(source.name):
+        return  # see check_bodies
     if include.depth > 0:
         found.error(path, include.line, "own headers are not included inside #if: the single header would lose them")
     if include.target not in sources:
@@ -154,6 +156,24 @@ def check_third_party(source, include, found, path):
         found.error(path, include.line, f"<{include.target}>: an unknown third-party library")
 
 
+def check_bodies(sources, found):
+    """A header ends with its bodies, unless they are compiled elsewhere; they begin with their header."""
+    ending = "#ifndef CAUSEWAY_COMPILED\n#include <{}>\n#endif\n\n#endif  // {}\n"
+    there = tree.bodies()
+    for name, source in there.items():
+        path, header = f"include/{name}", tree.header_of(name)
+        check_anatomy(source, found, path)
+        check_includes(source, sources, found, path)
+        if not source.includes or source.includes[0].target != header:
+            found.error(path, 5, f"its header comes first: #include <{header}>")
+        if header in sources and not sources[header].text.endswith(ending.format(name, sources[header].guard)):
+            found.error(f"include/{header}", len(sources[header].lines), f"does not end with its bodies, inside #ifndef CAUSEWAY_COMPILED: {name}")
+    for name, source in sources.items():
+        for include in source.includes:
+            if include.target.endswith(".ipp") and (include.target != tree.body_of(name) or include.target not in there):
+                found.error(f"include/{name}", include.line, f"includes bodies that are not its own: <{include.target}>")
+
+
 def check_doors(sources, found):
     """Only a door reaches a third-party library: whoever includes a door is one too, and must be named like one."""
     known = {}
@@ -177,10 +197,10 @@ def check_words(text, area, path, found):
                 found.error(path, line, f"`{match[0].strip()}`: {why}")
 
 
-def check_tiers(sources, found):
-    for name in tree.TIERS:
+def check_generated(found):
+    for name, text in tree.generated().items():
         path = tree.INCLUDE / name
-        if not path.exists() or path.read_text(encoding="utf-8") != tree.tier_text(name, sources):
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
             found.error(f"include/{name}", 1, "does not list the headers as they are; run tools/check_tree.py --fix-umbrella")
 
 
@@ -224,7 +244,7 @@ def check_other_files(names, found):
     for name in names:
         path = ROOT / name
         kind = path.suffix
-        if kind not in (".hpp", ".cpp", ".cuh", ".cu", ".h", ".py", ".sh", ".md", ".cmake", ".txt", ".toml", ".json"):
+        if kind not in (".hpp", ".ipp", ".cpp", ".cuh", ".cu", ".h", ".py", ".sh", ".md", ".cmake", ".txt", ".toml", ".json"):
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
         area = name.split("/")[0]
@@ -235,7 +255,7 @@ def check_other_files(names, found):
             found.error(name, 1, "says no licence; add `SPDX-License-Identifier: Apache-2.0`")
         if kind in (".md", ".sh") or (kind == ".py" and area not in ("tests", "tools")):
             check_named_paths(name, text, found)
-        if kind in (".hpp", ".cpp", ".cuh", ".cu"):
+        if kind in (".hpp", ".ipp", ".cpp", ".cuh", ".cu"):
             check_words(text, area, name, found)
             check_length(name, text.count("\n"), found)
 
@@ -265,7 +285,7 @@ def check_format(names, found):
     if program is None:
         found.error(".clang-format", 1, "clang-format 14 is not installed (Debian: clang-format-14)")
         return
-    files = [n for n in names if n.endswith((".hpp", ".cpp", ".cuh", ".cu"))]
+    files = [n for n in names if n.endswith((".hpp", ".ipp", ".cpp", ".cuh", ".cu"))]
 
     # Its --dry-run reports namespace comments that it would replace by themselves, so we compare its output instead.
     def formatted(name):
@@ -288,15 +308,16 @@ def main():
 
     found = Findings()
     sources = tree.headers()
-    for name in tree.write_tiers() if options.fix_umbrella else []:
+    for name in tree.write_generated() if options.fix_umbrella else []:
         print(f"include/{name}: written")
-    check_tiers(sources, found)
+    check_generated(found)
     for name, source in sources.items():
         path = f"include/{name}"
         if source.folder not in RANKS and source.folder not in SIDE:
             found.error(path, 1, f"folder {source.folder or '.'} has no rank in tools/source_tree.py")
         check_anatomy(source, found, path)
         check_includes(source, sources, found, path)
+    check_bodies(sources, found)
     check_doors(sources, found)
     check_mirror(sources, found)
     names = our_files()

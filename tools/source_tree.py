@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / "include"
 UMBRELLA = "causeway/causeway.hpp"
+COMPILED = "causeway/impl/src.hpp"  # all bodies, for whoever compiles them once; written by check_tree.py --fix-umbrella
 
 
 @dataclass(frozen=True)
@@ -144,14 +145,29 @@ def read(path, name):
 
 
 def headers():
-    """All headers of the library but the tiers, by name."""
+    """All headers of the library but those that are written from the others, by name."""
     found = {}
     for path in sorted(INCLUDE.rglob("*")):
         if path.suffix in (".hpp", ".cuh"):
             name = path.relative_to(INCLUDE).as_posix()
-            if name not in TIERS:
+            if name not in TIERS and name != COMPILED:
                 found[name] = read(path, name)
     return found
+
+
+def bodies():
+    """The files with the bodies of functions that are no templates, causeway/net/impl/frame.ipp of causeway/net/frame.hpp, by name."""
+    names = sorted(path.relative_to(INCLUDE).as_posix() for path in INCLUDE.rglob("*.ipp"))
+    return {name: read(INCLUDE / name, name) for name in names}
+
+
+def header_of(body):
+    return body.replace("/impl/", "/").replace(".ipp", ".hpp")
+
+
+def body_of(header):
+    folder, _, name = header.rpartition("/")
+    return f"{folder}/impl/{name.replace('.hpp', '.ipp')}"
 
 
 def doors_of(name, sources, known=None):
@@ -187,17 +203,23 @@ def by_rank(sources, names):
     return lines
 
 
+def by_doors(order, sources, granted):
+    """Those of `order` that any compiler can build, and the others by the third-party libraries that they need."""
+    known = {}
+    groups = {}
+    for header in order:
+        needs = doors_of(header, sources, known) - granted
+        groups.setdefault(tuple(d for d in DOORS if d in needs), []).append(header)
+    plain = groups.pop((), [])
+    return plain, {needs: groups[needs] for needs in sorted(groups, key=lambda n: (len(n), list(DOORS).index(n[0])))}
+
+
 def tier_text(name, sources):
     """A tier: first all that a bare compiler can build, then one conditional block for each set of doors."""
     tier = TIERS[name]
-    known = {}
     order = sorted((n for n in sources if re.match("causeway/(" + tier.headers + ")", n)),
                    key=lambda n: (rank(sources[n].folder), n))
-    conditional = {}
-    for header in order:
-        needs = doors_of(header, sources, known) - set(tier.requires)
-        conditional.setdefault(tuple(d for d in DOORS if d in needs), []).append(header)
-    plain = conditional.pop((), [])
+    plain, conditional = by_doors(order, sources, set(tier.requires))
 
     guard = re.sub(r"[^A-Z0-9]", "_", name.upper())
     text = ["// SPDX-License-Identifier: Apache-2.0", f"#ifndef {guard}", f"#define {guard}", ""]
@@ -207,20 +229,49 @@ def tier_text(name, sources):
     for door in tier.requires:
         text += [f"#if !({DOORS[door].condition})", f"#error \"{name} needs {DOORS[door].remedy}\"", "#endif", ""]
     text += by_rank(sources, plain)
-    for needs in sorted(conditional, key=lambda n: (len(n), list(DOORS).index(n[0]))):
-        condition = " && ".join(DOORS[d].condition for d in needs)
-        text += ["", f"#if {condition}", *by_rank(sources, conditional[needs]), "#endif"]
+    for needs, headers_there in conditional.items():
+        text += ["", f"#if {condition_of(needs)}", *by_rank(sources, headers_there), "#endif"]
     text += ["", f"#endif  // {guard}", ""]
     return "\n".join(text)
 
 
-def write_tiers():
-    """Writes the tiers anew from the headers found; gives the names of those that changed."""
+def condition_of(needs):
+    return " && ".join(DOORS[d].condition for d in needs)
+
+
+def compiled_text(sources, there):
+    """All bodies, a part for each folder."""
+    folders = sorted({there[name].folder for name in there}, key=lambda f: (rank(f), f))
+    text = ["// SPDX-License-Identifier: Apache-2.0", "#ifndef CAUSEWAY_IMPL_SRC_HPP", "#define CAUSEWAY_IMPL_SRC_HPP", "",
+            "// The bodies of all functions that are no templates, for one source file of a program that is compiled with",
+            "// CAUSEWAY_COMPILED. With CAUSEWAY_PART, one to CAUSEWAY_PARTS, a part of them, so that several compilers can work at once.",
+            "//", "// Written by tools/check_tree.py --fix-umbrella.", "",
+            "#ifndef CAUSEWAY_COMPILED", "#error \"causeway/impl/src.hpp: define CAUSEWAY_COMPILED, here and for all that includes causeway\"",
+            "#endif", "", f"#define CAUSEWAY_PARTS {len(folders)}"]
+    for part, folder in enumerate(folders, 1):
+        order = [header_of(name) for name in there if there[name].folder == folder]
+        plain, conditional = by_doors(order, sources, set())
+        text += ["", f"#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == {part}"]
+        text += [f"#include <{body_of(header)}>" for header in plain]
+        for needs, headers_there in conditional.items():
+            text += [f"#if {condition_of(needs)}", *(f"#include <{body_of(header)}>" for header in headers_there), "#endif"]
+        text += ["#endif"]
+    return "\n".join([*text, "", "#endif  // CAUSEWAY_IMPL_SRC_HPP", ""])
+
+
+def generated():
+    """What is written from the headers found: name and text."""
     sources = headers()
+    return {**{name: tier_text(name, sources) for name in TIERS}, COMPILED: compiled_text(sources, bodies())}
+
+
+def write_generated():
+    """Writes that; gives the names of those that changed."""
     changed = []
-    for name in TIERS:
-        path, text = INCLUDE / name, tier_text(name, sources)
+    for name, text in generated().items():
+        path = INCLUDE / name
         if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
             changed.append(name)
     return changed

@@ -42,6 +42,14 @@
 #define CAUSEWAY_EXPECT(condition) static_cast<void>(0)
 #endif
 
+// Functions that are no templates have their bodies in impl/*.ipp: part of the headers, or, with CAUSEWAY_COMPILED, of one
+// object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>).
+#ifdef CAUSEWAY_COMPILED
+#define CAUSEWAY_DECL
+#else
+#define CAUSEWAY_DECL inline
+#endif
+
 #define CAUSEWAY_RESTRICT __restrict__
 #define CAUSEWAY_ALWAYS_INLINE inline __attribute__((always_inline))
 #define CAUSEWAY_NOINLINE __attribute__((noinline))
@@ -466,12 +474,7 @@ class byte_writer {
   }
 
   /// A blob behind its length as a u32. Precondition: shorter than 4 GiB.
-  byte_writer& put_bytes(std::span<const std::byte> blob) {
-    CAUSEWAY_EXPECT(blob.size() <= UINT32_MAX);
-    put(static_cast<std::uint32_t>(blob.size()));
-    bytes_.insert(bytes_.end(), blob.begin(), blob.end());
-    return *this;
-  }
+  byte_writer& put_bytes(std::span<const std::byte> blob);
 
   byte_writer& put_text(std::string_view text) { return put_bytes(std::as_bytes(std::span{text.data(), text.size()})); }
 
@@ -497,27 +500,11 @@ class byte_reader {
   }
 
   /// A blob of at most `limit` bytes behind its u32 length.
-  std::span<const std::byte> get_bytes(std::size_t limit) noexcept {
-    const auto length = get<std::uint32_t>();
-    if (length > limit) return set_failed(state::over_limit), std::span<const std::byte>{};
-    if (!require(length)) return {};
-    const auto view = rest_.first(length);
-    rest_ = rest_.subspan(length);
-    return view;
-  }
+  std::span<const std::byte> get_bytes(std::size_t limit) noexcept;
 
   /// Text of at most `limit` bytes; control characters and other bytes outside printable ASCII become '?', so that what a
   /// stranger sent can be shown on a terminal.
-  std::string get_text(std::size_t limit) {
-    const auto view = get_bytes(limit);
-    std::string text;
-    text.reserve(view.size());
-    for (const std::byte b : view) {
-      const auto c = static_cast<char>(b);
-      text.push_back(c >= ' ' && c <= '~' ? c : '?');
-    }
-    return text;
-  }
+  std::string get_text(std::size_t limit);
 
   /// What was read cannot be right (a count beyond its limit, an unknown kind): from now on every read fails.
   void refuse() noexcept { set_failed(state::over_limit); }
@@ -526,31 +513,14 @@ class byte_reader {
   [[nodiscard]] std::size_t remaining() const noexcept { return rest_.size(); }
 
   /// Success when every read succeeded and nothing is left; else errc::corrupt with the reason.
-  [[nodiscard]] result<void> finish(std::string_view what) const {
-    if (state_ == state::over_limit) {
-      return fail(errc::too_large, std::string{what}, "a length or kind in it is beyond its limit");
-    }
-    if (state_ == state::truncated) return fail(errc::corrupt, std::string{what}, "it ends in the middle of a value");
-    if (!rest_.empty()) {
-      return fail(errc::corrupt, std::string{what}, std::to_string(rest_.size()) + " bytes follow its end");
-    }
-    return {};
-  }
+  [[nodiscard]] result<void> finish(std::string_view what) const;
 
  private:
   enum class state : std::uint8_t { good, truncated, over_limit };
 
-  bool require(std::size_t n) noexcept {
-    if (!ok()) return false;
-    if (rest_.size() >= n) return true;
-    set_failed(state::truncated);
-    return false;
-  }
+  bool require(std::size_t n) noexcept;
 
-  void set_failed(state why) noexcept {
-    if (ok()) state_ = why;
-    rest_ = {};
-  }
+  void set_failed(state why) noexcept;
 
   std::span<const std::byte> rest_;
   state state_ = state::good;
@@ -559,6 +529,70 @@ class byte_reader {
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_CODEC_HPP
+
+// ---- causeway/net/impl/codec.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_CODEC_IPP
+#define CAUSEWAY_NET_IMPL_CODEC_IPP
+
+// Bodies of net/codec.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL byte_writer& byte_writer::put_bytes(std::span<const std::byte> blob) {
+  CAUSEWAY_EXPECT(blob.size() <= UINT32_MAX);
+  put(static_cast<std::uint32_t>(blob.size()));
+  bytes_.insert(bytes_.end(), blob.begin(), blob.end());
+  return *this;
+}
+
+CAUSEWAY_DECL std::span<const std::byte> byte_reader::get_bytes(std::size_t limit) noexcept {
+  const auto length = get<std::uint32_t>();
+  if (length > limit) return set_failed(state::over_limit), std::span<const std::byte>{};
+  if (!require(length)) return {};
+  const auto view = rest_.first(length);
+  rest_ = rest_.subspan(length);
+  return view;
+}
+
+CAUSEWAY_DECL std::string byte_reader::get_text(std::size_t limit) {
+  const auto view = get_bytes(limit);
+  std::string text;
+  text.reserve(view.size());
+  for (const std::byte b : view) {
+    const auto c = static_cast<char>(b);
+    text.push_back(c >= ' ' && c <= '~' ? c : '?');
+  }
+  return text;
+}
+
+CAUSEWAY_DECL result<void> byte_reader::finish(std::string_view what) const {
+  if (state_ == state::over_limit) {
+    return fail(errc::too_large, std::string{what}, "a length or kind in it is beyond its limit");
+  }
+  if (state_ == state::truncated) return fail(errc::corrupt, std::string{what}, "it ends in the middle of a value");
+  if (!rest_.empty()) {
+    return fail(errc::corrupt, std::string{what}, std::to_string(rest_.size()) + " bytes follow its end");
+  }
+  return {};
+}
+
+CAUSEWAY_DECL bool byte_reader::require(std::size_t n) noexcept {
+  if (!ok()) return false;
+  if (rest_.size() >= n) return true;
+  set_failed(state::truncated);
+  return false;
+}
+
+CAUSEWAY_DECL void byte_reader::set_failed(state why) noexcept {
+  if (ok()) state_ = why;
+  rest_ = {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_CODEC_IPP
+#endif
 
 // ---- causeway/core/clock.hpp ----
 #ifndef CAUSEWAY_CORE_CLOCK_HPP
@@ -723,9 +757,7 @@ class solo_transport {
   static constexpr std::uint32_t size() noexcept { return 1; }
   static operation send(peer_index, const message_id&, std::span<const std::byte>) noexcept { return 1; }
   static operation receive(peer_index, const message_id&, std::span<std::byte>) noexcept { return 1; }
-  static result<std::size_t> wait(operation, time_point) {
-    return fail(errc::peer_lost, "solo transport", "there is no other peer in this run");
-  }
+  static result<std::size_t> wait(operation, time_point);
   static constexpr bool done(operation) noexcept { return true; }
   static traffic stats() noexcept { return {}; }
 };
@@ -749,12 +781,8 @@ class any_transport {
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
-    return model_->send(to, id, bytes);
-  }
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
-    return model_->receive(from, id, buffer);
-  }
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
@@ -795,6 +823,32 @@ static_assert(Transport<any_transport>);
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_TRANSPORT_HPP
+
+// ---- causeway/net/impl/transport.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_TRANSPORT_IPP
+#define CAUSEWAY_NET_IMPL_TRANSPORT_IPP
+
+// Bodies of net/transport.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL result<std::size_t> solo_transport::wait(operation, time_point) {
+  return fail(errc::peer_lost, "solo transport", "there is no other peer in this run");
+}
+
+CAUSEWAY_DECL operation any_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
+  return model_->send(to, id, bytes);
+}
+
+CAUSEWAY_DECL operation any_transport::receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
+  return model_->receive(from, id, buffer);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_TRANSPORT_IPP
+#endif
 
 // ---- causeway/net/fabric.hpp ----
 #ifndef CAUSEWAY_NET_FABRIC_HPP
@@ -907,25 +961,63 @@ class fabric {
 namespace causeway::inline CAUSEWAY_ABI::membership::detail {
 
 /// An id or a hash: its 64 bits, low byte first, then 24 zero bytes.
-inline void put_wide(net::byte_writer& out, std::uint64_t value) {
+CAUSEWAY_DECL void put_wide(net::byte_writer& out, std::uint64_t value);
+CAUSEWAY_DECL std::uint64_t get_wide(net::byte_reader& in);
+inline constexpr std::size_t wide_bytes = 32;
+
+/// The same without the zero bytes at its end: how many are left, then those.
+CAUSEWAY_DECL void put_trimmed(net::byte_writer& out, std::uint64_t value);
+CAUSEWAY_DECL std::uint64_t get_trimmed(net::byte_reader& in);
+
+/// Seven bits a byte, low ones first; the top bit says that more follow.
+CAUSEWAY_DECL void put_varint(net::byte_writer& out, std::uint64_t value);
+CAUSEWAY_DECL std::uint64_t get_varint(net::byte_reader& in);
+
+/// `list` as parts of `base` and ids that are spelled out. Cost: O(n log n).
+CAUSEWAY_DECL void put_list(net::byte_writer& out, std::span<const net::peer_id> list, std::span<const net::peer_id> base);
+
+/// Refuses more than `most` ids, and parts outside of `base`.
+CAUSEWAY_DECL std::vector<net::peer_id> get_list(net::byte_reader& in, std::span<const net::peer_id> base,
+                                                 std::size_t most);
+
+/// As runs of equal values or as differences to the smallest, whichever is shorter. Their number is known to the reader.
+CAUSEWAY_DECL void put_counts(net::byte_writer& out, std::span<const std::uint64_t> values);
+
+/// Allocates no more than the `n` that the caller vouches for.
+CAUSEWAY_DECL std::vector<std::uint64_t> get_counts(net::byte_reader& in, std::size_t n);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_PACKING_HPP
+
+// ---- causeway/membership/impl/packing.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_PACKING_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_PACKING_IPP
+
+// Bodies of membership/packing.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+CAUSEWAY_DECL void put_wide(net::byte_writer& out, std::uint64_t value) {
   out.put(value).put(std::uint64_t{0}).put(std::uint64_t{0}).put(std::uint64_t{0});
 }
-inline std::uint64_t get_wide(net::byte_reader& in) {
+
+CAUSEWAY_DECL std::uint64_t get_wide(net::byte_reader& in) {
   const auto value = in.get<std::uint64_t>();
   std::uint64_t rest = 0;
   for (int i = 0; i < 3; ++i) rest |= in.get<std::uint64_t>();
   if (rest != 0) in.refuse();
   return rest == 0 ? value : 0;
 }
-inline constexpr std::size_t wide_bytes = 32;
 
-/// The same without the zero bytes at its end: how many are left, then those.
-inline void put_trimmed(net::byte_writer& out, std::uint64_t value) {
+CAUSEWAY_DECL void put_trimmed(net::byte_writer& out, std::uint64_t value) {
   const auto bytes = static_cast<unsigned>((std::bit_width(value) + 7) / 8);
   out.put(static_cast<std::uint8_t>(bytes));
   for (unsigned i = 0; i < bytes; ++i) out.put(static_cast<std::uint8_t>(value >> (8 * i)));
 }
-inline std::uint64_t get_trimmed(net::byte_reader& in) {
+
+CAUSEWAY_DECL std::uint64_t get_trimmed(net::byte_reader& in) {
   const unsigned bytes = in.get<std::uint8_t>();
   if (bytes > sizeof(std::uint64_t)) in.refuse();
   std::uint64_t value = 0;
@@ -934,12 +1026,12 @@ inline std::uint64_t get_trimmed(net::byte_reader& in) {
   return value;
 }
 
-/// Seven bits a byte, low ones first; the top bit says that more follow.
-inline void put_varint(net::byte_writer& out, std::uint64_t value) {
+CAUSEWAY_DECL void put_varint(net::byte_writer& out, std::uint64_t value) {
   for (; value >= 0x80U; value >>= 7U) out.put(static_cast<std::uint8_t>(value | 0x80U));
   out.put(static_cast<std::uint8_t>(value));
 }
-inline std::uint64_t get_varint(net::byte_reader& in) {
+
+CAUSEWAY_DECL std::uint64_t get_varint(net::byte_reader& in) {
   std::uint64_t value = 0;
   for (unsigned shift = 0; shift < 64; shift += 7) {
     const auto byte = in.get<std::uint8_t>();
@@ -952,8 +1044,7 @@ inline std::uint64_t get_varint(net::byte_reader& in) {
   return 0;
 }
 
-/// `list` as parts of `base` and ids that are spelled out. Cost: O(n log n).
-inline void put_list(net::byte_writer& out, std::span<const net::peer_id> list, std::span<const net::peer_id> base) {
+CAUSEWAY_DECL void put_list(net::byte_writer& out, std::span<const net::peer_id> list, std::span<const net::peer_id> base) {
   std::map<net::peer_id, std::size_t> places;
   for (std::size_t i = 0; i < base.size(); ++i) places.emplace(base[i], i);
   put_varint(out, list.size());
@@ -974,8 +1065,8 @@ inline void put_list(net::byte_writer& out, std::span<const net::peer_id> list, 
   }
 }
 
-/// Refuses more than `most` ids, and parts outside of `base`.
-inline std::vector<net::peer_id> get_list(net::byte_reader& in, std::span<const net::peer_id> base, std::size_t most) {
+CAUSEWAY_DECL std::vector<net::peer_id> get_list(net::byte_reader& in, std::span<const net::peer_id> base,
+                                                 std::size_t most) {
   std::vector<net::peer_id> list;
   const std::uint64_t size = get_varint(in);
   if (size > most) in.refuse();
@@ -992,8 +1083,7 @@ inline std::vector<net::peer_id> get_list(net::byte_reader& in, std::span<const 
   return list;
 }
 
-/// As runs of equal values or as differences to the smallest, whichever is shorter. Their number is known to the reader.
-inline void put_counts(net::byte_writer& out, std::span<const std::uint64_t> values) {
+CAUSEWAY_DECL void put_counts(net::byte_writer& out, std::span<const std::uint64_t> values) {
   net::byte_writer runs;
   for (std::size_t i = 0; i < values.size();) {
     std::size_t n = 1;
@@ -1021,8 +1111,7 @@ inline void put_counts(net::byte_writer& out, std::span<const std::uint64_t> val
   if (bits > 0) out.put(static_cast<std::uint8_t>(held));
 }
 
-/// Allocates no more than the `n` that the caller vouches for.
-inline std::vector<std::uint64_t> get_counts(net::byte_reader& in, std::size_t n) {
+CAUSEWAY_DECL std::vector<std::uint64_t> get_counts(net::byte_reader& in, std::size_t n) {
   std::vector<std::uint64_t> values;
   values.reserve(n);
   const unsigned mode = in.get<std::uint8_t>();
@@ -1049,7 +1138,8 @@ inline std::vector<std::uint64_t> get_counts(net::byte_reader& in, std::size_t n
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
 
-#endif  // CAUSEWAY_MEMBERSHIP_PACKING_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_PACKING_IPP
+#endif
 
 // ---- causeway/membership/records.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_RECORDS_HPP
@@ -1121,12 +1211,7 @@ struct commit_record {
   [[nodiscard]] std::uint64_t chain() const;
 
   /// Samples of `peer` that are in the state.
-  [[nodiscard]] std::uint64_t contribution_of(net::peer_id peer) const noexcept {
-    for (const contribution& c : contributions) {
-      if (c.peer == peer) return c.samples;
-    }
-    return 0;
-  }
+  [[nodiscard]] std::uint64_t contribution_of(net::peer_id peer) const noexcept;
 
   friend bool operator==(const commit_record&, const commit_record&) = default;
 };
@@ -1143,11 +1228,7 @@ inline constexpr std::size_t max_signature_bytes = 64;
 /// Who voted for a record: a quorum of the members before it. No part of the chain, because leaders may have heard others.
 using certificate = std::vector<endorsement>;
 
-[[nodiscard]] inline std::vector<net::peer_id> voters_of(const certificate& votes) {
-  std::vector<net::peer_id> ids;
-  for (const endorsement& e : votes) ids.push_back(e.peer);
-  return ids;
-}
+[[nodiscard]] CAUSEWAY_DECL std::vector<net::peer_id> voters_of(const certificate& votes);
 
 struct view_member {
   net::peer_id peer = 0;
@@ -1164,26 +1245,116 @@ struct view {
   std::uint64_t parent = 0;  ///< chain of the committed record before it
   std::vector<view_member> members;
 
-  [[nodiscard]] std::optional<net::peer_index> rank_of(net::peer_id peer) const noexcept {
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      if (members[i].peer == peer) return static_cast<net::peer_index>(i);
-    }
-    return std::nullopt;
-  }
+  [[nodiscard]] std::optional<net::peer_index> rank_of(net::peer_id peer) const noexcept;
 
   /// Samples of all together. 0: there is nothing to exchange, and the state stays what it is.
-  [[nodiscard]] std::uint64_t total() const noexcept {
-    std::uint64_t sum = 0;
-    for (const view_member& member : members) sum += member.samples;
-    return sum;
-  }
+  [[nodiscard]] std::uint64_t total() const noexcept;
 
   friend bool operator==(const view&, const view&) = default;
 };
 
 /// Whether `voters` can decide for `members`: more than half of them, or exactly half with the first-named one among them.
 /// Any two quorums of the same members have a peer in common. Cost: O(n log n).
-[[nodiscard]] inline bool is_quorum(std::span<const net::peer_id> members, std::vector<net::peer_id> voters) {
+[[nodiscard]] CAUSEWAY_DECL bool is_quorum(std::span<const net::peer_id> members, std::vector<net::peer_id> voters);
+
+[[nodiscard]] CAUSEWAY_DECL bool contains(std::span<const net::peer_id> peers, net::peer_id id);
+
+// ---- bytes -------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+/// The count of a list whose elements take at least `least` bytes each: never more than the input can hold.
+CAUSEWAY_DECL std::size_t read_count(net::byte_reader& in, std::size_t limit, std::size_t least);
+
+CAUSEWAY_DECL void write_peers(net::byte_writer& out, const std::vector<net::peer_id>& peers);
+
+CAUSEWAY_DECL std::vector<net::peer_id> read_peers(net::byte_reader& in);
+
+CAUSEWAY_DECL void write_located(net::byte_writer& out, const std::vector<located_peer>& peers);
+
+CAUSEWAY_DECL std::vector<located_peer> read_located(net::byte_reader& in);
+
+}  // namespace detail
+
+inline void write(net::byte_writer& out, const ballot& b) { out.put(b.term).put(b.attempt); }
+
+CAUSEWAY_DECL ballot read_ballot(net::byte_reader& in);
+
+/// The bytes that a record's chain value names.
+CAUSEWAY_DECL void write(net::byte_writer& out, const commit_record& r);
+
+namespace detail {
+
+/// A record that both sides know, to write the next one as a difference to it. None: the next one is spelled out.
+struct base_record {
+  const commit_record* record = nullptr;
+  std::uint64_t chain = 0;
+
+  [[nodiscard]] bool precedes(std::uint64_t parent) const noexcept { return record != nullptr && parent == chain; }
+  /// Members of the record before one with this parent; nobody where it is not known.
+  [[nodiscard]] std::span<const net::peer_id> members(std::uint64_t parent) const noexcept;
+};
+
+/// A record and who voted for it, if that is known.
+struct endorsed_record {
+  commit_record record;
+  certificate votes;
+};
+
+CAUSEWAY_DECL void put_certificate(net::byte_writer& out, const certificate& votes, std::span<const net::peer_id> base);
+
+CAUSEWAY_DECL certificate get_certificate(net::byte_reader& in, std::span<const net::peer_id> base);
+
+/// Lists as differences to `base` where it is the record before. A thousand members that stay take about 150 bytes.
+CAUSEWAY_DECL void put_record(net::byte_writer& out, const commit_record& r, const certificate& votes,
+                              const base_record& base);
+
+/// Nothing where it is a difference to a record that `base` is not: then the whole has to be asked for. The reader has
+/// failed afterwards where the bytes hold no record.
+CAUSEWAY_DECL std::optional<endorsed_record> get_record(net::byte_reader& in, const base_record& base);
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_RECORDS_HPP
+
+// ---- causeway/membership/impl/records.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_RECORDS_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_RECORDS_IPP
+
+// Bodies of membership/records.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+CAUSEWAY_DECL std::uint64_t commit_record::contribution_of(net::peer_id peer) const noexcept {
+  for (const contribution& c : contributions) {
+    if (c.peer == peer) return c.samples;
+  }
+  return 0;
+}
+
+CAUSEWAY_DECL std::vector<net::peer_id> voters_of(const certificate& votes) {
+  std::vector<net::peer_id> ids;
+  for (const endorsement& e : votes) ids.push_back(e.peer);
+  return ids;
+}
+
+CAUSEWAY_DECL std::optional<net::peer_index> view::rank_of(net::peer_id peer) const noexcept {
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (members[i].peer == peer) return static_cast<net::peer_index>(i);
+  }
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL std::uint64_t view::total() const noexcept {
+  std::uint64_t sum = 0;
+  for (const view_member& member : members) sum += member.samples;
+  return sum;
+}
+
+CAUSEWAY_DECL bool is_quorum(std::span<const net::peer_id> members, std::vector<net::peer_id> voters) {
   if (members.empty()) return false;
   std::sort(voters.begin(), voters.end());
   const auto voted = [&](net::peer_id id) { return std::binary_search(voters.begin(), voters.end(), id); };
@@ -1191,34 +1362,33 @@ struct view {
   return 2 * count > members.size() || (2 * count == members.size() && voted(members.front()));
 }
 
-[[nodiscard]] inline bool contains(std::span<const net::peer_id> peers, net::peer_id id) {
+CAUSEWAY_DECL bool contains(std::span<const net::peer_id> peers, net::peer_id id) {
   return std::find(peers.begin(), peers.end(), id) != peers.end();
 }
 
-// ---- bytes -------------------------------------------------------------------------------------------------------------
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
 
-namespace detail {
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
 
-/// The count of a list whose elements take at least `least` bytes each: never more than the input can hold.
-inline std::size_t read_count(net::byte_reader& in, std::size_t limit, std::size_t least) {
+CAUSEWAY_DECL std::size_t read_count(net::byte_reader& in, std::size_t limit, std::size_t least) {
   const std::size_t count = in.get<std::uint32_t>();
   if (count <= limit && count <= in.remaining() / least) return count;
   in.refuse();
   return 0;
 }
 
-inline void write_peers(net::byte_writer& out, const std::vector<net::peer_id>& peers) {
+CAUSEWAY_DECL void write_peers(net::byte_writer& out, const std::vector<net::peer_id>& peers) {
   out.put(static_cast<std::uint32_t>(peers.size()));
   for (const net::peer_id id : peers) put_wide(out, id);
 }
 
-inline std::vector<net::peer_id> read_peers(net::byte_reader& in) {
+CAUSEWAY_DECL std::vector<net::peer_id> read_peers(net::byte_reader& in) {
   std::vector<net::peer_id> peers(read_count(in, max_members, wide_bytes));
   for (net::peer_id& id : peers) id = get_wide(in);
   return peers;
 }
 
-inline void write_located(net::byte_writer& out, const std::vector<located_peer>& peers) {
+CAUSEWAY_DECL void write_located(net::byte_writer& out, const std::vector<located_peer>& peers) {
   out.put(static_cast<std::uint32_t>(peers.size()));
   for (const located_peer& p : peers) {
     put_wide(out, p.peer);
@@ -1226,7 +1396,7 @@ inline void write_located(net::byte_writer& out, const std::vector<located_peer>
   }
 }
 
-inline std::vector<located_peer> read_located(net::byte_reader& in) {
+CAUSEWAY_DECL std::vector<located_peer> read_located(net::byte_reader& in) {
   std::vector<located_peer> peers(read_count(in, max_members, wide_bytes + 4));
   for (located_peer& p : peers) {
     p.peer = get_wide(in);
@@ -1235,11 +1405,11 @@ inline std::vector<located_peer> read_located(net::byte_reader& in) {
   return peers;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
 
-inline void write(net::byte_writer& out, const ballot& b) { out.put(b.term).put(b.attempt); }
+namespace causeway::inline CAUSEWAY_ABI::membership {
 
-inline ballot read_ballot(net::byte_reader& in) {
+CAUSEWAY_DECL ballot read_ballot(net::byte_reader& in) {
   ballot b;
   b.term = in.get<std::uint32_t>();
   b.attempt = in.get<std::uint32_t>();
@@ -1247,8 +1417,7 @@ inline ballot read_ballot(net::byte_reader& in) {
   return b;
 }
 
-/// The bytes that a record's chain value names.
-inline void write(net::byte_writer& out, const commit_record& r) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const commit_record& r) {
   out.put(r.run).put(r.round);
   detail::put_wide(out, r.parent);
   detail::put_wide(out, r.state);
@@ -1263,27 +1432,15 @@ inline void write(net::byte_writer& out, const commit_record& r) {
   detail::put_wide(out, r.ledger);
 }
 
-namespace detail {
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
 
-/// A record that both sides know, to write the next one as a difference to it. None: the next one is spelled out.
-struct base_record {
-  const commit_record* record = nullptr;
-  std::uint64_t chain = 0;
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
 
-  [[nodiscard]] bool precedes(std::uint64_t parent) const noexcept { return record != nullptr && parent == chain; }
-  /// Members of the record before one with this parent; nobody where it is not known.
-  [[nodiscard]] std::span<const net::peer_id> members(std::uint64_t parent) const noexcept {
-    return precedes(parent) ? std::span<const net::peer_id>{record->members} : std::span<const net::peer_id>{};
-  }
-};
+CAUSEWAY_DECL std::span<const net::peer_id> base_record::members(std::uint64_t parent) const noexcept {
+  return precedes(parent) ? std::span<const net::peer_id>{record->members} : std::span<const net::peer_id>{};
+}
 
-/// A record and who voted for it, if that is known.
-struct endorsed_record {
-  commit_record record;
-  certificate votes;
-};
-
-inline void put_certificate(net::byte_writer& out, const certificate& votes, std::span<const net::peer_id> base) {
+CAUSEWAY_DECL void put_certificate(net::byte_writer& out, const certificate& votes, std::span<const net::peer_id> base) {
   std::vector<std::uint64_t> lengths;
   for (const endorsement& e : votes) lengths.push_back(e.signature.size());
   put_list(out, voters_of(votes), base);
@@ -1293,7 +1450,7 @@ inline void put_certificate(net::byte_writer& out, const certificate& votes, std
   }
 }
 
-inline certificate get_certificate(net::byte_reader& in, std::span<const net::peer_id> base) {
+CAUSEWAY_DECL certificate get_certificate(net::byte_reader& in, std::span<const net::peer_id> base) {
   const std::vector<net::peer_id> peers = get_list(in, base, max_members);
   const std::vector<std::uint64_t> lengths = get_counts(in, peers.size());
   certificate votes;
@@ -1307,8 +1464,8 @@ inline certificate get_certificate(net::byte_reader& in, std::span<const net::pe
   return votes;
 }
 
-/// Lists as differences to `base` where it is the record before. A thousand members that stay take about 150 bytes.
-inline void put_record(net::byte_writer& out, const commit_record& r, const certificate& votes, const base_record& base) {
+CAUSEWAY_DECL void put_record(net::byte_writer& out, const commit_record& r, const certificate& votes,
+                              const base_record& base) {
   const auto before = base.members(r.parent);
   std::vector<net::peer_id> contributors;
   std::vector<std::uint64_t> samples;
@@ -1330,9 +1487,7 @@ inline void put_record(net::byte_writer& out, const commit_record& r, const cert
   out.put_bytes(body.bytes());
 }
 
-/// Nothing where it is a difference to a record that `base` is not: then the whole has to be asked for. The reader has
-/// failed afterwards where the bytes hold no record.
-inline std::optional<endorsed_record> get_record(net::byte_reader& in, const base_record& base) {
+CAUSEWAY_DECL std::optional<endorsed_record> get_record(net::byte_reader& in, const base_record& base) {
   endorsed_record e;
   commit_record& r = e.record;
   const bool differs = in.get<std::uint8_t>() != 0;
@@ -1356,9 +1511,11 @@ inline std::optional<endorsed_record> get_record(net::byte_reader& in, const bas
   return e;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
 
-inline std::uint64_t commit_record::chain() const {
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+CAUSEWAY_DECL std::uint64_t commit_record::chain() const {
   net::byte_writer out;
   write(out, *this);
   return hash_bytes(out.bytes());
@@ -1366,7 +1523,8 @@ inline std::uint64_t commit_record::chain() const {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
 
-#endif  // CAUSEWAY_MEMBERSHIP_RECORDS_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_RECORDS_IPP
+#endif
 
 // ---- causeway/membership/ledger.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_LEDGER_HPP
@@ -1395,87 +1553,26 @@ class ledger {
   explicit ledger(std::uint64_t quota, std::uint64_t budget = 0) : quota_{quota}, budget_{budget} {}
 
   /// Whether the record can be applied: nobody contributes more than it holds, and each peer is named once.
-  [[nodiscard]] bool fits(const commit_record& record) const {
-    std::vector<net::peer_id> seen;
-    std::uint64_t sum = done_;
-    for (const contribution& c : record.contributions) {
-      if (c.samples > (quota_ > 0 ? held_count(c.peer) : max_round_samples) || c.samples > UINT64_MAX - sum) return false;
-      sum += c.samples;
-      seen.push_back(c.peer);
-    }
-    return unique(std::move(seen)) && unique(record.members) && unique(record.returned);
-  }
+  [[nodiscard]] bool fits(const commit_record& record) const;
 
   /// Consumes what was contributed, takes back what was returned, then tops up the members in their order to their share:
   /// from the pool, lowest first, then from next(). Precondition: fits(record). Cost: O(n log n).
-  void apply(const commit_record& record) {
-    CAUSEWAY_EXPECT(fits(record));
-    const holdings before = std::move(held_);
-    held_ = {};
-    std::vector<contribution> consumed = record.contributions;
-    std::sort(consumed.begin(), consumed.end(), [](const auto& x, const auto& y) { return x.peer < y.peer; });
-    std::vector<net::peer_id> returned = record.returned;
-    std::sort(returned.begin(), returned.end());
-    for (const contribution& c : consumed) done_ += c.samples;
-    auto next = consumed.begin();
-    for (std::size_t i = 0; i < before.owners.size(); ++i) {
-      const net::peer_id peer = before.owners[i];
-      while (next != consumed.end() && next->peer < peer) ++next;
-      std::uint64_t skip = next != consumed.end() && next->peer == peer ? next->samples : 0;
-      const bool back = std::binary_search(returned.begin(), returned.end(), peer);
-      for (const sample_range& r : before.of(i)) {
-        const std::uint64_t part = std::min(skip, r.count);
-        skip -= part;
-        const sample_range rest{r.first + part, r.count - part};
-        if (rest.count > 0 && back) pool_.push_back(rest);
-        if (rest.count > 0 && !back) held_.add(peer, rest);
-      }
-    }
-    tidy_pool();
-    top_up(record.members);
-  }
+  void apply(const commit_record& record);
 
   /// What a peer has to train on, in this order.
-  [[nodiscard]] std::span<const sample_range> held(net::peer_id peer) const {
-    const auto at = std::lower_bound(held_.owners.begin(), held_.owners.end(), peer);
-    if (at == held_.owners.end() || *at != peer) return {};
-    return held_.of(static_cast<std::size_t>(at - held_.owners.begin()));
-  }
+  [[nodiscard]] std::span<const sample_range> held(net::peer_id peer) const;
 
-  [[nodiscard]] std::uint64_t held_count(net::peer_id peer) const {
-    std::uint64_t sum = 0;
-    for (const sample_range& r : held(peer)) sum += r.count;
-    return sum;
-  }
+  [[nodiscard]] std::uint64_t held_count(net::peer_id peer) const;
 
   /// Up to `n` sample numbers of a peer, after its first `offset` ones.
-  [[nodiscard]] std::vector<std::uint64_t> take(net::peer_id peer, std::uint64_t offset, std::uint64_t n) const {
-    std::vector<std::uint64_t> numbers;
-    for (const sample_range& r : held(peer)) {
-      for (std::uint64_t i = std::min(offset, r.count); i < r.count && numbers.size() < n; ++i) {
-        numbers.push_back(r.first + i);
-      }
-      offset -= std::min(offset, r.count);
-    }
-    return numbers;
-  }
+  [[nodiscard]] std::vector<std::uint64_t> take(net::peer_id peer, std::uint64_t offset, std::uint64_t n) const;
 
   /// How many samples each of `members` should hold: the quota, and near the end of the budget an equal part of what they
   /// hold and of what is left, so that the last samples do not wait for a few while the others have nothing to train.
-  [[nodiscard]] std::uint64_t share(const std::vector<net::peer_id>& members) const {
-    if (budget_ == 0 || members.empty()) return quota_;
-    std::uint64_t all = left();
-    for (const net::peer_id peer : members) all += held_count(peer);
-    return std::min<std::uint64_t>(quota_, (all + members.size() - 1) / members.size());
-  }
+  [[nodiscard]] std::uint64_t share(const std::vector<net::peer_id>& members) const;
 
   /// How many samples nobody holds and nobody has trained on. Without an end of the run: as many as anybody may want.
-  [[nodiscard]] std::uint64_t left() const noexcept {
-    if (budget_ == 0) return UINT64_MAX;
-    std::uint64_t sum = budget_ - std::min(budget_, next_);
-    for (const sample_range& r : pool_) sum += r.count;
-    return sum;
-  }
+  [[nodiscard]] std::uint64_t left() const noexcept;
 
   /// Everybody who holds something, ascending.
   [[nodiscard]] const std::vector<net::peer_id>& holders() const noexcept { return held_.owners; }
@@ -1492,65 +1589,25 @@ class ledger {
   [[nodiscard]] std::uint64_t budget() const noexcept { return budget_; }
 
   /// Equal for equal ledgers on every machine.
-  [[nodiscard]] std::uint64_t hash() const {
-    net::byte_writer out;
-    write_canonical(out);
-    return hash_bytes(out.bytes());
-  }
+  [[nodiscard]] std::uint64_t hash() const;
 
   /// What hash() names.
-  void write_canonical(net::byte_writer& out) const {
-    out.put(quota_).put(budget_).put(done_).put(next_).put(static_cast<std::uint32_t>(pool_.size()));
-    for (const sample_range& r : pool_) out.put(r.first).put(r.count);
-    out.put(static_cast<std::uint32_t>(held_.owners.size()));
-    for (std::size_t i = 0; i < held_.owners.size(); ++i) {
-      detail::put_wide(out, held_.owners[i]);
-      out.put(static_cast<std::uint32_t>(held_.of(i).size()));
-      for (const sample_range& r : held_.of(i)) out.put(r.first).put(r.count);
-    }
-  }
+  void write_canonical(net::byte_writer& out) const;
 
   /// For the wire and the disk: holders as differences to `base`, which the reader knows (the members, usually).
-  void encode(net::byte_writer& out, const std::vector<net::peer_id>& base) const {
-    out.put(quota_).put(budget_).put(done_).put(next_);
-    write_ranges(out, pool_);
-    detail::put_list(out, held_.owners, sorted(base));
-    for (std::size_t i = 0; i < held_.owners.size(); ++i) write_ranges(out, held_.of(i));
-  }
+  void encode(net::byte_writer& out, const std::vector<net::peer_id>& base) const;
 
   /// Reads a ledger; the reader has failed afterwards where the bytes hold none. Allocates no more than the input backs.
-  static ledger decode(net::byte_reader& in, const std::vector<net::peer_id>& base) {
-    ledger l;
-    l.quota_ = in.get<std::uint64_t>();
-    l.budget_ = in.get<std::uint64_t>();
-    l.done_ = in.get<std::uint64_t>();
-    l.next_ = in.get<std::uint64_t>();
-    l.pool_ = read_ranges(in);
-    const std::vector<net::peer_id> owners = detail::get_list(in, sorted(base), 16 * max_members);
-    for (std::size_t i = 0; i < owners.size() && in.ok(); ++i) {
-      if (i > 0 && owners[i] <= owners[i - 1]) in.refuse();
-      const range_list mine = read_ranges(in);
-      if (mine.empty()) in.refuse();
-      for (const sample_range& r : mine) l.held_.add(owners[i], r);
-    }
-    if (!l.consistent()) in.refuse();
-    return l;
-  }
+  static ledger decode(net::byte_reader& in, const std::vector<net::peer_id>& base);
 
   friend bool operator==(const ledger&, const ledger&) = default;
 
  private:
   using range_list = std::vector<sample_range>;
 
-  static std::vector<net::peer_id> sorted(std::vector<net::peer_id> peers) {
-    std::sort(peers.begin(), peers.end());
-    return peers;
-  }
+  static std::vector<net::peer_id> sorted(std::vector<net::peer_id> peers);
 
-  static bool unique(std::vector<net::peer_id> peers) {
-    std::sort(peers.begin(), peers.end());
-    return std::adjacent_find(peers.begin(), peers.end()) == peers.end();
-  }
+  static bool unique(std::vector<net::peer_id> peers);
 
   /// Who holds what, flat: thousands of peers are copied in one piece.
   struct holdings {
@@ -1558,25 +1615,10 @@ class ledger {
     std::vector<std::size_t> ends;     ///< of each owner's ranges
     range_list ranges;
 
-    [[nodiscard]] std::span<const sample_range> of(std::size_t i) const {
-      const std::size_t begin = i == 0 ? 0 : ends[i - 1];
-      return std::span{ranges}.subspan(begin, ends[i] - begin);
-    }
+    [[nodiscard]] std::span<const sample_range> of(std::size_t i) const;
 
     /// Behind all others: owners come in ascending order.
-    void add(net::peer_id peer, const sample_range& r) {
-      const bool same = !owners.empty() && owners.back() == peer;
-      if (!same) {
-        owners.push_back(peer);
-        ends.push_back(ranges.size());
-      }
-      if (same && ranges.back().first + ranges.back().count == r.first) {
-        ranges.back().count += r.count;
-      } else {
-        ranges.push_back(r);
-        ++ends.back();
-      }
-    }
+    void add(net::peer_id peer, const sample_range& r);
 
     friend bool operator==(const holdings&, const holdings&) = default;
   };
@@ -1586,96 +1628,21 @@ class ledger {
     sample_range got;
   };
 
-  void tidy_pool() {
-    std::sort(pool_.begin(), pool_.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
-    range_list joined;
-    for (const sample_range& r : pool_) append(joined, r);
-    pool_ = std::move(joined);
-  }
+  void tidy_pool();
 
-  void top_up(const std::vector<net::peer_id>& members) {
-    std::vector<draw> drawn;
-    std::size_t used = 0;  // ranges of the pool
-    const std::uint64_t wanted = share(members);
-    for (const net::peer_id peer : members) {
-      std::uint64_t have = held_count(peer);
-      while (have < wanted) {
-        const sample_range got = take_out(wanted - have, used);
-        if (got.count == 0) break;
-        drawn.push_back({peer, got});
-        have += got.count;
-      }
-    }
-    pool_.erase(pool_.begin(), pool_.begin() + static_cast<std::ptrdiff_t>(used));
-    std::stable_sort(drawn.begin(), drawn.end(), [](const draw& x, const draw& y) { return x.peer < y.peer; });
-    const holdings before = std::move(held_);
-    held_ = {};
-    auto next = drawn.begin();
-    for (std::size_t i = 0; i < before.owners.size(); ++i) {
-      for (; next != drawn.end() && next->peer < before.owners[i]; ++next) held_.add(next->peer, next->got);
-      for (const sample_range& r : before.of(i)) held_.add(before.owners[i], r);
-    }
-    for (; next != drawn.end(); ++next) held_.add(next->peer, next->got);
-  }
+  void top_up(const std::vector<net::peer_id>& members);
 
   /// At most `n` numbers: from the pool's lowest range that is not `used` up, else new ones.
-  sample_range take_out(std::uint64_t n, std::size_t& used) {
-    if (used == pool_.size()) {
-      const std::uint64_t left = budget_ == 0 ? n : budget_ - std::min(budget_, next_);
-      const sample_range got{next_, std::min(n, left)};
-      next_ += got.count;
-      return got;
-    }
-    sample_range& lowest = pool_[used];
-    const sample_range got{lowest.first, std::min(n, lowest.count)};
-    lowest.first += got.count;
-    lowest.count -= got.count;
-    if (lowest.count == 0) ++used;
-    return got;
-  }
+  sample_range take_out(std::uint64_t n, std::size_t& used);
 
-  static void append(range_list& to, const sample_range& r) {
-    if (!to.empty() && to.back().first + to.back().count == r.first) {
-      to.back().count += r.count;
-    } else {
-      to.push_back(r);
-    }
-  }
+  static void append(range_list& to, const sample_range& r);
 
-  static void write_ranges(net::byte_writer& out, std::span<const sample_range> list) {
-    detail::put_varint(out, list.size());
-    for (const sample_range& r : list) {
-      detail::put_varint(out, r.first);
-      detail::put_varint(out, r.count);
-    }
-  }
+  static void write_ranges(net::byte_writer& out, std::span<const sample_range> list);
 
-  static range_list read_ranges(net::byte_reader& in) {
-    const std::uint64_t count = detail::get_varint(in);
-    if (count > in.remaining() / 2) in.refuse();
-    range_list list(in.ok() ? count : 0);
-    for (sample_range& r : list) {
-      r.first = detail::get_varint(in);
-      r.count = detail::get_varint(in);
-    }
-    return list;
-  }
+  static range_list read_ranges(net::byte_reader& in);
 
   /// Whether the places hold every number below next() exactly once: without this a forged ledger could overflow sums.
-  [[nodiscard]] bool consistent() const {
-    range_list all = pool_;
-    all.insert(all.end(), held_.ranges.begin(), held_.ranges.end());
-    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    std::uint64_t outstanding = 0;
-    std::uint64_t end = 0;
-    for (const sample_range& r : all) {
-      if (r.first < end || r.first > next_ || r.count == 0 || r.count > next_ - r.first) return false;
-      end = r.first + r.count;
-      outstanding += r.count;
-    }
-    if (budget_ > 0 && next_ > budget_) return false;
-    return quota_ == 0 ? all.empty() && next_ == 0 : outstanding + done_ == next_;
-  }
+  [[nodiscard]] bool consistent() const;
 
   std::uint64_t quota_ = 0;
   std::uint64_t budget_ = 0;
@@ -1687,15 +1654,267 @@ class ledger {
 
 /// How many of the first `samples` that a peer held in `before`, and has trained on, it may still contribute under `after`:
 /// all or none. None when they were committed or handed to somebody else meanwhile.
-[[nodiscard]] inline std::uint64_t still_held(const ledger& before, const ledger& after, net::peer_id peer,
-                                              std::uint64_t samples) {
+[[nodiscard]] CAUSEWAY_DECL std::uint64_t still_held(const ledger& before, const ledger& after, net::peer_id peer,
+                                                     std::uint64_t samples);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_LEDGER_HPP
+
+// ---- causeway/membership/impl/ledger.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_LEDGER_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_LEDGER_IPP
+
+// Bodies of membership/ledger.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+CAUSEWAY_DECL bool ledger::fits(const commit_record& record) const {
+  std::vector<net::peer_id> seen;
+  std::uint64_t sum = done_;
+  for (const contribution& c : record.contributions) {
+    if (c.samples > (quota_ > 0 ? held_count(c.peer) : max_round_samples) || c.samples > UINT64_MAX - sum) return false;
+    sum += c.samples;
+    seen.push_back(c.peer);
+  }
+  return unique(std::move(seen)) && unique(record.members) && unique(record.returned);
+}
+
+CAUSEWAY_DECL void ledger::apply(const commit_record& record) {
+  CAUSEWAY_EXPECT(fits(record));
+  const holdings before = std::move(held_);
+  held_ = {};
+  std::vector<contribution> consumed = record.contributions;
+  std::sort(consumed.begin(), consumed.end(), [](const auto& x, const auto& y) { return x.peer < y.peer; });
+  std::vector<net::peer_id> returned = record.returned;
+  std::sort(returned.begin(), returned.end());
+  for (const contribution& c : consumed) done_ += c.samples;
+  auto next = consumed.begin();
+  for (std::size_t i = 0; i < before.owners.size(); ++i) {
+    const net::peer_id peer = before.owners[i];
+    while (next != consumed.end() && next->peer < peer) ++next;
+    std::uint64_t skip = next != consumed.end() && next->peer == peer ? next->samples : 0;
+    const bool back = std::binary_search(returned.begin(), returned.end(), peer);
+    for (const sample_range& r : before.of(i)) {
+      const std::uint64_t part = std::min(skip, r.count);
+      skip -= part;
+      const sample_range rest{r.first + part, r.count - part};
+      if (rest.count > 0 && back) pool_.push_back(rest);
+      if (rest.count > 0 && !back) held_.add(peer, rest);
+    }
+  }
+  tidy_pool();
+  top_up(record.members);
+}
+
+CAUSEWAY_DECL std::span<const sample_range> ledger::held(net::peer_id peer) const {
+  const auto at = std::lower_bound(held_.owners.begin(), held_.owners.end(), peer);
+  if (at == held_.owners.end() || *at != peer) return {};
+  return held_.of(static_cast<std::size_t>(at - held_.owners.begin()));
+}
+
+CAUSEWAY_DECL std::uint64_t ledger::held_count(net::peer_id peer) const {
+  std::uint64_t sum = 0;
+  for (const sample_range& r : held(peer)) sum += r.count;
+  return sum;
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> ledger::take(net::peer_id peer, std::uint64_t offset, std::uint64_t n) const {
+  std::vector<std::uint64_t> numbers;
+  for (const sample_range& r : held(peer)) {
+    for (std::uint64_t i = std::min(offset, r.count); i < r.count && numbers.size() < n; ++i) {
+      numbers.push_back(r.first + i);
+    }
+    offset -= std::min(offset, r.count);
+  }
+  return numbers;
+}
+
+CAUSEWAY_DECL std::uint64_t ledger::share(const std::vector<net::peer_id>& members) const {
+  if (budget_ == 0 || members.empty()) return quota_;
+  std::uint64_t all = left();
+  for (const net::peer_id peer : members) all += held_count(peer);
+  return std::min<std::uint64_t>(quota_, (all + members.size() - 1) / members.size());
+}
+
+CAUSEWAY_DECL std::uint64_t ledger::left() const noexcept {
+  if (budget_ == 0) return UINT64_MAX;
+  std::uint64_t sum = budget_ - std::min(budget_, next_);
+  for (const sample_range& r : pool_) sum += r.count;
+  return sum;
+}
+
+CAUSEWAY_DECL std::uint64_t ledger::hash() const {
+  net::byte_writer out;
+  write_canonical(out);
+  return hash_bytes(out.bytes());
+}
+
+CAUSEWAY_DECL void ledger::write_canonical(net::byte_writer& out) const {
+  out.put(quota_).put(budget_).put(done_).put(next_).put(static_cast<std::uint32_t>(pool_.size()));
+  for (const sample_range& r : pool_) out.put(r.first).put(r.count);
+  out.put(static_cast<std::uint32_t>(held_.owners.size()));
+  for (std::size_t i = 0; i < held_.owners.size(); ++i) {
+    detail::put_wide(out, held_.owners[i]);
+    out.put(static_cast<std::uint32_t>(held_.of(i).size()));
+    for (const sample_range& r : held_.of(i)) out.put(r.first).put(r.count);
+  }
+}
+
+CAUSEWAY_DECL void ledger::encode(net::byte_writer& out, const std::vector<net::peer_id>& base) const {
+  out.put(quota_).put(budget_).put(done_).put(next_);
+  write_ranges(out, pool_);
+  detail::put_list(out, held_.owners, sorted(base));
+  for (std::size_t i = 0; i < held_.owners.size(); ++i) write_ranges(out, held_.of(i));
+}
+
+CAUSEWAY_DECL ledger ledger::decode(net::byte_reader& in, const std::vector<net::peer_id>& base) {
+  ledger l;
+  l.quota_ = in.get<std::uint64_t>();
+  l.budget_ = in.get<std::uint64_t>();
+  l.done_ = in.get<std::uint64_t>();
+  l.next_ = in.get<std::uint64_t>();
+  l.pool_ = read_ranges(in);
+  const std::vector<net::peer_id> owners = detail::get_list(in, sorted(base), 16 * max_members);
+  for (std::size_t i = 0; i < owners.size() && in.ok(); ++i) {
+    if (i > 0 && owners[i] <= owners[i - 1]) in.refuse();
+    const range_list mine = read_ranges(in);
+    if (mine.empty()) in.refuse();
+    for (const sample_range& r : mine) l.held_.add(owners[i], r);
+  }
+  if (!l.consistent()) in.refuse();
+  return l;
+}
+
+CAUSEWAY_DECL std::vector<net::peer_id> ledger::sorted(std::vector<net::peer_id> peers) {
+  std::sort(peers.begin(), peers.end());
+  return peers;
+}
+
+CAUSEWAY_DECL bool ledger::unique(std::vector<net::peer_id> peers) {
+  std::sort(peers.begin(), peers.end());
+  return std::adjacent_find(peers.begin(), peers.end()) == peers.end();
+}
+
+CAUSEWAY_DECL std::span<const sample_range> ledger::holdings::of(std::size_t i) const {
+  const std::size_t begin = i == 0 ? 0 : ends[i - 1];
+  return std::span{ranges}.subspan(begin, ends[i] - begin);
+}
+
+CAUSEWAY_DECL void ledger::holdings::add(net::peer_id peer, const sample_range& r) {
+  const bool same = !owners.empty() && owners.back() == peer;
+  if (!same) {
+    owners.push_back(peer);
+    ends.push_back(ranges.size());
+  }
+  if (same && ranges.back().first + ranges.back().count == r.first) {
+    ranges.back().count += r.count;
+  } else {
+    ranges.push_back(r);
+    ++ends.back();
+  }
+}
+
+CAUSEWAY_DECL void ledger::tidy_pool() {
+  std::sort(pool_.begin(), pool_.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+  range_list joined;
+  for (const sample_range& r : pool_) append(joined, r);
+  pool_ = std::move(joined);
+}
+
+CAUSEWAY_DECL void ledger::top_up(const std::vector<net::peer_id>& members) {
+  std::vector<draw> drawn;
+  std::size_t used = 0;  // ranges of the pool
+  const std::uint64_t wanted = share(members);
+  for (const net::peer_id peer : members) {
+    std::uint64_t have = held_count(peer);
+    while (have < wanted) {
+      const sample_range got = take_out(wanted - have, used);
+      if (got.count == 0) break;
+      drawn.push_back({peer, got});
+      have += got.count;
+    }
+  }
+  pool_.erase(pool_.begin(), pool_.begin() + static_cast<std::ptrdiff_t>(used));
+  std::stable_sort(drawn.begin(), drawn.end(), [](const draw& x, const draw& y) { return x.peer < y.peer; });
+  const holdings before = std::move(held_);
+  held_ = {};
+  auto next = drawn.begin();
+  for (std::size_t i = 0; i < before.owners.size(); ++i) {
+    for (; next != drawn.end() && next->peer < before.owners[i]; ++next) held_.add(next->peer, next->got);
+    for (const sample_range& r : before.of(i)) held_.add(before.owners[i], r);
+  }
+  for (; next != drawn.end(); ++next) held_.add(next->peer, next->got);
+}
+
+CAUSEWAY_DECL sample_range ledger::take_out(std::uint64_t n, std::size_t& used) {
+  if (used == pool_.size()) {
+    const std::uint64_t left = budget_ == 0 ? n : budget_ - std::min(budget_, next_);
+    const sample_range got{next_, std::min(n, left)};
+    next_ += got.count;
+    return got;
+  }
+  sample_range& lowest = pool_[used];
+  const sample_range got{lowest.first, std::min(n, lowest.count)};
+  lowest.first += got.count;
+  lowest.count -= got.count;
+  if (lowest.count == 0) ++used;
+  return got;
+}
+
+CAUSEWAY_DECL void ledger::append(range_list& to, const sample_range& r) {
+  if (!to.empty() && to.back().first + to.back().count == r.first) {
+    to.back().count += r.count;
+  } else {
+    to.push_back(r);
+  }
+}
+
+CAUSEWAY_DECL void ledger::write_ranges(net::byte_writer& out, std::span<const sample_range> list) {
+  detail::put_varint(out, list.size());
+  for (const sample_range& r : list) {
+    detail::put_varint(out, r.first);
+    detail::put_varint(out, r.count);
+  }
+}
+
+CAUSEWAY_DECL auto ledger::read_ranges(net::byte_reader& in) -> range_list {
+  const std::uint64_t count = detail::get_varint(in);
+  if (count > in.remaining() / 2) in.refuse();
+  range_list list(in.ok() ? count : 0);
+  for (sample_range& r : list) {
+    r.first = detail::get_varint(in);
+    r.count = detail::get_varint(in);
+  }
+  return list;
+}
+
+CAUSEWAY_DECL bool ledger::consistent() const {
+  range_list all = pool_;
+  all.insert(all.end(), held_.ranges.begin(), held_.ranges.end());
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::uint64_t outstanding = 0;
+  std::uint64_t end = 0;
+  for (const sample_range& r : all) {
+    if (r.first < end || r.first > next_ || r.count == 0 || r.count > next_ - r.first) return false;
+    end = r.first + r.count;
+    outstanding += r.count;
+  }
+  if (budget_ > 0 && next_ > budget_) return false;
+  return quota_ == 0 ? all.empty() && next_ == 0 : outstanding + done_ == next_;
+}
+
+CAUSEWAY_DECL std::uint64_t still_held(const ledger& before, const ledger& after, net::peer_id peer,
+                                       std::uint64_t samples) {
   if (before.quota() == 0) return samples;
   return before.take(peer, 0, samples) == after.take(peer, 0, samples) ? samples : 0;
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
 
-#endif  // CAUSEWAY_MEMBERSHIP_LEDGER_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_LEDGER_IPP
+#endif
 
 // ---- causeway/membership/durable_record.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_DURABLE_RECORD_HPP
@@ -1730,19 +1949,39 @@ struct durable_record {
 };
 
 /// The record of a peer that has promised nothing yet.
-[[nodiscard]] inline durable_record fresh_record(std::uint64_t run, net::peer_id self) {
-  durable_record r;
-  r.run = run;
-  r.self = self;
-  return r;
-}
+[[nodiscard]] CAUSEWAY_DECL durable_record fresh_record(std::uint64_t run, net::peer_id self);
 
 namespace detail {
 inline constexpr std::uint64_t durable_magic = 0x3252424D45574143U;  // "CAWEMBR2"
 }
 
 /// The bytes to store, checksum at the end.
-[[nodiscard]] inline std::vector<std::byte> encode(const durable_record& r) {
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const durable_record& r);
+
+/// errc::corrupt or errc::too_large for anything that `encode` did not write.
+[[nodiscard]] CAUSEWAY_DECL result<durable_record> decode_durable_record(std::span<const std::byte> bytes);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_DURABLE_RECORD_HPP
+
+// ---- causeway/membership/impl/durable_record.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_DURABLE_RECORD_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_DURABLE_RECORD_IPP
+
+// Bodies of membership/durable_record.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+CAUSEWAY_DECL durable_record fresh_record(std::uint64_t run, net::peer_id self) {
+  durable_record r;
+  r.run = run;
+  r.self = self;
+  return r;
+}
+
+CAUSEWAY_DECL std::vector<std::byte> encode(const durable_record& r) {
   net::byte_writer out;
   const detail::base_record base{r.newest ? &*r.newest : nullptr, r.newest ? r.newest->chain() : 0};
   out.put(detail::durable_magic).put(r.run);
@@ -1762,8 +2001,7 @@ inline constexpr std::uint64_t durable_magic = 0x3252424D45574143U;  // "CAWEMBR
   return std::move(out).take();
 }
 
-/// errc::corrupt or errc::too_large for anything that `encode` did not write.
-[[nodiscard]] inline result<durable_record> decode_durable_record(std::span<const std::byte> bytes) {
+CAUSEWAY_DECL result<durable_record> decode_durable_record(std::span<const std::byte> bytes) {
   if (bytes.size() < 16) return fail(errc::corrupt, "membership record", "it is too short to be one");
   net::byte_reader sum{bytes.last(8)};
   if (sum.get<std::uint64_t>() != hash_bytes(bytes.first(bytes.size() - 8))) {
@@ -1798,7 +2036,8 @@ inline constexpr std::uint64_t durable_magic = 0x3252424D45574143U;  // "CAWEMBR
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
 
-#endif  // CAUSEWAY_MEMBERSHIP_DURABLE_RECORD_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_DURABLE_RECORD_IPP
+#endif
 
 // ---- causeway/membership/messages.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_MESSAGES_HPP
@@ -1826,9 +2065,7 @@ struct position {
   std::uint64_t chain = 0;
 
   [[nodiscard]] bool known() const noexcept { return chain != 0; }
-  [[nodiscard]] bool older_than(const position& other) const noexcept {
-    return other.known() && (!known() || round < other.round);
-  }
+  [[nodiscard]] bool older_than(const position& other) const noexcept;
   friend bool operator==(const position&, const position&) = default;
 };
 
@@ -1849,10 +2086,7 @@ struct report {
   std::string address;           ///< where the sender can be dialled
 
   /// Whether it says the same as another one.
-  [[nodiscard]] bool repeats(const report& r) const {
-    return floor == r.floor && promised_to == r.promised_to && newest == r.newest && accepted == r.accepted &&
-           partial == r.partial && holds == r.holds && ready == r.ready && leaving == r.leaving && samples == r.samples;
-  }
+  [[nodiscard]] bool repeats(const report& r) const;
 };
 
 /// Leader to everybody, at regular intervals.
@@ -1889,11 +2123,7 @@ struct go {
 };
 
 /// Names the addresses of a view.
-[[nodiscard]] inline std::uint64_t places_of(const view& who) {
-  net::byte_writer out;
-  for (const view_member& m : who.members) out.put(m.peer).put_text(m.address);
-  return hash_bytes(out.bytes());
-}
+[[nodiscard]] CAUSEWAY_DECL std::uint64_t places_of(const view& who);
 
 struct vote {
   ballot at;
@@ -1967,9 +2197,7 @@ struct confirmation {
   std::uint64_t voted = 0;   ///< chain of the value voted for, for the round after newest; 0: none
 
   /// Whether it says that `chain` is committed, or that its sender voted for it.
-  [[nodiscard]] bool supports(std::uint64_t chain) const noexcept {
-    return chain != 0 && (newest.chain == chain || before == chain || voted == chain);
-  }
+  [[nodiscard]] bool supports(std::uint64_t chain) const noexcept;
 };
 
 /// Where are these? None: all members.
@@ -1987,17 +2215,153 @@ struct address_list {
 inline void put_flag(net::byte_writer& out, bool flag) { out.put(static_cast<std::uint8_t>(flag)); }
 inline bool get_flag(net::byte_reader& in) { return in.get<std::uint8_t>() != 0; }
 
-inline void write(net::byte_writer& out, const position& p) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const position& p);
+CAUSEWAY_DECL void read(net::byte_reader& in, position& p);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const report& m, const base_record& base);
+CAUSEWAY_DECL void read(net::byte_reader& in, report& m, const base_record& base);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const heartbeat& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, heartbeat& m);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const campaign& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, campaign& m);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const guide& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, guide& m);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const go& m, const base_record& base);
+CAUSEWAY_DECL void read(net::byte_reader& in, go& m, const base_record& base);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const vote& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, vote& m);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const failure& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, failure& m);
+
+inline void write(net::byte_writer& out, const abort_attempt& m) { membership::write(out, m.floor); }
+inline void read(net::byte_reader& in, abort_attempt& m) { m.floor = read_ballot(in); }
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const adoption& m, const base_record& base);
+CAUSEWAY_DECL void read(net::byte_reader& in, adoption& m, const base_record& base);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const commit_notice& m, const base_record& base);
+CAUSEWAY_DECL void read(net::byte_reader& in, commit_notice& m, const base_record& base);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const sync& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, sync& m);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const holder_list& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, holder_list& m);
+
+inline void write(net::byte_writer& out, const exclusion& m) { out.put_text(m.why); }
+inline void read(net::byte_reader& in, exclusion& m) { m.why = in.get_text(1024); }
+
+inline void write(net::byte_writer& out, const farewell& m) { put_flag(out, m.you); }
+inline void read(net::byte_reader& in, farewell& m) { m.you = get_flag(in); }
+
+inline void write(net::byte_writer& out, const inquiry& m) { write(out, m.about); }
+inline void read(net::byte_reader& in, inquiry& m) { read(in, m.about); }
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const confirmation& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, confirmation& m);
+
+inline void write(net::byte_writer& out, const address_request& m) { write_peers(out, m.who); }
+inline void read(net::byte_reader& in, address_request& m) { m.who = read_peers(in); }
+
+inline void write(net::byte_writer& out, const address_list& m) { write_located(out, m.places); }
+inline void read(net::byte_reader& in, address_list& m) { m.places = read_located(in); }
+
+/// Any message. The place in the list is the kind on the wire: append, never reorder.
+using message = std::variant<report, heartbeat, campaign, guide, go, vote, failure, abort_attempt, adoption, commit_notice,
+                             sync, holder_list, exclusion, farewell, inquiry, confirmation, address_request, address_list>;
+
+template <class Message, class... All>
+constexpr std::size_t place_in(const std::variant<All...>*) {
+  std::size_t place = 0;
+  (void)((std::is_same_v<Message, All> || (++place, false)) || ...);
+  return place;
+}
+/// Its place in the list.
+template <class Message>
+inline constexpr std::size_t number_of = place_in<Message>(static_cast<const message*>(nullptr));
+
+/// Of an encoded message; none of the list for what is no message.
+[[nodiscard]] CAUSEWAY_DECL std::size_t kind_of(std::span<const std::byte> bytes);
+
+/// Kind `kind`, default-made; refuses unknown ones.
+template <std::size_t I = 0>
+message read_kind(net::byte_reader& in, std::size_t kind, const base_record& base) {
+  if constexpr (I < std::variant_size_v<message>) {
+    if (kind != I) return read_kind<I + 1>(in, kind, base);
+    std::variant_alternative_t<I, message> m;
+    if constexpr (requires { read(in, m, base); }) {
+      read(in, m, base);
+    } else {
+      read(in, m);
+    }
+    return m;
+  } else {
+    in.refuse();
+    return farewell{};
+  }
+}
+
+/// `base`: the newest commit that the sender knows.
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m,
+                                                          const base_record& base = {});
+
+/// `base`: the newest commit that the receiver knows. errc::wrong_run, errc::version_mismatch, errc::corrupt or
+/// errc::too_large for what is no message of this run.
+[[nodiscard]] CAUSEWAY_DECL result<message> decode_message(std::uint64_t run, std::span<const std::byte> bytes,
+                                                           const base_record& base = {});
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_MESSAGES_HPP
+
+// ---- causeway/membership/impl/messages.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_MESSAGES_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_MESSAGES_IPP
+
+// Bodies of membership/messages.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+CAUSEWAY_DECL bool position::older_than(const position& other) const noexcept {
+  return other.known() && (!known() || round < other.round);
+}
+
+CAUSEWAY_DECL bool report::repeats(const report& r) const {
+  return floor == r.floor && promised_to == r.promised_to && newest == r.newest && accepted == r.accepted &&
+         partial == r.partial && holds == r.holds && ready == r.ready && leaving == r.leaving && samples == r.samples;
+}
+
+CAUSEWAY_DECL std::uint64_t places_of(const view& who) {
+  net::byte_writer out;
+  for (const view_member& m : who.members) out.put(m.peer).put_text(m.address);
+  return hash_bytes(out.bytes());
+}
+
+CAUSEWAY_DECL bool confirmation::supports(std::uint64_t chain) const noexcept {
+  return chain != 0 && (newest.chain == chain || before == chain || voted == chain);
+}
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const position& p) {
   out.put(p.round);
   put_wide(out, p.chain);
 }
-inline void read(net::byte_reader& in, position& p) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, position& p) {
   p.round = in.get<std::uint64_t>();
   p.chain = get_wide(in);
   if (p.round > max_round) in.refuse();
 }
 
-inline void write(net::byte_writer& out, const report& m, const base_record& base) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const report& m, const base_record& base) {
   out.put(m.sequence);
   membership::write(out, m.floor);
   put_wide(out, m.promised_to);
@@ -2012,7 +2376,8 @@ inline void write(net::byte_writer& out, const report& m, const base_record& bas
   put_flag(out, m.leaving);
   out.put(m.samples).put(m.trial_term).put(m.beat).put_text(m.address);
 }
-inline void read(net::byte_reader& in, report& m, const base_record& base) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, report& m, const base_record& base) {
   m.sequence = in.get<std::uint64_t>();
   m.floor = read_ballot(in);
   m.promised_to = get_wide(in);
@@ -2032,13 +2397,14 @@ inline void read(net::byte_reader& in, report& m, const base_record& base) {
   m.address = in.get_text(max_address_bytes);
 }
 
-inline void write(net::byte_writer& out, const heartbeat& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const heartbeat& m) {
   out.put(m.term).put(m.number);
   write(out, m.newest);
   out.put(m.reachable);
   put_flag(out, m.quorum);
 }
-inline void read(net::byte_reader& in, heartbeat& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, heartbeat& m) {
   m.term = in.get<std::uint32_t>();
   if (m.term > ballot::max_term) in.refuse();
   m.number = in.get<std::uint32_t>();
@@ -2047,32 +2413,34 @@ inline void read(net::byte_reader& in, heartbeat& m) {
   m.quorum = get_flag(in);
 }
 
-inline void write(net::byte_writer& out, const campaign& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const campaign& m) {
   out.put(m.term);
   put_flag(out, m.trial);
   write(out, m.newest);
 }
-inline void read(net::byte_reader& in, campaign& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, campaign& m) {
   m.term = in.get<std::uint32_t>();
   if (m.term > ballot::max_term) in.refuse();
   m.trial = get_flag(in);
   read(in, m.newest);
 }
 
-inline void write(net::byte_writer& out, const guide& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const guide& m) {
   out.put(m.term);
   put_wide(out, m.leader.peer);
   out.put_text(m.leader.address);
   write_located(out, m.others);
 }
-inline void read(net::byte_reader& in, guide& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, guide& m) {
   m.term = in.get<std::uint32_t>();
   m.leader.peer = get_wide(in);
   m.leader.address = in.get_text(max_address_bytes);
   m.others = read_located(in);
 }
 
-inline void write(net::byte_writer& out, const go& m, const base_record& base) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const go& m, const base_record& base) {
   std::vector<net::peer_id> ids;
   std::vector<std::uint64_t> samples;
   for (const view_member& v : m.who.members) {
@@ -2093,7 +2461,8 @@ inline void write(net::byte_writer& out, const go& m, const base_record& base) {
   put_wide(out, m.who.parent);
   out.put_bytes(body.bytes());
 }
-inline void read(net::byte_reader& in, go& m, const base_record& base) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, go& m, const base_record& base) {
   m.who.at = m.proposal.at = read_ballot(in);
   const bool differs = get_flag(in);
   m.proposal.run = in.get<std::uint64_t>();
@@ -2117,37 +2486,37 @@ inline void read(net::byte_reader& in, go& m, const base_record& base) {
   if (m.who.round > max_round || !body.finish("go")) in.refuse();
 }
 
-inline void write(net::byte_writer& out, const vote& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const vote& m) {
   membership::write(out, m.at);
   out.put(m.round);
   put_wide(out, m.state);
 }
-inline void read(net::byte_reader& in, vote& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, vote& m) {
   m.at = read_ballot(in);
   m.round = in.get<std::uint64_t>();
   m.state = get_wide(in);
 }
 
-inline void write(net::byte_writer& out, const failure& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const failure& m) {
   membership::write(out, m.at);
   out.put(static_cast<std::uint16_t>(m.why));
   write_peers(out, m.suspects);
 }
-inline void read(net::byte_reader& in, failure& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, failure& m) {
   m.at = read_ballot(in);
   m.why = static_cast<errc>(in.get<std::uint16_t>());
   m.suspects = read_peers(in);
 }
 
-inline void write(net::byte_writer& out, const abort_attempt& m) { membership::write(out, m.floor); }
-inline void read(net::byte_reader& in, abort_attempt& m) { m.floor = read_ballot(in); }
-
-inline void write(net::byte_writer& out, const adoption& m, const base_record& base) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const adoption& m, const base_record& base) {
   membership::write(out, m.at);
   put_record(out, m.value, {}, base);
   write_located(out, m.holders);
 }
-inline void read(net::byte_reader& in, adoption& m, const base_record& base) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, adoption& m, const base_record& base) {
   m.at = read_ballot(in);
   auto value = get_record(in, base);
   m.partial = !value;
@@ -2155,7 +2524,7 @@ inline void read(net::byte_reader& in, adoption& m, const base_record& base) {
   m.holders = read_located(in);
 }
 
-inline void write(net::byte_writer& out, const commit_notice& m, const base_record& base) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const commit_notice& m, const base_record& base) {
   write(out, m.of);
   put_flag(out, m.brief);
   if (m.brief) {
@@ -2167,7 +2536,8 @@ inline void write(net::byte_writer& out, const commit_notice& m, const base_reco
   }
   write_located(out, m.holders);
 }
-inline void read(net::byte_reader& in, commit_notice& m, const base_record& base) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, commit_notice& m, const base_record& base) {
   read(in, m.of);
   m.brief = get_flag(in);
   if (m.brief) {
@@ -2184,12 +2554,13 @@ inline void read(net::byte_reader& in, commit_notice& m, const base_record& base
   m.holders = read_located(in);
 }
 
-inline void write(net::byte_writer& out, const sync& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const sync& m) {
   put_record(out, m.record, m.votes, {});
   m.samples.encode(out, m.record.members);
   write_located(out, m.holders);
 }
-inline void read(net::byte_reader& in, sync& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, sync& m) {
   auto told = get_record(in, {});
   if (!told) return in.refuse();
   m.record = std::move(told->record);
@@ -2198,57 +2569,29 @@ inline void read(net::byte_reader& in, sync& m) {
   m.holders = read_located(in);
 }
 
-inline void write(net::byte_writer& out, const holder_list& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const holder_list& m) {
   write(out, m.of);
   write_located(out, m.holders);
 }
-inline void read(net::byte_reader& in, holder_list& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, holder_list& m) {
   read(in, m.of);
   m.holders = read_located(in);
 }
 
-inline void write(net::byte_writer& out, const exclusion& m) { out.put_text(m.why); }
-inline void read(net::byte_reader& in, exclusion& m) { m.why = in.get_text(1024); }
-
-inline void write(net::byte_writer& out, const farewell& m) { put_flag(out, m.you); }
-inline void read(net::byte_reader& in, farewell& m) { m.you = get_flag(in); }
-
-inline void write(net::byte_writer& out, const inquiry& m) { write(out, m.about); }
-inline void read(net::byte_reader& in, inquiry& m) { read(in, m.about); }
-
-inline void write(net::byte_writer& out, const confirmation& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const confirmation& m) {
   write(out, m.newest);
   put_wide(out, m.before);
   put_wide(out, m.voted);
 }
-inline void read(net::byte_reader& in, confirmation& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, confirmation& m) {
   read(in, m.newest);
   m.before = get_wide(in);
   m.voted = get_wide(in);
 }
 
-inline void write(net::byte_writer& out, const address_request& m) { write_peers(out, m.who); }
-inline void read(net::byte_reader& in, address_request& m) { m.who = read_peers(in); }
-
-inline void write(net::byte_writer& out, const address_list& m) { write_located(out, m.places); }
-inline void read(net::byte_reader& in, address_list& m) { m.places = read_located(in); }
-
-/// Any message. The place in the list is the kind on the wire: append, never reorder.
-using message = std::variant<report, heartbeat, campaign, guide, go, vote, failure, abort_attempt, adoption, commit_notice,
-                             sync, holder_list, exclusion, farewell, inquiry, confirmation, address_request, address_list>;
-
-template <class Message, class... All>
-constexpr std::size_t place_in(const std::variant<All...>*) {
-  std::size_t place = 0;
-  (void)((std::is_same_v<Message, All> || (++place, false)) || ...);
-  return place;
-}
-/// Its place in the list.
-template <class Message>
-inline constexpr std::size_t number_of = place_in<Message>(static_cast<const message*>(nullptr));
-
-/// Of an encoded message; none of the list for what is no message.
-[[nodiscard]] inline std::size_t kind_of(std::span<const std::byte> bytes) {
+CAUSEWAY_DECL std::size_t kind_of(std::span<const std::byte> bytes) {
   net::byte_reader in{bytes};
   (void)in.get<std::uint8_t>();
   (void)in.get<std::uint64_t>();
@@ -2256,26 +2599,7 @@ inline constexpr std::size_t number_of = place_in<Message>(static_cast<const mes
   return in.ok() ? which : std::variant_size_v<message>;
 }
 
-/// Kind `kind`, default-made; refuses unknown ones.
-template <std::size_t I = 0>
-message read_kind(net::byte_reader& in, std::size_t kind, const base_record& base) {
-  if constexpr (I < std::variant_size_v<message>) {
-    if (kind != I) return read_kind<I + 1>(in, kind, base);
-    std::variant_alternative_t<I, message> m;
-    if constexpr (requires { read(in, m, base); }) {
-      read(in, m, base);
-    } else {
-      read(in, m);
-    }
-    return m;
-  } else {
-    in.refuse();
-    return farewell{};
-  }
-}
-
-/// `base`: the newest commit that the sender knows.
-[[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m, const base_record& base = {}) {
+CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m, const base_record& base) {
   net::byte_writer out;
   out.put(message_format).put(run).put(static_cast<std::uint8_t>(m.index()));
   std::visit(
@@ -2290,10 +2614,7 @@ message read_kind(net::byte_reader& in, std::size_t kind, const base_record& bas
   return std::move(out).take();
 }
 
-/// `base`: the newest commit that the receiver knows. errc::wrong_run, errc::version_mismatch, errc::corrupt or
-/// errc::too_large for what is no message of this run.
-[[nodiscard]] inline result<message> decode_message(std::uint64_t run, std::span<const std::byte> bytes,
-                                                    const base_record& base = {}) {
+CAUSEWAY_DECL result<message> decode_message(std::uint64_t run, std::span<const std::byte> bytes, const base_record& base) {
   net::byte_reader in{bytes};
   const auto format = in.get<std::uint8_t>();
   if (format != message_format) return fail(errc::version_mismatch, "membership message", "of another format");
@@ -2303,11 +2624,10 @@ message read_kind(net::byte_reader& in, std::size_t kind, const base_record& bas
   return m;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
 
-}  // namespace causeway::inline CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_MESSAGES_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_MESSAGES_IPP
+#endif
 
 // ---- causeway/membership/history.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_HISTORY_HPP
@@ -2363,9 +2683,7 @@ inline constexpr std::array<std::string_view, 12> event_names{
     "boot",    "promise",         "bar",    "lead", "accept", "commit", "held",
     "trained", "update_accepted", "reject", "left", "refound"};
 
-inline void add_field(std::string& line, std::string_view name, std::uint64_t value) {
-  if (value != 0) line.append(" ").append(name).append("=").append(std::to_string(value));
-}
+CAUSEWAY_DECL void add_field(std::string& line, std::string_view name, std::uint64_t value);
 
 template <class List, class Show>
 void add_list(std::string& line, std::string_view name, const List& list, Show show) {
@@ -2377,7 +2695,38 @@ void add_list(std::string& line, std::string_view name, const List& list, Show s
 inline std::string pair_text(std::uint64_t a, std::uint64_t b) { return std::to_string(a) + ":" + std::to_string(b); }
 
 /// Numbers "1:2,3:4" in groups of `width`; false where the text is anything else.
-inline bool read_numbers(std::string_view text, std::size_t width, std::vector<std::uint64_t>& numbers) {
+CAUSEWAY_DECL bool read_numbers(std::string_view text, std::size_t width, std::vector<std::uint64_t>& numbers);
+
+CAUSEWAY_DECL bool read_field(event& e, std::string_view name, std::string_view value);
+
+}  // namespace detail
+
+/// One line without its end: `<nanoseconds> <peer> <kind> name=value ...`.
+[[nodiscard]] CAUSEWAY_DECL std::string to_line(const event& e);
+
+/// The event of a line that to_line wrote; errc::corrupt for any other.
+[[nodiscard]] CAUSEWAY_DECL result<event> parse_event(std::string_view line);
+
+namespace detail {}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_HISTORY_HPP
+
+// ---- causeway/membership/impl/history.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_HISTORY_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_HISTORY_IPP
+
+// Bodies of membership/history.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+CAUSEWAY_DECL void add_field(std::string& line, std::string_view name, std::uint64_t value) {
+  if (value != 0) line.append(" ").append(name).append("=").append(std::to_string(value));
+}
+
+CAUSEWAY_DECL bool read_numbers(std::string_view text, std::size_t width, std::vector<std::uint64_t>& numbers) {
   for (std::size_t i = 0; !text.empty(); ++i) {
     std::uint64_t value = 0;
     const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -2391,12 +2740,11 @@ inline bool read_numbers(std::string_view text, std::size_t width, std::vector<s
   return !numbers.empty() && numbers.size() % width == 0;
 }
 
-inline bool read_field(event& e, std::string_view name, std::string_view value);
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
 
-}  // namespace detail
+namespace causeway::inline CAUSEWAY_ABI::membership {
 
-/// One line without its end: `<nanoseconds> <peer> <kind> name=value ...`.
-[[nodiscard]] inline std::string to_line(const event& e) {
+CAUSEWAY_DECL std::string to_line(const event& e) {
   std::string line = std::to_string(e.at_time.since_start.count()) + " " + std::to_string(e.peer) + " ";
   line += detail::event_names[e.what];
   detail::add_field(line, "from", e.from);
@@ -2417,8 +2765,7 @@ inline bool read_field(event& e, std::string_view name, std::string_view value);
   return line;
 }
 
-/// The event of a line that to_line wrote; errc::corrupt for any other.
-[[nodiscard]] inline result<event> parse_event(std::string_view line) {
+CAUSEWAY_DECL result<event> parse_event(std::string_view line) {
   const auto bad = [&] { return fail(errc::corrupt, "history", "not a line of a history: " + std::string{line}); };
   std::string_view rest = line;
   const auto word = [&] {
@@ -2449,9 +2796,11 @@ inline bool read_field(event& e, std::string_view name, std::string_view value);
   return e;
 }
 
-namespace detail {
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
 
-inline bool read_field(event& e, std::string_view name, std::string_view value) {
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+CAUSEWAY_DECL bool read_field(event& e, std::string_view name, std::string_view value) {
   const bool is_ballot = name == "at" || name == "voted";
   const bool pairs = is_ballot || name == "contributions" || name == "ranges";
   std::vector<std::uint64_t> n;
@@ -2479,11 +2828,10 @@ inline bool read_field(event& e, std::string_view name, std::string_view value) 
   return false;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
 
-}  // namespace causeway::inline CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_HISTORY_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_HISTORY_IPP
+#endif
 
 // ---- causeway/net/deadline.hpp ----
 #ifndef CAUSEWAY_NET_DEADLINE_HPP
@@ -2509,18 +2857,7 @@ class arrival_statistics {
   explicit arrival_statistics(const arrival_options& options) : options_{options} {}
 
   /// One more arrival took `took`. Negative times count as 0.
-  void observe(duration took) noexcept {
-    const double t = std::max(0.0, seconds(took));
-    if (count_ == 0) {
-      mean_ = t;
-      deviation_ = t / 2;
-    } else {
-      const double off = t > mean_ ? t - mean_ : mean_ - t;
-      deviation_ += options_.deviation_weight * (off - deviation_);
-      mean_ += options_.mean_weight * (t - mean_);
-    }
-    ++count_;
-  }
+  void observe(duration took) noexcept;
 
   /// A wait of `waited` ended without an arrival: the next one may take twice as long (RFC 6298, rule 5.5), up to the cap.
   void overdue(duration waited) noexcept { observe(std::min(waited * 2, options_.cap)); }
@@ -2530,10 +2867,7 @@ class arrival_statistics {
   [[nodiscard]] duration deviation() const noexcept { return from_seconds(deviation_); }
 
   /// mean + K deviations, within floor and cap.
-  [[nodiscard]] duration patience() const noexcept {
-    if (count_ == 0) return options_.cap;
-    return std::clamp(from_seconds(mean_ + options_.deviations * deviation_), options_.floor, options_.cap);
-  }
+  [[nodiscard]] duration patience() const noexcept;
 
   /// The deadline of something that starts at `now`.
   [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
@@ -2544,10 +2878,7 @@ class arrival_statistics {
   }
 
  private:
-  static duration from_seconds(double s) noexcept {
-    constexpr double longest = 1e9;  // about 30 years: keeps the conversion within 64 bits
-    return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, longest)});
-  }
+  static duration from_seconds(double s) noexcept;
 
   arrival_options options_;
   double mean_ = 0;
@@ -2558,6 +2889,43 @@ class arrival_statistics {
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_DEADLINE_HPP
+
+// ---- causeway/net/impl/deadline.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_DEADLINE_IPP
+#define CAUSEWAY_NET_IMPL_DEADLINE_IPP
+
+// Bodies of net/deadline.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL void arrival_statistics::observe(duration took) noexcept {
+  const double t = std::max(0.0, seconds(took));
+  if (count_ == 0) {
+    mean_ = t;
+    deviation_ = t / 2;
+  } else {
+    const double off = t > mean_ ? t - mean_ : mean_ - t;
+    deviation_ += options_.deviation_weight * (off - deviation_);
+    mean_ += options_.mean_weight * (t - mean_);
+  }
+  ++count_;
+}
+
+CAUSEWAY_DECL duration arrival_statistics::patience() const noexcept {
+  if (count_ == 0) return options_.cap;
+  return std::clamp(from_seconds(mean_ + options_.deviations * deviation_), options_.floor, options_.cap);
+}
+
+CAUSEWAY_DECL duration arrival_statistics::from_seconds(double s) noexcept {
+  constexpr double longest = 1e9;  // about 30 years: keeps the conversion within 64 bits
+  return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, longest)});
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_DEADLINE_IPP
+#endif
 
 // ---- causeway/membership/situation.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_SITUATION_HPP
@@ -2691,10 +3059,7 @@ namespace causeway::inline CAUSEWAY_ABI::membership::detail {
 /// After a failed write, or proof that two histories exist, `broken` says why and every step is refused.
 class acceptor {
  public:
-  acceptor(durable_record record, effects& fx) : durable_{std::move(record)}, fx_{&fx} {
-    know_newest();
-    if (durable_.accepted) accepted_chain_ = durable_.accepted->value.chain();
-  }
+  acceptor(durable_record record, effects& fx);
 
   [[nodiscard]] const durable_record& durable() const noexcept { return durable_; }
   [[nodiscard]] const position& newest() const noexcept { return newest_; }
@@ -2704,103 +3069,31 @@ class acceptor {
   [[nodiscard]] std::uint64_t accepted_chain() const noexcept { return accepted_chain_; }
   [[nodiscard]] const std::string& broken() const noexcept { return broken_; }
 
-  [[nodiscard]] bool is_member(net::peer_id peer) const {
-    return std::binary_search(members_.begin(), members_.end(), peer);
-  }
+  [[nodiscard]] bool is_member(net::peer_id peer) const;
 
-  void note_boot(time_point now) {
-    event e = about(event::boot, now);
-    e.at = durable_.floor;
-    e.chain = newest_.chain;
-    e.round = newest_.round;
-    e.from = durable_.promised_to;
-    e.hash = accepted_chain_;
-    if (durable_.accepted) e.voted = durable_.accepted->at;
-    fx_->note(e);
-    if (durable_.newest) note_newest(now);
-  }
+  void note_boot(time_point now);
 
   /// A1: a term is promised once, to one peer, and never a lower one afterwards.
-  bool promise(std::uint32_t term, net::peer_id to, time_point now) {
-    if (!broken_.empty() || term < durable_.floor.term || term > ballot::max_term) return false;
-    if (term == durable_.floor.term) return durable_.promised_to == to;
-    durable_.floor = {term, 0};
-    durable_.promised_to = to;
-    if (!save()) return false;
-    event e = about(event::promise, now);
-    e.at = durable_.floor;
-    e.from = to;
-    fx_->note(e);
-    return true;
-  }
+  bool promise(std::uint32_t term, net::peer_id to, time_point now);
 
   /// A2: never votes below `floor` any more. Only within the promised term.
-  bool bar(ballot floor, time_point now) {
-    if (!broken_.empty() || floor.term != durable_.floor.term) return false;
-    if (floor <= durable_.floor) return true;
-    durable_.floor = floor;
-    if (!save()) return false;
-    event e = about(event::bar, now);
-    e.at = durable_.floor;
-    fx_->note(e);
-    return true;
-  }
+  bool bar(ballot floor, time_point now);
 
   /// A3: votes only in the promised term, never below its floor, and only for a round that follows the newest commit.
-  bool accept(ballot at, const commit_record& value, time_point now) {
-    if (!broken_.empty() || at.term != durable_.floor.term || at < durable_.floor || !follows(value)) return false;
-    if (durable_.accepted && durable_.accepted->at == at && durable_.accepted->value != value) return false;
-    durable_.floor = at;
-    durable_.accepted = acceptance{at, value};
-    if (!save()) return false;
-    accepted_chain_ = value.chain();
-    event e = about(event::accept, now);
-    e.at = at;
-    e.round = value.round;
-    e.hash = accepted_chain_;
-    e.parent = value.parent;
-    fx_->note(e);
-    return true;
-  }
+  bool accept(ballot at, const commit_record& value, time_point now);
 
   /// Whether `value` could be the next commit: run, round, parent and the sample ledger fit what is known.
-  [[nodiscard]] bool follows(const commit_record& value) const {
-    return newest_.known() && value.run == durable_.run && value.round == newest_.round + 1 &&
-           value.parent == newest_.chain && !value.members.empty() &&
-           (same_samples(value) || durable_.samples.fits(value)) && value.ledger == hash_after(value);
-  }
+  [[nodiscard]] bool follows(const commit_record& value) const;
 
   /// Of the sample ledger once `value` is applied. Precondition: it fits. The last one is kept: a round asks three times.
-  [[nodiscard]] std::uint64_t hash_after(const commit_record& value) const {
-    if (!same_samples(value)) {
-      after_ = durable_.samples;
-      after_.apply(value);
-      after_hash_ = after_.hash();
-      after_of_ = value;
-    }
-    return after_hash_;
-  }
+  [[nodiscard]] std::uint64_t hash_after(const commit_record& value) const;
 
   /// A4: a commit is a fact, whoever tells it. True: it is new, and known from now on. False: known before, or it cannot be
   /// applied (a commit before it is missing), or two histories exist.
-  bool learn(const commit_record& record, time_point now, const certificate& votes = {}) {
-    if (!broken_.empty() || !newest_.known() || record.round > newest_.round + 1) return false;
-    if (record.round < newest_.round) return false;
-    if (record.round == newest_.round) return expect_same(record), false;
-    if (record.run != durable_.run) return false;
-    if (!follows(record)) return fork(record), false;
-    return take(record, after_, votes, now);
-  }
+  bool learn(const commit_record& record, time_point now, const certificate& votes = {});
 
   /// The same where commits between were missed; `samples` is the ledger after it.
-  bool learn(const commit_record& record, const ledger& samples, time_point now, const certificate& votes = {}) {
-    if (!broken_.empty() || record.run != durable_.run || record.members.empty()) return false;
-    if (newest_.known() && record.round < newest_.round) return false;
-    if (newest_.known() && record.round == newest_.round) return expect_same(record), false;
-    if (newest_.known() && record.round == newest_.round + 1 && record.parent != newest_.chain) return fork(record), false;
-    if (samples.hash() != record.ledger) return false;
-    return take(record, samples, votes, now);
-  }
+  bool learn(const commit_record& record, const ledger& samples, time_point now, const certificate& votes = {});
 
   /// Keeps where others can be dialled; written with the next step that has to be written anyway.
   void remember(std::vector<located_peer> others) { durable_.others = std::move(others); }
@@ -2812,71 +3105,23 @@ class acceptor {
   static constexpr const char* disk_failed =
       "the membership record could not be written: mend the disk, then start this peer again";
 
-  [[nodiscard]] event about(event::kind what, time_point now) const {
-    event e;
-    e.what = what;
-    e.at_time = now;
-    e.peer = durable_.self;
-    return e;
-  }
+  [[nodiscard]] event about(event::kind what, time_point now) const;
 
   /// Writes what was just changed. After a failure nobody hears of the change, or of anything else.
-  bool save() {
-    if (fx_->persist(durable_)) return true;
-    lose_disk();
-    return false;
-  }
+  bool save();
 
-  bool take(const commit_record& record, const ledger& samples, const certificate& votes, time_point now) {
-    durable_.newest = record;
-    durable_.votes = votes;
-    durable_.samples = samples;
-    durable_.accepted.reset();
-    if (!save()) return false;
-    know_newest();
-    accepted_chain_ = 0;
-    note_newest(now);
-    return true;
-  }
+  bool take(const commit_record& record, const ledger& samples, const certificate& votes, time_point now);
 
-  void know_newest() {
-    if (!durable_.newest) return;
-    newest_ = {durable_.newest->round, durable_.newest->chain()};
-    members_ = durable_.newest->members;
-    std::sort(members_.begin(), members_.end());
-  }
+  void know_newest();
 
-  [[nodiscard]] bool same_samples(const commit_record& value) const {
-    return after_of_.parent == newest_.chain && after_of_.parent == value.parent && after_of_.members == value.members &&
-           after_of_.contributions == value.contributions && after_of_.returned == value.returned;
-  }
+  [[nodiscard]] bool same_samples(const commit_record& value) const;
 
-  void note_newest(time_point now) {
-    const commit_record& record = *durable_.newest;
-    event e = about(event::commit, now);
-    e.at = record.at;
-    e.round = record.round;
-    e.hash = record.state;
-    e.parent = record.parent;
-    e.chain = newest_.chain;
-    e.ledger = record.ledger;
-    e.members = record.members;
-    e.contributions = record.contributions;
-    e.returned = record.returned;
-    fx_->note(e);
-  }
+  void note_newest(time_point now);
 
-  void expect_same(const commit_record& record) {
-    if (record.chain() != newest_.chain) fork(record);
-  }
+  void expect_same(const commit_record& record);
 
   /// Cannot happen while every member keeps its durable record. Going on would make it worse.
-  void fork(const commit_record& record) {
-    broken_ = "round " + std::to_string(record.round) +
-              " was committed twice with different contents: a member lost its durable record and kept its id, or two runs "
-              "share an id. Stop the run and keep the side whose checkpoints you trust";
-    fx_->log(severity::error, broken_);
-  }
+  void fork(const commit_record& record);
 
   durable_record durable_;
   effects* fx_;
@@ -2893,6 +3138,181 @@ class acceptor {
 
 #endif  // CAUSEWAY_MEMBERSHIP_ACCEPTOR_HPP
 
+// ---- causeway/membership/impl/acceptor.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_ACCEPTOR_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_ACCEPTOR_IPP
+
+// Bodies of membership/acceptor.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+CAUSEWAY_DECL acceptor::acceptor(durable_record record, effects& fx) : durable_{std::move(record)}, fx_{&fx} {
+  know_newest();
+  if (durable_.accepted) accepted_chain_ = durable_.accepted->value.chain();
+}
+
+CAUSEWAY_DECL bool acceptor::is_member(net::peer_id peer) const {
+  return std::binary_search(members_.begin(), members_.end(), peer);
+}
+
+CAUSEWAY_DECL void acceptor::note_boot(time_point now) {
+  event e = about(event::boot, now);
+  e.at = durable_.floor;
+  e.chain = newest_.chain;
+  e.round = newest_.round;
+  e.from = durable_.promised_to;
+  e.hash = accepted_chain_;
+  if (durable_.accepted) e.voted = durable_.accepted->at;
+  fx_->note(e);
+  if (durable_.newest) note_newest(now);
+}
+
+CAUSEWAY_DECL bool acceptor::promise(std::uint32_t term, net::peer_id to, time_point now) {
+  if (!broken_.empty() || term < durable_.floor.term || term > ballot::max_term) return false;
+  if (term == durable_.floor.term) return durable_.promised_to == to;
+  durable_.floor = {term, 0};
+  durable_.promised_to = to;
+  if (!save()) return false;
+  event e = about(event::promise, now);
+  e.at = durable_.floor;
+  e.from = to;
+  fx_->note(e);
+  return true;
+}
+
+CAUSEWAY_DECL bool acceptor::bar(ballot floor, time_point now) {
+  if (!broken_.empty() || floor.term != durable_.floor.term) return false;
+  if (floor <= durable_.floor) return true;
+  durable_.floor = floor;
+  if (!save()) return false;
+  event e = about(event::bar, now);
+  e.at = durable_.floor;
+  fx_->note(e);
+  return true;
+}
+
+CAUSEWAY_DECL bool acceptor::accept(ballot at, const commit_record& value, time_point now) {
+  if (!broken_.empty() || at.term != durable_.floor.term || at < durable_.floor || !follows(value)) return false;
+  if (durable_.accepted && durable_.accepted->at == at && durable_.accepted->value != value) return false;
+  durable_.floor = at;
+  durable_.accepted = acceptance{at, value};
+  if (!save()) return false;
+  accepted_chain_ = value.chain();
+  event e = about(event::accept, now);
+  e.at = at;
+  e.round = value.round;
+  e.hash = accepted_chain_;
+  e.parent = value.parent;
+  fx_->note(e);
+  return true;
+}
+
+CAUSEWAY_DECL bool acceptor::follows(const commit_record& value) const {
+  return newest_.known() && value.run == durable_.run && value.round == newest_.round + 1 &&
+         value.parent == newest_.chain && !value.members.empty() && (same_samples(value) || durable_.samples.fits(value)) &&
+         value.ledger == hash_after(value);
+}
+
+CAUSEWAY_DECL std::uint64_t acceptor::hash_after(const commit_record& value) const {
+  if (!same_samples(value)) {
+    after_ = durable_.samples;
+    after_.apply(value);
+    after_hash_ = after_.hash();
+    after_of_ = value;
+  }
+  return after_hash_;
+}
+
+CAUSEWAY_DECL bool acceptor::learn(const commit_record& record, time_point now, const certificate& votes) {
+  if (!broken_.empty() || !newest_.known() || record.round > newest_.round + 1) return false;
+  if (record.round < newest_.round) return false;
+  if (record.round == newest_.round) return expect_same(record), false;
+  if (record.run != durable_.run) return false;
+  if (!follows(record)) return fork(record), false;
+  return take(record, after_, votes, now);
+}
+
+CAUSEWAY_DECL bool acceptor::learn(const commit_record& record, const ledger& samples, time_point now,
+                                   const certificate& votes) {
+  if (!broken_.empty() || record.run != durable_.run || record.members.empty()) return false;
+  if (newest_.known() && record.round < newest_.round) return false;
+  if (newest_.known() && record.round == newest_.round) return expect_same(record), false;
+  if (newest_.known() && record.round == newest_.round + 1 && record.parent != newest_.chain) return fork(record), false;
+  if (samples.hash() != record.ledger) return false;
+  return take(record, samples, votes, now);
+}
+
+CAUSEWAY_DECL event acceptor::about(event::kind what, time_point now) const {
+  event e;
+  e.what = what;
+  e.at_time = now;
+  e.peer = durable_.self;
+  return e;
+}
+
+CAUSEWAY_DECL bool acceptor::save() {
+  if (fx_->persist(durable_)) return true;
+  lose_disk();
+  return false;
+}
+
+CAUSEWAY_DECL bool acceptor::take(const commit_record& record, const ledger& samples, const certificate& votes,
+                                  time_point now) {
+  durable_.newest = record;
+  durable_.votes = votes;
+  durable_.samples = samples;
+  durable_.accepted.reset();
+  if (!save()) return false;
+  know_newest();
+  accepted_chain_ = 0;
+  note_newest(now);
+  return true;
+}
+
+CAUSEWAY_DECL void acceptor::know_newest() {
+  if (!durable_.newest) return;
+  newest_ = {durable_.newest->round, durable_.newest->chain()};
+  members_ = durable_.newest->members;
+  std::sort(members_.begin(), members_.end());
+}
+
+CAUSEWAY_DECL bool acceptor::same_samples(const commit_record& value) const {
+  return after_of_.parent == newest_.chain && after_of_.parent == value.parent && after_of_.members == value.members &&
+         after_of_.contributions == value.contributions && after_of_.returned == value.returned;
+}
+
+CAUSEWAY_DECL void acceptor::note_newest(time_point now) {
+  const commit_record& record = *durable_.newest;
+  event e = about(event::commit, now);
+  e.at = record.at;
+  e.round = record.round;
+  e.hash = record.state;
+  e.parent = record.parent;
+  e.chain = newest_.chain;
+  e.ledger = record.ledger;
+  e.members = record.members;
+  e.contributions = record.contributions;
+  e.returned = record.returned;
+  fx_->note(e);
+}
+
+CAUSEWAY_DECL void acceptor::expect_same(const commit_record& record) {
+  if (record.chain() != newest_.chain) fork(record);
+}
+
+CAUSEWAY_DECL void acceptor::fork(const commit_record& record) {
+  broken_ = "round " + std::to_string(record.round) +
+            " was committed twice with different contents: a member lost its durable record and kept its id, or two runs "
+            "share an id. Stop the run and keep the side whose checkpoints you trust";
+  fx_->log(severity::error, broken_);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_ACCEPTOR_IPP
+#endif
+
 // ---- causeway/membership/attempt.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_ATTEMPT_HPP
 #define CAUSEWAY_MEMBERSHIP_ATTEMPT_HPP
@@ -2906,52 +3326,23 @@ namespace causeway::inline CAUSEWAY_ABI::membership::detail {
 /// One ballot: an exchange, or the adoption of a value that earlier voters hold.
 class attempt {
  public:
-  void begin_exchange(ballot at, commit_record proposal, const std::vector<net::peer_id>& who, time_point now) {
-    begin(kind::exchange, at, std::move(proposal), who, now);
-  }
-  void begin_adoption(ballot at, commit_record value, const std::vector<net::peer_id>& who, time_point now) {
-    begin(kind::adoption, at, std::move(value), who, now);
-  }
+  void begin_exchange(ballot at, commit_record proposal, const std::vector<net::peer_id>& who, time_point now);
+  void begin_adoption(ballot at, commit_record value, const std::vector<net::peer_id>& who, time_point now);
   void over() { *this = attempt{}; }
   void wait_for_record() { kind_ = kind::recorded; }
 
   /// One more for an adoption.
-  void ask(net::peer_id id) {
-    if (!asked_.insert(id).second) gone_.erase(id);
-  }
+  void ask(net::peer_id id);
 
-  void voted(net::peer_id id, std::uint64_t state, time_point now) {
-    if (!asked_.contains(id) || votes_.contains(id)) return;
-    if (votes_.empty()) first_vote_ = now;
-    last_vote_ = now;
-    votes_[id] = state;
-    gone_.erase(id);
-  }
-  void failed(net::peer_id id) {
-    if (asked_.contains(id) && !votes_.contains(id)) gone_.insert(id);
-  }
+  void voted(net::peer_id id, std::uint64_t state, time_point now);
+  void failed(net::peer_id id);
   void lost(net::peer_id id) { failed(id); }
 
   /// The state that a quorum voted for.
-  [[nodiscard]] std::optional<std::uint64_t> choice(const std::vector<net::peer_id>& members) const {
-    if (2 * votes_.size() < members.size()) return std::nullopt;
-    std::map<std::uint64_t, std::vector<net::peer_id>> by_state;
-    for (const auto& [id, state] : votes_) by_state[state].push_back(id);
-    for (const auto& [state, voters] : by_state) {
-      if (kind_ == kind::adoption && state != proposal_.state) continue;
-      if (is_quorum(members, voters)) return state;
-    }
-    return std::nullopt;
-  }
+  [[nodiscard]] std::optional<std::uint64_t> choice(const std::vector<net::peer_id>& members) const;
 
   /// Those of `members` who voted for it.
-  [[nodiscard]] certificate votes_for(std::uint64_t state, const std::vector<net::peer_id>& members) const {
-    certificate votes;
-    for (const net::peer_id id : members) {
-      if (voted_for(id, state)) votes.push_back({id, {}});
-    }
-    return votes;
-  }
+  [[nodiscard]] certificate votes_for(std::uint64_t state, const std::vector<net::peer_id>& members) const;
 
   [[nodiscard]] bool running() const noexcept { return kind_ != kind::none; }
   [[nodiscard]] bool adopting() const noexcept { return kind_ == kind::adoption; }
@@ -2964,34 +3355,18 @@ class attempt {
   [[nodiscard]] bool somebody_voted() const noexcept { return !votes_.empty(); }
   [[nodiscard]] bool voted(net::peer_id id) const { return votes_.contains(id); }
   [[nodiscard]] bool silent(net::peer_id id) const { return !votes_.contains(id) && !gone_.contains(id); }
-  [[nodiscard]] bool voted_for(net::peer_id id, std::uint64_t state) const {
-    const auto vote = votes_.find(id);
-    return vote != votes_.end() && vote->second == state;
-  }
-  [[nodiscard]] bool diverged(net::peer_id id, std::uint64_t state) const {
-    const auto vote = votes_.find(id);
-    return vote != votes_.end() && vote->second != state;
-  }
+  [[nodiscard]] bool voted_for(net::peer_id id, std::uint64_t state) const;
+  [[nodiscard]] bool diverged(net::peer_id id, std::uint64_t state) const;
   [[nodiscard]] time_point began() const noexcept { return began_; }
   [[nodiscard]] time_point first_vote() const noexcept { return first_vote_; }
   [[nodiscard]] time_point last_vote() const noexcept { return last_vote_; }
 
-  [[nodiscard]] std::string summary() const {
-    return std::to_string(votes_.size()) + " of " + std::to_string(asked_.size()) + " voted, " +
-           std::to_string(gone_.size()) + " failed or are gone";
-  }
+  [[nodiscard]] std::string summary() const;
 
  private:
   enum class kind : std::uint8_t { none, exchange, adoption, recorded };
 
-  void begin(kind k, ballot at, commit_record value, const std::vector<net::peer_id>& who, time_point now) {
-    *this = attempt{};
-    kind_ = k;
-    at_ = at;
-    proposal_ = std::move(value);
-    asked_ = {who.begin(), who.end()};
-    began_ = now;
-  }
+  void begin(kind k, ballot at, commit_record value, const std::vector<net::peer_id>& who, time_point now);
 
   kind kind_ = kind::none;
   ballot at_;
@@ -3015,32 +3390,16 @@ class wait_times {
         pace_{o.pace},
         answer_{{.floor = o.grace.floor, .cap = o.silence.cap}} {}
 
-  void begin_round(time_point now) {
-    ready_.clear();
-    enough_ = false;
-    late_at_first_ = 0;
-    begun_ = enough_at_ = last_ready_ = failed_at_ = now;
-  }
+  void begin_round(time_point now);
 
   /// True: for the first time in this round.
-  bool somebody_ready(time_point now, net::peer_id id) {
-    if (!ready_.insert(id).second) return false;
-    last_ready_ = now;
-    return true;
-  }
+  bool somebody_ready(time_point now, net::peer_id id);
 
   /// Those who are ready could make the round. Who brings work from an earlier one is ready at once and says nothing of how
   /// long this one takes, so the wait for the others begins here. `samples`: what most of them bring at least.
-  void enough_ready(time_point now, std::uint64_t samples) {
-    if (std::exchange(enough_, true)) return;
-    enough_at_ = now;
-    pace_.observe(now - begun_);
-    if (samples > 0) sample_time_ = (now - begun_) / static_cast<duration::rep>(samples);
-  }
+  void enough_ready(time_point now, std::uint64_t samples);
   /// How long a peer takes to train so many samples, after the last round that had any; 0: nothing is known.
-  [[nodiscard]] duration training_time(std::uint64_t samples) const {
-    return sample_time_ * static_cast<duration::rep>(std::min(samples, most_samples));
-  }
+  [[nodiscard]] duration training_time(std::uint64_t samples) const;
   [[nodiscard]] bool had_enough() const noexcept { return enough_; }
   /// By when most of those who train should be ready, after earlier rounds.
   [[nodiscard]] time_point pace_deadline() const { return begun_ + pace_.patience(); }
@@ -3048,57 +3407,33 @@ class wait_times {
   [[nodiscard]] std::size_t ready_count() const noexcept { return ready_.size(); }
 
   /// The round's first attempt begins: those who made it teach us how long they take.
-  void began(std::uint32_t failures) {
-    if (failures == 0 && ready_.size() > 1) grace_.observe(std::max(last_ready_ - enough_at_, duration{0}));
-  }
+  void began(std::uint32_t failures);
   void failed(time_point now) { failed_at_ = now; }
   /// All who took part in the failed attempt are ready for another.
   void answered(time_point now) { answer_.observe(now - failed_at_); }
 
-  void committed(const attempt& a) {
-    if (a.adopting() || !a.somebody_voted()) return;
-    vote_.observe(a.last_vote() - a.first_vote());
-    if (!a.proposal().contributions.empty()) exchange_.observe(a.first_vote() - a.began());
-  }
+  void committed(const attempt& a);
 
   /// Who is left out is idle until the next round, and has to catch up; who waits is idle meanwhile. So one of many is
   /// waited for as long as that is the smaller loss: after each that comes, for the ones still missing anew, and in all for
   /// no longer than was worth it for those who were missing at the beginning. `late`: part of the peers that would be
   /// waited for.
-  [[nodiscard]] time_point grace_deadline(double late) {
-    late_at_first_ = std::max(late_at_first_, late);
-    const duration round = enough_at_ - begun_;
-    const duration most = std::max(part_of(round, options_.grace_share), options_.grace.floor);
-    const duration lost = round + catch_up_time();
-    const duration whole = std::min({grace_.patience(), most, part_of(lost, late_at_first_)});
-    return std::min(enough_at_ + whole, std::max(enough_at_, last_ready_) + part_of(lost, late));
-  }
+  [[nodiscard]] time_point grace_deadline(double late);
   /// By when those of a failed attempt have confirmed its end and are ready again, or are known to be silent or to hang.
   [[nodiscard]] time_point answer_deadline() const { return failed_at_ + answer_.patience(); }
 
-  [[nodiscard]] time_point attempt_deadline(const attempt& a) const {
-    if (a.adopting() || a.recorded()) return no_deadline;
-    if (a.somebody_voted()) return a.first_vote() + vote_.patience();
-    return a.began() + 2 * exchange_.patience();
-  }
+  [[nodiscard]] time_point attempt_deadline(const attempt& a) const;
 
   /// No attempt before: pauses that double once max_attempts failed.
-  [[nodiscard]] time_point pause_until(std::uint32_t failures) const {
-    if (failures <= options_.max_attempts) return {duration::min()};
-    return failed_at_ + options_.heartbeat * (1U << std::min(failures - options_.max_attempts - 1, 6U));
-  }
+  [[nodiscard]] time_point pause_until(std::uint32_t failures) const;
 
  private:
   static constexpr std::uint64_t most_samples = std::uint64_t{1} << 20U;
 
   // What a round exchanged has to be sent once more.
-  [[nodiscard]] duration catch_up_time() const {
-    return exchange_.count() == 0 ? options_.grace.floor : exchange_.patience();
-  }
+  [[nodiscard]] duration catch_up_time() const;
 
-  static duration part_of(duration whole, double part) {
-    return std::chrono::duration_cast<duration>(std::chrono::duration<double>{part * seconds(whole)});
-  }
+  static duration part_of(duration whole, double part);
 
   options options_;
   net::arrival_statistics grace_;
@@ -3120,6 +3455,152 @@ class wait_times {
 
 #endif  // CAUSEWAY_MEMBERSHIP_ATTEMPT_HPP
 
+// ---- causeway/membership/impl/attempt.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_ATTEMPT_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_ATTEMPT_IPP
+
+// Bodies of membership/attempt.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+CAUSEWAY_DECL void attempt::begin_exchange(ballot at, commit_record proposal, const std::vector<net::peer_id>& who,
+                                           time_point now) {
+  begin(kind::exchange, at, std::move(proposal), who, now);
+}
+
+CAUSEWAY_DECL void attempt::begin_adoption(ballot at, commit_record value, const std::vector<net::peer_id>& who,
+                                           time_point now) {
+  begin(kind::adoption, at, std::move(value), who, now);
+}
+
+CAUSEWAY_DECL void attempt::ask(net::peer_id id) {
+  if (!asked_.insert(id).second) gone_.erase(id);
+}
+
+CAUSEWAY_DECL void attempt::voted(net::peer_id id, std::uint64_t state, time_point now) {
+  if (!asked_.contains(id) || votes_.contains(id)) return;
+  if (votes_.empty()) first_vote_ = now;
+  last_vote_ = now;
+  votes_[id] = state;
+  gone_.erase(id);
+}
+
+CAUSEWAY_DECL void attempt::failed(net::peer_id id) {
+  if (asked_.contains(id) && !votes_.contains(id)) gone_.insert(id);
+}
+
+CAUSEWAY_DECL std::optional<std::uint64_t> attempt::choice(const std::vector<net::peer_id>& members) const {
+  if (2 * votes_.size() < members.size()) return std::nullopt;
+  std::map<std::uint64_t, std::vector<net::peer_id>> by_state;
+  for (const auto& [id, state] : votes_) by_state[state].push_back(id);
+  for (const auto& [state, voters] : by_state) {
+    if (kind_ == kind::adoption && state != proposal_.state) continue;
+    if (is_quorum(members, voters)) return state;
+  }
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL certificate attempt::votes_for(std::uint64_t state, const std::vector<net::peer_id>& members) const {
+  certificate votes;
+  for (const net::peer_id id : members) {
+    if (voted_for(id, state)) votes.push_back({id, {}});
+  }
+  return votes;
+}
+
+CAUSEWAY_DECL bool attempt::voted_for(net::peer_id id, std::uint64_t state) const {
+  const auto vote = votes_.find(id);
+  return vote != votes_.end() && vote->second == state;
+}
+
+CAUSEWAY_DECL bool attempt::diverged(net::peer_id id, std::uint64_t state) const {
+  const auto vote = votes_.find(id);
+  return vote != votes_.end() && vote->second != state;
+}
+
+CAUSEWAY_DECL std::string attempt::summary() const {
+  return std::to_string(votes_.size()) + " of " + std::to_string(asked_.size()) + " voted, " +
+         std::to_string(gone_.size()) + " failed or are gone";
+}
+
+CAUSEWAY_DECL void attempt::begin(kind k, ballot at, commit_record value, const std::vector<net::peer_id>& who,
+                                  time_point now) {
+  *this = attempt{};
+  kind_ = k;
+  at_ = at;
+  proposal_ = std::move(value);
+  asked_ = {who.begin(), who.end()};
+  began_ = now;
+}
+
+CAUSEWAY_DECL void wait_times::begin_round(time_point now) {
+  ready_.clear();
+  enough_ = false;
+  late_at_first_ = 0;
+  begun_ = enough_at_ = last_ready_ = failed_at_ = now;
+}
+
+CAUSEWAY_DECL bool wait_times::somebody_ready(time_point now, net::peer_id id) {
+  if (!ready_.insert(id).second) return false;
+  last_ready_ = now;
+  return true;
+}
+
+CAUSEWAY_DECL void wait_times::enough_ready(time_point now, std::uint64_t samples) {
+  if (std::exchange(enough_, true)) return;
+  enough_at_ = now;
+  pace_.observe(now - begun_);
+  if (samples > 0) sample_time_ = (now - begun_) / static_cast<duration::rep>(samples);
+}
+
+CAUSEWAY_DECL duration wait_times::training_time(std::uint64_t samples) const {
+  return sample_time_ * static_cast<duration::rep>(std::min(samples, most_samples));
+}
+
+CAUSEWAY_DECL void wait_times::began(std::uint32_t failures) {
+  if (failures == 0 && ready_.size() > 1) grace_.observe(std::max(last_ready_ - enough_at_, duration{0}));
+}
+
+CAUSEWAY_DECL void wait_times::committed(const attempt& a) {
+  if (a.adopting() || !a.somebody_voted()) return;
+  vote_.observe(a.last_vote() - a.first_vote());
+  if (!a.proposal().contributions.empty()) exchange_.observe(a.first_vote() - a.began());
+}
+
+CAUSEWAY_DECL time_point wait_times::grace_deadline(double late) {
+  late_at_first_ = std::max(late_at_first_, late);
+  const duration round = enough_at_ - begun_;
+  const duration most = std::max(part_of(round, options_.grace_share), options_.grace.floor);
+  const duration lost = round + catch_up_time();
+  const duration whole = std::min({grace_.patience(), most, part_of(lost, late_at_first_)});
+  return std::min(enough_at_ + whole, std::max(enough_at_, last_ready_) + part_of(lost, late));
+}
+
+CAUSEWAY_DECL time_point wait_times::attempt_deadline(const attempt& a) const {
+  if (a.adopting() || a.recorded()) return no_deadline;
+  if (a.somebody_voted()) return a.first_vote() + vote_.patience();
+  return a.began() + 2 * exchange_.patience();
+}
+
+CAUSEWAY_DECL time_point wait_times::pause_until(std::uint32_t failures) const {
+  if (failures <= options_.max_attempts) return {duration::min()};
+  return failed_at_ + options_.heartbeat * (1U << std::min(failures - options_.max_attempts - 1, 6U));
+}
+
+CAUSEWAY_DECL duration wait_times::catch_up_time() const {
+  return exchange_.count() == 0 ? options_.grace.floor : exchange_.patience();
+}
+
+CAUSEWAY_DECL duration wait_times::part_of(duration whole, double part) {
+  return std::chrono::duration_cast<duration>(std::chrono::duration<double>{part * seconds(whole)});
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_ATTEMPT_IPP
+#endif
+
 // ---- causeway/membership/term_limit.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_TERM_LIMIT_HPP
 #define CAUSEWAY_MEMBERSHIP_TERM_LIMIT_HPP
@@ -3136,34 +3617,15 @@ class term_limit {
   explicit term_limit(duration heartbeat) : heartbeat_{heartbeat} {}
 
   /// Whether a term may become `wanted` now where `known` is the highest that is beyond doubt. If so, the growth is spent.
-  bool allow(std::uint32_t known, std::uint32_t wanted, time_point now) {
-    if (wanted <= known) return true;
-    refill(now);
-    const std::uint64_t growth = wanted - known;
-    if (growth > saved_ && now - last_refused_ > longest_between * heartbeat_) refused_since_ = now;
-    if (growth > saved_ + beats(now - refused_since_)) {
-      last_refused_ = now;
-      return false;
-    }
-    saved_ -= std::min(saved_, growth);
-    refused_since_ = last_refused_ = now;
-    return true;
-  }
+  bool allow(std::uint32_t known, std::uint32_t wanted, time_point now);
 
   /// Growth that needs no wait.
   static constexpr std::uint64_t burst = 64;
 
  private:
-  [[nodiscard]] std::uint64_t beats(duration d) const {
-    return static_cast<std::uint64_t>(std::max<std::int64_t>(d / std::max(heartbeat_, duration{1}), 0));
-  }
+  [[nodiscard]] std::uint64_t beats(duration d) const;
 
-  void refill(time_point now) {
-    const std::uint64_t more = beats(now - filled_);
-    if (more == 0) return;
-    saved_ = std::min(burst, saved_ + more);
-    filled_ = now;
-  }
+  void refill(time_point now);
 
   static constexpr int longest_between = 16;  // a candidate asks again after 9 at most
 
@@ -3177,6 +3639,45 @@ class term_limit {
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
 
 #endif  // CAUSEWAY_MEMBERSHIP_TERM_LIMIT_HPP
+
+// ---- causeway/membership/impl/term_limit.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TERM_LIMIT_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_TERM_LIMIT_IPP
+
+// Bodies of membership/term_limit.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+CAUSEWAY_DECL bool term_limit::allow(std::uint32_t known, std::uint32_t wanted, time_point now) {
+  if (wanted <= known) return true;
+  refill(now);
+  const std::uint64_t growth = wanted - known;
+  if (growth > saved_ && now - last_refused_ > longest_between * heartbeat_) refused_since_ = now;
+  if (growth > saved_ + beats(now - refused_since_)) {
+    last_refused_ = now;
+    return false;
+  }
+  saved_ -= std::min(saved_, growth);
+  refused_since_ = last_refused_ = now;
+  return true;
+}
+
+CAUSEWAY_DECL std::uint64_t term_limit::beats(duration d) const {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(d / std::max(heartbeat_, duration{1}), 0));
+}
+
+CAUSEWAY_DECL void term_limit::refill(time_point now) {
+  const std::uint64_t more = beats(now - filled_);
+  if (more == 0) return;
+  saved_ = std::min(burst, saved_ + more);
+  filled_ = now;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TERM_LIMIT_IPP
+#endif
 
 // ---- causeway/membership/peer_table.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_PEER_TABLE_HPP
@@ -3223,15 +3724,7 @@ struct peer_entry {
 /// Shared by the parts of one protocol.
 class peer_table {
  public:
-  peer_table(options o, durable_record record, effects& fx)
-      : settings{std::move(o)},
-        votes{std::move(record), fx},
-        out{&fx},
-        self{votes.durable().self},
-        terms_{settings.heartbeat} {
-    entry(self).up = true;
-    entry(self).address = settings.address;
-  }
+  peer_table(options o, durable_record record, effects& fx);
 
   const options settings;
   acceptor votes;
@@ -3245,131 +3738,47 @@ class peer_table {
   net::peer_id vouched = 0;      ///< the leader that somebody we believe pointed to
 
   /// Whether its word counts: a member of the newest view known, or whom this peer has promised to follow, who was one.
-  [[nodiscard]] bool believed(net::peer_id id) const {
-    return votes.is_member(id) || (id != 0 && id == votes.durable().promised_to);
-  }
+  [[nodiscard]] bool believed(net::peer_id id) const;
   /// Whether it may lead: the leader need not be a member any more, and is then known through those who follow it.
   [[nodiscard]] bool may_lead(net::peer_id id) const { return votes.newest().known() && (believed(id) || id == vouched); }
   /// Whether this peer has met it in the run before, or was sent to it.
-  [[nodiscard]] bool acquainted(net::peer_id id) const {
-    const auto& book = votes.durable().others;
-    const auto at = std::lower_bound(book.begin(), book.end(), id, by_peer);
-    if (believed(id) || roots.contains(id) || (at != book.end() && at->peer == id)) return true;
-    const peer_entry* p = find(id);
-    return p != nullptr && seeds.contains(p->address);
-  }
+  [[nodiscard]] bool acquainted(net::peer_id id) const;
 
   /// Where this peer was sent, but for its own address.
-  [[nodiscard]] std::set<std::string> other_seeds() const {
-    std::set<std::string> others = seeds;
-    others.erase(settings.address);
-    return others;
-  }
-  [[nodiscard]] bool all_seeds_answered() const {
-    std::set<std::string> missing = other_seeds();
-    for (const auto& [id, p] : peers) {
-      if (p.up && (p.answered || p.word.known())) missing.erase(p.address);
-    }
-    return missing.empty();
-  }
+  [[nodiscard]] std::set<std::string> other_seeds() const;
+  [[nodiscard]] bool all_seeds_answered() const;
 
   /// The highest term that is beyond doubt.
-  [[nodiscard]] std::uint32_t known_term() const {
-    const auto& newest = votes.durable().newest;
-    return std::max(votes.durable().floor.term, newest ? newest->at.term : 0);
-  }
+  [[nodiscard]] std::uint32_t known_term() const;
   /// Whether this term may be promised now; a jump is counted.
   bool allow_term(std::uint32_t term, net::peer_id from) { return allow_term(term, from, known_term()); }
-  bool allow_term(std::uint32_t term, net::peer_id from, std::uint32_t known) {
-    if (terms_.allow(known, term, now)) {
-      highest_allowed_ = std::max(highest_allowed_, term);
-      return true;
-    }
-    reject(reject_reason::term_jump, from);
-    return false;
-  }
+  bool allow_term(std::uint32_t term, net::peer_id from, std::uint32_t known);
   /// Whether a term that somebody names is near enough to be answered with a higher one.
-  [[nodiscard]] bool near(std::uint32_t term) const {
-    return term <= highest_allowed_ || term <= known_term() + term_limit::burst;
-  }
+  [[nodiscard]] bool near(std::uint32_t term) const;
 
-  [[nodiscard]] peer_entry& entry(net::peer_id id) {
-    const auto [at, added] = peers.try_emplace(id);
-    if (added) at->second.beats = net::arrival_statistics{settings.silence};
-    return at->second;
-  }
+  [[nodiscard]] peer_entry& entry(net::peer_id id);
 
-  [[nodiscard]] const peer_entry* find(net::peer_id id) const {
-    const auto at = peers.find(id);
-    return at == peers.end() ? nullptr : &at->second;
-  }
+  [[nodiscard]] const peer_entry* find(net::peer_id id) const;
 
-  [[nodiscard]] bool up(net::peer_id id) const {
-    const peer_entry* p = find(id);
-    return p != nullptr && p->up;
-  }
+  [[nodiscard]] bool up(net::peer_id id) const;
 
   /// From the peer itself, or from others who met it; empty where nobody said.
-  [[nodiscard]] std::string address_of(net::peer_id id) const {
-    const peer_entry* p = find(id);
-    if (p != nullptr && !p->address.empty()) return p->address;
-    const auto& book = votes.durable().others;
-    const auto at = std::lower_bound(book.begin(), book.end(), id, by_peer);
-    return at == book.end() || at->peer != id ? std::string{} : at->address;
-  }
+  [[nodiscard]] std::string address_of(net::peer_id id) const;
 
   /// Those of `who` whose address is known.
-  [[nodiscard]] std::vector<located_peer> places_of(const std::vector<net::peer_id>& who) const {
-    std::vector<located_peer> list;
-    for (const net::peer_id id : who) {
-      located_peer p{id, id == self ? settings.address : address_of(id)};
-      if (!p.address.empty()) list.push_back(std::move(p));
-    }
-    return list;
-  }
+  [[nodiscard]] std::vector<located_peer> places_of(const std::vector<net::peer_id>& who) const;
 
   /// As said by leaders, not as seen from here: all who took part have the same.
-  [[nodiscard]] std::string remembered_address(net::peer_id id) const {
-    const auto& book = votes.durable().others;
-    const auto at = std::lower_bound(book.begin(), book.end(), id, by_peer);
-    return at == book.end() || at->peer != id ? std::string{} : at->address;
-  }
+  [[nodiscard]] std::string remembered_address(net::peer_id id) const;
 
   /// For a leader: which addresses of the view others cannot have heard of, and a name for all of them.
-  void say_places(go& m) const {
-    for (const view_member& v : m.who.members) {
-      if (!v.address.empty() && v.address != remembered_address(v.peer)) m.news.push_back({v.peer, v.address});
-    }
-    m.places = detail::places_of(m.who);
-  }
+  void say_places(go& m) const;
 
   /// Keeps where peers are, ourselves not among them; written with the next durable step.
-  void remember(std::vector<located_peer> met) {
-    std::erase_if(met, [&](const located_peer& p) { return p.peer == self || p.address.empty(); });
-    std::sort(met.begin(), met.end(), [](const auto& x, const auto& y) { return x.peer < y.peer; });
-    met.erase(std::unique(met.begin(), met.end(), [](const auto& x, const auto& y) { return x.peer == y.peer; }),
-              met.end());
-    const auto& book = votes.durable().others;
-    const auto known = [&](const located_peer& p) {
-      const auto at = std::lower_bound(book.begin(), book.end(), p.peer, by_peer);
-      return at != book.end() && *at == p;
-    };
-    if (std::all_of(met.begin(), met.end(), known)) return;
-    std::vector<located_peer> all = met;
-    for (const located_peer& p : book) {
-      const auto at = std::lower_bound(met.begin(), met.end(), p.peer, by_peer);
-      if (all.size() < max_members && (at == met.end() || at->peer != p.peer)) all.push_back(p);
-    }
-    std::sort(all.begin(), all.end(), [](const auto& x, const auto& y) { return x.peer < y.peer; });
-    votes.remember(std::move(all));
-  }
+  void remember(std::vector<located_peer> met);
 
   /// C of the newest commit known; nobody where none is known.
-  [[nodiscard]] const std::vector<net::peer_id>& members() const {
-    static const std::vector<net::peer_id> none;
-    const auto& newest = votes.durable().newest;
-    return newest ? newest->members : none;
-  }
+  [[nodiscard]] const std::vector<net::peer_id>& members() const;
 
   /// The members for which `test(id, entry)` holds. Entries of members exist: see remember_members.
   template <class Test>
@@ -3383,98 +3792,32 @@ class peer_table {
   }
 
   /// At most `most` of the peers that have voted for `value`: they hold its state.
-  [[nodiscard]] std::vector<located_peer> voters_for(const commit_record& value, std::size_t most) const {
-    std::vector<located_peer> list;
-    for (const auto& [id, p] : peers) {
-      if (list.size() == most) break;
-      if (p.up && p.said && p.said->accepted && p.said->accepted->value == value) list.push_back({id, p.address});
-    }
-    return list;
-  }
+  [[nodiscard]] std::vector<located_peer> voters_for(const commit_record& value, std::size_t most) const;
 
-  [[nodiscard]] bool quorum_up() const {
-    return is_quorum(members(), members_that([](net::peer_id, const peer_entry& p) { return p.up; }));
-  }
+  [[nodiscard]] bool quorum_up() const;
 
   /// Whether it has promised somebody else a term of ours or above.
-  [[nodiscard]] bool promised_elsewhere(const peer_entry& p) const {
-    if (!p.up || !p.said) return false;
-    const std::uint32_t term = votes.durable().floor.term;
-    return p.said->floor.term > term || (p.said->floor.term == term && p.said->promised_to != self);
-  }
+  [[nodiscard]] bool promised_elsewhere(const peer_entry& p) const;
   /// As far as a leader knows: a quorum is within reach that has promised nothing to anybody else.
-  [[nodiscard]] bool quorum_follows() const {
-    const auto may_follow = [&](net::peer_id, const peer_entry& p) { return p.up && !promised_elsewhere(p); };
-    return is_quorum(members(), members_that(may_follow));
-  }
+  [[nodiscard]] bool quorum_follows() const;
 
   /// Nothing leaves a peer whose record could not be written.
-  void post(net::peer_id to, const message& m) {
-    if (!votes.broken().empty()) return;
-    if (to == self) {
-      to_self.push_back(m);
-    } else if (up(to)) {
-      out->send(to, encode(settings.run, m, votes.base()));
-    }
-  }
+  void post(net::peer_id to, const message& m);
 
   /// The same bytes to many.
-  void post_all(const std::vector<net::peer_id>& to, const message& m) {
-    if (!votes.broken().empty()) return;
-    const std::vector<std::byte> bytes = encode(settings.run, m, votes.base());
-    for (const net::peer_id id : to) {
-      if (id == self) {
-        to_self.push_back(m);
-      } else if (up(id)) {
-        out->send(id, bytes);
-      }
-    }
-  }
+  void post_all(const std::vector<net::peer_id>& to, const message& m);
 
-  void reject(reject_reason why, net::peer_id from) {
-    ++rejected_[static_cast<std::size_t>(why)];
-    event e;
-    e.what = event::reject;
-    e.at_time = now;
-    e.peer = self;
-    e.from = from;
-    e.text = to_string(why);
-    out->note(e);
-  }
+  void reject(reject_reason why, net::peer_id from);
   [[nodiscard]] std::uint64_t rejected(reject_reason why) const { return rejected_[static_cast<std::size_t>(why)]; }
 
   /// Some peers that others may ask: those within reach first.
-  [[nodiscard]] std::vector<located_peer> some_peers(std::size_t limit) const {
-    std::vector<located_peer> list;
-    for (const auto& [id, p] : peers) {
-      if (list.size() < limit && id != self && p.up && !p.address.empty()) list.push_back({id, p.address});
-    }
-    for (const located_peer& p : votes.durable().others) {
-      if (list.size() < limit && !up(p.peer)) list.push_back(p);
-    }
-    return list;
-  }
+  [[nodiscard]] std::vector<located_peer> some_peers(std::size_t limit) const;
 
-  void note_leads(std::uint32_t term) {
-    event e;
-    e.what = event::lead;
-    e.at_time = now;
-    e.peer = self;
-    e.at = {term, 0};
-    e.round = votes.newest().round + 1;
-    out->note(e);
-  }
+  void note_leads(std::uint32_t term);
 
   /// Dials a few of those who were here once, others each time: they may be unable to find us, and what they hold waits for
   /// them. `called`: how many before; gives that of the next time.
-  [[nodiscard]] std::size_t call_the_lost(std::size_t called) {
-    std::vector<std::string> lost;
-    for (const located_peer& p : votes.durable().others) {
-      if (!up(p.peer)) lost.push_back(address_of(p.peer));
-    }
-    for (std::size_t i = 0; i < std::min(called_at_once, lost.size()); ++i) out->dial(lost[called++ % lost.size()]);
-    return called;
-  }
+  [[nodiscard]] std::size_t call_the_lost(std::size_t called);
 
  private:
   static constexpr std::size_t called_at_once = 8;
@@ -3489,6 +3832,231 @@ class peer_table {
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
 
 #endif  // CAUSEWAY_MEMBERSHIP_PEER_TABLE_HPP
+
+// ---- causeway/membership/impl/peer_table.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_PEER_TABLE_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_PEER_TABLE_IPP
+
+// Bodies of membership/peer_table.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+CAUSEWAY_DECL peer_table::peer_table(options o, durable_record record, effects& fx)
+    : settings{std::move(o)},
+      votes{std::move(record), fx},
+      out{&fx},
+      self{votes.durable().self},
+      terms_{settings.heartbeat} {
+  entry(self).up = true;
+  entry(self).address = settings.address;
+}
+
+CAUSEWAY_DECL bool peer_table::believed(net::peer_id id) const {
+  return votes.is_member(id) || (id != 0 && id == votes.durable().promised_to);
+}
+
+CAUSEWAY_DECL bool peer_table::acquainted(net::peer_id id) const {
+  const auto& book = votes.durable().others;
+  const auto at = std::lower_bound(book.begin(), book.end(), id, by_peer);
+  if (believed(id) || roots.contains(id) || (at != book.end() && at->peer == id)) return true;
+  const peer_entry* p = find(id);
+  return p != nullptr && seeds.contains(p->address);
+}
+
+CAUSEWAY_DECL std::set<std::string> peer_table::other_seeds() const {
+  std::set<std::string> others = seeds;
+  others.erase(settings.address);
+  return others;
+}
+
+CAUSEWAY_DECL bool peer_table::all_seeds_answered() const {
+  std::set<std::string> missing = other_seeds();
+  for (const auto& [id, p] : peers) {
+    if (p.up && (p.answered || p.word.known())) missing.erase(p.address);
+  }
+  return missing.empty();
+}
+
+CAUSEWAY_DECL std::uint32_t peer_table::known_term() const {
+  const auto& newest = votes.durable().newest;
+  return std::max(votes.durable().floor.term, newest ? newest->at.term : 0);
+}
+
+CAUSEWAY_DECL bool peer_table::allow_term(std::uint32_t term, net::peer_id from, std::uint32_t known) {
+  if (terms_.allow(known, term, now)) {
+    highest_allowed_ = std::max(highest_allowed_, term);
+    return true;
+  }
+  reject(reject_reason::term_jump, from);
+  return false;
+}
+
+CAUSEWAY_DECL bool peer_table::near(std::uint32_t term) const {
+  return term <= highest_allowed_ || term <= known_term() + term_limit::burst;
+}
+
+CAUSEWAY_DECL peer_entry& peer_table::entry(net::peer_id id) {
+  const auto [at, added] = peers.try_emplace(id);
+  if (added) at->second.beats = net::arrival_statistics{settings.silence};
+  return at->second;
+}
+
+CAUSEWAY_DECL const peer_entry* peer_table::find(net::peer_id id) const {
+  const auto at = peers.find(id);
+  return at == peers.end() ? nullptr : &at->second;
+}
+
+CAUSEWAY_DECL bool peer_table::up(net::peer_id id) const {
+  const peer_entry* p = find(id);
+  return p != nullptr && p->up;
+}
+
+CAUSEWAY_DECL std::string peer_table::address_of(net::peer_id id) const {
+  const peer_entry* p = find(id);
+  if (p != nullptr && !p->address.empty()) return p->address;
+  const auto& book = votes.durable().others;
+  const auto at = std::lower_bound(book.begin(), book.end(), id, by_peer);
+  return at == book.end() || at->peer != id ? std::string{} : at->address;
+}
+
+CAUSEWAY_DECL std::vector<located_peer> peer_table::places_of(const std::vector<net::peer_id>& who) const {
+  std::vector<located_peer> list;
+  for (const net::peer_id id : who) {
+    located_peer p{id, id == self ? settings.address : address_of(id)};
+    if (!p.address.empty()) list.push_back(std::move(p));
+  }
+  return list;
+}
+
+CAUSEWAY_DECL std::string peer_table::remembered_address(net::peer_id id) const {
+  const auto& book = votes.durable().others;
+  const auto at = std::lower_bound(book.begin(), book.end(), id, by_peer);
+  return at == book.end() || at->peer != id ? std::string{} : at->address;
+}
+
+CAUSEWAY_DECL void peer_table::say_places(go& m) const {
+  for (const view_member& v : m.who.members) {
+    if (!v.address.empty() && v.address != remembered_address(v.peer)) m.news.push_back({v.peer, v.address});
+  }
+  m.places = detail::places_of(m.who);
+}
+
+CAUSEWAY_DECL void peer_table::remember(std::vector<located_peer> met) {
+  std::erase_if(met, [&](const located_peer& p) { return p.peer == self || p.address.empty(); });
+  std::sort(met.begin(), met.end(), [](const auto& x, const auto& y) { return x.peer < y.peer; });
+  met.erase(std::unique(met.begin(), met.end(), [](const auto& x, const auto& y) { return x.peer == y.peer; }), met.end());
+  const auto& book = votes.durable().others;
+  const auto known = [&](const located_peer& p) {
+    const auto at = std::lower_bound(book.begin(), book.end(), p.peer, by_peer);
+    return at != book.end() && *at == p;
+  };
+  if (std::all_of(met.begin(), met.end(), known)) return;
+  std::vector<located_peer> all = met;
+  for (const located_peer& p : book) {
+    const auto at = std::lower_bound(met.begin(), met.end(), p.peer, by_peer);
+    if (all.size() < max_members && (at == met.end() || at->peer != p.peer)) all.push_back(p);
+  }
+  std::sort(all.begin(), all.end(), [](const auto& x, const auto& y) { return x.peer < y.peer; });
+  votes.remember(std::move(all));
+}
+
+CAUSEWAY_DECL const std::vector<net::peer_id>& peer_table::members() const {
+  static const std::vector<net::peer_id> none;
+  const auto& newest = votes.durable().newest;
+  return newest ? newest->members : none;
+}
+
+CAUSEWAY_DECL std::vector<located_peer> peer_table::voters_for(const commit_record& value, std::size_t most) const {
+  std::vector<located_peer> list;
+  for (const auto& [id, p] : peers) {
+    if (list.size() == most) break;
+    if (p.up && p.said && p.said->accepted && p.said->accepted->value == value) list.push_back({id, p.address});
+  }
+  return list;
+}
+
+CAUSEWAY_DECL bool peer_table::quorum_up() const {
+  return is_quorum(members(), members_that([](net::peer_id, const peer_entry& p) { return p.up; }));
+}
+
+CAUSEWAY_DECL bool peer_table::promised_elsewhere(const peer_entry& p) const {
+  if (!p.up || !p.said) return false;
+  const std::uint32_t term = votes.durable().floor.term;
+  return p.said->floor.term > term || (p.said->floor.term == term && p.said->promised_to != self);
+}
+
+CAUSEWAY_DECL bool peer_table::quorum_follows() const {
+  const auto may_follow = [&](net::peer_id, const peer_entry& p) { return p.up && !promised_elsewhere(p); };
+  return is_quorum(members(), members_that(may_follow));
+}
+
+CAUSEWAY_DECL void peer_table::post(net::peer_id to, const message& m) {
+  if (!votes.broken().empty()) return;
+  if (to == self) {
+    to_self.push_back(m);
+  } else if (up(to)) {
+    out->send(to, encode(settings.run, m, votes.base()));
+  }
+}
+
+CAUSEWAY_DECL void peer_table::post_all(const std::vector<net::peer_id>& to, const message& m) {
+  if (!votes.broken().empty()) return;
+  const std::vector<std::byte> bytes = encode(settings.run, m, votes.base());
+  for (const net::peer_id id : to) {
+    if (id == self) {
+      to_self.push_back(m);
+    } else if (up(id)) {
+      out->send(id, bytes);
+    }
+  }
+}
+
+CAUSEWAY_DECL void peer_table::reject(reject_reason why, net::peer_id from) {
+  ++rejected_[static_cast<std::size_t>(why)];
+  event e;
+  e.what = event::reject;
+  e.at_time = now;
+  e.peer = self;
+  e.from = from;
+  e.text = to_string(why);
+  out->note(e);
+}
+
+CAUSEWAY_DECL std::vector<located_peer> peer_table::some_peers(std::size_t limit) const {
+  std::vector<located_peer> list;
+  for (const auto& [id, p] : peers) {
+    if (list.size() < limit && id != self && p.up && !p.address.empty()) list.push_back({id, p.address});
+  }
+  for (const located_peer& p : votes.durable().others) {
+    if (list.size() < limit && !up(p.peer)) list.push_back(p);
+  }
+  return list;
+}
+
+CAUSEWAY_DECL void peer_table::note_leads(std::uint32_t term) {
+  event e;
+  e.what = event::lead;
+  e.at_time = now;
+  e.peer = self;
+  e.at = {term, 0};
+  e.round = votes.newest().round + 1;
+  out->note(e);
+}
+
+CAUSEWAY_DECL std::size_t peer_table::call_the_lost(std::size_t called) {
+  std::vector<std::string> lost;
+  for (const located_peer& p : votes.durable().others) {
+    if (!up(p.peer)) lost.push_back(address_of(p.peer));
+  }
+  for (std::size_t i = 0; i < std::min(called_at_once, lost.size()); ++i) out->dial(lost[called++ % lost.size()]);
+  return called;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_PEER_TABLE_IPP
+#endif
 
 // ---- causeway/membership/suspects.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_SUSPECTS_HPP
@@ -3520,9 +4088,26 @@ struct failed_link {
 /// left; of equals the one with more `disputes`, then the one later in `order`; `spared` (the leader) only against peers in
 /// fewer. Greedy is smallest for the patterns that links make (stars and single pairs) and at most a factor ln n off. Who
 /// complains of others without reason, each time of somebody else, is found the second time. Cost: O(n · complaints).
-[[nodiscard]] inline std::vector<net::peer_id> explain(const std::vector<complaint>& complaints,
-                                                       const std::vector<net::peer_id>& order, net::peer_id spared,
-                                                       const dispute_counts& disputes = {}) {
+[[nodiscard]] CAUSEWAY_DECL std::vector<net::peer_id> explain(const std::vector<complaint>& complaints,
+                                                              const std::vector<net::peer_id>& order, net::peer_id spared,
+                                                              const dispute_counts& disputes = {});
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_SUSPECTS_HPP
+
+// ---- causeway/membership/impl/suspects.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_SUSPECTS_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_SUSPECTS_IPP
+
+// Bodies of membership/suspects.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+CAUSEWAY_DECL std::vector<net::peer_id> explain(const std::vector<complaint>& complaints,
+                                                const std::vector<net::peer_id>& order, net::peer_id spared,
+                                                const dispute_counts& disputes) {
   const auto disputed = [&](net::peer_id id) { return disputes.contains(id) ? disputes.at(id) : 0U; };
   std::vector<complaint> edges;
   for (const complaint& c : complaints) {  // a link is one edge, whoever complains of it
@@ -3557,7 +4142,8 @@ struct failed_link {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
 
-#endif  // CAUSEWAY_MEMBERSHIP_SUSPECTS_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_SUSPECTS_IPP
+#endif
 
 // ---- causeway/membership/blame.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_BLAME_HPP
@@ -3577,42 +4163,15 @@ class blame {
   // ---- what happens -----------------------------------------------------------------------------------------------------
 
   void begin_round() { owing_.clear(); }  // complaints stay: who cannot exchange data would hold this round up as well
-  void begin_exchange(ballot at, const std::vector<net::peer_id>& who) {
-    last_at_ = at;
-    last_order_ = who;
-  }
+  void begin_exchange(ballot at, const std::vector<net::peer_id>& who);
   void begin_adoption(ballot at) { last_at_ = at; }
 
-  void on(net::peer_id from, const failure& m) {
-    if (m.at != last_at_) return;
-    if (m.suspects.empty() && m.why != errc::cancelled) unexplained_ = true;  // who ends it of its own accord blames nobody
-    for (const net::peer_id id : m.suspects) complaints_.push_back({{from, id}, m.why});
-  }
+  void on(net::peer_id from, const failure& m);
 
-  void failed(const attempt& a) {
-    for (const net::peer_id id : a.asked()) {
-      if (!t_.up(id)) somebody_lost_ = true;
-      if (a.adopting()) continue;
-      owing_.push_back(id);
-      if (t_.up(id) && a.silent(id) && a.somebody_voted()) complaints_.push_back({{id, id}, errc::timeout});
-    }
-  }
+  void failed(const attempt& a);
 
   /// A round was made: who took part is not what spoils attempts; who voted is sound, and who did not is found out.
-  void committed(const attempt& a, net::peer_id id, peer_entry& p) {
-    if (a.adopting() || !a.asked().contains(id)) return;
-    std::erase(narrowed_, id);
-    if (a.silent(id) && ++p.unvoted > unvoted_allowed) exclude(id, "it takes part in rounds and does not vote for them");
-    if (!a.voted(id)) return;
-    for (failed_link& c : complaints_) {
-      if (c.link.about == id) c.link.about = c.link.by;  // who complained of it could have voted, too
-    }
-    p.unvoted = 0;
-    if (++p.sound < sound_rounds) return;
-    p.sound = 0;
-    p.exclusions -= std::min(p.exclusions, 1U);
-    if (const auto at = disputes_.find(id); at != disputes_.end() && --at->second == 0) disputes_.erase(at);
-  }
+  void committed(const attempt& a, net::peer_id id, peer_entry& p);
 
   /// Whether it was asked for the last exchange.
   [[nodiscard]] bool took_part(net::peer_id id) const { return contains(last_order_, id); }
@@ -3662,37 +4221,11 @@ class blame {
   }
 
   /// Complaints that neither a lost peer nor one that is stuck explains.
-  [[nodiscard]] std::vector<complaint> open_complaints(const std::vector<net::peer_id>& stuck) const {
-    std::vector<complaint> links;
-    for (const failed_link& c : complaints_) {
-      const bool gone = !t_.up(c.link.by) || !t_.up(c.link.about);
-      const bool hung = contains(stuck, c.link.by) || contains(stuck, c.link.about);
-      const bool waited = c.why == errc::timeout && c.link.by != c.link.about;  // perhaps for one who waited for another
-      if (!gone && !hung && !(waited && (somebody_lost_ || !stuck.empty()))) links.push_back(c.link);
-    }
-    return links;
-  }
+  [[nodiscard]] std::vector<complaint> open_complaints(const std::vector<net::peer_id>& stuck) const;
 
-  void note_disputes(const std::vector<complaint>& links) {
-    std::set<complaint> pairs;
-    for (const complaint& c : links) pairs.insert({std::min(c.by, c.about), std::max(c.by, c.about)});
-    for (const complaint& c : pairs) {
-      if (c.by == c.about) continue;
-      ++disputes_[c.by];
-      ++disputes_[c.about];
-    }
-  }
+  void note_disputes(const std::vector<complaint>& links);
 
-  void exclude(net::peer_id id, const std::string& reason) {
-    peer_entry& p = t_.entry(id);
-    p.pause = 1U << std::min(p.exclusions, 4U);
-    p.sound = 0;
-    ++p.exclusions;
-    const std::string why = "peer " + std::to_string(id) + " sits out " + std::to_string(p.pause) +
-                            (p.pause == 1 ? " attempt: " : " attempts: ") + reason;
-    t_.out->log(severity::warning, why);
-    t_.post(id, exclusion{why});
-  }
+  void exclude(net::peer_id id, const std::string& reason);
 
   /// Nobody can say who spoilt the attempt: half of those it may be sit the next one out. If that fails too, it is one of
   /// the other half; if not, one of these. So after log2 n attempts one is left.
@@ -3730,6 +4263,87 @@ class blame {
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
 
 #endif  // CAUSEWAY_MEMBERSHIP_BLAME_HPP
+
+// ---- causeway/membership/impl/blame.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_BLAME_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_BLAME_IPP
+
+// Bodies of membership/blame.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+CAUSEWAY_DECL void blame::begin_exchange(ballot at, const std::vector<net::peer_id>& who) {
+  last_at_ = at;
+  last_order_ = who;
+}
+
+CAUSEWAY_DECL void blame::on(net::peer_id from, const failure& m) {
+  if (m.at != last_at_) return;
+  if (m.suspects.empty() && m.why != errc::cancelled) unexplained_ = true;  // who ends it of its own accord blames nobody
+  for (const net::peer_id id : m.suspects) complaints_.push_back({{from, id}, m.why});
+}
+
+CAUSEWAY_DECL void blame::failed(const attempt& a) {
+  for (const net::peer_id id : a.asked()) {
+    if (!t_.up(id)) somebody_lost_ = true;
+    if (a.adopting()) continue;
+    owing_.push_back(id);
+    if (t_.up(id) && a.silent(id) && a.somebody_voted()) complaints_.push_back({{id, id}, errc::timeout});
+  }
+}
+
+CAUSEWAY_DECL void blame::committed(const attempt& a, net::peer_id id, peer_entry& p) {
+  if (a.adopting() || !a.asked().contains(id)) return;
+  std::erase(narrowed_, id);
+  if (a.silent(id) && ++p.unvoted > unvoted_allowed) exclude(id, "it takes part in rounds and does not vote for them");
+  if (!a.voted(id)) return;
+  for (failed_link& c : complaints_) {
+    if (c.link.about == id) c.link.about = c.link.by;  // who complained of it could have voted, too
+  }
+  p.unvoted = 0;
+  if (++p.sound < sound_rounds) return;
+  p.sound = 0;
+  p.exclusions -= std::min(p.exclusions, 1U);
+  if (const auto at = disputes_.find(id); at != disputes_.end() && --at->second == 0) disputes_.erase(at);
+}
+
+CAUSEWAY_DECL std::vector<complaint> blame::open_complaints(const std::vector<net::peer_id>& stuck) const {
+  std::vector<complaint> links;
+  for (const failed_link& c : complaints_) {
+    const bool gone = !t_.up(c.link.by) || !t_.up(c.link.about);
+    const bool hung = contains(stuck, c.link.by) || contains(stuck, c.link.about);
+    const bool waited = c.why == errc::timeout && c.link.by != c.link.about;  // perhaps for one who waited for another
+    if (!gone && !hung && !(waited && (somebody_lost_ || !stuck.empty()))) links.push_back(c.link);
+  }
+  return links;
+}
+
+CAUSEWAY_DECL void blame::note_disputes(const std::vector<complaint>& links) {
+  std::set<complaint> pairs;
+  for (const complaint& c : links) pairs.insert({std::min(c.by, c.about), std::max(c.by, c.about)});
+  for (const complaint& c : pairs) {
+    if (c.by == c.about) continue;
+    ++disputes_[c.by];
+    ++disputes_[c.about];
+  }
+}
+
+CAUSEWAY_DECL void blame::exclude(net::peer_id id, const std::string& reason) {
+  peer_entry& p = t_.entry(id);
+  p.pause = 1U << std::min(p.exclusions, 4U);
+  p.sound = 0;
+  ++p.exclusions;
+  const std::string why = "peer " + std::to_string(id) + " sits out " + std::to_string(p.pause) +
+                          (p.pause == 1 ? " attempt: " : " attempts: ") + reason;
+  t_.out->log(severity::warning, why);
+  t_.post(id, exclusion{why});
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_BLAME_IPP
+#endif
 
 // ---- causeway/core/rng.hpp ----
 #ifndef CAUSEWAY_CORE_RNG_HPP
@@ -3838,61 +4452,26 @@ class candidate {
   explicit candidate(peer_table& t) : t_{t} {}
 
   /// There is no leader: asks when our turn comes. `lost` is who led before, 0 where nobody is known.
-  void schedule(net::peer_id lost) {
-    if (next_try_ == no_deadline) next_try_ = t_.now + turn(lost) + (lost == 0 ? t_.settings.heartbeat : duration{0});
-  }
+  void schedule(net::peer_id lost);
 
   /// A leader needs a higher term to be followed by everybody.
-  void renew() {
-    leads_ = true;
-    if (phase_ == phase::none && next_try_ == no_deadline) next_try_ = t_.now;
-  }
+  void renew();
 
   /// Somebody else was promised a term, or leads.
-  void stand_back() {
-    phase_ = phase::none;
-    next_try_ = no_deadline;
-    tries_ = 0;
-    leads_ = false;
-  }
+  void stand_back();
 
   /// Asks for a term in earnest, above all that were seen.
-  void run() {
-    term_ = std::max(t_.votes.durable().floor.term, seen_) + 1;
-    if (!t_.votes.promise(term_, t_.self, t_.now)) return;
-    begin(phase::campaign);
-  }
+  void run();
 
   /// The own turn, or the end of a try that did not get enough answers.
-  void wake() {
-    if (t_.now < next_try_) return;
-    if (!t_.votes.is_member(t_.self) && !leads_) return stand_back();
-    ++tries_;
-    term_ = std::max(t_.votes.durable().floor.term, seen_) + 1;
-    begin(phase::trial);
-  }
+  void wake();
 
-  void on(net::peer_id from, const report& m) {
-    if (!t_.acquainted(from)) return;
-    const std::uint32_t known = std::max(seen_, t_.known_term());
-    if (m.floor.term > known && t_.allow_term(m.floor.term, from, known)) seen_ = m.floor.term;
-    if (phase_ == phase::trial && m.trial_term == term_) granted_.insert(from);
-    if (phase_ == phase::campaign && m.floor.term == term_ && m.promised_to == t_.self) granted_.insert(from);
-  }
+  void on(net::peer_id from, const report& m);
 
-  void peer_up(net::peer_id id) {
-    if (phase_ != phase::none && t_.votes.is_member(id)) t_.post(id, question());
-  }
+  void peer_up(net::peer_id id);
 
   /// Whether a quorum promised, said once. A trial that succeeded becomes a campaign.
-  bool won() {
-    if (phase_ == phase::trial && has_quorum()) run();
-    if (phase_ != phase::campaign || !has_quorum()) return false;
-    const durable_record& d = t_.votes.durable();
-    const bool ours = d.floor.term == term_ && d.promised_to == t_.self;  // or we promised a later one meanwhile
-    stand_back();
-    return ours;
-  }
+  bool won();
 
   [[nodiscard]] bool active() const noexcept { return phase_ != phase::none; }
   [[nodiscard]] std::uint32_t term() const noexcept { return term_; }
@@ -3907,32 +4486,10 @@ class candidate {
 
   [[nodiscard]] campaign question() const { return campaign{term_, phase_ == phase::trial, t_.votes.newest()}; }
 
-  void begin(phase p) {
-    phase_ = p;
-    granted_ = {t_.self};
-    const std::uint32_t wait = std::min<std::uint32_t>(2 + tries_, 8);
-    const auto jitter = duration{static_cast<std::int64_t>(mix(t_.self, term_, tries_) %
-                                                           static_cast<std::uint64_t>(t_.settings.heartbeat.count() + 1))};
-    next_try_ = t_.now + wait * t_.settings.heartbeat + jitter;
-    for (const net::peer_id id : t_.members()) {
-      if (id != t_.self && !t_.up(id) && !t_.address_of(id).empty()) t_.out->dial(t_.address_of(id));
-    }
-    std::vector<net::peer_id> others = t_.members();
-    std::erase(others, t_.self);
-    t_.post_all(others, question());
-  }
+  void begin(phase p);
 
   /// How long we wait for those before us: half a heartbeat each, less beyond the first eight.
-  [[nodiscard]] duration turn(net::peer_id lost) const {
-    const auto& c = t_.members();
-    const auto place = [&](net::peer_id id) { return std::find(c.begin(), c.end(), id) - c.begin(); };
-    const auto n = static_cast<std::ptrdiff_t>(c.size());
-    if (n == 0) return duration{0};
-    const std::ptrdiff_t first = (place(lost) + 1) % (n + 1) % n;  // nobody: the first in C
-    const std::ptrdiff_t k = (place(t_.self) - first + n) % n;
-    return std::min<std::int64_t>(k, 8) * t_.settings.heartbeat / 2 +
-           std::max<std::int64_t>(k - 8, 0) * t_.settings.heartbeat / 8;
-  }
+  [[nodiscard]] duration turn(net::peer_id lost) const;
 
   peer_table& t_;
   phase phase_ = phase::none;
@@ -3947,6 +4504,97 @@ class candidate {
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
 
 #endif  // CAUSEWAY_MEMBERSHIP_CANDIDATE_HPP
+
+// ---- causeway/membership/impl/candidate.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_CANDIDATE_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_CANDIDATE_IPP
+
+// Bodies of membership/candidate.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+CAUSEWAY_DECL void candidate::schedule(net::peer_id lost) {
+  if (next_try_ == no_deadline) next_try_ = t_.now + turn(lost) + (lost == 0 ? t_.settings.heartbeat : duration{0});
+}
+
+CAUSEWAY_DECL void candidate::renew() {
+  leads_ = true;
+  if (phase_ == phase::none && next_try_ == no_deadline) next_try_ = t_.now;
+}
+
+CAUSEWAY_DECL void candidate::stand_back() {
+  phase_ = phase::none;
+  next_try_ = no_deadline;
+  tries_ = 0;
+  leads_ = false;
+}
+
+CAUSEWAY_DECL void candidate::run() {
+  term_ = std::max(t_.votes.durable().floor.term, seen_) + 1;
+  if (!t_.votes.promise(term_, t_.self, t_.now)) return;
+  begin(phase::campaign);
+}
+
+CAUSEWAY_DECL void candidate::wake() {
+  if (t_.now < next_try_) return;
+  if (!t_.votes.is_member(t_.self) && !leads_) return stand_back();
+  ++tries_;
+  term_ = std::max(t_.votes.durable().floor.term, seen_) + 1;
+  begin(phase::trial);
+}
+
+CAUSEWAY_DECL void candidate::on(net::peer_id from, const report& m) {
+  if (!t_.acquainted(from)) return;
+  const std::uint32_t known = std::max(seen_, t_.known_term());
+  if (m.floor.term > known && t_.allow_term(m.floor.term, from, known)) seen_ = m.floor.term;
+  if (phase_ == phase::trial && m.trial_term == term_) granted_.insert(from);
+  if (phase_ == phase::campaign && m.floor.term == term_ && m.promised_to == t_.self) granted_.insert(from);
+}
+
+CAUSEWAY_DECL void candidate::peer_up(net::peer_id id) {
+  if (phase_ != phase::none && t_.votes.is_member(id)) t_.post(id, question());
+}
+
+CAUSEWAY_DECL bool candidate::won() {
+  if (phase_ == phase::trial && has_quorum()) run();
+  if (phase_ != phase::campaign || !has_quorum()) return false;
+  const durable_record& d = t_.votes.durable();
+  const bool ours = d.floor.term == term_ && d.promised_to == t_.self;  // or we promised a later one meanwhile
+  stand_back();
+  return ours;
+}
+
+CAUSEWAY_DECL void candidate::begin(phase p) {
+  phase_ = p;
+  granted_ = {t_.self};
+  const std::uint32_t wait = std::min<std::uint32_t>(2 + tries_, 8);
+  const auto jitter = duration{static_cast<std::int64_t>(mix(t_.self, term_, tries_) %
+                                                         static_cast<std::uint64_t>(t_.settings.heartbeat.count() + 1))};
+  next_try_ = t_.now + wait * t_.settings.heartbeat + jitter;
+  for (const net::peer_id id : t_.members()) {
+    if (id != t_.self && !t_.up(id) && !t_.address_of(id).empty()) t_.out->dial(t_.address_of(id));
+  }
+  std::vector<net::peer_id> others = t_.members();
+  std::erase(others, t_.self);
+  t_.post_all(others, question());
+}
+
+CAUSEWAY_DECL duration candidate::turn(net::peer_id lost) const {
+  const auto& c = t_.members();
+  const auto place = [&](net::peer_id id) { return std::find(c.begin(), c.end(), id) - c.begin(); };
+  const auto n = static_cast<std::ptrdiff_t>(c.size());
+  if (n == 0) return duration{0};
+  const std::ptrdiff_t first = (place(lost) + 1) % (n + 1) % n;  // nobody: the first in C
+  const std::ptrdiff_t k = (place(t_.self) - first + n) % n;
+  return std::min<std::int64_t>(k, 8) * t_.settings.heartbeat / 2 +
+         std::max<std::int64_t>(k - 8, 0) * t_.settings.heartbeat / 8;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_CANDIDATE_IPP
+#endif
 
 // ---- causeway/membership/checker.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_CHECKER_HPP
@@ -3971,55 +4619,18 @@ class checker {
   explicit checker(std::uint64_t quota = 0, std::uint64_t budget = 0) : ledger_{quota, budget} {}
 
   /// What is wrong with this event after all before it, or nothing.
-  [[nodiscard]] std::optional<std::string> check(const event& e) {
-    const std::optional<std::string> wrong = judge(e);
-    if (!wrong) return std::nullopt;
-    return *wrong + "\n  at: " + to_line(e);
-  }
+  [[nodiscard]] std::optional<std::string> check(const event& e);
 
   /// The histories of all peers, one after the other or merged: clocks of different machines need not agree.
   [[nodiscard]] static std::optional<std::string> check_all(std::span<const event> events, std::uint64_t quota = 0,
-                                                            std::uint64_t budget = 0) {
-    checker c{quota, budget};
-    std::vector<const event*> commits;
-    for (const event& e : events) {
-      if (e.what == event::accept) c.count_vote(e.round, e.hash, e.at, e.peer);
-      if (e.what == event::boot && e.hash != 0) c.count_vote(e.round + 1, e.hash, e.voted, e.peer);
-      if (e.what == event::refound) c.refounded_.insert(e.chain);
-      if (e.what == event::trained) c.trained_[{e.peer, e.round, e.parent}].push_back(e.ranges);
-      if (e.what == event::commit) commits.push_back(&e);
-    }
-    std::stable_sort(commits.begin(), commits.end(), [](auto* a, auto* b) { return a->round < b->round; });
-    for (const event* e : commits) {
-      if (auto wrong = c.judge_record(*e)) return *wrong + "\n  at: " + to_line(*e);
-    }
-    for (const event& e : events) {
-      if (auto wrong = c.check(e)) return wrong;
-    }
-    return std::nullopt;
-  }
+                                                            std::uint64_t budget = 0);
 
   /// The histories of a run that was founded on a commit of another (refound), together with those of the other: what the
   /// other did after that commit does not count. `before` may be a branch itself.
-  [[nodiscard]] static std::vector<event> branch_of(std::span<const event> before, std::span<const event> branch) {
-    std::vector<event> all;
-    const auto founding =
-        std::find_if(branch.begin(), branch.end(), [](const event& e) { return e.what == event::refound; });
-    const std::uint64_t end = founding == branch.end() ? 0 : founding->round;
-    for (const event& e : before) {
-      const bool of_a_round = e.what == event::lead || e.what == event::accept || e.what == event::commit ||
-                              e.what == event::held || e.what == event::trained || e.what == event::update_accepted;
-      const bool later = e.what == event::boot ? e.round >= end : of_a_round && e.round >= end;
-      if (!later) all.push_back(e);
-    }
-    all.insert(all.end(), branch.begin(), branch.end());
-    return all;
-  }
+  [[nodiscard]] static std::vector<event> branch_of(std::span<const event> before, std::span<const event> branch);
 
   /// Whether some round was first committed after `from`, and not later than `until`.
-  [[nodiscard]] bool progressed(time_point from, time_point until) const {
-    return std::any_of(commit_times_.begin(), commit_times_.end(), [&](time_point t) { return from < t && t <= until; });
-  }
+  [[nodiscard]] bool progressed(time_point from, time_point until) const;
 
   [[nodiscard]] std::size_t rounds() const noexcept { return records_.size(); }
   /// After the newest round.
@@ -4044,197 +4655,43 @@ class checker {
     std::map<ballot, std::uint64_t> votes;
   };
 
-  [[nodiscard]] verdict judge(const event& e) {
-    memory& m = peers_[e.peer];
-    switch (e.what) {
-      case event::boot: return judge_boot(e, m);
-      case event::promise: return judge_promise(e, m);
-      case event::bar: return judge_bar(e, m);
-      case event::lead: return judge_lead(e);
-      case event::accept: return judge_vote(e, m);
-      case event::commit: return judge_commit(e, m);
-      case event::held: return judge_held(e, m, records_);
-      case event::refound: refounded_.insert(e.chain); return std::nullopt;
-      case event::trained: trained_[{e.peer, e.round, e.parent}].push_back(e.ranges); return std::nullopt;
-      case event::update_accepted: return judge_update(e, m);
-      case event::reject:
-      case event::left: return std::nullopt;
-    }
-    return "an event of no kind";
-  }
+  [[nodiscard]] verdict judge(const event& e);
 
   /// What was written in the instant of a crash may be new to us, but nothing may be missing.
-  verdict judge_boot(const event& e, memory& m) {
-    if (e.at < m.floor) return "a promise was forgotten in a restart";
-    if (m.chain != 0 && (e.round < m.round || (e.round == m.round && e.chain != m.chain))) {
-      return "a commit was forgotten in a restart";
-    }
-    const bool same_round = m.chain == e.chain;
-    const ballot last = m.votes.empty() ? ballot{} : m.votes.rbegin()->first;
-    if (same_round && e.hash != m.accepted && (e.hash == 0 || e.voted <= last)) return "a vote was forgotten in a restart";
-    m.floor = e.at;
-    m.promised_to = e.from;
-    m.round = e.round;
-    m.chain = e.chain;
-    m.accepted = e.hash;
-    if (e.hash != 0 && m.votes.try_emplace(e.voted, e.hash).second) count_vote(e.round + 1, e.hash, e.voted, e.peer);
-    return std::nullopt;
-  }
+  verdict judge_boot(const event& e, memory& m);
 
-  static verdict judge_promise(const event& e, memory& m) {
-    if (e.at.term < m.floor.term) return "a promise went back";
-    if (e.at.term == m.floor.term && e.from != m.promised_to) return "one term was promised to two peers";
-    m.floor = std::max(m.floor, e.at);
-    m.promised_to = e.from;
-    return std::nullopt;
-  }
+  static verdict judge_promise(const event& e, memory& m);
 
-  static verdict judge_bar(const event& e, memory& m) {
-    if (e.at < m.floor || e.at.term != m.floor.term) return "a floor went back, or left its term";
-    m.floor = e.at;
-    return std::nullopt;
-  }
+  static verdict judge_bar(const event& e, memory& m);
 
-  verdict judge_lead(const event& e) {
-    const auto [at, fresh] = leaders_.try_emplace({e.at.term, e.round}, e.peer);
-    if (!fresh && at->second != e.peer) return "two leaders won one term for one round";
-    return std::nullopt;
-  }
+  verdict judge_lead(const event& e);
 
-  verdict judge_vote(const event& e, memory& m) {
-    if (e.at < m.floor || e.at.term != m.floor.term) return "a vote below what was promised";
-    if (e.round != m.round + 1 || e.parent != m.chain) return "a vote that does not follow the peer's newest commit";
-    const auto [at, fresh] = m.votes.try_emplace(e.at, e.hash);
-    if (!fresh && at->second != e.hash) return "two votes in one ballot";
-    m.floor = e.at;
-    m.accepted = e.hash;
-    count_vote(e.round, e.hash, e.at, e.peer);
-    return std::nullopt;
-  }
+  verdict judge_vote(const event& e, memory& m);
 
-  void count_vote(std::uint64_t round, std::uint64_t chain, ballot at, net::peer_id peer) {
-    votes_[{round, chain}][at].insert(peer);
-  }
+  void count_vote(std::uint64_t round, std::uint64_t chain, ballot at, net::peer_id peer);
 
-  verdict judge_commit(const event& e, memory& m) {
-    if (m.chain != 0 && e.round < m.round) return "a peer's commits went back";
-    if (verdict wrong = judge_record(e)) return wrong;
-    if (m.chain == e.chain) return std::nullopt;  // said again after a restart
-    m.round = e.round;
-    m.chain = e.chain;
-    m.accepted = 0;
-    return std::nullopt;
-  }
+  verdict judge_commit(const event& e, memory& m);
 
   /// What concerns the record, whoever learned it.
-  verdict judge_record(const event& e) {
-    const auto known = records_.find(e.round);
-    if (known != records_.end()) {
-      const bool same = known->second.chain == e.chain && known->second.state == e.hash;
-      return same ? verdict{} : "two different records of one round";
-    }
-    if (e.round > 0) {
-      const auto before = records_.find(e.round - 1);
-      if (before == records_.end()) return "the round before was never committed";
-      if (before->second.chain != e.parent) return "the parent is not the record of the round before";
-      const bool decided = refounded_.contains(e.chain) || voted_for(e, before->second.members);
-      if (!decided) return "committed without a quorum of votes in one ballot";
-    }
-    if (verdict wrong = judge_samples(e)) return wrong;
-    records_[e.round] = {e.chain, e.hash, e.members};
-    commit_times_.push_back(e.at_time);
-    return std::nullopt;
-  }
+  verdict judge_record(const event& e);
 
-  bool voted_for(const event& e, const std::vector<net::peer_id>& members) const {
-    const auto votes = votes_.find({e.round, e.chain});
-    if (votes == votes_.end()) return false;
-    return std::any_of(votes->second.begin(), votes->second.end(), [&](const auto& b) {
-      return is_quorum(members, {b.second.begin(), b.second.end()});
-    });
-  }
+  bool voted_for(const event& e, const std::vector<net::peer_id>& members) const;
 
-  verdict judge_samples(const event& e) {
-    commit_record r;
-    r.members = e.members;
-    r.contributions = e.contributions;
-    r.returned = e.returned;
-    if (e.round == 0) {  // the founding hands nothing out
-      return ledger_.hash() == e.ledger ? verdict{} : "the ledger of this commit is another one";
-    }
-    if (!ledger_.fits(r)) return "somebody contributed more samples than it held";
-    for (const contribution& c : e.contributions) {
-      const std::vector<std::uint64_t> numbers = ledger_.take(c.peer, 0, c.samples);
-      for (const std::uint64_t n : numbers) {
-        if (!done_.insert(n)) return "sample " + std::to_string(n) + " is in two commits";
-      }
-      if (ledger_.quota() > 0 && !trained_on(e, c.peer, numbers)) {
-        return "peer " + std::to_string(c.peer) + " contributed other samples than it trained on";
-      }
-    }
-    ledger_.apply(r);
-    if (ledger_.hash() != e.ledger) return "the ledger of this commit is another one";
-    if (ledger_.quota() > 0 && done_.count != ledger_.done()) return "samples were skipped";
-    return std::nullopt;
-  }
+  verdict judge_samples(const event& e);
 
   /// Only asked of peers whose driver says what it trained on.
-  bool trained_on(const event& e, net::peer_id peer, const std::vector<std::uint64_t>& numbers) const {
-    const auto said = trained_.find({peer, e.round, e.parent});
-    if (said == trained_.end()) {
-      const auto any = trained_.lower_bound({peer, 0, 0});
-      return any == trained_.end() || std::get<0>(any->first) != peer;
-    }
-    return std::any_of(said->second.begin(), said->second.end(), [&](const std::vector<sample_range>& ranges) {
-      std::vector<std::uint64_t> all;
-      for (const sample_range& r : ranges) {
-        for (std::uint64_t i = 0; i < r.count; ++i) all.push_back(r.first + i);
-      }
-      return all == numbers;
-    });
-  }
+  bool trained_on(const event& e, net::peer_id peer, const std::vector<std::uint64_t>& numbers) const;
 
-  static verdict judge_held(const event& e, const memory& m, const std::map<std::uint64_t, record>& records) {
-    const auto known = records.find(e.round);
-    if (e.round > m.round || known == records.end()) return "a state was held of a round that was not committed";
-    if (known->second.state != e.hash) return "a state was held that is not the committed one";
-    return std::nullopt;
-  }
+  static verdict judge_held(const event& e, const memory& m, const std::map<std::uint64_t, record>& records);
 
-  static verdict judge_update(const event& e, const memory& m) {
-    if (e.at < m.floor || e.at.term != m.floor.term) return "data of another attempt was let in";
-    if (e.parent != m.chain || e.round != m.round + 1) return "data with another parent was let in";
-    return std::nullopt;
-  }
+  static verdict judge_update(const event& e, const memory& m);
 
   /// Numbers as joined ranges.
   struct number_set {
     std::map<std::uint64_t, std::uint64_t> ranges;  ///< first, end
     std::uint64_t count = 0;
 
-    bool insert(std::uint64_t n) {
-      auto after = ranges.upper_bound(n);
-      if (after != ranges.begin()) {
-        auto before = std::prev(after);
-        if (before->second > n) return false;
-        if (before->second == n) {
-          ++before->second;
-          if (after != ranges.end() && after->first == n + 1) {
-            before->second = after->second;
-            ranges.erase(after);
-          }
-          return ++count, true;
-        }
-      }
-      if (after != ranges.end() && after->first == n + 1) {
-        const std::uint64_t end = after->second;
-        ranges.erase(after);
-        ranges[n] = end;
-      } else {
-        ranges[n] = n + 1;
-      }
-      return ++count, true;
-    }
+    bool insert(std::uint64_t n);
   };
 
   ledger ledger_;
@@ -4251,6 +4708,250 @@ class checker {
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
 
 #endif  // CAUSEWAY_MEMBERSHIP_CHECKER_HPP
+
+// ---- causeway/membership/impl/checker.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_CHECKER_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_CHECKER_IPP
+
+// Bodies of membership/checker.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+CAUSEWAY_DECL std::optional<std::string> checker::check(const event& e) {
+  const std::optional<std::string> wrong = judge(e);
+  if (!wrong) return std::nullopt;
+  return *wrong + "\n  at: " + to_line(e);
+}
+
+CAUSEWAY_DECL std::optional<std::string> checker::check_all(std::span<const event> events, std::uint64_t quota,
+                                                            std::uint64_t budget) {
+  checker c{quota, budget};
+  std::vector<const event*> commits;
+  for (const event& e : events) {
+    if (e.what == event::accept) c.count_vote(e.round, e.hash, e.at, e.peer);
+    if (e.what == event::boot && e.hash != 0) c.count_vote(e.round + 1, e.hash, e.voted, e.peer);
+    if (e.what == event::refound) c.refounded_.insert(e.chain);
+    if (e.what == event::trained) c.trained_[{e.peer, e.round, e.parent}].push_back(e.ranges);
+    if (e.what == event::commit) commits.push_back(&e);
+  }
+  std::stable_sort(commits.begin(), commits.end(), [](auto* a, auto* b) { return a->round < b->round; });
+  for (const event* e : commits) {
+    if (auto wrong = c.judge_record(*e)) return *wrong + "\n  at: " + to_line(*e);
+  }
+  for (const event& e : events) {
+    if (auto wrong = c.check(e)) return wrong;
+  }
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL std::vector<event> checker::branch_of(std::span<const event> before, std::span<const event> branch) {
+  std::vector<event> all;
+  const auto founding = std::find_if(branch.begin(), branch.end(), [](const event& e) { return e.what == event::refound; });
+  const std::uint64_t end = founding == branch.end() ? 0 : founding->round;
+  for (const event& e : before) {
+    const bool of_a_round = e.what == event::lead || e.what == event::accept || e.what == event::commit ||
+                            e.what == event::held || e.what == event::trained || e.what == event::update_accepted;
+    const bool later = e.what == event::boot ? e.round >= end : of_a_round && e.round >= end;
+    if (!later) all.push_back(e);
+  }
+  all.insert(all.end(), branch.begin(), branch.end());
+  return all;
+}
+
+CAUSEWAY_DECL bool checker::progressed(time_point from, time_point until) const {
+  return std::any_of(commit_times_.begin(), commit_times_.end(), [&](time_point t) { return from < t && t <= until; });
+}
+
+CAUSEWAY_DECL auto checker::judge(const event& e) -> verdict {
+  memory& m = peers_[e.peer];
+  switch (e.what) {
+    case event::boot: return judge_boot(e, m);
+    case event::promise: return judge_promise(e, m);
+    case event::bar: return judge_bar(e, m);
+    case event::lead: return judge_lead(e);
+    case event::accept: return judge_vote(e, m);
+    case event::commit: return judge_commit(e, m);
+    case event::held: return judge_held(e, m, records_);
+    case event::refound: refounded_.insert(e.chain); return std::nullopt;
+    case event::trained: trained_[{e.peer, e.round, e.parent}].push_back(e.ranges); return std::nullopt;
+    case event::update_accepted: return judge_update(e, m);
+    case event::reject:
+    case event::left: return std::nullopt;
+  }
+  return "an event of no kind";
+}
+
+CAUSEWAY_DECL auto checker::judge_boot(const event& e, memory& m) -> verdict {
+  if (e.at < m.floor) return "a promise was forgotten in a restart";
+  if (m.chain != 0 && (e.round < m.round || (e.round == m.round && e.chain != m.chain))) {
+    return "a commit was forgotten in a restart";
+  }
+  const bool same_round = m.chain == e.chain;
+  const ballot last = m.votes.empty() ? ballot{} : m.votes.rbegin()->first;
+  if (same_round && e.hash != m.accepted && (e.hash == 0 || e.voted <= last)) return "a vote was forgotten in a restart";
+  m.floor = e.at;
+  m.promised_to = e.from;
+  m.round = e.round;
+  m.chain = e.chain;
+  m.accepted = e.hash;
+  if (e.hash != 0 && m.votes.try_emplace(e.voted, e.hash).second) count_vote(e.round + 1, e.hash, e.voted, e.peer);
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL auto checker::judge_promise(const event& e, memory& m) -> verdict {
+  if (e.at.term < m.floor.term) return "a promise went back";
+  if (e.at.term == m.floor.term && e.from != m.promised_to) return "one term was promised to two peers";
+  m.floor = std::max(m.floor, e.at);
+  m.promised_to = e.from;
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL auto checker::judge_bar(const event& e, memory& m) -> verdict {
+  if (e.at < m.floor || e.at.term != m.floor.term) return "a floor went back, or left its term";
+  m.floor = e.at;
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL auto checker::judge_lead(const event& e) -> verdict {
+  const auto [at, fresh] = leaders_.try_emplace({e.at.term, e.round}, e.peer);
+  if (!fresh && at->second != e.peer) return "two leaders won one term for one round";
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL auto checker::judge_vote(const event& e, memory& m) -> verdict {
+  if (e.at < m.floor || e.at.term != m.floor.term) return "a vote below what was promised";
+  if (e.round != m.round + 1 || e.parent != m.chain) return "a vote that does not follow the peer's newest commit";
+  const auto [at, fresh] = m.votes.try_emplace(e.at, e.hash);
+  if (!fresh && at->second != e.hash) return "two votes in one ballot";
+  m.floor = e.at;
+  m.accepted = e.hash;
+  count_vote(e.round, e.hash, e.at, e.peer);
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL void checker::count_vote(std::uint64_t round, std::uint64_t chain, ballot at, net::peer_id peer) {
+  votes_[{round, chain}][at].insert(peer);
+}
+
+CAUSEWAY_DECL auto checker::judge_commit(const event& e, memory& m) -> verdict {
+  if (m.chain != 0 && e.round < m.round) return "a peer's commits went back";
+  if (verdict wrong = judge_record(e)) return wrong;
+  if (m.chain == e.chain) return std::nullopt;  // said again after a restart
+  m.round = e.round;
+  m.chain = e.chain;
+  m.accepted = 0;
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL auto checker::judge_record(const event& e) -> verdict {
+  const auto known = records_.find(e.round);
+  if (known != records_.end()) {
+    const bool same = known->second.chain == e.chain && known->second.state == e.hash;
+    return same ? verdict{} : "two different records of one round";
+  }
+  if (e.round > 0) {
+    const auto before = records_.find(e.round - 1);
+    if (before == records_.end()) return "the round before was never committed";
+    if (before->second.chain != e.parent) return "the parent is not the record of the round before";
+    const bool decided = refounded_.contains(e.chain) || voted_for(e, before->second.members);
+    if (!decided) return "committed without a quorum of votes in one ballot";
+  }
+  if (verdict wrong = judge_samples(e)) return wrong;
+  records_[e.round] = {e.chain, e.hash, e.members};
+  commit_times_.push_back(e.at_time);
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL bool checker::voted_for(const event& e, const std::vector<net::peer_id>& members) const {
+  const auto votes = votes_.find({e.round, e.chain});
+  if (votes == votes_.end()) return false;
+  return std::any_of(votes->second.begin(), votes->second.end(), [&](const auto& b) {
+    return is_quorum(members, {b.second.begin(), b.second.end()});
+  });
+}
+
+CAUSEWAY_DECL auto checker::judge_samples(const event& e) -> verdict {
+  commit_record r;
+  r.members = e.members;
+  r.contributions = e.contributions;
+  r.returned = e.returned;
+  if (e.round == 0) {  // the founding hands nothing out
+    return ledger_.hash() == e.ledger ? verdict{} : "the ledger of this commit is another one";
+  }
+  if (!ledger_.fits(r)) return "somebody contributed more samples than it held";
+  for (const contribution& c : e.contributions) {
+    const std::vector<std::uint64_t> numbers = ledger_.take(c.peer, 0, c.samples);
+    for (const std::uint64_t n : numbers) {
+      if (!done_.insert(n)) return "sample " + std::to_string(n) + " is in two commits";
+    }
+    if (ledger_.quota() > 0 && !trained_on(e, c.peer, numbers)) {
+      return "peer " + std::to_string(c.peer) + " contributed other samples than it trained on";
+    }
+  }
+  ledger_.apply(r);
+  if (ledger_.hash() != e.ledger) return "the ledger of this commit is another one";
+  if (ledger_.quota() > 0 && done_.count != ledger_.done()) return "samples were skipped";
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL bool checker::trained_on(const event& e, net::peer_id peer, const std::vector<std::uint64_t>& numbers) const {
+  const auto said = trained_.find({peer, e.round, e.parent});
+  if (said == trained_.end()) {
+    const auto any = trained_.lower_bound({peer, 0, 0});
+    return any == trained_.end() || std::get<0>(any->first) != peer;
+  }
+  return std::any_of(said->second.begin(), said->second.end(), [&](const std::vector<sample_range>& ranges) {
+    std::vector<std::uint64_t> all;
+    for (const sample_range& r : ranges) {
+      for (std::uint64_t i = 0; i < r.count; ++i) all.push_back(r.first + i);
+    }
+    return all == numbers;
+  });
+}
+
+CAUSEWAY_DECL auto checker::judge_held(const event& e, const memory& m, const std::map<std::uint64_t, record>& records)
+    -> verdict {
+  const auto known = records.find(e.round);
+  if (e.round > m.round || known == records.end()) return "a state was held of a round that was not committed";
+  if (known->second.state != e.hash) return "a state was held that is not the committed one";
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL auto checker::judge_update(const event& e, const memory& m) -> verdict {
+  if (e.at < m.floor || e.at.term != m.floor.term) return "data of another attempt was let in";
+  if (e.parent != m.chain || e.round != m.round + 1) return "data with another parent was let in";
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL bool checker::number_set::insert(std::uint64_t n) {
+  auto after = ranges.upper_bound(n);
+  if (after != ranges.begin()) {
+    auto before = std::prev(after);
+    if (before->second > n) return false;
+    if (before->second == n) {
+      ++before->second;
+      if (after != ranges.end() && after->first == n + 1) {
+        before->second = after->second;
+        ranges.erase(after);
+      }
+      return ++count, true;
+    }
+  }
+  if (after != ranges.end() && after->first == n + 1) {
+    const std::uint64_t end = after->second;
+    ranges.erase(after);
+    ranges[n] = end;
+  } else {
+    ranges[n] = n + 1;
+  }
+  return ++count, true;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_CHECKER_IPP
+#endif
 
 // ---- causeway/membership/decision.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_DECISION_HPP
@@ -4280,8 +4981,24 @@ struct proposal_rule {
 /// The rule of Paxos, phase 2a, for `members`. A ballot has one value, unless replicas that must be equal were not: then
 /// the members voted for different hashes in it. Only a value that a quorum may have voted for, heard or not, binds. Cost:
 /// O(n log n).
-[[nodiscard]] inline proposal_rule what_may_be_proposed(std::span<const net::peer_id> members,
-                                                        std::span<const statement> statements) {
+[[nodiscard]] CAUSEWAY_DECL proposal_rule what_may_be_proposed(std::span<const net::peer_id> members,
+                                                               std::span<const statement> statements);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_DECISION_HPP
+
+// ---- causeway/membership/impl/decision.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_DECISION_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_DECISION_IPP
+
+// Bodies of membership/decision.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+CAUSEWAY_DECL proposal_rule what_may_be_proposed(std::span<const net::peer_id> members,
+                                                 std::span<const statement> statements) {
   std::vector<net::peer_id> heard;
   ballot highest;
   bool any = false;
@@ -4329,7 +5046,8 @@ struct proposal_rule {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
 
-#endif  // CAUSEWAY_MEMBERSHIP_DECISION_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_DECISION_IPP
+#endif
 
 // ---- causeway/membership/evidence.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_EVIDENCE_HPP
@@ -4361,301 +5079,89 @@ class evidence {
 
   /// `from` tells a commit. Strangers are counted and not heard.
   void told(net::peer_id from, const commit_record& record, const certificate& votes, const ledger* samples,
-            std::vector<located_peer> holders) {
-    const position& newest = t_.votes.newest();
-    if (record.run != t_.settings.run || record.members.empty()) return t_.reject(reject_reason::malformed, from);
-    if (newest.known() && record.round < newest.round) return;
-    if (newest.known() && !t_.acquainted(from)) return t_.reject(reject_reason::not_a_member, from);
-    if (samples == nullptr && (!newest.known() || record.round > newest.round + 1)) return;  // those between are missing
-    const std::uint64_t chain = record.chain();
-    if (newest.known() && chain == newest.chain) return;
-    if (newest.known() && record.round - newest.round > max_rounds_missed)
-      return t_.reject(reject_reason::wrong_round, from);
-    if (newest.known() && !in_time(record)) return t_.reject(reject_reason::wrong_round, from);
-    const bool next = newest.known() && record.parent == newest.chain;
-    if (next && !is_quorum(t_.members(), voters_of(votes))) return t_.reject(reject_reason::wrong_parent, from);
-    t_.entry(from).word = {record.round, chain};
-    told_commit& c = entry(from, chain, record, votes);
-    if (samples != nullptr) c.samples = *samples;
-    if (!holders.empty() || c.holders.empty()) c.holders = std::move(holders);
-    changed_ = true;
-  }
+            std::vector<located_peer> holders);
 
   /// `from` names the newest commit that it knows, in whatever message: that is its word for it.
-  void heard(net::peer_id from, const position& newest) {
-    position& word = t_.entry(from).word;
-    if (std::exchange(word, newest) != newest) changed_ = true;
-  }
+  void heard(net::peer_id from, const position& newest);
   /// It answers an inquiry.
-  void heard(net::peer_id from, const confirmation& m) {
-    t_.entry(from).answer = m;
-    t_.entry(from).answered = true;
-    changed_ = true;
-  }
+  void heard(net::peer_id from, const confirmation& m);
 
-  void peer_up(net::peer_id id) {
-    if (told_.empty()) return;
-    if (t_.votes.is_member(id) || !t_.votes.newest().known()) t_.post(id, question());
-  }
+  void peer_up(net::peer_id id);
 
   /// A commit that may be taken for a fact now; each is given once. More words are asked for where there is none.
-  std::optional<told_commit> believed() {
-    forget_the_past();
-    if (told_.empty() || (!changed_ && t_.now < next_)) return std::nullopt;
-    changed_ = false;
-    for (auto c = told_.begin(); c != told_.end(); ++c) {
-      if (!convinced(*c)) continue;
-      told_commit found = std::move(*c);
-      told_.erase(c);
-      changed_ = true;
-      doubts_ = !told_.empty();
-      return found;
-    }
-    if (t_.now >= next_) ask();
-    return std::nullopt;
-  }
+  std::optional<told_commit> believed();
 
   [[nodiscard]] time_point next_wake() const noexcept { return told_.empty() ? no_deadline : next_; }
   /// What is told and not believed; empty where there is nothing.
-  [[nodiscard]] std::string doubt() const {
-    if (told_.empty()) return {};
-    return "peer " + std::to_string(*told_.front().tellers.begin()) + " tells of round " +
-           std::to_string(told_.front().record.round) +
-           "; waits for the word of another member of the last round known here";
-  }
+  [[nodiscard]] std::string doubt() const;
 
  private:
   static constexpr std::size_t most_told = 4;
 
   /// Every round takes a ballot, and they grow: so many lie between. Who takes part in a round has promised its term, so a
   /// later round has no quorum in an earlier one.
-  [[nodiscard]] bool in_time(const commit_record& record) const {
-    const commit_record& newest = *t_.votes.durable().newest;
-    const std::uint64_t before = newest.at.wire();
-    return record.round == newest.round || record.at.wire() >= before + (record.round - newest.round);
-  }
+  [[nodiscard]] bool in_time(const commit_record& record) const;
 
-  told_commit& entry(net::peer_id from, std::uint64_t chain, const commit_record& record, const certificate& votes) {
-    told_commit fresh{record, std::nullopt, votes, {}, chain, {from}, t_.now, t_.votes.newest()};
-    for (told_commit& c : told_) {
-      if (c.tellers.erase(from) > 0) fresh.since = c.since;  // of one teller alone each round would begin the wait anew
-    }
-    const auto same = std::find_if(told_.begin(), told_.end(), [&](const told_commit& c) { return c.chain == chain; });
-    if (same != told_.end()) {
-      same->tellers.insert(from);
-      same->told_in = t_.votes.newest();
-      forget_untold();
-      return *std::find_if(told_.begin(), told_.end(), [&](const told_commit& c) { return c.chain == chain; });
-    }
-    forget_untold();
-    if (told_.size() == most_told) told_.erase(told_.begin());
-    if (doubts_) return told_.push_back(fresh), told_.back();
-    doubts_ = true;
-    next_ = t_.now;
-    asked_ = false;
-    return told_.push_back(fresh), told_.back();
-  }
+  told_commit& entry(net::peer_id from, std::uint64_t chain, const commit_record& record, const certificate& votes);
 
-  void forget_untold() {
-    std::erase_if(told_, [](const told_commit& c) { return c.tellers.empty(); });
-  }
+  void forget_untold();
 
   /// Once a later commit is known, doubts about earlier ones are over, and those about later ones begin anew.
-  void forget_the_past() {
-    const position& newest = t_.votes.newest();
-    if (newest == base_) return;
-    base_ = newest;
-    std::erase_if(told_, [&](const told_commit& c) { return c.record.round < newest.round || c.chain == newest.chain; });
-    for (told_commit& c : told_) c.since = t_.now;
-    for (auto& [id, p] : t_.peers) p.word = {}, p.answer = {};
-    next_ = t_.now;
-    doubts_ = !told_.empty();
-    changed_ = true;
-  }
+  void forget_the_past();
 
-  [[nodiscard]] bool convinced(told_commit& c) {
-    if (!t_.votes.newest().known()) return from_a_root(c);
-    std::vector<net::peer_id> words = voices(c);
-    if (words.size() >= 2 || is_quorum(t_.members(), words)) return true;
-    const net::peer_id teller = *c.tellers.begin();
-    if (somebody_here(teller)) alone_with_ = 0;
-    const bool stands = possible(c) && !all_took_back(c);
-    if (!stands) c.since = t_.now;  // who lies waits for as long after those who know better are gone
-    const bool waited = t_.now - c.since >= patience() || teller == alone_with_;
-    if (!stands || !waited || !follows(c) || !said_in_this_view(c) || disputed(c)) return false;
-    if (words.empty() && somebody_here(0)) return false;
-    if (std::exchange(alone_with_, teller) == teller) return true;
-    t_.out->log(severity::warning, "round " + std::to_string(c.record.round) + " is believed on the word of peer " +
-                                       std::to_string(teller) +
-                                       " alone: no other member of the last round known here answers");
-    return true;
-  }
+  [[nodiscard]] bool convinced(told_commit& c);
 
   /// A newcomer believes whom it was sent to, and only if nobody answers at that address under that name, anybody. Where it
   /// was sent to more than one, two have to say the same; or one says it, those who answer know of no other commit, and
   /// who might has had the time to come up.
-  [[nodiscard]] bool from_a_root(const told_commit& c) const {
-    if (!c.samples || all_took_back(c)) return false;
-    const std::vector<net::peer_id> words = newcomers_voices(c);
-    const bool sent = std::any_of(words.begin(), words.end(), [&](auto id) { return t_.acquainted(id); });
-    const duration waited = t_.now - c.since;
-    const bool due = sent || waited >= 2 * t_.settings.heartbeat;
-    if (words.size() >= 2 || t_.other_seeds().size() <= 1) return due;
-    const bool denied = std::any_of(t_.peers.begin(), t_.peers.end(), [&](const auto& at) {
-      const peer_entry& p = at.second;
-      return p.up && (p.word.known() || p.answer.newest.known()) && !contains(words, at.first);
-    });
-    if (denied) return false;
-    if (t_.all_seeds_answered()) return due;
-    const bool founding = c.votes.empty() && c.record.members.size() == 1;  // nobody else can have heard of it
-    return waited >= (founding ? 2 * t_.settings.heartbeat : patience());
-  }
+  [[nodiscard]] bool from_a_root(const told_commit& c) const;
 
   /// Who says that it is committed, as far as somebody can tell who knows no members.
-  [[nodiscard]] std::vector<net::peer_id> newcomers_voices(const told_commit& c) const {
-    std::vector<net::peer_id> ids;
-    for (const auto& [id, p] : t_.peers) {
-      if (id != t_.self && ((c.tellers.contains(id) && !took_back(id, c)) || supports(p, c))) ids.push_back(id);
-    }
-    return ids;
-  }
+  [[nodiscard]] std::vector<net::peer_id> newcomers_voices(const told_commit& c) const;
 
-  [[nodiscard]] static bool supports(const peer_entry& p, const told_commit& c) {
-    return p.up && (p.word.chain == c.chain || p.answer.supports(c.chain));
-  }
+  [[nodiscard]] static bool supports(const peer_entry& p, const told_commit& c);
 
   /// It told of this, and names an earlier commit since.
-  [[nodiscard]] bool took_back(net::peer_id id, const told_commit& c) const {
-    const peer_entry* p = t_.find(id);
-    return p != nullptr && p->up && p->word.known() && p->word.round < c.record.round;
-  }
-  [[nodiscard]] bool all_took_back(const told_commit& c) const {
-    return std::all_of(c.tellers.begin(), c.tellers.end(), [&](auto id) { return took_back(id, c); });
-  }
+  [[nodiscard]] bool took_back(net::peer_id id, const told_commit& c) const;
+  [[nodiscard]] bool all_took_back(const told_commit& c) const;
 
   /// Whether another member that is here tells something else. Who is right shows once two say the same.
-  [[nodiscard]] bool disputed(const told_commit& c) const {
-    return std::any_of(told_.begin(), told_.end(), [&](const told_commit& other) {
-      return other.chain != c.chain && std::any_of(other.tellers.begin(), other.tellers.end(), [&](auto id) {
-               return t_.believed(id) && t_.up(id) && !took_back(id, other);
-             });
-    });
-  }
+  [[nodiscard]] bool disputed(const told_commit& c) const;
 
   /// A word counts among the members among whom it was given: of five, two may be left afterwards, and one of them be a
   /// quorum alone. Who told before is asked again.
-  [[nodiscard]] bool said_in_this_view(const told_commit& c) const {
-    if (c.told_in == t_.votes.newest()) return true;
-    return std::any_of(c.tellers.begin(), c.tellers.end(), [&](auto id) {
-      const peer_entry* p = t_.find(id);
-      return p != nullptr && supports(*p, c);
-    });
-  }
+  [[nodiscard]] bool said_in_this_view(const told_commit& c) const;
 
   /// Whose word counts and is for it; our own vote is a word.
-  [[nodiscard]] std::vector<net::peer_id> voices(const told_commit& c) const {
-    const bool told_now = c.told_in == t_.votes.newest();
-    std::vector<net::peer_id> ids;
-    for (const auto& [id, p] : t_.peers) {
-      if (id == t_.self || !t_.believed(id)) continue;
-      const bool told = told_now && c.tellers.contains(id) && !took_back(id, c);
-      if (told || supports(p, c)) ids.push_back(id);
-    }
-    if (t_.votes.accepted_chain() == c.chain) ids.push_back(t_.self);
-    return ids;
-  }
+  [[nodiscard]] std::vector<net::peer_id> voices(const told_commit& c) const;
 
   /// Whether those who do not say that they are without a vote for it could have been a quorum.
-  [[nodiscard]] bool possible(const told_commit& c) const {
-    std::vector<net::peer_id> perhaps;
-    for (const net::peer_id id : t_.members()) {
-      const peer_entry* p = t_.find(id);
-      confirmation w = p != nullptr && p->up ? p->answer : confirmation{};
-      if (id == t_.self) w = answer();
-      const bool older = w.newest.known() && w.newest.round < c.record.round;
-      const bool voter = w.voted != 0 && (w.voted == c.chain || c.record.round > w.newest.round + 1);
-      if (!older || voter || (c.tellers.contains(id) && !took_back(id, c)))
-        perhaps.push_back(id);  // a teller's answer may be old
-    }
-    return is_quorum(t_.members(), perhaps);
-  }
+  [[nodiscard]] bool possible(const told_commit& c) const;
 
   /// Whether it could come after what is known. Only more than one word can show that two histories exist.
-  [[nodiscard]] bool follows(const told_commit& c) const {
-    const position& newest = t_.votes.newest();
-    if (c.record.round > newest.round + 1) return c.samples.has_value();
-    return c.record.round == newest.round + 1 && t_.votes.follows(c.record);
-  }
+  [[nodiscard]] bool follows(const told_commit& c) const;
 
-  [[nodiscard]] bool somebody_here(net::peer_id but) const {
-    const auto here = [&](net::peer_id id, const peer_entry& p) { return p.up && id != t_.self && id != but; };
-    return !t_.members_that(here).empty();
-  }
+  [[nodiscard]] bool somebody_here(net::peer_id but) const;
 
   /// Longer than what cuts somebody off for a while: a machine that starts again, a line that is down.
   [[nodiscard]] duration patience() const { return 6 * t_.settings.silence.cap; }
 
-  [[nodiscard]] inquiry question() const {
-    const told_commit& c = told_.back();
-    return {{c.record.round, c.chain}};
-  }
+  [[nodiscard]] inquiry question() const;
 
   /// Two who are within reach, the same ones each time; then, where that was not enough, everybody in turn.
-  void ask() {
-    next_ = t_.now + t_.settings.heartbeat;
-    const auto& c = t_.members();
-    if (c.empty()) return ask_anybody();
-    const bool again = std::exchange(asked_, true);
-    if (!said_in_this_view(told_.back())) {
-      for (const net::peer_id id : told_.back().tellers) t_.post(id, question());
-    }
-    std::size_t many = again ? std::max<std::size_t>(4, c.size() / 16) : 2;
-    for (std::size_t i = 0; i < c.size() && many > 0; ++i) {
-      const net::peer_id id = c[(again ? turn_++ : start_ + i) % c.size()];
-      if (id == t_.self || !t_.up(id) || told_.back().tellers.contains(id)) continue;
-      t_.post(id, question());
-      --many;
-    }
-    for (std::size_t i = 0; i < c.size() && many > 0; ++i) {
-      const net::peer_id id = c[dialled_++ % c.size()];
-      const std::string address = t_.address_of(id);
-      if (id == t_.self || t_.up(id) || address.empty()) continue;
-      t_.out->dial(address);
-      --many;
-    }
-    if (many == 0) return;
-    for (const net::peer_id id : told_.back().tellers) t_.post(id, address_request{});
-  }
+  void ask();
 
   /// A newcomer does not know whom to ask.
-  void ask_anybody() {
-    std::vector<net::peer_id> others;
-    for (const auto& [id, p] : t_.peers) {
-      if (p.up && id != t_.self && !told_.back().tellers.contains(id)) others.push_back(id);
-    }
-    for (std::size_t i = 0; i < std::min(asked_by_newcomers, others.size()); ++i) {
-      t_.post(others[turn_++ % others.size()], question());
-    }
-  }
+  void ask_anybody();
   static constexpr std::size_t asked_by_newcomers = 8;
 
  public:
   /// What this peer says when it is asked.
-  [[nodiscard]] confirmation answer() const {
-    const auto& newest = t_.votes.durable().newest;
-    return {t_.votes.newest(), newest ? newest->parent : 0, t_.votes.accepted_chain()};
-  }
+  [[nodiscard]] confirmation answer() const;
 
   /// To somebody who asks, now and again once more is known.
-  void reply(net::peer_id to, const inquiry& m) {
-    t_.entry(to).asks = t_.votes.newest().older_than(m.about);
-    t_.post(to, answer());
-  }
-  void tell_who_asked() {
-    for (auto& [id, p] : t_.peers) {
-      if (std::exchange(p.asks, false)) t_.post(id, answer());
-    }
-  }
+  void reply(net::peer_id to, const inquiry& m);
+  void tell_who_asked();
 
  private:
   peer_table& t_;
@@ -4675,6 +5181,288 @@ class evidence {
 
 #endif  // CAUSEWAY_MEMBERSHIP_EVIDENCE_HPP
 
+// ---- causeway/membership/impl/evidence.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_EVIDENCE_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_EVIDENCE_IPP
+
+// Bodies of membership/evidence.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+CAUSEWAY_DECL void evidence::told(net::peer_id from, const commit_record& record, const certificate& votes,
+                                  const ledger* samples, std::vector<located_peer> holders) {
+  const position& newest = t_.votes.newest();
+  if (record.run != t_.settings.run || record.members.empty()) return t_.reject(reject_reason::malformed, from);
+  if (newest.known() && record.round < newest.round) return;
+  if (newest.known() && !t_.acquainted(from)) return t_.reject(reject_reason::not_a_member, from);
+  if (samples == nullptr && (!newest.known() || record.round > newest.round + 1)) return;  // those between are missing
+  const std::uint64_t chain = record.chain();
+  if (newest.known() && chain == newest.chain) return;
+  if (newest.known() && record.round - newest.round > max_rounds_missed) return t_.reject(reject_reason::wrong_round, from);
+  if (newest.known() && !in_time(record)) return t_.reject(reject_reason::wrong_round, from);
+  const bool next = newest.known() && record.parent == newest.chain;
+  if (next && !is_quorum(t_.members(), voters_of(votes))) return t_.reject(reject_reason::wrong_parent, from);
+  t_.entry(from).word = {record.round, chain};
+  told_commit& c = entry(from, chain, record, votes);
+  if (samples != nullptr) c.samples = *samples;
+  if (!holders.empty() || c.holders.empty()) c.holders = std::move(holders);
+  changed_ = true;
+}
+
+CAUSEWAY_DECL void evidence::heard(net::peer_id from, const position& newest) {
+  position& word = t_.entry(from).word;
+  if (std::exchange(word, newest) != newest) changed_ = true;
+}
+
+CAUSEWAY_DECL void evidence::heard(net::peer_id from, const confirmation& m) {
+  t_.entry(from).answer = m;
+  t_.entry(from).answered = true;
+  changed_ = true;
+}
+
+CAUSEWAY_DECL void evidence::peer_up(net::peer_id id) {
+  if (told_.empty()) return;
+  if (t_.votes.is_member(id) || !t_.votes.newest().known()) t_.post(id, question());
+}
+
+CAUSEWAY_DECL std::optional<told_commit> evidence::believed() {
+  forget_the_past();
+  if (told_.empty() || (!changed_ && t_.now < next_)) return std::nullopt;
+  changed_ = false;
+  for (auto c = told_.begin(); c != told_.end(); ++c) {
+    if (!convinced(*c)) continue;
+    told_commit found = std::move(*c);
+    told_.erase(c);
+    changed_ = true;
+    doubts_ = !told_.empty();
+    return found;
+  }
+  if (t_.now >= next_) ask();
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL std::string evidence::doubt() const {
+  if (told_.empty()) return {};
+  return "peer " + std::to_string(*told_.front().tellers.begin()) + " tells of round " +
+         std::to_string(told_.front().record.round) + "; waits for the word of another member of the last round known here";
+}
+
+CAUSEWAY_DECL bool evidence::in_time(const commit_record& record) const {
+  const commit_record& newest = *t_.votes.durable().newest;
+  const std::uint64_t before = newest.at.wire();
+  return record.round == newest.round || record.at.wire() >= before + (record.round - newest.round);
+}
+
+CAUSEWAY_DECL told_commit& evidence::entry(net::peer_id from, std::uint64_t chain, const commit_record& record,
+                                           const certificate& votes) {
+  told_commit fresh{record, std::nullopt, votes, {}, chain, {from}, t_.now, t_.votes.newest()};
+  for (told_commit& c : told_) {
+    if (c.tellers.erase(from) > 0) fresh.since = c.since;  // of one teller alone each round would begin the wait anew
+  }
+  const auto same = std::find_if(told_.begin(), told_.end(), [&](const told_commit& c) { return c.chain == chain; });
+  if (same != told_.end()) {
+    same->tellers.insert(from);
+    same->told_in = t_.votes.newest();
+    forget_untold();
+    return *std::find_if(told_.begin(), told_.end(), [&](const told_commit& c) { return c.chain == chain; });
+  }
+  forget_untold();
+  if (told_.size() == most_told) told_.erase(told_.begin());
+  if (doubts_) return told_.push_back(fresh), told_.back();
+  doubts_ = true;
+  next_ = t_.now;
+  asked_ = false;
+  return told_.push_back(fresh), told_.back();
+}
+
+CAUSEWAY_DECL void evidence::forget_untold() {
+  std::erase_if(told_, [](const told_commit& c) { return c.tellers.empty(); });
+}
+
+CAUSEWAY_DECL void evidence::forget_the_past() {
+  const position& newest = t_.votes.newest();
+  if (newest == base_) return;
+  base_ = newest;
+  std::erase_if(told_, [&](const told_commit& c) { return c.record.round < newest.round || c.chain == newest.chain; });
+  for (told_commit& c : told_) c.since = t_.now;
+  for (auto& [id, p] : t_.peers) p.word = {}, p.answer = {};
+  next_ = t_.now;
+  doubts_ = !told_.empty();
+  changed_ = true;
+}
+
+CAUSEWAY_DECL bool evidence::convinced(told_commit& c) {
+  if (!t_.votes.newest().known()) return from_a_root(c);
+  std::vector<net::peer_id> words = voices(c);
+  if (words.size() >= 2 || is_quorum(t_.members(), words)) return true;
+  const net::peer_id teller = *c.tellers.begin();
+  if (somebody_here(teller)) alone_with_ = 0;
+  const bool stands = possible(c) && !all_took_back(c);
+  if (!stands) c.since = t_.now;  // who lies waits for as long after those who know better are gone
+  const bool waited = t_.now - c.since >= patience() || teller == alone_with_;
+  if (!stands || !waited || !follows(c) || !said_in_this_view(c) || disputed(c)) return false;
+  if (words.empty() && somebody_here(0)) return false;
+  if (std::exchange(alone_with_, teller) == teller) return true;
+  t_.out->log(severity::warning, "round " + std::to_string(c.record.round) + " is believed on the word of peer " +
+                                     std::to_string(teller) +
+                                     " alone: no other member of the last round known here answers");
+  return true;
+}
+
+CAUSEWAY_DECL bool evidence::from_a_root(const told_commit& c) const {
+  if (!c.samples || all_took_back(c)) return false;
+  const std::vector<net::peer_id> words = newcomers_voices(c);
+  const bool sent = std::any_of(words.begin(), words.end(), [&](auto id) { return t_.acquainted(id); });
+  const duration waited = t_.now - c.since;
+  const bool due = sent || waited >= 2 * t_.settings.heartbeat;
+  if (words.size() >= 2 || t_.other_seeds().size() <= 1) return due;
+  const bool denied = std::any_of(t_.peers.begin(), t_.peers.end(), [&](const auto& at) {
+    const peer_entry& p = at.second;
+    return p.up && (p.word.known() || p.answer.newest.known()) && !contains(words, at.first);
+  });
+  if (denied) return false;
+  if (t_.all_seeds_answered()) return due;
+  const bool founding = c.votes.empty() && c.record.members.size() == 1;  // nobody else can have heard of it
+  return waited >= (founding ? 2 * t_.settings.heartbeat : patience());
+}
+
+CAUSEWAY_DECL std::vector<net::peer_id> evidence::newcomers_voices(const told_commit& c) const {
+  std::vector<net::peer_id> ids;
+  for (const auto& [id, p] : t_.peers) {
+    if (id != t_.self && ((c.tellers.contains(id) && !took_back(id, c)) || supports(p, c))) ids.push_back(id);
+  }
+  return ids;
+}
+
+CAUSEWAY_DECL bool evidence::supports(const peer_entry& p, const told_commit& c) {
+  return p.up && (p.word.chain == c.chain || p.answer.supports(c.chain));
+}
+
+CAUSEWAY_DECL bool evidence::took_back(net::peer_id id, const told_commit& c) const {
+  const peer_entry* p = t_.find(id);
+  return p != nullptr && p->up && p->word.known() && p->word.round < c.record.round;
+}
+
+CAUSEWAY_DECL bool evidence::all_took_back(const told_commit& c) const {
+  return std::all_of(c.tellers.begin(), c.tellers.end(), [&](auto id) { return took_back(id, c); });
+}
+
+CAUSEWAY_DECL bool evidence::disputed(const told_commit& c) const {
+  return std::any_of(told_.begin(), told_.end(), [&](const told_commit& other) {
+    return other.chain != c.chain && std::any_of(other.tellers.begin(), other.tellers.end(), [&](auto id) {
+             return t_.believed(id) && t_.up(id) && !took_back(id, other);
+           });
+  });
+}
+
+CAUSEWAY_DECL bool evidence::said_in_this_view(const told_commit& c) const {
+  if (c.told_in == t_.votes.newest()) return true;
+  return std::any_of(c.tellers.begin(), c.tellers.end(), [&](auto id) {
+    const peer_entry* p = t_.find(id);
+    return p != nullptr && supports(*p, c);
+  });
+}
+
+CAUSEWAY_DECL std::vector<net::peer_id> evidence::voices(const told_commit& c) const {
+  const bool told_now = c.told_in == t_.votes.newest();
+  std::vector<net::peer_id> ids;
+  for (const auto& [id, p] : t_.peers) {
+    if (id == t_.self || !t_.believed(id)) continue;
+    const bool told = told_now && c.tellers.contains(id) && !took_back(id, c);
+    if (told || supports(p, c)) ids.push_back(id);
+  }
+  if (t_.votes.accepted_chain() == c.chain) ids.push_back(t_.self);
+  return ids;
+}
+
+CAUSEWAY_DECL bool evidence::possible(const told_commit& c) const {
+  std::vector<net::peer_id> perhaps;
+  for (const net::peer_id id : t_.members()) {
+    const peer_entry* p = t_.find(id);
+    confirmation w = p != nullptr && p->up ? p->answer : confirmation{};
+    if (id == t_.self) w = answer();
+    const bool older = w.newest.known() && w.newest.round < c.record.round;
+    const bool voter = w.voted != 0 && (w.voted == c.chain || c.record.round > w.newest.round + 1);
+    if (!older || voter || (c.tellers.contains(id) && !took_back(id, c)))
+      perhaps.push_back(id);  // a teller's answer may be old
+  }
+  return is_quorum(t_.members(), perhaps);
+}
+
+CAUSEWAY_DECL bool evidence::follows(const told_commit& c) const {
+  const position& newest = t_.votes.newest();
+  if (c.record.round > newest.round + 1) return c.samples.has_value();
+  return c.record.round == newest.round + 1 && t_.votes.follows(c.record);
+}
+
+CAUSEWAY_DECL bool evidence::somebody_here(net::peer_id but) const {
+  const auto here = [&](net::peer_id id, const peer_entry& p) { return p.up && id != t_.self && id != but; };
+  return !t_.members_that(here).empty();
+}
+
+CAUSEWAY_DECL inquiry evidence::question() const {
+  const told_commit& c = told_.back();
+  return {{c.record.round, c.chain}};
+}
+
+CAUSEWAY_DECL void evidence::ask() {
+  next_ = t_.now + t_.settings.heartbeat;
+  const auto& c = t_.members();
+  if (c.empty()) return ask_anybody();
+  const bool again = std::exchange(asked_, true);
+  if (!said_in_this_view(told_.back())) {
+    for (const net::peer_id id : told_.back().tellers) t_.post(id, question());
+  }
+  std::size_t many = again ? std::max<std::size_t>(4, c.size() / 16) : 2;
+  for (std::size_t i = 0; i < c.size() && many > 0; ++i) {
+    const net::peer_id id = c[(again ? turn_++ : start_ + i) % c.size()];
+    if (id == t_.self || !t_.up(id) || told_.back().tellers.contains(id)) continue;
+    t_.post(id, question());
+    --many;
+  }
+  for (std::size_t i = 0; i < c.size() && many > 0; ++i) {
+    const net::peer_id id = c[dialled_++ % c.size()];
+    const std::string address = t_.address_of(id);
+    if (id == t_.self || t_.up(id) || address.empty()) continue;
+    t_.out->dial(address);
+    --many;
+  }
+  if (many == 0) return;
+  for (const net::peer_id id : told_.back().tellers) t_.post(id, address_request{});
+}
+
+CAUSEWAY_DECL void evidence::ask_anybody() {
+  std::vector<net::peer_id> others;
+  for (const auto& [id, p] : t_.peers) {
+    if (p.up && id != t_.self && !told_.back().tellers.contains(id)) others.push_back(id);
+  }
+  for (std::size_t i = 0; i < std::min(asked_by_newcomers, others.size()); ++i) {
+    t_.post(others[turn_++ % others.size()], question());
+  }
+}
+
+CAUSEWAY_DECL confirmation evidence::answer() const {
+  const auto& newest = t_.votes.durable().newest;
+  return {t_.votes.newest(), newest ? newest->parent : 0, t_.votes.accepted_chain()};
+}
+
+CAUSEWAY_DECL void evidence::reply(net::peer_id to, const inquiry& m) {
+  t_.entry(to).asks = t_.votes.newest().older_than(m.about);
+  t_.post(to, answer());
+}
+
+CAUSEWAY_DECL void evidence::tell_who_asked() {
+  for (auto& [id, p] : t_.peers) {
+    if (std::exchange(p.asks, false)) t_.post(id, answer());
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_EVIDENCE_IPP
+#endif
+
 // ---- causeway/membership/follower.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_FOLLOWER_HPP
 #define CAUSEWAY_MEMBERSHIP_FOLLOWER_HPP
@@ -4690,32 +5478,13 @@ class follower {
 
   // ---- what the trainer says -------------------------------------------------------------------------------------------
 
-  void holds(std::uint64_t round, std::uint64_t state) {
-    const std::pair now_held{round, state};
-    // Gone back from what it voted for: a commit of that finds it without the state.
-    const auto& accepted = t_.votes.durable().accepted;
-    if (accepted && accepted->value.state != state) voted_chain_ = 0;
-    if (held_ == now_held) return;
-    held_ = now_held;
-    say();
-  }
+  void holds(std::uint64_t round, std::uint64_t state);
 
-  void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples) {
-    if (round != newest().round + 1 || parent != newest().chain || !holds_newest() || waits_for_commit()) {
-      return;  // the round is over, or this peer has voted in it: the situation says so
-    }
-    ready_ = true;
-    samples_ = samples;
-    say();
-  }
+  void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples);
 
   /// The trainer has the result of the exchange at `at`, and its own part in it is used up: until it has voted or failed,
   /// whatever would end the attempt has to wait. False: it is over already.
-  bool completed(ballot at) {
-    if (!current_ || current_->who.at != at || at < floor()) return false;
-    completing_ = true;
-    return true;
-  }
+  bool completed(ballot at);
 
   /// Whether this message would end an attempt whose vote is on its way.
   template <class Message>
@@ -4728,248 +5497,63 @@ class follower {
     }
   }
 
-  void voted(ballot at, std::uint64_t round, std::uint64_t state) {
-    completing_ = false;
-    if (adopting_ && adopting_->at == at && round == adopting_->value.round) {
-      if (state != adopting_->value.state) return failed(at, errc::diverged, {t_.self});
-      if (vote_for(at, adopting_->value, true)) adopting_.reset();
-    } else if (current_ && current_->who.at == at && round == current_->who.round) {
-      commit_record value = current_->proposal;
-      value.state = state;
-      vote_for(at, value, true);
-    }
-  }
+  void voted(ballot at, std::uint64_t round, std::uint64_t state);
 
-  void failed(ballot at, errc why, const std::vector<net::peer_id>& suspects) {
-    completing_ = false;
-    const bool exchange = current_ && current_->who.at == at && !has_voted(at);
-    const bool fetch = adopting_ && adopting_->at == at;
-    if (exchange || fetch) return refuse(at, why, suspects);
-    // Somebody else ended it first. Whose fault it was, this peer may have seen all the same.
-    if (at == ended_ && !suspects.empty()) t_.post(t_.votes.durable().promised_to, failure{at, why, suspects});
-  }
+  void failed(ballot at, errc why, const std::vector<net::peer_id>& suspects);
 
-  void unusable(ballot at) {
-    completing_ = false;
-    if (current_ && current_->who.at == at && !has_voted(at)) return refuse(at, errc::non_finite, {t_.self});
-    t_.post(t_.votes.durable().promised_to, failure{at, errc::non_finite, {t_.self}});
-  }
+  void unusable(ballot at);
 
-  void leave() {
-    leaving_ = true;
-    say();
-  }
+  void leave();
 
   // ---- what others say -----------------------------------------------------------------------------------------------
 
-  void on(net::peer_id from, const heartbeat& m) {
-    tell_newer(from, m.newest);
-    if (!t_.may_lead(from)) {  // one that knows no view yet is told of it first
-      t_.reject(reject_reason::not_a_member, from);
-      return t_.post(from, make_report());
-    }
-    if (m.term > floor().term) {
-      if (leader_ != from && leader_is_well()) return refuse_term(from, reject_reason::wrong_leader);
-      if (!t_.allow_term(m.term, from)) return;
-    }
-    if (!t_.votes.promise(m.term, from, t_.now)) {
-      return refuse_term(from, m.term < floor().term ? reject_reason::stale_ballot : reject_reason::wrong_leader);
-    }
-    follow(from);
-    peer_entry& p = t_.entry(from);
-    if (p.last_beat != 0 && m.number == p.last_beat + 1) p.beats.observe(t_.now - beat_at_);
-    p.last_beat = m.number;
-    beat_at_ = t_.now;
-    beat_ = m;
-    t_.post(from, make_report(m.number));
-  }
+  void on(net::peer_id from, const heartbeat& m);
 
-  void on(net::peer_id from, const campaign& m) {
-    tell_newer(from, m.newest);
-    if (!t_.may_lead(from)) {
-      t_.reject(reject_reason::not_a_member, from);
-      return t_.post(from, make_guide());
-    }
-    if (leader_ != from && leader_is_well()) return t_.post(from, make_guide());
-    if (m.trial) {
-      report r = make_report();
-      r.trial_term = m.term > floor().term ? m.term : 0;
-      return t_.post(from, r);
-    }
-    if (m.term > floor().term && !t_.allow_term(m.term, from)) return;
-    if (t_.votes.promise(m.term, from, t_.now) && leader_ != from) lose_leader();
-    t_.post(from, make_report());
-  }
+  void on(net::peer_id from, const campaign& m);
 
-  void on(net::peer_id from, const go& m) {
-    const ballot at = m.who.at;
-    if (!authority(from, at)) return;
-    if ((current_ && current_->who.at == at) || has_voted(at)) return;  // a duplicate
-    const std::optional<reject_reason> wrong = check(m);
-    if (wrong) {
-      t_.reject(*wrong, from);
-      return refuse(at, errc::wrong_parent, {t_.self});
-    }
-    go whole = m;
-    if (from != t_.self && !fill_in(whole)) {  // some addresses are not known here
-      unplaced_ = m;
-      return t_.post(from, address_request{});
-    }
-    enter(std::move(whole));
-  }
+  void on(net::peer_id from, const go& m);
 
-  void on(net::peer_id from, const address_list& m) {
-    if (!t_.acquainted(from)) return t_.reject(reject_reason::not_a_member, from);
-    for (const located_peer& p : m.places) {
-      if (p.peer == t_.self) seen_at_ = p.address;
-    }
-    t_.remember(m.places);
-    std::optional<go> waiting = std::exchange(unplaced_, std::nullopt);
-    if (!waiting || !authority(from, waiting->who.at) || check(*waiting)) return;
-    (void)fill_in(*waiting);  // who still has no address cannot be dialled, and the attempt says so
-    enter(std::move(*waiting));
-  }
+  void on(net::peer_id from, const address_list& m);
 
-  void on(net::peer_id from, const abort_attempt& m) {
-    if (m.floor.term != floor().term || from != t_.votes.durable().promised_to) {
-      return t_.reject(reject_reason::wrong_leader, from);
-    }
-    if (t_.votes.bar(m.floor, t_.now)) t_.post(from, make_report());
-  }
+  void on(net::peer_id from, const abort_attempt& m);
 
-  void on(net::peer_id from, const adoption& m) {
-    if (!authority(from, m.at) || (adopting_ && adopting_->at == m.at) || has_voted(m.at)) return;
-    if (m.value.round <= newest().round) return t_.post(from, catch_up());
-    if (m.partial || !t_.votes.follows(m.value)) {
-      t_.reject(reject_reason::wrong_parent, from);
-      return refuse(m.at, errc::wrong_parent, {t_.self});
-    }
-    if (t_.votes.durable().accepted && t_.votes.durable().accepted->value == m.value) {
-      vote_for(m.at, m.value, false);  // what we voted for is on our disk already
-      return;
-    }
-    current_.reset();
-    adopting_ = m;
-  }
+  void on(net::peer_id from, const adoption& m);
 
-  void on(net::peer_id from, const holder_list& m) {
-    if (m.of == newest() && t_.acquainted(from)) holders_ = m.holders;
-  }
+  void on(net::peer_id from, const holder_list& m);
 
-  void on(net::peer_id from, const exclusion& m) {
-    if (from == leader_) excluded_ = m.why;
-  }
+  void on(net::peer_id from, const exclusion& m);
 
-  void on(net::peer_id from, const farewell& m) {
-    if (m.you && t_.believed(from)) left_ = left_ || leaving_;
-    if (!m.you && from == leader_) lose_leader();
-  }
+  void on(net::peer_id from, const farewell& m);
 
   /// A new run: round 0 is committed by founding it. Samples are handed out by the first round that peers make together, so
   /// that the others need not wait for what the founder has begun alone.
-  void found(std::uint64_t state) {
-    commit_record first;
-    first.run = t_.settings.run;
-    first.state = state;
-    first.members = {t_.self};
-    const ledger samples{t_.settings.quota, t_.settings.budget};
-    first.ledger = samples.hash();
-    if (!t_.votes.learn(first, samples, t_.now)) return;
-    held_ = {0, state};
-  }
+  void found(std::uint64_t state);
 
   // ---- leader ----------------------------------------------------------------------------------------------------------
 
-  void follow(net::peer_id id) {
-    if (leader_ == id) return;
-    leader_ = id;
-    beat_ = {};
-    beat_at_ = t_.now;
-    t_.entry(id).last_beat = 0;
-    excluded_.clear();
-    if (id != t_.self) t_.out->log(severity::info, "following peer " + std::to_string(id));
-    say();
-  }
+  void follow(net::peer_id id);
 
-  void lose_leader() {
-    if (leader_ == 0) return;
-    lost_ = std::exchange(leader_, 0);
-    leaderless_since_ = t_.now;
-  }
+  void lose_leader();
 
   /// In a public function of the protocol, at its end: tells the leader what changed, drops what a promise ended.
-  void settle() {
-    if (end_attempt()) say();
-    if (unplaced_ && unplaced_->who.at < floor()) unplaced_.reset();
-    if (adopting_ && adopting_->at < floor()) adopting_.reset();
-    if (!std::exchange(report_due_, false) || leader_ == 0) return;
-    t_.post(leader_, make_report());
-  }
+  void settle();
 
   void say() { report_due_ = true; }
 
   /// Gives up a leader that has been silent for too long. True: it did.
-  bool check_silence() {
-    if (leader_ == 0 || leader_ == t_.self || t_.now - beat_at_ <= patience()) return false;
-    t_.out->drop(leader_, "the leader was silent for " + std::to_string(seconds(t_.now - beat_at_)) + " s");
-    t_.entry(leader_).up = false;
-    lose_leader();
-    return true;
-  }
+  bool check_silence();
   void forgive() { beat_at_ = t_.now; }
 
   /// A commit is believed. True: it is new.
-  bool learn(const told_commit& c) {
-    const bool was_known = newest().known();
-    const bool learned_it =
-        c.samples ? t_.votes.learn(c.record, *c.samples, t_.now, c.votes) : t_.votes.learn(c.record, t_.now, c.votes);
-    if (!learned_it) return false;
-    if (!was_known) {
-      t_.roots.insert(c.tellers.begin(), c.tellers.end());
-      t_.out->log(severity::info, "joining the run at round " + std::to_string(newest().round) + " of " +
-                                      std::to_string(c.record.members.size()) + " members, as peer " +
-                                      std::to_string(*c.tellers.begin()) + " tells");
-    }
-    learned(c.holders);
-    return true;
-  }
+  bool learn(const told_commit& c);
 
   /// Whoever knows less is told what we know, for each connection and commit once, and now and again while it does not
   /// believe it.
-  void tell_newer(net::peer_id to, const position& known, std::vector<located_peer> holders = {}) {
-    if (!known.older_than(newest())) return;
-    peer_entry& p = t_.entry(to);
-    if (p.rounds_told > newest().round && t_.now - p.told_at < 8 * t_.settings.heartbeat) return;
-    p.rounds_told = newest().round + 1;
-    p.told_at = t_.now;
-    sync all = catch_up();
-    if (!holders.empty()) all.holders = std::move(holders);
-    t_.post(to, all);
-  }
+  void tell_newer(net::peer_id to, const position& known, std::vector<located_peer> holders = {});
 
-  [[nodiscard]] guide make_guide() const {
-    guide g{floor().term, {leader_, t_.address_of(leader_)}, t_.some_peers(16)};
-    if (leader_ == t_.self) g.leader.address = t_.settings.address;
-    return g;
-  }
+  [[nodiscard]] guide make_guide() const;
 
-  [[nodiscard]] report make_report(std::uint32_t beat = 0) {
-    (void)end_attempt();
-    const durable_record& d = t_.votes.durable();
-    report r;
-    r.sequence = ++sequence_;
-    r.floor = d.floor;
-    r.promised_to = d.promised_to;
-    r.newest = newest();
-    r.accepted = d.accepted;
-    r.holds = holds_newest();
-    r.ready = ready_;
-    r.leaving = leaving_;
-    r.samples = samples_;
-    r.beat = beat;
-    r.address = t_.settings.address;
-    return r;
-  }
+  [[nodiscard]] report make_report(std::uint32_t beat = 0);
 
   // ---- to look at ------------------------------------------------------------------------------------------------------
 
@@ -4984,148 +5568,52 @@ class follower {
   [[nodiscard]] const std::optional<go>& current() const noexcept { return current_; }
   [[nodiscard]] const std::optional<adoption>& adopting() const noexcept { return adopting_; }
   [[nodiscard]] const std::vector<located_peer>& holders() const noexcept { return holders_; }
-  [[nodiscard]] bool holds_newest() const {
-    const auto& d = t_.votes.durable();
-    return d.newest && held_ && held_->first == d.newest->round && held_->second == d.newest->state;
-  }
+  [[nodiscard]] bool holds_newest() const;
   /// Voted in this process for the round after the newest commit, and waits for what becomes of it. Who is no member
   /// decides nothing: once a later ballot has begun, it begins anew as well.
-  [[nodiscard]] bool waits_for_commit() const {
-    if (voted_chain_ == 0 || voted_chain_ != t_.votes.accepted_chain()) return false;
-    return t_.votes.is_member(t_.self) || t_.votes.durable().accepted->at >= floor();
-  }
+  [[nodiscard]] bool waits_for_commit() const;
   /// All that we know, and that we hold it: the leader, who knows more holders, may be gone.
-  [[nodiscard]] sync catch_up() const {
-    sync all{*t_.votes.durable().newest, t_.votes.durable().votes, t_.votes.durable().samples, {}};
-    if (holds_newest()) all.holders.push_back({t_.self, t_.settings.address});
-    return all;
-  }
+  [[nodiscard]] sync catch_up() const;
 
  private:
   [[nodiscard]] const position& newest() const { return t_.votes.newest(); }
   [[nodiscard]] const ballot& floor() const { return t_.votes.durable().floor; }
-  [[nodiscard]] duration patience() const {
-    const peer_entry* p = t_.find(leader_);
-    return p == nullptr ? t_.settings.silence.cap : p->beats.patience();
-  }
+  [[nodiscard]] duration patience() const;
 
-  [[nodiscard]] bool has_voted(ballot at) const {
-    const auto& accepted = t_.votes.durable().accepted;
-    return accepted && accepted->at == at;
-  }
+  [[nodiscard]] bool has_voted(ballot at) const;
 
   /// A leader that reaches a quorum and was heard of lately is not deposed for one that somebody else cannot reach.
-  [[nodiscard]] bool leader_is_well() const {
-    if (leader_ == 0) return false;
-    if (leader_ == t_.self) return t_.quorum_follows();
-    return t_.up(leader_) && beat_.quorum && t_.now - beat_at_ <= patience();
-  }
+  [[nodiscard]] bool leader_is_well() const;
 
   /// Whether `from` may make proposals at `at`. If not, it is told where we stand.
-  bool authority(net::peer_id from, ballot at) {
-    const bool term = at.term == floor().term && from == t_.votes.durable().promised_to;
-    if (term && at >= floor()) return true;
-    t_.reject(term || at.term < floor().term ? reject_reason::stale_ballot : reject_reason::wrong_leader, from);
-    t_.post(from, make_report());
-    return false;
-  }
+  bool authority(net::peer_id from, ballot at);
 
   /// Whoever sent it is told where we stand.
-  void refuse_term(net::peer_id from, reject_reason why) {
-    t_.reject(why, from);
-    t_.post(from, make_report());
-  }
+  void refuse_term(net::peer_id from, reject_reason why);
 
-  [[nodiscard]] std::optional<reject_reason> check(const go& m) const {
-    const commit_record& value = m.proposal;
-    if (m.who.round != newest().round + 1) return reject_reason::wrong_round;
-    if (m.partial) return reject_reason::wrong_parent;
-    if (m.who.parent != newest().chain) return reject_reason::wrong_parent;
-    if (value.round != m.who.round || value.at != m.who.at || !t_.votes.follows(value)) return reject_reason::wrong_ledger;
-    if (!adds_up(m)) return reject_reason::wrong_ledger;
-    const auto rank = m.who.rank_of(t_.self);
-    if (!ready_ || !rank || m.who.members[*rank].samples != samples_) return reject_reason::not_ready;
-    return std::nullopt;
-  }
+  [[nodiscard]] std::optional<reject_reason> check(const go& m) const;
 
-  void enter(go m) {
-    adopting_.reset();
-    current_ = std::move(m);
-    meet(current_->who);
-  }
+  void enter(go m);
 
   /// Addresses of the view: the news, and what is known here. False: not the same that the leader has.
-  [[nodiscard]] bool fill_in(go& m) {
-    for (const located_peer& p : m.news) {
-      if (p.peer == t_.self) seen_at_ = p.address;
-    }
-    t_.remember(m.news);
-    const std::string here = seen_at_.empty() ? t_.settings.address : seen_at_;
-    for (view_member& v : m.who.members) v.address = v.peer == t_.self ? here : t_.remembered_address(v.peer);
-    return places_of(m.who) == m.places;
-  }
+  [[nodiscard]] bool fill_in(go& m);
 
   /// Weights are what the record counts, and only who takes part can be a member afterwards.
-  [[nodiscard]] static bool adds_up(const go& m) {
-    std::vector<contribution> weights;
-    std::vector<net::peer_id> who;
-    for (const view_member& v : m.who.members) {
-      if (v.samples > 0) weights.push_back({v.peer, v.samples});
-      who.push_back(v.peer);
-    }
-    std::sort(who.begin(), who.end());
-    const auto takes_part = [&](net::peer_id id) { return std::binary_search(who.begin(), who.end(), id); };
-    return weights == m.proposal.contributions && std::adjacent_find(who.begin(), who.end()) == who.end() &&
-           std::all_of(m.proposal.members.begin(), m.proposal.members.end(), takes_part);
-  }
+  [[nodiscard]] static bool adds_up(const go& m);
 
   /// `fresh`: on the trainer's word, who has the state at hand and nothing left to exchange.
-  bool vote_for(ballot at, const commit_record& value, bool fresh) {
-    if (!t_.votes.accept(at, value, t_.now)) return false;
-    if (fresh) {
-      voted_chain_ = t_.votes.accepted_chain();
-      ready_ = false;
-    }
-    t_.post(t_.votes.durable().promised_to, vote{at, value.round, value.state});
-    return true;
-  }
+  bool vote_for(ballot at, const commit_record& value, bool fresh);
 
   /// Says that this peer will never vote in `at`, after making sure of it.
-  void refuse(ballot at, errc why, const std::vector<net::peer_id>& suspects) {
-    if (!t_.votes.bar(at.next(), t_.now)) return;
-    const net::peer_id to = t_.votes.durable().promised_to;
-    t_.post(to, failure{at, why, suspects});
-    t_.post(to, make_report());
-  }
+  void refuse(ballot at, errc why, const std::vector<net::peer_id>& suspects);
 
   /// The next durable write carries where the others are: after a restart it may be all we know.
-  void meet(const view& who) {
-    std::vector<located_peer> met;
-    for (const view_member& m : who.members) met.push_back({m.peer, m.address});
-    t_.remember(std::move(met));
-  }
+  void meet(const view& who);
 
   /// If a promise ended the attempt: ready again is who says so afterwards, and a trainer that hangs in it never does.
-  bool end_attempt() {
-    if (!current_ || current_->who.at >= floor()) return false;
-    ended_ = current_->who.at;
-    current_.reset();
-    return std::exchange(ready_, false);
-  }
+  bool end_attempt();
 
-  void learned(std::vector<located_peer> holders) {
-    const commit_record& record = *t_.votes.durable().newest;
-    const bool have = voted_chain_ == newest().chain ||
-                      (held_ && held_->second == record.state);  // equal hash, equal bytes: an empty round
-    if (have) held_ = {record.round, record.state};
-    current_.reset();
-    adopting_.reset();
-    ready_ = false;
-    samples_ = 0;
-    excluded_.clear();
-    holders_ = std::move(holders);
-    if (!have || !record.returned.empty()) say();  // who leaves waits until enough know
-  }
+  void learned(std::vector<located_peer> holders);
 
   peer_table& t_;
   std::uint64_t sequence_ = 0;
@@ -5158,6 +5646,404 @@ class follower {
 
 #endif  // CAUSEWAY_MEMBERSHIP_FOLLOWER_HPP
 
+// ---- causeway/membership/impl/follower.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_FOLLOWER_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_FOLLOWER_IPP
+
+// Bodies of membership/follower.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+CAUSEWAY_DECL void follower::holds(std::uint64_t round, std::uint64_t state) {
+  const std::pair now_held{round, state};
+  // Gone back from what it voted for: a commit of that finds it without the state.
+  const auto& accepted = t_.votes.durable().accepted;
+  if (accepted && accepted->value.state != state) voted_chain_ = 0;
+  if (held_ == now_held) return;
+  held_ = now_held;
+  say();
+}
+
+CAUSEWAY_DECL void follower::ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples) {
+  if (round != newest().round + 1 || parent != newest().chain || !holds_newest() || waits_for_commit()) {
+    return;  // the round is over, or this peer has voted in it: the situation says so
+  }
+  ready_ = true;
+  samples_ = samples;
+  say();
+}
+
+CAUSEWAY_DECL bool follower::completed(ballot at) {
+  if (!current_ || current_->who.at != at || at < floor()) return false;
+  completing_ = true;
+  return true;
+}
+
+CAUSEWAY_DECL void follower::voted(ballot at, std::uint64_t round, std::uint64_t state) {
+  completing_ = false;
+  if (adopting_ && adopting_->at == at && round == adopting_->value.round) {
+    if (state != adopting_->value.state) return failed(at, errc::diverged, {t_.self});
+    if (vote_for(at, adopting_->value, true)) adopting_.reset();
+  } else if (current_ && current_->who.at == at && round == current_->who.round) {
+    commit_record value = current_->proposal;
+    value.state = state;
+    vote_for(at, value, true);
+  }
+}
+
+CAUSEWAY_DECL void follower::failed(ballot at, errc why, const std::vector<net::peer_id>& suspects) {
+  completing_ = false;
+  const bool exchange = current_ && current_->who.at == at && !has_voted(at);
+  const bool fetch = adopting_ && adopting_->at == at;
+  if (exchange || fetch) return refuse(at, why, suspects);
+  // Somebody else ended it first. Whose fault it was, this peer may have seen all the same.
+  if (at == ended_ && !suspects.empty()) t_.post(t_.votes.durable().promised_to, failure{at, why, suspects});
+}
+
+CAUSEWAY_DECL void follower::unusable(ballot at) {
+  completing_ = false;
+  if (current_ && current_->who.at == at && !has_voted(at)) return refuse(at, errc::non_finite, {t_.self});
+  t_.post(t_.votes.durable().promised_to, failure{at, errc::non_finite, {t_.self}});
+}
+
+CAUSEWAY_DECL void follower::leave() {
+  leaving_ = true;
+  say();
+}
+
+CAUSEWAY_DECL void follower::on(net::peer_id from, const heartbeat& m) {
+  tell_newer(from, m.newest);
+  if (!t_.may_lead(from)) {  // one that knows no view yet is told of it first
+    t_.reject(reject_reason::not_a_member, from);
+    return t_.post(from, make_report());
+  }
+  if (m.term > floor().term) {
+    if (leader_ != from && leader_is_well()) return refuse_term(from, reject_reason::wrong_leader);
+    if (!t_.allow_term(m.term, from)) return;
+  }
+  if (!t_.votes.promise(m.term, from, t_.now)) {
+    return refuse_term(from, m.term < floor().term ? reject_reason::stale_ballot : reject_reason::wrong_leader);
+  }
+  follow(from);
+  peer_entry& p = t_.entry(from);
+  if (p.last_beat != 0 && m.number == p.last_beat + 1) p.beats.observe(t_.now - beat_at_);
+  p.last_beat = m.number;
+  beat_at_ = t_.now;
+  beat_ = m;
+  t_.post(from, make_report(m.number));
+}
+
+CAUSEWAY_DECL void follower::on(net::peer_id from, const campaign& m) {
+  tell_newer(from, m.newest);
+  if (!t_.may_lead(from)) {
+    t_.reject(reject_reason::not_a_member, from);
+    return t_.post(from, make_guide());
+  }
+  if (leader_ != from && leader_is_well()) return t_.post(from, make_guide());
+  if (m.trial) {
+    report r = make_report();
+    r.trial_term = m.term > floor().term ? m.term : 0;
+    return t_.post(from, r);
+  }
+  if (m.term > floor().term && !t_.allow_term(m.term, from)) return;
+  if (t_.votes.promise(m.term, from, t_.now) && leader_ != from) lose_leader();
+  t_.post(from, make_report());
+}
+
+CAUSEWAY_DECL void follower::on(net::peer_id from, const go& m) {
+  const ballot at = m.who.at;
+  if (!authority(from, at)) return;
+  if ((current_ && current_->who.at == at) || has_voted(at)) return;  // a duplicate
+  const std::optional<reject_reason> wrong = check(m);
+  if (wrong) {
+    t_.reject(*wrong, from);
+    return refuse(at, errc::wrong_parent, {t_.self});
+  }
+  go whole = m;
+  if (from != t_.self && !fill_in(whole)) {  // some addresses are not known here
+    unplaced_ = m;
+    return t_.post(from, address_request{});
+  }
+  enter(std::move(whole));
+}
+
+CAUSEWAY_DECL void follower::on(net::peer_id from, const address_list& m) {
+  if (!t_.acquainted(from)) return t_.reject(reject_reason::not_a_member, from);
+  for (const located_peer& p : m.places) {
+    if (p.peer == t_.self) seen_at_ = p.address;
+  }
+  t_.remember(m.places);
+  std::optional<go> waiting = std::exchange(unplaced_, std::nullopt);
+  if (!waiting || !authority(from, waiting->who.at) || check(*waiting)) return;
+  (void)fill_in(*waiting);  // who still has no address cannot be dialled, and the attempt says so
+  enter(std::move(*waiting));
+}
+
+CAUSEWAY_DECL void follower::on(net::peer_id from, const abort_attempt& m) {
+  if (m.floor.term != floor().term || from != t_.votes.durable().promised_to) {
+    return t_.reject(reject_reason::wrong_leader, from);
+  }
+  if (t_.votes.bar(m.floor, t_.now)) t_.post(from, make_report());
+}
+
+CAUSEWAY_DECL void follower::on(net::peer_id from, const adoption& m) {
+  if (!authority(from, m.at) || (adopting_ && adopting_->at == m.at) || has_voted(m.at)) return;
+  if (m.value.round <= newest().round) return t_.post(from, catch_up());
+  if (m.partial || !t_.votes.follows(m.value)) {
+    t_.reject(reject_reason::wrong_parent, from);
+    return refuse(m.at, errc::wrong_parent, {t_.self});
+  }
+  if (t_.votes.durable().accepted && t_.votes.durable().accepted->value == m.value) {
+    vote_for(m.at, m.value, false);  // what we voted for is on our disk already
+    return;
+  }
+  current_.reset();
+  adopting_ = m;
+}
+
+CAUSEWAY_DECL void follower::on(net::peer_id from, const holder_list& m) {
+  if (m.of == newest() && t_.acquainted(from)) holders_ = m.holders;
+}
+
+CAUSEWAY_DECL void follower::on(net::peer_id from, const exclusion& m) {
+  if (from == leader_) excluded_ = m.why;
+}
+
+CAUSEWAY_DECL void follower::on(net::peer_id from, const farewell& m) {
+  if (m.you && t_.believed(from)) left_ = left_ || leaving_;
+  if (!m.you && from == leader_) lose_leader();
+}
+
+CAUSEWAY_DECL void follower::found(std::uint64_t state) {
+  commit_record first;
+  first.run = t_.settings.run;
+  first.state = state;
+  first.members = {t_.self};
+  const ledger samples{t_.settings.quota, t_.settings.budget};
+  first.ledger = samples.hash();
+  if (!t_.votes.learn(first, samples, t_.now)) return;
+  held_ = {0, state};
+}
+
+CAUSEWAY_DECL void follower::follow(net::peer_id id) {
+  if (leader_ == id) return;
+  leader_ = id;
+  beat_ = {};
+  beat_at_ = t_.now;
+  t_.entry(id).last_beat = 0;
+  excluded_.clear();
+  if (id != t_.self) t_.out->log(severity::info, "following peer " + std::to_string(id));
+  say();
+}
+
+CAUSEWAY_DECL void follower::lose_leader() {
+  if (leader_ == 0) return;
+  lost_ = std::exchange(leader_, 0);
+  leaderless_since_ = t_.now;
+}
+
+CAUSEWAY_DECL void follower::settle() {
+  if (end_attempt()) say();
+  if (unplaced_ && unplaced_->who.at < floor()) unplaced_.reset();
+  if (adopting_ && adopting_->at < floor()) adopting_.reset();
+  if (!std::exchange(report_due_, false) || leader_ == 0) return;
+  t_.post(leader_, make_report());
+}
+
+CAUSEWAY_DECL bool follower::check_silence() {
+  if (leader_ == 0 || leader_ == t_.self || t_.now - beat_at_ <= patience()) return false;
+  t_.out->drop(leader_, "the leader was silent for " + std::to_string(seconds(t_.now - beat_at_)) + " s");
+  t_.entry(leader_).up = false;
+  lose_leader();
+  return true;
+}
+
+CAUSEWAY_DECL bool follower::learn(const told_commit& c) {
+  const bool was_known = newest().known();
+  const bool learned_it =
+      c.samples ? t_.votes.learn(c.record, *c.samples, t_.now, c.votes) : t_.votes.learn(c.record, t_.now, c.votes);
+  if (!learned_it) return false;
+  if (!was_known) {
+    t_.roots.insert(c.tellers.begin(), c.tellers.end());
+    t_.out->log(severity::info, "joining the run at round " + std::to_string(newest().round) + " of " +
+                                    std::to_string(c.record.members.size()) + " members, as peer " +
+                                    std::to_string(*c.tellers.begin()) + " tells");
+  }
+  learned(c.holders);
+  return true;
+}
+
+CAUSEWAY_DECL void follower::tell_newer(net::peer_id to, const position& known, std::vector<located_peer> holders) {
+  if (!known.older_than(newest())) return;
+  peer_entry& p = t_.entry(to);
+  if (p.rounds_told > newest().round && t_.now - p.told_at < 8 * t_.settings.heartbeat) return;
+  p.rounds_told = newest().round + 1;
+  p.told_at = t_.now;
+  sync all = catch_up();
+  if (!holders.empty()) all.holders = std::move(holders);
+  t_.post(to, all);
+}
+
+CAUSEWAY_DECL guide follower::make_guide() const {
+  guide g{floor().term, {leader_, t_.address_of(leader_)}, t_.some_peers(16)};
+  if (leader_ == t_.self) g.leader.address = t_.settings.address;
+  return g;
+}
+
+CAUSEWAY_DECL report follower::make_report(std::uint32_t beat) {
+  (void)end_attempt();
+  const durable_record& d = t_.votes.durable();
+  report r;
+  r.sequence = ++sequence_;
+  r.floor = d.floor;
+  r.promised_to = d.promised_to;
+  r.newest = newest();
+  r.accepted = d.accepted;
+  r.holds = holds_newest();
+  r.ready = ready_;
+  r.leaving = leaving_;
+  r.samples = samples_;
+  r.beat = beat;
+  r.address = t_.settings.address;
+  return r;
+}
+
+CAUSEWAY_DECL bool follower::holds_newest() const {
+  const auto& d = t_.votes.durable();
+  return d.newest && held_ && held_->first == d.newest->round && held_->second == d.newest->state;
+}
+
+CAUSEWAY_DECL bool follower::waits_for_commit() const {
+  if (voted_chain_ == 0 || voted_chain_ != t_.votes.accepted_chain()) return false;
+  return t_.votes.is_member(t_.self) || t_.votes.durable().accepted->at >= floor();
+}
+
+CAUSEWAY_DECL sync follower::catch_up() const {
+  sync all{*t_.votes.durable().newest, t_.votes.durable().votes, t_.votes.durable().samples, {}};
+  if (holds_newest()) all.holders.push_back({t_.self, t_.settings.address});
+  return all;
+}
+
+CAUSEWAY_DECL duration follower::patience() const {
+  const peer_entry* p = t_.find(leader_);
+  return p == nullptr ? t_.settings.silence.cap : p->beats.patience();
+}
+
+CAUSEWAY_DECL bool follower::has_voted(ballot at) const {
+  const auto& accepted = t_.votes.durable().accepted;
+  return accepted && accepted->at == at;
+}
+
+CAUSEWAY_DECL bool follower::leader_is_well() const {
+  if (leader_ == 0) return false;
+  if (leader_ == t_.self) return t_.quorum_follows();
+  return t_.up(leader_) && beat_.quorum && t_.now - beat_at_ <= patience();
+}
+
+CAUSEWAY_DECL bool follower::authority(net::peer_id from, ballot at) {
+  const bool term = at.term == floor().term && from == t_.votes.durable().promised_to;
+  if (term && at >= floor()) return true;
+  t_.reject(term || at.term < floor().term ? reject_reason::stale_ballot : reject_reason::wrong_leader, from);
+  t_.post(from, make_report());
+  return false;
+}
+
+CAUSEWAY_DECL void follower::refuse_term(net::peer_id from, reject_reason why) {
+  t_.reject(why, from);
+  t_.post(from, make_report());
+}
+
+CAUSEWAY_DECL std::optional<reject_reason> follower::check(const go& m) const {
+  const commit_record& value = m.proposal;
+  if (m.who.round != newest().round + 1) return reject_reason::wrong_round;
+  if (m.partial) return reject_reason::wrong_parent;
+  if (m.who.parent != newest().chain) return reject_reason::wrong_parent;
+  if (value.round != m.who.round || value.at != m.who.at || !t_.votes.follows(value)) return reject_reason::wrong_ledger;
+  if (!adds_up(m)) return reject_reason::wrong_ledger;
+  const auto rank = m.who.rank_of(t_.self);
+  if (!ready_ || !rank || m.who.members[*rank].samples != samples_) return reject_reason::not_ready;
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL void follower::enter(go m) {
+  adopting_.reset();
+  current_ = std::move(m);
+  meet(current_->who);
+}
+
+CAUSEWAY_DECL bool follower::fill_in(go& m) {
+  for (const located_peer& p : m.news) {
+    if (p.peer == t_.self) seen_at_ = p.address;
+  }
+  t_.remember(m.news);
+  const std::string here = seen_at_.empty() ? t_.settings.address : seen_at_;
+  for (view_member& v : m.who.members) v.address = v.peer == t_.self ? here : t_.remembered_address(v.peer);
+  return places_of(m.who) == m.places;
+}
+
+CAUSEWAY_DECL bool follower::adds_up(const go& m) {
+  std::vector<contribution> weights;
+  std::vector<net::peer_id> who;
+  for (const view_member& v : m.who.members) {
+    if (v.samples > 0) weights.push_back({v.peer, v.samples});
+    who.push_back(v.peer);
+  }
+  std::sort(who.begin(), who.end());
+  const auto takes_part = [&](net::peer_id id) { return std::binary_search(who.begin(), who.end(), id); };
+  return weights == m.proposal.contributions && std::adjacent_find(who.begin(), who.end()) == who.end() &&
+         std::all_of(m.proposal.members.begin(), m.proposal.members.end(), takes_part);
+}
+
+CAUSEWAY_DECL bool follower::vote_for(ballot at, const commit_record& value, bool fresh) {
+  if (!t_.votes.accept(at, value, t_.now)) return false;
+  if (fresh) {
+    voted_chain_ = t_.votes.accepted_chain();
+    ready_ = false;
+  }
+  t_.post(t_.votes.durable().promised_to, vote{at, value.round, value.state});
+  return true;
+}
+
+CAUSEWAY_DECL void follower::refuse(ballot at, errc why, const std::vector<net::peer_id>& suspects) {
+  if (!t_.votes.bar(at.next(), t_.now)) return;
+  const net::peer_id to = t_.votes.durable().promised_to;
+  t_.post(to, failure{at, why, suspects});
+  t_.post(to, make_report());
+}
+
+CAUSEWAY_DECL void follower::meet(const view& who) {
+  std::vector<located_peer> met;
+  for (const view_member& m : who.members) met.push_back({m.peer, m.address});
+  t_.remember(std::move(met));
+}
+
+CAUSEWAY_DECL bool follower::end_attempt() {
+  if (!current_ || current_->who.at >= floor()) return false;
+  ended_ = current_->who.at;
+  current_.reset();
+  return std::exchange(ready_, false);
+}
+
+CAUSEWAY_DECL void follower::learned(std::vector<located_peer> holders) {
+  const commit_record& record = *t_.votes.durable().newest;
+  const bool have = voted_chain_ == newest().chain ||
+                    (held_ && held_->second == record.state);  // equal hash, equal bytes: an empty round
+  if (have) held_ = {record.round, record.state};
+  current_.reset();
+  adopting_.reset();
+  ready_ = false;
+  samples_ = 0;
+  excluded_.clear();
+  holders_ = std::move(holders);
+  if (!have || !record.returned.empty()) say();  // who leaves waits until enough know
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_FOLLOWER_IPP
+#endif
+
 // ---- causeway/membership/finder.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_FINDER_HPP
 #define CAUSEWAY_MEMBERSHIP_FINDER_HPP
@@ -5171,92 +6057,33 @@ class finder {
  public:
   finder(peer_table& t, follower& f) : t_{t}, follower_{f} {}
 
-  void seek(const std::vector<std::string>& addresses) {
-    for (const std::string& a : addresses) hear_of(a);
-    t_.seeds.insert(addresses.begin(), addresses.end());
-    tries_ = 0;
-    next_ = reached_ = t_.now;
-  }
+  void seek(const std::vector<std::string>& addresses);
 
   /// An address that somebody may listen at.
-  void hear_of(const std::string& address) {
-    if (!address.empty() && address != t_.settings.address && heard_.size() < max_members) heard_.insert(address);
-  }
+  void hear_of(const std::string& address);
 
-  void on(net::peer_id from, const guide& m) {
-    if (t_.votes.newest().known() && !t_.acquainted(from)) return t_.reject(reject_reason::not_a_member, from);
-    if (t_.acquainted(from)) t_.vouched = m.leader.peer;
-    hear_of(m.leader.address);
-    for (const located_peer& p : m.others) hear_of(p.address);
-    if (m.leader.peer == 0 || m.leader.peer == t_.self || m.term < t_.votes.durable().floor.term) return;
-    if (t_.up(m.leader.peer)) {
-      t_.post(m.leader.peer, follower_.make_report());
-    } else if (!m.leader.address.empty()) {
-      t_.out->dial(m.leader.address);
-    }
-  }
+  void on(net::peer_id from, const guide& m);
 
-  void peer_up(net::peer_id id) {
-    if (follower_.leader() == 0) t_.post(id, follower_.make_report());
-  }
+  void peer_up(net::peer_id id);
 
-  void peer_down(net::peer_id id) {
-    if (t_.votes.is_member(id)) reached_ = t_.now;
-  }
+  void peer_down(net::peer_id id);
 
-  void wake() {
-    if (follower_.leader() != 0) {
-      next_ = no_deadline;
-      tries_ = 0;
-      return;
-    }
-    if (next_ == no_deadline) next_ = reached_ = t_.now;
-    if (t_.now < next_) return;
-    dial_some();
-    ask_some();
-    ++tries_;
-    next_ = t_.now + std::min<std::int64_t>(std::int64_t{1} << std::min(tries_ / 4, 4U), 8) * t_.settings.heartbeat;
-  }
+  void wake();
 
   [[nodiscard]] time_point next_wake() const noexcept { return next_; }
   /// How long nobody has been within reach without whom the run cannot go on, or who could give away how it ended.
-  [[nodiscard]] duration alone_for(time_point now) const {
-    const bool found = follower_.leader() != 0 || next_ == no_deadline || somebody_there();
-    return found ? duration{0} : now - reached_;
-  }
+  [[nodiscard]] duration alone_for(time_point now) const;
   [[nodiscard]] std::size_t addresses() const noexcept { return heard_.size() + t_.votes.durable().others.size(); }
 
  private:
   static constexpr std::size_t at_once = 8;
 
   /// Newcomers know no more than we do.
-  [[nodiscard]] bool somebody_there() const {
-    return !t_.members_that([&](net::peer_id id, const peer_entry& p) { return p.up && id != t_.self; }).empty();
-  }
+  [[nodiscard]] bool somebody_there() const;
 
-  void dial_some() {
-    std::set<std::string> known = heard_;
-    for (const located_peer& p : t_.votes.durable().others) known.insert(p.address);
-    for (const auto& [id, p] : t_.peers) {
-      if (!p.up && !p.address.empty()) known.insert(p.address);
-    }
-    known.erase(t_.settings.address);
-    for (const auto& [id, p] : t_.peers) {
-      if (p.up) known.erase(p.address);
-    }
-    const std::vector<std::string> targets{known.begin(), known.end()};
-    for (std::size_t i = 0; i < std::min(at_once, targets.size()); ++i) t_.out->dial(targets[dialled_++ % targets.size()]);
-  }
+  void dial_some();
 
-  void ask_some() {
-    std::vector<net::peer_id> there;
-    for (const auto& [id, p] : t_.peers) {
-      if (p.up && id != t_.self) there.push_back(id);
-    }
-    for (std::size_t i = 0; i < std::min(at_once, there.size()); ++i) {
-      t_.post(there[asked_++ % there.size()], follower_.make_report());
-    }
-  }
+  void ask_some();
 
   peer_table& t_;
   follower& follower_;
@@ -5271,6 +6098,99 @@ class finder {
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
 
 #endif  // CAUSEWAY_MEMBERSHIP_FINDER_HPP
+
+// ---- causeway/membership/impl/finder.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_FINDER_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_FINDER_IPP
+
+// Bodies of membership/finder.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+CAUSEWAY_DECL void finder::seek(const std::vector<std::string>& addresses) {
+  for (const std::string& a : addresses) hear_of(a);
+  t_.seeds.insert(addresses.begin(), addresses.end());
+  tries_ = 0;
+  next_ = reached_ = t_.now;
+}
+
+CAUSEWAY_DECL void finder::hear_of(const std::string& address) {
+  if (!address.empty() && address != t_.settings.address && heard_.size() < max_members) heard_.insert(address);
+}
+
+CAUSEWAY_DECL void finder::on(net::peer_id from, const guide& m) {
+  if (t_.votes.newest().known() && !t_.acquainted(from)) return t_.reject(reject_reason::not_a_member, from);
+  if (t_.acquainted(from)) t_.vouched = m.leader.peer;
+  hear_of(m.leader.address);
+  for (const located_peer& p : m.others) hear_of(p.address);
+  if (m.leader.peer == 0 || m.leader.peer == t_.self || m.term < t_.votes.durable().floor.term) return;
+  if (t_.up(m.leader.peer)) {
+    t_.post(m.leader.peer, follower_.make_report());
+  } else if (!m.leader.address.empty()) {
+    t_.out->dial(m.leader.address);
+  }
+}
+
+CAUSEWAY_DECL void finder::peer_up(net::peer_id id) {
+  if (follower_.leader() == 0) t_.post(id, follower_.make_report());
+}
+
+CAUSEWAY_DECL void finder::peer_down(net::peer_id id) {
+  if (t_.votes.is_member(id)) reached_ = t_.now;
+}
+
+CAUSEWAY_DECL void finder::wake() {
+  if (follower_.leader() != 0) {
+    next_ = no_deadline;
+    tries_ = 0;
+    return;
+  }
+  if (next_ == no_deadline) next_ = reached_ = t_.now;
+  if (t_.now < next_) return;
+  dial_some();
+  ask_some();
+  ++tries_;
+  next_ = t_.now + std::min<std::int64_t>(std::int64_t{1} << std::min(tries_ / 4, 4U), 8) * t_.settings.heartbeat;
+}
+
+CAUSEWAY_DECL duration finder::alone_for(time_point now) const {
+  const bool found = follower_.leader() != 0 || next_ == no_deadline || somebody_there();
+  return found ? duration{0} : now - reached_;
+}
+
+CAUSEWAY_DECL bool finder::somebody_there() const {
+  return !t_.members_that([&](net::peer_id id, const peer_entry& p) { return p.up && id != t_.self; }).empty();
+}
+
+CAUSEWAY_DECL void finder::dial_some() {
+  std::set<std::string> known = heard_;
+  for (const located_peer& p : t_.votes.durable().others) known.insert(p.address);
+  for (const auto& [id, p] : t_.peers) {
+    if (!p.up && !p.address.empty()) known.insert(p.address);
+  }
+  known.erase(t_.settings.address);
+  for (const auto& [id, p] : t_.peers) {
+    if (p.up) known.erase(p.address);
+  }
+  const std::vector<std::string> targets{known.begin(), known.end()};
+  for (std::size_t i = 0; i < std::min(at_once, targets.size()); ++i) t_.out->dial(targets[dialled_++ % targets.size()]);
+}
+
+CAUSEWAY_DECL void finder::ask_some() {
+  std::vector<net::peer_id> there;
+  for (const auto& [id, p] : t_.peers) {
+    if (p.up && id != t_.self) there.push_back(id);
+  }
+  for (std::size_t i = 0; i < std::min(at_once, there.size()); ++i) {
+    t_.post(there[asked_++ % there.size()], follower_.make_report());
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_FINDER_IPP
+#endif
 
 // ---- causeway/membership/takeover.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_TAKEOVER_HPP
@@ -5288,27 +6208,46 @@ namespace causeway::inline CAUSEWAY_ABI::membership::detail {
 /// Since when the members have had nothing to train. Regular; for the leader alone.
 class takeover {
  public:
-  void begin_round(const ledger& samples, const std::vector<net::peer_id>& members) {
-    const auto holds = [&](net::peer_id id) { return !samples.held(id).empty(); };
-    if (std::any_of(members.begin(), members.end(), holds)) idle_since_.reset();
-  }
+  void begin_round(const ledger& samples, const std::vector<net::peer_id>& members);
 
   /// When so many peers that have nothing to train may take over what others hold: once they have waited for as long as it
   /// will take them to train it, so that waiting and doing it again cost at most twice the better of the two. Never where
   /// nothing is left.
-  [[nodiscard]] time_point due(const ledger& samples, std::size_t peers, const wait_times& waits, time_point now) {
-    if (samples.complete()) return no_deadline;
-    if (!idle_since_) idle_since_ = now;
-    const std::uint64_t missing = samples.budget() - samples.done();
-    return *idle_since_ + waits.training_time((missing + peers - 1) / peers);
-  }
+  [[nodiscard]] time_point due(const ledger& samples, std::size_t peers, const wait_times& waits, time_point now);
 
  private:
   std::optional<time_point> idle_since_;
 };
 
 /// The middle one of what peers bring to a round; 0 of none.
-[[nodiscard]] inline std::uint64_t median(std::vector<std::uint64_t> brought) {
+[[nodiscard]] CAUSEWAY_DECL std::uint64_t median(std::vector<std::uint64_t> brought);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_TAKEOVER_HPP
+
+// ---- causeway/membership/impl/takeover.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TAKEOVER_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_TAKEOVER_IPP
+
+// Bodies of membership/takeover.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+CAUSEWAY_DECL void takeover::begin_round(const ledger& samples, const std::vector<net::peer_id>& members) {
+  const auto holds = [&](net::peer_id id) { return !samples.held(id).empty(); };
+  if (std::any_of(members.begin(), members.end(), holds)) idle_since_.reset();
+}
+
+CAUSEWAY_DECL time_point takeover::due(const ledger& samples, std::size_t peers, const wait_times& waits, time_point now) {
+  if (samples.complete()) return no_deadline;
+  if (!idle_since_) idle_since_ = now;
+  const std::uint64_t missing = samples.budget() - samples.done();
+  return *idle_since_ + waits.training_time((missing + peers - 1) / peers);
+}
+
+CAUSEWAY_DECL std::uint64_t median(std::vector<std::uint64_t> brought) {
   if (brought.empty()) return 0;
   const auto middle = brought.begin() + static_cast<std::ptrdiff_t>(brought.size() / 2);
   std::nth_element(brought.begin(), middle, brought.end());
@@ -5317,7 +6256,8 @@ class takeover {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
 
-#endif  // CAUSEWAY_MEMBERSHIP_TAKEOVER_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TAKEOVER_IPP
+#endif
 
 // ---- causeway/membership/proposal.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_PROPOSAL_HPP
@@ -5328,14 +6268,35 @@ class takeover {
 namespace causeway::inline CAUSEWAY_ABI::membership::detail {
 
 /// What peers that are ready bring, in their order.
-[[nodiscard]] inline std::vector<std::uint64_t> brought(const peer_table& t, const std::vector<net::peer_id>& who) {
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint64_t> brought(const peer_table& t, const std::vector<net::peer_id>& who);
+
+/// A round would change nothing: nobody brings anything, there is nothing to hand out, and nobody wants to go.
+[[nodiscard]] CAUSEWAY_DECL bool out_of_work(const peer_table& t, const std::vector<net::peer_id>& who);
+
+/// The whole record but the state. Who leaves takes part, and is no member afterwards; unless all leave. A
+/// round of peers out of work is a takeover: all that anybody holds goes back to the pool, and is dealt out among them.
+[[nodiscard]] CAUSEWAY_DECL commit_record propose(const peer_table& t, const view& who);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_PROPOSAL_HPP
+
+// ---- causeway/membership/impl/proposal.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_PROPOSAL_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_PROPOSAL_IPP
+
+// Bodies of membership/proposal.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+CAUSEWAY_DECL std::vector<std::uint64_t> brought(const peer_table& t, const std::vector<net::peer_id>& who) {
   std::vector<std::uint64_t> samples;
   for (const net::peer_id id : who) samples.push_back(t.find(id)->said->samples);
   return samples;
 }
 
-/// A round would change nothing: nobody brings anything, there is nothing to hand out, and nobody wants to go.
-[[nodiscard]] inline bool out_of_work(const peer_table& t, const std::vector<net::peer_id>& who) {
+CAUSEWAY_DECL bool out_of_work(const peer_table& t, const std::vector<net::peer_id>& who) {
   const auto brings_nothing = [&](net::peer_id id) {
     const report& said = *t.find(id)->said;
     return said.samples == 0 && !said.leaving;
@@ -5343,9 +6304,7 @@ namespace causeway::inline CAUSEWAY_ABI::membership::detail {
   return handed_out(t.votes.durable().samples) && std::all_of(who.begin(), who.end(), brings_nothing);
 }
 
-/// The whole record but the state. Who leaves takes part, and is no member afterwards; unless all leave. A
-/// round of peers out of work is a takeover: all that anybody holds goes back to the pool, and is dealt out among them.
-[[nodiscard]] inline commit_record propose(const peer_table& t, const view& who) {
+CAUSEWAY_DECL commit_record propose(const peer_table& t, const view& who) {
   commit_record r;
   r.run = t.settings.run;
   r.round = who.round;
@@ -5376,7 +6335,8 @@ namespace causeway::inline CAUSEWAY_ABI::membership::detail {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
 
-#endif  // CAUSEWAY_MEMBERSHIP_PROPOSAL_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_PROPOSAL_IPP
+#endif
 
 // ---- causeway/membership/roll_call.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_ROLL_CALL_HPP
@@ -5393,33 +6353,21 @@ class roll_call {
  public:
   explicit roll_call(duration every) : times_{{.floor = every / 2, .cap = every}} {}
 
-  void called(time_point now) {
-    before_ = last_;
-    last_ = now;
-  }
+  void called(time_point now);
   /// Somebody answers the last call.
   void answered(time_point now) noexcept { times_.observe(now - last_); }
 
   /// By when whoever is there has answered the last call.
   [[nodiscard]] time_point due() const noexcept { return times_.deadline(last_); }
   /// The first of them that has not answered the last call yet; 0: nobody.
-  [[nodiscard]] net::peer_id owes_answer(const peer_table& t, const std::vector<net::peer_id>& who) const {
-    const auto owes = [&](net::peer_id id) { return silent_since(t, id, last_); };
-    const auto at = std::find_if(who.begin(), who.end(), owes);
-    return at == who.end() ? 0 : *at;
-  }
+  [[nodiscard]] net::peer_id owes_answer(const peer_table& t, const std::vector<net::peer_id>& who) const;
   /// It should have answered by now. It may only be slow: nothing that lasts follows from that.
-  [[nodiscard]] bool is_overdue(const peer_table& t, net::peer_id id) const {
-    return silent_since(t, id, t.now >= due() ? last_ : before_);
-  }
+  [[nodiscard]] bool is_overdue(const peer_table& t, net::peer_id id) const;
   /// It has said nothing from one call to the next.
   [[nodiscard]] bool has_missed(const peer_table& t, net::peer_id id) const { return silent_since(t, id, before_); }
 
  private:
-  static bool silent_since(const peer_table& t, net::peer_id id, time_point call) {
-    const peer_entry* const p = t.find(id);
-    return id != t.self && (p == nullptr || p->heard < call);
-  }
+  static bool silent_since(const peer_table& t, net::peer_id id, time_point call);
 
   net::arrival_statistics times_;
   time_point before_;
@@ -5429,6 +6377,40 @@ class roll_call {
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
 
 #endif  // CAUSEWAY_MEMBERSHIP_ROLL_CALL_HPP
+
+// ---- causeway/membership/impl/roll_call.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_ROLL_CALL_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_ROLL_CALL_IPP
+
+// Bodies of membership/roll_call.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+CAUSEWAY_DECL void roll_call::called(time_point now) {
+  before_ = last_;
+  last_ = now;
+}
+
+CAUSEWAY_DECL net::peer_id roll_call::owes_answer(const peer_table& t, const std::vector<net::peer_id>& who) const {
+  const auto owes = [&](net::peer_id id) { return silent_since(t, id, last_); };
+  const auto at = std::find_if(who.begin(), who.end(), owes);
+  return at == who.end() ? 0 : *at;
+}
+
+CAUSEWAY_DECL bool roll_call::is_overdue(const peer_table& t, net::peer_id id) const {
+  return silent_since(t, id, t.now >= due() ? last_ : before_);
+}
+
+CAUSEWAY_DECL bool roll_call::silent_since(const peer_table& t, net::peer_id id, time_point call) {
+  const peer_entry* const p = t.find(id);
+  return id != t.self && (p == nullptr || p->heard < call);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_ROLL_CALL_IPP
+#endif
 
 // ---- causeway/membership/transfer_time.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_TIME_HPP
@@ -5448,57 +6430,19 @@ class transfer_time {
 
   /// A peer needs so long from now on. A time of 0 does not count. While it is waited for, it may turn out to need more:
   /// a round was committed meanwhile. It gets as much as it would have been given at once.
-  void ask(net::peer_id id, duration needs, time_point now) {
-    if (needs <= duration{0}) return;
-    entry& e = asked_[id];
-    needs = std::min(needs, longest);
-    if (!e.until) {
-      e.needs = needs;
-    } else {
-      e.until = std::max(*e.until, std::min(now + wait_for(needs), e.latest));
-    }
-  }
+  void ask(net::peer_id id, duration needs, time_point now);
 
   /// A round could begin with `ready` peers, but without this one. What it is given from now on, if it is.
-  [[nodiscard]] std::optional<duration> give(net::peer_id id, std::size_t ready, time_point now) {
-    const auto at = asked_.find(id);
-    if (at == asked_.end() || at->second.until || at->second.needs == duration{0}) return std::nullopt;
-    entry& e = at->second;
-    const auto shares = static_cast<duration::rep>(2 * std::max<std::size_t>(ready, 1)) << std::min(e.in_vain, 6U);
-    const duration most = (now - last_) / shares;
-    if (e.needs > most) return std::nullopt;
-    e.until = now + wait_for(e.needs);
-    e.latest = now + wait_for(most);
-    return e.needs;
-  }
+  [[nodiscard]] std::optional<duration> give(net::peer_id id, std::size_t ready, time_point now);
 
   /// Until when the round is held back for it; `now`: no longer.
-  [[nodiscard]] time_point until(net::peer_id id, time_point now) {
-    const auto at = asked_.find(id);
-    if (at == asked_.end() || !at->second.until) return now;
-    if (*at->second.until > now) return *at->second.until;
-    at->second = {duration{0}, std::nullopt, {}, at->second.in_vain + 1};
-    last_ = now;
-    return now;
-  }
+  [[nodiscard]] time_point until(net::peer_id id, time_point now);
 
   /// A round begins with it.
-  void took_part(net::peer_id id, time_point now) {
-    const auto at = asked_.find(id);
-    if (at == asked_.end()) return;
-    if (at->second.until) last_ = now;
-    asked_.erase(at);
-  }
+  void took_part(net::peer_id id, time_point now);
 
   /// Its connection ended. How often it was waited for in vain stays known.
-  void forget(net::peer_id id, time_point now) {
-    const auto at = asked_.find(id);
-    if (at == asked_.end()) return;
-    const bool waited = at->second.until.has_value();
-    if (waited) last_ = now;
-    at->second = {duration{0}, std::nullopt, {}, at->second.in_vain + (waited ? 1U : 0U)};
-    if (at->second.in_vain == 0) asked_.erase(at);
-  }
+  void forget(net::peer_id id, time_point now);
 
  private:
   static constexpr duration longest = std::chrono::hours{4};
@@ -5521,6 +6465,68 @@ class transfer_time {
 
 #endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TIME_HPP
 
+// ---- causeway/membership/impl/transfer_time.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_TIME_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_TIME_IPP
+
+// Bodies of membership/transfer_time.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+CAUSEWAY_DECL void transfer_time::ask(net::peer_id id, duration needs, time_point now) {
+  if (needs <= duration{0}) return;
+  entry& e = asked_[id];
+  needs = std::min(needs, longest);
+  if (!e.until) {
+    e.needs = needs;
+  } else {
+    e.until = std::max(*e.until, std::min(now + wait_for(needs), e.latest));
+  }
+}
+
+CAUSEWAY_DECL std::optional<duration> transfer_time::give(net::peer_id id, std::size_t ready, time_point now) {
+  const auto at = asked_.find(id);
+  if (at == asked_.end() || at->second.until || at->second.needs == duration{0}) return std::nullopt;
+  entry& e = at->second;
+  const auto shares = static_cast<duration::rep>(2 * std::max<std::size_t>(ready, 1)) << std::min(e.in_vain, 6U);
+  const duration most = (now - last_) / shares;
+  if (e.needs > most) return std::nullopt;
+  e.until = now + wait_for(e.needs);
+  e.latest = now + wait_for(most);
+  return e.needs;
+}
+
+CAUSEWAY_DECL time_point transfer_time::until(net::peer_id id, time_point now) {
+  const auto at = asked_.find(id);
+  if (at == asked_.end() || !at->second.until) return now;
+  if (*at->second.until > now) return *at->second.until;
+  at->second = {duration{0}, std::nullopt, {}, at->second.in_vain + 1};
+  last_ = now;
+  return now;
+}
+
+CAUSEWAY_DECL void transfer_time::took_part(net::peer_id id, time_point now) {
+  const auto at = asked_.find(id);
+  if (at == asked_.end()) return;
+  if (at->second.until) last_ = now;
+  asked_.erase(at);
+}
+
+CAUSEWAY_DECL void transfer_time::forget(net::peer_id id, time_point now) {
+  const auto at = asked_.find(id);
+  if (at == asked_.end()) return;
+  const bool waited = at->second.until.has_value();
+  if (waited) last_ = now;
+  at->second = {duration{0}, std::nullopt, {}, at->second.in_vain + (waited ? 1U : 0U)};
+  if (at->second.in_vain == 0) asked_.erase(at);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_TIME_IPP
+#endif
+
 // ---- causeway/membership/leader.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_LEADER_HPP
 #define CAUSEWAY_MEMBERSHIP_LEADER_HPP
@@ -5536,285 +6542,84 @@ class leader {
   leader(peer_table& t, follower& f) : t_{t}, follower_{f}, blame_{t}, waits_{t.settings}, calls_{t.settings.heartbeat} {}
 
   /// A quorum promised us the term of our floor.
-  void begin() {
-    term_ = t_.votes.durable().floor.term;
-    active_ = true;
-    transfers_ = transfer_time{t_.now, t_.settings.heartbeat};
-    calls_ = roll_call{t_.settings.heartbeat};
-    next_ = {term_, 0};
-    attempt_ = {};
-    begin_round();
-    for (auto& [id, p] : t_.peers) p.rounds_down = 0;  // what we counted as an earlier leader is old
-    for (const net::peer_id id : t_.votes.durable().samples.holders()) (void)t_.entry(id);
-    t_.note_leads(term_);
-    t_.out->log(severity::info, "leading the run, term " + std::to_string(term_));
-    follower_.follow(t_.self);
-    follower_.say();  // our own report is of the term before
-    beat();
-  }
+  void begin();
 
   void stand_down() { active_ = false; }
 
   /// The newest commit changed: a new round is to be made.
-  void begin_round() {
-    barrier_ = {term_, 0};
-    attempt_.over();
-    failures_ = 0;
-    blame_.begin_round();
-    failed_adoptions_.clear();
-    waits_.begin_round(t_.now);
-    values_seen_ = undecided_ = false;
-    for (const auto& [id, p] : t_.peers) {  // who reported ahead of us does not do so again
-      values_seen_ = values_seen_ || (p.said && p.said->accepted);
-      if (usable(p) && p.said->ready) waits_.somebody_ready(t_.now, id);
-    }
-    for (const net::peer_id id : t_.members()) (void)t_.entry(id);
-    takeover_.begin_round(t_.votes.durable().samples, t_.members());
-  }
+  void begin_round();
 
   // ---- what peers say --------------------------------------------------------------------------------------------------
 
   /// `from` has reported; `news`: something else than the last time.
-  void on(net::peer_id from, bool news) {
-    if (!active_) return;
-    peer_entry& p = t_.entry(from);
-    const report& m = *p.said;
-    values_seen_ = values_seen_ || m.accepted.has_value();
-    if (m.ready && usable(p)) waits_.somebody_ready(t_.now, from);
-    if (m.beat == number_) calls_.answered(t_.now);
-    if ((news || from == blocker_) && matters(from, p)) changed_ = true;
-    if (news && m.floor.term < term_) t_.post(from, make_beat());  // it does not know that we lead, or refuses: once
-    if (m.newest == t_.votes.newest() && m.holds) p.holds_round = m.newest.round;
-    if (m.accepted && attempt_.running() && m.accepted->at == attempt_.at()) {
-      attempt_.voted(from, m.accepted->value.state, t_.now);
-    }
-    if (attempt_.running() && (m.floor > attempt_.at() || m.promised_to != t_.self))
-      attempt_.failed(from);  // it never will
-    const bool may_vote = follows_us(p) && m.newest == t_.votes.newest() && m.floor <= attempt_.at();
-    if (attempt_.adopting() && may_vote && concerns(from, attempt_.proposal()) && p.told_adoption < attempt_.at()) {
-      p.told_adoption = attempt_.at();
-      attempt_.ask(from);
-      t_.post(from, adoption_notice());
-    }
-  }
+  void on(net::peer_id from, bool news);
 
-  void on(net::peer_id from, const vote& m) {
-    if (active_ && attempt_.running() && m.at == attempt_.at()) attempt_.voted(from, m.state, t_.now);
-  }
+  void on(net::peer_id from, const vote& m);
 
-  void on(net::peer_id from, const failure& m) {
-    if (!active_ || !(t_.votes.is_member(from) || blame_.took_part(from))) return;
-    if (m.why == errc::non_finite && contains(m.suspects, from)) {
-      t_.out->log(severity::warning, "peer " + std::to_string(from) +
-                                         " says that what it computed is not finite; the round goes on without its part");
-    }
-    if (m.at.term != term_) return;
-    blame_.on(from, m);
-    if (attempt_.running() && m.at == attempt_.at()) attempt_.failed(from);
-  }
+  void on(net::peer_id from, const failure& m);
 
   /// Who has not said that it follows us would take part in no round that waits for it.
-  void asked_for_time(net::peer_id from, duration needs) {
-    if (!active_) return;
-    if (!t_.votes.is_member(from) && !follows_us(t_.entry(from))) return t_.reject(reject_reason::not_a_member, from);
-    transfers_.ask(from, needs, t_.now);
-    changed_ = true;
-  }
+  void asked_for_time(net::peer_id from, duration needs);
 
-  void peer_up(net::peer_id id) {
-    if (!active_) return;
-    t_.entry(id).rounds_down = 0;
-    t_.post(id, make_beat());
-  }
+  void peer_up(net::peer_id id);
 
-  void peer_down(net::peer_id id) {
-    changed_ = true;
-    transfers_.forget(id, t_.now);
-    if (active_ && attempt_.running()) attempt_.lost(id);
-  }
+  void peer_down(net::peer_id id);
 
   // ---- what time says --------------------------------------------------------------------------------------------------
 
-  void wake() {
-    if (!active_ || t_.now < next_beat_) return;
-    drop_silent();
-    beat();
-  }
+  void wake();
 
-  [[nodiscard]] time_point next_wake() const {
-    if (!active_) return no_deadline;
-    return std::min(next_beat_, attempt_.running() ? waits_.attempt_deadline(attempt_) : go_at_);
-  }
+  [[nodiscard]] time_point next_wake() const;
 
   /// After every event. True: this leader needs a higher term to lead somebody who promised one to another.
-  bool decide() {
-    if (!active_) return false;
-    if (t_.votes.durable().promised_to != t_.self || t_.votes.durable().floor.term != term_) {
-      active_ = false;
-      if (follower_.leader() == t_.self) follower_.lose_leader();  // or it would refuse whoever leads a later term
-      return false;
-    }
-    if (!std::exchange(changed_, false) && t_.now < next_wake()) return false;
-    if (attempt_.running()) return judge(), false;
-    return gather();
-  }
+  bool decide();
 
   void touch() { changed_ = true; }
 
   // ---- to look at ------------------------------------------------------------------------------------------------------
 
   /// Some of those who have the newest state, others for each who asks.
-  [[nodiscard]] holder_list holders_for(net::peer_id id) const {
-    std::vector<located_peer> all;
-    for (const auto& [other, p] : t_.peers) {
-      if (p.up && p.holds_round == t_.votes.newest().round && t_.votes.newest().known()) all.push_back({other, p.address});
-    }
-    if (all.size() > holders_told) {
-      std::rotate(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(id % all.size()), all.end());
-      all.resize(holders_told);
-    }
-    return {t_.votes.newest(), all};
-  }
+  [[nodiscard]] holder_list holders_for(net::peer_id id) const;
 
   [[nodiscard]] bool active() const noexcept { return active_; }
   /// Of our last attempt, or else the members.
-  [[nodiscard]] const std::vector<net::peer_id>& last_view() const {
-    return active_ && !blame_.last_order().empty() ? blame_.last_order() : t_.members();
-  }
+  [[nodiscard]] const std::vector<net::peer_id>& last_view() const;
   [[nodiscard]] const std::string& waiting_for() const noexcept { return waiting_; }
   [[nodiscard]] bool stuck() const noexcept { return stuck_; }
-  [[nodiscard]] std::string describe(time_point now) const {
-    if (!attempt_.running()) return waiting_;
-    return std::string{attempt_.adopting() ? "adoption" : "exchange"} + " since " +
-           std::to_string(seconds(now - attempt_.began())) + " s: " + attempt_.summary();
-  }
+  [[nodiscard]] std::string describe(time_point now) const;
 
  private:
-  [[nodiscard]] bool follows_us(const peer_entry& p) const {
-    return p.up && p.said && p.said->floor.term == term_ && p.said->promised_to == t_.self;
-  }
+  [[nodiscard]] bool follows_us(const peer_entry& p) const;
   /// It can never vote in a ballot of ours below barrier_ any more, and told what it voted for before.
-  [[nodiscard]] bool usable(const peer_entry& p) const {
-    return follows_us(p) && !p.said->partial && p.said->floor >= barrier_ && p.said->newest == t_.votes.newest();
-  }
+  [[nodiscard]] bool usable(const peer_entry& p) const;
 
   // -- between attempts
 
   /// Whether decide() could come to another result. In a big run most reports say that one more peer is ready while others
   /// are waited for, and looking at everybody each time would cost n^2.
-  [[nodiscard]] bool matters(net::peer_id from, const peer_entry& p) const {
-    if (attempt_.running() || values_seen_ || !usable(p) || p.said->leaving) return true;
-    const std::size_t least = std::max({least_peers(), first_peers(), (t_.members().size() + 1) / 2});
-    if (waits_.ready_count() < least) return false;
-    return blocker_ == 0 || blocker_ == from || waits_.ready_count() >= look_again_at_;
-  }
+  [[nodiscard]] bool matters(net::peer_id from, const peer_entry& p) const;
 
-  bool gather() {
-    std::uint32_t above = 0;
-    for (auto& [id, p] : t_.peers) {
-      if (!p.up || !p.said) continue;
-      if (needs_new_term(id, p)) above = std::max(above, p.said->floor.term);
-      if (follows_us(p)) next_ = std::max(next_, p.said->floor);  // called off by somebody else in our name
-      if (follows_us(p) && p.said->floor < barrier_ && p.told_floor < barrier_) {
-        p.told_floor = barrier_;
-        t_.post(id, abort_attempt{barrier_});
-      }
-    }
-    let_go();
-    const std::vector<net::peer_id> heard = t_.members_that([&](auto, const peer_entry& p) { return usable(p); });
-    go_at_ = no_deadline;
-    blocker_ = 0;
-    stuck_ = !t_.quorum_up();
-    if (stuck_) {
-      if (above > 0) active_ = false;  // somebody else may lead: ask as everybody does
-      if (above > 0) follower_.lose_leader();
-      return say_waiting("members within reach", heard), false;
-    }
-    if (above > 0 || next_.attempt >= ballot::max_attempt - 1) return take_new_term(), true;
-    if (t_.now < waits_.pause_until(failures_)) {
-      go_at_ = waits_.pause_until(failures_);
-      return say_waiting("members reported, pause after many failures", heard), false;
-    }
-    const proposal_rule rule = what_may_be_proposed(t_.members(), statements(heard));
-    const bool waits = rule.is == proposal_rule::wait;
-    if (waits != std::exchange(undecided_, waits)) changed_ = true;
-    if (waits) return say_waiting("members reported", heard), false;
-    if (rule.value != nullptr && adoptable(rule)) return begin_adoption(*rule.value), false;
-    if (rule.is == proposal_rule::bound) {
-      stuck_ = true;
-      waiting_ = "round " + std::to_string(t_.votes.newest().round + 1) +
-                 " may be committed already, and nobody who holds its state is here: start one of its members again";
-      return false;
-    }
-    try_go();
-    return false;
-  }
+  bool gather();
 
   /// A new term is needed to lead it. Only once in a round for a peer that the round can be made without: who says so again
   /// and again would stop the run.
-  [[nodiscard]] bool needs_new_term(net::peer_id id, const peer_entry& p) const {
-    if (!t_.promised_elsewhere(p) || !t_.acquainted(id) || !t_.near(p.said->floor.term)) return false;
-    const auto fit = [&](auto, const peer_entry& q) { return usable(q); };
-    return undecided_ || p.renewed_for != t_.votes.newest().round + 1 || !is_quorum(t_.members(), t_.members_that(fit));
-  }
-  void take_new_term() {
-    for (auto& [id, p] : t_.peers) p.renewed_for = needs_new_term(id, p) ? t_.votes.newest().round + 1 : p.renewed_for;
-  }
+  [[nodiscard]] bool needs_new_term(net::peer_id id, const peer_entry& p) const;
+  void take_new_term();
 
   /// Who leaves may go once the run can go on without it: a quorum of the members knows the commit that left it out. Or
   /// when all leave, and nobody is here who would go on.
-  void let_go() {
-    const auto informed = [&](net::peer_id, const peer_entry& p) {
-      return p.up && p.said && p.said->newest == t_.votes.newest();
-    };
-    const std::vector<net::peer_id> know = t_.members_that(informed);
-    if (!is_quorum(t_.members(), know)) return;
-    bool all = know.size() == t_.members().size();
-    for (const auto& [id, p] : t_.peers) {
-      all = all && (!p.up || !p.said || (p.said->leaving && (!p.said->ready || p.said->samples == 0)));
-    }
-    for (const auto& [id, p] : t_.peers) {
-      if (p.up && p.said && p.said->leaving && (all || !t_.votes.is_member(id))) t_.post(id, farewell{true});
-    }
-  }
+  void let_go();
 
-  [[nodiscard]] std::vector<statement> statements(const std::vector<net::peer_id>& heard) const {
-    std::vector<statement> all;
-    for (const net::peer_id id : heard) {
-      const auto& accepted = t_.find(id)->said->accepted;
-      all.push_back({id, accepted ? &*accepted : nullptr});
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<statement> statements(const std::vector<net::peer_id>& heard) const;
 
   /// A value that does not bind is proposed again only if there are too few to make the round anew.
-  [[nodiscard]] bool adoptable(const proposal_rule& rule) const {
-    const bool again = failed_adoptions_.contains(rule.value->chain());
-    if (rule.is == proposal_rule::free && again && enough(participants(true))) return false;
-    return !t_.voters_for(*rule.value, 1).empty();
-  }
+  [[nodiscard]] bool adoptable(const proposal_rule& rule) const;
 
-  void begin_adoption(const commit_record& wanted) {
-    const commit_record value = wanted;  // reports may change while we tell
-    std::vector<net::peer_id> asked;
-    for (auto& [id, p] : t_.peers) {
-      if (usable(p) && concerns(id, value)) asked.push_back(id);
-    }
-    attempt_.begin_adoption(next_, value, asked, t_.now);
-    blame_.begin_adoption(next_);
-    barrier_ = next_ = next_.next();
-    for (const net::peer_id id : asked) t_.entry(id).told_adoption = attempt_.at();
-    t_.out->log(severity::info, "round " + std::to_string(value.round) + " is taken over from its voters");
-    t_.post_all(asked, adoption_notice());
-  }
+  void begin_adoption(const commit_record& wanted);
 
-  [[nodiscard]] bool concerns(net::peer_id id, const commit_record& value) const {
-    return t_.votes.is_member(id) || contains(value.members, id);
-  }
+  [[nodiscard]] bool concerns(net::peer_id id, const commit_record& value) const;
 
-  [[nodiscard]] adoption adoption_notice() const {
-    return {attempt_.at(), attempt_.proposal(), t_.voters_for(attempt_.proposal(), holders_told)};
-  }
+  [[nodiscard]] adoption adoption_notice() const;
 
   /// Whether a peer has said since the last attempt that it is ready for another.
   [[nodiscard]] auto is_ready() const {
@@ -5824,246 +6629,59 @@ class leader {
     };
   }
 
-  void try_go() {
-    if (awaits_answers()) return say_waiting("peers ready again after a failed attempt", participants(true));
-    blame_.decide(is_ready(), participants(false), [&](const auto& left) { return enough(left); });
-    std::vector<net::peer_id> who = participants(false);
-    if (!enough(who)) who = participants(true);  // better with a peer in disgrace than not at all
-    if (!enough(who)) return say_waiting("peers ready", who);
-    if (!waits_.had_enough() && !are_most(who) && t_.now < waits_.pace_deadline()) {
-      go_at_ = waits_.pace_deadline();
-      return say_waiting("peers ready, fewer than half of those who train", who);
-    }
-    waits_.enough_ready(t_.now, median(brought(t_, who)));
-    go_at_ = wait_for_others(who);
-    if (const net::peer_id silent = calls_.owes_answer(t_, who); silent != 0 && go_at_ < calls_.due()) {
-      go_at_ = calls_.due();
-      blocker_ = silent;
-    }
-    if (t_.now < go_at_) return say_waiting("peers ready", who);
-    if (!out_of_work(t_, who)) return go_with(who);
-    go_at_ = takeover_.due(t_.votes.durable().samples, who.size(), waits_, t_.now);
-    if (t_.now < go_at_) return say_waiting("peers ready with nothing left to train", who);
-    go_with(who);
-  }
+  void try_go();
 
-  bool awaits_answers() {
-    if (!blame_.is_open()) return false;
-    const auto through = [&](net::peer_id id) { return is_ready()(id) || calls_.has_missed(t_, id); };
-    blocker_ = blame_.owes_answer(through);
-    if (blocker_ == 0) waits_.answered(t_.now);
-    if (blocker_ == 0 || t_.now >= waits_.answer_deadline()) return false;
-    go_at_ = waits_.answer_deadline();
-    return true;
-  }
+  bool awaits_answers();
 
-  [[nodiscard]] bool can_take_part(net::peer_id id, const peer_entry& p) const {
-    const ledger& samples = t_.votes.durable().samples;
-    return !calls_.is_overdue(t_, id) && usable(p) && p.said->ready && p.said->holds &&
-           (samples.quota() == 0 || p.said->samples <= samples.held_count(id));
-  }
+  [[nodiscard]] bool can_take_part(net::peer_id id, const peer_entry& p) const;
 
   /// Members first, in their order, then the others: the first of them breaks ties of a quorum.
-  [[nodiscard]] std::vector<net::peer_id> participants(bool paused_too) const {
-    const auto fit = [&](net::peer_id id, const peer_entry& p) {
-      return can_take_part(id, p) && (paused_too || p.pause == 0);
-    };
-    std::vector<net::peer_id> who = t_.members_that(fit);
-    for (const auto& [id, p] : t_.peers) {
-      if (who.size() < max_members && !t_.votes.is_member(id) && fit(id, p)) who.push_back(id);
-    }
-    return who;
-  }
+  [[nodiscard]] std::vector<net::peer_id> participants(bool paused_too) const;
 
-  [[nodiscard]] bool enough(const std::vector<net::peer_id>& who) const {
-    return waits_.ready_count() >= first_peers() && who.size() >= least_peers() && is_quorum(t_.members(), who);
-  }
+  [[nodiscard]] bool enough(const std::vector<net::peer_id>& who) const;
 
   /// At least half of the peers here that have something to train. A quorum of the members may be far fewer where the last
   /// round was made without many; rounds would get ever smaller, and ever more.
-  [[nodiscard]] bool are_most(const std::vector<net::peer_id>& who) const {
-    std::size_t all = 0;
-    std::size_t ready = 0;
-    for (const auto& [id, p] : t_.peers) {
-      if (p.up && p.pause == 0 && !is_newcomer(id)) ++all;
-    }
-    for (const net::peer_id id : who) ready += is_newcomer(id) ? 0U : 1U;
-    return 2 * ready >= all;
-  }
+  [[nodiscard]] bool are_most(const std::vector<net::peer_id>& who) const;
 
   [[nodiscard]] std::size_t least_peers() const { return std::max(t_.settings.min_peers, 1U); }
   /// Who must have come before the first round. They need not all be there at one time: of many, some are always gone.
   [[nodiscard]] std::size_t first_peers() const { return t_.votes.newest().round == 0 ? t_.settings.expected : 0; }
 
   /// Neither a member nor somebody who was one and is late.
-  [[nodiscard]] bool is_newcomer(net::peer_id id) const {
-    return !t_.votes.is_member(id) && t_.votes.durable().samples.held(id).empty();
-  }
+  [[nodiscard]] bool is_newcomer(net::peer_id id) const;
 
   /// Until when the peers that usually come are waited for. `now` or earlier: nobody is missing.
-  [[nodiscard]] time_point wait_for_others(const std::vector<net::peer_id>& who) {
-    const std::set<net::peer_id> in{who.begin(), who.end()};
-    const std::size_t late = late_peers(in);
-    look_again_at_ = waits_.ready_count() + (late + 1) / 2;
-    const time_point grace = waits_.grace_deadline(static_cast<double>(late) / static_cast<double>(late + who.size()));
-    const bool has_work = !handed_out(t_.votes.durable().samples);  // for newcomers
-    time_point until = t_.now;
-    for (const auto& [id, p] : t_.peers) {
-      if (!p.up || p.pause > 0 || in.contains(id)) continue;
-      const bool expected = !is_newcomer(id);
-      const bool ends_the_last = follows_us(p) && p.said->ready && p.said->floor < barrier_;
-      if (ends_the_last) until = std::max(until, waits_.answer_deadline());
-      if (expected && p.unwaited == 0) until = std::max(until, grace);
-      if (expected || has_work) until = std::max(until, time_for_transfer(id, who.size()));
-      if (until > t_.now && blocker_ == 0) blocker_ = id;
-    }
-    return until;
-  }
+  [[nodiscard]] time_point wait_for_others(const std::vector<net::peer_id>& who);
 
   /// How many of the peers here that usually come are not in `in`.
-  [[nodiscard]] std::size_t late_peers(const std::set<net::peer_id>& in) const {
-    std::size_t late = 0;
-    for (const auto& [id, p] : t_.peers) {
-      if (p.up && p.pause == 0 && p.unwaited == 0 && !in.contains(id) && !is_newcomer(id)) ++late;
-    }
-    return late;
-  }
+  [[nodiscard]] std::size_t late_peers(const std::set<net::peer_id>& in) const;
 
   /// Until when this round stands still for the transfer of one peer; `now`: it does not.
-  time_point time_for_transfer(net::peer_id id, std::size_t ready) {
-    if (const auto given = transfers_.give(id, ready, t_.now)) {
-      t_.out->log(severity::info, "round " + std::to_string(t_.votes.newest().round + 1) + " waits up to " +
-                                      std::to_string(seconds(transfers_.until(id, t_.now) - t_.now)) +
-                                      " s for the transfer of peer " + std::to_string(id));
-      t_.out->give_time(id, *given);
-    }
-    return transfers_.until(id, t_.now);
-  }
+  time_point time_for_transfer(net::peer_id id, std::size_t ready);
 
-  void go_with(const std::vector<net::peer_id>& who) {
-    go m;
-    m.who.at = next_;
-    m.who.round = t_.votes.newest().round + 1;
-    m.who.parent = t_.votes.newest().chain;
-    for (const net::peer_id id : who) {
-      const peer_entry& p = t_.entry(id);
-      m.who.members.push_back({id, t_.address_of(id), p.said->samples});
-    }
-    m.proposal = propose(t_, m.who);
-    t_.say_places(m);
-    settle_absent(who);
-    blame_.begin_exchange(next_, who);
-    attempt_.begin_exchange(next_, m.proposal, who, t_.now);
-    barrier_ = next_ = next_.next();
-    waits_.began(failures_);
-    t_.post_all(who, m);
-  }
+  void go_with(const std::vector<net::peer_id>& who);
 
   /// Counts for those that this attempt begins without.
-  void settle_absent(const std::vector<net::peer_id>& who) {
-    const std::set<net::peer_id> in{who.begin(), who.end()};
-    for (auto& [id, p] : t_.peers) {
-      const bool takes_part = in.contains(id);
-      if (takes_part) transfers_.took_part(id, t_.now);
-      if (takes_part && t_.votes.is_member(id)) p.wasted = p.unwaited = 0;
-      if (p.pause > 0 && !takes_part) --p.pause;
-      if (failures_ > 0) continue;
-      if (p.unwaited > 0) {
-        --p.unwaited;
-      } else if (!takes_part && p.up && !is_newcomer(id)) {
-        p.unwaited = 1U << std::min(p.wasted++, 6U);
-      }
-    }
-  }
+  void settle_absent(const std::vector<net::peer_id>& who);
 
   // -- during an attempt
 
-  void judge() {
-    if (attempt_.recorded()) return;  // our own record comes next
-    const bool over = attempt_.all_answered() || t_.now >= waits_.attempt_deadline(attempt_);
-    if (over || attempt_.adopting()) {
-      if (const auto choice = attempt_.choice(t_.members())) return commit(*choice);
-    }
-    const bool hopeless = attempt_.somebody_gone() && !attempt_.somebody_voted();
-    const bool no_holder =
-        attempt_.adopting() && t_.voters_for(attempt_.proposal(), holders_told).empty() && !attempt_.somebody_voted();
-    if (over || (hopeless && !attempt_.adopting()) || no_holder) give_up();
-  }
+  void judge();
 
-  void give_up() {
-    ++failures_;
-    if (attempt_.adopting()) failed_adoptions_.insert(attempt_.proposal().chain());
-    blame_.failed(attempt_);
-    t_.out->log(severity::warning, "attempt " + std::to_string(failures_) + " at round " +
-                                       std::to_string(attempt_.proposal().round) + " failed: " + attempt_.summary());
-    waits_.failed(t_.now);
-    attempt_.over();
-    changed_ = true;
-    gather();
-  }
+  void give_up();
 
-  void commit(std::uint64_t state) {
-    commit_record record = attempt_.proposal();
-    record.state = state;
-    waits_.committed(attempt_);
-    commit_notice with{{record.round, record.chain()}, record, attempt_.votes_for(state, t_.members()), {}};
-    std::vector<net::peer_id> voters;
-    std::vector<net::peer_id> others;
-    for (auto& [id, p] : t_.peers) {
-      if (!p.up) ++p.rounds_down;
-      if (!p.up || !p.said) continue;
-      blame_.committed(attempt_, id, p);
-      const bool holds = attempt_.voted_for(id, state);
-      (holds ? voters : others).push_back(id);
-      if (attempt_.diverged(id, state)) t_.reject(reject_reason::diverged, id);
-      if (p.said->newest == t_.votes.newest()) p.rounds_told = record.round + 1, p.told_at = t_.now;
-      if (!holds) continue;
-      p.holds_round = record.round;
-      if (with.holders.size() < holders_told) with.holders.push_back({id, p.address});
-    }
-    t_.post_all(others, with);
-    with = {with.of, record, with.votes, {}, true};
-    t_.post_all(voters, with);
-    attempt_.wait_for_record();
-  }
+  void commit(std::uint64_t state);
 
   // -- heartbeats
 
-  [[nodiscard]] heartbeat make_beat() const {
-    const auto reached = t_.members_that([](auto, const peer_entry& p) { return p.up; });
-    return {term_, number_, t_.votes.newest(), static_cast<std::uint32_t>(reached.size()), t_.quorum_follows()};
-  }
+  [[nodiscard]] heartbeat make_beat() const;
 
-  void beat() {
-    next_beat_ = t_.now + t_.settings.heartbeat;
-    ++number_;
-    calls_.called(t_.now);
-    changed_ = true;  // who was late with its answers may be there by now
-    std::vector<net::peer_id> others;
-    if (number_ % 8 == 1) called_ = t_.call_the_lost(called_);
-    for (auto& [id, p] : t_.peers) {
-      if (p.up && id != t_.self) others.push_back(id);
-      if (p.up && p.said && p.said->newest == t_.votes.newest() && !p.said->holds) t_.post(id, holders_for(id));
-    }
-    t_.post_all(others, make_beat());
-  }
+  void beat();
 
-  void drop_silent() {
-    for (auto& [id, p] : t_.peers) {
-      if (id == t_.self || !p.up || t_.now - p.heard <= p.beats.patience()) continue;
-      const std::string why = "silent for " + std::to_string(seconds(t_.now - p.heard)) + " s";
-      t_.out->log(severity::warning, "peer " + std::to_string(id) + " is " + why + "; the others go on without it");
-      t_.out->drop(id, why);
-      p.up = false;
-      p.said.reset();
-      peer_down(id);
-    }
-  }
+  void drop_silent();
 
-  void say_waiting(const char* what, const std::vector<net::peer_id>& have) {
-    waiting_ = std::to_string(have.size()) + " " + what + ", " + std::to_string(t_.members().size()) +
-               " members in round " + std::to_string(t_.votes.newest().round);
-  }
+  void say_waiting(const char* what, const std::vector<net::peer_id>& have);
 
   static constexpr std::size_t holders_told = 8;
 
@@ -6098,6 +6716,497 @@ class leader {
 
 #endif  // CAUSEWAY_MEMBERSHIP_LEADER_HPP
 
+// ---- causeway/membership/impl/leader.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_LEADER_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_LEADER_IPP
+
+// Bodies of membership/leader.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+CAUSEWAY_DECL void leader::begin() {
+  term_ = t_.votes.durable().floor.term;
+  active_ = true;
+  transfers_ = transfer_time{t_.now, t_.settings.heartbeat};
+  calls_ = roll_call{t_.settings.heartbeat};
+  next_ = {term_, 0};
+  attempt_ = {};
+  begin_round();
+  for (auto& [id, p] : t_.peers) p.rounds_down = 0;  // what we counted as an earlier leader is old
+  for (const net::peer_id id : t_.votes.durable().samples.holders()) (void)t_.entry(id);
+  t_.note_leads(term_);
+  t_.out->log(severity::info, "leading the run, term " + std::to_string(term_));
+  follower_.follow(t_.self);
+  follower_.say();  // our own report is of the term before
+  beat();
+}
+
+CAUSEWAY_DECL void leader::begin_round() {
+  barrier_ = {term_, 0};
+  attempt_.over();
+  failures_ = 0;
+  blame_.begin_round();
+  failed_adoptions_.clear();
+  waits_.begin_round(t_.now);
+  values_seen_ = undecided_ = false;
+  for (const auto& [id, p] : t_.peers) {  // who reported ahead of us does not do so again
+    values_seen_ = values_seen_ || (p.said && p.said->accepted);
+    if (usable(p) && p.said->ready) waits_.somebody_ready(t_.now, id);
+  }
+  for (const net::peer_id id : t_.members()) (void)t_.entry(id);
+  takeover_.begin_round(t_.votes.durable().samples, t_.members());
+}
+
+CAUSEWAY_DECL void leader::on(net::peer_id from, bool news) {
+  if (!active_) return;
+  peer_entry& p = t_.entry(from);
+  const report& m = *p.said;
+  values_seen_ = values_seen_ || m.accepted.has_value();
+  if (m.ready && usable(p)) waits_.somebody_ready(t_.now, from);
+  if (m.beat == number_) calls_.answered(t_.now);
+  if ((news || from == blocker_) && matters(from, p)) changed_ = true;
+  if (news && m.floor.term < term_) t_.post(from, make_beat());  // it does not know that we lead, or refuses: once
+  if (m.newest == t_.votes.newest() && m.holds) p.holds_round = m.newest.round;
+  if (m.accepted && attempt_.running() && m.accepted->at == attempt_.at()) {
+    attempt_.voted(from, m.accepted->value.state, t_.now);
+  }
+  if (attempt_.running() && (m.floor > attempt_.at() || m.promised_to != t_.self)) attempt_.failed(from);  // it never will
+  const bool may_vote = follows_us(p) && m.newest == t_.votes.newest() && m.floor <= attempt_.at();
+  if (attempt_.adopting() && may_vote && concerns(from, attempt_.proposal()) && p.told_adoption < attempt_.at()) {
+    p.told_adoption = attempt_.at();
+    attempt_.ask(from);
+    t_.post(from, adoption_notice());
+  }
+}
+
+CAUSEWAY_DECL void leader::on(net::peer_id from, const vote& m) {
+  if (active_ && attempt_.running() && m.at == attempt_.at()) attempt_.voted(from, m.state, t_.now);
+}
+
+CAUSEWAY_DECL void leader::on(net::peer_id from, const failure& m) {
+  if (!active_ || !(t_.votes.is_member(from) || blame_.took_part(from))) return;
+  if (m.why == errc::non_finite && contains(m.suspects, from)) {
+    t_.out->log(severity::warning, "peer " + std::to_string(from) +
+                                       " says that what it computed is not finite; the round goes on without its part");
+  }
+  if (m.at.term != term_) return;
+  blame_.on(from, m);
+  if (attempt_.running() && m.at == attempt_.at()) attempt_.failed(from);
+}
+
+CAUSEWAY_DECL void leader::asked_for_time(net::peer_id from, duration needs) {
+  if (!active_) return;
+  if (!t_.votes.is_member(from) && !follows_us(t_.entry(from))) return t_.reject(reject_reason::not_a_member, from);
+  transfers_.ask(from, needs, t_.now);
+  changed_ = true;
+}
+
+CAUSEWAY_DECL void leader::peer_up(net::peer_id id) {
+  if (!active_) return;
+  t_.entry(id).rounds_down = 0;
+  t_.post(id, make_beat());
+}
+
+CAUSEWAY_DECL void leader::peer_down(net::peer_id id) {
+  changed_ = true;
+  transfers_.forget(id, t_.now);
+  if (active_ && attempt_.running()) attempt_.lost(id);
+}
+
+CAUSEWAY_DECL void leader::wake() {
+  if (!active_ || t_.now < next_beat_) return;
+  drop_silent();
+  beat();
+}
+
+CAUSEWAY_DECL time_point leader::next_wake() const {
+  if (!active_) return no_deadline;
+  return std::min(next_beat_, attempt_.running() ? waits_.attempt_deadline(attempt_) : go_at_);
+}
+
+CAUSEWAY_DECL bool leader::decide() {
+  if (!active_) return false;
+  if (t_.votes.durable().promised_to != t_.self || t_.votes.durable().floor.term != term_) {
+    active_ = false;
+    if (follower_.leader() == t_.self) follower_.lose_leader();  // or it would refuse whoever leads a later term
+    return false;
+  }
+  if (!std::exchange(changed_, false) && t_.now < next_wake()) return false;
+  if (attempt_.running()) return judge(), false;
+  return gather();
+}
+
+CAUSEWAY_DECL holder_list leader::holders_for(net::peer_id id) const {
+  std::vector<located_peer> all;
+  for (const auto& [other, p] : t_.peers) {
+    if (p.up && p.holds_round == t_.votes.newest().round && t_.votes.newest().known()) all.push_back({other, p.address});
+  }
+  if (all.size() > holders_told) {
+    std::rotate(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(id % all.size()), all.end());
+    all.resize(holders_told);
+  }
+  return {t_.votes.newest(), all};
+}
+
+CAUSEWAY_DECL const std::vector<net::peer_id>& leader::last_view() const {
+  return active_ && !blame_.last_order().empty() ? blame_.last_order() : t_.members();
+}
+
+CAUSEWAY_DECL std::string leader::describe(time_point now) const {
+  if (!attempt_.running()) return waiting_;
+  return std::string{attempt_.adopting() ? "adoption" : "exchange"} + " since " +
+         std::to_string(seconds(now - attempt_.began())) + " s: " + attempt_.summary();
+}
+
+CAUSEWAY_DECL bool leader::follows_us(const peer_entry& p) const {
+  return p.up && p.said && p.said->floor.term == term_ && p.said->promised_to == t_.self;
+}
+
+CAUSEWAY_DECL bool leader::usable(const peer_entry& p) const {
+  return follows_us(p) && !p.said->partial && p.said->floor >= barrier_ && p.said->newest == t_.votes.newest();
+}
+
+CAUSEWAY_DECL bool leader::matters(net::peer_id from, const peer_entry& p) const {
+  if (attempt_.running() || values_seen_ || !usable(p) || p.said->leaving) return true;
+  const std::size_t least = std::max({least_peers(), first_peers(), (t_.members().size() + 1) / 2});
+  if (waits_.ready_count() < least) return false;
+  return blocker_ == 0 || blocker_ == from || waits_.ready_count() >= look_again_at_;
+}
+
+CAUSEWAY_DECL bool leader::gather() {
+  std::uint32_t above = 0;
+  for (auto& [id, p] : t_.peers) {
+    if (!p.up || !p.said) continue;
+    if (needs_new_term(id, p)) above = std::max(above, p.said->floor.term);
+    if (follows_us(p)) next_ = std::max(next_, p.said->floor);  // called off by somebody else in our name
+    if (follows_us(p) && p.said->floor < barrier_ && p.told_floor < barrier_) {
+      p.told_floor = barrier_;
+      t_.post(id, abort_attempt{barrier_});
+    }
+  }
+  let_go();
+  const std::vector<net::peer_id> heard = t_.members_that([&](auto, const peer_entry& p) { return usable(p); });
+  go_at_ = no_deadline;
+  blocker_ = 0;
+  stuck_ = !t_.quorum_up();
+  if (stuck_) {
+    if (above > 0) active_ = false;  // somebody else may lead: ask as everybody does
+    if (above > 0) follower_.lose_leader();
+    return say_waiting("members within reach", heard), false;
+  }
+  if (above > 0 || next_.attempt >= ballot::max_attempt - 1) return take_new_term(), true;
+  if (t_.now < waits_.pause_until(failures_)) {
+    go_at_ = waits_.pause_until(failures_);
+    return say_waiting("members reported, pause after many failures", heard), false;
+  }
+  const proposal_rule rule = what_may_be_proposed(t_.members(), statements(heard));
+  const bool waits = rule.is == proposal_rule::wait;
+  if (waits != std::exchange(undecided_, waits)) changed_ = true;
+  if (waits) return say_waiting("members reported", heard), false;
+  if (rule.value != nullptr && adoptable(rule)) return begin_adoption(*rule.value), false;
+  if (rule.is == proposal_rule::bound) {
+    stuck_ = true;
+    waiting_ = "round " + std::to_string(t_.votes.newest().round + 1) +
+               " may be committed already, and nobody who holds its state is here: start one of its members again";
+    return false;
+  }
+  try_go();
+  return false;
+}
+
+CAUSEWAY_DECL bool leader::needs_new_term(net::peer_id id, const peer_entry& p) const {
+  if (!t_.promised_elsewhere(p) || !t_.acquainted(id) || !t_.near(p.said->floor.term)) return false;
+  const auto fit = [&](auto, const peer_entry& q) { return usable(q); };
+  return undecided_ || p.renewed_for != t_.votes.newest().round + 1 || !is_quorum(t_.members(), t_.members_that(fit));
+}
+
+CAUSEWAY_DECL void leader::take_new_term() {
+  for (auto& [id, p] : t_.peers) p.renewed_for = needs_new_term(id, p) ? t_.votes.newest().round + 1 : p.renewed_for;
+}
+
+CAUSEWAY_DECL void leader::let_go() {
+  const auto informed = [&](net::peer_id, const peer_entry& p) {
+    return p.up && p.said && p.said->newest == t_.votes.newest();
+  };
+  const std::vector<net::peer_id> know = t_.members_that(informed);
+  if (!is_quorum(t_.members(), know)) return;
+  bool all = know.size() == t_.members().size();
+  for (const auto& [id, p] : t_.peers) {
+    all = all && (!p.up || !p.said || (p.said->leaving && (!p.said->ready || p.said->samples == 0)));
+  }
+  for (const auto& [id, p] : t_.peers) {
+    if (p.up && p.said && p.said->leaving && (all || !t_.votes.is_member(id))) t_.post(id, farewell{true});
+  }
+}
+
+CAUSEWAY_DECL std::vector<statement> leader::statements(const std::vector<net::peer_id>& heard) const {
+  std::vector<statement> all;
+  for (const net::peer_id id : heard) {
+    const auto& accepted = t_.find(id)->said->accepted;
+    all.push_back({id, accepted ? &*accepted : nullptr});
+  }
+  return all;
+}
+
+CAUSEWAY_DECL bool leader::adoptable(const proposal_rule& rule) const {
+  const bool again = failed_adoptions_.contains(rule.value->chain());
+  if (rule.is == proposal_rule::free && again && enough(participants(true))) return false;
+  return !t_.voters_for(*rule.value, 1).empty();
+}
+
+CAUSEWAY_DECL void leader::begin_adoption(const commit_record& wanted) {
+  const commit_record value = wanted;  // reports may change while we tell
+  std::vector<net::peer_id> asked;
+  for (auto& [id, p] : t_.peers) {
+    if (usable(p) && concerns(id, value)) asked.push_back(id);
+  }
+  attempt_.begin_adoption(next_, value, asked, t_.now);
+  blame_.begin_adoption(next_);
+  barrier_ = next_ = next_.next();
+  for (const net::peer_id id : asked) t_.entry(id).told_adoption = attempt_.at();
+  t_.out->log(severity::info, "round " + std::to_string(value.round) + " is taken over from its voters");
+  t_.post_all(asked, adoption_notice());
+}
+
+CAUSEWAY_DECL bool leader::concerns(net::peer_id id, const commit_record& value) const {
+  return t_.votes.is_member(id) || contains(value.members, id);
+}
+
+CAUSEWAY_DECL adoption leader::adoption_notice() const {
+  return {attempt_.at(), attempt_.proposal(), t_.voters_for(attempt_.proposal(), holders_told)};
+}
+
+CAUSEWAY_DECL void leader::try_go() {
+  if (awaits_answers()) return say_waiting("peers ready again after a failed attempt", participants(true));
+  blame_.decide(is_ready(), participants(false), [&](const auto& left) { return enough(left); });
+  std::vector<net::peer_id> who = participants(false);
+  if (!enough(who)) who = participants(true);  // better with a peer in disgrace than not at all
+  if (!enough(who)) return say_waiting("peers ready", who);
+  if (!waits_.had_enough() && !are_most(who) && t_.now < waits_.pace_deadline()) {
+    go_at_ = waits_.pace_deadline();
+    return say_waiting("peers ready, fewer than half of those who train", who);
+  }
+  waits_.enough_ready(t_.now, median(brought(t_, who)));
+  go_at_ = wait_for_others(who);
+  if (const net::peer_id silent = calls_.owes_answer(t_, who); silent != 0 && go_at_ < calls_.due()) {
+    go_at_ = calls_.due();
+    blocker_ = silent;
+  }
+  if (t_.now < go_at_) return say_waiting("peers ready", who);
+  if (!out_of_work(t_, who)) return go_with(who);
+  go_at_ = takeover_.due(t_.votes.durable().samples, who.size(), waits_, t_.now);
+  if (t_.now < go_at_) return say_waiting("peers ready with nothing left to train", who);
+  go_with(who);
+}
+
+CAUSEWAY_DECL bool leader::awaits_answers() {
+  if (!blame_.is_open()) return false;
+  const auto through = [&](net::peer_id id) { return is_ready()(id) || calls_.has_missed(t_, id); };
+  blocker_ = blame_.owes_answer(through);
+  if (blocker_ == 0) waits_.answered(t_.now);
+  if (blocker_ == 0 || t_.now >= waits_.answer_deadline()) return false;
+  go_at_ = waits_.answer_deadline();
+  return true;
+}
+
+CAUSEWAY_DECL bool leader::can_take_part(net::peer_id id, const peer_entry& p) const {
+  const ledger& samples = t_.votes.durable().samples;
+  return !calls_.is_overdue(t_, id) && usable(p) && p.said->ready && p.said->holds &&
+         (samples.quota() == 0 || p.said->samples <= samples.held_count(id));
+}
+
+CAUSEWAY_DECL std::vector<net::peer_id> leader::participants(bool paused_too) const {
+  const auto fit = [&](net::peer_id id, const peer_entry& p) {
+    return can_take_part(id, p) && (paused_too || p.pause == 0);
+  };
+  std::vector<net::peer_id> who = t_.members_that(fit);
+  for (const auto& [id, p] : t_.peers) {
+    if (who.size() < max_members && !t_.votes.is_member(id) && fit(id, p)) who.push_back(id);
+  }
+  return who;
+}
+
+CAUSEWAY_DECL bool leader::enough(const std::vector<net::peer_id>& who) const {
+  return waits_.ready_count() >= first_peers() && who.size() >= least_peers() && is_quorum(t_.members(), who);
+}
+
+CAUSEWAY_DECL bool leader::are_most(const std::vector<net::peer_id>& who) const {
+  std::size_t all = 0;
+  std::size_t ready = 0;
+  for (const auto& [id, p] : t_.peers) {
+    if (p.up && p.pause == 0 && !is_newcomer(id)) ++all;
+  }
+  for (const net::peer_id id : who) ready += is_newcomer(id) ? 0U : 1U;
+  return 2 * ready >= all;
+}
+
+CAUSEWAY_DECL bool leader::is_newcomer(net::peer_id id) const {
+  return !t_.votes.is_member(id) && t_.votes.durable().samples.held(id).empty();
+}
+
+CAUSEWAY_DECL time_point leader::wait_for_others(const std::vector<net::peer_id>& who) {
+  const std::set<net::peer_id> in{who.begin(), who.end()};
+  const std::size_t late = late_peers(in);
+  look_again_at_ = waits_.ready_count() + (late + 1) / 2;
+  const time_point grace = waits_.grace_deadline(static_cast<double>(late) / static_cast<double>(late + who.size()));
+  const bool has_work = !handed_out(t_.votes.durable().samples);  // for newcomers
+  time_point until = t_.now;
+  for (const auto& [id, p] : t_.peers) {
+    if (!p.up || p.pause > 0 || in.contains(id)) continue;
+    const bool expected = !is_newcomer(id);
+    const bool ends_the_last = follows_us(p) && p.said->ready && p.said->floor < barrier_;
+    if (ends_the_last) until = std::max(until, waits_.answer_deadline());
+    if (expected && p.unwaited == 0) until = std::max(until, grace);
+    if (expected || has_work) until = std::max(until, time_for_transfer(id, who.size()));
+    if (until > t_.now && blocker_ == 0) blocker_ = id;
+  }
+  return until;
+}
+
+CAUSEWAY_DECL std::size_t leader::late_peers(const std::set<net::peer_id>& in) const {
+  std::size_t late = 0;
+  for (const auto& [id, p] : t_.peers) {
+    if (p.up && p.pause == 0 && p.unwaited == 0 && !in.contains(id) && !is_newcomer(id)) ++late;
+  }
+  return late;
+}
+
+CAUSEWAY_DECL time_point leader::time_for_transfer(net::peer_id id, std::size_t ready) {
+  if (const auto given = transfers_.give(id, ready, t_.now)) {
+    t_.out->log(severity::info, "round " + std::to_string(t_.votes.newest().round + 1) + " waits up to " +
+                                    std::to_string(seconds(transfers_.until(id, t_.now) - t_.now)) +
+                                    " s for the transfer of peer " + std::to_string(id));
+    t_.out->give_time(id, *given);
+  }
+  return transfers_.until(id, t_.now);
+}
+
+CAUSEWAY_DECL void leader::go_with(const std::vector<net::peer_id>& who) {
+  go m;
+  m.who.at = next_;
+  m.who.round = t_.votes.newest().round + 1;
+  m.who.parent = t_.votes.newest().chain;
+  for (const net::peer_id id : who) {
+    const peer_entry& p = t_.entry(id);
+    m.who.members.push_back({id, t_.address_of(id), p.said->samples});
+  }
+  m.proposal = propose(t_, m.who);
+  t_.say_places(m);
+  settle_absent(who);
+  blame_.begin_exchange(next_, who);
+  attempt_.begin_exchange(next_, m.proposal, who, t_.now);
+  barrier_ = next_ = next_.next();
+  waits_.began(failures_);
+  t_.post_all(who, m);
+}
+
+CAUSEWAY_DECL void leader::settle_absent(const std::vector<net::peer_id>& who) {
+  const std::set<net::peer_id> in{who.begin(), who.end()};
+  for (auto& [id, p] : t_.peers) {
+    const bool takes_part = in.contains(id);
+    if (takes_part) transfers_.took_part(id, t_.now);
+    if (takes_part && t_.votes.is_member(id)) p.wasted = p.unwaited = 0;
+    if (p.pause > 0 && !takes_part) --p.pause;
+    if (failures_ > 0) continue;
+    if (p.unwaited > 0) {
+      --p.unwaited;
+    } else if (!takes_part && p.up && !is_newcomer(id)) {
+      p.unwaited = 1U << std::min(p.wasted++, 6U);
+    }
+  }
+}
+
+CAUSEWAY_DECL void leader::judge() {
+  if (attempt_.recorded()) return;  // our own record comes next
+  const bool over = attempt_.all_answered() || t_.now >= waits_.attempt_deadline(attempt_);
+  if (over || attempt_.adopting()) {
+    if (const auto choice = attempt_.choice(t_.members())) return commit(*choice);
+  }
+  const bool hopeless = attempt_.somebody_gone() && !attempt_.somebody_voted();
+  const bool no_holder =
+      attempt_.adopting() && t_.voters_for(attempt_.proposal(), holders_told).empty() && !attempt_.somebody_voted();
+  if (over || (hopeless && !attempt_.adopting()) || no_holder) give_up();
+}
+
+CAUSEWAY_DECL void leader::give_up() {
+  ++failures_;
+  if (attempt_.adopting()) failed_adoptions_.insert(attempt_.proposal().chain());
+  blame_.failed(attempt_);
+  t_.out->log(severity::warning, "attempt " + std::to_string(failures_) + " at round " +
+                                     std::to_string(attempt_.proposal().round) + " failed: " + attempt_.summary());
+  waits_.failed(t_.now);
+  attempt_.over();
+  changed_ = true;
+  gather();
+}
+
+CAUSEWAY_DECL void leader::commit(std::uint64_t state) {
+  commit_record record = attempt_.proposal();
+  record.state = state;
+  waits_.committed(attempt_);
+  commit_notice with{{record.round, record.chain()}, record, attempt_.votes_for(state, t_.members()), {}};
+  std::vector<net::peer_id> voters;
+  std::vector<net::peer_id> others;
+  for (auto& [id, p] : t_.peers) {
+    if (!p.up) ++p.rounds_down;
+    if (!p.up || !p.said) continue;
+    blame_.committed(attempt_, id, p);
+    const bool holds = attempt_.voted_for(id, state);
+    (holds ? voters : others).push_back(id);
+    if (attempt_.diverged(id, state)) t_.reject(reject_reason::diverged, id);
+    if (p.said->newest == t_.votes.newest()) p.rounds_told = record.round + 1, p.told_at = t_.now;
+    if (!holds) continue;
+    p.holds_round = record.round;
+    if (with.holders.size() < holders_told) with.holders.push_back({id, p.address});
+  }
+  t_.post_all(others, with);
+  with = {with.of, record, with.votes, {}, true};
+  t_.post_all(voters, with);
+  attempt_.wait_for_record();
+}
+
+CAUSEWAY_DECL heartbeat leader::make_beat() const {
+  const auto reached = t_.members_that([](auto, const peer_entry& p) { return p.up; });
+  return {term_, number_, t_.votes.newest(), static_cast<std::uint32_t>(reached.size()), t_.quorum_follows()};
+}
+
+CAUSEWAY_DECL void leader::beat() {
+  next_beat_ = t_.now + t_.settings.heartbeat;
+  ++number_;
+  calls_.called(t_.now);
+  changed_ = true;  // who was late with its answers may be there by now
+  std::vector<net::peer_id> others;
+  if (number_ % 8 == 1) called_ = t_.call_the_lost(called_);
+  for (auto& [id, p] : t_.peers) {
+    if (p.up && id != t_.self) others.push_back(id);
+    if (p.up && p.said && p.said->newest == t_.votes.newest() && !p.said->holds) t_.post(id, holders_for(id));
+  }
+  t_.post_all(others, make_beat());
+}
+
+CAUSEWAY_DECL void leader::drop_silent() {
+  for (auto& [id, p] : t_.peers) {
+    if (id == t_.self || !p.up || t_.now - p.heard <= p.beats.patience()) continue;
+    const std::string why = "silent for " + std::to_string(seconds(t_.now - p.heard)) + " s";
+    t_.out->log(severity::warning, "peer " + std::to_string(id) + " is " + why + "; the others go on without it");
+    t_.out->drop(id, why);
+    p.up = false;
+    p.said.reset();
+    peer_down(id);
+  }
+}
+
+CAUSEWAY_DECL void leader::say_waiting(const char* what, const std::vector<net::peer_id>& have) {
+  waiting_ = std::to_string(have.size()) + " " + what + ", " + std::to_string(t_.members().size()) + " members in round " +
+             std::to_string(t_.votes.newest().round);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_LEADER_IPP
+#endif
+
 // ---- causeway/membership/protocol.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_PROTOCOL_HPP
 #define CAUSEWAY_MEMBERSHIP_PROTOCOL_HPP
@@ -6125,155 +7234,52 @@ class protocol {
   // ---- from the network --------------------------------------------------------------------------------------------
 
   /// The first peer of a new run: commits round 0 with itself as the only member. It holds that state.
-  void found(std::uint64_t state_hash, time_point now) {
-    begin(now);
-    follower_.found(state_hash);
-    start({});
-    finish();
-  }
+  void found(std::uint64_t state_hash, time_point now);
 
   /// Looks for the run at these addresses and at those it remembers, until it finds it. Also after a restart.
-  void join(const std::vector<std::string>& addresses, time_point now) {
-    begin(now);
-    start(addresses);
-    finish();
-  }
+  void join(const std::vector<std::string>& addresses, time_point now);
 
-  void peer_up(net::peer_id peer, const std::string& address, time_point now) {
-    begin(now);
-    if (stopped() || peer == t_.self || peer == 0) return;
-    detail::peer_entry& p = t_.entry(peer);
-    if (p.up) down(peer);  // another connection: what was said on the last one is lost
-    p = fresh_connection(p);
-    if (!address.empty()) p.address = address;
-    p.up = true;
-    p.heard = now;
-    leader_.touch();
-    leader_.peer_up(peer);
-    candidate_.peer_up(peer);
-    finder_.peer_up(peer);
-    evidence_.peer_up(peer);
-    finish();
-  }
+  void peer_up(net::peer_id peer, const std::string& address, time_point now);
 
-  void peer_down(net::peer_id peer, const std::string& why, time_point now) {
-    begin(now);
-    if (stopped() || !t_.up(peer) || peer == t_.self) return;
-    t_.out->log(severity::debug, "peer " + std::to_string(peer) + " is down: " + why);
-    down(peer);
-    finish();
-  }
+  void peer_down(net::peer_id peer, const std::string& why, time_point now);
 
-  void unreachable(const std::string& address, const std::string& why, time_point now) {
-    begin(now);
-    t_.out->log(severity::debug, address + " cannot be reached: " + why);
-  }
+  void unreachable(const std::string& address, const std::string& why, time_point now);
 
-  void message(net::peer_id from, std::span<const std::byte> bytes, time_point now) {
-    begin(now);
-    if (stopped() || from == t_.self) return;
-    if (!t_.up(from)) return t_.reject(reject_reason::unknown_peer, from);
-    result<detail::message> m = detail::decode_message(t_.settings.run, bytes, t_.votes.base());
-    if (!m) {
-      turn_away(from, m.error().code == errc::wrong_run ? reject_reason::wrong_run : reject_reason::malformed,
-                m.error().text());
-      return finish();
-    }
-    t_.entry(from).heard = now;
-    dispatch(from, *m);
-    finish();
-  }
+  void message(net::peer_id from, std::span<const std::byte> bytes, time_point now);
 
   /// Something that came over the same connection is no message of anybody's: its sender is sent away.
-  void malformed(net::peer_id from, const std::string& why, time_point now) {
-    begin(now);
-    if (stopped() || !t_.up(from) || from == t_.self) return;
-    turn_away(from, reject_reason::malformed, why);
-    finish();
-  }
+  void malformed(net::peer_id from, const std::string& why, time_point now);
 
   /// `from` cannot fetch the state as quickly as rounds follow each other: it asks the leader to hold one back for `needs`.
-  void asks_for_time(net::peer_id from, duration needs, time_point now) {
-    begin(now);
-    if (!stopped() && t_.up(from)) leader_.asked_for_time(from, needs);
-    finish();
-  }
+  void asks_for_time(net::peer_id from, duration needs, time_point now);
 
-  void wake(time_point now) {
-    begin(now);
-    finish();
-  }
+  void wake(time_point now);
 
   /// Lets another one lead, for as long as one does. For a leader that is there, but cannot write what it decides.
-  void resign(time_point now) {
-    begin(now);
-    if (!stopped() && leader_.active()) {
-      leader_.stand_down();
-      follower_.lose_leader();
-    }
-    finish();
-  }
+  void resign(time_point now);
 
   /// A record that `persist` took cannot be made durable after all. What was sent since must not have left this peer.
-  void disk_failed(time_point now) {
-    begin(now);
-    if (stopped()) return;
-    t_.votes.lose_disk();
-    say_goodbye();
-    finish();
-  }
+  void disk_failed(time_point now);
 
   // ---- from the trainer ----------------------------------------------------------------------------------------------
 
   /// This peer has the full state of a committed round: after a transfer or a restart.
-  void holds(std::uint64_t round, std::uint64_t state_hash, time_point now) {
-    begin(now);
-    if (!stopped()) follower_.holds(round, state_hash);
-    finish();
-  }
+  void holds(std::uint64_t round, std::uint64_t state_hash, time_point now);
   /// This peer can take part in `round`, on top of `parent`, with so many samples. Holds until the round is committed.
-  void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples, time_point now) {
-    begin(now);
-    if (!stopped()) follower_.ready(round, parent, samples);
-    finish();
-  }
+  void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples, time_point now);
   /// The exchange of `current` went through, and the trainer is about to make its result durable: what would end the
   /// attempt waits for voted() or failed(), so that nobody's samples are used up for nothing. False: it is over already.
-  bool completed(ballot at, time_point now) {
-    begin(now);
-    const bool in_time = !stopped() && follower_.completed(at);
-    finish();
-    return in_time;
-  }
+  bool completed(ballot at, time_point now);
   /// The candidate state of `current` (exchange or adopt) is durable and has this hash. Ignored if the attempt is over.
-  void voted(ballot at, std::uint64_t round, std::uint64_t state_hash, time_point now) {
-    begin(now);
-    if (!stopped()) follower_.voted(at, round, state_hash);
-    take_deferred();
-    finish();
-  }
+  void voted(ballot at, std::uint64_t round, std::uint64_t state_hash, time_point now);
   /// The exchange (or the fetch of an adopt) failed; `suspects` are the peers whose messages did not come or could not be
   /// used, as far as this peer saw that; it may be one of them. None: it does not know whose fault it was.
-  void failed(ballot at, errc why, const std::vector<net::peer_id>& suspects, time_point now) {
-    begin(now);
-    if (!stopped()) follower_.failed(at, why, suspects);
-    take_deferred();
-    finish();
-  }
+  void failed(ballot at, errc why, const std::vector<net::peer_id>& suspects, time_point now);
   /// What this peer was to contribute is not finite, and it gives it up. `at`: the attempt that it was let into, if any.
-  void unusable(ballot at, time_point now) {
-    begin(now);
-    if (!stopped()) follower_.unusable(at);
-    take_deferred();
-    finish();
-  }
+  void unusable(ballot at, time_point now);
   /// Takes part until a commit has made the others independent of this peer: situation::left. Go on to answer with ready
   /// (of 0 samples, once its work is committed) and voted until then.
-  void leave(time_point now) {
-    begin(now);
-    if (!stopped()) follower_.leave();
-    finish();
-  }
+  void leave(time_point now);
 
   // ---- to look at ------------------------------------------------------------------------------------------------------
 
@@ -6297,69 +7303,23 @@ class protocol {
   [[nodiscard]] std::string describe(time_point now) const;
 
  private:
-  static detail::peer_entry fresh_connection(const detail::peer_entry& old) {
-    detail::peer_entry p = old;
-    p.said.reset();
-    p.rounds_told = 0;
-    p.told_floor = p.told_adoption = {};
-    p.word = {};
-    p.answer = {};
-    p.answered = false;
-    p.asks = false;
-    p.last_beat = 0;
-    return p;
-  }
+  static detail::peer_entry fresh_connection(const detail::peer_entry& old);
 
   [[nodiscard]] bool stopped() const { return !t_.votes.broken().empty() || follower_.has_left(); }
 
   /// Every event begins here. A process that was stopped for a while must not take its own absence for that of others.
-  void begin(time_point now) {
-    t_.now = now;
-    if (asked_wake_ != no_deadline && now - asked_wake_ > t_.settings.silence.floor / 2) {
-      for (auto& [id, p] : t_.peers) p.heard = now;
-      follower_.forgive();
-    }
-    if (asked_wake_ <= now) asked_wake_ = no_deadline;  // that one is used up
-  }
+  void begin(time_point now);
 
-  void start(const std::vector<std::string>& addresses) {
-    if (!std::exchange(started_, true)) t_.votes.note_boot(t_.now);
-    finder_.seek(addresses);
-    const bool alone = t_.members().size() == 1 && t_.votes.is_member(t_.self);
-    if (alone) candidate_.renew();
-    if (follower_.leader() == 0) candidate_.schedule(0);
-  }
+  void start(const std::vector<std::string>& addresses);
 
-  void down(net::peer_id peer) {
-    detail::peer_entry& p = t_.entry(peer);
-    p.up = false;
-    p.said.reset();
-    leader_.touch();
-    leader_.peer_down(peer);
-    finder_.peer_down(peer);
-    if (follower_.leader() == peer) follower_.lose_leader();
-  }
+  void down(net::peer_id peer);
 
-  void turn_away(net::peer_id peer, reject_reason reason, const std::string& why) {
-    t_.reject(reason, peer);
-    t_.out->drop(peer, why);
-    down(peer);
-  }
+  void turn_away(net::peer_id peer, reject_reason reason, const std::string& why);
 
-  void dispatch(net::peer_id from, const detail::message& m) {
-    if (t_.may_lead(from) && std::visit([&](const auto& body) { return follower_.must_wait(body); }, m)) {
-      if (deferred_.size() < most_deferred) deferred_.emplace_back(from, m);
-      return;
-    }
-    std::visit([&](const auto& body) { take(from, body); }, m);
-  }
+  void dispatch(net::peer_id from, const detail::message& m);
 
   /// What came while a vote was on its way, in its order.
-  void take_deferred() {
-    for (const auto& [from, m] : std::exchange(deferred_, {})) {
-      if (!stopped() && (from == t_.self || t_.up(from))) dispatch(from, m);
-    }
-  }
+  void take_deferred();
 
   template <class Message>
   void take(net::peer_id from, const Message& m) {
@@ -6386,216 +7346,37 @@ class protocol {
     }
   }
 
-  void take_notice(net::peer_id from, const detail::commit_notice& m) {
-    if (from == t_.self) {  // the votes were counted here
-      if (follower_.learn({m.record, std::nullopt, m.votes, m.holders, 0, {from}})) learned();
-      return;
-    }
-    evidence_.heard(from, m.of);
-    const auto& vote = t_.votes.durable().accepted;
-    const bool voted = vote && t_.votes.accepted_chain() == m.of.chain;
-    if (m.partial || (m.brief && !voted)) {
-      if (t_.votes.newest().older_than(m.of)) t_.post(from, follower_.make_report());  // to be told the whole
-    } else {
-      evidence_.told(from, m.brief ? vote->value : m.record, m.votes, nullptr, m.holders);
-    }
-  }
+  void take_notice(net::peer_id from, const detail::commit_notice& m);
 
-  void take_report(net::peer_id from, const detail::report& m) {
-    detail::peer_entry& p = t_.entry(from);
-    if (p.said && m.sequence <= p.said->sequence) return;  // overtaken by a newer one
-    if (m.samples > max_round_samples) return t_.reject(reject_reason::wrong_ledger, from);
-    evidence_.heard(from, m.newest);
-    if (!m.address.empty()) p.address = m.address;
-    if (m.beat != 0 && m.beat == p.last_beat + 1) p.beats.observe(t_.now - p.beat_at);
-    if (m.beat != 0) {
-      p.last_beat = m.beat;
-      p.beat_at = t_.now;
-    }
-    const bool news = !p.said || !p.said->repeats(m);
-    p.said = m;
-    const std::uint32_t seen = candidate_.highest_seen();
-    candidate_.on(from, m);
-    if (candidate_.highest_seen() != seen) leader_.touch();  // it may have to lead a later term
-    if (from != t_.self) {
-      const bool leads = leader_.active() && m.newest.older_than(t_.votes.newest());
-      follower_.tell_newer(from, m.newest, leads ? leader_.holders_for(from).holders : std::vector<located_peer>{});
-    }
-    leader_.on(from, news);
-    if (!leader_.active() && !candidate_.active() && from != t_.self) t_.post(from, follower_.make_guide());
-  }
+  void take_report(net::peer_id from, const detail::report& m);
 
-  void learned() {
-    leader_.touch();
-    if (leader_.active()) leader_.begin_round();
-    evidence_.tell_who_asked();
-  }
+  void learned();
 
   /// Every event ends here: lets time pass, lets everybody decide, delivers what we said to ourselves, tells the trainer.
-  void finish() {
-    if (started_ && !stopped()) {
-      leader_.wake();
-      if (follower_.check_silence()) leader_.touch();
-      settle();
-    }
-    refresh();
-    const time_point next = stopped() || !started_ ? no_deadline : std::max(next_wake(), t_.now + shortest_wait);
-    if (std::exchange(asked_wake_, next) != next) t_.out->wake_at(next);
-  }
+  void finish();
 
-  void settle() {
-    for (int turn = 0; turn < 64 && !stopped(); ++turn) {
-      follower_.settle();
-      while (!t_.to_self.empty()) {
-        const detail::message m = std::move(t_.to_self.front());
-        t_.to_self.pop_front();
-        dispatch(t_.self, m);
-      }
-      while (const auto commit = evidence_.believed()) {
-        if (follower_.learn(*commit)) learned();
-      }
-      follower_.settle();  // what we told ourselves may have ended an attempt
-      elect();
-      if (leader_.decide()) candidate_.renew();
-      finder_.wake();
-      if (t_.to_self.empty()) break;
-    }
-    if (stopped()) say_goodbye();
-  }
+  void settle();
 
-  void elect() {
-    const bool led = leader_.active() || (follower_.leader() != 0 && follower_.leader() != t_.self);
-    if (led && !leader_.active()) candidate_.stand_back();
-    if (!led) candidate_.schedule(follower_.lost_leader());
-    candidate_.wake();
-    if (candidate_.won()) {
-      leader_.begin();
-    }
-  }
+  void elect();
 
   /// A peer that stops says so, so that nobody waits for its silence.
-  void say_goodbye() {
-    t_.to_self.clear();
-    for (auto& [id, p] : t_.peers) {
-      if (id == t_.self || !p.up) continue;
-      if (t_.votes.broken().empty()) {
-        t_.post(id, detail::farewell{false});
-      } else {
-        t_.out->drop(id, t_.votes.broken());
-      }
-    }
-    event e;
-    e.what = event::left;
-    e.at_time = t_.now;
-    e.peer = t_.self;
-    t_.out->note(e);
-  }
+  void say_goodbye();
 
-  [[nodiscard]] time_point next_wake() const {
-    time_point next = std::min({candidate_.next_wake(), finder_.next_wake(), leader_.next_wake(), evidence_.next_wake()});
-    if (!leader_.active() && follower_.leader() != 0) next = std::min(next, t_.now + t_.settings.heartbeat);
-    if (follower_.leader() == 0) next = std::min(next, t_.now + t_.settings.heartbeat);
-    return next;
-  }
+  [[nodiscard]] time_point next_wake() const;
 
   // ---- the situation ---------------------------------------------------------------------------------------------------
 
   /// Long lists are copied only when they changed: this runs after every event.
-  void refresh() {
-    situation s = look();
-    const bool learned = shown_ != t_.votes.newest().chain;
-    const bool changed = learned || s.is != situation_.is || s.current.at != situation_.current.at ||
-                         s.hash != situation_.hash || s.holders != situation_.holders;
-    if (learned) situation_.newest = *t_.votes.durable().newest;
-    shown_ = t_.votes.newest().chain;
-    if (s.current.at != situation_.current.at || s.current.round != situation_.current.round || s.is != situation_.is) {
-      if (s.is == situation::exchange || s.is == situation::committing) {
-        if (follower_.current()) s.current = follower_.current()->who;
-      }
-      situation_.current = std::move(s.current);
-    }
-    situation_.is = s.is;
-    situation_.hash = s.hash;
-    situation_.holders = std::move(s.holders);
-    situation_.why = std::move(s.why);
-    if (changed) ++situation_.changes;
-  }
+  void refresh();
 
-  [[nodiscard]] situation look() const {
-    situation s;
-    if (!t_.votes.broken().empty()) {
-      s.is = situation::failed;
-      s.why = t_.votes.broken();
-    } else if (follower_.has_left()) {
-      s.is = situation::left;
-    } else if (!look_at_attempt(s)) {
-      look_at_rest(s);
-    }
-    return s;
-  }
+  [[nodiscard]] situation look() const;
 
-  bool look_at_attempt(situation& s) const {
-    if (follower_.adopting()) {
-      const detail::adoption& a = *follower_.adopting();
-      s.is = situation::adopt;
-      s.current.at = a.at;
-      s.current.round = a.value.round;
-      s.current.parent = a.value.parent;
-      s.hash = a.value.state;
-      s.holders = a.holders;
-      return true;
-    }
-    if (follower_.current()) {
-      s.is = follower_.waits_for_commit() ? situation::committing : situation::exchange;
-      s.current.at = follower_.current()->who.at;
-      s.current.round = follower_.current()->who.round;
-      return true;
-    }
-    return false;
-  }
+  bool look_at_attempt(situation& s) const;
 
-  void look_at_rest(situation& s) const {
-    const bool known = t_.votes.newest().known();
-    if (known && !follower_.holds_newest()) {
-      s.is = situation::fetch;
-      s.hash = t_.votes.durable().newest->state;
-      s.holders = follower_.holders();
-      if (!s.holders.empty()) return;
-      s.why =
-          "nobody within reach has the state of round " + std::to_string(t_.votes.newest().round) +
-          "; start a peer whose disk has it, or found the run anew from an older round (the program: --run.refound true)";
-    }
-    if (follower_.leader() == 0 && (!known || t_.now - follower_.leaderless_since() <= t_.settings.silence.floor)) {
-      if (!known) s.is = situation::joining;
-      if (s.is != situation::fetch) s.why = "looks for the run at " + std::to_string(finder_.addresses()) + " addresses";
-      if (!known || s.is == situation::fetch) return;
-    }
-    const bool done = known && follower_.holds_newest() && samples().complete();  // nothing is left to be decided
-    const std::string trouble = done ? std::string{} : no_quorum();
-    if (!trouble.empty()) {
-      s.is = situation::no_quorum;
-      s.why = trouble;
-    } else if (known && s.is != situation::fetch) {
-      s.is = follower_.waits_for_commit() ? situation::committing
-             : follower_.is_ready()       ? situation::gathering
-                                          : situation::idle;
-      s.why = leader_.active() ? leader_.waiting_for() : follower_.excluded();
-    }
-  }
+  void look_at_rest(situation& s) const;
 
   /// Why nothing can be committed; empty where it can.
-  [[nodiscard]] std::string no_quorum() const {
-    const std::string of = " of " + std::to_string(t_.members().size()) + " members";
-    if (leader_.active()) return leader_.stuck() ? leader_.waiting_for() : std::string{};
-    if (follower_.leader() == 0) {
-      if (t_.now - follower_.leaderless_since() <= t_.settings.silence.floor) return {};
-      return "no leader; " + std::to_string(candidate_.answers()) + of +
-             " answer. It goes on when more than half are there";
-    }
-    const detail::heartbeat& beat = follower_.last_beat();
-    if (beat.number == 0 || beat.quorum) return {};
-    return "the leader reaches " + std::to_string(beat.reachable) + of + ". It goes on when more than half are there";
-  }
+  [[nodiscard]] std::string no_quorum() const;
 
   /// Nothing is urgent enough to be asked for again at once.
   static constexpr duration shortest_wait = std::chrono::milliseconds{1};
@@ -6615,7 +7396,422 @@ class protocol {
   bool started_ = false;
 };
 
-inline std::vector<std::byte> protocol::record_of(std::uint64_t round, std::uint64_t state) const {
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_PROTOCOL_HPP
+
+// ---- causeway/membership/impl/protocol.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_PROTOCOL_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_PROTOCOL_IPP
+
+// Bodies of membership/protocol.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+CAUSEWAY_DECL void protocol::found(std::uint64_t state_hash, time_point now) {
+  begin(now);
+  follower_.found(state_hash);
+  start({});
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::join(const std::vector<std::string>& addresses, time_point now) {
+  begin(now);
+  start(addresses);
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::peer_up(net::peer_id peer, const std::string& address, time_point now) {
+  begin(now);
+  if (stopped() || peer == t_.self || peer == 0) return;
+  detail::peer_entry& p = t_.entry(peer);
+  if (p.up) down(peer);  // another connection: what was said on the last one is lost
+  p = fresh_connection(p);
+  if (!address.empty()) p.address = address;
+  p.up = true;
+  p.heard = now;
+  leader_.touch();
+  leader_.peer_up(peer);
+  candidate_.peer_up(peer);
+  finder_.peer_up(peer);
+  evidence_.peer_up(peer);
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::peer_down(net::peer_id peer, const std::string& why, time_point now) {
+  begin(now);
+  if (stopped() || !t_.up(peer) || peer == t_.self) return;
+  t_.out->log(severity::debug, "peer " + std::to_string(peer) + " is down: " + why);
+  down(peer);
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::unreachable(const std::string& address, const std::string& why, time_point now) {
+  begin(now);
+  t_.out->log(severity::debug, address + " cannot be reached: " + why);
+}
+
+CAUSEWAY_DECL void protocol::message(net::peer_id from, std::span<const std::byte> bytes, time_point now) {
+  begin(now);
+  if (stopped() || from == t_.self) return;
+  if (!t_.up(from)) return t_.reject(reject_reason::unknown_peer, from);
+  result<detail::message> m = detail::decode_message(t_.settings.run, bytes, t_.votes.base());
+  if (!m) {
+    turn_away(from, m.error().code == errc::wrong_run ? reject_reason::wrong_run : reject_reason::malformed,
+              m.error().text());
+    return finish();
+  }
+  t_.entry(from).heard = now;
+  dispatch(from, *m);
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::malformed(net::peer_id from, const std::string& why, time_point now) {
+  begin(now);
+  if (stopped() || !t_.up(from) || from == t_.self) return;
+  turn_away(from, reject_reason::malformed, why);
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::asks_for_time(net::peer_id from, duration needs, time_point now) {
+  begin(now);
+  if (!stopped() && t_.up(from)) leader_.asked_for_time(from, needs);
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::wake(time_point now) {
+  begin(now);
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::resign(time_point now) {
+  begin(now);
+  if (!stopped() && leader_.active()) {
+    leader_.stand_down();
+    follower_.lose_leader();
+  }
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::disk_failed(time_point now) {
+  begin(now);
+  if (stopped()) return;
+  t_.votes.lose_disk();
+  say_goodbye();
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::holds(std::uint64_t round, std::uint64_t state_hash, time_point now) {
+  begin(now);
+  if (!stopped()) follower_.holds(round, state_hash);
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples, time_point now) {
+  begin(now);
+  if (!stopped()) follower_.ready(round, parent, samples);
+  finish();
+}
+
+CAUSEWAY_DECL bool protocol::completed(ballot at, time_point now) {
+  begin(now);
+  const bool in_time = !stopped() && follower_.completed(at);
+  finish();
+  return in_time;
+}
+
+CAUSEWAY_DECL void protocol::voted(ballot at, std::uint64_t round, std::uint64_t state_hash, time_point now) {
+  begin(now);
+  if (!stopped()) follower_.voted(at, round, state_hash);
+  take_deferred();
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::failed(ballot at, errc why, const std::vector<net::peer_id>& suspects, time_point now) {
+  begin(now);
+  if (!stopped()) follower_.failed(at, why, suspects);
+  take_deferred();
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::unusable(ballot at, time_point now) {
+  begin(now);
+  if (!stopped()) follower_.unusable(at);
+  take_deferred();
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::leave(time_point now) {
+  begin(now);
+  if (!stopped()) follower_.leave();
+  finish();
+}
+
+CAUSEWAY_DECL detail::peer_entry protocol::fresh_connection(const detail::peer_entry& old) {
+  detail::peer_entry p = old;
+  p.said.reset();
+  p.rounds_told = 0;
+  p.told_floor = p.told_adoption = {};
+  p.word = {};
+  p.answer = {};
+  p.answered = false;
+  p.asks = false;
+  p.last_beat = 0;
+  return p;
+}
+
+CAUSEWAY_DECL void protocol::begin(time_point now) {
+  t_.now = now;
+  if (asked_wake_ != no_deadline && now - asked_wake_ > t_.settings.silence.floor / 2) {
+    for (auto& [id, p] : t_.peers) p.heard = now;
+    follower_.forgive();
+  }
+  if (asked_wake_ <= now) asked_wake_ = no_deadline;  // that one is used up
+}
+
+CAUSEWAY_DECL void protocol::start(const std::vector<std::string>& addresses) {
+  if (!std::exchange(started_, true)) t_.votes.note_boot(t_.now);
+  finder_.seek(addresses);
+  const bool alone = t_.members().size() == 1 && t_.votes.is_member(t_.self);
+  if (alone) candidate_.renew();
+  if (follower_.leader() == 0) candidate_.schedule(0);
+}
+
+CAUSEWAY_DECL void protocol::down(net::peer_id peer) {
+  detail::peer_entry& p = t_.entry(peer);
+  p.up = false;
+  p.said.reset();
+  leader_.touch();
+  leader_.peer_down(peer);
+  finder_.peer_down(peer);
+  if (follower_.leader() == peer) follower_.lose_leader();
+}
+
+CAUSEWAY_DECL void protocol::turn_away(net::peer_id peer, reject_reason reason, const std::string& why) {
+  t_.reject(reason, peer);
+  t_.out->drop(peer, why);
+  down(peer);
+}
+
+CAUSEWAY_DECL void protocol::dispatch(net::peer_id from, const detail::message& m) {
+  if (t_.may_lead(from) && std::visit([&](const auto& body) { return follower_.must_wait(body); }, m)) {
+    if (deferred_.size() < most_deferred) deferred_.emplace_back(from, m);
+    return;
+  }
+  std::visit([&](const auto& body) { take(from, body); }, m);
+}
+
+CAUSEWAY_DECL void protocol::take_deferred() {
+  for (const auto& [from, m] : std::exchange(deferred_, {})) {
+    if (!stopped() && (from == t_.self || t_.up(from))) dispatch(from, m);
+  }
+}
+
+CAUSEWAY_DECL void protocol::take_notice(net::peer_id from, const detail::commit_notice& m) {
+  if (from == t_.self) {  // the votes were counted here
+    if (follower_.learn({m.record, std::nullopt, m.votes, m.holders, 0, {from}})) learned();
+    return;
+  }
+  evidence_.heard(from, m.of);
+  const auto& vote = t_.votes.durable().accepted;
+  const bool voted = vote && t_.votes.accepted_chain() == m.of.chain;
+  if (m.partial || (m.brief && !voted)) {
+    if (t_.votes.newest().older_than(m.of)) t_.post(from, follower_.make_report());  // to be told the whole
+  } else {
+    evidence_.told(from, m.brief ? vote->value : m.record, m.votes, nullptr, m.holders);
+  }
+}
+
+CAUSEWAY_DECL void protocol::take_report(net::peer_id from, const detail::report& m) {
+  detail::peer_entry& p = t_.entry(from);
+  if (p.said && m.sequence <= p.said->sequence) return;  // overtaken by a newer one
+  if (m.samples > max_round_samples) return t_.reject(reject_reason::wrong_ledger, from);
+  evidence_.heard(from, m.newest);
+  if (!m.address.empty()) p.address = m.address;
+  if (m.beat != 0 && m.beat == p.last_beat + 1) p.beats.observe(t_.now - p.beat_at);
+  if (m.beat != 0) {
+    p.last_beat = m.beat;
+    p.beat_at = t_.now;
+  }
+  const bool news = !p.said || !p.said->repeats(m);
+  p.said = m;
+  const std::uint32_t seen = candidate_.highest_seen();
+  candidate_.on(from, m);
+  if (candidate_.highest_seen() != seen) leader_.touch();  // it may have to lead a later term
+  if (from != t_.self) {
+    const bool leads = leader_.active() && m.newest.older_than(t_.votes.newest());
+    follower_.tell_newer(from, m.newest, leads ? leader_.holders_for(from).holders : std::vector<located_peer>{});
+  }
+  leader_.on(from, news);
+  if (!leader_.active() && !candidate_.active() && from != t_.self) t_.post(from, follower_.make_guide());
+}
+
+CAUSEWAY_DECL void protocol::learned() {
+  leader_.touch();
+  if (leader_.active()) leader_.begin_round();
+  evidence_.tell_who_asked();
+}
+
+CAUSEWAY_DECL void protocol::finish() {
+  if (started_ && !stopped()) {
+    leader_.wake();
+    if (follower_.check_silence()) leader_.touch();
+    settle();
+  }
+  refresh();
+  const time_point next = stopped() || !started_ ? no_deadline : std::max(next_wake(), t_.now + shortest_wait);
+  if (std::exchange(asked_wake_, next) != next) t_.out->wake_at(next);
+}
+
+CAUSEWAY_DECL void protocol::settle() {
+  for (int turn = 0; turn < 64 && !stopped(); ++turn) {
+    follower_.settle();
+    while (!t_.to_self.empty()) {
+      const detail::message m = std::move(t_.to_self.front());
+      t_.to_self.pop_front();
+      dispatch(t_.self, m);
+    }
+    while (const auto commit = evidence_.believed()) {
+      if (follower_.learn(*commit)) learned();
+    }
+    follower_.settle();  // what we told ourselves may have ended an attempt
+    elect();
+    if (leader_.decide()) candidate_.renew();
+    finder_.wake();
+    if (t_.to_self.empty()) break;
+  }
+  if (stopped()) say_goodbye();
+}
+
+CAUSEWAY_DECL void protocol::elect() {
+  const bool led = leader_.active() || (follower_.leader() != 0 && follower_.leader() != t_.self);
+  if (led && !leader_.active()) candidate_.stand_back();
+  if (!led) candidate_.schedule(follower_.lost_leader());
+  candidate_.wake();
+  if (candidate_.won()) {
+    leader_.begin();
+  }
+}
+
+CAUSEWAY_DECL void protocol::say_goodbye() {
+  t_.to_self.clear();
+  for (auto& [id, p] : t_.peers) {
+    if (id == t_.self || !p.up) continue;
+    if (t_.votes.broken().empty()) {
+      t_.post(id, detail::farewell{false});
+    } else {
+      t_.out->drop(id, t_.votes.broken());
+    }
+  }
+  event e;
+  e.what = event::left;
+  e.at_time = t_.now;
+  e.peer = t_.self;
+  t_.out->note(e);
+}
+
+CAUSEWAY_DECL time_point protocol::next_wake() const {
+  time_point next = std::min({candidate_.next_wake(), finder_.next_wake(), leader_.next_wake(), evidence_.next_wake()});
+  if (!leader_.active() && follower_.leader() != 0) next = std::min(next, t_.now + t_.settings.heartbeat);
+  if (follower_.leader() == 0) next = std::min(next, t_.now + t_.settings.heartbeat);
+  return next;
+}
+
+CAUSEWAY_DECL void protocol::refresh() {
+  situation s = look();
+  const bool learned = shown_ != t_.votes.newest().chain;
+  const bool changed = learned || s.is != situation_.is || s.current.at != situation_.current.at ||
+                       s.hash != situation_.hash || s.holders != situation_.holders;
+  if (learned) situation_.newest = *t_.votes.durable().newest;
+  shown_ = t_.votes.newest().chain;
+  if (s.current.at != situation_.current.at || s.current.round != situation_.current.round || s.is != situation_.is) {
+    if (s.is == situation::exchange || s.is == situation::committing) {
+      if (follower_.current()) s.current = follower_.current()->who;
+    }
+    situation_.current = std::move(s.current);
+  }
+  situation_.is = s.is;
+  situation_.hash = s.hash;
+  situation_.holders = std::move(s.holders);
+  situation_.why = std::move(s.why);
+  if (changed) ++situation_.changes;
+}
+
+CAUSEWAY_DECL situation protocol::look() const {
+  situation s;
+  if (!t_.votes.broken().empty()) {
+    s.is = situation::failed;
+    s.why = t_.votes.broken();
+  } else if (follower_.has_left()) {
+    s.is = situation::left;
+  } else if (!look_at_attempt(s)) {
+    look_at_rest(s);
+  }
+  return s;
+}
+
+CAUSEWAY_DECL bool protocol::look_at_attempt(situation& s) const {
+  if (follower_.adopting()) {
+    const detail::adoption& a = *follower_.adopting();
+    s.is = situation::adopt;
+    s.current.at = a.at;
+    s.current.round = a.value.round;
+    s.current.parent = a.value.parent;
+    s.hash = a.value.state;
+    s.holders = a.holders;
+    return true;
+  }
+  if (follower_.current()) {
+    s.is = follower_.waits_for_commit() ? situation::committing : situation::exchange;
+    s.current.at = follower_.current()->who.at;
+    s.current.round = follower_.current()->who.round;
+    return true;
+  }
+  return false;
+}
+
+CAUSEWAY_DECL void protocol::look_at_rest(situation& s) const {
+  const bool known = t_.votes.newest().known();
+  if (known && !follower_.holds_newest()) {
+    s.is = situation::fetch;
+    s.hash = t_.votes.durable().newest->state;
+    s.holders = follower_.holders();
+    if (!s.holders.empty()) return;
+    s.why = "nobody within reach has the state of round " + std::to_string(t_.votes.newest().round) +
+            "; start a peer whose disk has it, or found the run anew from an older round (the program: --run.refound true)";
+  }
+  if (follower_.leader() == 0 && (!known || t_.now - follower_.leaderless_since() <= t_.settings.silence.floor)) {
+    if (!known) s.is = situation::joining;
+    if (s.is != situation::fetch) s.why = "looks for the run at " + std::to_string(finder_.addresses()) + " addresses";
+    if (!known || s.is == situation::fetch) return;
+  }
+  const bool done = known && follower_.holds_newest() && samples().complete();  // nothing is left to be decided
+  const std::string trouble = done ? std::string{} : no_quorum();
+  if (!trouble.empty()) {
+    s.is = situation::no_quorum;
+    s.why = trouble;
+  } else if (known && s.is != situation::fetch) {
+    s.is = follower_.waits_for_commit() ? situation::committing
+           : follower_.is_ready()       ? situation::gathering
+                                        : situation::idle;
+    s.why = leader_.active() ? leader_.waiting_for() : follower_.excluded();
+  }
+}
+
+CAUSEWAY_DECL std::string protocol::no_quorum() const {
+  const std::string of = " of " + std::to_string(t_.members().size()) + " members";
+  if (leader_.active()) return leader_.stuck() ? leader_.waiting_for() : std::string{};
+  if (follower_.leader() == 0) {
+    if (t_.now - follower_.leaderless_since() <= t_.settings.silence.floor) return {};
+    return "no leader; " + std::to_string(candidate_.answers()) + of + " answer. It goes on when more than half are there";
+  }
+  const detail::heartbeat& beat = follower_.last_beat();
+  if (beat.number == 0 || beat.quorum) return {};
+  return "the leader reaches " + std::to_string(beat.reachable) + of + ". It goes on when more than half are there";
+}
+
+CAUSEWAY_DECL std::vector<std::byte> protocol::record_of(std::uint64_t round, std::uint64_t state) const {
   const durable_record& known = t_.votes.durable();
   durable_record r = fresh_record(known.run, known.self);
   r.samples = known.samples;
@@ -6631,7 +7827,7 @@ inline std::vector<std::byte> protocol::record_of(std::uint64_t round, std::uint
   return encode(r);
 }
 
-inline std::string protocol::describe(time_point now) const {
+CAUSEWAY_DECL std::string protocol::describe(time_point now) const {
   std::string text = "peer " + std::to_string(t_.self) + ": " + std::string{to_string(situation_.is)};
   if (!situation_.why.empty()) text += " (" + situation_.why + ")";
   text += "\nnewest round " + std::to_string(t_.votes.newest().round) + " with " + std::to_string(t_.members().size()) +
@@ -6654,7 +7850,8 @@ inline std::string protocol::describe(time_point now) const {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
 
-#endif  // CAUSEWAY_MEMBERSHIP_PROTOCOL_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_PROTOCOL_IPP
+#endif
 
 // ---- causeway/membership/refound.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_REFOUND_HPP
@@ -6670,34 +7867,10 @@ namespace causeway::inline CAUSEWAY_ABI::membership {
 /// `self` as the only member. Every sample that is not in a commit of the old run is there to be trained on; who held it
 /// goes for nothing. A vote for a later round is given up: nobody can say whether it was committed. Precondition: `old`
 /// knows a commit of another run; `self` was nobody in it.
-[[nodiscard]] inline durable_record refounded(const durable_record& old, std::uint64_t run, net::peer_id self) {
-  CAUSEWAY_EXPECT(old.newest.has_value() && old.newest->run != run && old.self != self);
-  commit_record first;
-  first.run = run;
-  first.round = old.newest->round + 1;
-  first.parent = old.newest->chain();
-  first.state = old.newest->state;
-  first.members = {self};
-  first.returned = old.samples.holders();
-  durable_record founded = fresh_record(run, self);
-  founded.samples = old.samples;
-  founded.samples.apply(first);
-  first.ledger = founded.samples.hash();
-  founded.newest = std::move(first);
-  return founded;
-}
+[[nodiscard]] CAUSEWAY_DECL durable_record refounded(const durable_record& old, std::uint64_t run, net::peer_id self);
 
 /// For the history of the founder, before anything else: a checker takes the record without votes.
-[[nodiscard]] inline event refound_event(const durable_record& founded) {
-  event e;
-  e.what = event::refound;
-  e.peer = founded.self;
-  e.round = founded.newest->round;
-  e.hash = founded.newest->state;
-  e.parent = founded.newest->parent;
-  e.chain = founded.newest->chain();
-  return e;
-}
+[[nodiscard]] CAUSEWAY_DECL event refound_event(const durable_record& founded);
 
 namespace detail {
 /// Keeps what is noted; nothing else is asked of it.
@@ -6715,7 +7888,50 @@ struct noting final : effects {
 
 /// What the peer of this record says when it is started again, for the end of its history where it never will be: a process
 /// that was killed may not have come to note its last steps, and a run may be founded on one of them.
-[[nodiscard]] inline std::vector<event> last_words(const durable_record& record, time_point now) {
+[[nodiscard]] CAUSEWAY_DECL std::vector<event> last_words(const durable_record& record, time_point now);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_REFOUND_HPP
+
+// ---- causeway/membership/impl/refound.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_REFOUND_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_REFOUND_IPP
+
+// Bodies of membership/refound.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+CAUSEWAY_DECL durable_record refounded(const durable_record& old, std::uint64_t run, net::peer_id self) {
+  CAUSEWAY_EXPECT(old.newest.has_value() && old.newest->run != run && old.self != self);
+  commit_record first;
+  first.run = run;
+  first.round = old.newest->round + 1;
+  first.parent = old.newest->chain();
+  first.state = old.newest->state;
+  first.members = {self};
+  first.returned = old.samples.holders();
+  durable_record founded = fresh_record(run, self);
+  founded.samples = old.samples;
+  founded.samples.apply(first);
+  first.ledger = founded.samples.hash();
+  founded.newest = std::move(first);
+  return founded;
+}
+
+CAUSEWAY_DECL event refound_event(const durable_record& founded) {
+  event e;
+  e.what = event::refound;
+  e.peer = founded.self;
+  e.round = founded.newest->round;
+  e.hash = founded.newest->state;
+  e.parent = founded.newest->parent;
+  e.chain = founded.newest->chain();
+  return e;
+}
+
+CAUSEWAY_DECL std::vector<event> last_words(const durable_record& record, time_point now) {
   detail::noting notes;
   detail::acceptor{record, notes}.note_boot(now);
   return std::move(notes.noted);
@@ -6723,7 +7939,8 @@ struct noting final : effects {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
 
-#endif  // CAUSEWAY_MEMBERSHIP_REFOUND_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_REFOUND_IPP
+#endif
 
 // ---- causeway/io/storage.hpp ----
 #ifndef CAUSEWAY_IO_STORAGE_HPP
@@ -6759,9 +7976,7 @@ concept Storage = std::movable<S> && requires(S& s, const std::string& path, con
 };
 
 /// A producer of bytes that exist already; they must outlive the write.
-inline byte_producer produce(std::span<const std::byte> content) {
-  return [content](const byte_sink& sink) { return sink(content); };
-}
+CAUSEWAY_DECL byte_producer produce(std::span<const std::byte> content);
 
 inline byte_producer produce(std::string_view text) { return produce(std::as_bytes(std::span{text.data(), text.size()})); }
 
@@ -6772,9 +7987,7 @@ class any_storage {
     requires(!std::same_as<S, any_storage>)
   &&Storage<S> explicit any_storage(S storage) : state_{std::make_shared<model<S>>(std::move(storage))} {}
 
-  result<void> write_atomic(const std::string& path, const byte_producer& producer) {
-    return state_->write_atomic(path, producer);
-  }
+  result<void> write_atomic(const std::string& path, const byte_producer& producer);
   result<byte_vector> read(const std::string& path) { return state_->read(path); }
   result<std::vector<std::string>> list(const std::string& folder) { return state_->list(folder); }
   result<void> remove(const std::string& path) { return state_->remove(path); }
@@ -6808,6 +8021,28 @@ static_assert(Storage<any_storage>);
 }  // namespace causeway::inline CAUSEWAY_ABI::io
 
 #endif  // CAUSEWAY_IO_STORAGE_HPP
+
+// ---- causeway/io/impl/storage.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_STORAGE_IPP
+#define CAUSEWAY_IO_IMPL_STORAGE_IPP
+
+// Bodies of io/storage.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL byte_producer produce(std::span<const std::byte> content) {
+  return [content](const byte_sink& sink) { return sink(content); };
+}
+
+CAUSEWAY_DECL result<void> any_storage::write_atomic(const std::string& path, const byte_producer& producer) {
+  return state_->write_atomic(path, producer);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_IMPL_STORAGE_IPP
+#endif
 
 // ---- causeway/io/section.hpp ----
 #ifndef CAUSEWAY_IO_SECTION_HPP
@@ -6847,10 +8082,7 @@ class section {
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] std::uint32_t version() const noexcept { return version_; }
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
-    if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
-    return *std::get_if<std::span<const std::byte>>(&content_);
-  }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
 
  private:
   std::string name_;
@@ -6860,7 +8092,7 @@ class section {
 
 /// Writes sections one after another into a sink; large ones are passed on without a copy. Reads every byte twice (once for
 /// the checksums, which stand in front): the bytes must not change meanwhile. Names must differ and be at most 4,096 bytes.
-inline result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections);
+CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections);
 
 namespace detail {
 
@@ -6900,7 +8132,33 @@ void append_object(byte_vector& out, const T& value) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
-inline byte_vector section_header(const section_stamp& stamp, std::span<const section> sections) {
+CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections);
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_SECTION_HPP
+
+// ---- causeway/io/impl/section.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_SECTION_IPP
+#define CAUSEWAY_IO_IMPL_SECTION_IPP
+
+// Bodies of io/section.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL std::span<const std::byte> section::bytes() const noexcept {
+  if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
+  return *std::get_if<std::span<const std::byte>>(&content_);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+namespace causeway::inline CAUSEWAY_ABI::io::detail {
+
+CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections) {
   section_file_head head{.run_id = stamp.run_id, .step = stamp.step};
   std::size_t length = sizeof head + sizeof(std::uint64_t);
   for (const section& s : sections) length += sizeof(section_entry) + s.name().size();
@@ -6923,9 +8181,11 @@ inline byte_vector section_header(const section_stamp& stamp, std::span<const se
   return header;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::io::detail
 
-inline result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections) {
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections) {
   for (const section& s : sections) {
     const auto same = [&](const section& other) { return other.name() == s.name(); };
     if (s.name().size() > detail::longest_section_name || std::count_if(sections.begin(), sections.end(), same) != 1) {
@@ -6946,7 +8206,8 @@ inline result<void> write_sections(const byte_sink& sink, section_stamp stamp, s
 
 }  // namespace causeway::inline CAUSEWAY_ABI::io
 
-#endif  // CAUSEWAY_IO_SECTION_HPP
+#endif  // CAUSEWAY_IO_IMPL_SECTION_IPP
+#endif
 
 // ---- causeway/io/section_file.hpp ----
 #ifndef CAUSEWAY_IO_SECTION_FILE_HPP
@@ -7026,24 +8287,45 @@ class section_cursor {
     rest_ = rest_.subspan(sizeof value);
     return true;
   }
-  bool take(std::size_t length, std::string_view& text) noexcept {
-    if (rest_.size() < length) return false;
-    text = {reinterpret_cast<const char*>(rest_.data()), length};
-    rest_ = rest_.subspan(length);
-    return true;
-  }
+  bool take(std::size_t length, std::string_view& text) noexcept;
   [[nodiscard]] bool empty() const noexcept { return rest_.empty(); }
 
  private:
   std::span<const std::byte> rest_;
 };
 
-inline bool all_zero(std::span<const std::byte> bytes) noexcept {
+CAUSEWAY_DECL bool all_zero(std::span<const std::byte> bytes) noexcept;
+
+/// The head, once the header's checksum fits.
+CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte> content, const std::string& name);
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_SECTION_FILE_HPP
+
+// ---- causeway/io/impl/section_file.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
+#define CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
+
+// Bodies of io/section_file.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io::detail {
+
+CAUSEWAY_DECL bool section_cursor::take(std::size_t length, std::string_view& text) noexcept {
+  if (rest_.size() < length) return false;
+  text = {reinterpret_cast<const char*>(rest_.data()), length};
+  rest_ = rest_.subspan(length);
+  return true;
+}
+
+CAUSEWAY_DECL bool all_zero(std::span<const std::byte> bytes) noexcept {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
-/// The head, once the header's checksum fits.
-inline result<section_file_head> verified_head(std::span<const std::byte> content, const std::string& name) {
+CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte> content, const std::string& name) {
   section_file_head head;
   const auto torn = [&](const std::string& what) {
     return fail(errc::corrupt, name, what + ". It was torn or damaged: use an older file");
@@ -7069,9 +8351,11 @@ inline result<section_file_head> verified_head(std::span<const std::byte> conten
   return head;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::io::detail
 
-inline result<section_file> section_file::parse(byte_vector content, const std::string& name) {
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL result<section_file> section_file::parse(byte_vector content, const std::string& name) {
   section_file file;
   file.name_ = name;
   file.content_ = std::move(content);
@@ -7102,7 +8386,7 @@ inline result<section_file> section_file::parse(byte_vector content, const std::
   return result<section_file>{std::move(file)};  // nvcc does not move a local by itself
 }
 
-inline std::string section_file::listing() const {
+CAUSEWAY_DECL std::string section_file::listing() const {
   std::string text;
   for (const section_view& s : sections_) {
     text += (text.empty() ? "" : ", ") + std::string{s.name} + " v" + std::to_string(s.version);
@@ -7110,20 +8394,20 @@ inline std::string section_file::listing() const {
   return text.empty() ? "nothing" : text;
 }
 
-inline result<section_view> section_file::find(std::string_view name) const {
+CAUSEWAY_DECL result<section_view> section_file::find(std::string_view name) const {
   for (const section_view& s : sections_) {
     if (s.name == name) return s;
   }
   return fail(errc::not_found, name_, "has no section \"" + std::string{name} + "\"; it has: " + listing());
 }
 
-inline error section_file::wrong_length(std::string_view name, std::size_t has, std::size_t wants) const {
+CAUSEWAY_DECL error section_file::wrong_length(std::string_view name, std::size_t has, std::size_t wants) const {
   return fail(errc::wrong_model, name_,
               "section \"" + std::string{name} + "\" has " + std::to_string(has) + " bytes, this model needs " +
                   std::to_string(wants) + ". Use the model options that the file was written with");
 }
 
-inline result<void> section_file::match(std::span<const wanted_section> wanted) const {
+CAUSEWAY_DECL result<void> section_file::match(std::span<const wanted_section> wanted) const {
   bool same = wanted.size() == sections_.size();
   bool newer = false;
   std::string wants;
@@ -7142,7 +8426,8 @@ inline result<void> section_file::match(std::span<const wanted_section> wanted) 
 
 }  // namespace causeway::inline CAUSEWAY_ABI::io
 
-#endif  // CAUSEWAY_IO_SECTION_FILE_HPP
+#endif  // CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
+#endif
 
 // ---- causeway/io/checkpoint.hpp ----
 #ifndef CAUSEWAY_IO_CHECKPOINT_HPP
@@ -7155,23 +8440,10 @@ inline result<void> section_file::match(std::span<const wanted_section> wanted) 
 namespace causeway::inline CAUSEWAY_ABI::io {
 
 /// The file name of a step: eight digits at least, so that names sort like steps for a person.
-inline std::string checkpoint_name(std::uint64_t step) {
-  const std::string digits = std::to_string(step);
-  return "step-" + std::string(digits.size() < 8 ? 8 - digits.size() : 0, '0') + digits + ".ckpt";
-}
+CAUSEWAY_DECL std::string checkpoint_name(std::uint64_t step);
 
 /// The step of a file name, if it is one of ours.
-inline std::optional<std::uint64_t> checkpoint_step(std::string_view name) {
-  if (!name.starts_with("step-") || !name.ends_with(".ckpt")) return std::nullopt;
-  const std::string_view digits = name.substr(5, name.size() - 10);
-  std::uint64_t step = 0;
-  for (const char c : digits) {
-    if (c < '0' || c > '9') return std::nullopt;
-    step = step * 10 + static_cast<std::uint64_t>(c - '0');
-  }
-  if (checkpoint_name(step) != name) return std::nullopt;  // too many digits, or too few
-  return step;
-}
+CAUSEWAY_DECL std::optional<std::uint64_t> checkpoint_step(std::string_view name);
 
 /// What `load_newest` found.
 struct loaded_checkpoint {
@@ -7330,6 +8602,37 @@ void checkpoint_directory<S>::prune(std::uint64_t saved) {
 
 #endif  // CAUSEWAY_IO_CHECKPOINT_HPP
 
+// ---- causeway/io/impl/checkpoint.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
+#define CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
+
+// Bodies of io/checkpoint.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL std::string checkpoint_name(std::uint64_t step) {
+  const std::string digits = std::to_string(step);
+  return "step-" + std::string(digits.size() < 8 ? 8 - digits.size() : 0, '0') + digits + ".ckpt";
+}
+
+CAUSEWAY_DECL std::optional<std::uint64_t> checkpoint_step(std::string_view name) {
+  if (!name.starts_with("step-") || !name.ends_with(".ckpt")) return std::nullopt;
+  const std::string_view digits = name.substr(5, name.size() - 10);
+  std::uint64_t step = 0;
+  for (const char c : digits) {
+    if (c < '0' || c > '9') return std::nullopt;
+    step = step * 10 + static_cast<std::uint64_t>(c - '0');
+  }
+  if (checkpoint_name(step) != name) return std::nullopt;  // too many digits, or too few
+  return step;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
+#endif
+
 // ---- causeway/membership/round_store.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_ROUND_STORE_HPP
 #define CAUSEWAY_MEMBERSHIP_ROUND_STORE_HPP
@@ -7348,82 +8651,22 @@ class round_store {
   /// Durable on return. `parts` are the shared state of `round`, named by `hash`; `record` says what led to it, as an
   /// encoded durable_record, so that a run can be founded anew on this round when later ones are lost. Empty: not known.
   result<void> save(std::uint64_t run, std::uint64_t round, std::uint64_t hash, std::span<const std::span<std::byte>> parts,
-                    std::span<const std::byte> record = {}) {
-    std::vector<io::section> sections;
-    const std::uint64_t name = hash;
-    sections.emplace_back("hash", 1, std::as_bytes(std::span{&name, 1}));
-    if (!record.empty()) sections.emplace_back("record", 1, record);
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      sections.emplace_back(part_name(i), 1, std::span<const std::byte>{parts[i]});
-    }
-    return files_.save(round, sections, run);
-  }
+                    std::span<const std::byte> record = {});
 
   /// Rounds with a file, oldest first; not verified.
   result<std::vector<std::uint64_t>> rounds() { return files_.steps(); }
 
   /// The records of the stored rounds that have one and are whole, newest first.
-  std::vector<durable_record> records() {
-    std::vector<durable_record> found;
-    auto stored = rounds();
-    if (!stored) return found;
-    std::reverse(stored->begin(), stored->end());
-    for (const std::uint64_t round : *stored) {
-      const auto file = files_.load(round);
-      if (!file) continue;
-      const auto view = file->find("record");
-      std::uint64_t name = 0;
-      if (!view || !file->copy_to("hash", std::span{&name, 1})) continue;
-      auto record = decode_durable_record(view->bytes);
-      const bool fits = record && record->newest && record->newest->round == round && record->newest->state == name;
-      if (fits) found.push_back(std::move(*record));
-    }
-    return found;
-  }
+  std::vector<durable_record> records();
 
   /// Puts the state of `round` that is named `hash` into `parts`. errc::corrupt and errc::not_found as io/checkpoint.hpp,
   /// also where another state is stored for the round; errc::wrong_model if the parts have other sizes. On an error the
   /// parts are as they were.
-  result<void> load(std::uint64_t round, std::uint64_t hash, std::span<const std::span<std::byte>> parts) {
-    CAUSEWAY_ASSIGN(const io::section_file file, files_.load(round));
-    std::uint64_t stored = 0;
-    CAUSEWAY_TRY(file.copy_to("hash", std::span{&stored, 1}));
-    if (stored != hash) return fail(errc::not_found, files_.directory(), "another state of this round is stored");
-    std::vector<std::span<const std::byte>> found;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      const auto view = file.find(part_name(i));
-      if (!view || view->bytes.size() != parts[i].size()) {
-        return fail(errc::wrong_model, files_.directory(),
-                    "the stored round is of another model or other policies; use the settings that it was made with, or "
-                    "another folder");
-      }
-      found.push_back(view->bytes);
-    }
-    for (std::size_t i = 0; i < parts.size(); ++i) std::copy(found[i].begin(), found[i].end(), parts[i].begin());
-    return {};
-  }
+  result<void> load(std::uint64_t round, std::uint64_t hash, std::span<const std::span<std::byte>> parts);
 
   /// Saves the state named `hash` that another store has, for whichever round, as that of `round` of `run`. Only what is
   /// whole is taken. errc::not_found if it is not there.
-  result<void> take_over(round_store& other, std::uint64_t hash, std::uint64_t run, std::uint64_t round) {
-    CAUSEWAY_ASSIGN(auto stored, other.rounds());
-    std::reverse(stored.begin(), stored.end());
-    for (const std::uint64_t candidate : stored) {
-      const auto file = other.files_.load(candidate);
-      std::uint64_t name = 0;
-      if (!file || !file->copy_to("hash", std::span{&name, 1}) || name != hash) continue;
-      std::vector<io::section> sections;
-      sections.emplace_back("hash", 1, std::as_bytes(std::span{&hash, 1}));
-      for (std::size_t i = 0;; ++i) {
-        const auto view = file->find(part_name(i));
-        if (!view) break;
-        sections.emplace_back(part_name(i), 1, std::span<const std::byte>{view->bytes});
-      }
-      return files_.save(round, sections, run);
-    }
-    return fail(errc::not_found, other.files_.directory(),
-                "the state of round " + std::to_string(round) + " is not stored here");
-  }
+  result<void> take_over(round_store& other, std::uint64_t hash, std::uint64_t run, std::uint64_t round);
 
  private:
   static std::string part_name(std::size_t i) { return "shared." + std::to_string(i); }
@@ -7434,6 +8677,92 @@ class round_store {
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
 
 #endif  // CAUSEWAY_MEMBERSHIP_ROUND_STORE_HPP
+
+// ---- causeway/membership/impl/round_store.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_ROUND_STORE_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_ROUND_STORE_IPP
+
+// Bodies of membership/round_store.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+CAUSEWAY_DECL result<void> round_store::save(std::uint64_t run, std::uint64_t round, std::uint64_t hash,
+                                             std::span<const std::span<std::byte>> parts,
+                                             std::span<const std::byte> record) {
+  std::vector<io::section> sections;
+  const std::uint64_t name = hash;
+  sections.emplace_back("hash", 1, std::as_bytes(std::span{&name, 1}));
+  if (!record.empty()) sections.emplace_back("record", 1, record);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    sections.emplace_back(part_name(i), 1, std::span<const std::byte>{parts[i]});
+  }
+  return files_.save(round, sections, run);
+}
+
+CAUSEWAY_DECL std::vector<durable_record> round_store::records() {
+  std::vector<durable_record> found;
+  auto stored = rounds();
+  if (!stored) return found;
+  std::reverse(stored->begin(), stored->end());
+  for (const std::uint64_t round : *stored) {
+    const auto file = files_.load(round);
+    if (!file) continue;
+    const auto view = file->find("record");
+    std::uint64_t name = 0;
+    if (!view || !file->copy_to("hash", std::span{&name, 1})) continue;
+    auto record = decode_durable_record(view->bytes);
+    const bool fits = record && record->newest && record->newest->round == round && record->newest->state == name;
+    if (fits) found.push_back(std::move(*record));
+  }
+  return found;
+}
+
+CAUSEWAY_DECL result<void> round_store::load(std::uint64_t round, std::uint64_t hash,
+                                             std::span<const std::span<std::byte>> parts) {
+  CAUSEWAY_ASSIGN(const io::section_file file, files_.load(round));
+  std::uint64_t stored = 0;
+  CAUSEWAY_TRY(file.copy_to("hash", std::span{&stored, 1}));
+  if (stored != hash) return fail(errc::not_found, files_.directory(), "another state of this round is stored");
+  std::vector<std::span<const std::byte>> found;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto view = file.find(part_name(i));
+    if (!view || view->bytes.size() != parts[i].size()) {
+      return fail(errc::wrong_model, files_.directory(),
+                  "the stored round is of another model or other policies; use the settings that it was made with, or "
+                  "another folder");
+    }
+    found.push_back(view->bytes);
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i) std::copy(found[i].begin(), found[i].end(), parts[i].begin());
+  return {};
+}
+
+CAUSEWAY_DECL result<void> round_store::take_over(round_store& other, std::uint64_t hash, std::uint64_t run,
+                                                  std::uint64_t round) {
+  CAUSEWAY_ASSIGN(auto stored, other.rounds());
+  std::reverse(stored.begin(), stored.end());
+  for (const std::uint64_t candidate : stored) {
+    const auto file = other.files_.load(candidate);
+    std::uint64_t name = 0;
+    if (!file || !file->copy_to("hash", std::span{&name, 1}) || name != hash) continue;
+    std::vector<io::section> sections;
+    sections.emplace_back("hash", 1, std::as_bytes(std::span{&hash, 1}));
+    for (std::size_t i = 0;; ++i) {
+      const auto view = file->find(part_name(i));
+      if (!view) break;
+      sections.emplace_back(part_name(i), 1, std::span<const std::byte>{view->bytes});
+    }
+    return files_.save(round, sections, run);
+  }
+  return fail(errc::not_found, other.files_.directory(),
+              "the state of round " + std::to_string(round) + " is not stored here");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_ROUND_STORE_IPP
+#endif
 
 // ---- causeway/core/thread_pool.hpp ----
 #ifndef CAUSEWAY_CORE_THREAD_POOL_HPP
@@ -7597,31 +8926,19 @@ struct image_layout {
   std::uint32_t chunk_bytes = default_chunk_bytes;
   std::vector<std::uint64_t> sizes;
 
-  [[nodiscard]] std::uint64_t bytes() const noexcept {
-    std::uint64_t sum = 0;
-    for (const std::uint64_t size : sizes) sum += size;
-    return sum;
-  }
-  [[nodiscard]] std::size_t chunks() const noexcept {
-    return static_cast<std::size_t>((bytes() + chunk_bytes - 1) / chunk_bytes);
-  }
+  [[nodiscard]] std::uint64_t bytes() const noexcept;
+  [[nodiscard]] std::size_t chunks() const noexcept;
 
   friend bool operator==(const image_layout&, const image_layout&) = default;
 };
 
 /// The name of a state from its layout and the digest of its chunks' hashes.
-[[nodiscard]] inline std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept {
-  hasher h;
-  h.add_value(std::uint64_t{layout.chunk_bytes}).add_value(std::uint64_t{layout.sizes.size()});
-  return h.add_values(std::span{layout.sizes}).add_value(digest).finish();
-}
+[[nodiscard]] CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept;
 
-[[nodiscard]] inline std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept {
-  return hash_bytes(std::as_bytes(hashes));
-}
+[[nodiscard]] CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept;
 
 /// Success, or errc::wrong_model with the sizes of both sides.
-[[nodiscard]] inline result<void> check_layout(const image_layout& ours, const image_layout& theirs);
+[[nodiscard]] CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs);
 
 /// An archive that copies nothing: notes where the memory lies that a `serialize` member names. What it is given must stay
 /// where it is, vectors too. Takes numbers, enumerations, strings, vectors of any of these, and types with `serialize`.
@@ -7673,9 +8990,7 @@ class image_collector {
 /// only reads. Cost of hashing: one pass over the memory, on all threads of the pool.
 class state_image {
  public:
-  explicit state_image(std::uint32_t chunk_bytes = default_chunk_bytes) : layout_{chunk_bytes, {}} {
-    CAUSEWAY_EXPECT(chunk_bytes > 0 && chunk_bytes % 64 == 0);
-  }
+  explicit state_image(std::uint32_t chunk_bytes = default_chunk_bytes);
 
   /// The memory of these objects, in this order.
   template <class... Ts>
@@ -7688,54 +9003,28 @@ class state_image {
   }
 
   /// Appends a part; it must stay where it is.
-  void add(std::span<std::byte> part) {
-    CAUSEWAY_EXPECT(parts_.size() < max_state_parts);
-    starts_.push_back(bytes_);
-    parts_.push_back(part);
-    layout_.sizes.push_back(part.size());
-    bytes_ += part.size();
-    touch();
-  }
+  void add(std::span<std::byte> part);
 
   [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
   [[nodiscard]] std::span<const std::span<std::byte>> parts() const noexcept { return parts_; }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::size_t chunks() const noexcept { return layout_.chunks(); }
   /// The last chunk may be shorter.
-  [[nodiscard]] std::size_t chunk_size(std::size_t chunk) const noexcept {
-    const std::uint64_t begin = std::uint64_t{chunk} * layout_.chunk_bytes;
-    return static_cast<std::size_t>(std::min<std::uint64_t>(layout_.chunk_bytes, bytes_ - begin));
-  }
+  [[nodiscard]] std::size_t chunk_size(std::size_t chunk) const noexcept;
 
   /// The memory was changed: hashes will be made anew.
   void touch() noexcept { hashed_ = false; }
 
   /// Names the state. Makes the hashes if the memory was touched.
-  [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const {
-    (void)hashes(pool);
-    return root_;
-  }
-  [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const {
-    if (!hashed_) make_hashes(pool);
-    return hashes_;
-  }
+  [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const;
+  [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const;
   [[nodiscard]] std::uint64_t chunk_hash(std::size_t chunk) const { return hashes()[chunk]; }
 
   /// Copies a chunk out. Precondition: `out` has chunk_size(chunk) bytes.
-  void read(std::size_t chunk, std::span<std::byte> out) const {
-    CAUSEWAY_EXPECT(chunk < chunks() && out.size() == chunk_size(chunk));
-    for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t at) {
-      std::memcpy(out.data() + at, piece.data(), piece.size());
-    });
-  }
+  void read(std::size_t chunk, std::span<std::byte> out) const;
 
   /// Puts bytes where a chunk lies; call touch() when all are there. Precondition: `in` has chunk_size(chunk) bytes.
-  void write(std::size_t chunk, std::span<const std::byte> in) {
-    CAUSEWAY_EXPECT(chunk < chunks() && in.size() == chunk_size(chunk));
-    for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t at) {
-      std::memcpy(piece.data(), in.data() + at, piece.size());
-    });
-  }
+  void write(std::size_t chunk, std::span<const std::byte> in);
 
  private:
   // Calls f(piece, offset in the chunk) on the pieces of parts that a chunk covers; never on an empty one.
@@ -7754,38 +9043,9 @@ class state_image {
   }
 
   // How a state is cut into parts must not show in a chunk's hash, so a chunk of several pieces is put together first.
-  [[nodiscard]] std::uint64_t hash_chunk(std::size_t chunk) const {
-    const std::size_t size = chunk_size(chunk);
-    std::uint64_t hash = 0;
-    bool whole = false;
-    for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t) {
-      if (piece.size() == size) {
-        whole = true;
-        hash = hash_bytes(piece);
-      }
-    });
-    if (whole) return hash;
-    std::vector<std::byte> gathered(size);
-    read(chunk, gathered);
-    return hash_bytes(gathered);
-  }
+  [[nodiscard]] std::uint64_t hash_chunk(std::size_t chunk) const;
 
-  void make_hashes(thread_pool* pool) const {
-    hashes_.resize(chunks());
-    const auto some = [&](index_range range) {
-      for (std::int64_t i = range.begin; i < range.end; ++i) {
-        hashes_[static_cast<std::size_t>(i)] = hash_chunk(static_cast<std::size_t>(i));
-      }
-    };
-    const auto count = static_cast<std::int64_t>(hashes_.size());
-    if (pool != nullptr) {
-      pool->for_range(count, 1, some);
-    } else {
-      some({0, count});
-    }
-    root_ = state_root(layout_, digest_of(hashes_));
-    hashed_ = true;
-  }
+  void make_hashes(thread_pool* pool) const;
 
   image_layout layout_;
   std::vector<std::span<std::byte>> parts_;
@@ -7803,12 +9063,7 @@ class staging {
   explicit staging(const image_layout& layout) : layout_{layout}, chunks_(layout.chunks()) {}
 
   /// Keeps a copy of a chunk whose hash was found right.
-  void put(std::size_t chunk, std::span<const std::byte> bytes) {
-    CAUSEWAY_EXPECT(chunk < chunks_.size() && bytes.size() <= layout_.chunk_bytes);
-    if (!chunks_[chunk]) ++count_;
-    chunks_[chunk] = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
-    std::memcpy(chunks_[chunk].get(), bytes.data(), bytes.size());
-  }
+  void put(std::size_t chunk, std::span<const std::byte> bytes);
 
   [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
   [[nodiscard]] bool has(std::size_t chunk) const noexcept { return chunks_[chunk] != nullptr; }
@@ -7817,18 +9072,7 @@ class staging {
   /// Puts the chunks into `image`, frees them, and makes sure that the image is now the state named `root`.
   /// errc::diverged: it is another one, because its memory was changed since its hashes were made; nothing in it can be
   /// relied on then. Cost: a copy of the chunks put and one pass of hashing.
-  result<void> commit(state_image& image, std::uint64_t root, thread_pool* pool = nullptr) {
-    CAUSEWAY_EXPECT(image.layout() == layout_);
-    for (std::size_t i = 0; i < chunks_.size(); ++i) {
-      if (chunks_[i]) image.write(i, {chunks_[i].get(), image.chunk_size(i)});
-      chunks_[i].reset();
-    }
-    count_ = 0;
-    image.touch();
-    if (image.root(pool) == root) return {};
-    return fail(errc::diverged, "state transfer",
-                "the state in memory is not the one that was fetched: it was changed meanwhile; fetch it again");
-  }
+  result<void> commit(state_image& image, std::uint64_t root, thread_pool* pool = nullptr);
 
  private:
   image_layout layout_;
@@ -7836,7 +9080,133 @@ class staging {
   std::size_t count_ = 0;
 };
 
-inline result<void> check_layout(const image_layout& ours, const image_layout& theirs) {
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+
+// ---- causeway/membership/impl/state_image.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+
+// Bodies of membership/state_image.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+CAUSEWAY_DECL std::uint64_t image_layout::bytes() const noexcept {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t size : sizes) sum += size;
+  return sum;
+}
+
+CAUSEWAY_DECL std::size_t image_layout::chunks() const noexcept {
+  return static_cast<std::size_t>((bytes() + chunk_bytes - 1) / chunk_bytes);
+}
+
+CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept {
+  hasher h;
+  h.add_value(std::uint64_t{layout.chunk_bytes}).add_value(std::uint64_t{layout.sizes.size()});
+  return h.add_values(std::span{layout.sizes}).add_value(digest).finish();
+}
+
+CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept {
+  return hash_bytes(std::as_bytes(hashes));
+}
+
+CAUSEWAY_DECL state_image::state_image(std::uint32_t chunk_bytes) : layout_{chunk_bytes, {}} {
+  CAUSEWAY_EXPECT(chunk_bytes > 0 && chunk_bytes % 64 == 0);
+}
+
+CAUSEWAY_DECL void state_image::add(std::span<std::byte> part) {
+  CAUSEWAY_EXPECT(parts_.size() < max_state_parts);
+  starts_.push_back(bytes_);
+  parts_.push_back(part);
+  layout_.sizes.push_back(part.size());
+  bytes_ += part.size();
+  touch();
+}
+
+CAUSEWAY_DECL std::size_t state_image::chunk_size(std::size_t chunk) const noexcept {
+  const std::uint64_t begin = std::uint64_t{chunk} * layout_.chunk_bytes;
+  return static_cast<std::size_t>(std::min<std::uint64_t>(layout_.chunk_bytes, bytes_ - begin));
+}
+
+CAUSEWAY_DECL std::uint64_t state_image::root(thread_pool* pool) const {
+  (void)hashes(pool);
+  return root_;
+}
+
+CAUSEWAY_DECL const std::vector<std::uint64_t>& state_image::hashes(thread_pool* pool) const {
+  if (!hashed_) make_hashes(pool);
+  return hashes_;
+}
+
+CAUSEWAY_DECL void state_image::read(std::size_t chunk, std::span<std::byte> out) const {
+  CAUSEWAY_EXPECT(chunk < chunks() && out.size() == chunk_size(chunk));
+  for_each_piece(
+      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(out.data() + at, piece.data(), piece.size()); });
+}
+
+CAUSEWAY_DECL void state_image::write(std::size_t chunk, std::span<const std::byte> in) {
+  CAUSEWAY_EXPECT(chunk < chunks() && in.size() == chunk_size(chunk));
+  for_each_piece(
+      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(piece.data(), in.data() + at, piece.size()); });
+}
+
+CAUSEWAY_DECL std::uint64_t state_image::hash_chunk(std::size_t chunk) const {
+  const std::size_t size = chunk_size(chunk);
+  std::uint64_t hash = 0;
+  bool whole = false;
+  for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t) {
+    if (piece.size() == size) {
+      whole = true;
+      hash = hash_bytes(piece);
+    }
+  });
+  if (whole) return hash;
+  std::vector<std::byte> gathered(size);
+  read(chunk, gathered);
+  return hash_bytes(gathered);
+}
+
+CAUSEWAY_DECL void state_image::make_hashes(thread_pool* pool) const {
+  hashes_.resize(chunks());
+  const auto some = [&](index_range range) {
+    for (std::int64_t i = range.begin; i < range.end; ++i) {
+      hashes_[static_cast<std::size_t>(i)] = hash_chunk(static_cast<std::size_t>(i));
+    }
+  };
+  const auto count = static_cast<std::int64_t>(hashes_.size());
+  if (pool != nullptr) {
+    pool->for_range(count, 1, some);
+  } else {
+    some({0, count});
+  }
+  root_ = state_root(layout_, digest_of(hashes_));
+  hashed_ = true;
+}
+
+CAUSEWAY_DECL void staging::put(std::size_t chunk, std::span<const std::byte> bytes) {
+  CAUSEWAY_EXPECT(chunk < chunks_.size() && bytes.size() <= layout_.chunk_bytes);
+  if (!chunks_[chunk]) ++count_;
+  chunks_[chunk] = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
+  std::memcpy(chunks_[chunk].get(), bytes.data(), bytes.size());
+}
+
+CAUSEWAY_DECL result<void> staging::commit(state_image& image, std::uint64_t root, thread_pool* pool) {
+  CAUSEWAY_EXPECT(image.layout() == layout_);
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    if (chunks_[i]) image.write(i, {chunks_[i].get(), image.chunk_size(i)});
+    chunks_[i].reset();
+  }
+  count_ = 0;
+  image.touch();
+  if (image.root(pool) == root) return {};
+  return fail(errc::diverged, "state transfer",
+              "the state in memory is not the one that was fetched: it was changed meanwhile; fetch it again");
+}
+
+CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs) {
   if (ours == theirs) return {};
   const auto text = [](const image_layout& l) {
     return std::to_string(l.bytes()) + " bytes in " + std::to_string(l.sizes.size()) + " parts, chunks of " +
@@ -7854,7 +9224,8 @@ inline result<void> check_layout(const image_layout& ours, const image_layout& t
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
 
-#endif  // CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+#endif
 
 // ---- causeway/membership/transfer_options.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_OPTIONS_HPP
@@ -7932,9 +9303,7 @@ enum class transfer_kind : std::uint8_t {
 };
 
 /// Whether a control message belongs to the state transfer.
-[[nodiscard]] inline bool is_transfer_message(std::span<const std::byte> message) noexcept {
-  return !message.empty() && (message.front() & std::byte{0xF0}) == std::byte{0x80};
-}
+[[nodiscard]] CAUSEWAY_DECL bool is_transfer_message(std::span<const std::byte> message) noexcept;
 
 inline constexpr std::uint64_t every_index = ~std::uint64_t{0};
 /// Set in the round of a state_name that is not a state but the mean that a round exchanged.
@@ -7981,7 +9350,55 @@ constexpr transfer_fields fields_of(transfer_kind kind) noexcept {
 }  // namespace detail
 
 /// The bytes of a message but for its content, and room for `content` bytes behind them.
-[[nodiscard]] inline std::vector<std::byte> encode_transfer_head(const transfer_message& m, std::size_t content = 0) {
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode_transfer_head(const transfer_message& m, std::size_t content = 0);
+
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const transfer_message& m);
+
+/// errc::corrupt or errc::too_large for bytes that are no message. Allocates nothing.
+[[nodiscard]] CAUSEWAY_DECL result<transfer_message> decode_transfer(std::span<const std::byte> bytes);
+
+/// The first piece of a manifest: all that the root is made of.
+struct manifest_head {
+  image_layout layout;
+  std::uint64_t digest = 0;
+
+  [[nodiscard]] std::uint64_t root() const noexcept { return state_root(layout, digest); }
+};
+
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const manifest_head& head);
+
+[[nodiscard]] CAUSEWAY_DECL result<manifest_head> decode_manifest_head(std::span<const std::byte> bytes);
+
+/// Piece `index` > 0 of a manifest.
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode_hashes(std::span<const std::uint64_t> all, std::uint64_t index);
+
+/// Pieces of a manifest of so many chunks, the head counted.
+[[nodiscard]] constexpr std::uint64_t manifest_pieces(std::size_t chunks) noexcept {
+  return 1 + (chunks + hashes_per_piece - 1) / hashes_per_piece;
+}
+
+static_assert(default_chunk_bytes + transfer_overhead <= net::max_post_bytes);
+static_assert(8 * hashes_per_piece + transfer_overhead <= net::max_post_bytes);
+static_assert(8 * max_state_parts + transfer_overhead <= net::max_post_bytes);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_WIRE_HPP
+
+// ---- causeway/membership/impl/transfer_wire.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_WIRE_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_WIRE_IPP
+
+// Bodies of membership/transfer_wire.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+CAUSEWAY_DECL bool is_transfer_message(std::span<const std::byte> message) noexcept {
+  return !message.empty() && (message.front() & std::byte{0xF0}) == std::byte{0x80};
+}
+
+CAUSEWAY_DECL std::vector<std::byte> encode_transfer_head(const transfer_message& m, std::size_t content) {
   const auto has = detail::fields_of(m.kind);
   net::byte_writer out;
   out.put(static_cast<std::uint8_t>(m.kind));
@@ -7997,15 +9414,14 @@ constexpr transfer_fields fields_of(transfer_kind kind) noexcept {
   return bytes;
 }
 
-[[nodiscard]] inline std::vector<std::byte> encode(const transfer_message& m) {
+CAUSEWAY_DECL std::vector<std::byte> encode(const transfer_message& m) {
   const auto content = detail::fields_of(m.kind).content ? m.content : std::span<const std::byte>{};
   auto bytes = encode_transfer_head(m, content.size());
   std::copy(content.begin(), content.end(), bytes.end() - static_cast<std::ptrdiff_t>(content.size()));
   return bytes;
 }
 
-/// errc::corrupt or errc::too_large for bytes that are no message. Allocates nothing.
-[[nodiscard]] inline result<transfer_message> decode_transfer(std::span<const std::byte> bytes) {
+CAUSEWAY_DECL result<transfer_message> decode_transfer(std::span<const std::byte> bytes) {
   if (!is_transfer_message(bytes) || bytes.front() > std::byte{static_cast<std::uint8_t>(transfer_kind::time_given)}) {
     return fail(errc::corrupt, "state transfer", "a message of an unknown kind");
   }
@@ -8028,22 +9444,14 @@ constexpr transfer_fields fields_of(transfer_kind kind) noexcept {
   return m;
 }
 
-/// The first piece of a manifest: all that the root is made of.
-struct manifest_head {
-  image_layout layout;
-  std::uint64_t digest = 0;
-
-  [[nodiscard]] std::uint64_t root() const noexcept { return state_root(layout, digest); }
-};
-
-[[nodiscard]] inline std::vector<std::byte> encode(const manifest_head& head) {
+CAUSEWAY_DECL std::vector<std::byte> encode(const manifest_head& head) {
   net::byte_writer out;
   out.put(head.digest).put(head.layout.chunk_bytes).put(static_cast<std::uint32_t>(head.layout.sizes.size()));
   for (const std::uint64_t size : head.layout.sizes) out.put(size);
   return std::move(out).take();
 }
 
-[[nodiscard]] inline result<manifest_head> decode_manifest_head(std::span<const std::byte> bytes) {
+CAUSEWAY_DECL result<manifest_head> decode_manifest_head(std::span<const std::byte> bytes) {
   net::byte_reader in{bytes};
   manifest_head head;
   head.digest = in.get<std::uint64_t>();
@@ -8059,26 +9467,17 @@ struct manifest_head {
   return head;
 }
 
-/// Piece `index` > 0 of a manifest.
-[[nodiscard]] inline std::vector<std::byte> encode_hashes(std::span<const std::uint64_t> all, std::uint64_t index) {
+CAUSEWAY_DECL std::vector<std::byte> encode_hashes(std::span<const std::uint64_t> all, std::uint64_t index) {
   const std::size_t first = static_cast<std::size_t>(index - 1) * hashes_per_piece;
   net::byte_writer out;
   for (const std::uint64_t hash : all.subspan(first, std::min(hashes_per_piece, all.size() - first))) out.put(hash);
   return std::move(out).take();
 }
 
-/// Pieces of a manifest of so many chunks, the head counted.
-[[nodiscard]] constexpr std::uint64_t manifest_pieces(std::size_t chunks) noexcept {
-  return 1 + (chunks + hashes_per_piece - 1) / hashes_per_piece;
-}
-
-static_assert(default_chunk_bytes + transfer_overhead <= net::max_post_bytes);
-static_assert(8 * hashes_per_piece + transfer_overhead <= net::max_post_bytes);
-static_assert(8 * max_state_parts + transfer_overhead <= net::max_post_bytes);
-
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
 
-#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_WIRE_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_WIRE_IPP
+#endif
 
 // ---- causeway/membership/transfer_donor.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_DONOR_HPP
@@ -8112,38 +9511,17 @@ class donor {
 
   /// From now on gives the state of `round` to whoever asks; replaces what was offered for it. `image` must be hashed (call
   /// its root before), and stay as it is until withdrawn.
-  void offer(std::uint64_t round, const state_image& image) {
-    offer(round, image.layout(), image.hashes(), [&image](std::size_t chunk, std::span<std::byte> out) {
-      image.read(chunk, out);
-      return true;
-    });
-  }
+  void offer(std::uint64_t round, const state_image& image);
 
   /// The same from anywhere, such as a file.
-  void offer(std::uint64_t round, image_layout layout, std::vector<std::uint64_t> hashes, chunk_reader reader) {
-    withdraw(round);
-    CAUSEWAY_EXPECT(hashes.size() == layout.chunks());
-    CAUSEWAY_EXPECT(layout.chunk_bytes + transfer_overhead <= net::max_post_bytes);
-    const std::uint64_t digest = digest_of(hashes);
-    const state_name name{round, state_root(layout, digest)};
-    const std::uint64_t bytes = layout.bytes();
-    offers_.push_back({name, {std::move(layout), digest}, bytes, std::move(hashes), std::move(reader)});
-    if ((round & mean_bit) == 0) newest_ = std::max(newest_, round);
-  }
+  void offer(std::uint64_t round, image_layout layout, std::vector<std::uint64_t> hashes, chunk_reader reader);
 
   /// What is offered for `round` is read from elsewhere from now on; the bytes are the same.
-  void read_from(std::uint64_t round, chunk_reader reader) {
-    const auto at = std::find_if(offers_.begin(), offers_.end(), [&](const offered& o) { return o.name.round == round; });
-    if (at != offers_.end()) at->reader = std::move(reader);
-  }
+  void read_from(std::uint64_t round, chunk_reader reader);
 
   /// The memory behind an offer is about to change. Those who wait for something of it are told that it is gone.
-  void withdraw(std::uint64_t round) {
-    withdraw_if([&](const offered& o) { return o.name.round == round; });
-  }
-  void withdraw() {
-    withdraw_if([](const offered&) { return true; });
-  }
+  void withdraw(std::uint64_t round);
+  void withdraw();
 
   [[nodiscard]] bool offers(const state_name& name) const { return find(name) != nullptr; }
   /// Precondition: it is offered.
@@ -8151,56 +9529,26 @@ class donor {
 
   /// While this peer exchanges data its lines are for that: of what others fetch one chunk at a time is let out, and then
   /// none for `rest` times as long as that took to be acknowledged.
-  void busy(bool yes, time_point now) {
-    if (std::exchange(busy_, yes) == yes) return;
-    next_while_busy_ = now + rest * chunk_took_;
-    if (!yes) serve(now);
-  }
+  void busy(bool yes, time_point now);
   /// When `wake` is to be called.
-  [[nodiscard]] time_point next_wake() const noexcept {
-    const bool waits = busy_ && outstanding_ == 0 &&
-                       std::any_of(peers_.begin(), peers_.end(), [](const auto& p) { return !p.second.queue.empty(); });
-    return waits ? next_while_busy_ : no_deadline;
-  }
+  [[nodiscard]] time_point next_wake() const noexcept;
   void wake(time_point now) { serve(now); }
   [[nodiscard]] const counts& counted() const noexcept { return counts_; }
   /// Content sent and not acknowledged.
   [[nodiscard]] std::size_t outstanding() const noexcept { return outstanding_; }
-  [[nodiscard]] std::size_t outstanding(net::peer_id peer) const {
-    const auto at = peers_.find(peer);
-    return at == peers_.end() ? 0 : at->second.outstanding;
-  }
+  [[nodiscard]] std::size_t outstanding(net::peer_id peer) const;
 
   // ---- events -------------------------------------------------------------------------------------------------------
 
   /// A message of one of the kinds ask_manifest, ask_chunk, receipt and cancel. Others are ignored. errc::protocol for a
   /// request for a piece that the state it names does not have: who knows the name knows how many there are.
-  result<void> message(net::peer_id from, const transfer_message& m, time_point now = {}) {
-    switch (m.kind) {
-      case transfer_kind::ask_manifest:
-      case transfer_kind::ask_chunk: CAUSEWAY_TRY(take_request(from, m)); break;
-      case transfer_kind::receipt: take_receipt(from, m.ticket, now); break;
-      case transfer_kind::cancel: take_cancel(from, m); break;
-      default: return {};
-    }
-    serve(now);
-    return {};
-  }
+  result<void> message(net::peer_id from, const transfer_message& m, time_point now = {});
 
   /// Says that a state is not to be had here, or not yet.
-  void send_gone(net::peer_id to, const state_name& what) {
-    ++counts_.gone_sent;
-    fx_->transfer_send(to, encode(transfer_message{.kind = transfer_kind::gone, .what = what, .newest = newest_}));
-  }
+  void send_gone(net::peer_id to, const state_name& what);
 
   /// The connection ended: what was on its way is lost, and forgotten.
-  void peer_down(net::peer_id peer, time_point now = {}) {
-    const auto at = peers_.find(peer);
-    if (at == peers_.end()) return;
-    outstanding_ -= at->second.outstanding;
-    peers_.erase(at);
-    serve(now);
-  }
+  void peer_down(net::peer_id peer, time_point now = {});
 
  private:
   struct offered {
@@ -8230,10 +9578,7 @@ class donor {
     std::size_t outstanding = 0;
   };
 
-  [[nodiscard]] const offered* find(const state_name& name) const {
-    const auto at = std::find_if(offers_.begin(), offers_.end(), [&](const offered& o) { return o.name == name; });
-    return at == offers_.end() ? nullptr : &*at;
-  }
+  [[nodiscard]] const offered* find(const state_name& name) const;
 
   template <class Which>
   void withdraw_if(Which&& which) {
@@ -8242,138 +9587,28 @@ class donor {
   }
 
   // One `gone` per state, however many requests there were for it.
-  void drop_lost_requests(net::peer_id id, asking_peer& peer) {
-    std::vector<state_name> told;
-    std::erase_if(peer.queue, [&](const request& r) {
-      if (find(r.what) != nullptr) return false;
-      if (std::find(told.begin(), told.end(), r.what) == told.end()) {
-        told.push_back(r.what);
-        send_gone(id, r.what);
-      }
-      return true;
-    });
-  }
+  void drop_lost_requests(net::peer_id id, asking_peer& peer);
 
-  result<void> take_request(net::peer_id from, const transfer_message& m) {
-    const offered* state = find(m.what);
-    if (state == nullptr) return send_gone(from, m.what), result<void>{};
-    const std::uint64_t end =
-        m.kind == transfer_kind::ask_chunk ? state->hashes.size() : manifest_pieces(state->hashes.size());
-    if (m.index >= end) {
-      ++counts_.malformed;
-      return fail(errc::protocol, "state transfer", "asked for a piece that the state it named does not have");
-    }
-    enqueue(from, {m.kind, m.what, m.index});
-    return {};
-  }
+  result<void> take_request(net::peer_id from, const transfer_message& m);
 
-  void enqueue(net::peer_id from, const request& r) {
-    const bool full = peers_.size() >= options_.max_peers && !peers_.contains(from) && !forget_idle_peer();
-    if (full) return void(++counts_.dropped);
-    auto& queue = peers_[from].queue;
-    if (queue.size() >= options_.max_queue || std::find(queue.begin(), queue.end(), r) != queue.end()) {
-      return void(++counts_.dropped);
-    }
-    queue.push_back(r);
-  }
+  void enqueue(net::peer_id from, const request& r);
 
-  bool forget_idle_peer() {
-    const auto idle = [](const auto& entry) { return entry.second.queue.empty() && entry.second.outstanding == 0; };
-    const auto at = std::find_if(peers_.begin(), peers_.end(), idle);
-    if (at == peers_.end()) return false;
-    peers_.erase(at);
-    return true;
-  }
+  bool forget_idle_peer();
 
   // Messages of one connection arrive in order, so one ticket acknowledges all that was sent before it.
-  void take_receipt(net::peer_id from, std::uint64_t ticket, time_point now) {
-    const auto at = peers_.find(from);
-    if (at == peers_.end()) return void(++counts_.unknown_tickets);
-    asking_peer& peer = at->second;
-    const auto last = std::find_if(peer.unacknowledged.begin(), peer.unacknowledged.end(),
-                                   [&](const sent& s) { return s.ticket == ticket; });
-    if (last == peer.unacknowledged.end()) return void(++counts_.unknown_tickets);
-    for (auto s = peer.unacknowledged.begin(); s != last + 1; ++s) {
-      peer.outstanding -= s->bytes;
-      outstanding_ -= s->bytes;
-    }
-    peer.unacknowledged.erase(peer.unacknowledged.begin(), last + 1);
-    if (busy_ && outstanding_ == 0 && sent_while_busy_) {
-      chunk_took_ = now - *sent_while_busy_;
-      next_while_busy_ = now + rest * chunk_took_;
-      sent_while_busy_.reset();
-    }
-  }
+  void take_receipt(net::peer_id from, std::uint64_t ticket, time_point now);
 
-  void take_cancel(net::peer_id from, const transfer_message& m) {
-    const auto at = peers_.find(from);
-    if (at == peers_.end()) return;
-    std::erase_if(at->second.queue, [&](const request& r) {
-      return r.what == m.what && (m.index == every_index || (r.kind == transfer_kind::ask_chunk && r.index == m.index));
-    });
-  }
+  void take_cancel(net::peer_id from, const transfer_message& m);
 
   // One request of each peer in turn, beginning after the one served last, until nobody's next one fits.
-  void serve(time_point now) {
-    for (bool any = true; any;) {
-      any = false;
-      auto at = peers_.upper_bound(last_served_);
-      for (std::size_t i = 0; i < peers_.size(); ++i, ++at) {
-        if (at == peers_.end()) at = peers_.begin();
-        if (at->second.queue.empty() || !fits(at->second, now)) continue;
-        last_served_ = at->first;
-        if (busy_ && at->second.queue.front().kind == transfer_kind::ask_chunk) sent_while_busy_ = now;
-        serve_one(at->first, at->second);
-        any = true;
-      }
-    }
-  }
+  void serve(time_point now);
 
   // Nobody is locked out: who has nothing on its way gets one message, whatever the others have.
-  [[nodiscard]] bool fits(const asking_peer& peer, time_point now) const {
-    const bool chunk = peer.queue.front().kind == transfer_kind::ask_chunk;
-    if (busy_ && chunk && (outstanding_ > 0 || now < next_while_busy_)) return false;
-    if (peer.outstanding == 0) return true;
-    const std::size_t size = answer_size(peer.queue.front());
-    return peer.outstanding + size <= options_.outstanding_per_peer && outstanding_ + size <= options_.outstanding_total;
-  }
+  [[nodiscard]] bool fits(const asking_peer& peer, time_point now) const;
 
-  [[nodiscard]] std::size_t answer_size(const request& r) const {
-    const offered& state = *find(r.what);
-    if (r.kind == transfer_kind::ask_chunk) {
-      const std::uint64_t most = state.head.layout.chunk_bytes;
-      return static_cast<std::size_t>(std::min(most, state.bytes - r.index * most));
-    }
-    if (r.index == 0) return 16 + 8 * state.head.layout.sizes.size();
-    return 8 * std::min<std::size_t>(hashes_per_piece,
-                                     state.hashes.size() - static_cast<std::size_t>(r.index - 1) * hashes_per_piece);
-  }
+  [[nodiscard]] std::size_t answer_size(const request& r) const;
 
-  void serve_one(net::peer_id to, asking_peer& peer) {
-    const request r = peer.queue.front();
-    peer.queue.pop_front();
-    const offered& state = *find(r.what);
-    const std::size_t size = answer_size(r);
-    const std::uint64_t ticket = causeway::detail::scramble(options_.seed ^ ++serial_);
-    const bool chunk = r.kind == transfer_kind::ask_chunk;
-    transfer_message answer{
-        .kind = chunk ? transfer_kind::chunk : transfer_kind::manifest, .what = r.what, .index = r.index, .ticket = ticket};
-    std::vector<std::byte> bytes;
-    if (chunk) {
-      bytes = encode_transfer_head(answer, size);
-      if (!state.reader(static_cast<std::size_t>(r.index), std::span{bytes}.last(size))) return send_gone(to, r.what);
-    } else {
-      const auto content = r.index == 0 ? encode(state.head) : encode_hashes(state.hashes, r.index);
-      answer.content = content;
-      bytes = encode(answer);
-    }
-    peer.unacknowledged.push_back({ticket, size});
-    peer.outstanding += size;
-    outstanding_ += size;
-    counts_.bytes_sent += size;
-    if (chunk) ++counts_.chunks_sent;
-    fx_->transfer_send(to, std::move(bytes));
-  }
+  void serve_one(net::peer_id to, asking_peer& peer);
 
   transfer_options options_;
   transfer_effects* fx_;
@@ -8395,6 +9630,229 @@ class donor {
 
 #endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_DONOR_HPP
 
+// ---- causeway/membership/impl/transfer_donor.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_DONOR_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_DONOR_IPP
+
+// Bodies of membership/transfer_donor.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+CAUSEWAY_DECL void donor::offer(std::uint64_t round, const state_image& image) {
+  offer(round, image.layout(), image.hashes(), [&image](std::size_t chunk, std::span<std::byte> out) {
+    image.read(chunk, out);
+    return true;
+  });
+}
+
+CAUSEWAY_DECL void donor::offer(std::uint64_t round, image_layout layout, std::vector<std::uint64_t> hashes,
+                                chunk_reader reader) {
+  withdraw(round);
+  CAUSEWAY_EXPECT(hashes.size() == layout.chunks());
+  CAUSEWAY_EXPECT(layout.chunk_bytes + transfer_overhead <= net::max_post_bytes);
+  const std::uint64_t digest = digest_of(hashes);
+  const state_name name{round, state_root(layout, digest)};
+  const std::uint64_t bytes = layout.bytes();
+  offers_.push_back({name, {std::move(layout), digest}, bytes, std::move(hashes), std::move(reader)});
+  if ((round & mean_bit) == 0) newest_ = std::max(newest_, round);
+}
+
+CAUSEWAY_DECL void donor::read_from(std::uint64_t round, chunk_reader reader) {
+  const auto at = std::find_if(offers_.begin(), offers_.end(), [&](const offered& o) { return o.name.round == round; });
+  if (at != offers_.end()) at->reader = std::move(reader);
+}
+
+CAUSEWAY_DECL void donor::withdraw(std::uint64_t round) {
+  withdraw_if([&](const offered& o) { return o.name.round == round; });
+}
+
+CAUSEWAY_DECL void donor::withdraw() {
+  withdraw_if([](const offered&) { return true; });
+}
+
+CAUSEWAY_DECL void donor::busy(bool yes, time_point now) {
+  if (std::exchange(busy_, yes) == yes) return;
+  next_while_busy_ = now + rest * chunk_took_;
+  if (!yes) serve(now);
+}
+
+CAUSEWAY_DECL time_point donor::next_wake() const noexcept {
+  const bool waits = busy_ && outstanding_ == 0 &&
+                     std::any_of(peers_.begin(), peers_.end(), [](const auto& p) { return !p.second.queue.empty(); });
+  return waits ? next_while_busy_ : no_deadline;
+}
+
+CAUSEWAY_DECL std::size_t donor::outstanding(net::peer_id peer) const {
+  const auto at = peers_.find(peer);
+  return at == peers_.end() ? 0 : at->second.outstanding;
+}
+
+CAUSEWAY_DECL result<void> donor::message(net::peer_id from, const transfer_message& m, time_point now) {
+  switch (m.kind) {
+    case transfer_kind::ask_manifest:
+    case transfer_kind::ask_chunk: CAUSEWAY_TRY(take_request(from, m)); break;
+    case transfer_kind::receipt: take_receipt(from, m.ticket, now); break;
+    case transfer_kind::cancel: take_cancel(from, m); break;
+    default: return {};
+  }
+  serve(now);
+  return {};
+}
+
+CAUSEWAY_DECL void donor::send_gone(net::peer_id to, const state_name& what) {
+  ++counts_.gone_sent;
+  fx_->transfer_send(to, encode(transfer_message{.kind = transfer_kind::gone, .what = what, .newest = newest_}));
+}
+
+CAUSEWAY_DECL void donor::peer_down(net::peer_id peer, time_point now) {
+  const auto at = peers_.find(peer);
+  if (at == peers_.end()) return;
+  outstanding_ -= at->second.outstanding;
+  peers_.erase(at);
+  serve(now);
+}
+
+CAUSEWAY_DECL auto donor::find(const state_name& name) const -> const offered* {
+  const auto at = std::find_if(offers_.begin(), offers_.end(), [&](const offered& o) { return o.name == name; });
+  return at == offers_.end() ? nullptr : &*at;
+}
+
+CAUSEWAY_DECL void donor::drop_lost_requests(net::peer_id id, asking_peer& peer) {
+  std::vector<state_name> told;
+  std::erase_if(peer.queue, [&](const request& r) {
+    if (find(r.what) != nullptr) return false;
+    if (std::find(told.begin(), told.end(), r.what) == told.end()) {
+      told.push_back(r.what);
+      send_gone(id, r.what);
+    }
+    return true;
+  });
+}
+
+CAUSEWAY_DECL result<void> donor::take_request(net::peer_id from, const transfer_message& m) {
+  const offered* state = find(m.what);
+  if (state == nullptr) return send_gone(from, m.what), result<void>{};
+  const std::uint64_t end =
+      m.kind == transfer_kind::ask_chunk ? state->hashes.size() : manifest_pieces(state->hashes.size());
+  if (m.index >= end) {
+    ++counts_.malformed;
+    return fail(errc::protocol, "state transfer", "asked for a piece that the state it named does not have");
+  }
+  enqueue(from, {m.kind, m.what, m.index});
+  return {};
+}
+
+CAUSEWAY_DECL void donor::enqueue(net::peer_id from, const request& r) {
+  const bool full = peers_.size() >= options_.max_peers && !peers_.contains(from) && !forget_idle_peer();
+  if (full) return void(++counts_.dropped);
+  auto& queue = peers_[from].queue;
+  if (queue.size() >= options_.max_queue || std::find(queue.begin(), queue.end(), r) != queue.end()) {
+    return void(++counts_.dropped);
+  }
+  queue.push_back(r);
+}
+
+CAUSEWAY_DECL bool donor::forget_idle_peer() {
+  const auto idle = [](const auto& entry) { return entry.second.queue.empty() && entry.second.outstanding == 0; };
+  const auto at = std::find_if(peers_.begin(), peers_.end(), idle);
+  if (at == peers_.end()) return false;
+  peers_.erase(at);
+  return true;
+}
+
+CAUSEWAY_DECL void donor::take_receipt(net::peer_id from, std::uint64_t ticket, time_point now) {
+  const auto at = peers_.find(from);
+  if (at == peers_.end()) return void(++counts_.unknown_tickets);
+  asking_peer& peer = at->second;
+  const auto last = std::find_if(peer.unacknowledged.begin(), peer.unacknowledged.end(),
+                                 [&](const sent& s) { return s.ticket == ticket; });
+  if (last == peer.unacknowledged.end()) return void(++counts_.unknown_tickets);
+  for (auto s = peer.unacknowledged.begin(); s != last + 1; ++s) {
+    peer.outstanding -= s->bytes;
+    outstanding_ -= s->bytes;
+  }
+  peer.unacknowledged.erase(peer.unacknowledged.begin(), last + 1);
+  if (busy_ && outstanding_ == 0 && sent_while_busy_) {
+    chunk_took_ = now - *sent_while_busy_;
+    next_while_busy_ = now + rest * chunk_took_;
+    sent_while_busy_.reset();
+  }
+}
+
+CAUSEWAY_DECL void donor::take_cancel(net::peer_id from, const transfer_message& m) {
+  const auto at = peers_.find(from);
+  if (at == peers_.end()) return;
+  std::erase_if(at->second.queue, [&](const request& r) {
+    return r.what == m.what && (m.index == every_index || (r.kind == transfer_kind::ask_chunk && r.index == m.index));
+  });
+}
+
+CAUSEWAY_DECL void donor::serve(time_point now) {
+  for (bool any = true; any;) {
+    any = false;
+    auto at = peers_.upper_bound(last_served_);
+    for (std::size_t i = 0; i < peers_.size(); ++i, ++at) {
+      if (at == peers_.end()) at = peers_.begin();
+      if (at->second.queue.empty() || !fits(at->second, now)) continue;
+      last_served_ = at->first;
+      if (busy_ && at->second.queue.front().kind == transfer_kind::ask_chunk) sent_while_busy_ = now;
+      serve_one(at->first, at->second);
+      any = true;
+    }
+  }
+}
+
+CAUSEWAY_DECL bool donor::fits(const asking_peer& peer, time_point now) const {
+  const bool chunk = peer.queue.front().kind == transfer_kind::ask_chunk;
+  if (busy_ && chunk && (outstanding_ > 0 || now < next_while_busy_)) return false;
+  if (peer.outstanding == 0) return true;
+  const std::size_t size = answer_size(peer.queue.front());
+  return peer.outstanding + size <= options_.outstanding_per_peer && outstanding_ + size <= options_.outstanding_total;
+}
+
+CAUSEWAY_DECL std::size_t donor::answer_size(const request& r) const {
+  const offered& state = *find(r.what);
+  if (r.kind == transfer_kind::ask_chunk) {
+    const std::uint64_t most = state.head.layout.chunk_bytes;
+    return static_cast<std::size_t>(std::min(most, state.bytes - r.index * most));
+  }
+  if (r.index == 0) return 16 + 8 * state.head.layout.sizes.size();
+  return 8 * std::min<std::size_t>(hashes_per_piece,
+                                   state.hashes.size() - static_cast<std::size_t>(r.index - 1) * hashes_per_piece);
+}
+
+CAUSEWAY_DECL void donor::serve_one(net::peer_id to, asking_peer& peer) {
+  const request r = peer.queue.front();
+  peer.queue.pop_front();
+  const offered& state = *find(r.what);
+  const std::size_t size = answer_size(r);
+  const std::uint64_t ticket = causeway::detail::scramble(options_.seed ^ ++serial_);
+  const bool chunk = r.kind == transfer_kind::ask_chunk;
+  transfer_message answer{
+      .kind = chunk ? transfer_kind::chunk : transfer_kind::manifest, .what = r.what, .index = r.index, .ticket = ticket};
+  std::vector<std::byte> bytes;
+  if (chunk) {
+    bytes = encode_transfer_head(answer, size);
+    if (!state.reader(static_cast<std::size_t>(r.index), std::span{bytes}.last(size))) return send_gone(to, r.what);
+  } else {
+    const auto content = r.index == 0 ? encode(state.head) : encode_hashes(state.hashes, r.index);
+    answer.content = content;
+    bytes = encode(answer);
+  }
+  peer.unacknowledged.push_back({ticket, size});
+  peer.outstanding += size;
+  outstanding_ += size;
+  counts_.bytes_sent += size;
+  if (chunk) ++counts_.chunks_sent;
+  fx_->transfer_send(to, std::move(bytes));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_DONOR_IPP
+#endif
+
 // ---- causeway/membership/transfer_catch_up.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_CATCH_UP_HPP
 #define CAUSEWAY_MEMBERSHIP_TRANSFER_CATCH_UP_HPP
@@ -8412,24 +9870,11 @@ struct kept_bytes {
   std::vector<std::byte> memory;
 
   /// Precondition: `image` is hashed. Cost: one copy of it.
-  [[nodiscard]] static std::shared_ptr<const kept_bytes> copy_of(const state_image& image) {
-    auto copy = std::make_shared<kept_bytes>(kept_bytes{image.layout(), image.hashes(), {}});
-    copy->memory.resize(image.bytes());
-    for (std::size_t i = 0; i < image.chunks(); ++i) {
-      const std::size_t at = i * image.layout().chunk_bytes;
-      image.read(i, std::span{copy->memory}.subspan(at, image.chunk_size(i)));
-    }
-    return copy;
-  }
+  [[nodiscard]] static std::shared_ptr<const kept_bytes> copy_of(const state_image& image);
 
   [[nodiscard]] std::uint64_t root() const { return state_root(layout, digest_of(hashes)); }
 
-  [[nodiscard]] static donor::chunk_reader reader(std::shared_ptr<const kept_bytes> from) {
-    return [from = std::move(from)](std::size_t chunk, std::span<std::byte> out) {
-      std::memcpy(out.data(), from->memory.data() + chunk * from->layout.chunk_bytes, out.size());
-      return true;
-    };
-  }
+  [[nodiscard]] static donor::chunk_reader reader(std::shared_ptr<const kept_bytes> from);
 };
 
 /// The giving side. Memory: at most two copies of the state, and as much again for the means of rounds: where these are
@@ -8441,66 +9886,29 @@ class kept_states {
   kept_states(donor& giving, transfer_effects& fx) : giving_{&giving}, fx_{&fx} {}
 
   /// A message of the kind keep.
-  void message(net::peer_id from, const transfer_message& m) {
-    if (m.index == every_index) return release(from, m.what);
-    if (!note_user(from, m.what)) {
-      if (!giving_->offers(m.what)) giving_->send_gone(from, m.what);
-      return;  // else it can be had as long as it is offered
-    }
-    const auto list = encode_means(m.index);
-    fx_->transfer_send(from, encode(transfer_message{.kind = transfer_kind::means, .what = m.what, .content = list}));
-  }
+  void message(net::peer_id from, const transfer_message& m);
 
-  void peer_down(net::peer_id peer) {
-    for (auto& [round, s] : states_) s.users.erase(peer);
-    tidy();
-  }
+  void peer_down(net::peer_id peer);
 
   /// Whether the means of rounds are to be added.
   [[nodiscard]] bool any() const noexcept { return !states_.empty(); }
 
   /// Whether the state of `round`, whose memory is about to change, is to be copied first: see copied.
-  [[nodiscard]] bool needs_copy(std::uint64_t round) const {
-    const auto at = states_.find(round);
-    return at != states_.end() && !at->second.bytes;
-  }
+  [[nodiscard]] bool needs_copy(std::uint64_t round) const;
   /// The copy serves from now on.
-  void copied(std::uint64_t round, std::shared_ptr<const kept_bytes> bytes) {
-    const auto at = states_.find(round);
-    if (at == states_.end() || at->second.name.root != bytes->root()) return;
-    giving_->read_from(round, kept_bytes::reader(bytes));
-    at->second.bytes = std::move(bytes);
-  }
+  void copied(std::uint64_t round, std::shared_ptr<const kept_bytes> bytes);
   /// Whether a copy of it is given away, so that its offer need not be withdrawn with the memory.
-  [[nodiscard]] bool has_copy(std::uint64_t round) const {
-    const auto at = states_.find(round);
-    return at != states_.end() && at->second.bytes;
-  }
+  [[nodiscard]] bool has_copy(std::uint64_t round) const;
 
   /// The memory of the state of `round` is no longer what it was: without a copy it is not kept any more.
-  void withdrawn(std::uint64_t round) {
-    if (!needs_copy(round)) return;
-    states_.erase(round);
-    tidy();
-  }
+  void withdrawn(std::uint64_t round);
 
   /// `round` is committed, and this is the mean that made it out of the round before; nullptr: nothing was exchanged, the
   /// state is that of the round before.
-  void add_mean(std::uint64_t round, std::shared_ptr<const kept_bytes> mean) {
-    if (!any() || round < next_) return;
-    if (round > next_) return clear();  // one is missing: nobody can go on from here
-    const std::uint64_t size = mean ? mean->memory.size() : 0;
-    if (mean) giving_->offer(round | mean_bit, mean->layout, mean->hashes, kept_bytes::reader(mean));
-    means_.push_back({next_++, mean ? mean->root() : 0, size});
-    bytes_ += size;
-    if (bytes_ > most_bytes()) clear();
-  }
+  void add_mean(std::uint64_t round, std::shared_ptr<const kept_bytes> mean);
 
   /// What is kept is of no use any more.
-  void clear() {
-    for (auto& [round, s] : states_) s.users.clear();
-    tidy();
-  }
+  void clear();
 
  private:
   static constexpr std::size_t most_states = 2;
@@ -8517,52 +9925,16 @@ class kept_states {
     std::uint64_t bytes;
   };
 
-  bool note_user(net::peer_id from, const state_name& what) {
-    const auto at = states_.find(what.round);
-    if (at != states_.end() && at->second.name == what) at->second.users.insert(from);
-    if (at != states_.end()) return at->second.name == what;
-    const bool next_in_line = states_.empty() || what.round + 1 == next_;
-    if (!giving_->offers(what) || states_.size() >= most_states || !next_in_line) return false;
-    if (states_.empty()) next_ = what.round + 1;
-    states_[what.round] = {what, giving_->bytes_of(what), {from}, nullptr};
-    return true;
-  }
+  bool note_user(net::peer_id from, const state_name& what);
 
-  void release(net::peer_id from, const state_name& what) {
-    const auto at = states_.find(what.round);
-    if (at == states_.end() || at->second.name != what) return;
-    at->second.users.erase(from);
-    tidy();
-  }
+  void release(net::peer_id from, const state_name& what);
 
   // Drops states without users, and means that no state needs.
-  void tidy() {
-    for (auto at = states_.begin(); at != states_.end();) {
-      const auto here = at++;
-      if (!here->second.users.empty()) continue;
-      if (here->second.bytes) giving_->withdraw(here->first);
-      states_.erase(here);
-    }
-    while (!means_.empty() && (states_.empty() || means_.front().round <= states_.begin()->first)) {
-      giving_->withdraw(means_.front().round | mean_bit);
-      bytes_ -= means_.front().bytes;
-      means_.pop_front();
-    }
-  }
+  void tidy();
 
-  [[nodiscard]] std::uint64_t most_bytes() const {
-    std::uint64_t most = 0;
-    for (const auto& [round, s] : states_) most = std::max(most, s.size);
-    return most;
-  }
+  [[nodiscard]] std::uint64_t most_bytes() const;
 
-  [[nodiscard]] std::vector<std::byte> encode_means(std::uint64_t from) const {
-    net::byte_writer out;
-    for (const kept_mean& m : means_) {
-      if (m.round >= from) out.put(m.round).put(m.root);
-    }
-    return std::move(out).take();
-  }
+  [[nodiscard]] std::vector<std::byte> encode_means(std::uint64_t from) const;
 
   donor* giving_;
   transfer_effects* fx_;
@@ -8578,36 +9950,14 @@ class kept_for_us {
   explicit kept_for_us(transfer_effects& fx) : fx_{&fx} {}
 
   /// Asks `holders` to keep `what` while it is fetched from here.
-  void begin(const state_name& what, std::span<const net::peer_id> holders) {
-    end();
-    base_ = what;
-    for (const net::peer_id id : holders) send(id, what.round + 1);
-  }
+  void begin(const state_name& what, std::span<const net::peer_id> holders);
   /// Asks for the means of the rounds from `round` on.
-  void ask(std::uint64_t round) {
-    answered_ = false;
-    for (const net::peer_id id : keepers_) send(id, round);
-  }
+  void ask(std::uint64_t round);
   /// They need not keep it any more.
-  void end() {
-    for (const net::peer_id id : std::exchange(keepers_, {})) send(id, every_index);
-    roots_.clear();
-    answered_ = false;
-  }
+  void end();
 
   /// A message of the kinds means and gone.
-  void message(net::peer_id from, const transfer_message& m) {
-    if (m.what != base_) return;
-    if (m.kind == transfer_kind::gone) return void(keepers_.erase(from));
-    if (m.kind != transfer_kind::means || m.content.size() % 16 != 0) return;
-    keepers_.insert(from);
-    answered_ = true;
-    net::byte_reader in{m.content};
-    while (in.remaining() > 0 && roots_.size() < most_rounds) {
-      const auto round = in.get<std::uint64_t>();
-      roots_.insert_or_assign(round, in.get<std::uint64_t>());
-    }
-  }
+  void message(net::peer_id from, const transfer_message& m);
   void peer_down(net::peer_id peer) { keepers_.erase(peer); }
 
   [[nodiscard]] const state_name& base() const noexcept { return base_; }
@@ -8617,17 +9967,12 @@ class kept_for_us {
   /// Whether somebody answered since the last `ask`.
   [[nodiscard]] bool answered() const noexcept { return answered_; }
   /// The root of a round's mean; 0: the round exchanged nothing. None: not heard of.
-  [[nodiscard]] std::optional<std::uint64_t> root_of(std::uint64_t round) const {
-    const auto at = roots_.find(round);
-    return at == roots_.end() ? std::nullopt : std::optional{at->second};
-  }
+  [[nodiscard]] std::optional<std::uint64_t> root_of(std::uint64_t round) const;
 
  private:
   static constexpr std::size_t most_rounds = 65536;  // what a peer may make us remember
 
-  void send(net::peer_id to, std::uint64_t index) {
-    fx_->transfer_send(to, encode(transfer_message{.kind = transfer_kind::keep, .what = base_, .index = index}));
-  }
+  void send(net::peer_id to, std::uint64_t index);
 
   transfer_effects* fx_;
   state_name base_;
@@ -8639,6 +9984,175 @@ class kept_for_us {
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
 
 #endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_CATCH_UP_HPP
+
+// ---- causeway/membership/impl/transfer_catch_up.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_CATCH_UP_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_CATCH_UP_IPP
+
+// Bodies of membership/transfer_catch_up.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+CAUSEWAY_DECL std::shared_ptr<const kept_bytes> kept_bytes::copy_of(const state_image& image) {
+  auto copy = std::make_shared<kept_bytes>(kept_bytes{image.layout(), image.hashes(), {}});
+  copy->memory.resize(image.bytes());
+  for (std::size_t i = 0; i < image.chunks(); ++i) {
+    const std::size_t at = i * image.layout().chunk_bytes;
+    image.read(i, std::span{copy->memory}.subspan(at, image.chunk_size(i)));
+  }
+  return copy;
+}
+
+CAUSEWAY_DECL donor::chunk_reader kept_bytes::reader(std::shared_ptr<const kept_bytes> from) {
+  return [from = std::move(from)](std::size_t chunk, std::span<std::byte> out) {
+    std::memcpy(out.data(), from->memory.data() + chunk * from->layout.chunk_bytes, out.size());
+    return true;
+  };
+}
+
+CAUSEWAY_DECL void kept_states::message(net::peer_id from, const transfer_message& m) {
+  if (m.index == every_index) return release(from, m.what);
+  if (!note_user(from, m.what)) {
+    if (!giving_->offers(m.what)) giving_->send_gone(from, m.what);
+    return;  // else it can be had as long as it is offered
+  }
+  const auto list = encode_means(m.index);
+  fx_->transfer_send(from, encode(transfer_message{.kind = transfer_kind::means, .what = m.what, .content = list}));
+}
+
+CAUSEWAY_DECL void kept_states::peer_down(net::peer_id peer) {
+  for (auto& [round, s] : states_) s.users.erase(peer);
+  tidy();
+}
+
+CAUSEWAY_DECL bool kept_states::needs_copy(std::uint64_t round) const {
+  const auto at = states_.find(round);
+  return at != states_.end() && !at->second.bytes;
+}
+
+CAUSEWAY_DECL void kept_states::copied(std::uint64_t round, std::shared_ptr<const kept_bytes> bytes) {
+  const auto at = states_.find(round);
+  if (at == states_.end() || at->second.name.root != bytes->root()) return;
+  giving_->read_from(round, kept_bytes::reader(bytes));
+  at->second.bytes = std::move(bytes);
+}
+
+CAUSEWAY_DECL bool kept_states::has_copy(std::uint64_t round) const {
+  const auto at = states_.find(round);
+  return at != states_.end() && at->second.bytes;
+}
+
+CAUSEWAY_DECL void kept_states::withdrawn(std::uint64_t round) {
+  if (!needs_copy(round)) return;
+  states_.erase(round);
+  tidy();
+}
+
+CAUSEWAY_DECL void kept_states::add_mean(std::uint64_t round, std::shared_ptr<const kept_bytes> mean) {
+  if (!any() || round < next_) return;
+  if (round > next_) return clear();  // one is missing: nobody can go on from here
+  const std::uint64_t size = mean ? mean->memory.size() : 0;
+  if (mean) giving_->offer(round | mean_bit, mean->layout, mean->hashes, kept_bytes::reader(mean));
+  means_.push_back({next_++, mean ? mean->root() : 0, size});
+  bytes_ += size;
+  if (bytes_ > most_bytes()) clear();
+}
+
+CAUSEWAY_DECL void kept_states::clear() {
+  for (auto& [round, s] : states_) s.users.clear();
+  tidy();
+}
+
+CAUSEWAY_DECL bool kept_states::note_user(net::peer_id from, const state_name& what) {
+  const auto at = states_.find(what.round);
+  if (at != states_.end() && at->second.name == what) at->second.users.insert(from);
+  if (at != states_.end()) return at->second.name == what;
+  const bool next_in_line = states_.empty() || what.round + 1 == next_;
+  if (!giving_->offers(what) || states_.size() >= most_states || !next_in_line) return false;
+  if (states_.empty()) next_ = what.round + 1;
+  states_[what.round] = {what, giving_->bytes_of(what), {from}, nullptr};
+  return true;
+}
+
+CAUSEWAY_DECL void kept_states::release(net::peer_id from, const state_name& what) {
+  const auto at = states_.find(what.round);
+  if (at == states_.end() || at->second.name != what) return;
+  at->second.users.erase(from);
+  tidy();
+}
+
+CAUSEWAY_DECL void kept_states::tidy() {
+  for (auto at = states_.begin(); at != states_.end();) {
+    const auto here = at++;
+    if (!here->second.users.empty()) continue;
+    if (here->second.bytes) giving_->withdraw(here->first);
+    states_.erase(here);
+  }
+  while (!means_.empty() && (states_.empty() || means_.front().round <= states_.begin()->first)) {
+    giving_->withdraw(means_.front().round | mean_bit);
+    bytes_ -= means_.front().bytes;
+    means_.pop_front();
+  }
+}
+
+CAUSEWAY_DECL std::uint64_t kept_states::most_bytes() const {
+  std::uint64_t most = 0;
+  for (const auto& [round, s] : states_) most = std::max(most, s.size);
+  return most;
+}
+
+CAUSEWAY_DECL std::vector<std::byte> kept_states::encode_means(std::uint64_t from) const {
+  net::byte_writer out;
+  for (const kept_mean& m : means_) {
+    if (m.round >= from) out.put(m.round).put(m.root);
+  }
+  return std::move(out).take();
+}
+
+CAUSEWAY_DECL void kept_for_us::begin(const state_name& what, std::span<const net::peer_id> holders) {
+  end();
+  base_ = what;
+  for (const net::peer_id id : holders) send(id, what.round + 1);
+}
+
+CAUSEWAY_DECL void kept_for_us::ask(std::uint64_t round) {
+  answered_ = false;
+  for (const net::peer_id id : keepers_) send(id, round);
+}
+
+CAUSEWAY_DECL void kept_for_us::end() {
+  for (const net::peer_id id : std::exchange(keepers_, {})) send(id, every_index);
+  roots_.clear();
+  answered_ = false;
+}
+
+CAUSEWAY_DECL void kept_for_us::message(net::peer_id from, const transfer_message& m) {
+  if (m.what != base_) return;
+  if (m.kind == transfer_kind::gone) return void(keepers_.erase(from));
+  if (m.kind != transfer_kind::means || m.content.size() % 16 != 0) return;
+  keepers_.insert(from);
+  answered_ = true;
+  net::byte_reader in{m.content};
+  while (in.remaining() > 0 && roots_.size() < most_rounds) {
+    const auto round = in.get<std::uint64_t>();
+    roots_.insert_or_assign(round, in.get<std::uint64_t>());
+  }
+}
+
+CAUSEWAY_DECL std::optional<std::uint64_t> kept_for_us::root_of(std::uint64_t round) const {
+  const auto at = roots_.find(round);
+  return at == roots_.end() ? std::nullopt : std::optional{at->second};
+}
+
+CAUSEWAY_DECL void kept_for_us::send(net::peer_id to, std::uint64_t index) {
+  fx_->transfer_send(to, encode(transfer_message{.kind = transfer_kind::keep, .what = base_, .index = index}));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_CATCH_UP_IPP
+#endif
 
 // ---- causeway/membership/transfer_holder.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_HOLDER_HPP
@@ -8663,32 +10177,18 @@ class transfer_pace {
   void arrived(duration gap) noexcept { gaps_.observe(gap); }
 
   /// It came `latency` after it was asked for as the last of `out` requests.
-  void answered(duration latency, unsigned out) noexcept {
-    quickest_ = quickest_ ? std::min(*quickest_, latency) : latency;
-    const double share = latency > duration{0} ? seconds(*quickest_) / seconds(latency) : 1.0;
-    const auto target = static_cast<unsigned>(std::ceil(2.0 * out * share)) + 1;
-    window_ = std::clamp(target, std::min(least_window, most_), most_);
-  }
+  void answered(duration latency, unsigned out) noexcept;
 
   /// Nothing came for so long.
-  void overdue(duration waited) noexcept {
-    gaps_.overdue(waited);
-    window_ = 1;
-  }
+  void overdue(duration waited) noexcept;
 
-  void reconnected() noexcept {
-    window_ = std::min(first_window, most_);
-    quickest_.reset();
-  }
+  void reconnected() noexcept;
 
   [[nodiscard]] unsigned window() const noexcept { return window_; }
   [[nodiscard]] bool known() const noexcept { return gaps_.count() > 0; }
   [[nodiscard]] duration patience() const noexcept { return gaps_.patience(); }
   /// How long until a request that is made now, behind `ahead` others, is answered.
-  [[nodiscard]] duration answer_in(std::size_t ahead) const noexcept {
-    const duration queued = gaps_.mean() * static_cast<duration::rep>(ahead + 1);
-    return std::max(queued, quickest_.value_or(queued));
-  }
+  [[nodiscard]] duration answer_in(std::size_t ahead) const noexcept;
   [[nodiscard]] duration gap() const noexcept { return gaps_.mean(); }
 
  private:
@@ -8736,30 +10236,14 @@ struct transfer_holder {
   /// Can be asked, now or later, if its connection stands.
   [[nodiscard]] bool eligible() const noexcept { return listed && !gone && !banned; }
   [[nodiscard]] bool usable(time_point now) const noexcept { return eligible() && up && not_before <= now; }
-  [[nodiscard]] bool waited_for() const noexcept {
-    return std::any_of(asked.begin(), asked.end(), [](const auto& r) { return r.second.at != standing::lost; });
-  }
+  [[nodiscard]] bool waited_for() const noexcept;
   /// Whether asking for `key` would only repeat what is on its way.
-  [[nodiscard]] bool expects(std::uint64_t key) const {
-    const auto at = asked.find(key);
-    return at != asked.end() && at->second.at != standing::lost;
-  }
+  [[nodiscard]] bool expects(std::uint64_t key) const;
   /// 1 for the request that is answered next.
-  [[nodiscard]] std::ptrdiff_t place_of(const request& r) const {
-    return 1 + std::count_if(asked.begin(), asked.end(), [&](const auto& entry) {
-             return entry.second.at == standing::active && entry.second.serial < r.serial;
-           });
-  }
-  [[nodiscard]] bool gave_bad(std::uint64_t chunk) const {
-    return std::find(bad_chunks.begin(), bad_chunks.end(), chunk) != bad_chunks.end();
-  }
+  [[nodiscard]] std::ptrdiff_t place_of(const request& r) const;
+  [[nodiscard]] bool gave_bad(std::uint64_t chunk) const;
 
-  void note_asked(std::uint64_t key, std::uint64_t serial, time_point now) {
-    if (!waited_for()) waiting_since = now;
-    const bool again = asked.contains(key);
-    ++active;
-    asked[key] = {now, serial, active, standing::active, again};
-  }
+  void note_asked(std::uint64_t key, std::uint64_t serial, time_point now);
 
   struct answer {
     bool active = false;  ///< to a request that was waited for
@@ -8767,44 +10251,112 @@ struct transfer_holder {
   };
 
   /// An answer came. None: it was not asked for.
-  std::optional<answer> note_answer(std::uint64_t key, time_point now) {
-    const auto at = asked.find(key);
-    if (at == asked.end()) return std::nullopt;
-    const request r = at->second;
-    asked.erase(at);
-    if (r.at == standing::active) --active;
-    const duration gap = now - std::max(waiting_since, r.sent);
-    if ((key & manifest_bit) == 0) {  // pieces of the manifest have other sizes: they say nothing about chunks
-      pace.arrived(gap);
-      if (!r.again) pace.answered(now - r.sent, r.out);
-    }
-    waiting_since = now;
-    overdue = 0;
-    return answer{r.at == standing::active, gap};
-  }
+  std::optional<answer> note_answer(std::uint64_t key, time_point now);
 
   /// The connection ended: nothing that was asked for will come.
-  void disconnected() {
-    asked.clear();
-    active = 0;
-    up = false;
-    overdue = 0;
-    not_before = {};
-    pace.reconnected();
-  }
+  void disconnected();
 
   /// No longer waited for here.
-  void forget(std::uint64_t key) {
-    const auto at = asked.find(key);
-    if (at == asked.end()) return;
-    if (at->second.at == standing::active) --active;
-    at->second.at = standing::lost;
-  }
+  void forget(std::uint64_t key);
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
 
 #endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_HOLDER_HPP
+
+// ---- causeway/membership/impl/transfer_holder.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_HOLDER_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_HOLDER_IPP
+
+// Bodies of membership/transfer_holder.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+CAUSEWAY_DECL void transfer_pace::answered(duration latency, unsigned out) noexcept {
+  quickest_ = quickest_ ? std::min(*quickest_, latency) : latency;
+  const double share = latency > duration{0} ? seconds(*quickest_) / seconds(latency) : 1.0;
+  const auto target = static_cast<unsigned>(std::ceil(2.0 * out * share)) + 1;
+  window_ = std::clamp(target, std::min(least_window, most_), most_);
+}
+
+CAUSEWAY_DECL void transfer_pace::overdue(duration waited) noexcept {
+  gaps_.overdue(waited);
+  window_ = 1;
+}
+
+CAUSEWAY_DECL void transfer_pace::reconnected() noexcept {
+  window_ = std::min(first_window, most_);
+  quickest_.reset();
+}
+
+CAUSEWAY_DECL duration transfer_pace::answer_in(std::size_t ahead) const noexcept {
+  const duration queued = gaps_.mean() * static_cast<duration::rep>(ahead + 1);
+  return std::max(queued, quickest_.value_or(queued));
+}
+
+CAUSEWAY_DECL bool transfer_holder::waited_for() const noexcept {
+  return std::any_of(asked.begin(), asked.end(), [](const auto& r) { return r.second.at != standing::lost; });
+}
+
+CAUSEWAY_DECL bool transfer_holder::expects(std::uint64_t key) const {
+  const auto at = asked.find(key);
+  return at != asked.end() && at->second.at != standing::lost;
+}
+
+CAUSEWAY_DECL std::ptrdiff_t transfer_holder::place_of(const request& r) const {
+  return 1 + std::count_if(asked.begin(), asked.end(), [&](const auto& entry) {
+           return entry.second.at == standing::active && entry.second.serial < r.serial;
+         });
+}
+
+CAUSEWAY_DECL bool transfer_holder::gave_bad(std::uint64_t chunk) const {
+  return std::find(bad_chunks.begin(), bad_chunks.end(), chunk) != bad_chunks.end();
+}
+
+CAUSEWAY_DECL void transfer_holder::note_asked(std::uint64_t key, std::uint64_t serial, time_point now) {
+  if (!waited_for()) waiting_since = now;
+  const bool again = asked.contains(key);
+  ++active;
+  asked[key] = {now, serial, active, standing::active, again};
+}
+
+CAUSEWAY_DECL auto transfer_holder::note_answer(std::uint64_t key, time_point now) -> std::optional<answer> {
+  const auto at = asked.find(key);
+  if (at == asked.end()) return std::nullopt;
+  const request r = at->second;
+  asked.erase(at);
+  if (r.at == standing::active) --active;
+  const duration gap = now - std::max(waiting_since, r.sent);
+  if ((key & manifest_bit) == 0) {  // pieces of the manifest have other sizes: they say nothing about chunks
+    pace.arrived(gap);
+    if (!r.again) pace.answered(now - r.sent, r.out);
+  }
+  waiting_since = now;
+  overdue = 0;
+  return answer{r.at == standing::active, gap};
+}
+
+CAUSEWAY_DECL void transfer_holder::disconnected() {
+  asked.clear();
+  active = 0;
+  up = false;
+  overdue = 0;
+  not_before = {};
+  pace.reconnected();
+}
+
+CAUSEWAY_DECL void transfer_holder::forget(std::uint64_t key) {
+  const auto at = asked.find(key);
+  if (at == asked.end()) return;
+  if (at->second.at == standing::active) --active;
+  at->second.at = standing::lost;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_HOLDER_IPP
+#endif
 
 // ---- causeway/membership/transfer_plan.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_PLAN_HPP
@@ -8821,15 +10373,7 @@ class transfer_plan {
   transfer_plan() = default;
 
   /// All chunks whose hashes differ are missing.
-  transfer_plan(const std::vector<std::uint64_t>& local, const std::vector<std::uint64_t>& wanted)
-      : chunks_(wanted.size()) {
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-      if (local[i] == wanted[i]) continue;
-      chunks_[i] = {.missing = true, .free = true, .askers = 0};
-      free_.push_back(i);
-    }
-    missing_ = free_.size();
-  }
+  transfer_plan(const std::vector<std::uint64_t>& local, const std::vector<std::uint64_t>& wanted);
 
   [[nodiscard]] std::size_t missing() const noexcept { return missing_; }
   [[nodiscard]] bool is_missing(std::uint64_t chunk) const noexcept { return chunks_[chunk].missing; }
@@ -8854,18 +10398,9 @@ class transfer_plan {
   void asked(std::uint64_t chunk) noexcept { ++chunks_[chunk].askers; }
 
   /// Somebody is no longer waited for; a missing chunk that nobody is waited for becomes free, ahead of all others.
-  void given_up(std::uint64_t chunk) {
-    state& c = chunks_[chunk];
-    if (c.askers > 0) --c.askers;
-    if (c.askers > 0 || c.free || !c.missing) return;
-    c.free = true;
-    free_.push_front(chunk);
-  }
+  void given_up(std::uint64_t chunk);
 
-  void done(std::uint64_t chunk) noexcept {
-    if (chunks_[chunk].missing) --missing_;
-    chunks_[chunk].missing = false;
-  }
+  void done(std::uint64_t chunk) noexcept;
 
  private:
   struct state {
@@ -8882,6 +10417,44 @@ class transfer_plan {
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
 
 #endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_PLAN_HPP
+
+// ---- causeway/membership/impl/transfer_plan.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_PLAN_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_PLAN_IPP
+
+// Bodies of membership/transfer_plan.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+CAUSEWAY_DECL transfer_plan::transfer_plan(const std::vector<std::uint64_t>& local,
+                                           const std::vector<std::uint64_t>& wanted)
+    : chunks_(wanted.size()) {
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (local[i] == wanted[i]) continue;
+    chunks_[i] = {.missing = true, .free = true, .askers = 0};
+    free_.push_back(i);
+  }
+  missing_ = free_.size();
+}
+
+CAUSEWAY_DECL void transfer_plan::given_up(std::uint64_t chunk) {
+  state& c = chunks_[chunk];
+  if (c.askers > 0) --c.askers;
+  if (c.askers > 0 || c.free || !c.missing) return;
+  c.free = true;
+  free_.push_front(chunk);
+}
+
+CAUSEWAY_DECL void transfer_plan::done(std::uint64_t chunk) noexcept {
+  if (chunks_[chunk].missing) --missing_;
+  chunks_[chunk].missing = false;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_PLAN_IPP
+#endif
 
 // ---- causeway/membership/transfer_holders.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_HOLDERS_HPP
@@ -8909,43 +10482,16 @@ class transfer_holders {
   [[nodiscard]] auto end() const noexcept { return all_.end(); }
 
   transfer_holder& known(net::peer_id peer) { return all_.try_emplace(peer, peer, options_).first->second; }
-  [[nodiscard]] transfer_holder* find(net::peer_id peer) {
-    const auto at = all_.find(peer);
-    return at == all_.end() ? nullptr : &at->second;
-  }
+  [[nodiscard]] transfer_holder* find(net::peer_id peer);
   void erase(net::peer_id peer) { all_.erase(peer); }
 
   /// For the next fetch: who is connected stays known, and nothing else.
-  void begin_anew() {
-    for (auto& [id, h] : all_) {
-      const bool up = h.up;
-      h = transfer_holder{id, options_};
-      h.up = up;
-    }
-  }
+  void begin_anew();
 
-  [[nodiscard]] prospects outlook() const {
-    prospects p;
-    for (const auto& [id, h] : all_) {
-      p.eligible |= h.eligible();
-      p.within_reach |= h.eligible() && h.up;
-      p.answers |= h.eligible() && h.up && h.overdue < options_.max_overdue;
-    }
-    return p;
-  }
+  [[nodiscard]] prospects outlook() const;
 
   /// Why there is nobody left to ask for `round`.
-  [[nodiscard]] error none_left(std::uint64_t round, std::uint64_t newest_seen) const {
-    const std::string name = "round " + std::to_string(round);
-    if (any_listed(&transfer_holder::gone)) {
-      return fail(errc::not_found, "state transfer",
-                  "the state of " + name + " is gone; the newest round heard of is " + std::to_string(newest_seen));
-    }
-    if (any_listed(&transfer_holder::banned)) {
-      return fail(errc::corrupt, "state transfer", "all holders of " + name + " sent bytes that do not fit its hash");
-    }
-    return fail(errc::peer_lost, "state transfer", "no holder of " + name + " is within reach");
-  }
+  [[nodiscard]] error none_left(std::uint64_t round, std::uint64_t newest_seen) const;
 
   template <class F>
   [[nodiscard]] bool any_other_usable(const transfer_holder& h, time_point now, F&& also) const {
@@ -8955,14 +10501,7 @@ class transfer_holders {
   }
 
   /// Who is most likely to answer; nullptr: nobody can be asked now.
-  [[nodiscard]] transfer_holder* best(time_point now) {
-    const auto rank = [](const transfer_holder& h) { return std::pair{h.overdue, h.bad}; };
-    transfer_holder* found = nullptr;
-    for (auto& [id, h] : all_) {
-      if (h.usable(now) && (found == nullptr || rank(h) < rank(*found))) found = &h;
-    }
-    return found;
-  }
+  [[nodiscard]] transfer_holder* best(time_point now);
 
   // ---- times --------------------------------------------------------------------------------------------------------
 
@@ -8973,53 +10512,20 @@ class transfer_holders {
   [[nodiscard]] time_point deadline(const transfer_holder& h) const { return h.waiting_since + patience(h); }
 
   /// When somebody is overdue or may be asked again.
-  [[nodiscard]] time_point next_deadline(time_point now) const {
-    time_point next = no_deadline;
-    for (const auto& [id, h] : all_) {
-      if (!h.eligible() || !h.up) continue;
-      if (h.waited_for()) next = std::min(next, deadline(h));
-      if (h.not_before > now) next = std::min(next, h.not_before);
-    }
-    return next;
-  }
+  [[nodiscard]] time_point next_deadline(time_point now) const;
 
   /// When nothing is left to ask for, a holder with room takes over what a slower one would bring later than it: which
   /// chunk, if any. Cost: O(r^2) in requests out.
   [[nodiscard]] std::optional<std::uint64_t> worth_asking_twice(const transfer_holder& h, const transfer_plan& plan,
-                                                                time_point now) const {
-    if (!h.pace.known() || h.overdue > 0) return std::nullopt;
-    std::optional<std::uint64_t> last;
-    time_point latest = now + h.pace.answer_in(h.active) * 5 / 4;  // a quarter more: it costs bytes
-    for (const auto& [id, other] : all_) {
-      if (id == h.id || other.active == 0) continue;
-      for (const auto& [key, r] : other.asked) {
-        if (r.at != transfer_holder::standing::active || (key & transfer_holder::manifest_bit) != 0) continue;
-        if (plan.askers(key) > 1 || h.expects(key) || h.gave_bad(key)) continue;
-        const time_point comes = comes_at(other, r);
-        if (comes <= latest) continue;
-        latest = comes;
-        last = key;
-      }
-    }
-    return last;
-  }
+                                                                time_point now) const;
 
  private:
-  [[nodiscard]] bool any_listed(bool transfer_holder::*what) const {
-    return std::any_of(all_.begin(), all_.end(),
-                       [&](const auto& entry) { return entry.second.listed && entry.second.*what; });
-  }
+  [[nodiscard]] bool any_listed(bool transfer_holder::*what) const;
 
   // Before a holder's first chunk, the chunks of others tell what to expect of it.
-  [[nodiscard]] duration patience(const transfer_holder& h) const {
-    if (h.pace.known()) return h.pace.patience();
-    if (gaps_.count() == 0) return options_.first_answer;
-    return std::min(gaps_.patience() * 2, options_.first_answer);
-  }
+  [[nodiscard]] duration patience(const transfer_holder& h) const;
 
-  [[nodiscard]] time_point comes_at(const transfer_holder& h, const transfer_holder::request& r) const {
-    return h.pace.known() ? h.waiting_since + h.pace.gap() * h.place_of(r) : deadline(h);
-  }
+  [[nodiscard]] time_point comes_at(const transfer_holder& h, const transfer_holder::request& r) const;
 
   transfer_options options_;
   std::map<net::peer_id, transfer_holder> all_;
@@ -9029,6 +10535,109 @@ class transfer_holders {
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
 
 #endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_HOLDERS_HPP
+
+// ---- causeway/membership/impl/transfer_holders.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_HOLDERS_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_HOLDERS_IPP
+
+// Bodies of membership/transfer_holders.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+CAUSEWAY_DECL transfer_holder* transfer_holders::find(net::peer_id peer) {
+  const auto at = all_.find(peer);
+  return at == all_.end() ? nullptr : &at->second;
+}
+
+CAUSEWAY_DECL void transfer_holders::begin_anew() {
+  for (auto& [id, h] : all_) {
+    const bool up = h.up;
+    h = transfer_holder{id, options_};
+    h.up = up;
+  }
+}
+
+CAUSEWAY_DECL auto transfer_holders::outlook() const -> prospects {
+  prospects p;
+  for (const auto& [id, h] : all_) {
+    p.eligible |= h.eligible();
+    p.within_reach |= h.eligible() && h.up;
+    p.answers |= h.eligible() && h.up && h.overdue < options_.max_overdue;
+  }
+  return p;
+}
+
+CAUSEWAY_DECL error transfer_holders::none_left(std::uint64_t round, std::uint64_t newest_seen) const {
+  const std::string name = "round " + std::to_string(round);
+  if (any_listed(&transfer_holder::gone)) {
+    return fail(errc::not_found, "state transfer",
+                "the state of " + name + " is gone; the newest round heard of is " + std::to_string(newest_seen));
+  }
+  if (any_listed(&transfer_holder::banned)) {
+    return fail(errc::corrupt, "state transfer", "all holders of " + name + " sent bytes that do not fit its hash");
+  }
+  return fail(errc::peer_lost, "state transfer", "no holder of " + name + " is within reach");
+}
+
+CAUSEWAY_DECL transfer_holder* transfer_holders::best(time_point now) {
+  const auto rank = [](const transfer_holder& h) { return std::pair{h.overdue, h.bad}; };
+  transfer_holder* found = nullptr;
+  for (auto& [id, h] : all_) {
+    if (h.usable(now) && (found == nullptr || rank(h) < rank(*found))) found = &h;
+  }
+  return found;
+}
+
+CAUSEWAY_DECL time_point transfer_holders::next_deadline(time_point now) const {
+  time_point next = no_deadline;
+  for (const auto& [id, h] : all_) {
+    if (!h.eligible() || !h.up) continue;
+    if (h.waited_for()) next = std::min(next, deadline(h));
+    if (h.not_before > now) next = std::min(next, h.not_before);
+  }
+  return next;
+}
+
+CAUSEWAY_DECL std::optional<std::uint64_t> transfer_holders::worth_asking_twice(const transfer_holder& h,
+                                                                                const transfer_plan& plan,
+                                                                                time_point now) const {
+  if (!h.pace.known() || h.overdue > 0) return std::nullopt;
+  std::optional<std::uint64_t> last;
+  time_point latest = now + h.pace.answer_in(h.active) * 5 / 4;  // a quarter more: it costs bytes
+  for (const auto& [id, other] : all_) {
+    if (id == h.id || other.active == 0) continue;
+    for (const auto& [key, r] : other.asked) {
+      if (r.at != transfer_holder::standing::active || (key & transfer_holder::manifest_bit) != 0) continue;
+      if (plan.askers(key) > 1 || h.expects(key) || h.gave_bad(key)) continue;
+      const time_point comes = comes_at(other, r);
+      if (comes <= latest) continue;
+      latest = comes;
+      last = key;
+    }
+  }
+  return last;
+}
+
+CAUSEWAY_DECL bool transfer_holders::any_listed(bool transfer_holder::*what) const {
+  return std::any_of(all_.begin(), all_.end(),
+                     [&](const auto& entry) { return entry.second.listed && entry.second.*what; });
+}
+
+CAUSEWAY_DECL duration transfer_holders::patience(const transfer_holder& h) const {
+  if (h.pace.known()) return h.pace.patience();
+  if (gaps_.count() == 0) return options_.first_answer;
+  return std::min(gaps_.patience() * 2, options_.first_answer);
+}
+
+CAUSEWAY_DECL time_point transfer_holders::comes_at(const transfer_holder& h, const transfer_holder::request& r) const {
+  return h.pace.known() ? h.waiting_since + h.pace.gap() * h.place_of(r) : deadline(h);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_HOLDERS_IPP
+#endif
 
 // ---- causeway/membership/transfer_manifest.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_MANIFEST_HPP
@@ -9060,44 +10669,19 @@ class manifest_assembler {
   [[nodiscard]] result<void> foreign_layout() const { return check_layout(local_, head_->layout); }
 
   /// Another holder is asked now: pieces of different holders are never mixed, so that it is clear who sent a wrong one.
-  void restart() {
-    hashes_.clear();
-    next_ = head_ ? 1 : 0;  // the head was found right by itself
-  }
+  void restart();
 
   /// Piece next_piece().
-  outcome take(std::span<const std::byte> content) {
-    const outcome how = next_ == 0 ? take_head(content) : take_hashes(content);
-    if (how == outcome::bad) restart();
-    return how;
-  }
+  outcome take(std::span<const std::byte> content);
 
  private:
   [[nodiscard]] std::uint64_t pieces() const noexcept { return manifest_pieces(local_.chunks()); }
 
-  outcome take_head(std::span<const std::byte> content) {
-    auto head = decode_manifest_head(content);
-    if (!head || head->root() != root_) return outcome::bad;
-    head_ = std::move(head).value();
-    if (head_->layout != local_) return outcome::foreign;
-    next_ = 1;
-    hashes_.reserve(local_.chunks());
-    return check();
-  }
+  outcome take_head(std::span<const std::byte> content);
 
-  outcome take_hashes(std::span<const std::byte> content) {
-    const std::size_t due = std::min(hashes_per_piece, local_.chunks() - hashes_.size());
-    if (content.size() != due * sizeof(std::uint64_t)) return outcome::bad;
-    net::byte_reader in{content};
-    for (std::size_t i = 0; i < due; ++i) hashes_.push_back(in.get<std::uint64_t>());
-    ++next_;
-    return check();
-  }
+  outcome take_hashes(std::span<const std::byte> content);
 
-  [[nodiscard]] outcome check() const {
-    if (!complete()) return outcome::more;
-    return digest_of(hashes_) == head_->digest ? outcome::complete : outcome::bad;
-  }
+  [[nodiscard]] outcome check() const;
 
   image_layout local_;
   std::uint64_t root_ = 0;
@@ -9109,6 +10693,55 @@ class manifest_assembler {
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
 
 #endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_MANIFEST_HPP
+
+// ---- causeway/membership/impl/transfer_manifest.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_MANIFEST_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_MANIFEST_IPP
+
+// Bodies of membership/transfer_manifest.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+CAUSEWAY_DECL void manifest_assembler::restart() {
+  hashes_.clear();
+  next_ = head_ ? 1 : 0;  // the head was found right by itself
+}
+
+CAUSEWAY_DECL auto manifest_assembler::take(std::span<const std::byte> content) -> outcome {
+  const outcome how = next_ == 0 ? take_head(content) : take_hashes(content);
+  if (how == outcome::bad) restart();
+  return how;
+}
+
+CAUSEWAY_DECL auto manifest_assembler::take_head(std::span<const std::byte> content) -> outcome {
+  auto head = decode_manifest_head(content);
+  if (!head || head->root() != root_) return outcome::bad;
+  head_ = std::move(head).value();
+  if (head_->layout != local_) return outcome::foreign;
+  next_ = 1;
+  hashes_.reserve(local_.chunks());
+  return check();
+}
+
+CAUSEWAY_DECL auto manifest_assembler::take_hashes(std::span<const std::byte> content) -> outcome {
+  const std::size_t due = std::min(hashes_per_piece, local_.chunks() - hashes_.size());
+  if (content.size() != due * sizeof(std::uint64_t)) return outcome::bad;
+  net::byte_reader in{content};
+  for (std::size_t i = 0; i < due; ++i) hashes_.push_back(in.get<std::uint64_t>());
+  ++next_;
+  return check();
+}
+
+CAUSEWAY_DECL auto manifest_assembler::check() const -> outcome {
+  if (!complete()) return outcome::more;
+  return digest_of(hashes_) == head_->digest ? outcome::complete : outcome::bad;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_MANIFEST_IPP
+#endif
 
 // ---- causeway/membership/transfer_fetcher.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_FETCHER_HPP
@@ -9159,9 +10792,7 @@ class fetcher {
   /// Ends the fetch without a result. What has come is kept for a fetch of the same state.
   void stop();
   /// Frees what was kept.
-  void forget() {
-    if (status_ != status::running && status_ != status::complete) staged_ = {};
-  }
+  void forget();
 
   // ---- events, whether a fetch runs or not --------------------------------------------------------------------------
 
@@ -9184,11 +10815,7 @@ class fetcher {
 
   /// Puts what was fetched into `image`, the one given to `start`, and ends the fetch: see staging::commit. Precondition:
   /// complete.
-  result<void> commit(state_image& image, thread_pool* pool = nullptr) {
-    CAUSEWAY_EXPECT(status_ == status::complete);
-    status_ = status::idle;
-    return staged_.commit(image, goal_.root, pool);
-  }
+  result<void> commit(state_image& image, thread_pool* pool = nullptr);
 
  private:
   using holder = transfer_holder;
@@ -9204,9 +10831,7 @@ class fetcher {
 
   // ---- messages -----------------------------------------------------------------------------------------------------
 
-  void send(net::peer_id to, transfer_kind kind, std::uint64_t index) {
-    fx_->transfer_send(to, encode(transfer_message{.kind = kind, .what = goal_, .index = index}));
-  }
+  void send(net::peer_id to, transfer_kind kind, std::uint64_t index);
   void ask(holder& h, std::uint64_t key, time_point now);
   void take_manifest(holder& h, const transfer_message& m, time_point now);
   void take_chunk(holder& h, const transfer_message& m, time_point now);
@@ -9222,10 +10847,7 @@ class fetcher {
   void fill_window(holder& h, time_point now);
   void set_wake(time_point now);
   void finish(status how);
-  void fail_with(error why) {
-    failure_ = std::move(why);
-    finish(status::failed);
-  }
+  void fail_with(error why);
 
   transfer_options options_;
   transfer_effects* fx_;
@@ -9251,8 +10873,46 @@ class fetcher {
 
 // ---- the caller ----------------------------------------------------------------------------------------------------
 
-inline void fetcher::start(const state_name& goal, std::span<const net::peer_id> peers, const state_image& local,
-                           time_point now) {
+// ---- holders -------------------------------------------------------------------------------------------------------
+
+// ---- messages ------------------------------------------------------------------------------------------------------
+
+// ---- what to do next -----------------------------------------------------------------------------------------------
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_FETCHER_HPP
+
+// ---- causeway/membership/impl/transfer_fetcher.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_FETCHER_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_FETCHER_IPP
+
+// Bodies of membership/transfer_fetcher.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+CAUSEWAY_DECL void fetcher::forget() {
+  if (status_ != status::running && status_ != status::complete) staged_ = {};
+}
+
+CAUSEWAY_DECL result<void> fetcher::commit(state_image& image, thread_pool* pool) {
+  CAUSEWAY_EXPECT(status_ == status::complete);
+  status_ = status::idle;
+  return staged_.commit(image, goal_.root, pool);
+}
+
+CAUSEWAY_DECL void fetcher::send(net::peer_id to, transfer_kind kind, std::uint64_t index) {
+  fx_->transfer_send(to, encode(transfer_message{.kind = kind, .what = goal_, .index = index}));
+}
+
+CAUSEWAY_DECL void fetcher::fail_with(error why) {
+  failure_ = std::move(why);
+  finish(status::failed);
+}
+
+CAUSEWAY_DECL void fetcher::start(const state_name& goal, std::span<const net::peer_id> peers, const state_image& local,
+                                  time_point now) {
   stop();
   goal_ = goal;
   local_ = &local;
@@ -9271,7 +10931,7 @@ inline void fetcher::start(const state_name& goal, std::span<const net::peer_id>
   holders(peers, now);
 }
 
-inline void fetcher::holders(std::span<const net::peer_id> peers, time_point now) {
+CAUSEWAY_DECL void fetcher::holders(std::span<const net::peer_id> peers, time_point now) {
   if (status_ != status::running) return;
   for (auto& [id, h] : holders_) {
     const bool still = std::find(peers.begin(), peers.end(), id) != peers.end();
@@ -9282,12 +10942,12 @@ inline void fetcher::holders(std::span<const net::peer_id> peers, time_point now
   proceed(now);
 }
 
-inline void fetcher::stop() {
+CAUSEWAY_DECL void fetcher::stop() {
   if (status_ == status::running) finish(status::idle);
   status_ = status::idle;
 }
 
-inline fetch_progress fetcher::progress() const {
+CAUSEWAY_DECL fetch_progress fetcher::progress() const {
   fetch_progress p = counts_;
   for (const auto& [id, h] : holders_) {
     if (h.listed) p.holders.push_back({id, h.bytes, h.banned, h.gone});
@@ -9295,14 +10955,12 @@ inline fetch_progress fetcher::progress() const {
   return p;
 }
 
-// ---- holders -------------------------------------------------------------------------------------------------------
-
-inline void fetcher::peer_up(net::peer_id peer, time_point now) {
+CAUSEWAY_DECL void fetcher::peer_up(net::peer_id peer, time_point now) {
   holders_.known(peer).up = true;
   proceed(now);
 }
 
-inline void fetcher::peer_down(net::peer_id peer, time_point now) {
+CAUSEWAY_DECL void fetcher::peer_down(net::peer_id peer, time_point now) {
   holder* h = holders_.find(peer);
   if (h == nullptr) return;
   release_all(*h);
@@ -9312,7 +10970,7 @@ inline void fetcher::peer_down(net::peer_id peer, time_point now) {
 }
 
 // Nothing is waited for here any more; what was, is free for others.
-inline void fetcher::release_all(holder& h) {
+CAUSEWAY_DECL void fetcher::release_all(holder& h) {
   for (auto& [key, r] : h.asked) {
     const bool counted = r.at == standing::active && (key & manifest_bit) == 0;
     h.forget(key);
@@ -9321,12 +10979,12 @@ inline void fetcher::release_all(holder& h) {
   if (manifest_from_ == h.id) manifest_from_ = 0;
 }
 
-inline void fetcher::part_with(holder& h) {
+CAUSEWAY_DECL void fetcher::part_with(holder& h) {
   if (h.up && h.waited_for()) send(h.id, transfer_kind::cancel, every_index);
   release_all(h);
 }
 
-inline void fetcher::punish(holder& h, const std::string& what) {
+CAUSEWAY_DECL void fetcher::punish(holder& h, const std::string& what) {
   ++counts_.bad;
   if (++h.bad < options_.max_bad) return;
   h.banned = true;
@@ -9336,7 +10994,7 @@ inline void fetcher::punish(holder& h, const std::string& what) {
 }
 
 // What it was asked for may be asked elsewhere, and is welcome from it all the same.
-inline void fetcher::declare_overdue(holder& h, time_point now) {
+CAUSEWAY_DECL void fetcher::declare_overdue(holder& h, time_point now) {
   ++counts_.overdue;
   ++h.overdue;
   h.pace.overdue(now - h.waiting_since);
@@ -9354,9 +11012,7 @@ inline void fetcher::declare_overdue(holder& h, time_point now) {
   fx_->transfer_log(severity::info, "state transfer: peer " + std::to_string(h.id) + " is silent");
 }
 
-// ---- messages ------------------------------------------------------------------------------------------------------
-
-inline void fetcher::message(net::peer_id from, const transfer_message& m, time_point now) {
+CAUSEWAY_DECL void fetcher::message(net::peer_id from, const transfer_message& m, time_point now) {
   if (m.kind != transfer_kind::manifest && m.kind != transfer_kind::chunk && m.kind != transfer_kind::gone) return;
   if (m.kind != transfer_kind::gone) {
     fx_->transfer_send(from, encode(transfer_message{.kind = transfer_kind::receipt, .ticket = m.ticket}));
@@ -9375,13 +11031,13 @@ inline void fetcher::message(net::peer_id from, const transfer_message& m, time_
   proceed(now);
 }
 
-inline void fetcher::ask(holder& h, std::uint64_t key, time_point now) {
+CAUSEWAY_DECL void fetcher::ask(holder& h, std::uint64_t key, time_point now) {
   h.note_asked(key, ++serial_, now);
   const bool manifest = (key & manifest_bit) != 0;
   send(h.id, manifest ? transfer_kind::ask_manifest : transfer_kind::ask_chunk, key & ~manifest_bit);
 }
 
-inline void fetcher::take_manifest(holder& h, const transfer_message& m, time_point now) {
+CAUSEWAY_DECL void fetcher::take_manifest(holder& h, const transfer_message& m, time_point now) {
   const bool asked = m.index < manifest_bit && h.note_answer(m.index | manifest_bit, now).has_value();
   if (!asked) ++counts_.unasked;
   if (!asked || plan_ || h.id != manifest_from_ || m.index != manifest_.next_piece()) {
@@ -9401,7 +11057,7 @@ inline void fetcher::take_manifest(holder& h, const transfer_message& m, time_po
   }
 }
 
-inline void fetcher::make_plan() {
+CAUSEWAY_DECL void fetcher::make_plan() {
   plan_.emplace(local_->hashes(), manifest_.hashes());
   for (std::size_t i = 0; i < local_->chunks(); ++i) {
     if (!plan_->is_missing(i)) continue;
@@ -9413,7 +11069,7 @@ inline void fetcher::make_plan() {
   if (plan_->missing() == 0) finish(status::complete);
 }
 
-inline void fetcher::take_chunk(holder& h, const transfer_message& m, time_point now) {
+CAUSEWAY_DECL void fetcher::take_chunk(holder& h, const transfer_message& m, time_point now) {
   const auto r = m.index < manifest_bit ? h.note_answer(m.index, now) : std::nullopt;
   if (!r || !plan_) {
     ++counts_.unasked;
@@ -9445,7 +11101,7 @@ inline void fetcher::take_chunk(holder& h, const transfer_message& m, time_point
   if (plan_->missing() == 0) finish(status::complete);
 }
 
-inline void fetcher::note_rate(std::size_t bytes, time_point now) {
+CAUSEWAY_DECL void fetcher::note_rate(std::size_t bytes, time_point now) {
   arrivals_.emplace_back(now, bytes);
   if (arrivals_.size() <= 8) return;
   const double took = seconds(now - arrivals_.front().first);
@@ -9455,7 +11111,7 @@ inline void fetcher::note_rate(std::size_t bytes, time_point now) {
   if (took > 0) counts_.bytes_per_s = std::max(counts_.bytes_per_s, static_cast<double>(sum) / took);
 }
 
-inline void fetcher::take_gone(holder& h, const transfer_message& m, time_point now) {
+CAUSEWAY_DECL void fetcher::take_gone(holder& h, const transfer_message& m, time_point now) {
   newest_seen_ = std::max(newest_seen_, m.newest);
   if (!h.waited_for()) return void(++counts_.unasked);
   release_all(h);
@@ -9466,9 +11122,7 @@ inline void fetcher::take_gone(holder& h, const transfer_message& m, time_point 
   if (!h.gone) h.not_before = now + options_.retry * (1U << h.retries++);
 }
 
-// ---- what to do next -----------------------------------------------------------------------------------------------
-
-inline void fetcher::wake(time_point now) {
+CAUSEWAY_DECL void fetcher::wake(time_point now) {
   wakes_at_ = no_deadline;
   if (status_ != status::running) return;
   for (auto& [id, h] : holders_) {
@@ -9477,7 +11131,7 @@ inline void fetcher::wake(time_point now) {
   proceed(now);
 }
 
-inline void fetcher::proceed(time_point now) {
+CAUSEWAY_DECL void fetcher::proceed(time_point now) {
   if (status_ != status::running || !still_possible(now)) return;
   if (!plan_) {
     ask_for_manifest(now);
@@ -9489,7 +11143,7 @@ inline void fetcher::proceed(time_point now) {
   set_wake(now);
 }
 
-inline bool fetcher::still_possible(time_point now) {
+CAUSEWAY_DECL bool fetcher::still_possible(time_point now) {
   const auto outlook = holders_.outlook();
   if (outlook.within_reach) nobody_since_.reset();
   if (!outlook.within_reach && !nobody_since_) nobody_since_ = now;
@@ -9503,7 +11157,7 @@ inline bool fetcher::still_possible(time_point now) {
   return status_ == status::running;
 }
 
-inline void fetcher::ask_for_manifest(time_point now) {
+CAUSEWAY_DECL void fetcher::ask_for_manifest(time_point now) {
   holder* current = holders_.find(manifest_from_);
   if (current == nullptr || !current->usable(now)) {
     current = holders_.best(now);
@@ -9516,7 +11170,7 @@ inline void fetcher::ask_for_manifest(time_point now) {
   }
 }
 
-inline void fetcher::fill_window(holder& h, time_point now) {
+CAUSEWAY_DECL void fetcher::fill_window(holder& h, time_point now) {
   const auto suits = [&](std::uint64_t chunk) {
     if (h.expects(chunk)) return false;
     return !h.gave_bad(chunk) || !holders_.any_other_usable(h, now, [&](const holder& o) { return !o.gave_bad(chunk); });
@@ -9530,7 +11184,7 @@ inline void fetcher::fill_window(holder& h, time_point now) {
   }
 }
 
-inline void fetcher::set_wake(time_point now) {
+CAUSEWAY_DECL void fetcher::set_wake(time_point now) {
   time_point next = holders_.next_deadline(now);
   if (nobody_since_) next = std::min(next, *nobody_since_ + options_.lost_after);
   if (next == wakes_at_) return;
@@ -9538,7 +11192,7 @@ inline void fetcher::set_wake(time_point now) {
   fx_->transfer_wake_at(next);
 }
 
-inline void fetcher::finish(status how) {
+CAUSEWAY_DECL void fetcher::finish(status how) {
   if (status_ == status::running) {
     for (auto& [id, h] : holders_) part_with(h);
   }
@@ -9550,7 +11204,8 @@ inline void fetcher::finish(status how) {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
 
-#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_FETCHER_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_FETCHER_IPP
+#endif
 
 // ---- causeway/membership/transfer.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_HPP
@@ -9568,30 +11223,14 @@ class state_transfer {
       : giving{options, fx}, taking{options, fx}, keeping{giving, fx}, kept{fx} {}
 
   void peer_up(net::peer_id peer, time_point now) { taking.peer_up(peer, now); }
-  void peer_down(net::peer_id peer, time_point now) {
-    keeping.peer_down(peer);
-    kept.peer_down(peer);
-    giving.peer_down(peer, now);
-    taking.peer_down(peer, now);
-  }
+  void peer_down(net::peer_id peer, time_point now);
 
   /// A control message for which is_transfer_message holds. errc::corrupt, errc::too_large, errc::protocol: it is
   /// malformed, or asks for what the state it names does not have; nothing was done, and no peer of ours sends such a
   /// thing.
-  result<void> message(net::peer_id from, std::span<const std::byte> bytes, time_point now) {
-    const auto m = decode_transfer(bytes);
-    if (!m) return ++malformed_, m.error();
-    CAUSEWAY_TRY(giving.message(from, *m, now));
-    if (m->kind == transfer_kind::keep) keeping.message(from, *m);
-    kept.message(from, *m);
-    taking.message(from, *m, now);
-    return {};
-  }
+  result<void> message(net::peer_id from, std::span<const std::byte> bytes, time_point now);
 
-  void wake(time_point now) {
-    taking.wake(now);
-    giving.wake(now);
-  }
+  void wake(time_point now);
 
   [[nodiscard]] std::uint64_t malformed() const noexcept { return malformed_; }
 
@@ -9607,6 +11246,42 @@ class state_transfer {
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
 
 #endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_HPP
+
+// ---- causeway/membership/impl/transfer.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_IPP
+
+// Bodies of membership/transfer.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+CAUSEWAY_DECL void state_transfer::peer_down(net::peer_id peer, time_point now) {
+  keeping.peer_down(peer);
+  kept.peer_down(peer);
+  giving.peer_down(peer, now);
+  taking.peer_down(peer, now);
+}
+
+CAUSEWAY_DECL result<void> state_transfer::message(net::peer_id from, std::span<const std::byte> bytes, time_point now) {
+  const auto m = decode_transfer(bytes);
+  if (!m) return ++malformed_, m.error();
+  CAUSEWAY_TRY(giving.message(from, *m, now));
+  if (m->kind == transfer_kind::keep) keeping.message(from, *m);
+  kept.message(from, *m);
+  taking.message(from, *m, now);
+  return {};
+}
+
+CAUSEWAY_DECL void state_transfer::wake(time_point now) {
+  taking.wake(now);
+  giving.wake(now);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_TRANSFER_IPP
+#endif
 
 // ---- causeway/policy/traits.hpp ----
 #ifndef CAUSEWAY_POLICY_TRAITS_HPP
@@ -10337,10 +12012,7 @@ enum class algorithm : std::uint8_t {
 class collective_workspace {
  public:
   /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
-  [[nodiscard]] std::byte* reserve(std::size_t bytes) {
-    if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
-    return memory_.data();
-  }
+  [[nodiscard]] std::byte* reserve(std::size_t bytes);
 
   [[nodiscard]] std::vector<net::operation>& operations() noexcept { return operations_; }
   [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
@@ -10383,6 +12055,25 @@ constexpr collective_options tuned_for_streams(collective_options o, std::size_t
 
 #endif  // CAUSEWAY_COLLECTIVE_OPTIONS_HPP
 
+// ---- causeway/collective/impl/options.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
+
+// Bodies of collective/options.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL std::byte* collective_workspace::reserve(std::size_t bytes) {
+  if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
+  return memory_.data();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
+#endif
+
 // ---- causeway/collective/flight.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_FLIGHT_HPP
 #define CAUSEWAY_COLLECTIVE_FLIGHT_HPP
@@ -10402,21 +12093,12 @@ struct part {
 
 namespace detail {
 
-inline net::message_id id_of(net::message_id id, const part& what) {
-  id.channel = numbered(id.channel + what.phase, what.chunk);
-  return id;
-}
+CAUSEWAY_DECL net::message_id id_of(net::message_id id, const part& what);
 
 /// An error says which peer was waited for.
-inline result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved) {
-  if (!moved && moved.error().where.empty()) moved.error().where = peer_name(peer);
-  return moved;
-}
+CAUSEWAY_DECL result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved);
 
-inline result<void> without_size(result<std::size_t> moved) {
-  if (!moved) return std::move(moved).error();
-  return {};
-}
+CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved);
 
 }  // namespace detail
 
@@ -10490,6 +12172,35 @@ class flight {
 
 #endif  // CAUSEWAY_COLLECTIVE_FLIGHT_HPP
 
+// ---- causeway/collective/impl/flight.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
+
+// Bodies of collective/flight.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL net::message_id id_of(net::message_id id, const part& what) {
+  id.channel = numbered(id.channel + what.phase, what.chunk);
+  return id;
+}
+
+CAUSEWAY_DECL result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved) {
+  if (!moved && moved.error().where.empty()) moved.error().where = peer_name(peer);
+  return moved;
+}
+
+CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved) {
+  if (!moved) return std::move(moved).error();
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
+#endif
+
 // ---- causeway/collective/refusal.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_REFUSAL_HPP
 #define CAUSEWAY_COLLECTIVE_REFUSAL_HPP
@@ -10510,15 +12221,39 @@ struct refusal {
 
 using refusal_bytes = std::array<std::byte, 8>;
 
-inline refusal_bytes to_bytes(const refusal& r) noexcept {
+CAUSEWAY_DECL refusal_bytes to_bytes(const refusal& r) noexcept;
+
+/// Reads what a peer claims; nullopt when it makes no sense.
+CAUSEWAY_DECL std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::uint32_t peers) noexcept;
+
+/// Keeps one of several refusals: the lowest peer's, so that all peers report the same one. What this peer saw itself
+/// counts for more than what it was told of the same peer.
+CAUSEWAY_DECL void note(std::optional<refusal>& kept, const refusal& r) noexcept;
+
+/// error::culprit is the refused peer, unless this one was only told.
+CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_REFUSAL_HPP
+
+// ---- causeway/collective/impl/refusal.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
+
+// Bodies of collective/refusal.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL refusal_bytes to_bytes(const refusal& r) noexcept {
   const std::uint32_t words[2] = {r.peer, static_cast<std::uint32_t>(r.code)};
   refusal_bytes bytes;
   std::memcpy(bytes.data(), words, sizeof words);
   return bytes;
 }
 
-/// Reads what a peer claims; nullopt when it makes no sense.
-inline std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::uint32_t peers) noexcept {
+CAUSEWAY_DECL std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::uint32_t peers) noexcept {
   if (bytes.size() != sizeof(refusal_bytes)) return std::nullopt;
   std::uint32_t words[2];
   std::memcpy(words, bytes.data(), sizeof words);
@@ -10529,15 +12264,12 @@ inline std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::
   return refusal{words[0], code, true};
 }
 
-/// Keeps one of several refusals: the lowest peer's, so that all peers report the same one. What this peer saw itself
-/// counts for more than what it was told of the same peer.
-inline void note(std::optional<refusal>& kept, const refusal& r) noexcept {
+CAUSEWAY_DECL void note(std::optional<refusal>& kept, const refusal& r) noexcept {
   const bool seen = kept && r.peer == kept->peer && !r.told;
   if (!kept || r.peer < kept->peer || seen) kept = r;
 }
 
-/// error::culprit is the refused peer, unless this one was only told.
-inline error to_error(const refusal& r, std::uint32_t peers) {
+CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers) {
   if (r.peer == peers && r.code == errc::invalid_argument) {
     return fail(errc::invalid_argument, "exchange",
                 "the weights of all peers add up to 0: nobody contributes to this mean");
@@ -10558,7 +12290,8 @@ inline error to_error(const refusal& r, std::uint32_t peers) {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
-#endif  // CAUSEWAY_COLLECTIVE_REFUSAL_HPP
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
+#endif
 
 // ---- causeway/kernels/cpu_features.hpp ----
 #ifndef CAUSEWAY_KERNELS_CPU_FEATURES_HPP
@@ -11140,8 +12873,31 @@ struct sum_parts_kernel {
 /// out[i] = factor · (parts[0][i] + parts[1][i] + ...), added from left to right in f32. `out` may be one of the parts.
 /// False when a result is NaN or infinite; then a part whose own values are not finite still holds them. Bit-identical for
 /// every thread count and instruction set. Reads 4 bytes an element and part, writes 4 an element.
-inline bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out, std::int64_t count,
-                      kernels::simd_level level = kernels::detect_simd_level()) {
+CAUSEWAY_DECL bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out,
+                             std::int64_t count, kernels::simd_level level = kernels::detect_simd_level());
+
+/// Whether no value is NaN or infinite.
+CAUSEWAY_DECL bool finite_values(std::span<const float> values, kernels::simd_level level = kernels::detect_simd_level());
+
+/// to = from, bit by bit, in one pass with the look for NaN and infinity; false where there are any.
+CAUSEWAY_DECL bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
+                               kernels::simd_level level = kernels::detect_simd_level());
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_SUM_HPP
+
+// ---- causeway/collective/impl/sum.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
+
+// Bodies of collective/sum.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out,
+                             std::int64_t count, kernels::simd_level level) {
   std::atomic<bool> finite{true};
   pool.for_range(count, 16 * detail::sum_parts_kernel::block, [&](index_range r) {
     const bool good = kernels::detail::dispatch<detail::sum_parts_kernel>(level, parts, factor, out, r.begin, r.end);
@@ -11150,15 +12906,13 @@ inline bool sum_parts(thread_pool& pool, std::span<const float* const> parts, fl
   return finite.load(std::memory_order_relaxed);
 }
 
-/// Whether no value is NaN or infinite.
-inline bool finite_values(std::span<const float> values, kernels::simd_level level = kernels::detect_simd_level()) {
+CAUSEWAY_DECL bool finite_values(std::span<const float> values, kernels::simd_level level) {
   return kernels::detail::dispatch<detail::finite_values_kernel>(level, values.data(),
                                                                  static_cast<std::int64_t>(values.size()));
 }
 
-/// to = from, bit by bit, in one pass with the look for NaN and infinity; false where there are any.
-inline bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
-                        kernels::simd_level level = kernels::detect_simd_level()) {
+CAUSEWAY_DECL bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
+                               kernels::simd_level level) {
   std::atomic<bool> finite{true};
   pool.for_range(static_cast<std::int64_t>(from.size()), 16 * detail::sum_parts_kernel::block, [&](index_range r) {
     const bool good =
@@ -11170,7 +12924,8 @@ inline bool copy_finite(thread_pool& pool, std::span<const float> from, std::spa
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
-#endif  // CAUSEWAY_COLLECTIVE_SUM_HPP
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
+#endif
 
 // ---- causeway/collective/butterfly.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_BUTTERFLY_HPP
@@ -11706,10 +13461,7 @@ struct gather_places {
   [[nodiscard]] std::size_t bytes_in(net::peer_index p) const { return 3 * peers + p; }
 };
 
-inline error too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
-  return fail(errc::too_large, peer_name(peer),
-              std::to_string(offered) + " bytes to gather, where the caller allows " + std::to_string(limit));
-}
+CAUSEWAY_DECL error too_long(net::peer_index peer, std::size_t offered, std::size_t limit);
 
 /// Receives from all others: `lengths` are under way already.
 template <net::Transport T>
@@ -11810,6 +13562,25 @@ result<void> all_gather(T& transport, const net::message_id& id, std::span<const
 
 #endif  // CAUSEWAY_COLLECTIVE_GATHER_HPP
 
+// ---- causeway/collective/impl/gather.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+
+// Bodies of collective/gather.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL error too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
+  return fail(errc::too_large, peer_name(peer),
+              std::to_string(offered) + " bytes to gather, where the caller allows " + std::to_string(limit));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+#endif
+
 // ---- causeway/collective/group_view.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
 #define CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
@@ -11826,26 +13597,15 @@ class group_view {
  public:
   /// `members[r]` is the peer of rank r: distinct peers of `over`, its own self among them, in the same order on all of
   /// them.
-  group_view(net::any_transport& over, std::vector<net::peer_index> members)
-      : over_{&over}, members_{std::move(members)}, self_{rank_of(over.self())} {
-    CAUSEWAY_EXPECT(self_ < members_.size());
-    CAUSEWAY_EXPECT(are_distinct());
-  }
+  group_view(net::any_transport& over, std::vector<net::peer_index> members);
 
   [[nodiscard]] net::peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(members_.size()); }
   [[nodiscard]] net::peer_index peer_of(net::peer_index rank) const noexcept { return members_[rank]; }
 
-  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes) {
-    return is_other(to) ? over_->send(members_[to], id, bytes) : no_operation;
-  }
-  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer) {
-    return is_other(from) ? over_->receive(members_[from], id, buffer) : no_operation;
-  }
-  result<std::size_t> wait(net::operation op, time_point deadline) {
-    if (op == no_operation) return fail(errc::invalid_argument, "group", "there is no such other rank");
-    return over_->wait(op, deadline);
-  }
+  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
+  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
+  result<std::size_t> wait(net::operation op, time_point deadline);
   [[nodiscard]] bool done(net::operation op) const { return op == no_operation || over_->done(op); }
 
   /// Of the whole transport.
@@ -11856,14 +13616,8 @@ class group_view {
 
   [[nodiscard]] bool is_other(net::peer_index rank) const noexcept { return rank < members_.size() && rank != self_; }
 
-  [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const {
-    return static_cast<net::peer_index>(std::find(members_.begin(), members_.end(), peer) - members_.begin());
-  }
-  [[nodiscard]] bool are_distinct() const {
-    std::vector<net::peer_index> sorted = members_;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted.back() < over_->size() && std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
-  }
+  [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const;
+  [[nodiscard]] bool are_distinct() const;
 
   net::any_transport* over_;
   std::vector<net::peer_index> members_;
@@ -11874,6 +13628,51 @@ static_assert(net::Transport<group_view>);
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
+
+// ---- causeway/collective/impl/group_view.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
+
+// Bodies of collective/group_view.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL group_view::group_view(net::any_transport& over, std::vector<net::peer_index> members)
+    : over_{&over}, members_{std::move(members)}, self_{rank_of(over.self())} {
+  CAUSEWAY_EXPECT(self_ < members_.size());
+  CAUSEWAY_EXPECT(are_distinct());
+}
+
+CAUSEWAY_DECL net::operation group_view::send(net::peer_index to, const net::message_id& id,
+                                              std::span<const std::byte> bytes) {
+  return is_other(to) ? over_->send(members_[to], id, bytes) : no_operation;
+}
+
+CAUSEWAY_DECL net::operation group_view::receive(net::peer_index from, const net::message_id& id,
+                                                 std::span<std::byte> buffer) {
+  return is_other(from) ? over_->receive(members_[from], id, buffer) : no_operation;
+}
+
+CAUSEWAY_DECL result<std::size_t> group_view::wait(net::operation op, time_point deadline) {
+  if (op == no_operation) return fail(errc::invalid_argument, "group", "there is no such other rank");
+  return over_->wait(op, deadline);
+}
+
+CAUSEWAY_DECL net::peer_index group_view::rank_of(net::peer_index peer) const {
+  return static_cast<net::peer_index>(std::find(members_.begin(), members_.end(), peer) - members_.begin());
+}
+
+CAUSEWAY_DECL bool group_view::are_distinct() const {
+  std::vector<net::peer_index> sorted = members_;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted.back() < over_->size() && std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
+#endif
 
 // ---- causeway/collective/pairs.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_PAIRS_HPP
@@ -11887,7 +13686,27 @@ namespace causeway::inline CAUSEWAY_ABI::collective {
 
 /// The partner of `self` when `peers` are paired at random; none for the one left over of an odd number. Peers that `draw`
 /// alike get the same pairs. Cost: O(peers).
-[[nodiscard]] inline std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw) {
+[[nodiscard]] CAUSEWAY_DECL std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw);
+
+/// Both peers: data ← (theirs + ours) / 2; both must call it with the same `id`. `received` has the length of `data` and is
+/// overwritten. Bytes: 4 per value each way. errc::protocol where the other sends another number of values.
+CAUSEWAY_DECL result<void> average_pair(net::any_transport& transport, net::peer_index other, const net::message_id& id,
+                                        std::span<float> data, std::span<float> received, time_point deadline);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_PAIRS_HPP
+
+// ---- causeway/collective/impl/pairs.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
+
+// Bodies of collective/pairs.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw) {
   std::vector<net::peer_index> order(peers);
   std::iota(order.begin(), order.end(), 0U);
   for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
@@ -11898,10 +13717,8 @@ namespace causeway::inline CAUSEWAY_ABI::collective {
   return std::nullopt;
 }
 
-/// Both peers: data ← (theirs + ours) / 2; both must call it with the same `id`. `received` has the length of `data` and is
-/// overwritten. Bytes: 4 per value each way. errc::protocol where the other sends another number of values.
-inline result<void> average_pair(net::any_transport& transport, net::peer_index other, const net::message_id& id,
-                                 std::span<float> data, std::span<float> received, time_point deadline) {
+CAUSEWAY_DECL result<void> average_pair(net::any_transport& transport, net::peer_index other, const net::message_id& id,
+                                        std::span<float> data, std::span<float> received, time_point deadline) {
   const auto inward = transport.receive(other, id, std::as_writable_bytes(received));
   const auto outward = transport.send(other, id, std::as_bytes(data));
   const auto sent = transport.wait(outward, deadline);
@@ -11918,7 +13735,8 @@ inline result<void> average_pair(net::any_transport& transport, net::peer_index 
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
-#endif  // CAUSEWAY_COLLECTIVE_PAIRS_HPP
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
+#endif
 
 // ---- causeway/kernels/column_sum.hpp ----
 #ifndef CAUSEWAY_KERNELS_COLUMN_SUM_HPP
@@ -16394,61 +18212,24 @@ class model_part {
   explicit model_part(block_range range) : ranges_{range} {}
 
   /// Embedding and output layer, and no block.
-  [[nodiscard]] static model_part ends() {
-    model_part p;
-    p.has_blocks_ = false;
-    return p;
-  }
+  [[nodiscard]] static model_part ends();
   /// Blocks, and nothing of what stands before the first and behind the last.
-  [[nodiscard]] static model_part blocks_alone(block_range range) {
-    model_part p{range};
-    p.has_ends_ = false;
-    return p;
-  }
+  [[nodiscard]] static model_part blocks_alone(block_range range);
 
   /// The ranges in a model of `layers` blocks.
-  [[nodiscard]] std::vector<block_range> ranges(std::int64_t layers) const {
-    if (!has_blocks_) return {};
-    return ranges_.empty() ? std::vector<block_range>{{0, layers}} : ranges_;
-  }
-  [[nodiscard]] bool is_whole(std::int64_t layers) const {
-    if (!has_blocks_ || !has_ends_) return false;
-    return ranges_.empty() || (ranges_.size() == 1 && ranges_[0] == block_range{0, layers});
-  }
+  [[nodiscard]] std::vector<block_range> ranges(std::int64_t layers) const;
+  [[nodiscard]] bool is_whole(std::int64_t layers) const;
   [[nodiscard]] bool holds(std::int64_t block) const noexcept { return holds(block_range{block, block + 1}); }
-  [[nodiscard]] bool holds(const block_range& wanted) const noexcept {
-    if (!has_blocks_) return false;
-    return ranges_.empty() || std::any_of(ranges_.begin(), ranges_.end(), [&wanted](const block_range& r) {
-             return r.first <= wanted.first && wanted.last <= r.last;
-           });
-  }
+  [[nodiscard]] bool holds(const block_range& wanted) const noexcept;
 
   /// Whether parameters of `block` are here, in a model of `layers`: before the first (-1) and behind the last (`layers`)
   /// as well.
-  [[nodiscard]] bool holds_parameters(std::int64_t block, std::int64_t layers) const noexcept {
-    const bool end = block < 0 || block >= layers;
-    if (!has_blocks_) return end;
-    if (!has_ends_) return !end && holds(block);
-    return holds(std::clamp(block, std::int64_t{0}, layers - 1));
-  }
+  [[nodiscard]] bool holds_parameters(std::int64_t block, std::int64_t layers) const noexcept;
 
   /// Ranges must rise, not be empty, not touch each other, and lie within the model.
-  [[nodiscard]] result<void> check(std::int64_t layers) const {
-    std::int64_t from = 0;
-    for (const block_range& r : ranges_) {
-      if (r.first < from || r.last <= r.first || r.last > layers) {
-        return fail(errc::invalid_argument, "model part",
-                    "blocks " + text(r) + " of a model with " + std::to_string(layers) +
-                        "; ranges must rise, be apart and have at least one block");
-      }
-      from = r.last + 1;
-    }
-    return {};
-  }
+  [[nodiscard]] result<void> check(std::int64_t layers) const;
 
-  [[nodiscard]] static std::string text(const block_range& r) {
-    return "[" + std::to_string(r.first) + ", " + std::to_string(r.last) + ")";
-  }
+  [[nodiscard]] static std::string text(const block_range& r);
 
  private:
   std::vector<block_range> ranges_;  // none: all blocks
@@ -16459,6 +18240,73 @@ class model_part {
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
 #endif  // CAUSEWAY_NN_MODEL_PART_HPP
+
+// ---- causeway/nn/impl/model_part.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_MODEL_PART_IPP
+#define CAUSEWAY_NN_IMPL_MODEL_PART_IPP
+
+// Bodies of nn/model_part.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+CAUSEWAY_DECL model_part model_part::ends() {
+  model_part p;
+  p.has_blocks_ = false;
+  return p;
+}
+
+CAUSEWAY_DECL model_part model_part::blocks_alone(block_range range) {
+  model_part p{range};
+  p.has_ends_ = false;
+  return p;
+}
+
+CAUSEWAY_DECL std::vector<block_range> model_part::ranges(std::int64_t layers) const {
+  if (!has_blocks_) return {};
+  return ranges_.empty() ? std::vector<block_range>{{0, layers}} : ranges_;
+}
+
+CAUSEWAY_DECL bool model_part::is_whole(std::int64_t layers) const {
+  if (!has_blocks_ || !has_ends_) return false;
+  return ranges_.empty() || (ranges_.size() == 1 && ranges_[0] == block_range{0, layers});
+}
+
+CAUSEWAY_DECL bool model_part::holds(const block_range& wanted) const noexcept {
+  if (!has_blocks_) return false;
+  return ranges_.empty() || std::any_of(ranges_.begin(), ranges_.end(), [&wanted](const block_range& r) {
+           return r.first <= wanted.first && wanted.last <= r.last;
+         });
+}
+
+CAUSEWAY_DECL bool model_part::holds_parameters(std::int64_t block, std::int64_t layers) const noexcept {
+  const bool end = block < 0 || block >= layers;
+  if (!has_blocks_) return end;
+  if (!has_ends_) return !end && holds(block);
+  return holds(std::clamp(block, std::int64_t{0}, layers - 1));
+}
+
+CAUSEWAY_DECL result<void> model_part::check(std::int64_t layers) const {
+  std::int64_t from = 0;
+  for (const block_range& r : ranges_) {
+    if (r.first < from || r.last <= r.first || r.last > layers) {
+      return fail(errc::invalid_argument, "model part",
+                  "blocks " + text(r) + " of a model with " + std::to_string(layers) +
+                      "; ranges must rise, be apart and have at least one block");
+    }
+    from = r.last + 1;
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::string model_part::text(const block_range& r) {
+  return "[" + std::to_string(r.first) + ", " + std::to_string(r.last) + ")";
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_IMPL_MODEL_PART_IPP
+#endif
 
 // ---- causeway/optim/clip.hpp ----
 #ifndef CAUSEWAY_OPTIM_CLIP_HPP
@@ -17432,13 +19280,8 @@ struct seat {
   /// what it computes.
   std::vector<nn::block_range> keeps{};
 
-  [[nodiscard]] std::vector<nn::block_range> held() const {
-    return keeps.empty() ? std::vector<nn::block_range>{computes} : keeps;
-  }
-  [[nodiscard]] bool holds(std::int64_t block) const {
-    const auto has = [&](const nn::block_range& r) { return r.first <= block && block < r.last; };
-    return keeps.empty() ? has(computes) : std::any_of(keeps.begin(), keeps.end(), has);
-  }
+  [[nodiscard]] std::vector<nn::block_range> held() const;
+  [[nodiscard]] bool holds(std::int64_t block) const;
   friend bool operator==(const seat&, const seat&) = default;
 };
 
@@ -17458,123 +19301,34 @@ struct layout {
     std::size_t replica = 0, rank = 0;
   };
   /// Where a peer is; nullptr: spare.
-  [[nodiscard]] const seat* find(std::uint64_t peer, place* at = nullptr) const {
-    for (std::size_t r = 0; r < replicas.size(); ++r) {
-      for (std::size_t s = 0; s < replicas[r].seats.size(); ++s) {
-        if (replicas[r].seats[s].peer != peer) continue;
-        if (at != nullptr) *at = {r, s};
-        return &replicas[r].seats[s];
-      }
-    }
-    return nullptr;
-  }
+  [[nodiscard]] const seat* find(std::uint64_t peer, place* at = nullptr) const;
   /// The peers that hold a block, in the order of replicas and ranks.
-  [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const {
-    std::vector<std::uint64_t> all;
-    for (const replica& r : replicas) {
-      for (const seat& s : r.seats) {
-        if (s.peer != nobody && s.holds(block)) all.push_back(s.peer);
-      }
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
   /// The number of the first micro-batch of a replica.
-  [[nodiscard]] std::uint32_t first_micro_batch(std::size_t of) const {
-    std::uint32_t sum = 0;
-    for (std::size_t r = 0; r < of; ++r) sum += replicas[r].micro_batches;
-    return sum;
-  }
+  [[nodiscard]] std::uint32_t first_micro_batch(std::size_t of) const;
 
   /// Those who have a seat, in the order of replicas and ranks.
-  [[nodiscard]] std::vector<std::uint64_t> seated() const {
-    std::vector<std::uint64_t> all;
-    for (const replica& r : replicas) {
-      for (const seat& s : r.seats) {
-        if (s.peer != nobody) all.push_back(s.peer);
-      }
-    }
-    return all;
-  }
-  [[nodiscard]] bool has_empty_seats() const {
-    std::size_t seats = 0;
-    for (const replica& r : replicas) seats += r.seats.size();
-    return seated().size() < seats;
-  }
+  [[nodiscard]] std::vector<std::uint64_t> seated() const;
+  [[nodiscard]] bool has_empty_seats() const;
   /// Who computes each stage of each micro-batch of the global batch: [micro-batch][stage], places in `seated()`.
   /// Micro-batches go to the pipelines in turn; where one has an empty seat, to the others' peers of that stage in turn.
   /// Precondition: `check` finds nothing wrong, and all replicas are cut alike.
-  [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const {
-    std::vector<std::vector<std::uint32_t>> place_of;  // [replica][stage]
-    std::uint32_t next = 0;
-    for (const replica& r : replicas) {
-      auto& row = place_of.emplace_back();
-      for (const seat& s : r.seats) row.push_back(s.peer != nobody ? next++ : empty);
-    }
-    std::vector<std::vector<std::uint32_t>> all(first_micro_batch(replicas.size()));
-    std::vector<std::size_t> turn(place_of.front().size());
-    for (std::size_t m = 0; m < all.size(); ++m) {
-      for (std::size_t s = 0; s < turn.size(); ++s) {
-        std::uint32_t peer = place_of[m % replicas.size()][s];
-        while (peer == empty) peer = place_of[turn[s]++ % replicas.size()][s];
-        all[m].push_back(peer);
-      }
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
 
   friend bool operator==(const layout&, const layout&) = default;
 
   /// Every replica computes every block once, every micro-batch has one replica, every peer at most one seat. Where seats
   /// are empty, another peer of the replica keeps what is missing, or replicas are cut alike and somebody computes every
   /// stage.
-  [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const {
-    const auto wrong = [](const std::string& what) { return fail(errc::invalid_argument, "layout", what); };
-    std::vector<std::uint64_t> peers;
-    for (const replica& r : replicas) {
-      std::int64_t next = 0;
-      for (const seat& s : r.seats) {
-        if (s.computes.first != next || s.computes.size() < 1) return wrong("a replica does not compute each block once");
-        CAUSEWAY_TRY(nn::model_part{s.held()}.check(layers));
-        if (!nn::model_part{s.held()}.holds(s.computes)) return wrong("a peer computes what it does not hold");
-        next = s.computes.last;
-        if (s.peer != nobody) peers.push_back(s.peer);
-      }
-      if (next != layers) return wrong("a replica does not compute each block once");
-    }
-    std::sort(peers.begin(), peers.end());
-    if (std::adjacent_find(peers.begin(), peers.end()) != peers.end()) return wrong("a peer has two seats");
-    if (replicas.empty() || first_micro_batch(replicas.size()) != micro_batches)
-      return wrong("the replicas' micro-batches are not those of the global batch");
-    return has_empty_seats() ? check_detours() : result<void>{};
-  }
+  [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const;
 
  private:
   static constexpr std::uint32_t empty = UINT32_MAX;
 
   // Where each empty seat has another of its pipeline that keeps its stage, that one does it; else micro-batches go to
   // other pipelines, which must be cut alike.
-  [[nodiscard]] static bool is_kept_in(const replica& r, const seat& empty_one) {
-    return std::any_of(r.seats.begin(), r.seats.end(), [&](const seat& s) {
-      return s.peer != nobody && nn::model_part{s.held()}.holds(empty_one.computes);
-    });
-  }
-  [[nodiscard]] result<void> check_detours() const {
-    const bool all_kept = std::all_of(replicas.begin(), replicas.end(), [](const replica& r) {
-      return std::all_of(r.seats.begin(), r.seats.end(),
-                         [&](const seat& s) { return s.peer != nobody || is_kept_in(r, s); });
-    });
-    if (all_kept) return {};
-    for (const replica& r : replicas) {
-      const auto& first = replicas.front().seats;
-      const bool alike = std::equal(r.seats.begin(), r.seats.end(), first.begin(), first.end(),
-                                    [](const seat& a, const seat& b) { return a.computes == b.computes; });
-      if (!alike) return fail(errc::invalid_argument, "layout", "seats are empty, but replicas are not cut alike");
-      for (const seat& s : r.seats) {
-        if (holders(s.computes.first).empty()) return fail(errc::invalid_argument, "layout", "nobody computes a stage");
-      }
-    }
-    return {};
-  }
+  [[nodiscard]] static bool is_kept_in(const replica& r, const seat& empty_one);
+  [[nodiscard]] result<void> check_detours() const;
 };
 
 /// The rank whose stage `rank` keeps too, where every stage is on two ranks (Bamboo): the one behind it, the last keeps the
@@ -17586,15 +19340,146 @@ struct layout {
 }
 
 /// `micro_batches` over `replicas`, as evenly as can be; the first get one more.
-[[nodiscard]] inline std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas) {
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas);
+
+/// `layers` blocks in `stages` ranges, as evenly as can be. Precondition: 1 <= stages <= layers.
+[[nodiscard]] CAUSEWAY_DECL std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_LAYOUT_HPP
+
+// ---- causeway/stage/impl/layout.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
+#define CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
+
+// Bodies of stage/layout.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL std::vector<nn::block_range> seat::held() const {
+  return keeps.empty() ? std::vector<nn::block_range>{computes} : keeps;
+}
+
+CAUSEWAY_DECL bool seat::holds(std::int64_t block) const {
+  const auto has = [&](const nn::block_range& r) { return r.first <= block && block < r.last; };
+  return keeps.empty() ? has(computes) : std::any_of(keeps.begin(), keeps.end(), has);
+}
+
+CAUSEWAY_DECL const seat* layout::find(std::uint64_t peer, place* at) const {
+  for (std::size_t r = 0; r < replicas.size(); ++r) {
+    for (std::size_t s = 0; s < replicas[r].seats.size(); ++s) {
+      if (replicas[r].seats[s].peer != peer) continue;
+      if (at != nullptr) *at = {r, s};
+      return &replicas[r].seats[s];
+    }
+  }
+  return nullptr;
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> layout::holders(std::int64_t block) const {
+  std::vector<std::uint64_t> all;
+  for (const replica& r : replicas) {
+    for (const seat& s : r.seats) {
+      if (s.peer != nobody && s.holds(block)) all.push_back(s.peer);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL std::uint32_t layout::first_micro_batch(std::size_t of) const {
+  std::uint32_t sum = 0;
+  for (std::size_t r = 0; r < of; ++r) sum += replicas[r].micro_batches;
+  return sum;
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> layout::seated() const {
+  std::vector<std::uint64_t> all;
+  for (const replica& r : replicas) {
+    for (const seat& s : r.seats) {
+      if (s.peer != nobody) all.push_back(s.peer);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL bool layout::has_empty_seats() const {
+  std::size_t seats = 0;
+  for (const replica& r : replicas) seats += r.seats.size();
+  return seated().size() < seats;
+}
+
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> layout::routes() const {
+  std::vector<std::vector<std::uint32_t>> place_of;  // [replica][stage]
+  std::uint32_t next = 0;
+  for (const replica& r : replicas) {
+    auto& row = place_of.emplace_back();
+    for (const seat& s : r.seats) row.push_back(s.peer != nobody ? next++ : empty);
+  }
+  std::vector<std::vector<std::uint32_t>> all(first_micro_batch(replicas.size()));
+  std::vector<std::size_t> turn(place_of.front().size());
+  for (std::size_t m = 0; m < all.size(); ++m) {
+    for (std::size_t s = 0; s < turn.size(); ++s) {
+      std::uint32_t peer = place_of[m % replicas.size()][s];
+      while (peer == empty) peer = place_of[turn[s]++ % replicas.size()][s];
+      all[m].push_back(peer);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL result<void> layout::check(std::int64_t layers, std::uint32_t micro_batches) const {
+  const auto wrong = [](const std::string& what) { return fail(errc::invalid_argument, "layout", what); };
+  std::vector<std::uint64_t> peers;
+  for (const replica& r : replicas) {
+    std::int64_t next = 0;
+    for (const seat& s : r.seats) {
+      if (s.computes.first != next || s.computes.size() < 1) return wrong("a replica does not compute each block once");
+      CAUSEWAY_TRY(nn::model_part{s.held()}.check(layers));
+      if (!nn::model_part{s.held()}.holds(s.computes)) return wrong("a peer computes what it does not hold");
+      next = s.computes.last;
+      if (s.peer != nobody) peers.push_back(s.peer);
+    }
+    if (next != layers) return wrong("a replica does not compute each block once");
+  }
+  std::sort(peers.begin(), peers.end());
+  if (std::adjacent_find(peers.begin(), peers.end()) != peers.end()) return wrong("a peer has two seats");
+  if (replicas.empty() || first_micro_batch(replicas.size()) != micro_batches)
+    return wrong("the replicas' micro-batches are not those of the global batch");
+  return has_empty_seats() ? check_detours() : result<void>{};
+}
+
+CAUSEWAY_DECL bool layout::is_kept_in(const replica& r, const seat& empty_one) {
+  return std::any_of(r.seats.begin(), r.seats.end(),
+                     [&](const seat& s) { return s.peer != nobody && nn::model_part{s.held()}.holds(empty_one.computes); });
+}
+
+CAUSEWAY_DECL result<void> layout::check_detours() const {
+  const bool all_kept = std::all_of(replicas.begin(), replicas.end(), [](const replica& r) {
+    return std::all_of(r.seats.begin(), r.seats.end(), [&](const seat& s) { return s.peer != nobody || is_kept_in(r, s); });
+  });
+  if (all_kept) return {};
+  for (const replica& r : replicas) {
+    const auto& first = replicas.front().seats;
+    const bool alike = std::equal(r.seats.begin(), r.seats.end(), first.begin(), first.end(),
+                                  [](const seat& a, const seat& b) { return a.computes == b.computes; });
+    if (!alike) return fail(errc::invalid_argument, "layout", "seats are empty, but replicas are not cut alike");
+    for (const seat& s : r.seats) {
+      if (holders(s.computes.first).empty()) return fail(errc::invalid_argument, "layout", "nobody computes a stage");
+    }
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas) {
   const auto n = static_cast<std::uint32_t>(replicas);
   std::vector<std::uint32_t> shares(replicas, micro_batches / n);
   for (std::uint32_t i = 0; i < micro_batches % n; ++i) ++shares[i];
   return shares;
 }
 
-/// `layers` blocks in `stages` ranges, as evenly as can be. Precondition: 1 <= stages <= layers.
-[[nodiscard]] inline std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages) {
+CAUSEWAY_DECL std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages) {
   CAUSEWAY_EXPECT(stages >= 1 && stages <= layers);
   std::vector<nn::block_range> ranges;
   for (std::int64_t s = 0; s < stages; ++s) ranges.push_back({s * layers / stages, (s + 1) * layers / stages});
@@ -17603,7 +19488,8 @@ struct layout {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
-#endif  // CAUSEWAY_STAGE_LAYOUT_HPP
+#endif  // CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
+#endif
 
 // ---- causeway/stage/run_history.hpp ----
 #ifndef CAUSEWAY_STAGE_RUN_HISTORY_HPP
@@ -17624,22 +19510,11 @@ struct run_history {
 
   /// The run has taken its step number `steps`, laid out like this, with so many peers there. `interval`: in steps; 0:
   /// nothing, for a recovery policy that does not look back.
-  void took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers) {
-    if (interval == 0) return;
-    replicas = static_cast<std::uint32_t>(l.replicas.size());
-    stages = static_cast<std::uint32_t>(l.replicas.front().seats.size());
-    if (steps % interval == 0) add_interval(peers);
-  }
-  void add_interval(std::size_t peers) {
-    std::shift_left(there.begin(), there.end(), 1);
-    there.back() = static_cast<std::uint16_t>(std::min<std::size_t>(peers, std::numeric_limits<std::uint16_t>::max()));
-  }
+  void took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers);
+  void add_interval(std::size_t peers);
 
   /// Peers of each interval that there was.
-  [[nodiscard]] std::vector<std::size_t> counts() const {
-    const auto first = std::find_if(there.begin(), there.end(), [](std::uint16_t n) { return n > 0; });
-    return {first, there.end()};
-  }
+  [[nodiscard]] std::vector<std::size_t> counts() const;
 
   friend bool operator==(const run_history&, const run_history&) = default;
 };
@@ -17647,6 +19522,37 @@ struct run_history {
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
 #endif  // CAUSEWAY_STAGE_RUN_HISTORY_HPP
+
+// ---- causeway/stage/impl/run_history.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
+#define CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
+
+// Bodies of stage/run_history.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL void run_history::took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers) {
+  if (interval == 0) return;
+  replicas = static_cast<std::uint32_t>(l.replicas.size());
+  stages = static_cast<std::uint32_t>(l.replicas.front().seats.size());
+  if (steps % interval == 0) add_interval(peers);
+}
+
+CAUSEWAY_DECL void run_history::add_interval(std::size_t peers) {
+  std::shift_left(there.begin(), there.end(), 1);
+  there.back() = static_cast<std::uint16_t>(std::min<std::size_t>(peers, std::numeric_limits<std::uint16_t>::max()));
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> run_history::counts() const {
+  const auto first = std::find_if(there.begin(), there.end(), [](std::uint16_t n) { return n > 0; });
+  return {first, there.end()};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
+#endif
 
 // ---- causeway/parallel/crew.hpp ----
 #ifndef CAUSEWAY_PARALLEL_CREW_HPP
@@ -17724,50 +19630,27 @@ class crew_group final : public elastic_group, public parallel::crew {
   [[nodiscard]] std::uint64_t parent() const override { return below_->parent(); }
   [[nodiscard]] std::uint64_t state_hash() const override { return words_.state; }
   [[nodiscard]] std::uint64_t contributed() const override { return UINT64_MAX; }  // nothing is left over
-  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override {
-    return below_->draw(skipped, count);
-  }
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
   [[nodiscard]] bool budget_used() const override { return below_->budget_used(); }
   void leave() override { below_->leave(); }
 
   /// What the others hold alike is not what the context would share.
-  result<void> open(shared_state, thread_pool& pool) override {
-    return below_->open({{std::as_writable_bytes(std::span{&words_, 1})}, [](std::span<const float>) {}}, pool);
-  }
+  result<void> open(shared_state, thread_pool& pool) override;
 
-  result<round_entry> enter(std::uint64_t) override {
-    return round_entry{&alone_, below_->round() + 1, below_->parent(), no_deadline, 1, false};
-  }
+  result<round_entry> enter(std::uint64_t) override;
   result<void> exchanged() override { return {}; }
 
-  result<verdict> settle(const result<void>& outcome, bool) override {
-    if (std::exchange(finished_by_others_, false)) return verdict::commit;  // the attempt begun is the next step's
-    if (outcome) return verdict::commit;                                    // `propose` came before
-    CAUSEWAY_TRY(below_->settle(outcome, false));
-    return verdict::retry;  // what became of it, the pipelines see in the words
-  }
+  result<verdict> settle(const result<void>& outcome, bool) override;
 
   // ---- for the pipelines ----------------------------------------------------------------------------------------------
 
   [[nodiscard]] const parallel::crew_words& words() const override { return words_; }
 
-  result<parallel::crew_attempt> begin_attempt() override {
-    CAUSEWAY_ASSIGN(const round_entry entry, below_->enter(1));
-    return parallel::crew_attempt{entry.transport, entry.round, entry.parent, entry.deadline, entry.attempt};
-  }
+  result<parallel::crew_attempt> begin_attempt() override;
 
-  result<void> propose(const parallel::crew_words& next) override {
-    CAUSEWAY_TRY(below_->exchanged());
-    words_ = next;
-    CAUSEWAY_ASSIGN(const verdict judged, below_->settle({}, true));
-    if (judged == verdict::commit) return {};
-    return fail(errc::cancelled, "step", "the others did not vote for it");
-  }
+  result<void> propose(const parallel::crew_words& next) override;
 
-  result<void> failed(const error& why) override {
-    CAUSEWAY_TRY(below_->settle(why, false));
-    return {};
-  }
+  result<void> failed(const error& why) override;
 
   void finished_by_others() override { finished_by_others_ = true; }
 
@@ -17781,6 +19664,57 @@ class crew_group final : public elastic_group, public parallel::crew {
 }  // namespace causeway::inline CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_TRAIN_CREW_GROUP_HPP
+
+// ---- causeway/train/impl/crew_group.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_CREW_GROUP_IPP
+#define CAUSEWAY_TRAIN_IMPL_CREW_GROUP_IPP
+
+// Bodies of train/crew_group.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+CAUSEWAY_DECL std::vector<std::uint64_t> crew_group::draw(std::uint64_t skipped, std::uint64_t count) {
+  return below_->draw(skipped, count);
+}
+
+CAUSEWAY_DECL result<void> crew_group::open(shared_state, thread_pool& pool) {
+  return below_->open({{std::as_writable_bytes(std::span{&words_, 1})}, [](std::span<const float>) {}}, pool);
+}
+
+CAUSEWAY_DECL result<round_entry> crew_group::enter(std::uint64_t) {
+  return round_entry{&alone_, below_->round() + 1, below_->parent(), no_deadline, 1, false};
+}
+
+CAUSEWAY_DECL result<verdict> crew_group::settle(const result<void>& outcome, bool) {
+  if (std::exchange(finished_by_others_, false)) return verdict::commit;  // the attempt begun is the next step's
+  if (outcome) return verdict::commit;                                    // `propose` came before
+  CAUSEWAY_TRY(below_->settle(outcome, false));
+  return verdict::retry;  // what became of it, the pipelines see in the words
+}
+
+CAUSEWAY_DECL result<parallel::crew_attempt> crew_group::begin_attempt() {
+  CAUSEWAY_ASSIGN(const round_entry entry, below_->enter(1));
+  return parallel::crew_attempt{entry.transport, entry.round, entry.parent, entry.deadline, entry.attempt};
+}
+
+CAUSEWAY_DECL result<void> crew_group::propose(const parallel::crew_words& next) {
+  CAUSEWAY_TRY(below_->exchanged());
+  words_ = next;
+  CAUSEWAY_ASSIGN(const verdict judged, below_->settle({}, true));
+  if (judged == verdict::commit) return {};
+  return fail(errc::cancelled, "step", "the others did not vote for it");
+}
+
+CAUSEWAY_DECL result<void> crew_group::failed(const error& why) {
+  CAUSEWAY_TRY(below_->settle(why, false));
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_IMPL_CREW_GROUP_IPP
+#endif
 
 // ---- causeway/net/link_transport.hpp ----
 #ifndef CAUSEWAY_NET_LINK_TRANSPORT_HPP
@@ -17798,29 +19732,18 @@ class link_transport {
  public:
   /// `link_of_rank[r]` is the link of rank r; the entry of `self_rank` is never looked at.
   link_transport(std::shared_ptr<fabric> over, std::vector<peer_index> link_of_rank, peer_index self_rank,
-                 std::uint32_t epoch)
-      : fabric_{std::move(over)}, links_{std::move(link_of_rank)}, self_{self_rank}, epoch_{epoch} {
-    CAUSEWAY_EXPECT(fabric_ != nullptr);
-    CAUSEWAY_EXPECT(self_ < links_.size());
-  }
+                 std::uint32_t epoch);
 
   [[nodiscard]] peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(links_.size()); }
   [[nodiscard]] std::uint32_t epoch() const noexcept { return epoch_; }
   [[nodiscard]] peer_index link_of(peer_index rank) const noexcept { return links_[rank]; }
 
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
-    return is_other(to) ? fabric_->send(links_[to], of_this_view(id), bytes) : no_operation;
-  }
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
 
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
-    return is_other(from) ? fabric_->receive(links_[from], of_this_view(id), buffer) : no_operation;
-  }
+  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
 
-  result<std::size_t> wait(operation op, time_point deadline) {
-    if (op == no_operation) return fail(errc::invalid_argument, "view", "there is no such other rank");
-    return fabric_->wait(op, deadline);
-  }
+  result<std::size_t> wait(operation op, time_point deadline);
 
   [[nodiscard]] bool done(operation op) const { return op == no_operation || fabric_->done(op); }
 
@@ -17832,10 +19755,7 @@ class link_transport {
 
   [[nodiscard]] bool is_other(peer_index rank) const noexcept { return rank < links_.size() && rank != self_; }
 
-  [[nodiscard]] message_id of_this_view(message_id id) const noexcept {
-    id.epoch = epoch_;
-    return id;
-  }
+  [[nodiscard]] message_id of_this_view(message_id id) const noexcept;
 
   std::shared_ptr<fabric> fabric_;
   std::vector<peer_index> links_;
@@ -17847,6 +19767,45 @@ static_assert(Transport<link_transport>);
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_LINK_TRANSPORT_HPP
+
+// ---- causeway/net/impl/link_transport.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_LINK_TRANSPORT_IPP
+#define CAUSEWAY_NET_IMPL_LINK_TRANSPORT_IPP
+
+// Bodies of net/link_transport.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL link_transport::link_transport(std::shared_ptr<fabric> over, std::vector<peer_index> link_of_rank,
+                                             peer_index self_rank, std::uint32_t epoch)
+    : fabric_{std::move(over)}, links_{std::move(link_of_rank)}, self_{self_rank}, epoch_{epoch} {
+  CAUSEWAY_EXPECT(fabric_ != nullptr);
+  CAUSEWAY_EXPECT(self_ < links_.size());
+}
+
+CAUSEWAY_DECL operation link_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
+  return is_other(to) ? fabric_->send(links_[to], of_this_view(id), bytes) : no_operation;
+}
+
+CAUSEWAY_DECL operation link_transport::receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
+  return is_other(from) ? fabric_->receive(links_[from], of_this_view(id), buffer) : no_operation;
+}
+
+CAUSEWAY_DECL result<std::size_t> link_transport::wait(operation op, time_point deadline) {
+  if (op == no_operation) return fail(errc::invalid_argument, "view", "there is no such other rank");
+  return fabric_->wait(op, deadline);
+}
+
+CAUSEWAY_DECL message_id link_transport::of_this_view(message_id id) const noexcept {
+  id.epoch = epoch_;
+  return id;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_LINK_TRANSPORT_IPP
+#endif
 
 // ---- causeway/train/write_behind.hpp ----
 #ifndef CAUSEWAY_TRAIN_WRITE_BEHIND_HPP
@@ -17885,30 +19844,11 @@ class write_behind {
   write_behind& operator=(const write_behind&) = delete;
 
   /// What is sent and noted from now on waits for this record.
-  void persist(const membership::durable_record& record) {
-    newest_ = std::make_shared<const std::vector<std::byte>>(membership::encode(record));
-    ++asked_;
-    begin_writing();
-  }
+  void persist(const membership::durable_record& record);
 
-  void send(net::peer_id to, std::vector<std::byte> message) {
-    if (broken_) return;
-    const auto kind = membership::detail::kind_of(message);
-    if (idle()) return say(to, std::move(message));
-    if (kind == membership::detail::number_of<membership::detail::heartbeat>) {
-      overdue_ = overdue_ || to_.now() - began_ > patience_;
-      return to_.send(to, overdue_ ? farewell_ : std::move(message));
-    }
-    const bool reports = kind == membership::detail::number_of<membership::detail::report>;
-    if (reports) to_.send(to, last_report_.empty() ? farewell_ : last_report_);
-    held_.push_back({asked_, letter{to, std::move(message)}});
-  }
+  void send(net::peer_id to, std::vector<std::byte> message);
 
-  void note(const membership::event& e) {
-    if (idle()) return to_.note(e);
-    if (broken_) return;
-    held_.push_back({asked_, e});
-  }
+  void note(const membership::event& e);
 
   /// Whether a leader had to say farewell: it is to lead no longer. Said once.
   [[nodiscard]] bool must_resign() { return std::exchange(overdue_, false); }
@@ -17939,38 +19879,11 @@ class write_behind {
   };
 
   /// One record at a time: those that were replaced meanwhile are in the newest.
-  void begin_writing() {
-    if (writing_ || over()) return;
-    writing_ = true;
-    began_ = to_.now();
-    const auto good = std::make_shared<bool>(false);
-    to_.aside([this, record = newest_, good] { *good = to_.write(*record); },
-              [this, number = asked_, good] {
-                writing_ = false;
-                wrote(number, *good);
-              });
-  }
+  void begin_writing();
 
-  void wrote(std::uint64_t number, bool good) {
-    broken_ = !good;
-    if (broken_) held_.clear();
-    if (broken_) return to_.failed();
-    written_ = number;
-    while (!held_.empty() && held_.front().record <= written_) {
-      auto next = std::move(held_.front().what);
-      held_.pop_front();
-      if (auto* const l = std::get_if<letter>(&next)) say(l->to, std::move(l->message));
-      if (const auto* const e = std::get_if<membership::event>(&next)) to_.note(*e);
-    }
-    begin_writing();
-  }
+  void wrote(std::uint64_t number, bool good);
 
-  void say(net::peer_id to, std::vector<std::byte> message) {
-    if (membership::detail::kind_of(message) == membership::detail::number_of<membership::detail::report>) {
-      last_report_ = message;
-    }
-    to_.send(to, std::move(message));
-  }
+  void say(net::peer_id to, std::vector<std::byte> message);
 
   outlets to_;
   duration patience_;
@@ -17989,6 +19902,78 @@ class write_behind {
 }  // namespace causeway::inline CAUSEWAY_ABI::detail
 
 #endif  // CAUSEWAY_TRAIN_WRITE_BEHIND_HPP
+
+// ---- causeway/train/impl/write_behind.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_WRITE_BEHIND_IPP
+#define CAUSEWAY_TRAIN_IMPL_WRITE_BEHIND_IPP
+
+// Bodies of train/write_behind.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::detail {
+
+CAUSEWAY_DECL void write_behind::persist(const membership::durable_record& record) {
+  newest_ = std::make_shared<const std::vector<std::byte>>(membership::encode(record));
+  ++asked_;
+  begin_writing();
+}
+
+CAUSEWAY_DECL void write_behind::send(net::peer_id to, std::vector<std::byte> message) {
+  if (broken_) return;
+  const auto kind = membership::detail::kind_of(message);
+  if (idle()) return say(to, std::move(message));
+  if (kind == membership::detail::number_of<membership::detail::heartbeat>) {
+    overdue_ = overdue_ || to_.now() - began_ > patience_;
+    return to_.send(to, overdue_ ? farewell_ : std::move(message));
+  }
+  const bool reports = kind == membership::detail::number_of<membership::detail::report>;
+  if (reports) to_.send(to, last_report_.empty() ? farewell_ : last_report_);
+  held_.push_back({asked_, letter{to, std::move(message)}});
+}
+
+CAUSEWAY_DECL void write_behind::note(const membership::event& e) {
+  if (idle()) return to_.note(e);
+  if (broken_) return;
+  held_.push_back({asked_, e});
+}
+
+CAUSEWAY_DECL void write_behind::begin_writing() {
+  if (writing_ || over()) return;
+  writing_ = true;
+  began_ = to_.now();
+  const auto good = std::make_shared<bool>(false);
+  to_.aside([this, record = newest_, good] { *good = to_.write(*record); },
+            [this, number = asked_, good] {
+              writing_ = false;
+              wrote(number, *good);
+            });
+}
+
+CAUSEWAY_DECL void write_behind::wrote(std::uint64_t number, bool good) {
+  broken_ = !good;
+  if (broken_) held_.clear();
+  if (broken_) return to_.failed();
+  written_ = number;
+  while (!held_.empty() && held_.front().record <= written_) {
+    auto next = std::move(held_.front().what);
+    held_.pop_front();
+    if (auto* const l = std::get_if<letter>(&next)) say(l->to, std::move(l->message));
+    if (const auto* const e = std::get_if<membership::event>(&next)) to_.note(*e);
+  }
+  begin_writing();
+}
+
+CAUSEWAY_DECL void write_behind::say(net::peer_id to, std::vector<std::byte> message) {
+  if (membership::detail::kind_of(message) == membership::detail::number_of<membership::detail::report>) {
+    last_report_ = message;
+  }
+  to_.send(to, std::move(message));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_IMPL_WRITE_BEHIND_IPP
+#endif
 
 // ---- causeway/train/member_control.hpp ----
 #ifndef CAUSEWAY_TRAIN_MEMBER_CONTROL_HPP
@@ -18033,40 +20018,21 @@ struct member_options {
 namespace detail {
 
 // The record is in its file twice, so that one damaged place costs nothing: without it this peer would be somebody else.
-inline result<membership::durable_record> read_member_record(io::any_storage& storage, const std::string& folder) {
-  CAUSEWAY_ASSIGN(const io::byte_vector bytes, storage.read(folder + "/record"));
-  const std::span<const std::byte> all{bytes};
-  auto first = membership::decode_durable_record(all.first(all.size() / 2));
-  return first ? std::move(first) : membership::decode_durable_record(all.last(all.size() / 2));
-}
+CAUSEWAY_DECL result<membership::durable_record> read_member_record(io::any_storage& storage, const std::string& folder);
 
-inline result<void> write_member_record(io::any_storage& storage, const std::string& folder,
-                                        const std::vector<std::byte>& bytes) {
-  return storage.write_atomic(folder + "/record", [&](const io::byte_sink& sink) -> result<void> {
-    CAUSEWAY_TRY(sink(std::span{bytes}));
-    return sink(std::span{bytes});
-  });
-}
+CAUSEWAY_DECL result<void> write_member_record(io::any_storage& storage, const std::string& folder,
+                                               const std::vector<std::byte>& bytes);
 
 }  // namespace detail
 
 /// The identity that this storage has in a run, or `fresh` if it has none: a record that is torn or lost is no identity.
-inline net::peer_id member_identity(io::any_storage storage, const std::string& folder, std::uint64_t run,
-                                    net::peer_id fresh) {
-  const auto record = detail::read_member_record(storage, folder);
-  return record && record->run == run ? record->self : fresh;
-}
+CAUSEWAY_DECL net::peer_id member_identity(io::any_storage storage, const std::string& folder, std::uint64_t run,
+                                           net::peer_id fresh);
 
 class member_control final : net::fabric_events, membership::effects, membership::transfer_effects {
  public:
   static result<std::unique_ptr<member_control>> make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
-                                                      const member_options& options, log_sink log) {
-    auto record = membership::fresh_record(options.protocol.run, fabric->id());
-    auto found = detail::read_member_record(storage, options.folder);
-    if (found && found->run == options.protocol.run && found->self == fabric->id()) record = std::move(found).value();
-    return std::unique_ptr<member_control>{
-        new member_control{std::move(fabric), std::move(storage), options, std::move(log), std::move(record)}};
-  }
+                                                      const member_options& options, log_sink log);
 
   /// A round and the name of its state.
   struct named_round {
@@ -18075,115 +20041,41 @@ class member_control final : net::fabric_events, membership::effects, membership
   };
 
   /// What this peer knows to be committed, and what it voted for afterwards, as of its last process.
-  [[nodiscard]] std::optional<named_round> remembered() const {
-    const auto& newest = protocol_.durable().newest;
-    return newest ? std::optional{named_round{newest->round, newest->state}} : std::nullopt;
-  }
-  [[nodiscard]] std::optional<named_round> voted_for() const {
-    const auto& vote = protocol_.durable().accepted;
-    return vote ? std::optional{named_round{vote->value.round, vote->value.state}} : std::nullopt;
-  }
+  [[nodiscard]] std::optional<named_round> remembered() const;
+  [[nodiscard]] std::optional<named_round> voted_for() const;
 
   // ---- with the lock held -------------------------------------------------------------------------------------------
 
   /// Begins to take part. `stored`: what the disk had; `initial`: the hash of the state in memory.
-  void begin(const std::optional<named_round>& stored, std::uint64_t initial) {
-    const bool known = protocol_.durable().newest.has_value();
-    if (options_.dial.empty() && !known) {
-      protocol_.found(initial, fabric_->now());
-    } else {
-      protocol_.join(options_.dial, fabric_->now());
-      if (stored) protocol_.holds(stored->round, stored->hash, fabric_->now());
-    }
-    settle();
-  }
+  void begin(const std::optional<named_round>& stored, std::uint64_t initial);
 
-  void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples) {
-    protocol_.ready(round, parent, samples, fabric_->now());
-    settle();
-  }
-  [[nodiscard]] bool completed(membership::ballot at) {
-    const bool in_time = protocol_.completed(at, fabric_->now());
-    settle();
-    return in_time;
-  }
-  void voted(membership::ballot at, std::uint64_t round, std::uint64_t hash) {
-    protocol_.voted(at, round, hash, fabric_->now());
-    settle();
-  }
-  void failed(membership::ballot at, errc why, const std::vector<net::peer_id>& suspects) {
-    protocol_.failed(at, why, suspects, fabric_->now());
-    settle();
-  }
-  void unusable(membership::ballot at) {
-    protocol_.unusable(at, fabric_->now());
-    settle();
-  }
-  void holds(std::uint64_t round, std::uint64_t hash) {
-    protocol_.holds(round, hash, fabric_->now());
-    settle();
-  }
-  void leave() {
-    protocol_.leave(fabric_->now());
-    settle();
-  }
+  void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples);
+  [[nodiscard]] bool completed(membership::ballot at);
+  void voted(membership::ballot at, std::uint64_t round, std::uint64_t hash);
+  void failed(membership::ballot at, errc why, const std::vector<net::peer_id>& suspects);
+  void unusable(membership::ballot at);
+  void holds(std::uint64_t round, std::uint64_t hash);
+  void leave();
 
   /// Whether the record on disk says what this peer knows, or the disk has failed.
   [[nodiscard]] bool written() const noexcept { return behind_.over(); }
   [[nodiscard]] const membership::situation& now_what() const noexcept { return protocol_.now_what(); }
   [[nodiscard]] const membership::ledger& ledger() const noexcept { return protocol_.samples(); }
-  [[nodiscard]] std::vector<std::byte> record_of(std::uint64_t round, std::uint64_t hash) const {
-    return protocol_.record_of(round, hash);
-  }
+  [[nodiscard]] std::vector<std::byte> record_of(std::uint64_t round, std::uint64_t hash) const;
   [[nodiscard]] const membership::protocol& decisions() const noexcept { return protocol_; }
   /// Why a peer that has found nobody for `patience` should wait no longer; none while it should, or patience is 0.
-  [[nodiscard]] std::optional<error> alone_too_long(duration patience) const {
-    const duration alone = protocol_.alone_for(fabric_->now());
-    const bool complete = protocol_.samples().complete();
-    const bool is_member = membership::contains(now_what().newest.members, fabric_->id());
-    if (patience <= duration{0} || alone < patience) return std::nullopt;
-    if (is_member && options_.members_wait && !complete) return std::nullopt;
-    const std::string who = options_.dial.empty() ? "the run" : options_.dial.front();
-    const std::string since = std::to_string(static_cast<std::int64_t>(seconds(alone))) + " s";
-    if (complete) {
-      return fail(errc::unreachable, who,
-                  "the run is complete with round " + std::to_string(now_what().newest.round) + ", and since " + since +
-                      " nobody is there any more who holds its result: look in the folders of its other peers");
-    }
-    return fail(errc::unreachable, who,
-                "nobody of the run answers there, or at any other address that it was ever known at, since " + since +
-                    ": it has ended, or its peers are elsewhere; join again at the address of a peer that runs, or start "
-                    "the members of its last round again first");
-  }
+  [[nodiscard]] std::optional<error> alone_too_long(duration patience) const;
 
   /// The links of a view's members in their order. All but our own must have been met.
-  [[nodiscard]] std::vector<net::peer_index> links_of(const membership::view& view) const {
-    std::vector<net::peer_index> links;
-    for (const auto& m : view.members) links.push_back(m.peer == fabric_->id() ? 0 : links_.at(m.peer));
-    return links;
-  }
+  [[nodiscard]] std::vector<net::peer_index> links_of(const membership::view& view) const;
 
   /// Members of a view without a connection to this peer.
-  [[nodiscard]] std::vector<net::peer_id> missing_of(const membership::view& view) const {
-    std::vector<net::peer_id> missing;
-    for (const auto& m : view.members) {
-      if (!meets(m.peer)) missing.push_back(m.peer);
-    }
-    return missing;
-  }
+  [[nodiscard]] std::vector<net::peer_id> missing_of(const membership::view& view) const;
 
-  [[nodiscard]] bool meets(net::peer_id id) const {
-    const auto at = links_.find(id);
-    return id == fabric_->id() || (at != links_.end() && fabric_->is_up(at->second));
-  }
+  [[nodiscard]] bool meets(net::peer_id id) const;
 
   /// Starts to connect to the members of a view that are missing.
-  void dial_missing(const membership::view& view) {
-    refused_.clear();
-    for (const auto& m : view.members) {
-      if (!meets(m.peer)) fabric_->dial(m.address);
-    }
-  }
+  void dial_missing(const membership::view& view);
 
   /// Whether a dial since then was in vain.
   [[nodiscard]] bool dialled_in_vain() const noexcept { return !refused_.empty(); }
@@ -18191,127 +20083,47 @@ class member_control final : net::fabric_events, membership::effects, membership
   // ---- the shared state ---------------------------------------------------------------------------------------------
 
   /// Others may fetch it from now on. `image` must be hashed and stay as it is until withdrawn.
-  void offer(std::uint64_t round, const membership::state_image& image) {
-    if (offered_ == round && transfer_.giving.offers({round, image.root()})) return;
-    withdraw();
-    transfer_.giving.offer(round, image);
-    offered_ = round;
-  }
+  void offer(std::uint64_t round, const membership::state_image& image);
   /// The memory of what is offered is about to change. What others fetch of it goes on from a copy, if there is one.
-  void withdraw() {
-    if (!offered_) return;
-    transfer_.keeping.withdrawn(*offered_);
-    if (!transfer_.keeping.has_copy(*offered_)) transfer_.giving.withdraw(*offered_);
-    offered_.reset();
-  }
+  void withdraw();
   /// Whether a copy must be made before `withdraw`.
   [[nodiscard]] bool needs_copy() const { return offered_ && transfer_.keeping.needs_copy(*offered_); }
-  void copied(std::shared_ptr<const membership::kept_bytes> bytes) {
-    if (offered_) transfer_.keeping.copied(*offered_, std::move(bytes));
-  }
+  void copied(std::shared_ptr<const membership::kept_bytes> bytes);
   /// Whether others will want to know what rounds exchanged.
   [[nodiscard]] bool keeps_means() const noexcept { return transfer_.keeping.any(); }
-  void add_mean(std::uint64_t round, std::shared_ptr<const membership::kept_bytes> mean) {
-    transfer_.keeping.add_mean(round, std::move(mean));
-  }
+  void add_mean(std::uint64_t round, std::shared_ptr<const membership::kept_bytes> mean);
   void forget_means() { transfer_.keeping.clear(); }
   /// This peer exchanges data, or no longer.
-  void exchanging(bool yes) {
-    transfer_.giving.busy(yes, fabric_->now());
-    settle();
-  }
+  void exchanging(bool yes);
   /// Beside the other: a vote of the last process, which may be the only copy there is.
   void offer_spare(std::uint64_t round, const membership::state_image& image) { transfer_.giving.offer(round, image); }
   void withdraw_spare(std::uint64_t round) { transfer_.giving.withdraw(round); }
 
   /// `keep`: the holders are asked to keep it, and what later rounds exchange, until `end_catch_up`.
-  void start_fetch(std::uint64_t round, std::uint64_t hash, const membership::state_image& image, bool keep) {
-    dial_holders();
-    transfer_.kept.end();
-    if (keep) transfer_.kept.begin({round, hash}, holders());
-    transfer_.taking.start({round, hash}, holders(), image, fabric_->now());
-    settle();
-  }
-  void start_mean(std::uint64_t round, std::uint64_t root, const membership::state_image& image) {
-    transfer_.taking.start({round | membership::mean_bit, root}, transfer_.kept.keepers(), image, fabric_->now());
-    settle();
-  }
+  void start_fetch(std::uint64_t round, std::uint64_t hash, const membership::state_image& image, bool keep);
+  void start_mean(std::uint64_t round, std::uint64_t root, const membership::state_image& image);
   [[nodiscard]] membership::kept_for_us& kept() noexcept { return transfer_.kept; }
   void stop_fetch() { transfer_.taking.stop(); }
 
   /// Asks the leader to hold the next round back for so long. `time_was_given` says when it does.
-  void ask_for_time(duration needs) {
-    time_given_ = false;
-    const auto ns = static_cast<std::uint64_t>(std::max<duration::rep>(needs.count(), 1));
-    post(protocol_.leader(),
-         encode(membership::transfer_message{.kind = membership::transfer_kind::ask_time, .newest = ns}), false);
-  }
+  void ask_for_time(duration needs);
   [[nodiscard]] bool time_was_given() const noexcept { return time_given_; }
   [[nodiscard]] membership::fetcher& fetch() noexcept { return transfer_.taking; }
 
   // ---- for the checker: what the trainer did --------------------------------------------------------------------------
 
   /// `drawn`: sample numbers, of which the last `count` were trained on for the round after `on`.
-  void record_trained(const membership::commit_record& on, std::span<const std::uint64_t> drawn, std::uint64_t count) {
-    if (!options_.journal || count == 0) return;
-    membership::event e;
-    e.what = membership::event::trained;
-    e.round = on.round + 1;
-    e.parent = on.chain();
-    for (const std::uint64_t n : drawn.last(std::min<std::size_t>(drawn.size(), count))) {
-      if (!e.ranges.empty() && e.ranges.back().first + e.ranges.back().count == n) {
-        ++e.ranges.back().count;
-      } else {
-        e.ranges.push_back({n, 1});
-      }
-    }
-    record(std::move(e));
-  }
-  void record_updates(const membership::view& view) {
-    if (!options_.journal) return;
-    for (const auto& m : view.members) {
-      if (m.peer == fabric_->id()) continue;
-      membership::event e;
-      e.what = membership::event::update_accepted;
-      e.from = m.peer;
-      e.at = view.at;
-      e.round = view.round;
-      e.parent = view.parent;
-      record(std::move(e));
-    }
-  }
-  void record_held(const membership::commit_record& record_of) {
-    membership::event e;
-    e.what = membership::event::held;
-    e.round = record_of.round;
-    e.hash = record_of.state;
-    record(std::move(e));
-  }
+  void record_trained(const membership::commit_record& on, std::span<const std::uint64_t> drawn, std::uint64_t count);
+  void record_updates(const membership::view& view);
+  void record_held(const membership::commit_record& record_of);
 
-  void post(net::peer_id to, std::vector<std::byte> message, bool bulk) {
-    const auto at = links_.find(to);
-    if (at != links_.end()) fabric_->post(at->second, std::move(message), bulk);
-  }
+  void post(net::peer_id to, std::vector<std::byte> message, bool bulk);
 
-  [[nodiscard]] std::string describe() const {
-    std::string text = protocol_.describe(fabric_->now());
-    if (transfer_.taking.state() == membership::fetcher::status::running) {
-      const auto p = transfer_.taking.progress();
-      text += "fetching the state of round " + std::to_string(transfer_.taking.goal().round) + ": " +
-              std::to_string(p.bytes_done) + " of " + std::to_string(p.bytes_total) + " bytes, from " +
-              std::to_string(p.holders.size()) + " peers\n";
-    }
-    return text;
-  }
+  [[nodiscard]] std::string describe() const;
 
   void attach() { fabric_->attach(this); }
   /// In an orderly end what others are to hear is written and said first.
-  void detach() {
-    fabric_->attach(nullptr);
-    if (std::uncaught_exceptions() != 0) return;
-    behind_.flush([this](const std::function<void()>& what) { fabric_->locked(what); },
-                  [this] { fabric_->attach(nullptr); });
-  }
+  void detach();
 
  private:
   member_control(std::shared_ptr<net::fabric> fabric, io::any_storage storage, const member_options& options, log_sink log,
@@ -18324,110 +20136,30 @@ class member_control final : net::fabric_events, membership::effects, membership
         protocol_{protocol_options(), std::move(record), *this},
         transfer_{*this, transfer_options()} {}
 
-  detail::write_behind::outlets outlets() {
-    return {.aside = [this](auto work, auto then) { fabric_->aside(std::move(work), std::move(then)); },
-            .write = [this](const std::vector<std::byte>& record) { return write(record); },
-            .send = [this](net::peer_id to, std::vector<std::byte> message) { post(to, std::move(message), false); },
-            .note =
-                [this](const membership::event& e) {
-                  if (options_.journal) options_.journal(e);
-                },
-            .failed =
-                [this] {
-                  protocol_.disk_failed(fabric_->now());
-                  settle();
-                },
-            .now = [this] { return fabric_->now(); }};
-  }
+  detail::write_behind::outlets outlets();
 
-  [[nodiscard]] membership::options protocol_options() const {
-    membership::options o = options_.protocol;
-    o.address = fabric_->address();
-    return o;
-  }
-  [[nodiscard]] membership::transfer_options transfer_options() const {
-    membership::transfer_options o;
-    const auto now = static_cast<std::uint64_t>(fabric_->now().since_start.count());
-    o.seed = options_.secret != 0 ? options_.secret : mix(fabric_->id(), now);
-    return o;
-  }
+  [[nodiscard]] membership::options protocol_options() const;
+  [[nodiscard]] membership::transfer_options transfer_options() const;
 
   // ---- net::fabric_events -------------------------------------------------------------------------------------------
 
-  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override {
-    if (const auto before = peers_.find(link); before != peers_.end() && before->second != id) links_.erase(before->second);
-    links_[id] = link;
-    peers_[link] = id;
-    protocol_.peer_up(id, address, fabric_->now());
-    transfer_.peer_up(id, fabric_->now());
-    settle();
-  }
-  void on_down(net::peer_index link, const error& why) override {
-    const net::peer_id id = peers_[link];
-    protocol_.peer_down(id, why.message, fabric_->now());
-    transfer_.peer_down(id, fabric_->now());
-    settle();
-  }
-  void on_unreachable(const std::string& address, const error& why) override {
-    refused_ = address;
-    protocol_.unreachable(address, why.message, fabric_->now());
-    settle();
-  }
-  void on_control(net::peer_index link, std::span<const std::byte> message) override {
-    const net::peer_id from = peers_[link];
-    const bool others = !message.empty() && message.front() >= std::byte{0x90};
-    if (membership::is_transfer_message(message)) {
-      const auto taken = take_transfer(from, message);
-      if (!taken) protocol_.malformed(from, taken.error().text(), fabric_->now());
-    } else if (!others) {
-      protocol_.message(from, message, fabric_->now());
-    } else if (options_.other_messages) {
-      options_.other_messages(link, message);
-    } else {
-      protocol_.malformed(from, "a message that nobody here reads", fabric_->now());
-    }
-    settle();
-  }
-  void on_wake() override {
-    const time_point now = fabric_->now();
-    if (protocol_wakes_ <= now) {
-      protocol_wakes_ = no_deadline;
-      protocol_.wake(now);
-    }
-    if (transfer_wakes_ <= now) {
-      transfer_wakes_ = no_deadline;
-      transfer_.taking.wake(now);
-    }
-    if (transfer_.giving.next_wake() <= now) transfer_.giving.wake(now);
-    settle();
-  }
+  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
+  void on_down(net::peer_index link, const error& why) override;
+  void on_unreachable(const std::string& address, const error& why) override;
+  void on_control(net::peer_index link, std::span<const std::byte> message) override;
+  void on_wake() override;
 
   // ---- membership::effects ------------------------------------------------------------------------------------------
 
   void send(net::peer_id to, std::vector<std::byte> message) override { behind_.send(to, std::move(message)); }
   void dial(const std::string& address) override { fabric_->dial(address); }
-  void drop(net::peer_id peer, const std::string& why) override {
-    const auto at = links_.find(peer);
-    if (at != links_.end()) fabric_->close(at->second, why);
-  }
-  bool persist(const membership::durable_record& record) override {
-    behind_.persist(record);
-    return true;
-  }
+  void drop(net::peer_id peer, const std::string& why) override;
+  bool persist(const membership::durable_record& record) override;
   /// Without the lock.
-  bool write(const std::vector<std::byte>& record) {
-    const auto written = detail::write_member_record(storage_, options_.folder, record);
-    if (!written) log_(severity::error, "the membership record cannot be written: " + written.error().text());
-    return written.has_value();
-  }
+  bool write(const std::vector<std::byte>& record);
   void wake_at(time_point when) override { protocol_wakes_ = when; }
-  void give_time(net::peer_id peer, duration how_long) override {
-    const auto ns = static_cast<std::uint64_t>(how_long.count());
-    post(peer, encode(membership::transfer_message{.kind = membership::transfer_kind::time_given, .newest = ns}), false);
-  }
-  void note(const membership::event& e) override {
-    if (options_.journal) behind_.note(e);
-  }
+  void give_time(net::peer_id peer, duration how_long) override;
+  void note(const membership::event& e) override;
   void log(severity level, std::string_view text) override { log_(level, text); }
 
   // ---- membership::transfer_effects ---------------------------------------------------------------------------------
@@ -18436,62 +20168,17 @@ class member_control final : net::fabric_events, membership::effects, membership
   void transfer_wake_at(time_point when) override { transfer_wakes_ = when; }
   void transfer_log(severity level, std::string_view text) override { log_(level, text); }
 
-  result<void> take_transfer(net::peer_id from, std::span<const std::byte> message) {
-    using kind = membership::transfer_kind;
-    if (message.front() == std::byte{static_cast<std::uint8_t>(kind::ask_time)}) {
-      CAUSEWAY_ASSIGN(const auto m, membership::decode_transfer(message));
-      const auto most = static_cast<std::uint64_t>(duration::max().count());
-      protocol_.asks_for_time(from, duration{static_cast<duration::rep>(std::min(m.newest, most))}, fabric_->now());
-      return {};
-    }
-    if (message.front() == std::byte{static_cast<std::uint8_t>(kind::time_given)}) {
-      CAUSEWAY_TRY(membership::decode_transfer(message));
-      time_given_ = time_given_ || from == protocol_.leader();
-      return {};
-    }
-    return transfer_.message(from, message, fabric_->now());
-  }
+  result<void> take_transfer(net::peer_id from, std::span<const std::byte> message);
 
   /// Of many peers a newcomer has met only a few, and those who hold the state may be others.
-  void dial_holders() {
-    for (const auto& h : protocol_.now_what().holders) {
-      if (!meets(h.peer) && !h.address.empty()) fabric_->dial(h.address);
-    }
-  }
+  void dial_holders();
 
-  [[nodiscard]] std::vector<net::peer_id> holders() const {
-    std::vector<net::peer_id> ids;
-    for (const auto& h : protocol_.now_what().holders) ids.push_back(h.peer);
-    return ids;
-  }
+  [[nodiscard]] std::vector<net::peer_id> holders() const;
 
-  void record(membership::event e) {
-    if (!options_.journal) return;
-    e.peer = fabric_->id();
-    e.at_time = fabric_->now();
-    behind_.note(e);
-  }
+  void record(membership::event e);
 
   // After every event: data of attempts that are over is refused, a fetch learns who can help, the next wake-up is set.
-  void settle() {
-    if (behind_.must_resign()) protocol_.resign(fabric_->now());
-    const auto& s = protocol_.now_what();
-    const bool goal_moved = transfer_.taking.goal().root != s.hash;  // then these hold something else
-    if (transfer_.taking.state() == membership::fetcher::status::running && s.changes != seen_changes_ && !goal_moved) {
-      dial_holders();
-      transfer_.taking.holders(holders(), fabric_->now());
-    }
-    seen_changes_ = s.changes;
-    using kind = membership::situation::kind;
-    const bool open = s.is == kind::exchange || s.is == kind::adopt || s.is == kind::committing;
-    const std::uint32_t epoch = open ? s.current.at.wire() : last_epoch_ + 1;
-    if (s.is == kind::exchange) last_epoch_ = epoch;
-    if (epoch > cancelled_before_) {
-      cancelled_before_ = epoch;
-      fabric_->cancel_before(epoch);
-    }
-    fabric_->wake_at(std::min({protocol_wakes_, transfer_wakes_, transfer_.giving.next_wake()}));
-  }
+  void settle();
 
   std::shared_ptr<net::fabric> fabric_;
   io::any_storage storage_;
@@ -18516,6 +20203,432 @@ class member_control final : net::fabric_events, membership::effects, membership
 
 #endif  // CAUSEWAY_TRAIN_MEMBER_CONTROL_HPP
 
+// ---- causeway/train/impl/member_control.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_MEMBER_CONTROL_IPP
+#define CAUSEWAY_TRAIN_IMPL_MEMBER_CONTROL_IPP
+
+// Bodies of train/member_control.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::detail {
+
+CAUSEWAY_DECL result<membership::durable_record> read_member_record(io::any_storage& storage, const std::string& folder) {
+  CAUSEWAY_ASSIGN(const io::byte_vector bytes, storage.read(folder + "/record"));
+  const std::span<const std::byte> all{bytes};
+  auto first = membership::decode_durable_record(all.first(all.size() / 2));
+  return first ? std::move(first) : membership::decode_durable_record(all.last(all.size() / 2));
+}
+
+CAUSEWAY_DECL result<void> write_member_record(io::any_storage& storage, const std::string& folder,
+                                               const std::vector<std::byte>& bytes) {
+  return storage.write_atomic(folder + "/record", [&](const io::byte_sink& sink) -> result<void> {
+    CAUSEWAY_TRY(sink(std::span{bytes}));
+    return sink(std::span{bytes});
+  });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::detail
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+CAUSEWAY_DECL net::peer_id member_identity(io::any_storage storage, const std::string& folder, std::uint64_t run,
+                                           net::peer_id fresh) {
+  const auto record = detail::read_member_record(storage, folder);
+  return record && record->run == run ? record->self : fresh;
+}
+
+CAUSEWAY_DECL result<std::unique_ptr<member_control>> member_control::make(std::shared_ptr<net::fabric> fabric,
+                                                                           io::any_storage storage,
+                                                                           const member_options& options, log_sink log) {
+  auto record = membership::fresh_record(options.protocol.run, fabric->id());
+  auto found = detail::read_member_record(storage, options.folder);
+  if (found && found->run == options.protocol.run && found->self == fabric->id()) record = std::move(found).value();
+  return std::unique_ptr<member_control>{
+      new member_control{std::move(fabric), std::move(storage), options, std::move(log), std::move(record)}};
+}
+
+CAUSEWAY_DECL auto member_control::remembered() const -> std::optional<named_round> {
+  const auto& newest = protocol_.durable().newest;
+  return newest ? std::optional{named_round{newest->round, newest->state}} : std::nullopt;
+}
+
+CAUSEWAY_DECL auto member_control::voted_for() const -> std::optional<named_round> {
+  const auto& vote = protocol_.durable().accepted;
+  return vote ? std::optional{named_round{vote->value.round, vote->value.state}} : std::nullopt;
+}
+
+CAUSEWAY_DECL void member_control::begin(const std::optional<named_round>& stored, std::uint64_t initial) {
+  const bool known = protocol_.durable().newest.has_value();
+  if (options_.dial.empty() && !known) {
+    protocol_.found(initial, fabric_->now());
+  } else {
+    protocol_.join(options_.dial, fabric_->now());
+    if (stored) protocol_.holds(stored->round, stored->hash, fabric_->now());
+  }
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples) {
+  protocol_.ready(round, parent, samples, fabric_->now());
+  settle();
+}
+
+CAUSEWAY_DECL bool member_control::completed(membership::ballot at) {
+  const bool in_time = protocol_.completed(at, fabric_->now());
+  settle();
+  return in_time;
+}
+
+CAUSEWAY_DECL void member_control::voted(membership::ballot at, std::uint64_t round, std::uint64_t hash) {
+  protocol_.voted(at, round, hash, fabric_->now());
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::failed(membership::ballot at, errc why, const std::vector<net::peer_id>& suspects) {
+  protocol_.failed(at, why, suspects, fabric_->now());
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::unusable(membership::ballot at) {
+  protocol_.unusable(at, fabric_->now());
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::holds(std::uint64_t round, std::uint64_t hash) {
+  protocol_.holds(round, hash, fabric_->now());
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::leave() {
+  protocol_.leave(fabric_->now());
+  settle();
+}
+
+CAUSEWAY_DECL std::vector<std::byte> member_control::record_of(std::uint64_t round, std::uint64_t hash) const {
+  return protocol_.record_of(round, hash);
+}
+
+CAUSEWAY_DECL std::optional<error> member_control::alone_too_long(duration patience) const {
+  const duration alone = protocol_.alone_for(fabric_->now());
+  const bool complete = protocol_.samples().complete();
+  const bool is_member = membership::contains(now_what().newest.members, fabric_->id());
+  if (patience <= duration{0} || alone < patience) return std::nullopt;
+  if (is_member && options_.members_wait && !complete) return std::nullopt;
+  const std::string who = options_.dial.empty() ? "the run" : options_.dial.front();
+  const std::string since = std::to_string(static_cast<std::int64_t>(seconds(alone))) + " s";
+  if (complete) {
+    return fail(errc::unreachable, who,
+                "the run is complete with round " + std::to_string(now_what().newest.round) + ", and since " + since +
+                    " nobody is there any more who holds its result: look in the folders of its other peers");
+  }
+  return fail(errc::unreachable, who,
+              "nobody of the run answers there, or at any other address that it was ever known at, since " + since +
+                  ": it has ended, or its peers are elsewhere; join again at the address of a peer that runs, or start "
+                  "the members of its last round again first");
+}
+
+CAUSEWAY_DECL std::vector<net::peer_index> member_control::links_of(const membership::view& view) const {
+  std::vector<net::peer_index> links;
+  for (const auto& m : view.members) links.push_back(m.peer == fabric_->id() ? 0 : links_.at(m.peer));
+  return links;
+}
+
+CAUSEWAY_DECL std::vector<net::peer_id> member_control::missing_of(const membership::view& view) const {
+  std::vector<net::peer_id> missing;
+  for (const auto& m : view.members) {
+    if (!meets(m.peer)) missing.push_back(m.peer);
+  }
+  return missing;
+}
+
+CAUSEWAY_DECL bool member_control::meets(net::peer_id id) const {
+  const auto at = links_.find(id);
+  return id == fabric_->id() || (at != links_.end() && fabric_->is_up(at->second));
+}
+
+CAUSEWAY_DECL void member_control::dial_missing(const membership::view& view) {
+  refused_.clear();
+  for (const auto& m : view.members) {
+    if (!meets(m.peer)) fabric_->dial(m.address);
+  }
+}
+
+CAUSEWAY_DECL void member_control::offer(std::uint64_t round, const membership::state_image& image) {
+  if (offered_ == round && transfer_.giving.offers({round, image.root()})) return;
+  withdraw();
+  transfer_.giving.offer(round, image);
+  offered_ = round;
+}
+
+CAUSEWAY_DECL void member_control::withdraw() {
+  if (!offered_) return;
+  transfer_.keeping.withdrawn(*offered_);
+  if (!transfer_.keeping.has_copy(*offered_)) transfer_.giving.withdraw(*offered_);
+  offered_.reset();
+}
+
+CAUSEWAY_DECL void member_control::copied(std::shared_ptr<const membership::kept_bytes> bytes) {
+  if (offered_) transfer_.keeping.copied(*offered_, std::move(bytes));
+}
+
+CAUSEWAY_DECL void member_control::add_mean(std::uint64_t round, std::shared_ptr<const membership::kept_bytes> mean) {
+  transfer_.keeping.add_mean(round, std::move(mean));
+}
+
+CAUSEWAY_DECL void member_control::exchanging(bool yes) {
+  transfer_.giving.busy(yes, fabric_->now());
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::start_fetch(std::uint64_t round, std::uint64_t hash,
+                                               const membership::state_image& image, bool keep) {
+  dial_holders();
+  transfer_.kept.end();
+  if (keep) transfer_.kept.begin({round, hash}, holders());
+  transfer_.taking.start({round, hash}, holders(), image, fabric_->now());
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::start_mean(std::uint64_t round, std::uint64_t root,
+                                              const membership::state_image& image) {
+  transfer_.taking.start({round | membership::mean_bit, root}, transfer_.kept.keepers(), image, fabric_->now());
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::ask_for_time(duration needs) {
+  time_given_ = false;
+  const auto ns = static_cast<std::uint64_t>(std::max<duration::rep>(needs.count(), 1));
+  post(protocol_.leader(), encode(membership::transfer_message{.kind = membership::transfer_kind::ask_time, .newest = ns}),
+       false);
+}
+
+CAUSEWAY_DECL void member_control::record_trained(const membership::commit_record& on, std::span<const std::uint64_t> drawn,
+                                                  std::uint64_t count) {
+  if (!options_.journal || count == 0) return;
+  membership::event e;
+  e.what = membership::event::trained;
+  e.round = on.round + 1;
+  e.parent = on.chain();
+  for (const std::uint64_t n : drawn.last(std::min<std::size_t>(drawn.size(), count))) {
+    if (!e.ranges.empty() && e.ranges.back().first + e.ranges.back().count == n) {
+      ++e.ranges.back().count;
+    } else {
+      e.ranges.push_back({n, 1});
+    }
+  }
+  record(std::move(e));
+}
+
+CAUSEWAY_DECL void member_control::record_updates(const membership::view& view) {
+  if (!options_.journal) return;
+  for (const auto& m : view.members) {
+    if (m.peer == fabric_->id()) continue;
+    membership::event e;
+    e.what = membership::event::update_accepted;
+    e.from = m.peer;
+    e.at = view.at;
+    e.round = view.round;
+    e.parent = view.parent;
+    record(std::move(e));
+  }
+}
+
+CAUSEWAY_DECL void member_control::record_held(const membership::commit_record& record_of) {
+  membership::event e;
+  e.what = membership::event::held;
+  e.round = record_of.round;
+  e.hash = record_of.state;
+  record(std::move(e));
+}
+
+CAUSEWAY_DECL void member_control::post(net::peer_id to, std::vector<std::byte> message, bool bulk) {
+  const auto at = links_.find(to);
+  if (at != links_.end()) fabric_->post(at->second, std::move(message), bulk);
+}
+
+CAUSEWAY_DECL std::string member_control::describe() const {
+  std::string text = protocol_.describe(fabric_->now());
+  if (transfer_.taking.state() == membership::fetcher::status::running) {
+    const auto p = transfer_.taking.progress();
+    text += "fetching the state of round " + std::to_string(transfer_.taking.goal().round) + ": " +
+            std::to_string(p.bytes_done) + " of " + std::to_string(p.bytes_total) + " bytes, from " +
+            std::to_string(p.holders.size()) + " peers\n";
+  }
+  return text;
+}
+
+CAUSEWAY_DECL void member_control::detach() {
+  fabric_->attach(nullptr);
+  if (std::uncaught_exceptions() != 0) return;
+  behind_.flush([this](const std::function<void()>& what) { fabric_->locked(what); }, [this] { fabric_->attach(nullptr); });
+}
+
+CAUSEWAY_DECL detail::write_behind::outlets member_control::outlets() {
+  return {.aside = [this](auto work, auto then) { fabric_->aside(std::move(work), std::move(then)); },
+          .write = [this](const std::vector<std::byte>& record) { return write(record); },
+          .send = [this](net::peer_id to, std::vector<std::byte> message) { post(to, std::move(message), false); },
+          .note =
+              [this](const membership::event& e) {
+                if (options_.journal) options_.journal(e);
+              },
+          .failed =
+              [this] {
+                protocol_.disk_failed(fabric_->now());
+                settle();
+              },
+          .now = [this] { return fabric_->now(); }};
+}
+
+CAUSEWAY_DECL membership::options member_control::protocol_options() const {
+  membership::options o = options_.protocol;
+  o.address = fabric_->address();
+  return o;
+}
+
+CAUSEWAY_DECL membership::transfer_options member_control::transfer_options() const {
+  membership::transfer_options o;
+  const auto now = static_cast<std::uint64_t>(fabric_->now().since_start.count());
+  o.seed = options_.secret != 0 ? options_.secret : mix(fabric_->id(), now);
+  return o;
+}
+
+CAUSEWAY_DECL void member_control::on_up(net::peer_index link, net::peer_id id, const std::string& address) {
+  if (const auto before = peers_.find(link); before != peers_.end() && before->second != id) links_.erase(before->second);
+  links_[id] = link;
+  peers_[link] = id;
+  protocol_.peer_up(id, address, fabric_->now());
+  transfer_.peer_up(id, fabric_->now());
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::on_down(net::peer_index link, const error& why) {
+  const net::peer_id id = peers_[link];
+  protocol_.peer_down(id, why.message, fabric_->now());
+  transfer_.peer_down(id, fabric_->now());
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::on_unreachable(const std::string& address, const error& why) {
+  refused_ = address;
+  protocol_.unreachable(address, why.message, fabric_->now());
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::on_control(net::peer_index link, std::span<const std::byte> message) {
+  const net::peer_id from = peers_[link];
+  const bool others = !message.empty() && message.front() >= std::byte{0x90};
+  if (membership::is_transfer_message(message)) {
+    const auto taken = take_transfer(from, message);
+    if (!taken) protocol_.malformed(from, taken.error().text(), fabric_->now());
+  } else if (!others) {
+    protocol_.message(from, message, fabric_->now());
+  } else if (options_.other_messages) {
+    options_.other_messages(link, message);
+  } else {
+    protocol_.malformed(from, "a message that nobody here reads", fabric_->now());
+  }
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::on_wake() {
+  const time_point now = fabric_->now();
+  if (protocol_wakes_ <= now) {
+    protocol_wakes_ = no_deadline;
+    protocol_.wake(now);
+  }
+  if (transfer_wakes_ <= now) {
+    transfer_wakes_ = no_deadline;
+    transfer_.taking.wake(now);
+  }
+  if (transfer_.giving.next_wake() <= now) transfer_.giving.wake(now);
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::drop(net::peer_id peer, const std::string& why) {
+  const auto at = links_.find(peer);
+  if (at != links_.end()) fabric_->close(at->second, why);
+}
+
+CAUSEWAY_DECL bool member_control::persist(const membership::durable_record& record) {
+  behind_.persist(record);
+  return true;
+}
+
+CAUSEWAY_DECL bool member_control::write(const std::vector<std::byte>& record) {
+  const auto written = detail::write_member_record(storage_, options_.folder, record);
+  if (!written) log_(severity::error, "the membership record cannot be written: " + written.error().text());
+  return written.has_value();
+}
+
+CAUSEWAY_DECL void member_control::give_time(net::peer_id peer, duration how_long) {
+  const auto ns = static_cast<std::uint64_t>(how_long.count());
+  post(peer, encode(membership::transfer_message{.kind = membership::transfer_kind::time_given, .newest = ns}), false);
+}
+
+CAUSEWAY_DECL void member_control::note(const membership::event& e) {
+  if (options_.journal) behind_.note(e);
+}
+
+CAUSEWAY_DECL result<void> member_control::take_transfer(net::peer_id from, std::span<const std::byte> message) {
+  using kind = membership::transfer_kind;
+  if (message.front() == std::byte{static_cast<std::uint8_t>(kind::ask_time)}) {
+    CAUSEWAY_ASSIGN(const auto m, membership::decode_transfer(message));
+    const auto most = static_cast<std::uint64_t>(duration::max().count());
+    protocol_.asks_for_time(from, duration{static_cast<duration::rep>(std::min(m.newest, most))}, fabric_->now());
+    return {};
+  }
+  if (message.front() == std::byte{static_cast<std::uint8_t>(kind::time_given)}) {
+    CAUSEWAY_TRY(membership::decode_transfer(message));
+    time_given_ = time_given_ || from == protocol_.leader();
+    return {};
+  }
+  return transfer_.message(from, message, fabric_->now());
+}
+
+CAUSEWAY_DECL void member_control::dial_holders() {
+  for (const auto& h : protocol_.now_what().holders) {
+    if (!meets(h.peer) && !h.address.empty()) fabric_->dial(h.address);
+  }
+}
+
+CAUSEWAY_DECL std::vector<net::peer_id> member_control::holders() const {
+  std::vector<net::peer_id> ids;
+  for (const auto& h : protocol_.now_what().holders) ids.push_back(h.peer);
+  return ids;
+}
+
+CAUSEWAY_DECL void member_control::record(membership::event e) {
+  if (!options_.journal) return;
+  e.peer = fabric_->id();
+  e.at_time = fabric_->now();
+  behind_.note(e);
+}
+
+CAUSEWAY_DECL void member_control::settle() {
+  if (behind_.must_resign()) protocol_.resign(fabric_->now());
+  const auto& s = protocol_.now_what();
+  const bool goal_moved = transfer_.taking.goal().root != s.hash;  // then these hold something else
+  if (transfer_.taking.state() == membership::fetcher::status::running && s.changes != seen_changes_ && !goal_moved) {
+    dial_holders();
+    transfer_.taking.holders(holders(), fabric_->now());
+  }
+  seen_changes_ = s.changes;
+  using kind = membership::situation::kind;
+  const bool open = s.is == kind::exchange || s.is == kind::adopt || s.is == kind::committing;
+  const std::uint32_t epoch = open ? s.current.at.wire() : last_epoch_ + 1;
+  if (s.is == kind::exchange) last_epoch_ = epoch;
+  if (epoch > cancelled_before_) {
+    cancelled_before_ = epoch;
+    fabric_->cancel_before(epoch);
+  }
+  fabric_->wake_at(std::min({protocol_wakes_, transfer_wakes_, transfer_.giving.next_wake()}));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_IMPL_MEMBER_CONTROL_IPP
+#endif
+
 // ---- causeway/train/view_transport.hpp ----
 #ifndef CAUSEWAY_TRAIN_VIEW_TRANSPORT_HPP
 #define CAUSEWAY_TRAIN_VIEW_TRANSPORT_HPP
@@ -18529,9 +20642,7 @@ namespace causeway::inline CAUSEWAY_ABI::detail {
 struct suspicion {
   std::vector<net::peer_index> ranks;
 
-  void add(net::peer_index rank) {
-    if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
-  }
+  void add(net::peer_index rank);
 };
 
 /// Models Transport. Threading: as net::link_transport.
@@ -18543,40 +20654,19 @@ class view_transport {
   [[nodiscard]] net::peer_index self() const noexcept { return links_.self(); }
   [[nodiscard]] std::uint32_t size() const noexcept { return links_.size(); }
 
-  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes) {
-    return remember(links_.send(to, id, bytes), to);
-  }
-  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer) {
-    return remember(links_.receive(from, id, buffer), from);
-  }
+  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
+  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
 
-  result<std::size_t> wait(net::operation op, time_point deadline) {
-    const auto found = std::find_if(open_.begin(), open_.end(), [&](const auto& o) { return o.first == op; });
-    const net::peer_index peer = found == open_.end() ? self() : found->second;
-    if (found != open_.end()) {
-      *found = open_.back();
-      open_.pop_back();
-    }
-    auto outcome = links_.wait(op, deadline);
-    if (!outcome && peer != self()) suspect(peer, outcome.error().code, deadline);
-    return outcome;
-  }
+  result<std::size_t> wait(net::operation op, time_point deadline);
 
   [[nodiscard]] bool done(net::operation op) const { return links_.done(op); }
   [[nodiscard]] traffic stats() const { return links_.stats(); }
 
  private:
-  net::operation remember(net::operation op, net::peer_index peer) {
-    open_.emplace_back(op, peer);
-    return op;
-  }
+  net::operation remember(net::operation op, net::peer_index peer);
 
   // After the first failure a collective cancels what is left with a deadline in the past: that says nothing about anybody.
-  void suspect(net::peer_index peer, errc code, time_point deadline) {
-    const bool overdue = code == errc::timeout && deadline != time_point{};
-    const bool wrong = code == errc::protocol || code == errc::wrong_parent || code == errc::too_large;
-    if (code == errc::peer_lost || overdue || wrong) suspects_->add(peer);
-  }
+  void suspect(net::peer_index peer, errc code, time_point deadline);
 
   net::link_transport links_;
   std::shared_ptr<suspicion> suspects_;
@@ -18587,6 +20677,57 @@ static_assert(net::Transport<view_transport>);
 }  // namespace causeway::inline CAUSEWAY_ABI::detail
 
 #endif  // CAUSEWAY_TRAIN_VIEW_TRANSPORT_HPP
+
+// ---- causeway/train/impl/view_transport.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_VIEW_TRANSPORT_IPP
+#define CAUSEWAY_TRAIN_IMPL_VIEW_TRANSPORT_IPP
+
+// Bodies of train/view_transport.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::detail {
+
+CAUSEWAY_DECL void suspicion::add(net::peer_index rank) {
+  if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
+}
+
+CAUSEWAY_DECL net::operation view_transport::send(net::peer_index to, const net::message_id& id,
+                                                  std::span<const std::byte> bytes) {
+  return remember(links_.send(to, id, bytes), to);
+}
+
+CAUSEWAY_DECL net::operation view_transport::receive(net::peer_index from, const net::message_id& id,
+                                                     std::span<std::byte> buffer) {
+  return remember(links_.receive(from, id, buffer), from);
+}
+
+CAUSEWAY_DECL result<std::size_t> view_transport::wait(net::operation op, time_point deadline) {
+  const auto found = std::find_if(open_.begin(), open_.end(), [&](const auto& o) { return o.first == op; });
+  const net::peer_index peer = found == open_.end() ? self() : found->second;
+  if (found != open_.end()) {
+    *found = open_.back();
+    open_.pop_back();
+  }
+  auto outcome = links_.wait(op, deadline);
+  if (!outcome && peer != self()) suspect(peer, outcome.error().code, deadline);
+  return outcome;
+}
+
+CAUSEWAY_DECL net::operation view_transport::remember(net::operation op, net::peer_index peer) {
+  open_.emplace_back(op, peer);
+  return op;
+}
+
+CAUSEWAY_DECL void view_transport::suspect(net::peer_index peer, errc code, time_point deadline) {
+  const bool overdue = code == errc::timeout && deadline != time_point{};
+  const bool wrong = code == errc::protocol || code == errc::wrong_parent || code == errc::too_large;
+  if (code == errc::peer_lost || overdue || wrong) suspects_->add(peer);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_IMPL_VIEW_TRANSPORT_IPP
+#endif
 
 // ---- causeway/train/entered_attempt.hpp ----
 #ifndef CAUSEWAY_TRAIN_ENTERED_ATTEMPT_HPP
@@ -18615,139 +20756,43 @@ class entered_attempt {
 
   /// `bytes`: what is exchanged, at least. None if a member of the view is out of reach: that is reported, and the
   /// situation changes.
-  result<std::optional<round_entry>> enter(const membership::situation& s, std::size_t bytes) {
-    view_ = s.current;
-    at_ = view_.at;
-    entered_at_ = now();
-    suspects_ = std::make_shared<suspicion>();
-    CAUSEWAY_ASSIGN(const bool connected, connect(s));
-    if (!connected) {
-      end();
-      return std::optional<round_entry>{};
-    }
-    const net::peer_index rank = *view_.rank_of(fabric_.id());
-    round_entry e;
-    e.round = view_.round;
-    e.parent = view_.parent;
-    e.attempt = view_.at.wire();
-    e.deadline = entered_at_ + exchange_patience(bytes);
-    e.empty = view_.total() == 0;
-    e.share = e.empty ? 0.0 : static_cast<double>(view_.members[rank].samples) / static_cast<double>(view_.total());
-    std::vector<net::peer_index> links;
-    fabric_.locked([&] { links = e.empty ? std::vector<net::peer_index>{0} : control_.links_of(view_); });
-    transport_ = net::any_transport{
-        view_transport{net::link_transport{owned_, std::move(links), e.empty ? 0 : rank, view_.at.wire()}, suspects_}};
-    e.transport = &transport_;
-    fabric_.locked([&] { control_.exchanging(!e.empty && view_.members.size() > 1); });  // alone the line is free
-    received_before_ = fabric_.stats().bytes_received;
-    return std::optional{e};
-  }
+  result<std::optional<round_entry>> enter(const membership::situation& s, std::size_t bytes);
 
   /// The exchange went through: what came in for it, in bytes. 0 where it says nothing of the lines, as alone.
-  std::uint64_t exchanged() {
-    overdue_.reset();
-    if (view_.members.size() < 2) return 0;
-    exchange_times_.observe(now() - entered_at_);
-    return fabric_.stats().bytes_received - received_before_;
-  }
+  std::uint64_t exchanged();
   [[nodiscard]] time_point entered_at() const noexcept { return entered_at_; }
 
   /// Whether another attempt, with other peers, may cure what the exchange failed with.
   [[nodiscard]] bool may_try_again(const error& why) { return of_the_network(why.code) || of_a_contribution(why); }
 
   /// Tells the leader that this peer's part failed, and ends. What is said of it.
-  std::string failed(const error& why) {
-    const std::vector<net::peer_id> suspects = suspected(why);
-    if (why.code == errc::timeout) overdue_ = now() - entered_at_;
-    fabric_.locked([&] { control_.failed(*at_, why.code, suspects); });
-    end();
-    std::string of = suspects.empty() ? "" : ", because of";
-    for (const net::peer_id id : suspects) of += " peer " + std::to_string(id);
-    return "the exchange failed" + of + " (" + why.text() + "); it will be run again with those who are left";
-  }
+  std::string failed(const error& why);
 
   void forget_overdue() noexcept { overdue_.reset(); }
   /// The exchange failed for everybody: if it was waited for in vain, the deadline was too early.
-  void nobody_was_quicker() {
-    if (overdue_) exchange_times_.overdue(*overdue_);
-    overdue_.reset();
-  }
+  void nobody_was_quicker();
 
  private:
-  [[nodiscard]] time_point now() const {
-    time_point t;
-    fabric_.locked([&] { t = fabric_.now(); });
-    return t;
-  }
+  [[nodiscard]] time_point now() const;
 
-  static net::arrival_options without_cap(net::arrival_options o) {
-    o.cap = std::chrono::hours{24};
-    return o;
-  }
+  static net::arrival_options without_cap(net::arrival_options o);
 
   // Twice what it should take: more peers than the last time, or a line that others use as well, are no failure. The first
   // one is given a rate that hardly any line is below.
-  [[nodiscard]] duration exchange_patience(std::size_t bytes) const {
-    if (exchange_times_.count() > 0) return 2 * exchange_times_.patience();
-    const std::chrono::duration<double> slowest{2.0 * static_cast<double>(bytes) / slow_line};
-    return first_patience_ + std::chrono::duration_cast<duration>(slowest);
-  }
-  [[nodiscard]] duration connect_patience() const {
-    return connect_times_.count() > 0 ? connect_times_.patience() : std::chrono::seconds{10};
-  }
+  [[nodiscard]] duration exchange_patience(std::size_t bytes) const;
+  [[nodiscard]] duration connect_patience() const;
 
   // Connects to those of the view whom this peer has no connection to. False: somebody is out of reach, and reported.
-  result<bool> connect(const membership::situation& s) {
-    if (s.current.total() == 0) return true;  // nothing will be exchanged
-    std::vector<net::peer_id> missing;
-    fabric_.locked([&] {
-      control_.dial_missing(s.current);
-      missing = control_.missing_of(s.current);
-    });
-    if (missing.empty()) return true;
-    const time_point begin = now();
-    const auto over = [&] {  // asked after every event: looks at everybody only when the last of them has come
-      while (!missing.empty() && control_.meets(missing.back())) missing.pop_back();
-      if (missing.empty()) missing = control_.missing_of(s.current);
-      return missing.empty() || control_.dialled_in_vain() || control_.now_what().current.at != s.current.at;
-    };
-    CAUSEWAY_ASSIGN(const bool in_time, fabric_.block(over, begin + connect_patience()));
-    if (missing.empty()) {
-      connect_times_.observe(now() - begin);
-      return true;
-    }
-    if (!in_time) connect_times_.overdue(now() - begin);
-    fabric_.locked([&] {  // who was not met before somebody else ended the attempt did nothing wrong
-      if (control_.now_what().current.at != s.current.at) return;
-      control_.failed(s.current.at, errc::unreachable, control_.missing_of(s.current));
-    });
-    return false;
-  }
+  result<bool> connect(const membership::situation& s);
 
   /// Whose messages did not come or cannot be used, as far as this peer has seen that itself.
-  [[nodiscard]] std::vector<net::peer_id> suspected(const error& why) const {
-    std::vector<net::peer_id> suspects;
-    if (why.culprit < view_.members.size()) suspects.push_back(view_.members[why.culprit].peer);
-    for (const net::peer_index rank : suspects_->ranks) {
-      const net::peer_id id = view_.members[rank].peer;
-      if (!membership::contains(suspects, id)) suspects.push_back(id);
-    }
-    return suspects;
-  }
+  [[nodiscard]] std::vector<net::peer_id> suspected(const error& why) const;
 
-  static bool of_the_network(errc code) {
-    return code == errc::peer_lost || code == errc::timeout || code == errc::cancelled || code == errc::wrong_parent ||
-           code == errc::protocol || code == errc::too_large || code == errc::corrupt;
-  }
+  static bool of_the_network(errc code);
 
   /// What some peer put into this exchange: the leader finds out who. Where this peer cannot say that it was another, it
   /// may be all of them, and then it does not end: so often and no more.
-  [[nodiscard]] bool of_a_contribution(const error& why) {
-    if (!at_ || (why.code != errc::non_finite && why.code != errc::invalid_argument)) return false;
-    if (!suspected(why).empty()) return true;
-    if (std::exchange(refused_round_, view_.round) != view_.round) refusals_ = 0;
-    return ++refusals_ <= times_refused;
-  }
+  [[nodiscard]] bool of_a_contribution(const error& why);
 
   static constexpr std::uint32_t times_refused = 16;  // exchanges of one round
   static constexpr double slow_line = 1.25e6;         // bytes per second
@@ -18773,6 +20818,140 @@ class entered_attempt {
 
 #endif  // CAUSEWAY_TRAIN_ENTERED_ATTEMPT_HPP
 
+// ---- causeway/train/impl/entered_attempt.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_ENTERED_ATTEMPT_IPP
+#define CAUSEWAY_TRAIN_IMPL_ENTERED_ATTEMPT_IPP
+
+// Bodies of train/entered_attempt.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::detail {
+
+CAUSEWAY_DECL result<std::optional<round_entry>> entered_attempt::enter(const membership::situation& s, std::size_t bytes) {
+  view_ = s.current;
+  at_ = view_.at;
+  entered_at_ = now();
+  suspects_ = std::make_shared<suspicion>();
+  CAUSEWAY_ASSIGN(const bool connected, connect(s));
+  if (!connected) {
+    end();
+    return std::optional<round_entry>{};
+  }
+  const net::peer_index rank = *view_.rank_of(fabric_.id());
+  round_entry e;
+  e.round = view_.round;
+  e.parent = view_.parent;
+  e.attempt = view_.at.wire();
+  e.deadline = entered_at_ + exchange_patience(bytes);
+  e.empty = view_.total() == 0;
+  e.share = e.empty ? 0.0 : static_cast<double>(view_.members[rank].samples) / static_cast<double>(view_.total());
+  std::vector<net::peer_index> links;
+  fabric_.locked([&] { links = e.empty ? std::vector<net::peer_index>{0} : control_.links_of(view_); });
+  transport_ = net::any_transport{
+      view_transport{net::link_transport{owned_, std::move(links), e.empty ? 0 : rank, view_.at.wire()}, suspects_}};
+  e.transport = &transport_;
+  fabric_.locked([&] { control_.exchanging(!e.empty && view_.members.size() > 1); });  // alone the line is free
+  received_before_ = fabric_.stats().bytes_received;
+  return std::optional{e};
+}
+
+CAUSEWAY_DECL std::uint64_t entered_attempt::exchanged() {
+  overdue_.reset();
+  if (view_.members.size() < 2) return 0;
+  exchange_times_.observe(now() - entered_at_);
+  return fabric_.stats().bytes_received - received_before_;
+}
+
+CAUSEWAY_DECL std::string entered_attempt::failed(const error& why) {
+  const std::vector<net::peer_id> suspects = suspected(why);
+  if (why.code == errc::timeout) overdue_ = now() - entered_at_;
+  fabric_.locked([&] { control_.failed(*at_, why.code, suspects); });
+  end();
+  std::string of = suspects.empty() ? "" : ", because of";
+  for (const net::peer_id id : suspects) of += " peer " + std::to_string(id);
+  return "the exchange failed" + of + " (" + why.text() + "); it will be run again with those who are left";
+}
+
+CAUSEWAY_DECL void entered_attempt::nobody_was_quicker() {
+  if (overdue_) exchange_times_.overdue(*overdue_);
+  overdue_.reset();
+}
+
+CAUSEWAY_DECL time_point entered_attempt::now() const {
+  time_point t;
+  fabric_.locked([&] { t = fabric_.now(); });
+  return t;
+}
+
+CAUSEWAY_DECL net::arrival_options entered_attempt::without_cap(net::arrival_options o) {
+  o.cap = std::chrono::hours{24};
+  return o;
+}
+
+CAUSEWAY_DECL duration entered_attempt::exchange_patience(std::size_t bytes) const {
+  if (exchange_times_.count() > 0) return 2 * exchange_times_.patience();
+  const std::chrono::duration<double> slowest{2.0 * static_cast<double>(bytes) / slow_line};
+  return first_patience_ + std::chrono::duration_cast<duration>(slowest);
+}
+
+CAUSEWAY_DECL duration entered_attempt::connect_patience() const {
+  return connect_times_.count() > 0 ? connect_times_.patience() : std::chrono::seconds{10};
+}
+
+CAUSEWAY_DECL result<bool> entered_attempt::connect(const membership::situation& s) {
+  if (s.current.total() == 0) return true;  // nothing will be exchanged
+  std::vector<net::peer_id> missing;
+  fabric_.locked([&] {
+    control_.dial_missing(s.current);
+    missing = control_.missing_of(s.current);
+  });
+  if (missing.empty()) return true;
+  const time_point begin = now();
+  const auto over = [&] {  // asked after every event: looks at everybody only when the last of them has come
+    while (!missing.empty() && control_.meets(missing.back())) missing.pop_back();
+    if (missing.empty()) missing = control_.missing_of(s.current);
+    return missing.empty() || control_.dialled_in_vain() || control_.now_what().current.at != s.current.at;
+  };
+  CAUSEWAY_ASSIGN(const bool in_time, fabric_.block(over, begin + connect_patience()));
+  if (missing.empty()) {
+    connect_times_.observe(now() - begin);
+    return true;
+  }
+  if (!in_time) connect_times_.overdue(now() - begin);
+  fabric_.locked([&] {  // who was not met before somebody else ended the attempt did nothing wrong
+    if (control_.now_what().current.at != s.current.at) return;
+    control_.failed(s.current.at, errc::unreachable, control_.missing_of(s.current));
+  });
+  return false;
+}
+
+CAUSEWAY_DECL std::vector<net::peer_id> entered_attempt::suspected(const error& why) const {
+  std::vector<net::peer_id> suspects;
+  if (why.culprit < view_.members.size()) suspects.push_back(view_.members[why.culprit].peer);
+  for (const net::peer_index rank : suspects_->ranks) {
+    const net::peer_id id = view_.members[rank].peer;
+    if (!membership::contains(suspects, id)) suspects.push_back(id);
+  }
+  return suspects;
+}
+
+CAUSEWAY_DECL bool entered_attempt::of_the_network(errc code) {
+  return code == errc::peer_lost || code == errc::timeout || code == errc::cancelled || code == errc::wrong_parent ||
+         code == errc::protocol || code == errc::too_large || code == errc::corrupt;
+}
+
+CAUSEWAY_DECL bool entered_attempt::of_a_contribution(const error& why) {
+  if (!at_ || (why.code != errc::non_finite && why.code != errc::invalid_argument)) return false;
+  if (!suspected(why).empty()) return true;
+  if (std::exchange(refused_round_, view_.round) != view_.round) refusals_ = 0;
+  return ++refusals_ <= times_refused;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_IMPL_ENTERED_ATTEMPT_IPP
+#endif
+
 // ---- causeway/train/held_samples.hpp ----
 #ifndef CAUSEWAY_TRAIN_HELD_SAMPLES_HPP
 #define CAUSEWAY_TRAIN_HELD_SAMPLES_HPP
@@ -18790,28 +20969,15 @@ class held_samples {
   /// The peer holds the state of another round.
   void begin_round(const membership::ledger& samples) { as_of_ = samples; }
   /// The same, where the others have gone on since: the ledger after `record`, if this one is that of the round before it.
-  void follow(const membership::commit_record& record) {
-    if (!as_of_.fits(record)) return;
-    membership::ledger after = as_of_;
-    after.apply(record);
-    if (after.hash() == record.ledger) as_of_ = std::move(after);
-  }
+  void follow(const membership::commit_record& record);
 
   /// Whether the first `count` of them are this peer's after a newer commit as well.
-  [[nodiscard]] bool still_ours(const membership::ledger& newest, std::uint64_t count) const {
-    return membership::still_held(as_of_, newest, self_, count) == count;
-  }
+  [[nodiscard]] bool still_ours(const membership::ledger& newest, std::uint64_t count) const;
 
   /// At most `count` numbers after the first `skipped`; none where others were given them by `newest`: training on them
   /// would be in vain.
   [[nodiscard]] std::vector<std::uint64_t> draw(const membership::ledger& newest, std::uint64_t skipped,
-                                                std::uint64_t count) {
-    if (drawn_.size() > skipped) drawn_.erase(drawn_.begin(), drawn_.end() - static_cast<std::ptrdiff_t>(skipped));
-    auto numbers = as_of_.take(self_, skipped, count);
-    if (!still_ours(newest, skipped + numbers.size())) return {};
-    drawn_.insert(drawn_.end(), numbers.begin(), numbers.end());
-    return numbers;
-  }
+                                                std::uint64_t count);
 
   /// What was drawn since the last commit, and perhaps some before it.
   [[nodiscard]] std::span<const std::uint64_t> drawn() const noexcept { return drawn_; }
@@ -18827,6 +20993,40 @@ class held_samples {
 }  // namespace causeway::inline CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_TRAIN_HELD_SAMPLES_HPP
+
+// ---- causeway/train/impl/held_samples.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_HELD_SAMPLES_IPP
+#define CAUSEWAY_TRAIN_IMPL_HELD_SAMPLES_IPP
+
+// Bodies of train/held_samples.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+CAUSEWAY_DECL void held_samples::follow(const membership::commit_record& record) {
+  if (!as_of_.fits(record)) return;
+  membership::ledger after = as_of_;
+  after.apply(record);
+  if (after.hash() == record.ledger) as_of_ = std::move(after);
+}
+
+CAUSEWAY_DECL bool held_samples::still_ours(const membership::ledger& newest, std::uint64_t count) const {
+  return membership::still_held(as_of_, newest, self_, count) == count;
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> held_samples::draw(const membership::ledger& newest, std::uint64_t skipped,
+                                                            std::uint64_t count) {
+  if (drawn_.size() > skipped) drawn_.erase(drawn_.begin(), drawn_.end() - static_cast<std::ptrdiff_t>(skipped));
+  auto numbers = as_of_.take(self_, skipped, count);
+  if (!still_ours(newest, skipped + numbers.size())) return {};
+  drawn_.insert(drawn_.end(), numbers.begin(), numbers.end());
+  return numbers;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_IMPL_HELD_SAMPLES_IPP
+#endif
 
 // ---- causeway/train/member_waits.hpp ----
 #ifndef CAUSEWAY_TRAIN_MEMBER_WAITS_HPP
@@ -18849,17 +21049,9 @@ class member_waits {
     fabric_->locked(std::forward<F>(what));
   }
 
-  [[nodiscard]] time_point time_now() const {
-    time_point now;
-    locked([&] { now = fabric_->now(); });
-    return now;
-  }
+  [[nodiscard]] time_point time_now() const;
 
-  [[nodiscard]] situation look() const {
-    situation now;
-    locked([&] { now = control_->now_what(); });
-    return now;
-  }
+  [[nodiscard]] situation look() const;
 
   template <class Done>
   result<situation> await(Done&& done) {
@@ -18891,54 +21083,21 @@ class member_waits {
     return outcome;
   }
 
-  [[nodiscard]] std::string describe() const {
-    std::string text;
-    locked([&] { text = control_->describe(); });
-    return text + fabric_->describe_waits();
-  }
+  [[nodiscard]] std::string describe() const;
 
-  void say_waiting() const {
-    const situation s = look();
-    const std::string since = "waiting since " + std::to_string(static_cast<std::int64_t>(seconds(waited_))) + " s: ";
-    if (!settled_in(s.is) || s.is == situation::kind::fetch) {
-      log_(severity::warning, since + std::string{to_string(s.is)} + (s.why.empty() ? "" : ", " + s.why));
-    }
-    log_(severity::info, since + describe());
-  }
+  void say_waiting() const;
 
   // Progress: the next wait is another one.
-  void stop_waiting() {
-    waited_ = duration{0};
-    say_at_ = options_->say_after;
-  }
+  void stop_waiting();
 
   // A newcomer, or who comes back to a run that has done without it, could wait for ever for peers that have ended. Who was
   // in waits longer: what it has trained is worth something, if the others are only cut off.
-  result<void> give_up_if_alone() const {
-    std::optional<error> why;
-    locked([&] { why = control_->alone_too_long(options_->patience * (inside_ ? 10 : 1)); });
-    return why ? result<void>{*why} : result<void>{};
-  }
+  result<void> give_up_if_alone() const;
 
-  result<void> await_change(const situation& before) {
-    CAUSEWAY_TRY(await([&](const situation& s) { return s.changes != before.changes; }));
-    return {};
-  }
+  result<void> await_change(const situation& before);
 
   // False: something else is to be done first. Nobody wakes this peer for that, so it looks.
-  result<bool> await_change_or_call(const situation& before) {
-    if (!options_->called_away) {
-      CAUSEWAY_TRY(await_change(before));
-      return true;
-    }
-    for (;;) {
-      if (options_->called_away()) return false;
-      const auto over = [&] { return control_->now_what().changes != before.changes || options_->called_away(); };
-      CAUSEWAY_ASSIGN(const bool happened, block_a_while(over, look_around));
-      if (happened) return look().changes != before.changes;
-      CAUSEWAY_TRY(give_up_if_alone());
-    }
-  }
+  result<bool> await_change_or_call(const situation& before);
 
   static bool settled_in(situation::kind is) { return is != situation::kind::joining && is != situation::kind::no_quorum; }
 
@@ -18961,6 +21120,77 @@ class member_waits {
 
 #endif  // CAUSEWAY_TRAIN_MEMBER_WAITS_HPP
 
+// ---- causeway/train/impl/member_waits.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_MEMBER_WAITS_IPP
+#define CAUSEWAY_TRAIN_IMPL_MEMBER_WAITS_IPP
+
+// Bodies of train/member_waits.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::detail {
+
+CAUSEWAY_DECL time_point member_waits::time_now() const {
+  time_point now;
+  locked([&] { now = fabric_->now(); });
+  return now;
+}
+
+CAUSEWAY_DECL auto member_waits::look() const -> situation {
+  situation now;
+  locked([&] { now = control_->now_what(); });
+  return now;
+}
+
+CAUSEWAY_DECL std::string member_waits::describe() const {
+  std::string text;
+  locked([&] { text = control_->describe(); });
+  return text + fabric_->describe_waits();
+}
+
+CAUSEWAY_DECL void member_waits::say_waiting() const {
+  const situation s = look();
+  const std::string since = "waiting since " + std::to_string(static_cast<std::int64_t>(seconds(waited_))) + " s: ";
+  if (!settled_in(s.is) || s.is == situation::kind::fetch) {
+    log_(severity::warning, since + std::string{to_string(s.is)} + (s.why.empty() ? "" : ", " + s.why));
+  }
+  log_(severity::info, since + describe());
+}
+
+CAUSEWAY_DECL void member_waits::stop_waiting() {
+  waited_ = duration{0};
+  say_at_ = options_->say_after;
+}
+
+CAUSEWAY_DECL result<void> member_waits::give_up_if_alone() const {
+  std::optional<error> why;
+  locked([&] { why = control_->alone_too_long(options_->patience * (inside_ ? 10 : 1)); });
+  return why ? result<void>{*why} : result<void>{};
+}
+
+CAUSEWAY_DECL result<void> member_waits::await_change(const situation& before) {
+  CAUSEWAY_TRY(await([&](const situation& s) { return s.changes != before.changes; }));
+  return {};
+}
+
+CAUSEWAY_DECL result<bool> member_waits::await_change_or_call(const situation& before) {
+  if (!options_->called_away) {
+    CAUSEWAY_TRY(await_change(before));
+    return true;
+  }
+  for (;;) {
+    if (options_->called_away()) return false;
+    const auto over = [&] { return control_->now_what().changes != before.changes || options_->called_away(); };
+    CAUSEWAY_ASSIGN(const bool happened, block_a_while(over, look_around));
+    if (happened) return look().changes != before.changes;
+    CAUSEWAY_TRY(give_up_if_alone());
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_IMPL_MEMBER_WAITS_IPP
+#endif
+
 // ---- causeway/train/spare_round.hpp ----
 #ifndef CAUSEWAY_TRAIN_SPARE_ROUND_HPP
 #define CAUSEWAY_TRAIN_SPARE_ROUND_HPP
@@ -18976,20 +21206,38 @@ struct spare_round {
 
   /// From `store`, in pieces as large as those of `like`. Null if it is not there whole, with that hash.
   static std::unique_ptr<spare_round> load(membership::round_store& store, std::uint64_t round, std::uint64_t hash,
-                                           std::span<const std::span<std::byte>> like, thread_pool* pool) {
-    auto copy = std::make_unique<spare_round>();
-    copy->round = round;
-    std::vector<std::span<std::byte>> parts;
-    for (const auto part : like) parts.emplace_back(copy->memory.emplace_back(part.size()));
-    if (!store.load(round, hash, parts)) return nullptr;
-    for (const auto part : parts) copy->image.add(part);
-    return copy->image.root(pool) == hash ? std::move(copy) : nullptr;
-  }
+                                           std::span<const std::span<std::byte>> like, thread_pool* pool);
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_TRAIN_SPARE_ROUND_HPP
+
+// ---- causeway/train/impl/spare_round.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_SPARE_ROUND_IPP
+#define CAUSEWAY_TRAIN_IMPL_SPARE_ROUND_IPP
+
+// Bodies of train/spare_round.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+CAUSEWAY_DECL std::unique_ptr<spare_round> spare_round::load(membership::round_store& store, std::uint64_t round,
+                                                             std::uint64_t hash, std::span<const std::span<std::byte>> like,
+                                                             thread_pool* pool) {
+  auto copy = std::make_unique<spare_round>();
+  copy->round = round;
+  std::vector<std::span<std::byte>> parts;
+  for (const auto part : like) parts.emplace_back(copy->memory.emplace_back(part.size()));
+  if (!store.load(round, hash, parts)) return nullptr;
+  for (const auto part : parts) copy->image.add(part);
+  return copy->image.root(pool) == hash ? std::move(copy) : nullptr;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_IMPL_SPARE_ROUND_IPP
+#endif
 
 // ---- causeway/train/state_fetch.hpp ----
 #ifndef CAUSEWAY_TRAIN_STATE_FETCH_HPP
@@ -19011,94 +21259,29 @@ class state_fetch {
       : control_{&control}, waits_{&waits}, options_{&options}, log_{std::move(log)} {}
 
   /// What is fetched, and where it goes.
-  void into(shared_state& state, membership::state_image& image, thread_pool* pool) {
-    state_ = &state;
-    image_ = &image;
-    pool_ = pool;
-  }
+  void into(shared_state& state, membership::state_image& image, thread_pool* pool);
 
   // Rounds follow each other more quickly than this peer can fetch a state: it asks for one that lasts as long as that
   // takes, and sends for nothing meanwhile. Nobody who leads has time for it: it tries all the same, ever more rarely.
-  result<void> wait_for_time(unsigned in_vain) {
-    const duration needs = takes(image_->bytes());
-    const time_point give_up = waits_->time_now() + (needs + heartbeats_to_wait * options_->protocol.heartbeat) * in_vain;
-    bool over = false;
-    while (!over && waits_->time_now() < give_up) {
-      waits_->locked([&] { control_->ask_for_time(needs); });
-      const auto answered = [&] { return control_->time_was_given() || control_->now_what().is != situation::kind::fetch; };
-      CAUSEWAY_ASSIGN(over, waits_->block_a_while(answered, heartbeats_to_wait * options_->protocol.heartbeat));
-      CAUSEWAY_TRY(waits_->give_up_if_alone());
-    }
-    return {};
-  }
+  result<void> wait_for_time(unsigned in_vain);
 
-  static duration duration_of(double s) {
-    return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, 1e6)});
-  }
+  static duration duration_of(double s);
 
-  [[nodiscard]] duration takes(std::uint64_t bytes) const {
-    return duration_of(static_cast<double>(bytes) / (bytes_per_s_ > 0 ? bytes_per_s_ : slow_line));
-  }
+  [[nodiscard]] duration takes(std::uint64_t bytes) const;
 
   /// So many bytes came since `begin`: for what is asked of the leader.
-  void note_rate(time_point begin, std::uint64_t bytes) {
-    const double took = seconds(waits_->time_now() - begin);
-    if (took > 0 && bytes > 0) bytes_per_s_ = static_cast<double>(bytes) / took;
-  }
+  void note_rate(time_point begin, std::uint64_t bytes);
 
   // Blocks until the state is in the staging memory. A holder that lost it ends the wait, and a newer commit does where
   // nobody keeps the state.
-  result<bool> receive(std::uint64_t round, std::uint64_t hash, const situation& asked) {
-    const time_point begin = waits_->time_now();
-    const bool keep = state_->replay && asked.is == situation::kind::fetch;
-    waits_->locked([&] { control_->start_fetch(round, hash, *image_, keep); });
-    const auto in_vain = [&](const situation& s) {
-      const bool moved = s.hash != hash || s.is != asked.is;
-      return moved && !(s.is == situation::kind::fetch && control_->kept().kept());
-    };
-    CAUSEWAY_ASSIGN(const bool whole, finish_fetch(begin, in_vain));
-    if (whole) return true;
-    std::optional<error> why;
-    waits_->locked([&] {
-      if (control_->fetch().state() == membership::fetcher::status::failed) why = control_->fetch().failure();
-      control_->stop_fetch();
-      control_->kept().end();
-    });
-    if (!why) return false;
-    if (why->code == errc::wrong_model) return *why;
-    log_(severity::debug, "the state of round " + std::to_string(round) + " could not be fetched yet: " + why->text());
-    CAUSEWAY_TRY(waits_->block_a_while([&] { return control_->now_what().changes != asked.changes; }, retry_fetch));
-    CAUSEWAY_TRY(waits_->give_up_if_alone());
-    return false;
-  }
+  result<bool> receive(std::uint64_t round, std::uint64_t hash, const situation& asked);
 
   /// Puts what `receive` has brought into the image.
-  result<void> put() {
-    result<void> outcome;
-    waits_->locked([&] { outcome = control_->fetch().commit(*image_, pool_); });
-    return outcome;
-  }
+  result<void> put();
 
   /// Does `round` again on top of the one before. `late`: this peer has come too late before, so it asks the leader for the
   /// time that it needs. False: nobody has what it takes.
-  result<bool> replay(std::uint64_t round, bool late) {
-    CAUSEWAY_ASSIGN(const auto root, root_of_mean(round));
-    if (!root || *root == 0) return root.has_value();
-    std::vector<float> mean(state_->parts.front().size() / sizeof(float));
-    membership::state_image image;
-    image.add(std::as_writable_bytes(std::span{mean}));
-    (void)image.root(pool_);
-    const time_point begin = waits_->time_now();
-    waits_->locked([&] { control_->start_mean(round, *root, image); });
-    CAUSEWAY_ASSIGN(const bool whole, finish_mean(round, begin, late));
-    result<void> put;
-    waits_->locked([&] {
-      if (whole) put = control_->fetch().commit(image, pool_);
-      control_->stop_fetch();
-    });
-    if (!whole || !put) return false;
-    return state_->replay(mean).has_value();
-  }
+  result<bool> replay(std::uint64_t round, bool late);
 
  private:
   // Whether all of it came, and not before `in_vain` said so.
@@ -19121,41 +21304,13 @@ class state_fetch {
   }
 
   // Each commit while this mean comes adds another one to what is missing.
-  result<bool> finish_mean(std::uint64_t round, time_point begin, bool late) {
-    for (bool runs = true; runs;) {
-      const std::uint64_t newest = waits_->look().newest.round;
-      if (late) ask_for_time(newest - round + 1);
-      CAUSEWAY_ASSIGN(const bool whole, finish_fetch(begin, [&](const auto& s) { return s.newest.round != newest; }));
-      if (whole) return true;
-      waits_->locked([&] { runs = control_->fetch().state() == membership::fetcher::status::running; });
-    }
-    return false;
-  }
+  result<bool> finish_mean(std::uint64_t round, time_point begin, bool late);
 
   // For what is missing of the means of so many rounds, the first of which comes now. Waits for no answer.
-  void ask_for_time(std::uint64_t rounds) {
-    waits_->locked([&] {
-      const std::uint64_t here = control_->fetch().progress().bytes_done;
-      control_->ask_for_time(takes(rounds * state_->parts.front().size() - here));
-    });
-  }
+  void ask_for_time(std::uint64_t rounds);
 
   // Asked for until the round is over: its mean is told with its commit, or a little later.
-  result<std::optional<std::uint64_t>> root_of_mean(std::uint64_t round) {
-    std::optional<std::uint64_t> root;
-    for (int i = 0; i < tries_for_means && !root; ++i) {
-      bool kept = false;
-      waits_->locked([&] {
-        root = control_->kept().root_of(round);
-        kept = control_->kept().kept();
-        if (!root && kept) control_->kept().ask(round);
-      });
-      if (root || !kept) break;
-      const auto told = [&] { return control_->kept().root_of(round).has_value() || !control_->kept().kept(); };
-      CAUSEWAY_TRY(waits_->block_a_while(told, look_around * (1 << i)));
-    }
-    return root;
-  }
+  result<std::optional<std::uint64_t>> root_of_mean(std::uint64_t round);
 
   static constexpr duration look_around = std::chrono::milliseconds{100}, retry_fetch = std::chrono::milliseconds{500};
   static constexpr int heartbeats_to_wait = 5;
@@ -19174,6 +21329,135 @@ class state_fetch {
 }  // namespace causeway::inline CAUSEWAY_ABI::detail
 
 #endif  // CAUSEWAY_TRAIN_STATE_FETCH_HPP
+
+// ---- causeway/train/impl/state_fetch.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_STATE_FETCH_IPP
+#define CAUSEWAY_TRAIN_IMPL_STATE_FETCH_IPP
+
+// Bodies of train/state_fetch.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::detail {
+
+CAUSEWAY_DECL void state_fetch::into(shared_state& state, membership::state_image& image, thread_pool* pool) {
+  state_ = &state;
+  image_ = &image;
+  pool_ = pool;
+}
+
+CAUSEWAY_DECL result<void> state_fetch::wait_for_time(unsigned in_vain) {
+  const duration needs = takes(image_->bytes());
+  const time_point give_up = waits_->time_now() + (needs + heartbeats_to_wait * options_->protocol.heartbeat) * in_vain;
+  bool over = false;
+  while (!over && waits_->time_now() < give_up) {
+    waits_->locked([&] { control_->ask_for_time(needs); });
+    const auto answered = [&] { return control_->time_was_given() || control_->now_what().is != situation::kind::fetch; };
+    CAUSEWAY_ASSIGN(over, waits_->block_a_while(answered, heartbeats_to_wait * options_->protocol.heartbeat));
+    CAUSEWAY_TRY(waits_->give_up_if_alone());
+  }
+  return {};
+}
+
+CAUSEWAY_DECL duration state_fetch::duration_of(double s) {
+  return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, 1e6)});
+}
+
+CAUSEWAY_DECL duration state_fetch::takes(std::uint64_t bytes) const {
+  return duration_of(static_cast<double>(bytes) / (bytes_per_s_ > 0 ? bytes_per_s_ : slow_line));
+}
+
+CAUSEWAY_DECL void state_fetch::note_rate(time_point begin, std::uint64_t bytes) {
+  const double took = seconds(waits_->time_now() - begin);
+  if (took > 0 && bytes > 0) bytes_per_s_ = static_cast<double>(bytes) / took;
+}
+
+CAUSEWAY_DECL result<bool> state_fetch::receive(std::uint64_t round, std::uint64_t hash, const situation& asked) {
+  const time_point begin = waits_->time_now();
+  const bool keep = state_->replay && asked.is == situation::kind::fetch;
+  waits_->locked([&] { control_->start_fetch(round, hash, *image_, keep); });
+  const auto in_vain = [&](const situation& s) {
+    const bool moved = s.hash != hash || s.is != asked.is;
+    return moved && !(s.is == situation::kind::fetch && control_->kept().kept());
+  };
+  CAUSEWAY_ASSIGN(const bool whole, finish_fetch(begin, in_vain));
+  if (whole) return true;
+  std::optional<error> why;
+  waits_->locked([&] {
+    if (control_->fetch().state() == membership::fetcher::status::failed) why = control_->fetch().failure();
+    control_->stop_fetch();
+    control_->kept().end();
+  });
+  if (!why) return false;
+  if (why->code == errc::wrong_model) return *why;
+  log_(severity::debug, "the state of round " + std::to_string(round) + " could not be fetched yet: " + why->text());
+  CAUSEWAY_TRY(waits_->block_a_while([&] { return control_->now_what().changes != asked.changes; }, retry_fetch));
+  CAUSEWAY_TRY(waits_->give_up_if_alone());
+  return false;
+}
+
+CAUSEWAY_DECL result<void> state_fetch::put() {
+  result<void> outcome;
+  waits_->locked([&] { outcome = control_->fetch().commit(*image_, pool_); });
+  return outcome;
+}
+
+CAUSEWAY_DECL result<bool> state_fetch::replay(std::uint64_t round, bool late) {
+  CAUSEWAY_ASSIGN(const auto root, root_of_mean(round));
+  if (!root || *root == 0) return root.has_value();
+  std::vector<float> mean(state_->parts.front().size() / sizeof(float));
+  membership::state_image image;
+  image.add(std::as_writable_bytes(std::span{mean}));
+  (void)image.root(pool_);
+  const time_point begin = waits_->time_now();
+  waits_->locked([&] { control_->start_mean(round, *root, image); });
+  CAUSEWAY_ASSIGN(const bool whole, finish_mean(round, begin, late));
+  result<void> put;
+  waits_->locked([&] {
+    if (whole) put = control_->fetch().commit(image, pool_);
+    control_->stop_fetch();
+  });
+  if (!whole || !put) return false;
+  return state_->replay(mean).has_value();
+}
+
+CAUSEWAY_DECL result<bool> state_fetch::finish_mean(std::uint64_t round, time_point begin, bool late) {
+  for (bool runs = true; runs;) {
+    const std::uint64_t newest = waits_->look().newest.round;
+    if (late) ask_for_time(newest - round + 1);
+    CAUSEWAY_ASSIGN(const bool whole, finish_fetch(begin, [&](const auto& s) { return s.newest.round != newest; }));
+    if (whole) return true;
+    waits_->locked([&] { runs = control_->fetch().state() == membership::fetcher::status::running; });
+  }
+  return false;
+}
+
+CAUSEWAY_DECL void state_fetch::ask_for_time(std::uint64_t rounds) {
+  waits_->locked([&] {
+    const std::uint64_t here = control_->fetch().progress().bytes_done;
+    control_->ask_for_time(takes(rounds * state_->parts.front().size() - here));
+  });
+}
+
+CAUSEWAY_DECL result<std::optional<std::uint64_t>> state_fetch::root_of_mean(std::uint64_t round) {
+  std::optional<std::uint64_t> root;
+  for (int i = 0; i < tries_for_means && !root; ++i) {
+    bool kept = false;
+    waits_->locked([&] {
+      root = control_->kept().root_of(round);
+      kept = control_->kept().kept();
+      if (!root && kept) control_->kept().ask(round);
+    });
+    if (root || !kept) break;
+    const auto told = [&] { return control_->kept().root_of(round).has_value() || !control_->kept().kept(); };
+    CAUSEWAY_TRY(waits_->block_a_while(told, look_around * (1 << i)));
+  }
+  return root;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_IMPL_STATE_FETCH_IPP
+#endif
 
 // ---- causeway/train/member.hpp ----
 #ifndef CAUSEWAY_TRAIN_MEMBER_HPP
@@ -19197,11 +21481,7 @@ class member final : public elastic_group {
 
   /// `fabric` must have the identity that `member_identity` gave for this storage.
   static result<std::shared_ptr<member>> make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
-                                              member_options options, log_sink log = {}) {
-    CAUSEWAY_ASSIGN(auto control, member_control::make(fabric, storage, options, log));
-    return std::shared_ptr<member>{
-        new member{std::move(fabric), std::move(storage), std::move(options), std::move(log), std::move(control)}};
-  }
+                                              member_options options, log_sink log = {});
 
   ~member() override { control_->detach(); }
 
@@ -19211,141 +21491,28 @@ class member final : public elastic_group {
   [[nodiscard]] std::uint64_t state_hash() const override { return held_.state; }
   [[nodiscard]] std::uint64_t contributed() const override { return contributed_; }
 
-  result<void> open(shared_state state, thread_pool& pool) override {
-    state_ = std::move(state);
-    pool_ = &pool;
-    for (const auto part : state_.parts) image_.add(part);
-    fetch_.into(state_, image_, pool_);
-    const auto stored = load_stored();
-    const std::uint64_t root = hash_image();
-    control_->attach();
-    locked([&] { control_->begin(stored, root); });
-    CAUSEWAY_TRY(take_newest());
-    waits_.note_inside();
-    return {};
-  }
+  result<void> open(shared_state state, thread_pool& pool) override;
 
-  result<round_entry> enter(std::uint64_t samples) override {
-    uncommitted_ = samples;
-    for (;;) {
-      situation now = waits_.look();
-      if (now.is == situation::kind::idle) {
-        if (now.newest.round > held_.round) {  // committed without us, with the state that we hold
-          (void)keeps_progress();
-          hold(now.newest);
-          if (samples > 0 && uncommitted_ == 0) return lose_progress();
-        }
-        if (budget_used()) return fail(errc::cancelled, "round", "every sample of the run is in a commit");
-        passing("before_ready");
-        locked([&] {
-          control_->record_trained(held_, samples_.drawn(), uncommitted_);
-          control_->ready(held_.round + 1, held_.chain(), uncommitted_);
-          now = control_->now_what();  // with the same lock: an attempt may begin and be called off before the next
-        });
-      }
-      switch (now.is) {
-        case situation::kind::exchange: {
-          CAUSEWAY_ASSIGN(const auto entered, entry(now));
-          if (entered) return *entered;
-          break;
-        }
-        case situation::kind::adopt: return fail(errc::cancelled, "round", "others have finished it; taking it over");
-        case situation::kind::fetch: {
-          CAUSEWAY_ASSIGN(const bool held, fetch(now, keeps_progress()));
-          if (held && options_.enters_afresh) return fail(errc::cancelled, "round", "others have finished it");
-          if (held && samples > 0 && uncommitted_ == 0) return lose_progress();
-          break;
-        }
-        case situation::kind::failed:
-        case situation::kind::left: return now.gone();
-        default: {
-          CAUSEWAY_ASSIGN(const bool changed, waits_.await_change_or_call(now));
-          if (!changed) return fail(errc::cancelled, "round", "there is something to do first");
-        }
-      }
-    }
-  }
+  result<round_entry> enter(std::uint64_t samples) override;
 
   [[nodiscard]] bool exchange_waits() const override { return waits_.look().is == situation::kind::exchange; }
 
-  result<void> exchanged() override {
-    passing("exchanged");
-    fetch_.note_rate(attempt_.entered_at(), attempt_.exchanged());
-    const auto copy = copy_for_others();
-    bool in_time = false;
-    locked([&] {
-      control_->exchanging(false);
-      in_time = control_->completed(attempt_.view().at);
-      if (!in_time) return;
-      control_->record_updates(attempt_.view());
-      if (copy) control_->copied(copy);
-      control_->withdraw();
-    });
-    in_step_ = in_step_ && !in_time;
-    if (!in_time) return fail(errc::cancelled, "round", "the attempt was called off");
-    return {};
-  }
+  result<void> exchanged() override;
 
-  void exchanged_mean(std::span<const float> mean) override {
-    bool wanted = false;
-    locked([&] { wanted = control_->keeps_means(); });
-    mean_.reset();
-    if (!wanted || mean.size_bytes() != state_.parts.front().size()) return;
-    std::vector<float> row(mean.begin(), mean.end());
-    membership::state_image image;
-    image.add(std::as_writable_bytes(std::span{row}));
-    (void)image.root(pool_);
-    mean_ = membership::kept_bytes::copy_of(image);
-    mean_of_ = attempt_.view().round;
-  }
+  void exchanged_mean(std::span<const float> mean) override;
 
-  result<verdict> settle(const result<void>& outcome, bool candidate) override {
-    contributed_ = 0;
-    attempt_.forget_overdue();
-    if (!outcome) locked([&] { control_->exchanging(false); });
-    if (outcome && candidate) {
-      CAUSEWAY_TRY(vote(held_.round + 1));
-    } else if (!outcome) {
-      CAUSEWAY_TRY(report(outcome.error()));
-    }
-    return judge(outcome.has_value());
-  }
+  result<verdict> settle(const result<void>& outcome, bool candidate) override;
 
   [[nodiscard]] bool can_sit_out() const override { return true; }
 
-  result<verdict> sit_out(const error& why) override {
-    contributed_ = uncommitted_ = 0;
-    attempt_.forget_overdue();
-    const std::uint32_t rounds = 1U << std::min(unusable_++, 4U);
-    locked([&] {
-      control_->exchanging(false);
-      control_->unusable(attempt_.at().value_or(membership::ballot{}));
-    });
-    attempt_.end();
-    if (unusable_ > times_unusable) {
-      return fail(errc::non_finite, why.where,
-                  why.message + ", " + std::to_string(unusable_) +
-                      " times in a row: this peer ends. If it is the only one, look at its hardware; if others end so "
-                      "too, lower the learning rate or lengthen its warm-up");
-    }
-    sits_out_until_ = held_.round + rounds;
-    log_(severity::warning, "round " + std::to_string(held_.round + 1) + ": " + why.where + " is left out: " + why.message +
-                                "; it takes the shared state over and trains again after " + std::to_string(rounds) +
-                                (rounds == 1 ? " round" : " rounds"));
-    return restore();
-  }
+  result<verdict> sit_out(const error& why) override;
 
-  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override {
-    if (held_.round < sits_out_until_) return {};
-    return asked([&] { return samples_.draw(control_->ledger(), skipped, count); });
-  }
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
 
   [[nodiscard]] bool budget_used() const override { return samples_.complete(); }
 
   /// Tells the others that this peer goes, so that they need not find out.
-  void leave() override {
-    locked([&] { control_->leave(); });
-  }
+  void leave() override;
 
   /// Whom this peer waits for, since when, and what happens next; one line each. From any thread.
   [[nodiscard]] std::string describe() const { return waits_.describe(); }
@@ -19373,322 +21540,72 @@ class member final : public elastic_group {
 
   // ---- an exchange --------------------------------------------------------------------------------------------------
 
-  result<std::optional<round_entry>> entry(const situation& s) {
-    in_vain_ = 0;
-    excused_ = false;
-    waits_.stop_waiting();
-    attempt_.begin(s.current.at);
-    passing("entered");
-    return attempt_.enter(s, state_.parts.front().size());
-  }
+  result<std::optional<round_entry>> entry(const situation& s);
 
   // What is about to change and somebody is fetching; made without the lock: only this thread changes it.
-  std::shared_ptr<const membership::kept_bytes> copy_for_others() {
-    bool wanted = false;
-    locked([&] { wanted = control_->needs_copy(); });
-    return wanted ? membership::kept_bytes::copy_of(image_) : nullptr;
-  }
+  std::shared_ptr<const membership::kept_bytes> copy_for_others();
 
-  result<void> report(const error& why) {
-    if (!attempt_.may_try_again(why)) return why;
-    // Whether the attempt was called off, or this peer was asked to stop: then it must not try again.
-    if (why.code == errc::cancelled) CAUSEWAY_TRY(fabric_->block([] { return false; }, waits_.time_now()));
-    if (!attempt_.at()) return {};
-    log_(severity::info, "round " + std::to_string(held_.round + 1) + ": " + attempt_.failed(why));
-    return {};
-  }
+  result<void> report(const error& why);
 
   // ---- a verdict ----------------------------------------------------------------------------------------------------
 
   // The vote promises that this peer holds the round, also after a crash: so it is written first. Where it was taken over,
   // this peer need not have held the one before: it may have been started just now.
-  result<void> vote(std::uint64_t round) {
-    const std::uint64_t root = hash_image();
-    candidate_ = {round, root};
-    passing("before_store");
-    CAUSEWAY_TRY(store(candidate_.round, root));
-    passing("stored");
-    locked([&] {
-      control_->offer(candidate_.round, image_);
-      if (attempt_.at()) control_->voted(*attempt_.at(), candidate_.round, root);
-    });
-    attempt_.end();
-    passing("voted");
-    return {};
-  }
+  result<void> vote(std::uint64_t round);
 
-  result<verdict> judge(bool voted) {
-    if (std::exchange(lost_progress_, false)) return verdict::commit;
-    for (;;) {
-      const situation now = waits_.look();
-      if (voted && now.newest.round >= candidate_.round && now.newest.state == candidate_.hash)
-        return committed(now.newest);
-      switch (now.is) {
-        case situation::kind::adopt:
-          CAUSEWAY_TRY(adopt(now, voted));
-          voted = true;
-          break;
-        case situation::kind::fetch: {
-          const std::uint64_t ours = now.newest.contribution_of(identity());
-          const bool keep = !voted && ours == 0 && keeps_progress();
-          CAUSEWAY_ASSIGN(const bool held, fetch(now, keep));
-          if (!held) break;
-          contributed_ = ours;
-          return keep ? verdict::retry : verdict::commit;
-        }
-        case situation::kind::exchange:
-          if (!voted) return verdict::retry;
-          // The vote did not count, and what it was for is in memory: this peer cannot begin again, the others can.
-          locked([&] { control_->failed(now.current.at, errc::wrong_parent, {identity()}); });
-          CAUSEWAY_TRY(waits_.await_change(now));
-          break;
-        case situation::kind::failed:
-        case situation::kind::left: return now.gone();
-        case situation::kind::idle:
-        case situation::kind::gathering:
-          // The vote came too late for its attempt, and another was not for this state. What is in memory is nobody's now.
-          if (voted) {
-            locked([&] { control_->holds(candidate_.round, candidate_.hash); });
-            if (waits_.look().changes == now.changes) CAUSEWAY_TRY(waits_.await_change(now));
-            break;
-          }
-          [[fallthrough]];
-        default:
-          if (!voted && budget_used()) {  // nothing is left to be exchanged; others did what this peer had begun
-            state_.adopted({});
-            return verdict::commit;
-          }
-          if (!voted) {  // `enter` waits for the next attempt
-            attempt_.nobody_was_quicker();
-            return verdict::retry;
-          }
-          CAUSEWAY_TRY(waits_.await_change(now));
-      }
-    }
-  }
+  result<verdict> judge(bool voted);
 
   // Others hold a candidate that may have been chosen: this peer votes for it too, once it has it.
-  result<void> adopt(const situation& now, bool voted) {
-    if (!voted || now.hash != candidate_.hash) {
-      CAUSEWAY_ASSIGN(const bool held, fetch(now, false));
-      if (!held) return {};
-    }
-    attempt_.begin(now.current.at);
-    CAUSEWAY_TRY(vote(now.current.round));
-    return waits_.await_change(now);
-  }
+  result<void> adopt(const situation& now, bool voted);
 
-  verdict committed(const membership::commit_record& record) {
-    contributed_ = record.round == candidate_.round ? record.contribution_of(identity()) : uncommitted_;
-    hold(record);
-    locked([&] { control_->kept().end(); });
-    (void)fabric_->block([&] { return control_->written(); }, no_deadline);  // a crash must not take back what is told
-    passing("committed");
-    return verdict::commit;
-  }
+  verdict committed(const membership::commit_record& record);
 
   // `samples`: the ledger after it, where time has passed since it was the newest: the others may have gone on meanwhile.
-  void hold(const membership::commit_record& record, const std::optional<membership::ledger>& samples = {}) {
-    waits_.stop_waiting();
-    held_ = record;
-    in_step_ = true;
-    if (contributed_ > 0) unusable_ = 0;
-    const auto mean = mean_of_ == record.round && !record.contributions.empty() ? std::exchange(mean_, nullptr) : nullptr;
-    locked([&] {
-      if (mean || record.contributions.empty()) control_->add_mean(record.round, mean);
-      if (samples) {
-        samples_.begin_round(*samples);
-      } else if (control_->now_what().newest.round == held_.round) {
-        samples_.begin_round(control_->ledger());
-      } else {
-        samples_.follow(held_);
-      }
-      control_->record_held(held_);
-      if (spare_ && spare_->round <= held_.round) control_->withdraw_spare(spare_->round);
-      control_->offer(held_.round, image_);
-    });
-    if (spare_ && spare_->round <= held_.round) spare_.reset();
-  }
+  void hold(const membership::commit_record& record, const std::optional<membership::ledger>& samples = {});
 
   // Whether what was trained since the last commit may still be contributed: not if somebody else was given its samples.
-  bool keeps_progress() {
-    if (!asked([&] { return samples_.still_ours(control_->ledger(), uncommitted_); })) uncommitted_ = 0;
-    return uncommitted_ > 0;
-  }
+  bool keeps_progress();
 
   // The step under way ends with the state of the others.
-  error lose_progress() {
-    state_.adopted({});
-    lost_progress_ = true;
-    return fail(errc::cancelled, "round", "others were given the samples that this peer had");
-  }
+  error lose_progress();
 
   // ---- state --------------------------------------------------------------------------------------------------------
 
   /// The shared state as it was committed: what is in memory may be spoilt, too.
-  result<verdict> restore() {
-    const std::uint64_t root = hash_image();
-    if (root == held_.state) {
-      state_.adopted({});
-      return verdict::commit;
-    }
-    locked([&] {
-      control_->withdraw();
-      control_->holds(held_.round, root);  // not the committed state: so this peer is told who has it
-    });
-    in_step_ = false;
-    CAUSEWAY_TRY(take_newest());
-    return verdict::commit;
-  }
+  result<verdict> restore();
 
   /// Returns when this peer holds the newest committed state, and nothing else.
-  result<void> take_newest() {
-    for (;;) {
-      CAUSEWAY_ASSIGN(const situation now,
-                      waits_.await([](const situation& s) { return detail::member_waits::settled_in(s.is); }));
-      if (now.is == situation::kind::failed || now.is == situation::kind::left) return now.gone();
-      if (now.is == situation::kind::fetch) {
-        CAUSEWAY_TRY(fetch(now, false));
-      } else if (now.is == situation::kind::adopt) {
-        CAUSEWAY_TRY(adopt(now, false));
-      } else {
-        hold(now.newest);
-        return {};
-      }
-    }
-  }
+  result<void> take_newest();
 
-  std::uint64_t hash_image() {
-    image_.touch();
-    return image_.root(pool_);
-  }
+  std::uint64_t hash_image();
 
-  result<void> store(std::uint64_t round, std::uint64_t root) {
-    if (options_.store_every == 0 || round % options_.store_every != 0) return {};
-    std::vector<std::byte> record;
-    locked([&] { record = control_->record_of(round, root); });
-    return store_.save(options_.protocol.run, round, root, state_.parts, record);
-  }
+  result<void> store(std::uint64_t round, std::uint64_t root);
 
   // What the last process left: the newest commit that it knew goes into memory, a vote after it is kept beside it.
-  std::optional<member_control::named_round> load_stored() {
-    const auto committed = control_->remembered();
-    const auto vote = control_->voted_for();
-    if (vote) load_spare(*vote);
-    if (!committed || !from_disk(committed->round, committed->hash)) return std::nullopt;
-    state_.adopted({});
-    return committed;
-  }
+  std::optional<member_control::named_round> load_stored();
 
-  bool from_disk(std::uint64_t round, std::uint64_t hash) {
-    const auto loaded = store_.load(round, hash, state_.parts);
-    if (loaded) return hash_image() == hash;
-    if (loaded.error().code == errc::corrupt)
-      log_(severity::warning, "passing over a stored round: " + loaded.error().text());
-    return false;
-  }
+  bool from_disk(std::uint64_t round, std::uint64_t hash);
 
-  void load_spare(const member_control::named_round& vote) {
-    spare_ = spare_round::load(store_, vote.round, vote.hash, state_.parts, pool_);
-    if (spare_) locked([&] { control_->offer_spare(spare_->round, spare_->image); });
-  }
+  void load_spare(const member_control::named_round& vote);
 
   /// Replaces the shared state by the one that `now` asks for. `keep`: local progress stays on top of it. False: the
   /// situation moved on before it was whole, and nothing was changed.
-  result<bool> fetch(const situation& asked, bool keep) {
-    const bool candidate = asked.is == situation::kind::adopt;
-    const bool late = !candidate && in_vain_++ >= quick_tries;
-    if (late && !follows()) CAUSEWAY_TRY(fetch_.wait_for_time(in_vain_));
-    const situation now = waits_.look();
-    if (now.is != asked.is || (candidate && now.hash != asked.hash)) return false;
-    const std::uint64_t round = candidate ? now.current.round : now.newest.round;
-    std::optional<membership::ledger> samples;
-    locked([&] {
-      if (control_->now_what().newest.round == now.newest.round) samples = control_->ledger();
-    });
-    if (!samples) return false;
-    if (hash_image() != now.hash) {
-      if (!candidate && follows()) {
-        CAUSEWAY_TRY(follow(keep, late));
-        return held_.round == waits_.look().newest.round;
-      }
-      locked([&] {
-        control_->forget_means();
-        control_->withdraw();
-      });
-      const std::vector<float> previous = keep ? shared_parameters() : std::vector<float>{};
-      if (!from_disk(round, now.hash)) {
-        passing("fetching");
-        const time_point begin = waits_.time_now();
-        CAUSEWAY_ASSIGN(const bool whole, fetch_.receive(round, now.hash, now));
-        if (!whole) {
-          excuse(waits_.time_now() - begin);
-          if (in_step_) locked([&] { control_->offer(held_.round, image_); });  // it was not touched
-          return false;
-        }
-        passing("fetched");
-        CAUSEWAY_TRY(fetch_.put());
-      }
-      state_.adopted(previous);
-    }
-    if (candidate) return true;
-    if (!keep) uncommitted_ = 0;
-    CAUSEWAY_TRY(store(round, now.hash));
-    locked([&] { control_->holds(round, now.hash); });
-    hold(now.newest, samples);
-    return waits_.look().is != situation::kind::fetch;  // or there are newer rounds by now
-  }
+  result<bool> fetch(const situation& asked, bool keep);
 
   // A commit just after this peer had asked says nothing of how long the transfer takes: once that does not count.
-  void excuse(duration took) {
-    if (!std::exchange(excused_, true) && took < options_.protocol.heartbeat) in_vain_ = 0;
-  }
+  void excuse(duration took);
 
   // ---- rounds that were committed while the state of an earlier one came --------------------------------------------
 
   // Whether what is in memory is a state that others keep for this peer, with the means of the rounds since.
-  [[nodiscard]] bool follows() const {
-    bool can = false;
-    locked([&] { can = state_.replay && control_->kept().kept() && control_->kept().base().round <= held_.round; });
-    return can && in_step_;
-  }
+  [[nodiscard]] bool follows() const;
 
   // Does those rounds again, from what they exchanged. Ends when the newest is reached, or nobody can help any further.
-  result<void> follow(bool keep, bool late) {
-    const std::vector<float> previous = keep ? shared_parameters() : std::vector<float>{};
-    if (!keep) uncommitted_ = 0;
-    locked([&] { control_->withdraw(); });
-    std::uint64_t at = held_.round;
-    in_step_ = false;
-    for (;;) {
-      CAUSEWAY_ASSIGN(const bool done, fetch_.replay(at + 1, late));
-      if (!done) break;
-      ++at;
-      const situation now = waits_.look();
-      if (now.is != situation::kind::fetch || now.newest.round != at) continue;
-      in_step_ = hash_image() == now.hash;
-      if (!in_step_) break;
-      state_.adopted(previous);
-      CAUSEWAY_TRY(store(at, now.hash));
-      locked([&] { control_->holds(at, now.hash); });
-      hold(now.newest);
-      return {};
-    }
-    state_.adopted(previous);
-    locked([&] { control_->kept().end(); });
-    return {};
-  }
+  result<void> follow(bool keep, bool late);
 
-  [[nodiscard]] std::vector<float> shared_parameters() const {
-    const auto first = state_.parts.front();
-    std::vector<float> values(first.size() / sizeof(float));
-    std::copy(first.begin(), first.end(), std::as_writable_bytes(std::span{values}).begin());
-    return values;
-  }
+  [[nodiscard]] std::vector<float> shared_parameters() const;
 
-  void passing(std::string_view point) const {
-    if (options_.passing) options_.passing(point);
-  }
+  void passing(std::string_view point) const;
 
   void locked(const std::function<void()>& what) const { fabric_->locked(what); }
 
@@ -19731,6 +21648,451 @@ class member final : public elastic_group {
 }  // namespace causeway::inline CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_TRAIN_MEMBER_HPP
+
+// ---- causeway/train/impl/member.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_MEMBER_IPP
+#define CAUSEWAY_TRAIN_IMPL_MEMBER_IPP
+
+// Bodies of train/member.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+CAUSEWAY_DECL result<std::shared_ptr<member>> member::make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
+                                                           member_options options, log_sink log) {
+  CAUSEWAY_ASSIGN(auto control, member_control::make(fabric, storage, options, log));
+  return std::shared_ptr<member>{
+      new member{std::move(fabric), std::move(storage), std::move(options), std::move(log), std::move(control)}};
+}
+
+CAUSEWAY_DECL result<void> member::open(shared_state state, thread_pool& pool) {
+  state_ = std::move(state);
+  pool_ = &pool;
+  for (const auto part : state_.parts) image_.add(part);
+  fetch_.into(state_, image_, pool_);
+  const auto stored = load_stored();
+  const std::uint64_t root = hash_image();
+  control_->attach();
+  locked([&] { control_->begin(stored, root); });
+  CAUSEWAY_TRY(take_newest());
+  waits_.note_inside();
+  return {};
+}
+
+CAUSEWAY_DECL result<round_entry> member::enter(std::uint64_t samples) {
+  uncommitted_ = samples;
+  for (;;) {
+    situation now = waits_.look();
+    if (now.is == situation::kind::idle) {
+      if (now.newest.round > held_.round) {  // committed without us, with the state that we hold
+        (void)keeps_progress();
+        hold(now.newest);
+        if (samples > 0 && uncommitted_ == 0) return lose_progress();
+      }
+      if (budget_used()) return fail(errc::cancelled, "round", "every sample of the run is in a commit");
+      passing("before_ready");
+      locked([&] {
+        control_->record_trained(held_, samples_.drawn(), uncommitted_);
+        control_->ready(held_.round + 1, held_.chain(), uncommitted_);
+        now = control_->now_what();  // with the same lock: an attempt may begin and be called off before the next
+      });
+    }
+    switch (now.is) {
+      case situation::kind::exchange: {
+        CAUSEWAY_ASSIGN(const auto entered, entry(now));
+        if (entered) return *entered;
+        break;
+      }
+      case situation::kind::adopt: return fail(errc::cancelled, "round", "others have finished it; taking it over");
+      case situation::kind::fetch: {
+        CAUSEWAY_ASSIGN(const bool held, fetch(now, keeps_progress()));
+        if (held && options_.enters_afresh) return fail(errc::cancelled, "round", "others have finished it");
+        if (held && samples > 0 && uncommitted_ == 0) return lose_progress();
+        break;
+      }
+      case situation::kind::failed:
+      case situation::kind::left: return now.gone();
+      default: {
+        CAUSEWAY_ASSIGN(const bool changed, waits_.await_change_or_call(now));
+        if (!changed) return fail(errc::cancelled, "round", "there is something to do first");
+      }
+    }
+  }
+}
+
+CAUSEWAY_DECL result<void> member::exchanged() {
+  passing("exchanged");
+  fetch_.note_rate(attempt_.entered_at(), attempt_.exchanged());
+  const auto copy = copy_for_others();
+  bool in_time = false;
+  locked([&] {
+    control_->exchanging(false);
+    in_time = control_->completed(attempt_.view().at);
+    if (!in_time) return;
+    control_->record_updates(attempt_.view());
+    if (copy) control_->copied(copy);
+    control_->withdraw();
+  });
+  in_step_ = in_step_ && !in_time;
+  if (!in_time) return fail(errc::cancelled, "round", "the attempt was called off");
+  return {};
+}
+
+CAUSEWAY_DECL void member::exchanged_mean(std::span<const float> mean) {
+  bool wanted = false;
+  locked([&] { wanted = control_->keeps_means(); });
+  mean_.reset();
+  if (!wanted || mean.size_bytes() != state_.parts.front().size()) return;
+  std::vector<float> row(mean.begin(), mean.end());
+  membership::state_image image;
+  image.add(std::as_writable_bytes(std::span{row}));
+  (void)image.root(pool_);
+  mean_ = membership::kept_bytes::copy_of(image);
+  mean_of_ = attempt_.view().round;
+}
+
+CAUSEWAY_DECL result<verdict> member::settle(const result<void>& outcome, bool candidate) {
+  contributed_ = 0;
+  attempt_.forget_overdue();
+  if (!outcome) locked([&] { control_->exchanging(false); });
+  if (outcome && candidate) {
+    CAUSEWAY_TRY(vote(held_.round + 1));
+  } else if (!outcome) {
+    CAUSEWAY_TRY(report(outcome.error()));
+  }
+  return judge(outcome.has_value());
+}
+
+CAUSEWAY_DECL result<verdict> member::sit_out(const error& why) {
+  contributed_ = uncommitted_ = 0;
+  attempt_.forget_overdue();
+  const std::uint32_t rounds = 1U << std::min(unusable_++, 4U);
+  locked([&] {
+    control_->exchanging(false);
+    control_->unusable(attempt_.at().value_or(membership::ballot{}));
+  });
+  attempt_.end();
+  if (unusable_ > times_unusable) {
+    return fail(errc::non_finite, why.where,
+                why.message + ", " + std::to_string(unusable_) +
+                    " times in a row: this peer ends. If it is the only one, look at its hardware; if others end so "
+                    "too, lower the learning rate or lengthen its warm-up");
+  }
+  sits_out_until_ = held_.round + rounds;
+  log_(severity::warning, "round " + std::to_string(held_.round + 1) + ": " + why.where + " is left out: " + why.message +
+                              "; it takes the shared state over and trains again after " + std::to_string(rounds) +
+                              (rounds == 1 ? " round" : " rounds"));
+  return restore();
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> member::draw(std::uint64_t skipped, std::uint64_t count) {
+  if (held_.round < sits_out_until_) return {};
+  return asked([&] { return samples_.draw(control_->ledger(), skipped, count); });
+}
+
+CAUSEWAY_DECL void member::leave() {
+  locked([&] { control_->leave(); });
+}
+
+CAUSEWAY_DECL result<std::optional<round_entry>> member::entry(const situation& s) {
+  in_vain_ = 0;
+  excused_ = false;
+  waits_.stop_waiting();
+  attempt_.begin(s.current.at);
+  passing("entered");
+  return attempt_.enter(s, state_.parts.front().size());
+}
+
+CAUSEWAY_DECL std::shared_ptr<const membership::kept_bytes> member::copy_for_others() {
+  bool wanted = false;
+  locked([&] { wanted = control_->needs_copy(); });
+  return wanted ? membership::kept_bytes::copy_of(image_) : nullptr;
+}
+
+CAUSEWAY_DECL result<void> member::report(const error& why) {
+  if (!attempt_.may_try_again(why)) return why;
+  // Whether the attempt was called off, or this peer was asked to stop: then it must not try again.
+  if (why.code == errc::cancelled) CAUSEWAY_TRY(fabric_->block([] { return false; }, waits_.time_now()));
+  if (!attempt_.at()) return {};
+  log_(severity::info, "round " + std::to_string(held_.round + 1) + ": " + attempt_.failed(why));
+  return {};
+}
+
+CAUSEWAY_DECL result<void> member::vote(std::uint64_t round) {
+  const std::uint64_t root = hash_image();
+  candidate_ = {round, root};
+  passing("before_store");
+  CAUSEWAY_TRY(store(candidate_.round, root));
+  passing("stored");
+  locked([&] {
+    control_->offer(candidate_.round, image_);
+    if (attempt_.at()) control_->voted(*attempt_.at(), candidate_.round, root);
+  });
+  attempt_.end();
+  passing("voted");
+  return {};
+}
+
+CAUSEWAY_DECL result<verdict> member::judge(bool voted) {
+  if (std::exchange(lost_progress_, false)) return verdict::commit;
+  for (;;) {
+    const situation now = waits_.look();
+    if (voted && now.newest.round >= candidate_.round && now.newest.state == candidate_.hash) return committed(now.newest);
+    switch (now.is) {
+      case situation::kind::adopt:
+        CAUSEWAY_TRY(adopt(now, voted));
+        voted = true;
+        break;
+      case situation::kind::fetch: {
+        const std::uint64_t ours = now.newest.contribution_of(identity());
+        const bool keep = !voted && ours == 0 && keeps_progress();
+        CAUSEWAY_ASSIGN(const bool held, fetch(now, keep));
+        if (!held) break;
+        contributed_ = ours;
+        return keep ? verdict::retry : verdict::commit;
+      }
+      case situation::kind::exchange:
+        if (!voted) return verdict::retry;
+        // The vote did not count, and what it was for is in memory: this peer cannot begin again, the others can.
+        locked([&] { control_->failed(now.current.at, errc::wrong_parent, {identity()}); });
+        CAUSEWAY_TRY(waits_.await_change(now));
+        break;
+      case situation::kind::failed:
+      case situation::kind::left: return now.gone();
+      case situation::kind::idle:
+      case situation::kind::gathering:
+        // The vote came too late for its attempt, and another was not for this state. What is in memory is nobody's now.
+        if (voted) {
+          locked([&] { control_->holds(candidate_.round, candidate_.hash); });
+          if (waits_.look().changes == now.changes) CAUSEWAY_TRY(waits_.await_change(now));
+          break;
+        }
+        [[fallthrough]];
+      default:
+        if (!voted && budget_used()) {  // nothing is left to be exchanged; others did what this peer had begun
+          state_.adopted({});
+          return verdict::commit;
+        }
+        if (!voted) {  // `enter` waits for the next attempt
+          attempt_.nobody_was_quicker();
+          return verdict::retry;
+        }
+        CAUSEWAY_TRY(waits_.await_change(now));
+    }
+  }
+}
+
+CAUSEWAY_DECL result<void> member::adopt(const situation& now, bool voted) {
+  if (!voted || now.hash != candidate_.hash) {
+    CAUSEWAY_ASSIGN(const bool held, fetch(now, false));
+    if (!held) return {};
+  }
+  attempt_.begin(now.current.at);
+  CAUSEWAY_TRY(vote(now.current.round));
+  return waits_.await_change(now);
+}
+
+CAUSEWAY_DECL verdict member::committed(const membership::commit_record& record) {
+  contributed_ = record.round == candidate_.round ? record.contribution_of(identity()) : uncommitted_;
+  hold(record);
+  locked([&] { control_->kept().end(); });
+  (void)fabric_->block([&] { return control_->written(); }, no_deadline);  // a crash must not take back what is told
+  passing("committed");
+  return verdict::commit;
+}
+
+CAUSEWAY_DECL void member::hold(const membership::commit_record& record, const std::optional<membership::ledger>& samples) {
+  waits_.stop_waiting();
+  held_ = record;
+  in_step_ = true;
+  if (contributed_ > 0) unusable_ = 0;
+  const auto mean = mean_of_ == record.round && !record.contributions.empty() ? std::exchange(mean_, nullptr) : nullptr;
+  locked([&] {
+    if (mean || record.contributions.empty()) control_->add_mean(record.round, mean);
+    if (samples) {
+      samples_.begin_round(*samples);
+    } else if (control_->now_what().newest.round == held_.round) {
+      samples_.begin_round(control_->ledger());
+    } else {
+      samples_.follow(held_);
+    }
+    control_->record_held(held_);
+    if (spare_ && spare_->round <= held_.round) control_->withdraw_spare(spare_->round);
+    control_->offer(held_.round, image_);
+  });
+  if (spare_ && spare_->round <= held_.round) spare_.reset();
+}
+
+CAUSEWAY_DECL bool member::keeps_progress() {
+  if (!asked([&] { return samples_.still_ours(control_->ledger(), uncommitted_); })) uncommitted_ = 0;
+  return uncommitted_ > 0;
+}
+
+CAUSEWAY_DECL error member::lose_progress() {
+  state_.adopted({});
+  lost_progress_ = true;
+  return fail(errc::cancelled, "round", "others were given the samples that this peer had");
+}
+
+CAUSEWAY_DECL result<verdict> member::restore() {
+  const std::uint64_t root = hash_image();
+  if (root == held_.state) {
+    state_.adopted({});
+    return verdict::commit;
+  }
+  locked([&] {
+    control_->withdraw();
+    control_->holds(held_.round, root);  // not the committed state: so this peer is told who has it
+  });
+  in_step_ = false;
+  CAUSEWAY_TRY(take_newest());
+  return verdict::commit;
+}
+
+CAUSEWAY_DECL result<void> member::take_newest() {
+  for (;;) {
+    CAUSEWAY_ASSIGN(const situation now,
+                    waits_.await([](const situation& s) { return detail::member_waits::settled_in(s.is); }));
+    if (now.is == situation::kind::failed || now.is == situation::kind::left) return now.gone();
+    if (now.is == situation::kind::fetch) {
+      CAUSEWAY_TRY(fetch(now, false));
+    } else if (now.is == situation::kind::adopt) {
+      CAUSEWAY_TRY(adopt(now, false));
+    } else {
+      hold(now.newest);
+      return {};
+    }
+  }
+}
+
+CAUSEWAY_DECL std::uint64_t member::hash_image() {
+  image_.touch();
+  return image_.root(pool_);
+}
+
+CAUSEWAY_DECL result<void> member::store(std::uint64_t round, std::uint64_t root) {
+  if (options_.store_every == 0 || round % options_.store_every != 0) return {};
+  std::vector<std::byte> record;
+  locked([&] { record = control_->record_of(round, root); });
+  return store_.save(options_.protocol.run, round, root, state_.parts, record);
+}
+
+CAUSEWAY_DECL std::optional<member_control::named_round> member::load_stored() {
+  const auto committed = control_->remembered();
+  const auto vote = control_->voted_for();
+  if (vote) load_spare(*vote);
+  if (!committed || !from_disk(committed->round, committed->hash)) return std::nullopt;
+  state_.adopted({});
+  return committed;
+}
+
+CAUSEWAY_DECL bool member::from_disk(std::uint64_t round, std::uint64_t hash) {
+  const auto loaded = store_.load(round, hash, state_.parts);
+  if (loaded) return hash_image() == hash;
+  if (loaded.error().code == errc::corrupt)
+    log_(severity::warning, "passing over a stored round: " + loaded.error().text());
+  return false;
+}
+
+CAUSEWAY_DECL void member::load_spare(const member_control::named_round& vote) {
+  spare_ = spare_round::load(store_, vote.round, vote.hash, state_.parts, pool_);
+  if (spare_) locked([&] { control_->offer_spare(spare_->round, spare_->image); });
+}
+
+CAUSEWAY_DECL result<bool> member::fetch(const situation& asked, bool keep) {
+  const bool candidate = asked.is == situation::kind::adopt;
+  const bool late = !candidate && in_vain_++ >= quick_tries;
+  if (late && !follows()) CAUSEWAY_TRY(fetch_.wait_for_time(in_vain_));
+  const situation now = waits_.look();
+  if (now.is != asked.is || (candidate && now.hash != asked.hash)) return false;
+  const std::uint64_t round = candidate ? now.current.round : now.newest.round;
+  std::optional<membership::ledger> samples;
+  locked([&] {
+    if (control_->now_what().newest.round == now.newest.round) samples = control_->ledger();
+  });
+  if (!samples) return false;
+  if (hash_image() != now.hash) {
+    if (!candidate && follows()) {
+      CAUSEWAY_TRY(follow(keep, late));
+      return held_.round == waits_.look().newest.round;
+    }
+    locked([&] {
+      control_->forget_means();
+      control_->withdraw();
+    });
+    const std::vector<float> previous = keep ? shared_parameters() : std::vector<float>{};
+    if (!from_disk(round, now.hash)) {
+      passing("fetching");
+      const time_point begin = waits_.time_now();
+      CAUSEWAY_ASSIGN(const bool whole, fetch_.receive(round, now.hash, now));
+      if (!whole) {
+        excuse(waits_.time_now() - begin);
+        if (in_step_) locked([&] { control_->offer(held_.round, image_); });  // it was not touched
+        return false;
+      }
+      passing("fetched");
+      CAUSEWAY_TRY(fetch_.put());
+    }
+    state_.adopted(previous);
+  }
+  if (candidate) return true;
+  if (!keep) uncommitted_ = 0;
+  CAUSEWAY_TRY(store(round, now.hash));
+  locked([&] { control_->holds(round, now.hash); });
+  hold(now.newest, samples);
+  return waits_.look().is != situation::kind::fetch;  // or there are newer rounds by now
+}
+
+CAUSEWAY_DECL void member::excuse(duration took) {
+  if (!std::exchange(excused_, true) && took < options_.protocol.heartbeat) in_vain_ = 0;
+}
+
+CAUSEWAY_DECL bool member::follows() const {
+  bool can = false;
+  locked([&] { can = state_.replay && control_->kept().kept() && control_->kept().base().round <= held_.round; });
+  return can && in_step_;
+}
+
+CAUSEWAY_DECL result<void> member::follow(bool keep, bool late) {
+  const std::vector<float> previous = keep ? shared_parameters() : std::vector<float>{};
+  if (!keep) uncommitted_ = 0;
+  locked([&] { control_->withdraw(); });
+  std::uint64_t at = held_.round;
+  in_step_ = false;
+  for (;;) {
+    CAUSEWAY_ASSIGN(const bool done, fetch_.replay(at + 1, late));
+    if (!done) break;
+    ++at;
+    const situation now = waits_.look();
+    if (now.is != situation::kind::fetch || now.newest.round != at) continue;
+    in_step_ = hash_image() == now.hash;
+    if (!in_step_) break;
+    state_.adopted(previous);
+    CAUSEWAY_TRY(store(at, now.hash));
+    locked([&] { control_->holds(at, now.hash); });
+    hold(now.newest);
+    return {};
+  }
+  state_.adopted(previous);
+  locked([&] { control_->kept().end(); });
+  return {};
+}
+
+CAUSEWAY_DECL std::vector<float> member::shared_parameters() const {
+  const auto first = state_.parts.front();
+  std::vector<float> values(first.size() / sizeof(float));
+  std::copy(first.begin(), first.end(), std::as_writable_bytes(std::span{values}).begin());
+  return values;
+}
+
+CAUSEWAY_DECL void member::passing(std::string_view point) const {
+  if (options_.passing) options_.passing(point);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_IMPL_MEMBER_IPP
+#endif
 
 // ---- causeway/train/observer.hpp ----
 #ifndef CAUSEWAY_TRAIN_OBSERVER_HPP
@@ -19780,8 +22142,39 @@ struct survivor {
 
 // What each folder knows of commits of other runs than `run`, the newest first: its record, and those beside stored states.
 // A state is stored before it is voted for: one that is newer than every commit known may be nobody's.
-inline std::vector<survivor> survivors_in(io::any_storage& storage, std::span<const std::string> folders,
-                                          std::uint64_t run) {
+CAUSEWAY_DECL std::vector<survivor> survivors_in(io::any_storage& storage, std::span<const std::string> folders,
+                                                 std::uint64_t run);
+
+}  // namespace detail
+
+/// The newest commit of another run than `run` that any of the folders knows, whether or not its state is there.
+[[nodiscard]] CAUSEWAY_DECL std::optional<std::uint64_t> newest_round_known(io::any_storage storage,
+                                                                            std::span<const std::string> folders,
+                                                                            std::uint64_t run);
+
+/// Makes the peer in `into` the founder of `run`, with the id `self`, from the newest commit among `folders` whose state is
+/// there, whole; rounds after it are lost (newest_round_known, asked before, says how many), and their samples are trained
+/// on again. What it writes comes with the record last, so that a crash leaves `into` as it was or done. The others
+/// join as anybody does. errc::not_found if no folder has both a record and its state. Cost: reads and writes the shared
+/// state once.
+CAUSEWAY_DECL result<membership::durable_record> refound(io::any_storage storage, std::span<const std::string> folders,
+                                                         const std::string& into, std::uint64_t run, net::peer_id self);
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_REFOUND_HPP
+
+// ---- causeway/train/impl/refound.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_REFOUND_IPP
+#define CAUSEWAY_TRAIN_IMPL_REFOUND_IPP
+
+// Bodies of train/refound.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::detail {
+
+CAUSEWAY_DECL std::vector<survivor> survivors_in(io::any_storage& storage, std::span<const std::string> folders,
+                                                 std::uint64_t run) {
   std::vector<survivor> found;
   for (const std::string& folder : folders) {
     auto record = read_member_record(storage, folder);
@@ -19799,23 +22192,18 @@ inline std::vector<survivor> survivors_in(io::any_storage& storage, std::span<co
   return found;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::detail
 
-/// The newest commit of another run than `run` that any of the folders knows, whether or not its state is there.
-[[nodiscard]] inline std::optional<std::uint64_t> newest_round_known(io::any_storage storage,
-                                                                     std::span<const std::string> folders,
-                                                                     std::uint64_t run) {
+namespace causeway::inline CAUSEWAY_ABI {
+
+CAUSEWAY_DECL std::optional<std::uint64_t> newest_round_known(io::any_storage storage, std::span<const std::string> folders,
+                                                              std::uint64_t run) {
   const auto known = detail::survivors_in(storage, folders, run);
   return known.empty() ? std::nullopt : std::optional{known.front().record.newest->round};
 }
 
-/// Makes the peer in `into` the founder of `run`, with the id `self`, from the newest commit among `folders` whose state is
-/// there, whole; rounds after it are lost (newest_round_known, asked before, says how many), and their samples are trained
-/// on again. What it writes comes with the record last, so that a crash leaves `into` as it was or done. The others
-/// join as anybody does. errc::not_found if no folder has both a record and its state. Cost: reads and writes the shared
-/// state once.
-inline result<membership::durable_record> refound(io::any_storage storage, std::span<const std::string> folders,
-                                                  const std::string& into, std::uint64_t run, net::peer_id self) {
+CAUSEWAY_DECL result<membership::durable_record> refound(io::any_storage storage, std::span<const std::string> folders,
+                                                         const std::string& into, std::uint64_t run, net::peer_id self) {
   std::string why = "none has a record of the membership";
   for (const auto& from : detail::survivors_in(storage, folders, run)) {
     const auto founded = membership::refounded(from.record, run, self);
@@ -19836,7 +22224,8 @@ inline result<membership::durable_record> refound(io::any_storage storage, std::
 
 }  // namespace causeway::inline CAUSEWAY_ABI
 
-#endif  // CAUSEWAY_TRAIN_REFOUND_HPP
+#endif  // CAUSEWAY_TRAIN_IMPL_REFOUND_IPP
+#endif
 
 // ---- causeway/parallel/envelope.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ENVELOPE_HPP
@@ -19856,21 +22245,9 @@ struct kind {
 
 inline void put_real(net::byte_writer& out, double v) { out.put(std::bit_cast<std::uint64_t>(v)); }
 /// A finite one.
-inline double get_real(net::byte_reader& in) {
-  const auto v = std::bit_cast<double>(in.get<std::uint64_t>());
-  if (!std::isfinite(v)) in.refuse();
-  return v;
-}
-inline std::uint8_t get_flag(net::byte_reader& in) {
-  const auto v = in.get<std::uint8_t>();
-  if (v > 1) in.refuse();
-  return v;
-}
-inline std::uint32_t get_below(net::byte_reader& in, std::uint32_t limit) {
-  const auto v = in.get<std::uint32_t>();
-  if (v >= limit) in.refuse();
-  return v;
-}
+CAUSEWAY_DECL double get_real(net::byte_reader& in);
+CAUSEWAY_DECL std::uint8_t get_flag(net::byte_reader& in);
+CAUSEWAY_DECL std::uint32_t get_below(net::byte_reader& in, std::uint32_t limit);
 
 namespace detail {
 
@@ -19919,6 +22296,38 @@ template <class Message, class Read>
 
 #endif  // CAUSEWAY_PARALLEL_ENVELOPE_HPP
 
+// ---- causeway/parallel/impl/envelope.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_ENVELOPE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_ENVELOPE_IPP
+
+// Bodies of parallel/envelope.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::envelope {
+
+CAUSEWAY_DECL double get_real(net::byte_reader& in) {
+  const auto v = std::bit_cast<double>(in.get<std::uint64_t>());
+  if (!std::isfinite(v)) in.refuse();
+  return v;
+}
+
+CAUSEWAY_DECL std::uint8_t get_flag(net::byte_reader& in) {
+  const auto v = in.get<std::uint8_t>();
+  if (v > 1) in.refuse();
+  return v;
+}
+
+CAUSEWAY_DECL std::uint32_t get_below(net::byte_reader& in, std::uint32_t limit) {
+  const auto v = in.get<std::uint32_t>();
+  if (v >= limit) in.refuse();
+  return v;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::envelope
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_ENVELOPE_IPP
+#endif
+
 // ---- causeway/parallel/swarm_table_exchange.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_TABLE_EXCHANGE_HPP
 #define CAUSEWAY_PARALLEL_SWARM_TABLE_EXCHANGE_HPP
@@ -19952,40 +22361,18 @@ struct table_piece {
 namespace detail {
 
 inline void write(net::byte_writer& out, const table_request& m) { out.put(m.step).put(m.piece); }
-inline void read(net::byte_reader& in, table_request& m) {
-  m.step = in.get<std::uint64_t>();
-  m.piece = in.get<std::uint32_t>();
-}
+CAUSEWAY_DECL void read(net::byte_reader& in, table_request& m);
 
-inline void write(net::byte_writer& out, const table_piece& m) {
-  out.put(m.step).put(m.piece).put(m.version).put_bytes(std::as_bytes(std::span{m.values}));
-}
-inline void read(net::byte_reader& in, table_piece& m) {
-  m.step = in.get<std::uint64_t>();
-  m.piece = in.get<std::uint32_t>();
-  m.version = in.get<std::uint64_t>();
-  const auto bytes = in.get_bytes(table_piece_values * sizeof(float));
-  if (bytes.size() % sizeof(float) != 0) in.refuse();
-  if (!in.ok()) return;
-  m.values.resize(bytes.size() / sizeof(float));
-  if (!bytes.empty()) std::memcpy(m.values.data(), bytes.data(), bytes.size());
-  if (!std::all_of(m.values.begin(), m.values.end(), [](float v) { return std::isfinite(v); })) in.refuse();
-}
+CAUSEWAY_DECL void write(net::byte_writer& out, const table_piece& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, table_piece& m);
 
 }  // namespace detail
 
 }  // namespace swarm_wire
 
 /// The answer of a peer that has `table`; empty if it has none of that step.
-[[nodiscard]] inline swarm_wire::table_piece answer(const swarm_wire::table_request& asked, std::span<const float> table,
-                                                    std::uint64_t version) {
-  swarm_wire::table_piece p{asked.step, asked.piece, version, {}};
-  const std::size_t from = asked.piece * swarm_wire::table_piece_values;
-  if (from >= table.size()) return p;
-  const auto part = table.subspan(from, std::min(swarm_wire::table_piece_values, table.size() - from));
-  p.values.assign(part.begin(), part.end());
-  return p;
-}
+[[nodiscard]] CAUSEWAY_DECL swarm_wire::table_piece answer(const swarm_wire::table_request& asked,
+                                                           std::span<const float> table, std::uint64_t version);
 
 /// Thread safety: none; the fabric's lock serves. Memory: one table. 2 MiB are under way.
 class swarm_table_fetch {
@@ -19993,58 +22380,21 @@ class swarm_table_fetch {
   static constexpr std::uint32_t window = 8;  // pieces asked for and not here
 
   /// `length` values of that step. What is there of it already stays.
-  void want(std::uint64_t step, std::size_t length) {
-    if (wanted_ && step_ == step && values_.size() == length) return;
-    *this = {};
-    wanted_ = true;
-    step_ = step;
-    values_.resize(length);
-  }
+  void want(std::uint64_t step, std::size_t length);
   /// What is there of another step is of no use.
-  void keep_only(std::uint64_t step) {
-    if (step_ != step) *this = {};
-  }
+  void keep_only(std::uint64_t step);
 
   /// Wanted, not here, and nobody is asked.
   [[nodiscard]] bool looks_for_a_source() const noexcept { return wanted_ && !complete() && source_ == 0; }
   /// Asks that peer from the beginning: sums that two peers have may be rounded differently.
-  void ask(net::peer_id from) {
-    source_ = from;
-    there_.assign(pieces(), false);
-    got_ = next_ = 0;
-  }
+  void ask(net::peer_id from);
   /// To whom `take_requests` are to be sent.
   [[nodiscard]] net::peer_id source() const noexcept { return source_; }
-  [[nodiscard]] std::vector<swarm_wire::table_request> take_requests() {
-    std::vector<swarm_wire::table_request> due;
-    if (source_ == 0 || complete()) return due;
-    for (; next_ < pieces() && next_ < got_ + window; ++next_) due.push_back({step_, next_});
-    return due;
-  }
+  [[nodiscard]] std::vector<swarm_wire::table_request> take_requests();
 
   /// True: with this piece it is whole. What was not asked for, or is there already, is passed over.
-  bool take(net::peer_id from, const swarm_wire::table_piece& p) {
-    if (!wanted_ || complete() || from != source_ || p.step != step_) return false;
-    if (p.values.empty() || p.piece >= pieces() || p.values.size() != size_of(p.piece)) {
-      refused_.insert(from);
-      source_ = 0;
-      return false;
-    }
-    if (got_ > 0 && p.version != version_) {  // its sum was made again meanwhile
-      source_ = 0;
-      return false;
-    }
-    version_ = p.version;
-    if (there_[p.piece]) return false;
-    std::copy(p.values.begin(), p.values.end(), values_.begin() + p.piece * swarm_wire::table_piece_values);
-    there_[p.piece] = true;
-    ++got_;
-    return complete();
-  }
-  void lost(net::peer_id peer) {
-    if (source_ == peer) source_ = 0;
-    refused_.erase(peer);
-  }
+  bool take(net::peer_id from, const swarm_wire::table_piece& p);
+  void lost(net::peer_id peer);
   /// Whether it had nothing, though it said otherwise; until `forgive`.
   [[nodiscard]] bool refused(net::peer_id peer) const { return refused_.contains(peer); }
   void forgive() { refused_.clear(); }
@@ -20054,13 +22404,8 @@ class swarm_table_fetch {
   [[nodiscard]] std::span<const float> values() const noexcept { return values_; }
 
  private:
-  [[nodiscard]] std::uint32_t pieces() const noexcept {
-    return static_cast<std::uint32_t>((values_.size() + swarm_wire::table_piece_values - 1) /
-                                      swarm_wire::table_piece_values);
-  }
-  [[nodiscard]] std::size_t size_of(std::uint32_t piece) const noexcept {
-    return std::min(swarm_wire::table_piece_values, values_.size() - piece * swarm_wire::table_piece_values);
-  }
+  [[nodiscard]] std::uint32_t pieces() const noexcept;
+  [[nodiscard]] std::size_t size_of(std::uint32_t piece) const noexcept;
   [[nodiscard]] bool complete() const noexcept { return got_ > 0 && got_ == pieces(); }
 
   bool wanted_ = false;
@@ -20076,6 +22421,112 @@ class swarm_table_fetch {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_TABLE_EXCHANGE_HPP
+
+// ---- causeway/parallel/impl/swarm_table_exchange.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SWARM_TABLE_EXCHANGE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SWARM_TABLE_EXCHANGE_IPP
+
+// Bodies of parallel/swarm_table_exchange.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire::detail {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, table_request& m) {
+  m.step = in.get<std::uint64_t>();
+  m.piece = in.get<std::uint32_t>();
+}
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const table_piece& m) {
+  out.put(m.step).put(m.piece).put(m.version).put_bytes(std::as_bytes(std::span{m.values}));
+}
+
+CAUSEWAY_DECL void read(net::byte_reader& in, table_piece& m) {
+  m.step = in.get<std::uint64_t>();
+  m.piece = in.get<std::uint32_t>();
+  m.version = in.get<std::uint64_t>();
+  const auto bytes = in.get_bytes(table_piece_values * sizeof(float));
+  if (bytes.size() % sizeof(float) != 0) in.refuse();
+  if (!in.ok()) return;
+  m.values.resize(bytes.size() / sizeof(float));
+  if (!bytes.empty()) std::memcpy(m.values.data(), bytes.data(), bytes.size());
+  if (!std::all_of(m.values.begin(), m.values.end(), [](float v) { return std::isfinite(v); })) in.refuse();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire::detail
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL swarm_wire::table_piece answer(const swarm_wire::table_request& asked, std::span<const float> table,
+                                             std::uint64_t version) {
+  swarm_wire::table_piece p{asked.step, asked.piece, version, {}};
+  const std::size_t from = asked.piece * swarm_wire::table_piece_values;
+  if (from >= table.size()) return p;
+  const auto part = table.subspan(from, std::min(swarm_wire::table_piece_values, table.size() - from));
+  p.values.assign(part.begin(), part.end());
+  return p;
+}
+
+CAUSEWAY_DECL void swarm_table_fetch::want(std::uint64_t step, std::size_t length) {
+  if (wanted_ && step_ == step && values_.size() == length) return;
+  *this = {};
+  wanted_ = true;
+  step_ = step;
+  values_.resize(length);
+}
+
+CAUSEWAY_DECL void swarm_table_fetch::keep_only(std::uint64_t step) {
+  if (step_ != step) *this = {};
+}
+
+CAUSEWAY_DECL void swarm_table_fetch::ask(net::peer_id from) {
+  source_ = from;
+  there_.assign(pieces(), false);
+  got_ = next_ = 0;
+}
+
+CAUSEWAY_DECL std::vector<swarm_wire::table_request> swarm_table_fetch::take_requests() {
+  std::vector<swarm_wire::table_request> due;
+  if (source_ == 0 || complete()) return due;
+  for (; next_ < pieces() && next_ < got_ + window; ++next_) due.push_back({step_, next_});
+  return due;
+}
+
+CAUSEWAY_DECL bool swarm_table_fetch::take(net::peer_id from, const swarm_wire::table_piece& p) {
+  if (!wanted_ || complete() || from != source_ || p.step != step_) return false;
+  if (p.values.empty() || p.piece >= pieces() || p.values.size() != size_of(p.piece)) {
+    refused_.insert(from);
+    source_ = 0;
+    return false;
+  }
+  if (got_ > 0 && p.version != version_) {  // its sum was made again meanwhile
+    source_ = 0;
+    return false;
+  }
+  version_ = p.version;
+  if (there_[p.piece]) return false;
+  std::copy(p.values.begin(), p.values.end(), values_.begin() + p.piece * swarm_wire::table_piece_values);
+  there_[p.piece] = true;
+  ++got_;
+  return complete();
+}
+
+CAUSEWAY_DECL void swarm_table_fetch::lost(net::peer_id peer) {
+  if (source_ == peer) source_ = 0;
+  refused_.erase(peer);
+}
+
+CAUSEWAY_DECL std::uint32_t swarm_table_fetch::pieces() const noexcept {
+  return static_cast<std::uint32_t>((values_.size() + swarm_wire::table_piece_values - 1) / swarm_wire::table_piece_values);
+}
+
+CAUSEWAY_DECL std::size_t swarm_table_fetch::size_of(std::uint32_t piece) const noexcept {
+  return std::min(swarm_wire::table_piece_values, values_.size() - piece * swarm_wire::table_piece_values);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_SWARM_TABLE_EXCHANGE_IPP
+#endif
 
 // ---- causeway/parallel/swarm_messages.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_MESSAGES_HPP
@@ -20115,46 +22566,17 @@ class batch_set {
 
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
   [[nodiscard]] bool has(std::uint32_t m) const noexcept { return m < size_ && (words_[m / 64U] >> (m % 64U) & 1U) != 0; }
-  void add(std::uint32_t m) {
-    CAUSEWAY_EXPECT(m < size_);
-    words_[m / 64U] |= std::uint64_t{1} << (m % 64U);
-  }
-  void remove(std::uint32_t m) {
-    CAUSEWAY_EXPECT(m < size_);
-    words_[m / 64U] &= ~(std::uint64_t{1} << (m % 64U));
-  }
-  [[nodiscard]] std::uint32_t count() const noexcept {
-    int n = 0;
-    for (const std::uint64_t w : words_) n += std::popcount(w);
-    return static_cast<std::uint32_t>(n);
-  }
+  void add(std::uint32_t m);
+  void remove(std::uint32_t m);
+  [[nodiscard]] std::uint32_t count() const noexcept;
   /// Precondition: of equal size.
-  [[nodiscard]] bool meets(const batch_set& other) const noexcept {
-    for (std::size_t i = 0; i < words_.size(); ++i) {
-      if ((words_[i] & other.words_[i]) != 0) return true;
-    }
-    return false;
-  }
-  void unite(const batch_set& other) noexcept {
-    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
-  }
+  [[nodiscard]] bool meets(const batch_set& other) const noexcept;
+  void unite(const batch_set& other) noexcept;
   friend bool operator==(const batch_set&, const batch_set&) = default;
 
-  void write(net::byte_writer& out) const {
-    out.put(size_);
-    for (const std::uint64_t w : words_) out.put(w);
-  }
+  void write(net::byte_writer& out) const;
   /// Allocates no more than the input backs; bits beyond the size are refused.
-  static batch_set read(net::byte_reader& in) {
-    const auto size = in.get<std::uint32_t>();
-    const std::size_t words = (std::size_t{size} + 63U) / 64U;
-    if (size > most_micro_batches || words * 8 > in.remaining()) in.refuse();
-    if (!in.ok()) return {};
-    batch_set s{size};
-    for (auto& w : s.words_) w = in.get<std::uint64_t>();
-    if (size % 64U != 0 && s.words_.back() >> (size % 64U) != 0) in.refuse();
-    return s;
-  }
+  static batch_set read(net::byte_reader& in);
 
  private:
   std::uint32_t size_ = 0;
@@ -20285,14 +22707,120 @@ inline constexpr envelope::kind messages{"swarm message", "model, codec or numbe
 
 using envelope::get_below, envelope::get_flag, envelope::get_real, envelope::put_real;
 
-inline void write(net::byte_writer& out, const status& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const status& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, status& m);
+
+inline void write(net::byte_writer& out, const claim& m) { out.put(m.term); }
+inline void read(net::byte_reader& in, claim& m) { m.term = in.get<std::uint32_t>(); }
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const report& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, report& m);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const order& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, order& m);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const parcel& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, parcel& m);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const contributed& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, contributed& m);
+
+inline void write(net::byte_writer& out, const verdict& m) { put_real(out.put(m.turn).put(m.complete), m.loss); }
+CAUSEWAY_DECL void read(net::byte_reader& in, verdict& m);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const addresses& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, addresses& m);
+
+inline void write(net::byte_writer& out, const move_request& m) { out.put(m.term).put(m.stage); }
+CAUSEWAY_DECL void read(net::byte_reader& in, move_request& m);
+
+inline void write(net::byte_writer& out, const refusal& m) { out.put(m.turn).put(m.micro_batch).put(m.from); }
+CAUSEWAY_DECL void read(net::byte_reader& in, refusal& m);
+
+inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
+inline void read(net::byte_reader& in, probe& m) { m.mark = in.get<std::uint64_t>(); }
+inline void write(net::byte_writer& out, const echo& m) { out.put(m.mark); }
+inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>(); }
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const delays& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, delays& m);
+
+}  // namespace detail
+
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m);
+
+/// As envelope::open.
+[[nodiscard]] CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_MESSAGES_HPP
+
+// ---- causeway/parallel/impl/swarm_messages.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SWARM_MESSAGES_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SWARM_MESSAGES_IPP
+
+// Bodies of parallel/swarm_messages.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire {
+
+CAUSEWAY_DECL void batch_set::add(std::uint32_t m) {
+  CAUSEWAY_EXPECT(m < size_);
+  words_[m / 64U] |= std::uint64_t{1} << (m % 64U);
+}
+
+CAUSEWAY_DECL void batch_set::remove(std::uint32_t m) {
+  CAUSEWAY_EXPECT(m < size_);
+  words_[m / 64U] &= ~(std::uint64_t{1} << (m % 64U));
+}
+
+CAUSEWAY_DECL std::uint32_t batch_set::count() const noexcept {
+  int n = 0;
+  for (const std::uint64_t w : words_) n += std::popcount(w);
+  return static_cast<std::uint32_t>(n);
+}
+
+CAUSEWAY_DECL bool batch_set::meets(const batch_set& other) const noexcept {
+  for (std::size_t i = 0; i < words_.size(); ++i) {
+    if ((words_[i] & other.words_[i]) != 0) return true;
+  }
+  return false;
+}
+
+CAUSEWAY_DECL void batch_set::unite(const batch_set& other) noexcept {
+  for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+}
+
+CAUSEWAY_DECL void batch_set::write(net::byte_writer& out) const {
+  out.put(size_);
+  for (const std::uint64_t w : words_) out.put(w);
+}
+
+CAUSEWAY_DECL batch_set batch_set::read(net::byte_reader& in) {
+  const auto size = in.get<std::uint32_t>();
+  const std::size_t words = (std::size_t{size} + 63U) / 64U;
+  if (size > most_micro_batches || words * 8 > in.remaining()) in.refuse();
+  if (!in.ok()) return {};
+  batch_set s{size};
+  for (auto& w : s.words_) w = in.get<std::uint64_t>();
+  if (size % 64U != 0 && s.words_.back() >> (size % 64U) != 0) in.refuse();
+  return s;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire::detail {
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const status& m) {
   out.put(m.stage).put(m.serving).put(m.turn).put(m.term).put(m.drives);
   put_real(out, m.queued);
   put_real(out, m.seconds);
   for (const stage_sum& s : m.sums) put_real(out.put(s.step), s.squares);
   out.put(m.part).put(m.committed);
 }
-inline void read(net::byte_reader& in, status& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, status& m) {
   m.stage = get_below(in, most_stages);
   m.serving = get_flag(in);
   m.turn = in.get<std::uint64_t>();
@@ -20308,17 +22836,15 @@ inline void read(net::byte_reader& in, status& m) {
   m.committed = in.get<std::uint64_t>();
 }
 
-inline void write(net::byte_writer& out, const claim& m) { out.put(m.term); }
-inline void read(net::byte_reader& in, claim& m) { m.term = in.get<std::uint32_t>(); }
-
-inline void write(net::byte_writer& out, const report& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const report& m) {
   out.put(m.term).put(m.turn);
   m.done.write(out);
   m.begun.write(out);
   out.put(static_cast<std::uint32_t>(m.losses.size()));
   for (const double l : m.losses) put_real(out, l);
 }
-inline void read(net::byte_reader& in, report& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, report& m) {
   m.term = in.get<std::uint32_t>();
   m.turn = in.get<std::uint64_t>();
   m.done = batch_set::read(in);
@@ -20329,13 +22855,14 @@ inline void read(net::byte_reader& in, report& m) {
   for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.losses.push_back(get_real(in));
 }
 
-inline void write(net::byte_writer& out, const order& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const order& m) {
   out.put(m.turn).put(m.micro_batch).put(m.version).put(static_cast<std::uint32_t>(m.path.size()));
   for (std::size_t s = 0; s < m.path.size(); ++s) {
     out.put(m.path[s]).put(static_cast<std::uint8_t>(m.needs[s])).put(m.passes[s]);
   }
 }
-inline void read(net::byte_reader& in, order& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, order& m) {
   m.turn = in.get<std::uint64_t>();
   m.micro_batch = get_below(in, most_micro_batches);
   m.version = in.get<std::uint64_t>();
@@ -20350,10 +22877,11 @@ inline void read(net::byte_reader& in, order& m) {
   }
 }
 
-inline void write(net::byte_writer& out, const parcel& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const parcel& m) {
   out.put(m.turn).put(m.micro_batch).put(m.backward).put(m.serial).put(m.pass);
 }
-inline void read(net::byte_reader& in, parcel& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, parcel& m) {
   m.turn = in.get<std::uint64_t>();
   m.micro_batch = get_below(in, most_micro_batches);
   m.backward = get_flag(in);
@@ -20361,57 +22889,52 @@ inline void read(net::byte_reader& in, parcel& m) {
   m.pass = in.get<std::uint64_t>();
 }
 
-inline void write(net::byte_writer& out, const contributed& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const contributed& m) {
   out.put(m.turn).put(m.micro_batch);
   put_real(out, m.seconds);
   put_real(out, m.loss);
 }
-inline void read(net::byte_reader& in, contributed& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, contributed& m) {
   m.turn = in.get<std::uint64_t>();
   m.micro_batch = get_below(in, most_micro_batches);
   m.seconds = get_real(in);
   m.loss = get_real(in);
 }
 
-inline void write(net::byte_writer& out, const verdict& m) { put_real(out.put(m.turn).put(m.complete), m.loss); }
-inline void read(net::byte_reader& in, verdict& m) {
+CAUSEWAY_DECL void read(net::byte_reader& in, verdict& m) {
   m.turn = in.get<std::uint64_t>();
   m.complete = get_flag(in);
   m.loss = get_real(in);
 }
 
-inline void write(net::byte_writer& out, const addresses& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const addresses& m) {
   out.put(static_cast<std::uint32_t>(m.list.size()));
   for (const std::string& a : m.list) out.put_text(a);
 }
-inline void read(net::byte_reader& in, addresses& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, addresses& m) {
   const auto n = get_below(in, most_addresses + 1);
   for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.list.push_back(in.get_text(longest_address));
 }
 
-inline void write(net::byte_writer& out, const move_request& m) { out.put(m.term).put(m.stage); }
-inline void read(net::byte_reader& in, move_request& m) {
+CAUSEWAY_DECL void read(net::byte_reader& in, move_request& m) {
   m.term = in.get<std::uint32_t>();
   m.stage = get_below(in, most_stages);
 }
 
-inline void write(net::byte_writer& out, const refusal& m) { out.put(m.turn).put(m.micro_batch).put(m.from); }
-inline void read(net::byte_reader& in, refusal& m) {
+CAUSEWAY_DECL void read(net::byte_reader& in, refusal& m) {
   m.turn = in.get<std::uint64_t>();
   m.micro_batch = get_below(in, most_micro_batches);
   m.from = in.get<std::uint64_t>();
 }
 
-inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, probe& m) { m.mark = in.get<std::uint64_t>(); }
-inline void write(net::byte_writer& out, const echo& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>(); }
-
-inline void write(net::byte_writer& out, const delays& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const delays& m) {
   out.put(static_cast<std::uint32_t>(m.list.size()));
   for (const auto& d : m.list) put_real(out.put(d.to), d.seconds);
 }
-inline void read(net::byte_reader& in, delays& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, delays& m) {
   const auto n = get_below(in, most_addresses + 1);
   for (std::uint32_t i = 0; i < n && in.ok(); ++i) {
     const auto to = in.get<std::uint64_t>();
@@ -20420,22 +22943,24 @@ inline void read(net::byte_reader& in, delays& m) {
   }
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire::detail
 
-[[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m) {
+namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire {
+
+CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m) {
   return envelope::seal(detail::messages, run, m,
                         [](net::byte_writer& out, const auto& which) { detail::write(out, which); });
 }
 
-/// As envelope::open.
-[[nodiscard]] inline result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
+CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
   return envelope::open<message>(detail::messages, run, bytes,
                                  [](net::byte_reader& in, auto& which) { detail::read(in, which); });
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire
 
-#endif  // CAUSEWAY_PARALLEL_SWARM_MESSAGES_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_SWARM_MESSAGES_IPP
+#endif
 
 // ---- causeway/parallel/swarm_shares.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_SHARES_HPP
@@ -20473,8 +22998,55 @@ struct swarm_plan {
 /// A sum that somebody has is taken as it is. Else peers count in their order, and one whose set meets what those before
 /// it have is left out whole: its gradient cannot be taken apart. `needs_part`: the last stage of a model with a tied
 /// table; the first peer that has the first stage's part adds it to whatever else it puts in.
-[[nodiscard]] inline swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
-                                            const swarm_wire::batch_set& wanted, bool needs_part = false) {
+[[nodiscard]] CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
+                                                   const swarm_wire::batch_set& wanted, bool needs_part = false);
+
+/// What `self` weighs in a mean over all micro-batches, where parts are means over those of each peer.
+[[nodiscard]] CAUSEWAY_DECL double weight_of(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self);
+
+/// A peer's gradient while it goes in and out of exchanges: what it has computed itself, and its stage's sum.
+class swarm_gradients {
+ public:
+  void begin(std::uint64_t step);
+  [[nodiscard]] bool has_sum(std::uint64_t step) const noexcept { return step_ == step && !sum_.empty(); }
+  void keep_sum(std::uint64_t step, std::vector<float> sum);
+  /// Precondition: it has one.
+  [[nodiscard]] std::span<const float> sum() const noexcept { return sum_; }
+  /// Another one for every sum.
+  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+
+  /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it, if `keeps`.
+  void put_in(swarm_part part, std::span<float> gradients, bool keeps = true);
+  /// Adds the other end's part to `table`, a place in what was put in; `restore` undoes that too.
+  void add_part(std::span<const float> part, std::span<float> table);
+  /// `table`: the place of `add_part`, or empty.
+  void restore(std::span<float> gradients, std::span<float> table = {});
+
+ private:
+  std::vector<float> own_, own_table_, sum_;
+  std::uint64_t step_ = 0;
+  std::uint64_t version_ = 0;
+};
+
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h);
+
+[[nodiscard]] CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> bytes);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SHARES_HPP
+
+// ---- causeway/parallel/impl/swarm_shares.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SWARM_SHARES_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SWARM_SHARES_IPP
+
+// Bodies of parallel/swarm_shares.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
+                                     const swarm_wire::batch_set& wanted, bool needs_part) {
   swarm_plan plan{std::vector(all.size(), swarm_part::nothing)};
   for (std::size_t p = 0; p < all.size(); ++p) {
     if (!all[p].sum || all[p].step != step) continue;
@@ -20499,8 +23071,7 @@ struct swarm_plan {
   return plan;
 }
 
-/// What `self` weighs in a mean over all micro-batches, where parts are means over those of each peer.
-[[nodiscard]] inline double weight_of(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
+CAUSEWAY_DECL double weight_of(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
   if (plan.parts[self] == swarm_part::sum) return 1;
   if (plan.parts[self] != swarm_part::own) return 0;
   double together = 0;
@@ -20508,62 +23079,48 @@ struct swarm_plan {
   return all[self].done.count() / together;
 }
 
-/// A peer's gradient while it goes in and out of exchanges: what it has computed itself, and its stage's sum.
-class swarm_gradients {
- public:
-  void begin(std::uint64_t step) {
-    own_.clear();
-    own_table_.clear();
-    if (step_ != step) sum_.clear();
-  }
-  [[nodiscard]] bool has_sum(std::uint64_t step) const noexcept { return step_ == step && !sum_.empty(); }
-  void keep_sum(std::uint64_t step, std::vector<float> sum) {
-    sum_ = std::move(sum);
-    step_ = step;
-    ++version_;
-  }
-  /// Precondition: it has one.
-  [[nodiscard]] std::span<const float> sum() const noexcept { return sum_; }
-  /// Another one for every sum.
-  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+CAUSEWAY_DECL void swarm_gradients::begin(std::uint64_t step) {
+  own_.clear();
+  own_table_.clear();
+  if (step_ != step) sum_.clear();
+}
 
-  /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it, if `keeps`.
-  void put_in(swarm_part part, std::span<float> gradients, bool keeps = true) {
-    if (part == swarm_part::own) return;
-    if (keeps && part != swarm_part::dropped) own_.assign(gradients.begin(), gradients.end());
-    if (part == swarm_part::sum) {
-      std::copy(sum_.begin(), sum_.end(), gradients.begin());
-    } else {
-      std::fill(gradients.begin(), gradients.end(), 0.0F);
-    }
-  }
-  /// Adds the other end's part to `table`, a place in what was put in; `restore` undoes that too.
-  void add_part(std::span<const float> part, std::span<float> table) {
-    own_table_.assign(table.begin(), table.end());
-    for (std::size_t i = 0; i < table.size(); ++i) table[i] += part[i];
-  }
-  /// `table`: the place of `add_part`, or empty.
-  void restore(std::span<float> gradients, std::span<float> table = {}) {
-    if (!own_table_.empty()) std::copy(own_table_.begin(), own_table_.end(), table.begin());
-    if (!own_.empty()) std::copy(own_.begin(), own_.end(), gradients.begin());
-    own_.clear();
-    own_table_.clear();
-  }
+CAUSEWAY_DECL void swarm_gradients::keep_sum(std::uint64_t step, std::vector<float> sum) {
+  sum_ = std::move(sum);
+  step_ = step;
+  ++version_;
+}
 
- private:
-  std::vector<float> own_, own_table_, sum_;
-  std::uint64_t step_ = 0;
-  std::uint64_t version_ = 0;
-};
+CAUSEWAY_DECL void swarm_gradients::put_in(swarm_part part, std::span<float> gradients, bool keeps) {
+  if (part == swarm_part::own) return;
+  if (keeps && part != swarm_part::dropped) own_.assign(gradients.begin(), gradients.end());
+  if (part == swarm_part::sum) {
+    std::copy(sum_.begin(), sum_.end(), gradients.begin());
+  } else {
+    std::fill(gradients.begin(), gradients.end(), 0.0F);
+  }
+}
 
-[[nodiscard]] inline std::vector<std::byte> encode(const swarm_holding& h) {
+CAUSEWAY_DECL void swarm_gradients::add_part(std::span<const float> part, std::span<float> table) {
+  own_table_.assign(table.begin(), table.end());
+  for (std::size_t i = 0; i < table.size(); ++i) table[i] += part[i];
+}
+
+CAUSEWAY_DECL void swarm_gradients::restore(std::span<float> gradients, std::span<float> table) {
+  if (!own_table_.empty()) std::copy(own_table_.begin(), own_table_.end(), table.begin());
+  if (!own_.empty()) std::copy(own_.begin(), own_.end(), gradients.begin());
+  own_.clear();
+  own_table_.clear();
+}
+
+CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h) {
   net::byte_writer out;
   out.put(h.step).put(static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0) | (h.part ? 4 : 0)));
   h.done.write(out);
   return std::move(out).take();
 }
 
-[[nodiscard]] inline result<swarm_holding> decode_holding(std::span<const std::byte> bytes) {
+CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> bytes) {
   net::byte_reader in{bytes};
   swarm_holding h;
   h.step = in.get<std::uint64_t>();
@@ -20579,7 +23136,8 @@ class swarm_gradients {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_SWARM_SHARES_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_SWARM_SHARES_IPP
+#endif
 
 // ---- causeway/parallel/swarm_station.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_STATION_HPP
@@ -20621,130 +23179,48 @@ class swarm_station {
       : self_{self}, stage_{stage}, stages_{stages} {}
 
   /// `counted`: what this peer has contributed before; of the same size, or empty for nothing.
-  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {}) {
-    turn_ = turn;
-    slots_.clear();
-    shipments_.clear();
-    counted_ = counted.size() == micro_batches ? std::move(counted) : swarm_wire::batch_set{micro_batches};
-    done_ = counted_;
-    next_place_ = 0;
-  }
+  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {});
 
   // ---- events ----------------------------------------------------------------------------------------------------------
 
   /// A path, or a later version of it. What is kept here goes to neighbours that stand in for others.
-  void take(const swarm_wire::order& o) {
-    if (o.turn != turn_ || o.micro_batch >= done_.size() || o.path.size() != stages_ || o.passes.size() != stages_) return;
-    slot& s = at(o.micro_batch);
-    if (s.ordered && o.version <= s.path.version) return;
-    const net::peer_id above = s.ordered ? neighbour(s, true) : 0;
-    const net::peer_id below = s.ordered ? neighbour(s, false) : 0;
-    s.path = o;
-    s.ordered = o.path[stage_] == self_;
-    if (!s.ordered) return;
-    if (o.passes[stage_] > s.pass) s.begin_anew(o.passes[stage_]);
-    if (s.output && (needs_again(s, true) || neighbour(s, true) != above)) ship(o.micro_batch, s, false);
-    if (s.d_input && (needs_again(s, false) || neighbour(s, false) != below)) ship(o.micro_batch, s, true);
-  }
+  void take(const swarm_wire::order& o);
 
   /// A tensor from a neighbouring stage; it may come before the order. An input is of this stage's pass; a gradient, of the
   /// pass of the stage above: that stage may have begun anew from the output that is kept here, never the other way round.
-  void arrive(std::uint32_t micro_batch, bool backward, boundary_bytes bytes, std::uint64_t pass = 0) {
-    if (micro_batch >= done_.size()) return;
-    slot& s = at(micro_batch);
-    received& place = backward ? s.d_output : s.input;
-    if (pass < s.pass || (place.bytes && place.pass >= pass)) return;
-    // An input of a pass to come is kept also where this one is finished: the order that begins anew may be on its way.
-    if (backward ? s.finished : pass == s.pass && (s.forwarded || s.finished)) return;
-    place = {std::move(bytes), pass};
-    s.place = next_place_++;
-  }
+  void arrive(std::uint32_t micro_batch, bool backward, boundary_bytes bytes, std::uint64_t pass = 0);
 
   /// What had arrived is of no use. Gives whom it is to come from; it may come again.
-  net::peer_id refuse(std::uint32_t micro_batch, bool backward) {
-    slot& s = at(micro_batch);
-    (backward ? s.d_output : s.input).bytes.reset();
-    return neighbour(s, backward);
-  }
+  net::peer_id refuse(std::uint32_t micro_batch, bool backward);
 
   /// Whether a tensor for this micro-batch is to come from that peer, as far as the orders say.
-  [[nodiscard]] bool expects(net::peer_id peer, std::uint32_t micro_batch, bool backward) const {
-    const auto known = slots_.find(micro_batch);
-    return peer != 0 && known != slots_.end() && known->second.ordered && neighbour(known->second, backward) == peer;
-  }
+  [[nodiscard]] bool expects(net::peer_id peer, std::uint32_t micro_batch, bool backward) const;
 
   /// A connection to this peer was made again: what it may have missed is sent once more.
-  void connected(net::peer_id peer) {
-    for (auto& [m, s] : slots_) {
-      if (!s.ordered) continue;
-      if (s.output && neighbour(s, true) == peer) ship(m, s, false);
-      if (s.d_input && neighbour(s, false) == peer) ship(m, s, true);
-    }
-  }
+  void connected(net::peer_id peer);
 
   /// Another driver: what it does not hear about in a report does not happen.
-  void drop_orders() {
-    for (auto& [m, s] : slots_) s.ordered = s.ordered && (s.forwarded || s.finished);
-  }
+  void drop_orders();
 
   /// The gradient was cleared.
-  void drop_contributions() {
-    std::erase_if(slots_, [](const auto& s) { return s.second.finished; });
-    done_ = counted_;
-  }
+  void drop_contributions();
   /// The driver took this peer for lost, and has given all of it to others.
-  void forget() {
-    slots_.clear();
-    done_ = counted_;
-  }
+  void forget();
   /// What has been contributed since the turn began is in this peer's parameters now; or, with false, what was counted
   /// before is not in them any more.
-  void settle(bool counts) {
-    counted_ = counts ? done_ : swarm_wire::batch_set{done_.size()};
-    if (!counts) done_ = counted_;
-  }
+  void settle(bool counts);
 
   // ---- work ------------------------------------------------------------------------------------------------------------
 
   /// Gradients first: they let go of memory. Then in the order of arrival.
-  [[nodiscard]] std::optional<swarm_task> next() const {
-    const std::pair<const std::uint32_t, slot>* best = nullptr;
-    for (const auto& entry : slots_) {
-      const slot& s = entry.second;
-      if (!s.ordered || s.finished || !(ready_back(s) || ready_forth(s))) continue;
-      const bool better =
-          best == nullptr || (ready_back(s) != ready_back(best->second) ? ready_back(s) : s.place < best->second.place);
-      if (better) best = &entry;
-    }
-    if (best == nullptr) return std::nullopt;
-    const slot& s = best->second;
-    const bool backward = ready_back(s);
-    return swarm_task{best->first, backward, backward ? s.d_output.bytes : s.input.bytes, s.pass};
-  }
+  [[nodiscard]] std::optional<swarm_task> next() const;
 
   /// The forward of a task is computed; `output`: null on the last stage. Of no use if the micro-batch has begun anew.
-  void forwarded(std::uint32_t micro_batch, boundary_bytes output, std::uint64_t pass = 0) {
-    slot& s = at(micro_batch);
-    if (s.pass != pass) return;
-    s.forwarded = true;
-    s.input.bytes.reset();
-    s.output = std::move(output);
-    s.place = next_place_++;
-    if (s.output && s.ordered) ship(micro_batch, s, false);
-  }
+  void forwarded(std::uint32_t micro_batch, boundary_bytes output, std::uint64_t pass = 0);
 
   /// The gradient of the micro-batch is in this peer's, whichever pass it is of; `d_input`: null on the first stage, and in
   /// an evaluation.
-  void contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input, std::uint64_t pass = 0) {
-    slot& s = at(micro_batch);
-    done_.add(micro_batch);
-    s.loss = loss;
-    if (s.pass != pass) return;
-    s.finished = true;
-    s.d_output.bytes.reset();
-    s.d_input = std::move(d_input);
-    if (s.d_input && s.ordered) ship(micro_batch, s, true);
-  }
+  void contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input, std::uint64_t pass = 0);
 
   [[nodiscard]] std::vector<swarm_shipment> take_shipments() { return std::exchange(shipments_, {}); }
 
@@ -20758,29 +23234,10 @@ class swarm_station {
   /// Micro-batches in the gradient: contributed since the turn began.
   [[nodiscard]] std::uint32_t pending() const noexcept { return done_.count() - counted_.count(); }
   /// Micro-batches that wait for this peer.
-  [[nodiscard]] std::uint32_t queued() const {
-    std::uint32_t n = 0;
-    for (const auto& [m, s] : slots_) n += s.ordered && !s.finished && (ready_back(s) || ready_forth(s)) ? 1U : 0U;
-    return n;
-  }
-  [[nodiscard]] swarm_wire::report summary(std::uint32_t term) const {
-    swarm_wire::report r{term, turn_, done_, swarm_wire::batch_set{done_.size()}, {}};
-    for (const auto& [m, s] : slots_) {
-      if (s.forwarded && !done_.has(m)) r.begun.add(m);
-      if (done_.has(m) && stage_ + 1 == stages_) r.losses.push_back(s.loss);
-    }
-    if (r.losses.size() != r.done.count()) r.losses.clear();  // some are of earlier turns
-    return r;
-  }
+  [[nodiscard]] std::uint32_t queued() const;
+  [[nodiscard]] swarm_wire::report summary(std::uint32_t term) const;
   /// What the gradients of micro-batches computed forward are waited for from.
-  [[nodiscard]] std::vector<std::pair<std::uint32_t, net::peer_id>> waiting_for() const {
-    std::vector<std::pair<std::uint32_t, net::peer_id>> all;
-    for (const auto& [m, s] : slots_) {
-      if (!s.ordered || s.finished || ready_back(s) || ready_forth(s)) continue;
-      all.emplace_back(m, neighbour(s, s.forwarded));
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<std::pair<std::uint32_t, net::peer_id>> waiting_for() const;
 
  private:
   struct received {
@@ -20799,51 +23256,21 @@ class swarm_station {
     std::uint64_t pass = 0;
 
     // An input of the new pass may have come before the order.
-    void begin_anew(std::uint64_t from) {
-      pass = from;
-      forwarded = finished = false;
-      if (input.pass < pass) input.bytes.reset();
-      d_output.bytes.reset();
-      output.reset();
-      d_input.reset();
-    }
+    void begin_anew(std::uint64_t from);
   };
 
-  slot& at(std::uint32_t micro_batch) {
-    const auto [place, fresh] = slots_.try_emplace(micro_batch);
-    if (fresh) place->second.place = next_place_++;
-    return place->second;
-  }
+  slot& at(std::uint32_t micro_batch);
 
-  [[nodiscard]] bool ready_forth(const slot& s) const {
-    return !s.forwarded && (stage_ == 0 || (s.input.bytes && s.input.pass == s.pass));
-  }
+  [[nodiscard]] bool ready_forth(const slot& s) const;
   [[nodiscard]] bool ready_back(const slot& s) const { return s.forwarded && (stage_ + 1 == stages_ || s.d_output.bytes); }
 
   // Of the next stage that the path passes, or of the one before. 0: none.
-  [[nodiscard]] net::peer_id neighbour(const slot& s, bool above) const {
-    const std::size_t at = neighbouring_stage(s, above);
-    return at < stages_ ? s.path.path[at] : 0;
-  }
-  [[nodiscard]] std::size_t neighbouring_stage(const slot& s, bool above) const {
-    std::size_t k = stage_;
-    do {
-      k = above ? k + 1 : k - 1;  // below stage 0: beyond all stages
-    } while (k < stages_ && s.path.path[k] == 0);
-    return k;
-  }
+  [[nodiscard]] net::peer_id neighbour(const slot& s, bool above) const;
+  [[nodiscard]] std::size_t neighbouring_stage(const slot& s, bool above) const;
 
-  [[nodiscard]] bool needs_again(const slot& s, bool above) const {
-    const std::size_t k = neighbouring_stage(s, above);
-    return k < stages_ && s.path.needs[k] == swarm_wire::stage_need::again;
-  }
+  [[nodiscard]] bool needs_again(const slot& s, bool above) const;
 
-  void ship(std::uint32_t micro_batch, const slot& s, bool backward) {
-    const std::size_t k = neighbouring_stage(s, !backward);
-    if (k >= stages_ || s.path.needs[k] == swarm_wire::stage_need::finished) return;
-    const std::uint64_t pass = s.path.passes[backward ? stage_ : k];
-    shipments_.push_back({s.path.path[k], micro_batch, backward, backward ? s.d_input : s.output, pass});
-  }
+  void ship(std::uint32_t micro_batch, const slot& s, bool backward);
 
   net::peer_id self_;
   std::uint32_t stage_;
@@ -20859,6 +23286,199 @@ class swarm_station {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_STATION_HPP
+
+// ---- causeway/parallel/impl/swarm_station.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SWARM_STATION_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SWARM_STATION_IPP
+
+// Bodies of parallel/swarm_station.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL void swarm_station::begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted) {
+  turn_ = turn;
+  slots_.clear();
+  shipments_.clear();
+  counted_ = counted.size() == micro_batches ? std::move(counted) : swarm_wire::batch_set{micro_batches};
+  done_ = counted_;
+  next_place_ = 0;
+}
+
+CAUSEWAY_DECL void swarm_station::take(const swarm_wire::order& o) {
+  if (o.turn != turn_ || o.micro_batch >= done_.size() || o.path.size() != stages_ || o.passes.size() != stages_) return;
+  slot& s = at(o.micro_batch);
+  if (s.ordered && o.version <= s.path.version) return;
+  const net::peer_id above = s.ordered ? neighbour(s, true) : 0;
+  const net::peer_id below = s.ordered ? neighbour(s, false) : 0;
+  s.path = o;
+  s.ordered = o.path[stage_] == self_;
+  if (!s.ordered) return;
+  if (o.passes[stage_] > s.pass) s.begin_anew(o.passes[stage_]);
+  if (s.output && (needs_again(s, true) || neighbour(s, true) != above)) ship(o.micro_batch, s, false);
+  if (s.d_input && (needs_again(s, false) || neighbour(s, false) != below)) ship(o.micro_batch, s, true);
+}
+
+CAUSEWAY_DECL void swarm_station::arrive(std::uint32_t micro_batch, bool backward, boundary_bytes bytes,
+                                         std::uint64_t pass) {
+  if (micro_batch >= done_.size()) return;
+  slot& s = at(micro_batch);
+  received& place = backward ? s.d_output : s.input;
+  if (pass < s.pass || (place.bytes && place.pass >= pass)) return;
+  // An input of a pass to come is kept also where this one is finished: the order that begins anew may be on its way.
+  if (backward ? s.finished : pass == s.pass && (s.forwarded || s.finished)) return;
+  place = {std::move(bytes), pass};
+  s.place = next_place_++;
+}
+
+CAUSEWAY_DECL net::peer_id swarm_station::refuse(std::uint32_t micro_batch, bool backward) {
+  slot& s = at(micro_batch);
+  (backward ? s.d_output : s.input).bytes.reset();
+  return neighbour(s, backward);
+}
+
+CAUSEWAY_DECL bool swarm_station::expects(net::peer_id peer, std::uint32_t micro_batch, bool backward) const {
+  const auto known = slots_.find(micro_batch);
+  return peer != 0 && known != slots_.end() && known->second.ordered && neighbour(known->second, backward) == peer;
+}
+
+CAUSEWAY_DECL void swarm_station::connected(net::peer_id peer) {
+  for (auto& [m, s] : slots_) {
+    if (!s.ordered) continue;
+    if (s.output && neighbour(s, true) == peer) ship(m, s, false);
+    if (s.d_input && neighbour(s, false) == peer) ship(m, s, true);
+  }
+}
+
+CAUSEWAY_DECL void swarm_station::drop_orders() {
+  for (auto& [m, s] : slots_) s.ordered = s.ordered && (s.forwarded || s.finished);
+}
+
+CAUSEWAY_DECL void swarm_station::drop_contributions() {
+  std::erase_if(slots_, [](const auto& s) { return s.second.finished; });
+  done_ = counted_;
+}
+
+CAUSEWAY_DECL void swarm_station::forget() {
+  slots_.clear();
+  done_ = counted_;
+}
+
+CAUSEWAY_DECL void swarm_station::settle(bool counts) {
+  counted_ = counts ? done_ : swarm_wire::batch_set{done_.size()};
+  if (!counts) done_ = counted_;
+}
+
+CAUSEWAY_DECL std::optional<swarm_task> swarm_station::next() const {
+  const std::pair<const std::uint32_t, slot>* best = nullptr;
+  for (const auto& entry : slots_) {
+    const slot& s = entry.second;
+    if (!s.ordered || s.finished || !(ready_back(s) || ready_forth(s))) continue;
+    const bool better =
+        best == nullptr || (ready_back(s) != ready_back(best->second) ? ready_back(s) : s.place < best->second.place);
+    if (better) best = &entry;
+  }
+  if (best == nullptr) return std::nullopt;
+  const slot& s = best->second;
+  const bool backward = ready_back(s);
+  return swarm_task{best->first, backward, backward ? s.d_output.bytes : s.input.bytes, s.pass};
+}
+
+CAUSEWAY_DECL void swarm_station::forwarded(std::uint32_t micro_batch, boundary_bytes output, std::uint64_t pass) {
+  slot& s = at(micro_batch);
+  if (s.pass != pass) return;
+  s.forwarded = true;
+  s.input.bytes.reset();
+  s.output = std::move(output);
+  s.place = next_place_++;
+  if (s.output && s.ordered) ship(micro_batch, s, false);
+}
+
+CAUSEWAY_DECL void swarm_station::contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input,
+                                              std::uint64_t pass) {
+  slot& s = at(micro_batch);
+  done_.add(micro_batch);
+  s.loss = loss;
+  if (s.pass != pass) return;
+  s.finished = true;
+  s.d_output.bytes.reset();
+  s.d_input = std::move(d_input);
+  if (s.d_input && s.ordered) ship(micro_batch, s, true);
+}
+
+CAUSEWAY_DECL std::uint32_t swarm_station::queued() const {
+  std::uint32_t n = 0;
+  for (const auto& [m, s] : slots_) n += s.ordered && !s.finished && (ready_back(s) || ready_forth(s)) ? 1U : 0U;
+  return n;
+}
+
+CAUSEWAY_DECL swarm_wire::report swarm_station::summary(std::uint32_t term) const {
+  swarm_wire::report r{term, turn_, done_, swarm_wire::batch_set{done_.size()}, {}};
+  for (const auto& [m, s] : slots_) {
+    if (s.forwarded && !done_.has(m)) r.begun.add(m);
+    if (done_.has(m) && stage_ + 1 == stages_) r.losses.push_back(s.loss);
+  }
+  if (r.losses.size() != r.done.count()) r.losses.clear();  // some are of earlier turns
+  return r;
+}
+
+CAUSEWAY_DECL std::vector<std::pair<std::uint32_t, net::peer_id>> swarm_station::waiting_for() const {
+  std::vector<std::pair<std::uint32_t, net::peer_id>> all;
+  for (const auto& [m, s] : slots_) {
+    if (!s.ordered || s.finished || ready_back(s) || ready_forth(s)) continue;
+    all.emplace_back(m, neighbour(s, s.forwarded));
+  }
+  return all;
+}
+
+CAUSEWAY_DECL void swarm_station::slot::begin_anew(std::uint64_t from) {
+  pass = from;
+  forwarded = finished = false;
+  if (input.pass < pass) input.bytes.reset();
+  d_output.bytes.reset();
+  output.reset();
+  d_input.reset();
+}
+
+CAUSEWAY_DECL auto swarm_station::at(std::uint32_t micro_batch) -> slot& {
+  const auto [place, fresh] = slots_.try_emplace(micro_batch);
+  if (fresh) place->second.place = next_place_++;
+  return place->second;
+}
+
+CAUSEWAY_DECL bool swarm_station::ready_forth(const slot& s) const {
+  return !s.forwarded && (stage_ == 0 || (s.input.bytes && s.input.pass == s.pass));
+}
+
+CAUSEWAY_DECL net::peer_id swarm_station::neighbour(const slot& s, bool above) const {
+  const std::size_t at = neighbouring_stage(s, above);
+  return at < stages_ ? s.path.path[at] : 0;
+}
+
+CAUSEWAY_DECL std::size_t swarm_station::neighbouring_stage(const slot& s, bool above) const {
+  std::size_t k = stage_;
+  do {
+    k = above ? k + 1 : k - 1;  // below stage 0: beyond all stages
+  } while (k < stages_ && s.path.path[k] == 0);
+  return k;
+}
+
+CAUSEWAY_DECL bool swarm_station::needs_again(const slot& s, bool above) const {
+  const std::size_t k = neighbouring_stage(s, above);
+  return k < stages_ && s.path.needs[k] == swarm_wire::stage_need::again;
+}
+
+CAUSEWAY_DECL void swarm_station::ship(std::uint32_t micro_batch, const slot& s, bool backward) {
+  const std::size_t k = neighbouring_stage(s, !backward);
+  if (k >= stages_ || s.path.needs[k] == swarm_wire::stage_need::finished) return;
+  const std::uint64_t pass = s.path.passes[backward ? stage_ : k];
+  shipments_.push_back({s.path.path[k], micro_batch, backward, backward ? s.d_input : s.output, pass});
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_SWARM_STATION_IPP
+#endif
 
 // ---- causeway/parallel/swarm_options.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_OPTIONS_HPP
@@ -21032,63 +23652,25 @@ class swarm_group final : public elastic_group {
   /// With a disk, where `folder` is this stage's: a step costs one write of the stage's gradient more, before the other
   /// stages hear of it. Peers that take local steps write none (docs/design/swarm.md, L7).
   swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm, io::any_storage disk,
-              const std::string& folder)
-      : swarm_group{std::move(stage), std::move(swarm)} {
-    states_.emplace(disk, folder + "/rounds");
-    if (swarm_->options().local_steps == 0) sums_.emplace(std::move(disk), folder + "/sums");
-  }
+              const std::string& folder);
 
   [[nodiscard]] std::uint64_t identity() const override { return stage_->identity(); }
   [[nodiscard]] std::uint64_t round() const override { return stage_->round(); }
   [[nodiscard]] std::uint64_t parent() const override { return stage_->parent(); }
   [[nodiscard]] std::uint64_t state_hash() const override { return stage_->state_hash(); }
   [[nodiscard]] std::uint64_t contributed() const override { return UINT64_MAX; }  // nothing is left over
-  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override {
-    return stage_->draw(skipped, count);
-  }
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
   [[nodiscard]] bool budget_used() const override { return stage_->budget_used(); }
   void leave() override { stage_->leave(); }
   [[nodiscard]] bool exchange_waits() const override { return stage_->exchange_waits(); }
 
-  result<void> open(shared_state state, thread_pool& pool) override {
-    state.adopted = [this, inner = std::move(state.adopted)](std::span<const float>) {
-      replaced_ = true;
-      swarm_->replaced();
-      if (inner) inner({});
-    };
-    state.replay = nullptr;  // a stage's step depends on the other stages
-    const std::size_t parameters = state.parts.empty() ? 0 : state.parts.front().size() / sizeof(float);
-    parts_ = state.parts;
-    adopted_ = state.adopted;
-    CAUSEWAY_TRY(stage_->open(std::move(state), pool));
-    replaced_ = false;
-    recall_sums(parameters);
-    swarm_->committed(true);
-    return {};
-  }
+  result<void> open(shared_state state, thread_pool& pool) override;
 
-  result<round_entry> enter(std::uint64_t) override {
-    CAUSEWAY_TRY(swarm_->complete([this] { return stage_->exchange_waits(); }));
-    CAUSEWAY_ASSIGN(entry_, stage_->enter(1 + swarm_->contributed()));
-    if (replaced_) return fail(errc::cancelled, "swarm", "the others of this stage have finished the step");
-    CAUSEWAY_ASSIGN(entry_.share, divide());
-    return entry_;
-  }
+  result<round_entry> enter(std::uint64_t) override;
 
-  result<void> exchanged() override {
-    CAUSEWAY_TRY(keep_sum());
-    CAUSEWAY_ASSIGN(const double squares, swarm_->all_summed());
-    CAUSEWAY_TRY(agree_on_norm(squares));
-    return stage_->exchanged();
-  }
+  result<void> exchanged() override;
 
-  result<verdict> settle(const result<void>& outcome, bool candidate) override {
-    if (!outcome && outcome.error().code == errc::non_finite) return mend(outcome.error());
-    if (outcome && candidate && !is_sound()) {
-      return mend(fail(errc::non_finite, "this peer", "its parameters are not finite after the step"));
-    }
-    return judge(outcome, candidate);
-  }
+  result<verdict> settle(const result<void>& outcome, bool candidate) override;
 
  private:
   // What a sum was made of, and where it leads from.
@@ -21098,127 +23680,33 @@ class swarm_group final : public elastic_group {
     std::uint64_t state = 0;
   };
 
-  result<verdict> judge(const result<void>& outcome, bool candidate) {
-    CAUSEWAY_ASSIGN(const verdict judged, stage_->settle(outcome, candidate));
-    if (judged == verdict::commit && swarm_->asked_to_move() && !std::exchange(leaves_, true)) stage_->leave();
-    if (judged == verdict::commit && outcome) spoilt_ = 0;
-    // Gradients of a step that others have finished are worth nothing on top of it.
-    const bool adopted = std::exchange(replaced_, false);
-    if (!adopted && judged != verdict::commit) return judged;
-    swarm_->committed(adopted);
-    return verdict::commit;
-  }
+  result<verdict> judge(const result<void>& outcome, bool candidate);
 
   // This peer alone came to values that are not finite: its share goes to others, and it goes back to the committed state,
   // as if it had been started again. Where that does not help, all would come to the same.
-  result<verdict> mend(const error& why) {
-    if (++spoilt_ > most_spoilt) {
-      return fail(
-          errc::non_finite, why.where,
-          why.message + ", " + std::to_string(most_spoilt) +
-              " times from a sound state: lower the learning rate, clip gradients, or look at this machine's memory");
-    }
-    swarm_->throw_away();
-    const result<void> reason = fail(errc::corrupt, why.where, why.message);
-    CAUSEWAY_ASSIGN(const verdict judged, judge(reason, false));
-    if (judged == verdict::commit) return judged;  // the others' state is here
-    if (!is_sound() && states_) (void)states_->load(stage_->round(), stage_->state_hash(), parts_);
-    if (is_sound()) {
-      adopted_({});
-      replaced_ = false;
-      swarm_->committed(true);
-      return verdict::commit;
-    }
-    return fail(
-        errc::non_finite, why.where,
-        why.message + ", and the committed state is not on this peer's disk; start it again, and it takes the others'");
-  }
+  result<verdict> mend(const error& why);
 
   // Of the shared parameters, which come first.
-  [[nodiscard]] bool is_sound() const {
-    const auto floats = parts_.empty() ? std::span<const std::byte>{} : std::span<const std::byte>{parts_.front()};
-    for (std::size_t at = 0; at + sizeof(float) <= floats.size(); at += sizeof(float)) {
-      float v = 0;
-      std::memcpy(&v, floats.data() + at, sizeof v);
-      if (!std::isfinite(v)) return false;
-    }
-    return true;
-  }
+  [[nodiscard]] bool is_sound() const;
 
-  result<void> keep_sum() {
-    CAUSEWAY_ASSIGN(const parallel::swarm_sum sum, swarm_->keep_sum());
-    if (!sums_) return {};
-    kept_sum head{sum.step, sum.squares, stage_->state_hash()};
-    const std::span<std::byte> parts[] = {std::as_writable_bytes(std::span{&head, 1}), std::as_writable_bytes(sum.values)};
-    return sums_->save(run_of_sums(), sum.step, run_of_sums(), parts);
-  }
+  result<void> keep_sum();
 
   // A sum on top of the state that this peer has is what it makes the next step with; of one before it others may ask.
   // Without one, or with one that is torn, the micro-batches are computed again, if they can be.
-  void recall_sums(std::size_t parameters) {
-    if (!sums_) return;
-    const auto steps = sums_->rounds();
-    if (!steps) return;
-    for (const std::uint64_t step : *steps) {
-      kept_sum head;
-      std::vector<float> values(parameters);
-      const std::span<std::byte> parts[] = {std::as_writable_bytes(std::span{&head, 1}),
-                                            std::as_writable_bytes(std::span{values})};
-      if (!sums_->load(step, run_of_sums(), parts)) continue;
-      const bool next = head.state == stage_->state_hash();
-      swarm_->restore_sum({head.step, head.squares, next ? std::span{values} : std::span<float>{}});
-    }
-  }
+  void recall_sums(std::size_t parameters);
   [[nodiscard]] std::uint64_t run_of_sums() const { return mix(swarm_->options().run, swarm_->options().stage); }
 
   // Everybody's holdings go to everybody: M bits each.
-  result<double> divide() {
-    const parallel::swarm_holding mine = swarm_->holding();
-    const auto bytes = parallel::encode(mine);
-    const std::size_t peers = entry_.transport->size();
-    std::vector<std::vector<std::byte>> all(peers);
-    if (peers > 1) {
-      CAUSEWAY_TRY(
-          collective::all_gather(*entry_.transport, name(0), bytes, most_bytes, all, {.deadline = entry_.deadline}));
-    }
-    std::vector<parallel::swarm_holding> holdings;
-    for (std::size_t p = 0; p < peers; ++p) {
-      if (p == entry_.transport->self()) {
-        holdings.push_back(mine);
-        continue;
-      }
-      auto h = parallel::decode_holding(all[p]);
-      if (!h) return h.error();
-      holdings.push_back(std::move(*h));
-    }
-    return swarm_->take_part(holdings, entry_.transport->self());
-  }
+  result<double> divide();
 
   // Peers of a stage may have heard of other stages at different moments; one word counts, so that they step alike. The
   // exchange's deadline does not hold here, since the other stages take the time that they take; but once this peer has
   // heard of all of them its mates have too, or soon will. Who is lost, or hangs for longer than that ever took, ends the
   // wait.
-  result<void> agree_on_norm(double squares) {
-    const time_point begin = swarm_->now();
-    auto outcome = exchange_norms(squares, norm_times_.deadline(begin));
-    if (outcome) norm_times_.observe(swarm_->now() - begin);
-    if (!outcome && outcome.error().code == errc::timeout) norm_times_.overdue(swarm_->now() - begin);
-    return outcome;
-  }
-  result<void> exchange_norms(double squares, time_point deadline) {
-    std::vector<double> all(entry_.transport->size(), squares);
-    if (all.size() > 1) {
-      CAUSEWAY_TRY(collective::all_gather(*entry_.transport, name(1), std::as_bytes(std::span{&squares, 1}),
-                                          std::as_writable_bytes(std::span{all}), {.deadline = deadline}));
-    }
-    if (!std::isfinite(all[0]) || all[0] < 0) return fail(errc::protocol, "peer 0", "it sent a norm that is none");
-    swarm_->agreed(all[0]);
-    return {};
-  }
+  result<void> agree_on_norm(double squares);
+  result<void> exchange_norms(double squares, time_point deadline);
 
-  [[nodiscard]] net::message_id name(std::uint32_t part) const {
-    return {.channel = collective::channels::state + part, .step = entry_.round, .parent = entry_.parent};
-  }
+  [[nodiscard]] net::message_id name(std::uint32_t part) const;
 
   static constexpr std::uint32_t most_spoilt = 3;
   static constexpr std::size_t most_bytes = (parallel::swarm_wire::most_micro_batches / 8) + 64;
@@ -21239,6 +23727,181 @@ class swarm_group final : public elastic_group {
 }  // namespace causeway::inline CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_TRAIN_SWARM_GROUP_HPP
+
+// ---- causeway/train/impl/swarm_group.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_SWARM_GROUP_IPP
+#define CAUSEWAY_TRAIN_IMPL_SWARM_GROUP_IPP
+
+// Bodies of train/swarm_group.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+CAUSEWAY_DECL swarm_group::swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm,
+                                       io::any_storage disk, const std::string& folder)
+    : swarm_group{std::move(stage), std::move(swarm)} {
+  states_.emplace(disk, folder + "/rounds");
+  if (swarm_->options().local_steps == 0) sums_.emplace(std::move(disk), folder + "/sums");
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> swarm_group::draw(std::uint64_t skipped, std::uint64_t count) {
+  return stage_->draw(skipped, count);
+}
+
+CAUSEWAY_DECL result<void> swarm_group::open(shared_state state, thread_pool& pool) {
+  state.adopted = [this, inner = std::move(state.adopted)](std::span<const float>) {
+    replaced_ = true;
+    swarm_->replaced();
+    if (inner) inner({});
+  };
+  state.replay = nullptr;  // a stage's step depends on the other stages
+  const std::size_t parameters = state.parts.empty() ? 0 : state.parts.front().size() / sizeof(float);
+  parts_ = state.parts;
+  adopted_ = state.adopted;
+  CAUSEWAY_TRY(stage_->open(std::move(state), pool));
+  replaced_ = false;
+  recall_sums(parameters);
+  swarm_->committed(true);
+  return {};
+}
+
+CAUSEWAY_DECL result<round_entry> swarm_group::enter(std::uint64_t) {
+  CAUSEWAY_TRY(swarm_->complete([this] { return stage_->exchange_waits(); }));
+  CAUSEWAY_ASSIGN(entry_, stage_->enter(1 + swarm_->contributed()));
+  if (replaced_) return fail(errc::cancelled, "swarm", "the others of this stage have finished the step");
+  CAUSEWAY_ASSIGN(entry_.share, divide());
+  return entry_;
+}
+
+CAUSEWAY_DECL result<void> swarm_group::exchanged() {
+  CAUSEWAY_TRY(keep_sum());
+  CAUSEWAY_ASSIGN(const double squares, swarm_->all_summed());
+  CAUSEWAY_TRY(agree_on_norm(squares));
+  return stage_->exchanged();
+}
+
+CAUSEWAY_DECL result<verdict> swarm_group::settle(const result<void>& outcome, bool candidate) {
+  if (!outcome && outcome.error().code == errc::non_finite) return mend(outcome.error());
+  if (outcome && candidate && !is_sound()) {
+    return mend(fail(errc::non_finite, "this peer", "its parameters are not finite after the step"));
+  }
+  return judge(outcome, candidate);
+}
+
+CAUSEWAY_DECL result<verdict> swarm_group::judge(const result<void>& outcome, bool candidate) {
+  CAUSEWAY_ASSIGN(const verdict judged, stage_->settle(outcome, candidate));
+  if (judged == verdict::commit && swarm_->asked_to_move() && !std::exchange(leaves_, true)) stage_->leave();
+  if (judged == verdict::commit && outcome) spoilt_ = 0;
+  // Gradients of a step that others have finished are worth nothing on top of it.
+  const bool adopted = std::exchange(replaced_, false);
+  if (!adopted && judged != verdict::commit) return judged;
+  swarm_->committed(adopted);
+  return verdict::commit;
+}
+
+CAUSEWAY_DECL result<verdict> swarm_group::mend(const error& why) {
+  if (++spoilt_ > most_spoilt) {
+    return fail(errc::non_finite, why.where,
+                why.message + ", " + std::to_string(most_spoilt) +
+                    " times from a sound state: lower the learning rate, clip gradients, or look at this machine's memory");
+  }
+  swarm_->throw_away();
+  const result<void> reason = fail(errc::corrupt, why.where, why.message);
+  CAUSEWAY_ASSIGN(const verdict judged, judge(reason, false));
+  if (judged == verdict::commit) return judged;  // the others' state is here
+  if (!is_sound() && states_) (void)states_->load(stage_->round(), stage_->state_hash(), parts_);
+  if (is_sound()) {
+    adopted_({});
+    replaced_ = false;
+    swarm_->committed(true);
+    return verdict::commit;
+  }
+  return fail(
+      errc::non_finite, why.where,
+      why.message + ", and the committed state is not on this peer's disk; start it again, and it takes the others'");
+}
+
+CAUSEWAY_DECL bool swarm_group::is_sound() const {
+  const auto floats = parts_.empty() ? std::span<const std::byte>{} : std::span<const std::byte>{parts_.front()};
+  for (std::size_t at = 0; at + sizeof(float) <= floats.size(); at += sizeof(float)) {
+    float v = 0;
+    std::memcpy(&v, floats.data() + at, sizeof v);
+    if (!std::isfinite(v)) return false;
+  }
+  return true;
+}
+
+CAUSEWAY_DECL result<void> swarm_group::keep_sum() {
+  CAUSEWAY_ASSIGN(const parallel::swarm_sum sum, swarm_->keep_sum());
+  if (!sums_) return {};
+  kept_sum head{sum.step, sum.squares, stage_->state_hash()};
+  const std::span<std::byte> parts[] = {std::as_writable_bytes(std::span{&head, 1}), std::as_writable_bytes(sum.values)};
+  return sums_->save(run_of_sums(), sum.step, run_of_sums(), parts);
+}
+
+CAUSEWAY_DECL void swarm_group::recall_sums(std::size_t parameters) {
+  if (!sums_) return;
+  const auto steps = sums_->rounds();
+  if (!steps) return;
+  for (const std::uint64_t step : *steps) {
+    kept_sum head;
+    std::vector<float> values(parameters);
+    const std::span<std::byte> parts[] = {std::as_writable_bytes(std::span{&head, 1}),
+                                          std::as_writable_bytes(std::span{values})};
+    if (!sums_->load(step, run_of_sums(), parts)) continue;
+    const bool next = head.state == stage_->state_hash();
+    swarm_->restore_sum({head.step, head.squares, next ? std::span{values} : std::span<float>{}});
+  }
+}
+
+CAUSEWAY_DECL result<double> swarm_group::divide() {
+  const parallel::swarm_holding mine = swarm_->holding();
+  const auto bytes = parallel::encode(mine);
+  const std::size_t peers = entry_.transport->size();
+  std::vector<std::vector<std::byte>> all(peers);
+  if (peers > 1) {
+    CAUSEWAY_TRY(collective::all_gather(*entry_.transport, name(0), bytes, most_bytes, all, {.deadline = entry_.deadline}));
+  }
+  std::vector<parallel::swarm_holding> holdings;
+  for (std::size_t p = 0; p < peers; ++p) {
+    if (p == entry_.transport->self()) {
+      holdings.push_back(mine);
+      continue;
+    }
+    auto h = parallel::decode_holding(all[p]);
+    if (!h) return h.error();
+    holdings.push_back(std::move(*h));
+  }
+  return swarm_->take_part(holdings, entry_.transport->self());
+}
+
+CAUSEWAY_DECL result<void> swarm_group::agree_on_norm(double squares) {
+  const time_point begin = swarm_->now();
+  auto outcome = exchange_norms(squares, norm_times_.deadline(begin));
+  if (outcome) norm_times_.observe(swarm_->now() - begin);
+  if (!outcome && outcome.error().code == errc::timeout) norm_times_.overdue(swarm_->now() - begin);
+  return outcome;
+}
+
+CAUSEWAY_DECL result<void> swarm_group::exchange_norms(double squares, time_point deadline) {
+  std::vector<double> all(entry_.transport->size(), squares);
+  if (all.size() > 1) {
+    CAUSEWAY_TRY(collective::all_gather(*entry_.transport, name(1), std::as_bytes(std::span{&squares, 1}),
+                                        std::as_writable_bytes(std::span{all}), {.deadline = deadline}));
+  }
+  if (!std::isfinite(all[0]) || all[0] < 0) return fail(errc::protocol, "peer 0", "it sent a norm that is none");
+  swarm_->agreed(all[0]);
+  return {};
+}
+
+CAUSEWAY_DECL net::message_id swarm_group::name(std::uint32_t part) const {
+  return {.channel = collective::channels::state + part, .step = entry_.round, .parent = entry_.parent};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_IMPL_SWARM_GROUP_IPP
+#endif
 
 // ---- causeway/compress/codec.hpp ----
 #ifndef CAUSEWAY_COMPRESS_CODEC_HPP
@@ -22048,14 +24711,31 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 inline constexpr std::uint32_t most_micro_batch_bits = 20;
 
 /// errc::invalid_argument unless `count` is from 1 to 2^most_micro_batch_bits - 1. `policy`: who says so.
-[[nodiscard]] inline result<void> check_micro_batches(std::string_view policy, std::int64_t count) {
+[[nodiscard]] CAUSEWAY_DECL result<void> check_micro_batches(std::string_view policy, std::int64_t count);
+
+/// errc::invalid_argument unless the batch has sequences that make `pieces` equal micro-batches.
+[[nodiscard]] CAUSEWAY_DECL result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
+
+// ---- causeway/parallel/impl/micro_batches.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
+#define CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
+
+// Bodies of parallel/micro_batches.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<void> check_micro_batches(std::string_view policy, std::int64_t count) {
   if (count >= 1 && count < std::int64_t{1} << most_micro_batch_bits) return {};
   return fail(errc::invalid_argument, std::string{policy},
               std::to_string(count) + " micro-batches; choose at least 1, below a million");
 }
 
-/// errc::invalid_argument unless the batch has sequences that make `pieces` equal micro-batches.
-[[nodiscard]] inline result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces) {
+CAUSEWAY_DECL result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces) {
   if (pieces >= 1 && b.sequences >= 1 && b.sequences % pieces == 0) return {};
   return fail(errc::invalid_argument, std::string{policy},
               "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " + std::to_string(pieces) +
@@ -22064,7 +24744,8 @@ inline constexpr std::uint32_t most_micro_batch_bits = 20;
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
+#endif
 
 // ---- causeway/parallel/data_parallel.hpp ----
 #ifndef CAUSEWAY_PARALLEL_DATA_PARALLEL_HPP

@@ -42,6 +42,14 @@
 #define CAUSEWAY_EXPECT(condition) static_cast<void>(0)
 #endif
 
+// Functions that are no templates have their bodies in impl/*.ipp: part of the headers, or, with CAUSEWAY_COMPILED, of one
+// object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>).
+#ifdef CAUSEWAY_COMPILED
+#define CAUSEWAY_DECL
+#else
+#define CAUSEWAY_DECL inline
+#endif
+
 #define CAUSEWAY_RESTRICT __restrict__
 #define CAUSEWAY_ALWAYS_INLINE inline __attribute__((always_inline))
 #define CAUSEWAY_NOINLINE __attribute__((noinline))
@@ -1578,9 +1586,7 @@ class solo_transport {
   static constexpr std::uint32_t size() noexcept { return 1; }
   static operation send(peer_index, const message_id&, std::span<const std::byte>) noexcept { return 1; }
   static operation receive(peer_index, const message_id&, std::span<std::byte>) noexcept { return 1; }
-  static result<std::size_t> wait(operation, time_point) {
-    return fail(errc::peer_lost, "solo transport", "there is no other peer in this run");
-  }
+  static result<std::size_t> wait(operation, time_point);
   static constexpr bool done(operation) noexcept { return true; }
   static traffic stats() noexcept { return {}; }
 };
@@ -1604,12 +1610,8 @@ class any_transport {
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
-    return model_->send(to, id, bytes);
-  }
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
-    return model_->receive(from, id, buffer);
-  }
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
@@ -1650,6 +1652,32 @@ static_assert(Transport<any_transport>);
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_TRANSPORT_HPP
+
+// ---- causeway/net/impl/transport.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_TRANSPORT_IPP
+#define CAUSEWAY_NET_IMPL_TRANSPORT_IPP
+
+// Bodies of net/transport.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL result<std::size_t> solo_transport::wait(operation, time_point) {
+  return fail(errc::peer_lost, "solo transport", "there is no other peer in this run");
+}
+
+CAUSEWAY_DECL operation any_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
+  return model_->send(to, id, bytes);
+}
+
+CAUSEWAY_DECL operation any_transport::receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
+  return model_->receive(from, id, buffer);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_TRANSPORT_IPP
+#endif
 
 // ---- causeway/policy/traits.hpp ----
 #ifndef CAUSEWAY_POLICY_TRAITS_HPP
@@ -3701,17 +3729,7 @@ struct edge_speeds {
 };
 
 /// errc::invalid_argument where a speed cannot be one.
-inline result<void> validate(const edge_speeds& speeds) {
-  for (const auto* const way : {&speeds.forward, &speeds.backward}) {
-    for (std::size_t edge = 0; edge < way->size(); ++edge) {
-      if (std::isfinite((*way)[edge]) && (*way)[edge] > 0) continue;
-      return fail(errc::invalid_argument, "adaptive_top_k",
-                  "boundary " + std::to_string(edge) + " carries " + std::to_string((*way)[edge]) +
-                      " bytes per second; measure it again, or leave all speeds out");
-    }
-  }
-  return {};
-}
+CAUSEWAY_DECL result<void> validate(const edge_speeds& speeds);
 
 struct adaptive_top_k_options {
   double ratio = 100;    ///< how many times fewer bytes than f32 the slowest link sends; 1 or more
@@ -3833,6 +3851,32 @@ static_assert(ActivationCodec<adaptive_top_k<>>);
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
 #endif  // CAUSEWAY_STAGE_ADAPTIVE_TOP_K_HPP
+
+// ---- causeway/stage/impl/adaptive_top_k.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_ADAPTIVE_TOP_K_IPP
+#define CAUSEWAY_STAGE_IMPL_ADAPTIVE_TOP_K_IPP
+
+// Bodies of stage/adaptive_top_k.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL result<void> validate(const edge_speeds& speeds) {
+  for (const auto* const way : {&speeds.forward, &speeds.backward}) {
+    for (std::size_t edge = 0; edge < way->size(); ++edge) {
+      if (std::isfinite((*way)[edge]) && (*way)[edge] > 0) continue;
+      return fail(errc::invalid_argument, "adaptive_top_k",
+                  "boundary " + std::to_string(edge) + " carries " + std::to_string((*way)[edge]) +
+                      " bytes per second; measure it again, or leave all speeds out");
+    }
+  }
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_ADAPTIVE_TOP_K_IPP
+#endif
 
 // ---- causeway/net/fabric.hpp ----
 #ifndef CAUSEWAY_NET_FABRIC_HPP
@@ -3960,61 +4004,24 @@ class model_part {
   explicit model_part(block_range range) : ranges_{range} {}
 
   /// Embedding and output layer, and no block.
-  [[nodiscard]] static model_part ends() {
-    model_part p;
-    p.has_blocks_ = false;
-    return p;
-  }
+  [[nodiscard]] static model_part ends();
   /// Blocks, and nothing of what stands before the first and behind the last.
-  [[nodiscard]] static model_part blocks_alone(block_range range) {
-    model_part p{range};
-    p.has_ends_ = false;
-    return p;
-  }
+  [[nodiscard]] static model_part blocks_alone(block_range range);
 
   /// The ranges in a model of `layers` blocks.
-  [[nodiscard]] std::vector<block_range> ranges(std::int64_t layers) const {
-    if (!has_blocks_) return {};
-    return ranges_.empty() ? std::vector<block_range>{{0, layers}} : ranges_;
-  }
-  [[nodiscard]] bool is_whole(std::int64_t layers) const {
-    if (!has_blocks_ || !has_ends_) return false;
-    return ranges_.empty() || (ranges_.size() == 1 && ranges_[0] == block_range{0, layers});
-  }
+  [[nodiscard]] std::vector<block_range> ranges(std::int64_t layers) const;
+  [[nodiscard]] bool is_whole(std::int64_t layers) const;
   [[nodiscard]] bool holds(std::int64_t block) const noexcept { return holds(block_range{block, block + 1}); }
-  [[nodiscard]] bool holds(const block_range& wanted) const noexcept {
-    if (!has_blocks_) return false;
-    return ranges_.empty() || std::any_of(ranges_.begin(), ranges_.end(), [&wanted](const block_range& r) {
-             return r.first <= wanted.first && wanted.last <= r.last;
-           });
-  }
+  [[nodiscard]] bool holds(const block_range& wanted) const noexcept;
 
   /// Whether parameters of `block` are here, in a model of `layers`: before the first (-1) and behind the last (`layers`)
   /// as well.
-  [[nodiscard]] bool holds_parameters(std::int64_t block, std::int64_t layers) const noexcept {
-    const bool end = block < 0 || block >= layers;
-    if (!has_blocks_) return end;
-    if (!has_ends_) return !end && holds(block);
-    return holds(std::clamp(block, std::int64_t{0}, layers - 1));
-  }
+  [[nodiscard]] bool holds_parameters(std::int64_t block, std::int64_t layers) const noexcept;
 
   /// Ranges must rise, not be empty, not touch each other, and lie within the model.
-  [[nodiscard]] result<void> check(std::int64_t layers) const {
-    std::int64_t from = 0;
-    for (const block_range& r : ranges_) {
-      if (r.first < from || r.last <= r.first || r.last > layers) {
-        return fail(errc::invalid_argument, "model part",
-                    "blocks " + text(r) + " of a model with " + std::to_string(layers) +
-                        "; ranges must rise, be apart and have at least one block");
-      }
-      from = r.last + 1;
-    }
-    return {};
-  }
+  [[nodiscard]] result<void> check(std::int64_t layers) const;
 
-  [[nodiscard]] static std::string text(const block_range& r) {
-    return "[" + std::to_string(r.first) + ", " + std::to_string(r.last) + ")";
-  }
+  [[nodiscard]] static std::string text(const block_range& r);
 
  private:
   std::vector<block_range> ranges_;  // none: all blocks
@@ -4025,6 +4032,73 @@ class model_part {
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
 #endif  // CAUSEWAY_NN_MODEL_PART_HPP
+
+// ---- causeway/nn/impl/model_part.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_MODEL_PART_IPP
+#define CAUSEWAY_NN_IMPL_MODEL_PART_IPP
+
+// Bodies of nn/model_part.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+CAUSEWAY_DECL model_part model_part::ends() {
+  model_part p;
+  p.has_blocks_ = false;
+  return p;
+}
+
+CAUSEWAY_DECL model_part model_part::blocks_alone(block_range range) {
+  model_part p{range};
+  p.has_ends_ = false;
+  return p;
+}
+
+CAUSEWAY_DECL std::vector<block_range> model_part::ranges(std::int64_t layers) const {
+  if (!has_blocks_) return {};
+  return ranges_.empty() ? std::vector<block_range>{{0, layers}} : ranges_;
+}
+
+CAUSEWAY_DECL bool model_part::is_whole(std::int64_t layers) const {
+  if (!has_blocks_ || !has_ends_) return false;
+  return ranges_.empty() || (ranges_.size() == 1 && ranges_[0] == block_range{0, layers});
+}
+
+CAUSEWAY_DECL bool model_part::holds(const block_range& wanted) const noexcept {
+  if (!has_blocks_) return false;
+  return ranges_.empty() || std::any_of(ranges_.begin(), ranges_.end(), [&wanted](const block_range& r) {
+           return r.first <= wanted.first && wanted.last <= r.last;
+         });
+}
+
+CAUSEWAY_DECL bool model_part::holds_parameters(std::int64_t block, std::int64_t layers) const noexcept {
+  const bool end = block < 0 || block >= layers;
+  if (!has_blocks_) return end;
+  if (!has_ends_) return !end && holds(block);
+  return holds(std::clamp(block, std::int64_t{0}, layers - 1));
+}
+
+CAUSEWAY_DECL result<void> model_part::check(std::int64_t layers) const {
+  std::int64_t from = 0;
+  for (const block_range& r : ranges_) {
+    if (r.first < from || r.last <= r.first || r.last > layers) {
+      return fail(errc::invalid_argument, "model part",
+                  "blocks " + text(r) + " of a model with " + std::to_string(layers) +
+                      "; ranges must rise, be apart and have at least one block");
+    }
+    from = r.last + 1;
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::string model_part::text(const block_range& r) {
+  return "[" + std::to_string(r.first) + ", " + std::to_string(r.last) + ")";
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_IMPL_MODEL_PART_IPP
+#endif
 
 // ---- causeway/stage/block_choice.hpp ----
 #ifndef CAUSEWAY_STAGE_BLOCK_CHOICE_HPP
@@ -4049,24 +4123,60 @@ namespace detail {
 /// A span is counted a little below what it has when it is taken out: its own place then looks best among equals.
 inline constexpr double nothing = 1e-3;
 
-inline void add_throughput(std::vector<double>& sums, const nn::block_range& r, double rows) {
-  for (std::int64_t b = r.first; b < r.last; ++b) sums[static_cast<std::size_t>(b)] += rows;
-}
+CAUSEWAY_DECL void add_throughput(std::vector<double>& sums, const nn::block_range& r, double rows);
 
 [[nodiscard]] inline double least(const std::vector<double>& sums) { return *std::min_element(sums.begin(), sums.end()); }
 
 }  // namespace detail
 
 /// Rows a second through each block.
-[[nodiscard]] inline std::vector<double> block_throughputs(std::span<const served_span> spans, std::int64_t layers) {
+[[nodiscard]] CAUSEWAY_DECL std::vector<double> block_throughputs(std::span<const served_span> spans, std::int64_t layers);
+
+/// Where `count` blocks in a row are worst off: their throughputs, lowest first, are the least in lexicographic order; the
+/// first such place. Precondition: 1 <= count <= blocks.
+[[nodiscard]] CAUSEWAY_DECL std::int64_t worst_served(std::span<const double> throughputs, std::int64_t count);
+
+namespace detail {
+
+/// Puts spans[i] where the others leave most to be done; whether that is another place.
+CAUSEWAY_DECL bool settle_span(std::vector<served_span>& spans, std::size_t i, std::vector<double>& sums);
+
+}  // namespace detail
+
+/// Where the server `self` of `spans` should begin instead; none where it stays: its place is the best, or the swarm would
+/// have a gap meanwhile, or the least throughput would not become more than 1 / quality of what it is, when all move until
+/// nobody wants to. Petals' quality is 0.75. Rounds in which all may move are at most as many as there are spans.
+[[nodiscard]] CAUSEWAY_DECL std::optional<std::int64_t> better_place(std::vector<served_span> spans, net::peer_id self,
+                                                                     std::int64_t layers, double quality = 0.75);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_BLOCK_CHOICE_HPP
+
+// ---- causeway/stage/impl/block_choice.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_BLOCK_CHOICE_IPP
+#define CAUSEWAY_STAGE_IMPL_BLOCK_CHOICE_IPP
+
+// Bodies of stage/block_choice.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::detail {
+
+CAUSEWAY_DECL void add_throughput(std::vector<double>& sums, const nn::block_range& r, double rows) {
+  for (std::int64_t b = r.first; b < r.last; ++b) sums[static_cast<std::size_t>(b)] += rows;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::detail
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL std::vector<double> block_throughputs(std::span<const served_span> spans, std::int64_t layers) {
   std::vector<double> sums(static_cast<std::size_t>(layers), 0.0);
   for (const served_span& s : spans) detail::add_throughput(sums, s.blocks, s.throughput);
   return sums;
 }
 
-/// Where `count` blocks in a row are worst off: their throughputs, lowest first, are the least in lexicographic order; the
-/// first such place. Precondition: 1 <= count <= blocks.
-[[nodiscard]] inline std::int64_t worst_served(std::span<const double> throughputs, std::int64_t count) {
+CAUSEWAY_DECL std::int64_t worst_served(std::span<const double> throughputs, std::int64_t count) {
   CAUSEWAY_EXPECT(count >= 1 && count <= std::ssize(throughputs));
   std::vector<double> best;
   std::int64_t first = 0;
@@ -4081,10 +4191,11 @@ inline void add_throughput(std::vector<double>& sums, const nn::block_range& r, 
   return first;
 }
 
-namespace detail {
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
 
-/// Puts spans[i] where the others leave most to be done; whether that is another place.
-inline bool settle_span(std::vector<served_span>& spans, std::size_t i, std::vector<double>& sums) {
+namespace causeway::inline CAUSEWAY_ABI::stage::detail {
+
+CAUSEWAY_DECL bool settle_span(std::vector<served_span>& spans, std::size_t i, std::vector<double>& sums) {
   served_span& s = spans[i];
   add_throughput(sums, s.blocks, -s.throughput * (1 + nothing));
   const std::int64_t at = worst_served(sums, s.blocks.size());
@@ -4095,13 +4206,12 @@ inline bool settle_span(std::vector<served_span>& spans, std::size_t i, std::vec
   return moves;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::detail
 
-/// Where the server `self` of `spans` should begin instead; none where it stays: its place is the best, or the swarm would
-/// have a gap meanwhile, or the least throughput would not become more than 1 / quality of what it is, when all move until
-/// nobody wants to. Petals' quality is 0.75. Rounds in which all may move are at most as many as there are spans.
-[[nodiscard]] inline std::optional<std::int64_t> better_place(std::vector<served_span> spans, net::peer_id self,
-                                                              std::int64_t layers, double quality = 0.75) {
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL std::optional<std::int64_t> better_place(std::vector<served_span> spans, net::peer_id self,
+                                                       std::int64_t layers, double quality) {
   std::vector<double> sums = block_throughputs(spans, layers);
   const double before = detail::least(sums);
   const auto own = std::find_if(spans.begin(), spans.end(), [self](const auto& s) { return s.id == self; });
@@ -4125,7 +4235,8 @@ inline bool settle_span(std::vector<served_span>& spans, std::size_t i, std::vec
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
-#endif  // CAUSEWAY_STAGE_BLOCK_CHOICE_HPP
+#endif  // CAUSEWAY_STAGE_IMPL_BLOCK_CHOICE_IPP
+#endif
 
 // ---- causeway/stage/block_routing.hpp ----
 #ifndef CAUSEWAY_STAGE_BLOCK_ROUTING_HPP
@@ -4173,123 +4284,41 @@ struct span_directory_options {
 /// Copyable; no thread safety.
 class span_directory {
  public:
-  explicit span_directory(std::int64_t layers = 1, const span_directory_options& options = {})
-      : layers_{layers}, options_{options} {
-    CAUSEWAY_EXPECT(layers > 0 && options.smoothing > 0 && options.smoothing <= 1);
-  }
+  explicit span_directory(std::int64_t layers = 1, const span_directory_options& options = {});
 
   [[nodiscard]] std::int64_t layers() const noexcept { return layers_; }
   /// Servers that say they serve something, banned ones too.
-  [[nodiscard]] std::size_t size() const noexcept {
-    return static_cast<std::size_t>(std::count_if(servers_.begin(), servers_.end(),
-                                                  [](const auto& one) { return one.second.offer.blocks.size() > 0; }));
-  }
+  [[nodiscard]] std::size_t size() const noexcept;
 
   /// Precondition: blocks of the model. What was measured is believed less with every announcement, so that a server that
   /// was slow is tried again some day.
-  void announced(net::peer_id id, const span_offer& offer, time_point until) {
-    CAUSEWAY_EXPECT(offer.blocks.first >= 0 && offer.blocks.size() > 0 && offer.blocks.last <= layers_);
-    server& s = servers_[id];
-    s.offer = offer;
-    s.until = until;
-    s.wire *= forgetting;
-  }
+  void announced(net::peer_id id, const span_offer& offer, time_point until);
   /// It serves nothing before it announces itself again. Its failures are remembered for a time.
-  void gone(net::peer_id id) {
-    if (server* const s = find(id)) withdraw(*s);
-  }
+  void gone(net::peer_id id);
   /// So with whoever did not announce itself again.
-  void expire(time_point now) {
-    for (auto& [id, s] : servers_) {
-      if (s.until <= now) withdraw(s);
-    }
-    std::erase_if(servers_, [&](const auto& one) {
-      return one.second.until <= now && one.second.banned_until + options_.longest_ban <= now;
-    });
-  }
+  void expire(time_point now);
 
   /// A small message went there and back.
-  void probed(net::peer_id id, double seconds) {
-    if (server* const s = find(id)) s->trip = s->trip > 0 ? mixed(s->trip, seconds) : seconds;
-  }
+  void probed(net::peer_id id, double seconds);
   /// A request was sent; `answered` or `failed` follows. `work`: rows times blocks, a backward counted twice.
-  void asked(net::peer_id id, double work) {
-    if (server* const s = find(id)) s->waiting.push_back(work);
-  }
+  void asked(net::peer_id id, double work);
   /// It need not answer any more.
-  void dropped(net::peer_id id, double work) {
-    if (server* const s = find(id)) done(*s, work);
-  }
+  void dropped(net::peer_id id, double work);
   /// Whether it has as many requests of ours as it takes at once.
-  [[nodiscard]] bool full(net::peer_id id) const {
-    const auto found = servers_.find(id);
-    return found != servers_.end() && found->second.waiting.size() >= found->second.offer.most_requests;
-  }
+  [[nodiscard]] bool full(net::peer_id id) const;
   /// It took so long: what was not computing was the way there and back, for each row.
-  void answered(net::peer_id id, double work, double rows, double seconds) {
-    server* const s = find(id);
-    if (s == nullptr) return;
-    done(*s, work);
-    s->failures = 0;
-    const double beyond = std::max(0.0, seconds - s->trip - s->offer.load - work * s->offer.seconds) / rows;
-    s->wire = mixed(s->wire, beyond);
-  }
+  void answered(net::peer_id id, double work, double rows, double seconds);
   /// Not chosen for a time, which doubles with every failure in a row; those of requests that were under way count as one.
-  void failed(net::peer_id id, double work, time_point now) {
-    server& s = servers_[id];
-    done(s, work);
-    if (s.banned_until > now) return;
-    const std::uint32_t doublings = std::min(s.failures++, 20U);
-    s.banned_until = now + std::min(options_.longest_ban, options_.ban * (std::int64_t{1} << doublings));
-  }
+  void failed(net::peer_id id, double work, time_point now);
   /// When the first ban ends; no_deadline where nobody is banned.
-  [[nodiscard]] time_point next_return(time_point now) const {
-    time_point first = no_deadline;
-    for (const auto& [id, s] : servers_) {
-      if (s.banned_until > now) first = std::min(first, s.banned_until);
-    }
-    return first;
-  }
+  [[nodiscard]] time_point next_return(time_point now) const;
 
   /// The quickest chain through `blocks`, forward and backward; empty where some block has no server that
   /// can be asked. Ties: fewer hops first, then the lower id. O(blocks² · servers).
-  [[nodiscard]] span_chain route(nn::block_range blocks, const span_need& need, time_point now) const {
-    CAUSEWAY_EXPECT(blocks.first >= 0 && blocks.size() > 0 && blocks.last <= layers_);
-    std::vector<place> best(static_cast<std::size_t>(blocks.size()) + 1);
-    best.back() = {0, {}};
-    const double usual = usual_trip();
-    for (std::int64_t from = blocks.last - 1; from >= blocks.first; --from) {
-      place& here = best[static_cast<std::size_t>(from - blocks.first)];
-      for (const auto& [id, s] : servers_) {
-        if (!usable(s, now) || s.offer.blocks.first > from) continue;
-        for (std::int64_t to = std::min(s.offer.blocks.last, blocks.last); to > from; --to) {
-          if (need.rows + need.tuned * (to - from) > s.offer.most_rows) continue;
-          const double cost =
-              cost_of(s, usual, need.rows, to - from) + best[static_cast<std::size_t>(to - blocks.first)].cost;
-          if (cost < here.cost) here = {cost, {id, {from, to}}};
-        }
-      }
-    }
-    span_chain chain;
-    for (std::int64_t at = blocks.first; at < blocks.last; at = chain.back().blocks.last) {
-      const place& here = best[static_cast<std::size_t>(at - blocks.first)];
-      if (here.cost == unreachable) return {};
-      chain.push_back(here.hop);
-    }
-    return chain;
-  }
+  [[nodiscard]] span_chain route(nn::block_range blocks, const span_need& need, time_point now) const;
 
   /// The first block of `blocks` that nobody can be asked for; its end where there is none.
-  [[nodiscard]] std::int64_t first_missing(nn::block_range blocks, time_point now) const {
-    for (std::int64_t b = blocks.first; b < blocks.last; ++b) {
-      const bool there = std::any_of(servers_.begin(), servers_.end(), [&](const auto& one) {
-        const nn::block_range& r = one.second.offer.blocks;
-        return one.second.banned_until <= now && r.first <= b && b < r.last;
-      });
-      if (!there) return b;
-    }
-    return blocks.last;
-  }
+  [[nodiscard]] std::int64_t first_missing(nn::block_range blocks, time_point now) const;
 
  private:
   static constexpr double unreachable = std::numeric_limits<double>::infinity();
@@ -4309,42 +4338,15 @@ class span_directory {
     span_hop hop{};
   };
 
-  [[nodiscard]] server* find(net::peer_id id) {
-    const auto found = servers_.find(id);
-    return found == servers_.end() ? nullptr : &found->second;
-  }
-  [[nodiscard]] double mixed(double old, double fresh) const {
-    return (1 - options_.smoothing) * old + options_.smoothing * fresh;
-  }
+  [[nodiscard]] server* find(net::peer_id id);
+  [[nodiscard]] double mixed(double old, double fresh) const;
   /// For those of whom nothing is known: the mean of the others.
-  [[nodiscard]] double usual_trip() const {
-    double sum = 0, known = 0;
-    for (const auto& [id, s] : servers_) {
-      sum += s.trip;
-      known += s.trip > 0 ? 1 : 0;
-    }
-    return known > 0 ? sum / known : 0.0;
-  }
-  static void withdraw(server& s) {
-    s.offer = {};
-    s.until = {};
-    s.waiting.clear();
-  }
-  static void done(server& s, double work) {
-    const auto found = std::find(s.waiting.begin(), s.waiting.end(), work);
-    if (found != s.waiting.end()) s.waiting.erase(found);
-  }
-  [[nodiscard]] static bool usable(const server& s, time_point now) {
-    return s.banned_until <= now && s.waiting.size() < s.offer.most_requests;
-  }
+  [[nodiscard]] double usual_trip() const;
+  static void withdraw(server& s);
+  static void done(server& s, double work);
+  [[nodiscard]] static bool usable(const server& s, time_point now);
   /// Forward and backward: the way twice, and three times the computing, since a backward computes the forward again.
-  [[nodiscard]] static double cost_of(const server& s, double usual_trip, std::int64_t rows, std::int64_t blocks) {
-    const double trip = s.trip > 0 ? s.trip : usual_trip;
-    double before = s.offer.load;
-    for (const double work : s.waiting) before += work * s.offer.seconds;
-    const auto r = static_cast<double>(rows);
-    return before + 2 * (trip + r * s.wire) + 3 * r * static_cast<double>(blocks) * s.offer.seconds;
-  }
+  [[nodiscard]] static double cost_of(const server& s, double usual_trip, std::int64_t rows, std::int64_t blocks);
 
   std::int64_t layers_;
   span_directory_options options_;
@@ -4354,6 +4356,171 @@ class span_directory {
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
 #endif  // CAUSEWAY_STAGE_BLOCK_ROUTING_HPP
+
+// ---- causeway/stage/impl/block_routing.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_BLOCK_ROUTING_IPP
+#define CAUSEWAY_STAGE_IMPL_BLOCK_ROUTING_IPP
+
+// Bodies of stage/block_routing.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL span_directory::span_directory(std::int64_t layers, const span_directory_options& options)
+    : layers_{layers}, options_{options} {
+  CAUSEWAY_EXPECT(layers > 0 && options.smoothing > 0 && options.smoothing <= 1);
+}
+
+CAUSEWAY_DECL std::size_t span_directory::size() const noexcept {
+  return static_cast<std::size_t>(
+      std::count_if(servers_.begin(), servers_.end(), [](const auto& one) { return one.second.offer.blocks.size() > 0; }));
+}
+
+CAUSEWAY_DECL void span_directory::announced(net::peer_id id, const span_offer& offer, time_point until) {
+  CAUSEWAY_EXPECT(offer.blocks.first >= 0 && offer.blocks.size() > 0 && offer.blocks.last <= layers_);
+  server& s = servers_[id];
+  s.offer = offer;
+  s.until = until;
+  s.wire *= forgetting;
+}
+
+CAUSEWAY_DECL void span_directory::gone(net::peer_id id) {
+  if (server* const s = find(id)) withdraw(*s);
+}
+
+CAUSEWAY_DECL void span_directory::expire(time_point now) {
+  for (auto& [id, s] : servers_) {
+    if (s.until <= now) withdraw(s);
+  }
+  std::erase_if(servers_, [&](const auto& one) {
+    return one.second.until <= now && one.second.banned_until + options_.longest_ban <= now;
+  });
+}
+
+CAUSEWAY_DECL void span_directory::probed(net::peer_id id, double seconds) {
+  if (server* const s = find(id)) s->trip = s->trip > 0 ? mixed(s->trip, seconds) : seconds;
+}
+
+CAUSEWAY_DECL void span_directory::asked(net::peer_id id, double work) {
+  if (server* const s = find(id)) s->waiting.push_back(work);
+}
+
+CAUSEWAY_DECL void span_directory::dropped(net::peer_id id, double work) {
+  if (server* const s = find(id)) done(*s, work);
+}
+
+CAUSEWAY_DECL bool span_directory::full(net::peer_id id) const {
+  const auto found = servers_.find(id);
+  return found != servers_.end() && found->second.waiting.size() >= found->second.offer.most_requests;
+}
+
+CAUSEWAY_DECL void span_directory::answered(net::peer_id id, double work, double rows, double seconds) {
+  server* const s = find(id);
+  if (s == nullptr) return;
+  done(*s, work);
+  s->failures = 0;
+  const double beyond = std::max(0.0, seconds - s->trip - s->offer.load - work * s->offer.seconds) / rows;
+  s->wire = mixed(s->wire, beyond);
+}
+
+CAUSEWAY_DECL void span_directory::failed(net::peer_id id, double work, time_point now) {
+  server& s = servers_[id];
+  done(s, work);
+  if (s.banned_until > now) return;
+  const std::uint32_t doublings = std::min(s.failures++, 20U);
+  s.banned_until = now + std::min(options_.longest_ban, options_.ban * (std::int64_t{1} << doublings));
+}
+
+CAUSEWAY_DECL time_point span_directory::next_return(time_point now) const {
+  time_point first = no_deadline;
+  for (const auto& [id, s] : servers_) {
+    if (s.banned_until > now) first = std::min(first, s.banned_until);
+  }
+  return first;
+}
+
+CAUSEWAY_DECL span_chain span_directory::route(nn::block_range blocks, const span_need& need, time_point now) const {
+  CAUSEWAY_EXPECT(blocks.first >= 0 && blocks.size() > 0 && blocks.last <= layers_);
+  std::vector<place> best(static_cast<std::size_t>(blocks.size()) + 1);
+  best.back() = {0, {}};
+  const double usual = usual_trip();
+  for (std::int64_t from = blocks.last - 1; from >= blocks.first; --from) {
+    place& here = best[static_cast<std::size_t>(from - blocks.first)];
+    for (const auto& [id, s] : servers_) {
+      if (!usable(s, now) || s.offer.blocks.first > from) continue;
+      for (std::int64_t to = std::min(s.offer.blocks.last, blocks.last); to > from; --to) {
+        if (need.rows + need.tuned * (to - from) > s.offer.most_rows) continue;
+        const double cost =
+            cost_of(s, usual, need.rows, to - from) + best[static_cast<std::size_t>(to - blocks.first)].cost;
+        if (cost < here.cost) here = {cost, {id, {from, to}}};
+      }
+    }
+  }
+  span_chain chain;
+  for (std::int64_t at = blocks.first; at < blocks.last; at = chain.back().blocks.last) {
+    const place& here = best[static_cast<std::size_t>(at - blocks.first)];
+    if (here.cost == unreachable) return {};
+    chain.push_back(here.hop);
+  }
+  return chain;
+}
+
+CAUSEWAY_DECL std::int64_t span_directory::first_missing(nn::block_range blocks, time_point now) const {
+  for (std::int64_t b = blocks.first; b < blocks.last; ++b) {
+    const bool there = std::any_of(servers_.begin(), servers_.end(), [&](const auto& one) {
+      const nn::block_range& r = one.second.offer.blocks;
+      return one.second.banned_until <= now && r.first <= b && b < r.last;
+    });
+    if (!there) return b;
+  }
+  return blocks.last;
+}
+
+CAUSEWAY_DECL auto span_directory::find(net::peer_id id) -> server* {
+  const auto found = servers_.find(id);
+  return found == servers_.end() ? nullptr : &found->second;
+}
+
+CAUSEWAY_DECL double span_directory::mixed(double old, double fresh) const {
+  return (1 - options_.smoothing) * old + options_.smoothing * fresh;
+}
+
+CAUSEWAY_DECL double span_directory::usual_trip() const {
+  double sum = 0, known = 0;
+  for (const auto& [id, s] : servers_) {
+    sum += s.trip;
+    known += s.trip > 0 ? 1 : 0;
+  }
+  return known > 0 ? sum / known : 0.0;
+}
+
+CAUSEWAY_DECL void span_directory::withdraw(server& s) {
+  s.offer = {};
+  s.until = {};
+  s.waiting.clear();
+}
+
+CAUSEWAY_DECL void span_directory::done(server& s, double work) {
+  const auto found = std::find(s.waiting.begin(), s.waiting.end(), work);
+  if (found != s.waiting.end()) s.waiting.erase(found);
+}
+
+CAUSEWAY_DECL bool span_directory::usable(const server& s, time_point now) {
+  return s.banned_until <= now && s.waiting.size() < s.offer.most_requests;
+}
+
+CAUSEWAY_DECL double span_directory::cost_of(const server& s, double usual_trip, std::int64_t rows, std::int64_t blocks) {
+  const double trip = s.trip > 0 ? s.trip : usual_trip;
+  double before = s.offer.load;
+  for (const double work : s.waiting) before += work * s.offer.seconds;
+  const auto r = static_cast<double>(rows);
+  return before + 2 * (trip + r * s.wire) + 3 * r * static_cast<double>(blocks) * s.offer.seconds;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_BLOCK_ROUTING_IPP
+#endif
 
 // ---- causeway/compress/packing.hpp ----
 #ifndef CAUSEWAY_COMPRESS_PACKING_HPP
@@ -5085,49 +5252,23 @@ struct sample_buffer {
   std::vector<std::uint8_t> bytes;
   std::uint32_t tag = 0;  ///< a hash of the bytes, never 0: what two sides compare
 
-  void seal() noexcept {
-    const auto hash = static_cast<std::uint32_t>(hash_bytes(std::as_bytes(std::span{bytes})));
-    tag = hash == 0 ? 1 : hash;
-  }
+  void seal() noexcept;
   void serialize(auto& ar) { ar(bytes, tag); }
 };
 
 class sample_buffers {
  public:
   /// The committed buffer, or null.
-  [[nodiscard]] const sample_buffer* find(const sample_key& key) const {
-    const auto at = buffers_.find(key);
-    return at == buffers_.end() ? nullptr : &at->second;
-  }
+  [[nodiscard]] const sample_buffer* find(const sample_key& key) const;
   /// Whether a buffer is there or will be after the step.
   [[nodiscard]] bool knows(const sample_key& key) const { return buffers_.contains(key) || staged_.contains(key); }
 
-  void stage(const sample_key& key, sample_buffer buffer, std::uint64_t seed, std::size_t place) {
-    const auto [at, fresh] = staged_.try_emplace(key);
-    change& c = at->second;
-    if (fresh && !buffers_.contains(key)) new_bytes_ += buffer.bytes.size();
-    if (fresh || std::tie(seed, place) >= std::tie(c.seed, c.place)) c = {std::move(buffer), seed, place};
-  }
-  void forget_staged() {
-    staged_.clear();
-    new_bytes_ = 0;
-  }
-  void commit() {
-    for (auto& [key, next] : staged_) {
-      sample_buffer& buffer = buffers_[key];
-      bytes_ = bytes_ - buffer.bytes.size() + next.buffer.bytes.size();
-      buffer = std::move(next.buffer);
-    }
-    forget_staged();
-  }
+  void stage(const sample_key& key, sample_buffer buffer, std::uint64_t seed, std::size_t place);
+  void forget_staged();
+  void commit();
 
   /// All of an edge.
-  void forget(std::uint32_t edge) {
-    for (auto at = buffers_.lower_bound({edge, 0}); at != buffers_.end() && at->first.edge == edge;) {
-      bytes_ -= at->second.bytes.size();
-      at = buffers_.erase(at);
-    }
-  }
+  void forget(std::uint32_t edge);
 
   /// Committed: number of buffers, and their bytes. A step in progress keeps a second copy of those that it changes.
   [[nodiscard]] std::size_t size() const noexcept { return buffers_.size(); }
@@ -5154,6 +5295,59 @@ class sample_buffers {
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
 #endif  // CAUSEWAY_STAGE_SAMPLE_BUFFERS_HPP
+
+// ---- causeway/stage/impl/sample_buffers.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_SAMPLE_BUFFERS_IPP
+#define CAUSEWAY_STAGE_IMPL_SAMPLE_BUFFERS_IPP
+
+// Bodies of stage/sample_buffers.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL void sample_buffer::seal() noexcept {
+  const auto hash = static_cast<std::uint32_t>(hash_bytes(std::as_bytes(std::span{bytes})));
+  tag = hash == 0 ? 1 : hash;
+}
+
+CAUSEWAY_DECL const sample_buffer* sample_buffers::find(const sample_key& key) const {
+  const auto at = buffers_.find(key);
+  return at == buffers_.end() ? nullptr : &at->second;
+}
+
+CAUSEWAY_DECL void sample_buffers::stage(const sample_key& key, sample_buffer buffer, std::uint64_t seed,
+                                         std::size_t place) {
+  const auto [at, fresh] = staged_.try_emplace(key);
+  change& c = at->second;
+  if (fresh && !buffers_.contains(key)) new_bytes_ += buffer.bytes.size();
+  if (fresh || std::tie(seed, place) >= std::tie(c.seed, c.place)) c = {std::move(buffer), seed, place};
+}
+
+CAUSEWAY_DECL void sample_buffers::forget_staged() {
+  staged_.clear();
+  new_bytes_ = 0;
+}
+
+CAUSEWAY_DECL void sample_buffers::commit() {
+  for (auto& [key, next] : staged_) {
+    sample_buffer& buffer = buffers_[key];
+    bytes_ = bytes_ - buffer.bytes.size() + next.buffer.bytes.size();
+    buffer = std::move(next.buffer);
+  }
+  forget_staged();
+}
+
+CAUSEWAY_DECL void sample_buffers::forget(std::uint32_t edge) {
+  for (auto at = buffers_.lower_bound({edge, 0}); at != buffers_.end() && at->first.edge == edge;) {
+    bytes_ -= at->second.bytes.size();
+    at = buffers_.erase(at);
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_SAMPLE_BUFFERS_IPP
+#endif
 
 // ---- causeway/stage/delta.hpp ----
 #ifndef CAUSEWAY_STAGE_DELTA_HPP
@@ -11064,15 +11258,7 @@ using expert_id = std::uint64_t;
 /// sides[i] places on axis i. 1 to 16 axes, fewer than 2^63 places in all.
 class expert_grid {
  public:
-  explicit expert_grid(std::vector<std::uint32_t> sides) : sides_{std::move(sides)}, below_(sides_.size(), 1) {
-    CAUSEWAY_EXPECT(!sides_.empty() && sides_.size() <= 16);
-    for (std::size_t i = sides_.size(); i > 0; --i) {
-      CAUSEWAY_EXPECT(sides_[i - 1] >= 1 && count_ <= (std::uint64_t{1} << 62U) / sides_[i - 1]);
-      below_[i - 1] = count_;
-      count_ *= sides_[i - 1];
-      heads_ += sides_[i - 1];
-    }
-  }
+  explicit expert_grid(std::vector<std::uint32_t> sides);
 
   [[nodiscard]] std::size_t axes() const noexcept { return sides_.size(); }
   [[nodiscard]] std::span<const std::uint32_t> sides() const noexcept { return sides_; }
@@ -11081,9 +11267,7 @@ class expert_grid {
   [[nodiscard]] std::size_t heads() const noexcept { return heads_; }
   /// Places that share the first axis + 1 coordinates.
   [[nodiscard]] std::uint64_t below(std::size_t axis) const noexcept { return below_[axis]; }
-  [[nodiscard]] std::uint32_t coordinate(expert_id e, std::size_t axis) const noexcept {
-    return static_cast<std::uint32_t>(e / below_[axis] % sides_[axis]);
-  }
+  [[nodiscard]] std::uint32_t coordinate(expert_id e, std::size_t axis) const noexcept;
 
  private:
   std::vector<std::uint32_t> sides_;
@@ -11110,28 +11294,13 @@ class expert_directory {
   [[nodiscard]] bool contains(expert_id e) const { return alive_.contains(e); }
 
   /// The expert is there until then, or longer if it was said before. Precondition: a place of the grid.
-  void announce(expert_id e, time_point until = no_deadline) {
-    CAUSEWAY_EXPECT(e < grid_.places());
-    time_point& known = alive_.try_emplace(e, until).first->second;
-    if (known < until) known = until;
-  }
+  void announce(expert_id e, time_point until = no_deadline);
   /// The expert did not answer.
   void remove(expert_id e) { alive_.erase(e); }
   /// Forgets whoever did not announce itself again.
-  void expire(time_point now) {
-    std::erase_if(alive_, [&](const auto& entry) { return entry.second <= now; });
-  }
+  void expire(time_point now);
 
-  void extensions(expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const {
-    out.clear();
-    const std::uint64_t each = grid_.below(axis), side = grid_.sides()[axis];
-    const expert_id first = prefix * side * each, last = first + side * each;
-    for (auto at = alive_.lower_bound(first); at != alive_.end() && at->first < last;) {
-      const std::uint64_t place = (at->first - first) / each;
-      out.push_back(static_cast<std::uint32_t>(place));
-      at = alive_.lower_bound(first + (place + 1) * each);
-    }
-  }
+  void extensions(expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const;
 
  private:
   expert_grid grid_;
@@ -11142,6 +11311,56 @@ static_assert(ExpertDirectory<expert_directory>);
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
 #endif  // CAUSEWAY_STAGE_EXPERT_DIRECTORY_HPP
+
+// ---- causeway/stage/impl/expert_directory.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_EXPERT_DIRECTORY_IPP
+#define CAUSEWAY_STAGE_IMPL_EXPERT_DIRECTORY_IPP
+
+// Bodies of stage/expert_directory.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL expert_grid::expert_grid(std::vector<std::uint32_t> sides)
+    : sides_{std::move(sides)}, below_(sides_.size(), 1) {
+  CAUSEWAY_EXPECT(!sides_.empty() && sides_.size() <= 16);
+  for (std::size_t i = sides_.size(); i > 0; --i) {
+    CAUSEWAY_EXPECT(sides_[i - 1] >= 1 && count_ <= (std::uint64_t{1} << 62U) / sides_[i - 1]);
+    below_[i - 1] = count_;
+    count_ *= sides_[i - 1];
+    heads_ += sides_[i - 1];
+  }
+}
+
+CAUSEWAY_DECL std::uint32_t expert_grid::coordinate(expert_id e, std::size_t axis) const noexcept {
+  return static_cast<std::uint32_t>(e / below_[axis] % sides_[axis]);
+}
+
+CAUSEWAY_DECL void expert_directory::announce(expert_id e, time_point until) {
+  CAUSEWAY_EXPECT(e < grid_.places());
+  time_point& known = alive_.try_emplace(e, until).first->second;
+  if (known < until) known = until;
+}
+
+CAUSEWAY_DECL void expert_directory::expire(time_point now) {
+  std::erase_if(alive_, [&](const auto& entry) { return entry.second <= now; });
+}
+
+CAUSEWAY_DECL void expert_directory::extensions(expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const {
+  out.clear();
+  const std::uint64_t each = grid_.below(axis), side = grid_.sides()[axis];
+  const expert_id first = prefix * side * each, last = first + side * each;
+  for (auto at = alive_.lower_bound(first); at != alive_.end() && at->first < last;) {
+    const std::uint64_t place = (at->first - first) / each;
+    out.push_back(static_cast<std::uint32_t>(place));
+    at = alive_.lower_bound(first + (place + 1) * each);
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_EXPERT_DIRECTORY_IPP
+#endif
 
 // ---- causeway/autograd/prompts.hpp ----
 #ifndef CAUSEWAY_AUTOGRAD_PROMPTS_HPP
@@ -11278,21 +11497,10 @@ struct adapter_shape {
   [[nodiscard]] bool has(linear_map map) const noexcept { return has(static_cast<std::size_t>(map)); }
 
   /// Whether the sizes have all of its maps.
-  [[nodiscard]] bool fits(const map_sizes& sizes) const noexcept {
-    if (rank == 0) return maps == 0;
-    if (rank > most_rank || maps == 0 || maps >> linear_maps != 0) return false;
-    for (std::size_t i = 0; i < linear_maps; ++i) {
-      if (has(i) && sizes[i].inputs == 0) return false;
-    }
-    return true;
-  }
+  [[nodiscard]] bool fits(const map_sizes& sizes) const noexcept;
 
   /// Values of a block. Precondition: it fits.
-  [[nodiscard]] std::int64_t values(const map_sizes& sizes) const noexcept {
-    std::int64_t sides = 0;
-    for (std::size_t i = 0; i < linear_maps; ++i) sides += has(i) ? sizes[i].inputs + sizes[i].outputs : 0;
-    return sides * rank;
-  }
+  [[nodiscard]] std::int64_t values(const map_sizes& sizes) const noexcept;
 
   friend bool operator==(const adapter_shape&, const adapter_shape&) = default;
 };
@@ -11303,17 +11511,66 @@ struct block_tuning {
   adapter_shape adapters{};  ///< beside its linear maps
 
   /// Values of a block. Precondition: the adapters fit.
-  [[nodiscard]] std::int64_t values(std::int64_t width, const map_sizes& maps) const noexcept {
-    return prompts * width + adapters.values(maps);
-  }
+  [[nodiscard]] std::int64_t values(std::int64_t width, const map_sizes& maps) const noexcept;
   /// What a request's limit counts them as: rows of `width`.
-  [[nodiscard]] std::int64_t rows(std::int64_t width, const map_sizes& maps) const noexcept {
-    return prompts + (adapters.values(maps) + width - 1) / width;
-  }
+  [[nodiscard]] std::int64_t rows(std::int64_t width, const map_sizes& maps) const noexcept;
 };
 
 /// errc::invalid_argument where a rank is none or makes no map smaller, no map is chosen, or alpha is no positive number.
-[[nodiscard]] inline result<adapter_shape> shape_of(const adapter_options& o, const map_sizes& sizes) {
+[[nodiscard]] CAUSEWAY_DECL result<adapter_shape> shape_of(const adapter_options& o, const map_sizes& sizes);
+
+/// A block's adapters as its maps take them; none where `down` is empty. A factor is part of `up`.
+struct block_adapters {
+  struct pair {
+    autograd::parameter down;  ///< A
+    autograd::parameter up;    ///< B
+  };
+  std::array<pair, linear_maps> of{};
+
+  [[nodiscard]] const pair& operator[](linear_map map) const noexcept { return of[static_cast<std::size_t>(map)]; }
+};
+
+/// Of values and gradients that lie as adapter_shape says; null gradients: nobody wants them. The memory must outlive it.
+[[nodiscard]] CAUSEWAY_DECL block_adapters adapters_at(const adapter_shape& shape, const map_sizes& sizes,
+                                                       const float* values, float* gradients) noexcept;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_ADAPTERS_HPP
+
+// ---- causeway/nn/impl/adapters.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_ADAPTERS_IPP
+#define CAUSEWAY_NN_IMPL_ADAPTERS_IPP
+
+// Bodies of nn/adapters.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+CAUSEWAY_DECL bool adapter_shape::fits(const map_sizes& sizes) const noexcept {
+  if (rank == 0) return maps == 0;
+  if (rank > most_rank || maps == 0 || maps >> linear_maps != 0) return false;
+  for (std::size_t i = 0; i < linear_maps; ++i) {
+    if (has(i) && sizes[i].inputs == 0) return false;
+  }
+  return true;
+}
+
+CAUSEWAY_DECL std::int64_t adapter_shape::values(const map_sizes& sizes) const noexcept {
+  std::int64_t sides = 0;
+  for (std::size_t i = 0; i < linear_maps; ++i) sides += has(i) ? sizes[i].inputs + sizes[i].outputs : 0;
+  return sides * rank;
+}
+
+CAUSEWAY_DECL std::int64_t block_tuning::values(std::int64_t width, const map_sizes& maps) const noexcept {
+  return prompts * width + adapters.values(maps);
+}
+
+CAUSEWAY_DECL std::int64_t block_tuning::rows(std::int64_t width, const map_sizes& maps) const noexcept {
+  return prompts + (adapters.values(maps) + width - 1) / width;
+}
+
+CAUSEWAY_DECL result<adapter_shape> shape_of(const adapter_options& o, const map_sizes& sizes) {
   const std::array<bool, linear_maps> chosen{o.query,        o.key,          o.value,       o.output,
                                              o.feed_forward, o.feed_forward, o.feed_forward};
   std::int64_t least = 0;
@@ -11340,20 +11597,8 @@ struct block_tuning {
   return shape;
 }
 
-/// A block's adapters as its maps take them; none where `down` is empty. A factor is part of `up`.
-struct block_adapters {
-  struct pair {
-    autograd::parameter down;  ///< A
-    autograd::parameter up;    ///< B
-  };
-  std::array<pair, linear_maps> of{};
-
-  [[nodiscard]] const pair& operator[](linear_map map) const noexcept { return of[static_cast<std::size_t>(map)]; }
-};
-
-/// Of values and gradients that lie as adapter_shape says; null gradients: nobody wants them. The memory must outlive it.
-[[nodiscard]] inline block_adapters adapters_at(const adapter_shape& shape, const map_sizes& sizes, const float* values,
-                                                float* gradients) noexcept {
+CAUSEWAY_DECL block_adapters adapters_at(const adapter_shape& shape, const map_sizes& sizes, const float* values,
+                                         float* gradients) noexcept {
   const auto next = [&](std::int64_t rows, std::int64_t columns) {
     const autograd::parameter p{values, nullptr, gradients, rows, columns};
     values += rows * columns;
@@ -11371,7 +11616,8 @@ struct block_adapters {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
-#endif  // CAUSEWAY_NN_ADAPTERS_HPP
+#endif  // CAUSEWAY_NN_IMPL_ADAPTERS_IPP
+#endif
 
 // ---- causeway/nn/options.hpp ----
 #ifndef CAUSEWAY_NN_OPTIONS_HPP
@@ -11400,7 +11646,38 @@ struct named_size {
 };
 
 /// Every size must lie in [1, limit].
-inline result<void> check_sizes(std::string_view where, std::initializer_list<named_size> sizes) {
+CAUSEWAY_DECL result<void> check_sizes(std::string_view where, std::initializer_list<named_size> sizes);
+
+/// "1, 2, 4, 8": the divisors of `n`, ascending; in the middle of a long list, those around `near`.
+CAUSEWAY_DECL std::string divisors_near(std::int64_t n, std::int64_t near);
+
+/// `part` must divide `whole`.
+CAUSEWAY_DECL result<void> check_divides(std::string_view where, std::string_view part_name, std::int64_t part,
+                                         std::string_view whole_name, std::int64_t whole);
+
+CAUSEWAY_DECL result<void> check_fraction(std::string_view where, std::string_view name, float value);
+
+CAUSEWAY_DECL result<void> check_positive(std::string_view where, std::string_view name, float value);
+
+/// Parameter counts are computed in double first, so that no product of sizes can overflow.
+CAUSEWAY_DECL result<void> check_count(std::string_view where, double parameters);
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_OPTIONS_HPP
+
+// ---- causeway/nn/impl/options.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_OPTIONS_IPP
+#define CAUSEWAY_NN_IMPL_OPTIONS_IPP
+
+// Bodies of nn/options.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::nn::detail {
+
+CAUSEWAY_DECL result<void> check_sizes(std::string_view where, std::initializer_list<named_size> sizes) {
   for (const auto& s : sizes) {
     if (s.value >= 1 && s.value <= s.limit) continue;
     return fail(
@@ -11410,8 +11687,7 @@ inline result<void> check_sizes(std::string_view where, std::initializer_list<na
   return {};
 }
 
-/// "1, 2, 4, 8": the divisors of `n`, ascending; in the middle of a long list, those around `near`.
-inline std::string divisors_near(std::int64_t n, std::int64_t near) {
+CAUSEWAY_DECL std::string divisors_near(std::int64_t n, std::int64_t near) {
   std::vector<std::int64_t> all;
   for (std::int64_t d = 1; d * d <= n; ++d) {
     if (n % d != 0) continue;
@@ -11428,29 +11704,27 @@ inline std::string divisors_near(std::int64_t n, std::int64_t near) {
   return line;
 }
 
-/// `part` must divide `whole`.
-inline result<void> check_divides(std::string_view where, std::string_view part_name, std::int64_t part,
-                                  std::string_view whole_name, std::int64_t whole) {
+CAUSEWAY_DECL result<void> check_divides(std::string_view where, std::string_view part_name, std::int64_t part,
+                                         std::string_view whole_name, std::int64_t whole) {
   if (whole % part == 0) return {};
   return fail(errc::invalid_argument, std::string{where},
               std::string{part_name} + " (" + std::to_string(part) + ") does not divide " + std::string{whole_name} + " (" +
                   std::to_string(whole) + "); use one of " + divisors_near(whole, part));
 }
 
-inline result<void> check_fraction(std::string_view where, std::string_view name, float value) {
+CAUSEWAY_DECL result<void> check_fraction(std::string_view where, std::string_view name, float value) {
   if (value >= 0.0F && value < 1.0F) return {};
   return fail(errc::invalid_argument, std::string{where},
               std::string{name} + " is " + std::to_string(value) + "; it must be at least 0 and less than 1");
 }
 
-inline result<void> check_positive(std::string_view where, std::string_view name, float value) {
+CAUSEWAY_DECL result<void> check_positive(std::string_view where, std::string_view name, float value) {
   if (value > 0.0F && value < 3.0e38F) return {};
   return fail(errc::invalid_argument, std::string{where},
               std::string{name} + " is " + std::to_string(value) + "; it must be positive and finite");
 }
 
-/// Parameter counts are computed in double first, so that no product of sizes can overflow.
-inline result<void> check_count(std::string_view where, double parameters) {
+CAUSEWAY_DECL result<void> check_count(std::string_view where, double parameters) {
   constexpr double most = 1099511627776.0;  // 2^40
   if (parameters <= most) return {};
   return fail(errc::too_large, std::string{where},
@@ -11458,11 +11732,10 @@ inline result<void> check_count(std::string_view where, double parameters) {
                   " billion parameters; this library stops at 2^40: reduce layers, width or vocabulary");
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::nn::detail
 
-}  // namespace causeway::inline CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_OPTIONS_HPP
+#endif  // CAUSEWAY_NN_IMPL_OPTIONS_IPP
+#endif
 
 // ---- causeway/autograd/low_rank.hpp ----
 #ifndef CAUSEWAY_AUTOGRAD_LOW_RANK_HPP
@@ -11842,13 +12115,8 @@ struct seat {
   /// what it computes.
   std::vector<nn::block_range> keeps{};
 
-  [[nodiscard]] std::vector<nn::block_range> held() const {
-    return keeps.empty() ? std::vector<nn::block_range>{computes} : keeps;
-  }
-  [[nodiscard]] bool holds(std::int64_t block) const {
-    const auto has = [&](const nn::block_range& r) { return r.first <= block && block < r.last; };
-    return keeps.empty() ? has(computes) : std::any_of(keeps.begin(), keeps.end(), has);
-  }
+  [[nodiscard]] std::vector<nn::block_range> held() const;
+  [[nodiscard]] bool holds(std::int64_t block) const;
   friend bool operator==(const seat&, const seat&) = default;
 };
 
@@ -11868,123 +12136,34 @@ struct layout {
     std::size_t replica = 0, rank = 0;
   };
   /// Where a peer is; nullptr: spare.
-  [[nodiscard]] const seat* find(std::uint64_t peer, place* at = nullptr) const {
-    for (std::size_t r = 0; r < replicas.size(); ++r) {
-      for (std::size_t s = 0; s < replicas[r].seats.size(); ++s) {
-        if (replicas[r].seats[s].peer != peer) continue;
-        if (at != nullptr) *at = {r, s};
-        return &replicas[r].seats[s];
-      }
-    }
-    return nullptr;
-  }
+  [[nodiscard]] const seat* find(std::uint64_t peer, place* at = nullptr) const;
   /// The peers that hold a block, in the order of replicas and ranks.
-  [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const {
-    std::vector<std::uint64_t> all;
-    for (const replica& r : replicas) {
-      for (const seat& s : r.seats) {
-        if (s.peer != nobody && s.holds(block)) all.push_back(s.peer);
-      }
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
   /// The number of the first micro-batch of a replica.
-  [[nodiscard]] std::uint32_t first_micro_batch(std::size_t of) const {
-    std::uint32_t sum = 0;
-    for (std::size_t r = 0; r < of; ++r) sum += replicas[r].micro_batches;
-    return sum;
-  }
+  [[nodiscard]] std::uint32_t first_micro_batch(std::size_t of) const;
 
   /// Those who have a seat, in the order of replicas and ranks.
-  [[nodiscard]] std::vector<std::uint64_t> seated() const {
-    std::vector<std::uint64_t> all;
-    for (const replica& r : replicas) {
-      for (const seat& s : r.seats) {
-        if (s.peer != nobody) all.push_back(s.peer);
-      }
-    }
-    return all;
-  }
-  [[nodiscard]] bool has_empty_seats() const {
-    std::size_t seats = 0;
-    for (const replica& r : replicas) seats += r.seats.size();
-    return seated().size() < seats;
-  }
+  [[nodiscard]] std::vector<std::uint64_t> seated() const;
+  [[nodiscard]] bool has_empty_seats() const;
   /// Who computes each stage of each micro-batch of the global batch: [micro-batch][stage], places in `seated()`.
   /// Micro-batches go to the pipelines in turn; where one has an empty seat, to the others' peers of that stage in turn.
   /// Precondition: `check` finds nothing wrong, and all replicas are cut alike.
-  [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const {
-    std::vector<std::vector<std::uint32_t>> place_of;  // [replica][stage]
-    std::uint32_t next = 0;
-    for (const replica& r : replicas) {
-      auto& row = place_of.emplace_back();
-      for (const seat& s : r.seats) row.push_back(s.peer != nobody ? next++ : empty);
-    }
-    std::vector<std::vector<std::uint32_t>> all(first_micro_batch(replicas.size()));
-    std::vector<std::size_t> turn(place_of.front().size());
-    for (std::size_t m = 0; m < all.size(); ++m) {
-      for (std::size_t s = 0; s < turn.size(); ++s) {
-        std::uint32_t peer = place_of[m % replicas.size()][s];
-        while (peer == empty) peer = place_of[turn[s]++ % replicas.size()][s];
-        all[m].push_back(peer);
-      }
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
 
   friend bool operator==(const layout&, const layout&) = default;
 
   /// Every replica computes every block once, every micro-batch has one replica, every peer at most one seat. Where seats
   /// are empty, another peer of the replica keeps what is missing, or replicas are cut alike and somebody computes every
   /// stage.
-  [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const {
-    const auto wrong = [](const std::string& what) { return fail(errc::invalid_argument, "layout", what); };
-    std::vector<std::uint64_t> peers;
-    for (const replica& r : replicas) {
-      std::int64_t next = 0;
-      for (const seat& s : r.seats) {
-        if (s.computes.first != next || s.computes.size() < 1) return wrong("a replica does not compute each block once");
-        CAUSEWAY_TRY(nn::model_part{s.held()}.check(layers));
-        if (!nn::model_part{s.held()}.holds(s.computes)) return wrong("a peer computes what it does not hold");
-        next = s.computes.last;
-        if (s.peer != nobody) peers.push_back(s.peer);
-      }
-      if (next != layers) return wrong("a replica does not compute each block once");
-    }
-    std::sort(peers.begin(), peers.end());
-    if (std::adjacent_find(peers.begin(), peers.end()) != peers.end()) return wrong("a peer has two seats");
-    if (replicas.empty() || first_micro_batch(replicas.size()) != micro_batches)
-      return wrong("the replicas' micro-batches are not those of the global batch");
-    return has_empty_seats() ? check_detours() : result<void>{};
-  }
+  [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const;
 
  private:
   static constexpr std::uint32_t empty = UINT32_MAX;
 
   // Where each empty seat has another of its pipeline that keeps its stage, that one does it; else micro-batches go to
   // other pipelines, which must be cut alike.
-  [[nodiscard]] static bool is_kept_in(const replica& r, const seat& empty_one) {
-    return std::any_of(r.seats.begin(), r.seats.end(), [&](const seat& s) {
-      return s.peer != nobody && nn::model_part{s.held()}.holds(empty_one.computes);
-    });
-  }
-  [[nodiscard]] result<void> check_detours() const {
-    const bool all_kept = std::all_of(replicas.begin(), replicas.end(), [](const replica& r) {
-      return std::all_of(r.seats.begin(), r.seats.end(),
-                         [&](const seat& s) { return s.peer != nobody || is_kept_in(r, s); });
-    });
-    if (all_kept) return {};
-    for (const replica& r : replicas) {
-      const auto& first = replicas.front().seats;
-      const bool alike = std::equal(r.seats.begin(), r.seats.end(), first.begin(), first.end(),
-                                    [](const seat& a, const seat& b) { return a.computes == b.computes; });
-      if (!alike) return fail(errc::invalid_argument, "layout", "seats are empty, but replicas are not cut alike");
-      for (const seat& s : r.seats) {
-        if (holders(s.computes.first).empty()) return fail(errc::invalid_argument, "layout", "nobody computes a stage");
-      }
-    }
-    return {};
-  }
+  [[nodiscard]] static bool is_kept_in(const replica& r, const seat& empty_one);
+  [[nodiscard]] result<void> check_detours() const;
 };
 
 /// The rank whose stage `rank` keeps too, where every stage is on two ranks (Bamboo): the one behind it, the last keeps the
@@ -11996,15 +12175,146 @@ struct layout {
 }
 
 /// `micro_batches` over `replicas`, as evenly as can be; the first get one more.
-[[nodiscard]] inline std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas) {
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas);
+
+/// `layers` blocks in `stages` ranges, as evenly as can be. Precondition: 1 <= stages <= layers.
+[[nodiscard]] CAUSEWAY_DECL std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_LAYOUT_HPP
+
+// ---- causeway/stage/impl/layout.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
+#define CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
+
+// Bodies of stage/layout.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL std::vector<nn::block_range> seat::held() const {
+  return keeps.empty() ? std::vector<nn::block_range>{computes} : keeps;
+}
+
+CAUSEWAY_DECL bool seat::holds(std::int64_t block) const {
+  const auto has = [&](const nn::block_range& r) { return r.first <= block && block < r.last; };
+  return keeps.empty() ? has(computes) : std::any_of(keeps.begin(), keeps.end(), has);
+}
+
+CAUSEWAY_DECL const seat* layout::find(std::uint64_t peer, place* at) const {
+  for (std::size_t r = 0; r < replicas.size(); ++r) {
+    for (std::size_t s = 0; s < replicas[r].seats.size(); ++s) {
+      if (replicas[r].seats[s].peer != peer) continue;
+      if (at != nullptr) *at = {r, s};
+      return &replicas[r].seats[s];
+    }
+  }
+  return nullptr;
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> layout::holders(std::int64_t block) const {
+  std::vector<std::uint64_t> all;
+  for (const replica& r : replicas) {
+    for (const seat& s : r.seats) {
+      if (s.peer != nobody && s.holds(block)) all.push_back(s.peer);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL std::uint32_t layout::first_micro_batch(std::size_t of) const {
+  std::uint32_t sum = 0;
+  for (std::size_t r = 0; r < of; ++r) sum += replicas[r].micro_batches;
+  return sum;
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> layout::seated() const {
+  std::vector<std::uint64_t> all;
+  for (const replica& r : replicas) {
+    for (const seat& s : r.seats) {
+      if (s.peer != nobody) all.push_back(s.peer);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL bool layout::has_empty_seats() const {
+  std::size_t seats = 0;
+  for (const replica& r : replicas) seats += r.seats.size();
+  return seated().size() < seats;
+}
+
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> layout::routes() const {
+  std::vector<std::vector<std::uint32_t>> place_of;  // [replica][stage]
+  std::uint32_t next = 0;
+  for (const replica& r : replicas) {
+    auto& row = place_of.emplace_back();
+    for (const seat& s : r.seats) row.push_back(s.peer != nobody ? next++ : empty);
+  }
+  std::vector<std::vector<std::uint32_t>> all(first_micro_batch(replicas.size()));
+  std::vector<std::size_t> turn(place_of.front().size());
+  for (std::size_t m = 0; m < all.size(); ++m) {
+    for (std::size_t s = 0; s < turn.size(); ++s) {
+      std::uint32_t peer = place_of[m % replicas.size()][s];
+      while (peer == empty) peer = place_of[turn[s]++ % replicas.size()][s];
+      all[m].push_back(peer);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL result<void> layout::check(std::int64_t layers, std::uint32_t micro_batches) const {
+  const auto wrong = [](const std::string& what) { return fail(errc::invalid_argument, "layout", what); };
+  std::vector<std::uint64_t> peers;
+  for (const replica& r : replicas) {
+    std::int64_t next = 0;
+    for (const seat& s : r.seats) {
+      if (s.computes.first != next || s.computes.size() < 1) return wrong("a replica does not compute each block once");
+      CAUSEWAY_TRY(nn::model_part{s.held()}.check(layers));
+      if (!nn::model_part{s.held()}.holds(s.computes)) return wrong("a peer computes what it does not hold");
+      next = s.computes.last;
+      if (s.peer != nobody) peers.push_back(s.peer);
+    }
+    if (next != layers) return wrong("a replica does not compute each block once");
+  }
+  std::sort(peers.begin(), peers.end());
+  if (std::adjacent_find(peers.begin(), peers.end()) != peers.end()) return wrong("a peer has two seats");
+  if (replicas.empty() || first_micro_batch(replicas.size()) != micro_batches)
+    return wrong("the replicas' micro-batches are not those of the global batch");
+  return has_empty_seats() ? check_detours() : result<void>{};
+}
+
+CAUSEWAY_DECL bool layout::is_kept_in(const replica& r, const seat& empty_one) {
+  return std::any_of(r.seats.begin(), r.seats.end(),
+                     [&](const seat& s) { return s.peer != nobody && nn::model_part{s.held()}.holds(empty_one.computes); });
+}
+
+CAUSEWAY_DECL result<void> layout::check_detours() const {
+  const bool all_kept = std::all_of(replicas.begin(), replicas.end(), [](const replica& r) {
+    return std::all_of(r.seats.begin(), r.seats.end(), [&](const seat& s) { return s.peer != nobody || is_kept_in(r, s); });
+  });
+  if (all_kept) return {};
+  for (const replica& r : replicas) {
+    const auto& first = replicas.front().seats;
+    const bool alike = std::equal(r.seats.begin(), r.seats.end(), first.begin(), first.end(),
+                                  [](const seat& a, const seat& b) { return a.computes == b.computes; });
+    if (!alike) return fail(errc::invalid_argument, "layout", "seats are empty, but replicas are not cut alike");
+    for (const seat& s : r.seats) {
+      if (holders(s.computes.first).empty()) return fail(errc::invalid_argument, "layout", "nobody computes a stage");
+    }
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas) {
   const auto n = static_cast<std::uint32_t>(replicas);
   std::vector<std::uint32_t> shares(replicas, micro_batches / n);
   for (std::uint32_t i = 0; i < micro_batches % n; ++i) ++shares[i];
   return shares;
 }
 
-/// `layers` blocks in `stages` ranges, as evenly as can be. Precondition: 1 <= stages <= layers.
-[[nodiscard]] inline std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages) {
+CAUSEWAY_DECL std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages) {
   CAUSEWAY_EXPECT(stages >= 1 && stages <= layers);
   std::vector<nn::block_range> ranges;
   for (std::int64_t s = 0; s < stages; ++s) ranges.push_back({s * layers / stages, (s + 1) * layers / stages});
@@ -12013,7 +12323,8 @@ struct layout {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
-#endif  // CAUSEWAY_STAGE_LAYOUT_HPP
+#endif  // CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
+#endif
 
 // ---- causeway/stage/product_key_gate.hpp ----
 #ifndef CAUSEWAY_STAGE_PRODUCT_KEY_GATE_HPP
@@ -12050,9 +12361,7 @@ struct product_key_options {
 namespace detail {
 
 /// A total order: no two experts are equal.
-[[nodiscard]] inline bool better(const expert_choice& a, const expert_choice& b) noexcept {
-  return a.score != b.score ? a.score > b.score : a.expert < b.expert;
-}
+[[nodiscard]] CAUSEWAY_DECL bool better(const expert_choice& a, const expert_choice& b) noexcept;
 
 }  // namespace detail
 
@@ -12088,54 +12397,19 @@ template <ExpertDirectory Directory>
 
 /// weights[c] = softmax over the choices of each row that answered; 0 for the others, and for all where none did.
 /// `answered`: one for each choice, 0 where the expert is missing.
-inline void weigh_experts(const expert_choices& choices, std::span<const std::uint8_t> answered, std::span<float> weights) {
-  CAUSEWAY_EXPECT(answered.size() == choices.all.size() && weights.size() == answered.size());
-  std::fill(weights.begin(), weights.end(), 0.0F);
-  for (std::size_t r = 0; r < choices.rows(); ++r) {
-    const float* best = nullptr;  // choices are in the order of scores
-    double sum = 0;
-    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
-      if (answered[c] == 0) continue;
-      if (best == nullptr) best = &choices.all[c].score;
-      weights[c] = std::exp(choices.all[c].score - *best);
-      sum += static_cast<double>(weights[c]);
-    }
-    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
-      if (sum > 0) weights[c] = static_cast<float>(static_cast<double>(weights[c]) / sum);
-    }
-  }
-}
+CAUSEWAY_DECL void weigh_experts(const expert_choices& choices, std::span<const std::uint8_t> answered,
+                                 std::span<float> weights);
 
 /// The gradient of the scores from that of the weights, which `weigh_experts` made: ds = w·(dw - Σ w·dw), in place.
-inline void weigh_experts_backward(const expert_choices& choices, std::span<const float> weights,
-                                   std::span<float> gradient) {
-  CAUSEWAY_EXPECT(weights.size() == choices.all.size() && gradient.size() == weights.size());
-  for (std::size_t r = 0; r < choices.rows(); ++r) {
-    double mean = 0;
-    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
-      mean += static_cast<double>(weights[c]) * static_cast<double>(gradient[c]);
-    }
-    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
-      gradient[c] = weights[c] * static_cast<float>(static_cast<double>(gradient[c]) - mean);
-    }
-  }
-}
+CAUSEWAY_DECL void weigh_experts_backward(const expert_choices& choices, std::span<const float> weights,
+                                          std::span<float> gradient);
 
 /// The trained part: W, [heads, width], one row for each place of each axis. One thread at a time.
 class product_key_gate {
  public:
   /// errc::invalid_argument for options that cannot work.
   static result<product_key_gate> create(std::int64_t width, const expert_grid& grid,
-                                         const product_key_options& options = {}) {
-    const std::uint32_t beam = options.beam == 0 ? options.chosen : options.beam;
-    if (width < 1 || options.chosen < 1 || beam < options.chosen) {
-      return fail(errc::invalid_argument, "product_key_gate",
-                  "rows of " + std::to_string(width) + " values, " + std::to_string(options.chosen) +
-                      " experts each, a beam of " + std::to_string(beam) +
-                      "; all must be at least 1, the beam at least the experts");
-    }
-    return product_key_gate{width, grid, {options.chosen, beam, options.seed}};
-  }
+                                         const product_key_options& options = {});
 
   [[nodiscard]] const product_key_options& options() const noexcept { return options_; }
   [[nodiscard]] std::span<float> weights() noexcept { return weights_; }
@@ -12169,61 +12443,18 @@ class product_key_gate {
 
   /// Adds to the gradients of W, and to `dx` [rows, width], from `d_scores`, one for each choice.
   void backward(thread_pool& pool, std::span<const float> x, const expert_choices& choices, std::span<const float> d_scores,
-                std::span<float> dx) {
-    const std::size_t rows = rows_of(x), heads = grid_.heads();
-    CAUSEWAY_EXPECT(choices.rows() == rows && d_scores.size() == choices.all.size() && dx.size() == x.size());
-    if (rows == 0) return;
-    spread(choices, d_scores);
-    kernels::gemm_args<float, float> args = shape(heads, width_, rows);
-    args.transpose_a = true, args.accumulate = true;
-    args.a = scores_.data(), args.lda = args.m, args.b = x.data(), args.ldb = args.n;
-    args.c = gradients_.data(), args.ldc = args.n;
-    kernels::packed_gemm{}.multiply(pool, memory_, args);
-    args = shape(rows, width_, heads);
-    args.accumulate = true;
-    args.a = scores_.data(), args.lda = args.k, args.b = weights_.data(), args.ldb = args.n;
-    args.c = dx.data(), args.ldc = args.n;
-    kernels::packed_gemm{}.multiply(pool, memory_, args);
-  }
+                std::span<float> dx);
 
   void serialize(auto& ar) { ar(weights_); }
 
  private:
-  product_key_gate(std::int64_t width, const expert_grid& grid, const product_key_options& options)
-      : grid_{grid},
-        options_{options},
-        width_{static_cast<std::size_t>(width)},
-        weights_(grid.heads() * width_),
-        gradients_(weights_.size()) {
-    rng draw{options.seed, 0x67617465U};
-    const float deviation = 1.0F / std::sqrt(static_cast<float>(width));
-    for (float& w : weights_) w = deviation * draw.normal();
-  }
+  product_key_gate(std::int64_t width, const expert_grid& grid, const product_key_options& options);
 
-  [[nodiscard]] std::size_t rows_of(std::span<const float> x) const {
-    CAUSEWAY_EXPECT(x.size() % width_ == 0);
-    return x.size() / width_;
-  }
-  static kernels::gemm_args<float, float> shape(std::size_t m, std::size_t n, std::size_t k) {
-    kernels::gemm_args<float, float> args;
-    args.m = static_cast<std::int64_t>(m), args.n = static_cast<std::int64_t>(n), args.k = static_cast<std::int64_t>(k);
-    return args;
-  }
+  [[nodiscard]] std::size_t rows_of(std::span<const float> x) const;
+  static kernels::gemm_args<float, float> shape(std::size_t m, std::size_t n, std::size_t k);
 
   /// scores_ ← the gradient of all scores [rows, heads]: a choice's goes to its place on every axis.
-  void spread(const expert_choices& choices, std::span<const float> d_scores) {
-    const std::size_t heads = grid_.heads();
-    scores_.assign(choices.rows() * heads, 0.0F);
-    for (std::size_t r = 0; r < choices.rows(); ++r) {
-      for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
-        std::size_t at = r * heads;
-        for (std::size_t axis = 0; axis < grid_.axes(); ++axis) {
-          scores_[at + grid_.coordinate(choices.all[c].expert, axis)] += d_scores[c];
-          at += grid_.sides()[axis];
-        }
-      }
-    }
-  }
+  void spread(const expert_choices& choices, std::span<const float> d_scores);
 
   expert_grid grid_;
   product_key_options options_;
@@ -12236,6 +12467,128 @@ class product_key_gate {
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
 #endif  // CAUSEWAY_STAGE_PRODUCT_KEY_GATE_HPP
+
+// ---- causeway/stage/impl/product_key_gate.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_PRODUCT_KEY_GATE_IPP
+#define CAUSEWAY_STAGE_IMPL_PRODUCT_KEY_GATE_IPP
+
+// Bodies of stage/product_key_gate.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::detail {
+
+CAUSEWAY_DECL bool better(const expert_choice& a, const expert_choice& b) noexcept {
+  return a.score != b.score ? a.score > b.score : a.expert < b.expert;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::detail
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL void weigh_experts(const expert_choices& choices, std::span<const std::uint8_t> answered,
+                                 std::span<float> weights) {
+  CAUSEWAY_EXPECT(answered.size() == choices.all.size() && weights.size() == answered.size());
+  std::fill(weights.begin(), weights.end(), 0.0F);
+  for (std::size_t r = 0; r < choices.rows(); ++r) {
+    const float* best = nullptr;  // choices are in the order of scores
+    double sum = 0;
+    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
+      if (answered[c] == 0) continue;
+      if (best == nullptr) best = &choices.all[c].score;
+      weights[c] = std::exp(choices.all[c].score - *best);
+      sum += static_cast<double>(weights[c]);
+    }
+    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
+      if (sum > 0) weights[c] = static_cast<float>(static_cast<double>(weights[c]) / sum);
+    }
+  }
+}
+
+CAUSEWAY_DECL void weigh_experts_backward(const expert_choices& choices, std::span<const float> weights,
+                                          std::span<float> gradient) {
+  CAUSEWAY_EXPECT(weights.size() == choices.all.size() && gradient.size() == weights.size());
+  for (std::size_t r = 0; r < choices.rows(); ++r) {
+    double mean = 0;
+    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
+      mean += static_cast<double>(weights[c]) * static_cast<double>(gradient[c]);
+    }
+    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
+      gradient[c] = weights[c] * static_cast<float>(static_cast<double>(gradient[c]) - mean);
+    }
+  }
+}
+
+CAUSEWAY_DECL result<product_key_gate> product_key_gate::create(std::int64_t width, const expert_grid& grid,
+                                                                const product_key_options& options) {
+  const std::uint32_t beam = options.beam == 0 ? options.chosen : options.beam;
+  if (width < 1 || options.chosen < 1 || beam < options.chosen) {
+    return fail(errc::invalid_argument, "product_key_gate",
+                "rows of " + std::to_string(width) + " values, " + std::to_string(options.chosen) +
+                    " experts each, a beam of " + std::to_string(beam) +
+                    "; all must be at least 1, the beam at least the experts");
+  }
+  return product_key_gate{width, grid, {options.chosen, beam, options.seed}};
+}
+
+CAUSEWAY_DECL void product_key_gate::backward(thread_pool& pool, std::span<const float> x, const expert_choices& choices,
+                                              std::span<const float> d_scores, std::span<float> dx) {
+  const std::size_t rows = rows_of(x), heads = grid_.heads();
+  CAUSEWAY_EXPECT(choices.rows() == rows && d_scores.size() == choices.all.size() && dx.size() == x.size());
+  if (rows == 0) return;
+  spread(choices, d_scores);
+  kernels::gemm_args<float, float> args = shape(heads, width_, rows);
+  args.transpose_a = true, args.accumulate = true;
+  args.a = scores_.data(), args.lda = args.m, args.b = x.data(), args.ldb = args.n;
+  args.c = gradients_.data(), args.ldc = args.n;
+  kernels::packed_gemm{}.multiply(pool, memory_, args);
+  args = shape(rows, width_, heads);
+  args.accumulate = true;
+  args.a = scores_.data(), args.lda = args.k, args.b = weights_.data(), args.ldb = args.n;
+  args.c = dx.data(), args.ldc = args.n;
+  kernels::packed_gemm{}.multiply(pool, memory_, args);
+}
+
+CAUSEWAY_DECL product_key_gate::product_key_gate(std::int64_t width, const expert_grid& grid,
+                                                 const product_key_options& options)
+    : grid_{grid},
+      options_{options},
+      width_{static_cast<std::size_t>(width)},
+      weights_(grid.heads() * width_),
+      gradients_(weights_.size()) {
+  rng draw{options.seed, 0x67617465U};
+  const float deviation = 1.0F / std::sqrt(static_cast<float>(width));
+  for (float& w : weights_) w = deviation * draw.normal();
+}
+
+CAUSEWAY_DECL std::size_t product_key_gate::rows_of(std::span<const float> x) const {
+  CAUSEWAY_EXPECT(x.size() % width_ == 0);
+  return x.size() / width_;
+}
+
+CAUSEWAY_DECL kernels::gemm_args<float, float> product_key_gate::shape(std::size_t m, std::size_t n, std::size_t k) {
+  kernels::gemm_args<float, float> args;
+  args.m = static_cast<std::int64_t>(m), args.n = static_cast<std::int64_t>(n), args.k = static_cast<std::int64_t>(k);
+  return args;
+}
+
+CAUSEWAY_DECL void product_key_gate::spread(const expert_choices& choices, std::span<const float> d_scores) {
+  const std::size_t heads = grid_.heads();
+  scores_.assign(choices.rows() * heads, 0.0F);
+  for (std::size_t r = 0; r < choices.rows(); ++r) {
+    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
+      std::size_t at = r * heads;
+      for (std::size_t axis = 0; axis < grid_.axes(); ++axis) {
+        scores_[at + grid_.coordinate(choices.all[c].expert, axis)] += d_scores[c];
+        at += grid_.sides()[axis];
+      }
+    }
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_PRODUCT_KEY_GATE_IPP
+#endif
 
 // ---- causeway/plan/schedule.hpp ----
 #ifndef CAUSEWAY_PLAN_SCHEDULE_HPP
@@ -12341,11 +12694,7 @@ struct stage_place {
 }
 
 /// "F3", and "F3.1" in chunk 1.
-[[nodiscard]] inline std::string to_string(const operation& op) {
-  std::string text = letter(op.kind) + std::to_string(op.micro_batch);
-  if (op.chunk > 0) text += '.' + std::to_string(op.chunk);
-  return text;
-}
+[[nodiscard]] CAUSEWAY_DECL std::string to_string(const operation& op);
 
 /// What a rank holds, in units of one micro-batch in one chunk.
 struct held_memory {
@@ -12370,7 +12719,31 @@ struct held_memory {
 
 /// What each operation of a rank adds to (or frees from) what the rank holds. Operations must name micro-batches and
 /// chunks that the schedule has.
-[[nodiscard]] inline std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank) {
+[[nodiscard]] CAUSEWAY_DECL std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank);
+
+/// The most that a rank holds at one time if it follows its order.
+[[nodiscard]] CAUSEWAY_DECL held_memory peak_memory(const schedule& s, std::uint32_t rank);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULE_HPP
+
+// ---- causeway/plan/impl/schedule.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
+#define CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
+
+// Bodies of plan/schedule.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL std::string to_string(const operation& op) {
+  std::string text = letter(op.kind) + std::to_string(op.micro_batch);
+  if (op.chunk > 0) text += '.' + std::to_string(op.chunk);
+  return text;
+}
+
+CAUSEWAY_DECL std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank) {
   CAUSEWAY_EXPECT(rank < s.orders.size());
   const std::vector<operation>& order = s.orders[rank];
   const auto unit = [&](const operation& op) {
@@ -12394,8 +12767,7 @@ struct held_memory {
   return changes;
 }
 
-/// The most that a rank holds at one time if it follows its order.
-[[nodiscard]] inline held_memory peak_memory(const schedule& s, std::uint32_t rank) {
+CAUSEWAY_DECL held_memory peak_memory(const schedule& s, std::uint32_t rank) {
   held_memory now, peak;
   for (const held_memory& change : memory_changes(s, rank)) {
     now += change;
@@ -12406,7 +12778,8 @@ struct held_memory {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_SCHEDULE_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
+#endif
 
 // ---- causeway/plan/stage_costs.hpp ----
 #ifndef CAUSEWAY_PLAN_STAGE_COSTS_HPP
@@ -12453,11 +12826,8 @@ struct stage_costs {
 };
 
 /// Stages that are all alike, and so are their links.
-[[nodiscard]] inline stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage = {},
-                                             const edge_cost& edge = {}) {
-  CAUSEWAY_EXPECT(virtual_stages > 0);
-  return {std::vector<stage_cost>(virtual_stages, stage), std::vector<edge_cost>(virtual_stages - 1, edge)};
-}
+[[nodiscard]] CAUSEWAY_DECL stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage = {},
+                                                    const edge_cost& edge = {});
 
 /// How far operations and messages take another time than their cost: each has a factor of its own,
 /// exp(sigma z - sigma^2 / 2) with z standard normal, so that its mean is 1. The factor depends on the seed and on what it
@@ -12466,17 +12836,39 @@ struct jitter {
   double sigma = 0;  ///< 0: none
   std::uint64_t seed = 0;
 
-  [[nodiscard]] double factor(std::uint32_t stage, const operation& op, bool message) const {
-    if (sigma == 0) return 1;
-    const std::uint64_t what = static_cast<std::uint64_t>(op.kind) * 2 + (message ? 1 : 0);
-    rng draw{seed, mix(stage, op.micro_batch, what)};
-    return std::exp(sigma * static_cast<double>(draw.normal()) - sigma * sigma / 2);
-  }
+  [[nodiscard]] double factor(std::uint32_t stage, const operation& op, bool message) const;
 };
 
 /// Whether costs are as many as the stages of a pipeline, none below 0, and none above 1e18 seconds or bytes (so that sums
 /// stay finite).
-[[nodiscard]] inline result<void> check(const stage_costs& costs, std::uint32_t virtual_stages) {
+[[nodiscard]] CAUSEWAY_DECL result<void> check(const stage_costs& costs, std::uint32_t virtual_stages);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_STAGE_COSTS_HPP
+
+// ---- causeway/plan/impl/stage_costs.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
+#define CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
+
+// Bodies of plan/stage_costs.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage, const edge_cost& edge) {
+  CAUSEWAY_EXPECT(virtual_stages > 0);
+  return {std::vector<stage_cost>(virtual_stages, stage), std::vector<edge_cost>(virtual_stages - 1, edge)};
+}
+
+CAUSEWAY_DECL double jitter::factor(std::uint32_t stage, const operation& op, bool message) const {
+  if (sigma == 0) return 1;
+  const std::uint64_t what = static_cast<std::uint64_t>(op.kind) * 2 + (message ? 1 : 0);
+  rng draw{seed, mix(stage, op.micro_batch, what)};
+  return std::exp(sigma * static_cast<double>(draw.normal()) - sigma * sigma / 2);
+}
+
+CAUSEWAY_DECL result<void> check(const stage_costs& costs, std::uint32_t virtual_stages) {
   if (costs.stages.size() != virtual_stages || costs.edges.size() + 1 != virtual_stages) {
     return fail(errc::invalid_argument, "costs",
                 "are of " + std::to_string(costs.stages.size()) + " stages and " + std::to_string(costs.edges.size()) +
@@ -12502,7 +12894,8 @@ struct jitter {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_STAGE_COSTS_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
+#endif
 
 // ---- causeway/plan/routed_time.hpp ----
 #ifndef CAUSEWAY_PLAN_ROUTED_TIME_HPP
@@ -12531,53 +12924,16 @@ struct routed_step {
 };
 
 /// The same way for all micro-batches: peers 0, 1, ... are a pipeline.
-inline std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches) {
-  std::vector<std::uint32_t> route(stages);
-  for (std::size_t s = 0; s < stages; ++s) route[s] = static_cast<std::uint32_t>(s);
-  return std::vector<std::vector<std::uint32_t>>(micro_batches, route);
-}
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches);
 
 namespace detail {
 
 class route_clock {
  public:
-  explicit route_clock(const routed_step& step) : step_{step}, stages_{step.costs.stages.size()} {
-    std::uint32_t peers = 0;
-    for (const auto& route : step.routes) {
-      CAUSEWAY_EXPECT(route.size() == stages_);
-      for (std::size_t s = 0; s < stages_; ++s) {
-        peers = std::max(peers, route[s] + 1);
-        ++room_[{route[s], s}];
-      }
-    }
-    for (auto& [at, room] : room_) {  // of all micro-batches that come here, those that fit at once
-      const std::size_t usual = ((stages_ - at.second) * room + step.share - 1) / step.share;
-      room = std::max<std::size_t>(1, step.room > 0 ? step.room : usual);
-    }
-    peers_.resize(peers);
-    orders_.resize(peers);
-    for (std::uint32_t m = 0; m < step.routes.size(); ++m) peers_[step.routes[m][0]].ready[forward].insert({m, 0});
-  }
+  explicit route_clock(const routed_step& step);
 
   /// Seconds until all is done.
-  double run() {
-    for (std::uint32_t p = 0; p < peers_.size(); ++p) choose(p);
-    std::set<std::uint32_t> awake;
-    while (!events_.empty()) {
-      now_ = std::get<0>(events_.top());
-      for (awake.clear(); !events_.empty() && std::get<0>(events_.top()) == now_; events_.pop()) {
-        const auto [when, sequence, peer, k, what, ends] = events_.top();
-        if (ends)
-          finish(peer, k, what);
-        else
-          peers_[peer].ready[k].insert(what);
-        awake.insert(peer);
-      }
-      for (const std::uint32_t p : awake) choose(p);
-    }
-    CAUSEWAY_EXPECT(gradients_ == step_.routes.size() * stages_);  // the last stage always goes on, so all do
-    return now_;
-  }
+  double run();
 
   /// What each peer has done, without redundant forwards; an operation's chunk is its stage.
   [[nodiscard]] std::vector<std::vector<operation>> take_orders() { return std::move(orders_); }
@@ -12596,67 +12952,17 @@ class route_clock {
   [[nodiscard]] std::uint32_t peer_of(const item& i) const { return step_.routes[i.first][i.second]; }
   [[nodiscard]] std::size_t next_stage(std::size_t s) const { return s + 1 < stages_ ? s + 1 : 0; }
 
-  [[nodiscard]] double seconds(kind k, const item& i) const {
-    const stage_cost& c = step_.costs.stages[i.second];
-    if (k == gradient) return c.input_gradient + (step_.halves ? 0 : c.weight_gradient);
-    if (k == weight) return c.weight_gradient;
-    return k == forward ? c.forward : step_.costs.stages[next_stage(i.second)].forward;
-  }
+  [[nodiscard]] double seconds(kind k, const item& i) const;
 
-  [[nodiscard]] work work_of(kind k) const {
-    if (k == forward) return work::forward;
-    if (k == weight) return work::weight_gradient;
-    return step_.halves ? work::input_gradient : work::backward;
-  }
+  [[nodiscard]] work work_of(kind k) const;
 
-  void choose(std::uint32_t peer) {
-    peer_state& p = peers_[peer];
-    if (p.busy) return;
-    for (int k = 0; k < kinds; ++k) {
-      for (const item& i : p.ready[static_cast<std::size_t>(k)]) {
-        if (k == forward && room_[{peer, i.second}] == 0) continue;
-        start(peer, static_cast<kind>(k), i);
-        return;
-      }
-    }
-  }
+  void choose(std::uint32_t peer);
 
-  void start(std::uint32_t peer, kind k, item i) {
-    peers_[peer].ready[k].erase(i);
-    peers_[peer].busy = true;
-    if (k == forward) --room_[{peer, i.second}];
-    if (k != shadow) orders_[peer].push_back({work_of(k), i.first, static_cast<std::uint32_t>(i.second)});
-    events_.emplace(now_ + seconds(k, i), sequence_++, peer, k, i, true);
-  }
+  void start(std::uint32_t peer, kind k, item i);
 
-  void finish(std::uint32_t peer, kind k, item i) {
-    peers_[peer].busy = false;
-    if (k == forward) {
-      if (step_.shadows && stages_ > 1 && step_.routes[i.first][next_stage(i.second)] != peer)
-        peers_[peer].ready[shadow].insert(i);
-      if (i.second + 1 < stages_)
-        send(peer, forward, {i.first, i.second + 1}, i.second);
-      else
-        peers_[peer].ready[gradient].insert(i);
-    } else if (k == gradient) {
-      ++gradients_;
-      if (step_.halves)
-        peers_[peer].ready[weight].insert(i);
-      else
-        ++room_[{peer, i.second}];
-      if (i.second > 0) send(peer, gradient, {i.first, i.second - 1}, i.second - 1);
-    } else if (k == weight) {
-      ++room_[{peer, i.second}];
-    }
-  }
+  void finish(std::uint32_t peer, kind k, item i);
 
-  void send(std::uint32_t from, kind k, const item& what, std::size_t edge) {
-    const edge_cost& e = step_.costs.edges[edge];
-    const std::uint32_t to = peer_of(what);
-    const double bytes = k == forward ? e.bytes_forward : e.bytes_backward;
-    const double way = to == from ? 0 : e.latency + bytes / e.bytes_per_second;
-    events_.emplace(now_ + way, sequence_++, to, k, what, false);
-  }
+  void send(std::uint32_t from, kind k, const item& what, std::size_t edge);
 
   const routed_step& step_;
   std::size_t stages_;
@@ -12673,14 +12979,143 @@ class route_clock {
 
 /// Seconds from the start of a step until all its work is done; without averaging gradients.
 /// Costs O(n log n) of n micro-batches times stages.
-inline double seconds_of(const routed_step& step) {
+CAUSEWAY_DECL double seconds_of(const routed_step& step);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_ROUTED_TIME_HPP
+
+// ---- causeway/plan/impl/routed_time.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
+#define CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
+
+// Bodies of plan/routed_time.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches) {
+  std::vector<std::uint32_t> route(stages);
+  for (std::size_t s = 0; s < stages; ++s) route[s] = static_cast<std::uint32_t>(s);
+  return std::vector<std::vector<std::uint32_t>>(micro_batches, route);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL route_clock::route_clock(const routed_step& step) : step_{step}, stages_{step.costs.stages.size()} {
+  std::uint32_t peers = 0;
+  for (const auto& route : step.routes) {
+    CAUSEWAY_EXPECT(route.size() == stages_);
+    for (std::size_t s = 0; s < stages_; ++s) {
+      peers = std::max(peers, route[s] + 1);
+      ++room_[{route[s], s}];
+    }
+  }
+  for (auto& [at, room] : room_) {  // of all micro-batches that come here, those that fit at once
+    const std::size_t usual = ((stages_ - at.second) * room + step.share - 1) / step.share;
+    room = std::max<std::size_t>(1, step.room > 0 ? step.room : usual);
+  }
+  peers_.resize(peers);
+  orders_.resize(peers);
+  for (std::uint32_t m = 0; m < step.routes.size(); ++m) peers_[step.routes[m][0]].ready[forward].insert({m, 0});
+}
+
+CAUSEWAY_DECL double route_clock::run() {
+  for (std::uint32_t p = 0; p < peers_.size(); ++p) choose(p);
+  std::set<std::uint32_t> awake;
+  while (!events_.empty()) {
+    now_ = std::get<0>(events_.top());
+    for (awake.clear(); !events_.empty() && std::get<0>(events_.top()) == now_; events_.pop()) {
+      const auto [when, sequence, peer, k, what, ends] = events_.top();
+      if (ends)
+        finish(peer, k, what);
+      else
+        peers_[peer].ready[k].insert(what);
+      awake.insert(peer);
+    }
+    for (const std::uint32_t p : awake) choose(p);
+  }
+  CAUSEWAY_EXPECT(gradients_ == step_.routes.size() * stages_);  // the last stage always goes on, so all do
+  return now_;
+}
+
+CAUSEWAY_DECL double route_clock::seconds(kind k, const item& i) const {
+  const stage_cost& c = step_.costs.stages[i.second];
+  if (k == gradient) return c.input_gradient + (step_.halves ? 0 : c.weight_gradient);
+  if (k == weight) return c.weight_gradient;
+  return k == forward ? c.forward : step_.costs.stages[next_stage(i.second)].forward;
+}
+
+CAUSEWAY_DECL work route_clock::work_of(kind k) const {
+  if (k == forward) return work::forward;
+  if (k == weight) return work::weight_gradient;
+  return step_.halves ? work::input_gradient : work::backward;
+}
+
+CAUSEWAY_DECL void route_clock::choose(std::uint32_t peer) {
+  peer_state& p = peers_[peer];
+  if (p.busy) return;
+  for (int k = 0; k < kinds; ++k) {
+    for (const item& i : p.ready[static_cast<std::size_t>(k)]) {
+      if (k == forward && room_[{peer, i.second}] == 0) continue;
+      start(peer, static_cast<kind>(k), i);
+      return;
+    }
+  }
+}
+
+CAUSEWAY_DECL void route_clock::start(std::uint32_t peer, kind k, item i) {
+  peers_[peer].ready[k].erase(i);
+  peers_[peer].busy = true;
+  if (k == forward) --room_[{peer, i.second}];
+  if (k != shadow) orders_[peer].push_back({work_of(k), i.first, static_cast<std::uint32_t>(i.second)});
+  events_.emplace(now_ + seconds(k, i), sequence_++, peer, k, i, true);
+}
+
+CAUSEWAY_DECL void route_clock::finish(std::uint32_t peer, kind k, item i) {
+  peers_[peer].busy = false;
+  if (k == forward) {
+    if (step_.shadows && stages_ > 1 && step_.routes[i.first][next_stage(i.second)] != peer)
+      peers_[peer].ready[shadow].insert(i);
+    if (i.second + 1 < stages_)
+      send(peer, forward, {i.first, i.second + 1}, i.second);
+    else
+      peers_[peer].ready[gradient].insert(i);
+  } else if (k == gradient) {
+    ++gradients_;
+    if (step_.halves)
+      peers_[peer].ready[weight].insert(i);
+    else
+      ++room_[{peer, i.second}];
+    if (i.second > 0) send(peer, gradient, {i.first, i.second - 1}, i.second - 1);
+  } else if (k == weight) {
+    ++room_[{peer, i.second}];
+  }
+}
+
+CAUSEWAY_DECL void route_clock::send(std::uint32_t from, kind k, const item& what, std::size_t edge) {
+  const edge_cost& e = step_.costs.edges[edge];
+  const std::uint32_t to = peer_of(what);
+  const double bytes = k == forward ? e.bytes_forward : e.bytes_backward;
+  const double way = to == from ? 0 : e.latency + bytes / e.bytes_per_second;
+  events_.emplace(now_ + way, sequence_++, to, k, what, false);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL double seconds_of(const routed_step& step) {
   CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
   return detail::route_clock{step}.run();
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_ROUTED_TIME_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
+#endif
 
 // ---- causeway/plan/routed_schedule.hpp ----
 #ifndef CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
@@ -12700,31 +13135,14 @@ struct routed_schedule {
 };
 
 /// What the peers of that step do. See routed_time.hpp.
-[[nodiscard]] inline routed_schedule schedule_of(const routed_step& step) {
-  CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
-  detail::route_clock clock{step};
-  (void)clock.run();
-  return {step.routes, clock.take_orders()};
-}
+[[nodiscard]] CAUSEWAY_DECL routed_schedule schedule_of(const routed_step& step);
 
 /// Forwards only, in the order of the micro-batches. `peers`: how many there are.
-[[nodiscard]] inline routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes, std::size_t peers) {
-  routed_schedule s{std::move(routes), std::vector<std::vector<operation>>(peers)};
-  for (std::uint32_t m = 0; m < s.routes.size(); ++m) {
-    for (std::uint32_t k = 0; k < s.routes[m].size(); ++k) s.orders[s.routes[m][k]].push_back({work::forward, m, k});
-  }
-  return s;
-}
+[[nodiscard]] CAUSEWAY_DECL routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes,
+                                                            std::size_t peers);
 
 /// The most sets of activations that a peer holds at one time if it follows its order.
-[[nodiscard]] inline std::int64_t peak_activations(const routed_schedule& s, std::size_t peer) {
-  std::int64_t now = 0, peak = 0;
-  for (const operation& op : s.orders[peer]) {
-    if (op.kind == work::forward) peak = std::max(peak, ++now);
-    if (gives_weight_gradient(op.kind)) --now;
-  }
-  return peak;
-}
+[[nodiscard]] CAUSEWAY_DECL std::int64_t peak_activations(const routed_schedule& s, std::size_t peer);
 
 namespace detail {
 
@@ -12733,77 +13151,19 @@ class routed_check {
   explicit routed_check(const routed_schedule& s)
       : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
 
-  [[nodiscard]] result<void> run() {
-    if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
-    for (const auto& route : s_.routes) {
-      const bool known = std::all_of(route.begin(), route.end(), [&](std::uint32_t p) { return p < s_.orders.size(); });
-      if (route.size() != stages_ || !known)
-        return fail(errc::invalid_argument, "routed schedule", "a micro-batch has no peer for each stage");
-    }
-    for (std::size_t p = 0; p < s_.orders.size(); ++p) {
-      for (std::size_t i = 0; i < s_.orders[p].size(); ++i) CAUSEWAY_TRY(take(p, i));
-    }
-    for (std::size_t unit = 0; unit < seen_.size(); ++unit) {
-      if (seen_[unit] != all_of_it) return wrong(unit, "does not go forward and backward through it, once each");
-    }
-    return runs();
-  }
+  [[nodiscard]] result<void> run();
 
  private:
   static constexpr unsigned went_forward = 1, went_back = 2, has_weights = 4, all_of_it = 7;
 
-  [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const {
-    return fail(errc::invalid_argument,
-                "micro-batch " + std::to_string(unit / stages_) + ", stage " + std::to_string(unit % stages_), what);
-  }
+  [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const;
   [[nodiscard]] std::size_t unit_of(const operation& op) const { return op.micro_batch * stages_ + op.chunk; }
 
   // Each operation once, on the peer of its route, in the order in which one needs the other.
-  [[nodiscard]] result<void> take(std::size_t peer, std::size_t position) {
-    const operation& op = s_.orders[peer][position];
-    if (op.micro_batch >= s_.routes.size() || op.chunk >= stages_ || s_.routes[op.micro_batch][op.chunk] != peer) {
-      return fail(errc::invalid_argument,
-                  "peer " + std::to_string(peer) + ", position " + std::to_string(position) + ", " + to_string(op),
-                  "is of no route through this peer");
-    }
-    unsigned& seen = seen_[unit_of(op)];
-    unsigned adds = 0, needs = 0;
-    switch (op.kind) {
-      case work::forward: adds = went_forward; break;
-      case work::backward: needs = went_forward, adds = went_back | has_weights; break;
-      case work::input_gradient: needs = went_forward, adds = went_back; break;
-      case work::weight_gradient: needs = went_forward | went_back, adds = has_weights; break;
-      default: return wrong(unit_of(op), "recomputes; routed schedules do not");
-    }
-    if (seen != needs) return wrong(unit_of(op), to_string(op) + " stands too early, or twice");
-    seen |= adds;
-    return {};
-  }
+  [[nodiscard]] result<void> take(std::size_t peer, std::size_t position);
 
   // Without clocks: peers go on in turn as far as they can.
-  [[nodiscard]] result<void> runs() {
-    std::vector<char> forward_done(seen_.size()), back_done(seen_.size());
-    std::size_t left = 0;
-    for (const auto& order : s_.orders) left += order.size();
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (std::size_t p = 0; p < s_.orders.size(); ++p) {
-        for (; next_[p] < s_.orders[p].size(); ++next_[p], --left, moved = true) {
-          const operation& op = s_.orders[p][next_[p]];
-          const std::size_t unit = unit_of(op);
-          if (op.kind == work::forward && op.chunk > 0 && forward_done[unit - 1] == 0) break;
-          if (gives_input_gradient(op.kind) && op.chunk + 1 < stages_ && back_done[unit + 1] == 0) break;
-          if (op.kind == work::forward) forward_done[unit] = 1;
-          if (gives_input_gradient(op.kind)) back_done[unit] = 1;
-        }
-      }
-    }
-    if (left == 0) return {};
-    std::size_t stuck = 0;
-    while (next_[stuck] == s_.orders[stuck].size()) ++stuck;
-    return fail(errc::invalid_argument, "peer " + std::to_string(stuck) + ", position " + std::to_string(next_[stuck]),
-                "deadlock: waits for something that waits for what comes after it");
-  }
+  [[nodiscard]] result<void> runs();
 
   const routed_schedule& s_;
   std::size_t stages_;
@@ -12816,7 +13176,120 @@ class routed_check {
 /// Whether a routed schedule can be run: every micro-batch goes forward once and backward once (whole or in halves) through
 /// the peer of its route in each stage, no peers wait for each other in a circle, and none holds more sets of activations
 /// than `bound` says for it; without bounds it may hold any number. Reads nothing that it has not checked.
-[[nodiscard]] inline result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound = {}) {
+[[nodiscard]] CAUSEWAY_DECL result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound = {});
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
+
+// ---- causeway/plan/impl/routed_schedule.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
+#define CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
+
+// Bodies of plan/routed_schedule.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL routed_schedule schedule_of(const routed_step& step) {
+  CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
+  detail::route_clock clock{step};
+  (void)clock.run();
+  return {step.routes, clock.take_orders()};
+}
+
+CAUSEWAY_DECL routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes, std::size_t peers) {
+  routed_schedule s{std::move(routes), std::vector<std::vector<operation>>(peers)};
+  for (std::uint32_t m = 0; m < s.routes.size(); ++m) {
+    for (std::uint32_t k = 0; k < s.routes[m].size(); ++k) s.orders[s.routes[m][k]].push_back({work::forward, m, k});
+  }
+  return s;
+}
+
+CAUSEWAY_DECL std::int64_t peak_activations(const routed_schedule& s, std::size_t peer) {
+  std::int64_t now = 0, peak = 0;
+  for (const operation& op : s.orders[peer]) {
+    if (op.kind == work::forward) peak = std::max(peak, ++now);
+    if (gives_weight_gradient(op.kind)) --now;
+  }
+  return peak;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL result<void> routed_check::run() {
+  if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
+  for (const auto& route : s_.routes) {
+    const bool known = std::all_of(route.begin(), route.end(), [&](std::uint32_t p) { return p < s_.orders.size(); });
+    if (route.size() != stages_ || !known)
+      return fail(errc::invalid_argument, "routed schedule", "a micro-batch has no peer for each stage");
+  }
+  for (std::size_t p = 0; p < s_.orders.size(); ++p) {
+    for (std::size_t i = 0; i < s_.orders[p].size(); ++i) CAUSEWAY_TRY(take(p, i));
+  }
+  for (std::size_t unit = 0; unit < seen_.size(); ++unit) {
+    if (seen_[unit] != all_of_it) return wrong(unit, "does not go forward and backward through it, once each");
+  }
+  return runs();
+}
+
+CAUSEWAY_DECL error routed_check::wrong(std::size_t unit, const std::string& what) const {
+  return fail(errc::invalid_argument,
+              "micro-batch " + std::to_string(unit / stages_) + ", stage " + std::to_string(unit % stages_), what);
+}
+
+CAUSEWAY_DECL result<void> routed_check::take(std::size_t peer, std::size_t position) {
+  const operation& op = s_.orders[peer][position];
+  if (op.micro_batch >= s_.routes.size() || op.chunk >= stages_ || s_.routes[op.micro_batch][op.chunk] != peer) {
+    return fail(errc::invalid_argument,
+                "peer " + std::to_string(peer) + ", position " + std::to_string(position) + ", " + to_string(op),
+                "is of no route through this peer");
+  }
+  unsigned& seen = seen_[unit_of(op)];
+  unsigned adds = 0, needs = 0;
+  switch (op.kind) {
+    case work::forward: adds = went_forward; break;
+    case work::backward: needs = went_forward, adds = went_back | has_weights; break;
+    case work::input_gradient: needs = went_forward, adds = went_back; break;
+    case work::weight_gradient: needs = went_forward | went_back, adds = has_weights; break;
+    default: return wrong(unit_of(op), "recomputes; routed schedules do not");
+  }
+  if (seen != needs) return wrong(unit_of(op), to_string(op) + " stands too early, or twice");
+  seen |= adds;
+  return {};
+}
+
+CAUSEWAY_DECL result<void> routed_check::runs() {
+  std::vector<char> forward_done(seen_.size()), back_done(seen_.size());
+  std::size_t left = 0;
+  for (const auto& order : s_.orders) left += order.size();
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t p = 0; p < s_.orders.size(); ++p) {
+      for (; next_[p] < s_.orders[p].size(); ++next_[p], --left, moved = true) {
+        const operation& op = s_.orders[p][next_[p]];
+        const std::size_t unit = unit_of(op);
+        if (op.kind == work::forward && op.chunk > 0 && forward_done[unit - 1] == 0) break;
+        if (gives_input_gradient(op.kind) && op.chunk + 1 < stages_ && back_done[unit + 1] == 0) break;
+        if (op.kind == work::forward) forward_done[unit] = 1;
+        if (gives_input_gradient(op.kind)) back_done[unit] = 1;
+      }
+    }
+  }
+  if (left == 0) return {};
+  std::size_t stuck = 0;
+  while (next_[stuck] == s_.orders[stuck].size()) ++stuck;
+  return fail(errc::invalid_argument, "peer " + std::to_string(stuck) + ", position " + std::to_string(next_[stuck]),
+              "deadlock: waits for something that waits for what comes after it");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound) {
   CAUSEWAY_TRY(detail::routed_check{s}.run());
   for (std::size_t p = 0; p < bound.size() && p < s.orders.size(); ++p) {
     if (const std::int64_t peak = peak_activations(s, p); peak > bound[p]) {
@@ -12830,7 +13303,8 @@ class routed_check {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
+#endif
 
 // ---- causeway/stage/run_history.hpp ----
 #ifndef CAUSEWAY_STAGE_RUN_HISTORY_HPP
@@ -12851,22 +13325,11 @@ struct run_history {
 
   /// The run has taken its step number `steps`, laid out like this, with so many peers there. `interval`: in steps; 0:
   /// nothing, for a recovery policy that does not look back.
-  void took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers) {
-    if (interval == 0) return;
-    replicas = static_cast<std::uint32_t>(l.replicas.size());
-    stages = static_cast<std::uint32_t>(l.replicas.front().seats.size());
-    if (steps % interval == 0) add_interval(peers);
-  }
-  void add_interval(std::size_t peers) {
-    std::shift_left(there.begin(), there.end(), 1);
-    there.back() = static_cast<std::uint16_t>(std::min<std::size_t>(peers, std::numeric_limits<std::uint16_t>::max()));
-  }
+  void took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers);
+  void add_interval(std::size_t peers);
 
   /// Peers of each interval that there was.
-  [[nodiscard]] std::vector<std::size_t> counts() const {
-    const auto first = std::find_if(there.begin(), there.end(), [](std::uint16_t n) { return n > 0; });
-    return {first, there.end()};
-  }
+  [[nodiscard]] std::vector<std::size_t> counts() const;
 
   friend bool operator==(const run_history&, const run_history&) = default;
 };
@@ -12874,6 +13337,37 @@ struct run_history {
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
 #endif  // CAUSEWAY_STAGE_RUN_HISTORY_HPP
+
+// ---- causeway/stage/impl/run_history.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
+#define CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
+
+// Bodies of stage/run_history.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL void run_history::took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers) {
+  if (interval == 0) return;
+  replicas = static_cast<std::uint32_t>(l.replicas.size());
+  stages = static_cast<std::uint32_t>(l.replicas.front().seats.size());
+  if (steps % interval == 0) add_interval(peers);
+}
+
+CAUSEWAY_DECL void run_history::add_interval(std::size_t peers) {
+  std::shift_left(there.begin(), there.end(), 1);
+  there.back() = static_cast<std::uint16_t>(std::min<std::size_t>(peers, std::numeric_limits<std::uint16_t>::max()));
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> run_history::counts() const {
+  const auto first = std::find_if(there.begin(), there.end(), [](std::uint16_t n) { return n > 0; });
+  return {first, there.end()};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
+#endif
 
 // ---- causeway/stage/recovery.hpp ----
 #ifndef CAUSEWAY_STAGE_RECOVERY_HPP
@@ -12907,26 +13401,10 @@ struct present_peer {
   std::vector<double> squares{};
   begun_step begun{};
 
-  [[nodiscard]] std::int64_t overlap(const nn::block_range& with) const {
-    std::int64_t sum = 0;
-    for (const nn::block_range& r : holds) {
-      sum += std::max<std::int64_t>(0, std::min(r.last, with.last) - std::max(r.first, with.first));
-    }
-    return sum;
-  }
+  [[nodiscard]] std::int64_t overlap(const nn::block_range& with) const;
   [[nodiscard]] bool holds_all(const nn::block_range& r) const { return overlap(r) == r.size(); }
   /// 0 where it does not know.
-  [[nodiscard]] double squares_of(std::int64_t block) const {
-    std::size_t place = 0;
-    for (const nn::block_range& r : holds) {
-      if (r.first <= block && block < r.last) {
-        place += static_cast<std::size_t>(block - r.first);
-        return place < squares.size() ? squares[place] : 0;
-      }
-      place += static_cast<std::size_t>(r.size());
-    }
-    return 0;
-  }
+  [[nodiscard]] double squares_of(std::int64_t block) const;
 };
 
 /// What all peers of an attempt know.
@@ -12940,12 +13418,7 @@ struct gathering {
   run_history history{};    ///< of policies with an `interval`
 
   /// The place of the first peer that holds a block; peers.size() where nobody does.
-  [[nodiscard]] std::size_t first_holder(std::int64_t block) const {
-    const auto found = std::find_if(peers.begin(), peers.end(), [&](const present_peer& p) {
-      return p.overlap({block, block + 1}) == 1;
-    });
-    return static_cast<std::size_t>(found - peers.begin());
-  }
+  [[nodiscard]] std::size_t first_holder(std::int64_t block) const;
   [[nodiscard]] bool somebody_holds(std::int64_t block) const { return first_holder(block) < peers.size(); }
 };
 
@@ -12990,46 +13463,12 @@ concept WorkKeeping = Recovery<R> && R::traits.keeps_work&& requires(const R& r,
 
 /// Seats for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the greatest
 /// overlap, ties to whoever sat there, then by the order of rows and ids. Precondition: at least as many peers as ranges.
-[[nodiscard]] inline layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
-                                       std::span<const std::uint32_t> micro_batches, const gathering& g) {
-  struct open_seat {
-    std::size_t replica, rank;
-  };
-  layout made;
-  std::vector<open_seat> open;
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    made.replicas.push_back({std::vector<seat>(rows[r].size()), micro_batches[r]});
-    for (std::size_t s = 0; s < rows[r].size(); ++s) open.push_back({r, s});
-  }
-  CAUSEWAY_EXPECT(open.size() <= g.peers.size());
-  std::vector<const present_peer*> free;
-  for (const present_peer& p : g.peers) free.push_back(&p);
-  while (!open.empty()) {
-    std::size_t best_seat = 0, best_peer = 0;
-    std::pair<std::int64_t, bool> best{-1, false};
-    for (std::size_t i = 0; i < open.size(); ++i) {
-      const nn::block_range& range = rows[open[i].replica][open[i].rank];
-      for (std::size_t p = 0; p < free.size(); ++p) {
-        const bool sat = free[p]->computes == range && free[p]->replica == open[i].replica;
-        const std::pair fit{free[p]->overlap(range), sat};
-        if (fit > best) best = fit, best_seat = i, best_peer = p;
-      }
-    }
-    const open_seat at = open[best_seat];
-    made.replicas[at.replica].seats[at.rank] = {free[best_peer]->id, rows[at.replica][at.rank]};
-    open.erase(open.begin() + static_cast<std::ptrdiff_t>(best_seat));
-    free.erase(free.begin() + static_cast<std::ptrdiff_t>(best_peer));
-  }
-  return made;
-}
+[[nodiscard]] CAUSEWAY_DECL layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
+                                              std::span<const std::uint32_t> micro_batches, const gathering& g);
 
 namespace recovery {
 
-[[nodiscard]] inline error too_few(std::size_t peers, std::int64_t needed) {
-  return fail(errc::out_of_memory, "layout",
-              std::to_string(peers) + " peers cannot hold the model, it takes " + std::to_string(needed) +
-                  "; the run goes on when more are there");
-}
+[[nodiscard]] CAUSEWAY_DECL error too_few(std::size_t peers, std::int64_t needed);
 
 /// As many pipelines of `stages` even stages as there are peers for; the others are spare. A lost peer's seat goes to a
 /// spare one, or to one of a pipeline that is given up; what it held is copied from another pipeline.
@@ -13043,16 +13482,7 @@ class regroup {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g) {
-    if (stages_ < 1 || stages_ > g.layers) {
-      return fail(errc::invalid_argument, "regroup",
-                  std::to_string(g.layers) + " blocks do not make " + std::to_string(stages_) + " stages");
-    }
-    const std::size_t most = std::min<std::size_t>(g.peers.size() / static_cast<std::size_t>(stages_), g.micro_batches);
-    if (most == 0) return too_few(g.peers.size(), stages_);
-    const std::vector rows(most, even_cut(g.layers, stages_));
-    return seat_peers(rows, even_shares(g.micro_batches, most), g);
-  }
+  result<layout> arrange(const gathering& g);
 
  private:
   std::int64_t stages_;
@@ -13085,6 +13515,101 @@ static_assert(Recovery<neighbour_init>);
 
 #endif  // CAUSEWAY_STAGE_RECOVERY_HPP
 
+// ---- causeway/stage/impl/recovery.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
+#define CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
+
+// Bodies of stage/recovery.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL std::int64_t present_peer::overlap(const nn::block_range& with) const {
+  std::int64_t sum = 0;
+  for (const nn::block_range& r : holds) {
+    sum += std::max<std::int64_t>(0, std::min(r.last, with.last) - std::max(r.first, with.first));
+  }
+  return sum;
+}
+
+CAUSEWAY_DECL double present_peer::squares_of(std::int64_t block) const {
+  std::size_t place = 0;
+  for (const nn::block_range& r : holds) {
+    if (r.first <= block && block < r.last) {
+      place += static_cast<std::size_t>(block - r.first);
+      return place < squares.size() ? squares[place] : 0;
+    }
+    place += static_cast<std::size_t>(r.size());
+  }
+  return 0;
+}
+
+CAUSEWAY_DECL std::size_t gathering::first_holder(std::int64_t block) const {
+  const auto found = std::find_if(peers.begin(), peers.end(), [&](const present_peer& p) {
+    return p.overlap({block, block + 1}) == 1;
+  });
+  return static_cast<std::size_t>(found - peers.begin());
+}
+
+CAUSEWAY_DECL layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
+                                std::span<const std::uint32_t> micro_batches, const gathering& g) {
+  struct open_seat {
+    std::size_t replica, rank;
+  };
+  layout made;
+  std::vector<open_seat> open;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    made.replicas.push_back({std::vector<seat>(rows[r].size()), micro_batches[r]});
+    for (std::size_t s = 0; s < rows[r].size(); ++s) open.push_back({r, s});
+  }
+  CAUSEWAY_EXPECT(open.size() <= g.peers.size());
+  std::vector<const present_peer*> free;
+  for (const present_peer& p : g.peers) free.push_back(&p);
+  while (!open.empty()) {
+    std::size_t best_seat = 0, best_peer = 0;
+    std::pair<std::int64_t, bool> best{-1, false};
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      const nn::block_range& range = rows[open[i].replica][open[i].rank];
+      for (std::size_t p = 0; p < free.size(); ++p) {
+        const bool sat = free[p]->computes == range && free[p]->replica == open[i].replica;
+        const std::pair fit{free[p]->overlap(range), sat};
+        if (fit > best) best = fit, best_seat = i, best_peer = p;
+      }
+    }
+    const open_seat at = open[best_seat];
+    made.replicas[at.replica].seats[at.rank] = {free[best_peer]->id, rows[at.replica][at.rank]};
+    open.erase(open.begin() + static_cast<std::ptrdiff_t>(best_seat));
+    free.erase(free.begin() + static_cast<std::ptrdiff_t>(best_peer));
+  }
+  return made;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
+
+CAUSEWAY_DECL error too_few(std::size_t peers, std::int64_t needed) {
+  return fail(errc::out_of_memory, "layout",
+              std::to_string(peers) + " peers cannot hold the model, it takes " + std::to_string(needed) +
+                  "; the run goes on when more are there");
+}
+
+CAUSEWAY_DECL result<layout> regroup::arrange(const gathering& g) {
+  if (stages_ < 1 || stages_ > g.layers) {
+    return fail(errc::invalid_argument, "regroup",
+                std::to_string(g.layers) + " blocks do not make " + std::to_string(stages_) + " stages");
+  }
+  const std::size_t most = std::min<std::size_t>(g.peers.size() / static_cast<std::size_t>(stages_), g.micro_batches);
+  if (most == 0) return too_few(g.peers.size(), stages_);
+  const std::vector rows(most, even_cut(g.layers, stages_));
+  return seat_peers(rows, even_shares(g.micro_batches, most), g);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
+#endif
+
 // ---- causeway/plan/link_matrix.hpp ----
 #ifndef CAUSEWAY_PLAN_LINK_MATRIX_HPP
 #define CAUSEWAY_PLAN_LINK_MATRIX_HPP
@@ -13109,44 +13634,22 @@ class link_matrix {
   link_matrix() = default;
 
   /// The same link everywhere, and nothing to pay from a device to itself.
-  explicit link_matrix(std::size_t devices, const link_cost& everywhere = {})
-      : size_{devices}, links_(devices * devices, everywhere) {
-    for (std::size_t i = 0; i < devices; ++i) links_[i * devices + i] = {};
-  }
+  explicit link_matrix(std::size_t devices, const link_cost& everywhere = {});
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  [[nodiscard]] const link_cost& operator()(std::size_t from, std::size_t to) const {
-    CAUSEWAY_EXPECT(from < size_ && to < size_);
-    return links_[from * size_ + to];
-  }
+  [[nodiscard]] const link_cost& operator()(std::size_t from, std::size_t to) const;
 
   /// One direction.
-  void set(std::size_t from, std::size_t to, const link_cost& link) {
-    CAUSEWAY_EXPECT(from < size_ && to < size_);
-    links_[from * size_ + to] = link;
-  }
+  void set(std::size_t from, std::size_t to, const link_cost& link);
 
-  void set_both(std::size_t a, std::size_t b, const link_cost& link) {
-    set(a, b, link);
-    set(b, a, link);
-  }
+  void set_both(std::size_t a, std::size_t b, const link_cost& link);
 
   /// Seconds for `bytes` there and as many back, halved: what a direction costs on average.
-  [[nodiscard]] double mean_seconds(std::size_t a, std::size_t b, double bytes) const {
-    return ((*this)(a, b).seconds(bytes) + (*this)(b, a).seconds(bytes)) / 2;
-  }
+  [[nodiscard]] double mean_seconds(std::size_t a, std::size_t b, double bytes) const;
 
   /// The links between devices, where this matrix is one of regions and device i stands in region `region_of[i]`.
-  [[nodiscard]] link_matrix devices_in(std::span<const std::size_t> region_of) const {
-    link_matrix all{region_of.size()};
-    for (std::size_t i = 0; i < region_of.size(); ++i) {
-      for (std::size_t j = 0; j < region_of.size(); ++j) {
-        if (i != j) all.set(i, j, (*this)(region_of[i], region_of[j]));
-      }
-    }
-    return all;
-  }
+  [[nodiscard]] link_matrix devices_in(std::span<const std::size_t> region_of) const;
 
  private:
   std::size_t size_ = 0;
@@ -13154,7 +13657,56 @@ class link_matrix {
 };
 
 /// Whether every delay is finite and >= 0, and every bandwidth > 0. errc::invalid_argument names the pair.
-inline result<void> check(const link_matrix& links) {
+CAUSEWAY_DECL result<void> check(const link_matrix& links);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_LINK_MATRIX_HPP
+
+// ---- causeway/plan/impl/link_matrix.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_LINK_MATRIX_IPP
+#define CAUSEWAY_PLAN_IMPL_LINK_MATRIX_IPP
+
+// Bodies of plan/link_matrix.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL link_matrix::link_matrix(std::size_t devices, const link_cost& everywhere)
+    : size_{devices}, links_(devices * devices, everywhere) {
+  for (std::size_t i = 0; i < devices; ++i) links_[i * devices + i] = {};
+}
+
+CAUSEWAY_DECL const link_cost& link_matrix::operator()(std::size_t from, std::size_t to) const {
+  CAUSEWAY_EXPECT(from < size_ && to < size_);
+  return links_[from * size_ + to];
+}
+
+CAUSEWAY_DECL void link_matrix::set(std::size_t from, std::size_t to, const link_cost& link) {
+  CAUSEWAY_EXPECT(from < size_ && to < size_);
+  links_[from * size_ + to] = link;
+}
+
+CAUSEWAY_DECL void link_matrix::set_both(std::size_t a, std::size_t b, const link_cost& link) {
+  set(a, b, link);
+  set(b, a, link);
+}
+
+CAUSEWAY_DECL double link_matrix::mean_seconds(std::size_t a, std::size_t b, double bytes) const {
+  return ((*this)(a, b).seconds(bytes) + (*this)(b, a).seconds(bytes)) / 2;
+}
+
+CAUSEWAY_DECL link_matrix link_matrix::devices_in(std::span<const std::size_t> region_of) const {
+  link_matrix all{region_of.size()};
+  for (std::size_t i = 0; i < region_of.size(); ++i) {
+    for (std::size_t j = 0; j < region_of.size(); ++j) {
+      if (i != j) all.set(i, j, (*this)(region_of[i], region_of[j]));
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL result<void> check(const link_matrix& links) {
   for (std::size_t i = 0; i < links.size(); ++i) {
     for (std::size_t j = 0; j < links.size(); ++j) {
       const link_cost& l = links(i, j);
@@ -13168,7 +13720,8 @@ inline result<void> check(const link_matrix& links) {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_LINK_MATRIX_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_LINK_MATRIX_IPP
+#endif
 
 // ---- causeway/plan/pipeline_clock.hpp ----
 #ifndef CAUSEWAY_PLAN_PIPELINE_CLOCK_HPP
@@ -13204,20 +13757,14 @@ class pipeline_clock {
   static constexpr double never = std::numeric_limits<double>::infinity();
 
   [[nodiscard]] double now() const noexcept { return now_; }
-  [[nodiscard]] bool arrived(std::uint32_t rank, const operation& op) const noexcept {
-    return !source_of(shape_, rank, op) || arrives_[input(virtual_stage(shape_, {rank, op.chunk}), op)] <= now_;
-  }
+  [[nodiscard]] bool arrived(std::uint32_t rank, const operation& op) const noexcept;
 
   /// When the input of an operation is there, if its sender has begun with it, on links without queues or jitter; else
   /// `never`. 0 for what needs no input from elsewhere.
-  [[nodiscard]] double expected(std::uint32_t rank, const operation& op) const noexcept {
-    return source_of(shape_, rank, op) ? expected_[input(virtual_stage(shape_, {rank, op.chunk}), op)] : 0;
-  }
+  [[nodiscard]] double expected(std::uint32_t rank, const operation& op) const noexcept;
 
   /// Seconds that an operation takes, without jitter.
-  [[nodiscard]] double cost(std::uint32_t rank, const operation& op) const noexcept {
-    return costs_.stages[virtual_stage(shape_, {rank, op.chunk})].of(op.kind);
-  }
+  [[nodiscard]] double cost(std::uint32_t rank, const operation& op) const noexcept;
 
   /// Until nothing happens any more: `choose(rank)` gives an optional operation whenever a rank is free and something may
   /// have changed for it; `started(rank, timed_operation)` learns what has begun.
@@ -13246,70 +13793,25 @@ class pipeline_clock {
 
   void wake(double when, std::uint32_t rank) { events_.emplace(when, rank); }
 
-  [[nodiscard]] std::size_t input(std::uint32_t stage, const operation& op) const noexcept {
-    const std::size_t pass = op.kind == work::forward ? 0 : 1;
-    return (pass * virtual_stages(shape_) + stage) * shape_.micro_batches + op.micro_batch;
-  }
+  [[nodiscard]] std::size_t input(std::uint32_t stage, const operation& op) const noexcept;
 
-  timed_operation start(std::uint32_t rank, const operation& op) {
-    const std::uint32_t stage = virtual_stage(shape_, {rank, op.chunk});
-    const double end = now_ + costs_.stages[stage].of(op.kind) * noise_.factor(stage, op, false);
-    running_[rank] = {true, op, end};
-    if (const auto target = target_of(shape_, rank, op)) {
-      const double way = target->rank == rank ? 0 : transfer(stage, *target, op) + edge(stage, *target).latency;
-      expected_[input(virtual_stage(shape_, *target), op)] = end + way;
-    }
-    wake(end, rank);
-    return {op, now_, end};
-  }
+  timed_operation start(std::uint32_t rank, const operation& op);
 
   // All ranks for which something happens at the next moment, in their order.
-  bool take_events(std::vector<std::uint32_t>& awake) {
-    awake.clear();
-    if (events_.empty()) return false;
-    now_ = events_.top().first;
-    while (!events_.empty() && events_.top().first == now_) {
-      const std::uint32_t rank = events_.top().second;
-      events_.pop();
-      if (awake.empty() || awake.back() != rank) awake.push_back(rank);
-      if (running_[rank].busy && running_[rank].end <= now_) finish(rank);
-    }
-    return true;
-  }
+  bool take_events(std::vector<std::uint32_t>& awake);
 
-  void finish(std::uint32_t rank) {
-    running_[rank].busy = false;
-    const operation& op = running_[rank].op;
-    const auto target = target_of(shape_, rank, op);
-    if (!target) return;
-    const double there = target->rank == rank ? now_ : send(rank, *target, op);
-    arrives_[input(virtual_stage(shape_, *target), op)] = there;
-    if (target->rank != rank) wake(there, target->rank);
-  }
+  void finish(std::uint32_t rank);
 
   // The end of a message's way. Messages of all chunks share the link from this rank to that one.
-  double send(std::uint32_t rank, const stage_place& target, const operation& op) {
-    const std::uint32_t from = virtual_stage(shape_, {rank, op.chunk});
-    const double factor = noise_.factor(from, op, true);
-    double& free = link_free_[std::size_t{2} * rank + (is_next(rank, target.rank) ? 1 : 0)];
-    free = std::max(free, now_) + transfer(from, target, op) * factor;
-    return free + edge(from, target).latency * factor;
-  }
+  double send(std::uint32_t rank, const stage_place& target, const operation& op);
 
-  [[nodiscard]] const edge_cost& edge(std::uint32_t from, const stage_place& target) const noexcept {
-    return costs_.edges[std::min(from, virtual_stage(shape_, target))];
-  }
+  [[nodiscard]] const edge_cost& edge(std::uint32_t from, const stage_place& target) const noexcept;
 
   // Seconds for which a message occupies its link.
-  [[nodiscard]] double transfer(std::uint32_t from, const stage_place& target, const operation& op) const noexcept {
-    const edge_cost& e = edge(from, target);
-    return (op.kind == work::forward ? e.bytes_forward : e.bytes_backward) / e.bytes_per_second;
-  }
+  [[nodiscard]] double transfer(std::uint32_t from, const stage_place& target, const operation& op) const noexcept;
 
   // Ranks are on a ring: each has a link to the next and one to the one before; with two ranks these are the same.
-  [[nodiscard]] bool is_next(std::uint32_t rank, std::uint32_t target) const noexcept {
-    return target == (rank + 1) % shape_.ranks;
-  }
+  [[nodiscard]] bool is_next(std::uint32_t rank, std::uint32_t target) const noexcept;
 
   const schedule& shape_;
   const stage_costs& costs_;
@@ -13328,6 +13830,94 @@ class pipeline_clock {
 
 #endif  // CAUSEWAY_PLAN_PIPELINE_CLOCK_HPP
 
+// ---- causeway/plan/impl/pipeline_clock.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_PIPELINE_CLOCK_IPP
+#define CAUSEWAY_PLAN_IMPL_PIPELINE_CLOCK_IPP
+
+// Bodies of plan/pipeline_clock.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL bool pipeline_clock::arrived(std::uint32_t rank, const operation& op) const noexcept {
+  return !source_of(shape_, rank, op) || arrives_[input(virtual_stage(shape_, {rank, op.chunk}), op)] <= now_;
+}
+
+CAUSEWAY_DECL double pipeline_clock::expected(std::uint32_t rank, const operation& op) const noexcept {
+  return source_of(shape_, rank, op) ? expected_[input(virtual_stage(shape_, {rank, op.chunk}), op)] : 0;
+}
+
+CAUSEWAY_DECL double pipeline_clock::cost(std::uint32_t rank, const operation& op) const noexcept {
+  return costs_.stages[virtual_stage(shape_, {rank, op.chunk})].of(op.kind);
+}
+
+CAUSEWAY_DECL std::size_t pipeline_clock::input(std::uint32_t stage, const operation& op) const noexcept {
+  const std::size_t pass = op.kind == work::forward ? 0 : 1;
+  return (pass * virtual_stages(shape_) + stage) * shape_.micro_batches + op.micro_batch;
+}
+
+CAUSEWAY_DECL timed_operation pipeline_clock::start(std::uint32_t rank, const operation& op) {
+  const std::uint32_t stage = virtual_stage(shape_, {rank, op.chunk});
+  const double end = now_ + costs_.stages[stage].of(op.kind) * noise_.factor(stage, op, false);
+  running_[rank] = {true, op, end};
+  if (const auto target = target_of(shape_, rank, op)) {
+    const double way = target->rank == rank ? 0 : transfer(stage, *target, op) + edge(stage, *target).latency;
+    expected_[input(virtual_stage(shape_, *target), op)] = end + way;
+  }
+  wake(end, rank);
+  return {op, now_, end};
+}
+
+CAUSEWAY_DECL bool pipeline_clock::take_events(std::vector<std::uint32_t>& awake) {
+  awake.clear();
+  if (events_.empty()) return false;
+  now_ = events_.top().first;
+  while (!events_.empty() && events_.top().first == now_) {
+    const std::uint32_t rank = events_.top().second;
+    events_.pop();
+    if (awake.empty() || awake.back() != rank) awake.push_back(rank);
+    if (running_[rank].busy && running_[rank].end <= now_) finish(rank);
+  }
+  return true;
+}
+
+CAUSEWAY_DECL void pipeline_clock::finish(std::uint32_t rank) {
+  running_[rank].busy = false;
+  const operation& op = running_[rank].op;
+  const auto target = target_of(shape_, rank, op);
+  if (!target) return;
+  const double there = target->rank == rank ? now_ : send(rank, *target, op);
+  arrives_[input(virtual_stage(shape_, *target), op)] = there;
+  if (target->rank != rank) wake(there, target->rank);
+}
+
+CAUSEWAY_DECL double pipeline_clock::send(std::uint32_t rank, const stage_place& target, const operation& op) {
+  const std::uint32_t from = virtual_stage(shape_, {rank, op.chunk});
+  const double factor = noise_.factor(from, op, true);
+  double& free = link_free_[std::size_t{2} * rank + (is_next(rank, target.rank) ? 1 : 0)];
+  free = std::max(free, now_) + transfer(from, target, op) * factor;
+  return free + edge(from, target).latency * factor;
+}
+
+CAUSEWAY_DECL const edge_cost& pipeline_clock::edge(std::uint32_t from, const stage_place& target) const noexcept {
+  return costs_.edges[std::min(from, virtual_stage(shape_, target))];
+}
+
+CAUSEWAY_DECL double pipeline_clock::transfer(std::uint32_t from, const stage_place& target,
+                                              const operation& op) const noexcept {
+  const edge_cost& e = edge(from, target);
+  return (op.kind == work::forward ? e.bytes_forward : e.bytes_backward) / e.bytes_per_second;
+}
+
+CAUSEWAY_DECL bool pipeline_clock::is_next(std::uint32_t rank, std::uint32_t target) const noexcept {
+  return target == (rank + 1) % shape_.ranks;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+#endif  // CAUSEWAY_PLAN_IMPL_PIPELINE_CLOCK_IPP
+#endif
+
 // ---- causeway/plan/schedules.hpp ----
 #ifndef CAUSEWAY_PLAN_SCHEDULES_HPP
 #define CAUSEWAY_PLAN_SCHEDULES_HPP
@@ -13343,8 +13933,79 @@ namespace detail {
 inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of one schedule: 800 MB
 
 /// An empty schedule of these sizes, or why there is none.
-[[nodiscard]] inline result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks,
-                                                     std::uint32_t micro_batches) {
+[[nodiscard]] CAUSEWAY_DECL result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks,
+                                                            std::uint32_t micro_batches);
+
+/// Forwards ahead of the first backward, then one backward for each forward, then the backwards that remain.
+[[nodiscard]] CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches);
+
+}  // namespace detail
+
+/// GPipe (Huang et al., NeurIPS 2019): all forwards, then all backwards. Holds the activations of all micro-batches.
+/// Bubble with equal stages: (p - 1) / (m + p - 1) of the step, for p ranks and m micro-batches.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> gpipe(std::uint32_t ranks, std::uint32_t micro_batches);
+
+/// Forwards alone, chunk by chunk: an evaluation.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks,
+                                                           std::uint32_t micro_batches);
+
+/// PipeDream-flush (Narayanan et al., ICML 2021), "1F1B": rank r runs p - 1 - r forwards ahead, then alternates. The bubble
+/// of GPipe, but at most p - r sets of activations on rank r.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> one_f_one_b(std::uint32_t ranks, std::uint32_t micro_batches);
+
+/// Interleaved 1F1B (Narayanan et al., SC 2021; the order of Megatron-LM): each rank holds `chunks` parts of the model, and
+/// micro-batches go through them in groups of `ranks`. `micro_batches` must be a multiple of `ranks`.
+/// Bubble: (p - 1) / (v m + p - 1) of the step for v chunks, at up to 2 (p - 1 - r) + (v - 1) p + 1 activations of 1 / v
+/// the size.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> interleaved(std::uint32_t ranks, std::uint32_t chunks,
+                                                         std::uint32_t micro_batches);
+
+/// ZB-H1 (Qi et al., ICLR 2024, arXiv 2401.10241): 1F1B with backwards in halves. Only the input gradient keeps the stage
+/// before waiting; rank r stays r weight gradients behind and runs them where 1F1B has its last bubble. Every rank holds up
+/// to p sets of activations, as many as rank 0 of 1F1B. Each rank waits (p - 1)(F + I - W) seconds for m >= p, equal stages
+/// and W <= F; above that (p - 1) I, as a weight gradient then delays the next forward.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches);
+
+/// The k-th operation (0, 1, ...) of a rank in PipeDream's endless stream (Narayanan et al., SOSP 2019): p - r forwards,
+/// then a backward and a forward in turn, without a flush. A stage updates its weights after each backward, so that
+/// p - 1 - r updates come between a micro-batch's forward and its backward on rank r.
+[[nodiscard]] constexpr operation stream_operation(std::uint32_t ranks, std::uint32_t rank, std::uint64_t k) noexcept {
+  const std::uint64_t warm_up = ranks - rank;
+  if (k < warm_up) return {work::forward, static_cast<std::uint32_t>(k)};
+  const std::uint64_t turn = k - warm_up;
+  if (turn % 2 == 0) return {work::backward, static_cast<std::uint32_t>(turn / 2)};
+  return {work::forward, static_cast<std::uint32_t>(warm_up + turn / 2)};
+}
+
+/// A stretch of that stream: its first `micro_batches`, all of which come to their end. No flush in between, `flushes` is
+/// false; the bubble is that of filling the pipeline once. The order is that of 1F1B: only the updates differ.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> asynchronous(std::uint32_t ranks, std::uint32_t micro_batches);
+
+/// The same schedule with activations recomputed: forwards store only their input, and a recompute stands right before each
+/// backward (or input gradient), but not where the forward itself stands there. GPipe's and Megatron's checkpoints.
+[[nodiscard]] CAUSEWAY_DECL schedule with_recompute(const schedule& s);
+
+/// The part of a step in which each rank waits with equal stages and no cost of links: (p - 1) / (v m + p - 1), of gpipe
+/// and one_f_one_b for v = 1 chunk and of interleaved.
+[[nodiscard]] constexpr double flush_bubble(std::uint32_t ranks, std::uint32_t micro_batches, std::uint32_t chunks = 1) {
+  CAUSEWAY_EXPECT(ranks > 0 && micro_batches > 0 && chunks > 0);
+  return (ranks - 1.0) / (static_cast<double>(chunks) * micro_batches + ranks - 1.0);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULES_HPP
+
+// ---- causeway/plan/impl/schedules.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SCHEDULES_IPP
+#define CAUSEWAY_PLAN_IMPL_SCHEDULES_IPP
+
+// Bodies of plan/schedules.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
   if (ranks == 0 || chunks == 0 || micro_batches == 0)
     return fail(errc::invalid_argument, "schedule", "needs at least one rank, one chunk and one micro-batch");
   const std::uint64_t stages = std::uint64_t{ranks} * chunks;  // no overflow: both have 32 bits
@@ -13358,8 +14019,7 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
   return s;
 }
 
-/// Forwards ahead of the first backward, then one backward for each forward, then the backwards that remain.
-[[nodiscard]] inline std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches) {
+CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches) {
   std::vector<operation> order;
   order.reserve(std::size_t{2} * micro_batches);
   std::uint32_t forward = 0;
@@ -13371,19 +14031,17 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
   return order;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
 
-/// GPipe (Huang et al., NeurIPS 2019): all forwards, then all backwards. Holds the activations of all micro-batches.
-/// Bubble with equal stages: (p - 1) / (m + p - 1) of the step, for p ranks and m micro-batches.
-[[nodiscard]] inline result<schedule> gpipe(std::uint32_t ranks, std::uint32_t micro_batches) {
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<schedule> gpipe(std::uint32_t ranks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
   for (auto& order : s.orders) order = detail::one_for_one(micro_batches, micro_batches);
   return s;
 }
 
-/// Forwards alone, chunk by chunk: an evaluation.
-[[nodiscard]] inline result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks,
-                                                    std::uint32_t micro_batches) {
+CAUSEWAY_DECL result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, chunks, micro_batches));
   for (auto& order : s.orders) {
     for (std::uint32_t c = 0; c < chunks; ++c) {
@@ -13393,19 +14051,13 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
   return s;
 }
 
-/// PipeDream-flush (Narayanan et al., ICML 2021), "1F1B": rank r runs p - 1 - r forwards ahead, then alternates. The bubble
-/// of GPipe, but at most p - r sets of activations on rank r.
-[[nodiscard]] inline result<schedule> one_f_one_b(std::uint32_t ranks, std::uint32_t micro_batches) {
+CAUSEWAY_DECL result<schedule> one_f_one_b(std::uint32_t ranks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
   for (std::uint32_t r = 0; r < ranks; ++r) s.orders[r] = detail::one_for_one(ranks - 1 - r, micro_batches);
   return s;
 }
 
-/// Interleaved 1F1B (Narayanan et al., SC 2021; the order of Megatron-LM): each rank holds `chunks` parts of the model, and
-/// micro-batches go through them in groups of `ranks`. `micro_batches` must be a multiple of `ranks`.
-/// Bubble: (p - 1) / (v m + p - 1) of the step for v chunks, at up to 2 (p - 1 - r) + (v - 1) p + 1 activations of 1 / v
-/// the size.
-[[nodiscard]] inline result<schedule> interleaved(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
+CAUSEWAY_DECL result<schedule> interleaved(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, chunks, micro_batches));
   if (micro_batches % ranks != 0) {
     return fail(errc::invalid_argument, "interleaved",
@@ -13427,11 +14079,7 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
   return s;
 }
 
-/// ZB-H1 (Qi et al., ICLR 2024, arXiv 2401.10241): 1F1B with backwards in halves. Only the input gradient keeps the stage
-/// before waiting; rank r stays r weight gradients behind and runs them where 1F1B has its last bubble. Every rank holds up
-/// to p sets of activations, as many as rank 0 of 1F1B. Each rank waits (p - 1)(F + I - W) seconds for m >= p, equal stages
-/// and W <= F; above that (p - 1) I, as a weight gradient then delays the next forward.
-[[nodiscard]] inline result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches) {
+CAUSEWAY_DECL result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
   for (std::uint32_t r = 0; r < ranks; ++r) {
     std::uint32_t done = 0;  // weight gradients
@@ -13445,28 +14093,13 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
   return s;
 }
 
-/// The k-th operation (0, 1, ...) of a rank in PipeDream's endless stream (Narayanan et al., SOSP 2019): p - r forwards,
-/// then a backward and a forward in turn, without a flush. A stage updates its weights after each backward, so that
-/// p - 1 - r updates come between a micro-batch's forward and its backward on rank r.
-[[nodiscard]] constexpr operation stream_operation(std::uint32_t ranks, std::uint32_t rank, std::uint64_t k) noexcept {
-  const std::uint64_t warm_up = ranks - rank;
-  if (k < warm_up) return {work::forward, static_cast<std::uint32_t>(k)};
-  const std::uint64_t turn = k - warm_up;
-  if (turn % 2 == 0) return {work::backward, static_cast<std::uint32_t>(turn / 2)};
-  return {work::forward, static_cast<std::uint32_t>(warm_up + turn / 2)};
-}
-
-/// A stretch of that stream: its first `micro_batches`, all of which come to their end. No flush in between, `flushes` is
-/// false; the bubble is that of filling the pipeline once. The order is that of 1F1B: only the updates differ.
-[[nodiscard]] inline result<schedule> asynchronous(std::uint32_t ranks, std::uint32_t micro_batches) {
+CAUSEWAY_DECL result<schedule> asynchronous(std::uint32_t ranks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, one_f_one_b(ranks, micro_batches));
   s.flushes = false;
   return s;
 }
 
-/// The same schedule with activations recomputed: forwards store only their input, and a recompute stands right before each
-/// backward (or input gradient), but not where the forward itself stands there. GPipe's and Megatron's checkpoints.
-[[nodiscard]] inline schedule with_recompute(const schedule& s) {
+CAUSEWAY_DECL schedule with_recompute(const schedule& s) {
   schedule out = s;
   for (auto& order : out.orders) {
     const std::vector<operation> before = std::exchange(order, {});
@@ -13480,16 +14113,10 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
   return out;
 }
 
-/// The part of a step in which each rank waits with equal stages and no cost of links: (p - 1) / (v m + p - 1), of gpipe
-/// and one_f_one_b for v = 1 chunk and of interleaved.
-[[nodiscard]] constexpr double flush_bubble(std::uint32_t ranks, std::uint32_t micro_batches, std::uint32_t chunks = 1) {
-  CAUSEWAY_EXPECT(ranks > 0 && micro_batches > 0 && chunks > 0);
-  return (ranks - 1.0) / (static_cast<double>(chunks) * micro_batches + ranks - 1.0);
-}
-
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_SCHEDULES_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_SCHEDULES_IPP
+#endif
 
 // ---- causeway/plan/schedule_varuna.hpp ----
 #ifndef CAUSEWAY_PLAN_SCHEDULE_VARUNA_HPP
@@ -13515,32 +14142,12 @@ class varuna_rule {
   varuna_rule(const schedule& shape, std::uint32_t rank, std::uint32_t stored_inputs)
       : rank_{rank}, last_{rank + 1 == shape.ranks}, micro_batches_{shape.micro_batches}, most_stored_{stored_inputs} {}
 
-  [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock) {
-    if (backwards_ == micro_batches_) return std::nullopt;
-    const operation backward{work::backward, backwards_}, recompute{work::recompute, backwards_};
-    if (has_activations_ && clock.arrived(rank_, backward)) return take(backward);
-    const double gradient = forwards_ == backwards_ ? pipeline_clock::never : clock.expected(rank_, backward);
-    const double needed = has_activations_ ? 0 : clock.cost(rank_, recompute);
-    const auto forward = next_forward(clock);
-    if (forward && clock.now() + clock.cost(rank_, *forward) + needed <= gradient) return take(*forward);
-    if (!has_activations_ && gradient < pipeline_clock::never) return take(recompute);
-    return std::nullopt;
-  }
+  [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
 
  private:
-  [[nodiscard]] std::optional<operation> next_forward(const pipeline_clock& clock) const {
-    const operation forward{work::forward, forwards_};
-    const bool room = last_ ? forwards_ == backwards_ : forwards_ - backwards_ - (has_activations_ ? 1 : 0) < most_stored_;
-    if (forwards_ == micro_batches_ || !room || !clock.arrived(rank_, forward)) return std::nullopt;
-    return forward;
-  }
+  [[nodiscard]] std::optional<operation> next_forward(const pipeline_clock& clock) const;
 
-  [[nodiscard]] operation take(const operation& op) {
-    forwards_ += op.kind == work::forward ? 1 : 0;
-    backwards_ += op.kind == work::backward ? 1 : 0;
-    if (op.kind != work::forward || last_) has_activations_ = op.kind != work::backward;
-    return op;
-  }
+  [[nodiscard]] operation take(const operation& op);
 
   std::uint32_t rank_;
   bool last_;
@@ -13556,8 +14163,53 @@ class varuna_rule {
 /// The order that the rule writes on the costs of one stage per rank, when no rank stores more than `stored_inputs`. Twice
 /// as many as ranks make it as short as 1F1B with recomputation on equal stages without links; slow links want more.
 /// Errors: costs that do not fit; no room for an input.
-[[nodiscard]] inline result<schedule> varuna(const stage_costs& costs, std::uint32_t micro_batches,
-                                             std::uint32_t stored_inputs) {
+[[nodiscard]] CAUSEWAY_DECL result<schedule> varuna(const stage_costs& costs, std::uint32_t micro_batches,
+                                                    std::uint32_t stored_inputs);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULE_VARUNA_HPP
+
+// ---- causeway/plan/impl/schedule_varuna.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_VARUNA_IPP
+#define CAUSEWAY_PLAN_IMPL_SCHEDULE_VARUNA_IPP
+
+// Bodies of plan/schedule_varuna.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL std::optional<operation> varuna_rule::choose(const pipeline_clock& clock) {
+  if (backwards_ == micro_batches_) return std::nullopt;
+  const operation backward{work::backward, backwards_}, recompute{work::recompute, backwards_};
+  if (has_activations_ && clock.arrived(rank_, backward)) return take(backward);
+  const double gradient = forwards_ == backwards_ ? pipeline_clock::never : clock.expected(rank_, backward);
+  const double needed = has_activations_ ? 0 : clock.cost(rank_, recompute);
+  const auto forward = next_forward(clock);
+  if (forward && clock.now() + clock.cost(rank_, *forward) + needed <= gradient) return take(*forward);
+  if (!has_activations_ && gradient < pipeline_clock::never) return take(recompute);
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL std::optional<operation> varuna_rule::next_forward(const pipeline_clock& clock) const {
+  const operation forward{work::forward, forwards_};
+  const bool room = last_ ? forwards_ == backwards_ : forwards_ - backwards_ - (has_activations_ ? 1 : 0) < most_stored_;
+  if (forwards_ == micro_batches_ || !room || !clock.arrived(rank_, forward)) return std::nullopt;
+  return forward;
+}
+
+CAUSEWAY_DECL operation varuna_rule::take(const operation& op) {
+  forwards_ += op.kind == work::forward ? 1 : 0;
+  backwards_ += op.kind == work::backward ? 1 : 0;
+  if (op.kind != work::forward || last_) has_activations_ = op.kind != work::backward;
+  return op;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<schedule> varuna(const stage_costs& costs, std::uint32_t micro_batches, std::uint32_t stored_inputs) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(static_cast<std::uint32_t>(costs.stages.size()), 1, micro_batches));
   CAUSEWAY_TRY(plan::check(costs, s.ranks));
   if (stored_inputs == 0) return fail(errc::invalid_argument, "varuna", "a rank must have room for at least one input");
@@ -13574,7 +14226,8 @@ class varuna_rule {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_SCHEDULE_VARUNA_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_SCHEDULE_VARUNA_IPP
+#endif
 
 // ---- causeway/plan/stage_split.hpp ----
 #ifndef CAUSEWAY_PLAN_STAGE_SPLIT_HPP
@@ -13595,13 +14248,7 @@ struct block_cost {
   double memory = 0;      ///< bytes of parameters, gradients and optimizer state
   double activation = 0;  ///< bytes kept for the backward pass, for each micro-batch under way
 
-  block_cost& operator+=(const block_cost& o) noexcept {
-    parameters += o.parameters;
-    seconds += o.seconds;
-    memory += o.memory;
-    activation += o.activation;
-    return *this;
-  }
+  block_cost& operator+=(const block_cost& o) noexcept;
 };
 
 /// A model as it can be cut.
@@ -13625,25 +14272,13 @@ struct stage_split {
   double slowest = 0;  ///< of the stages: seconds, or parameters, or blocks, as the split was made
 
   [[nodiscard]] std::size_t stages() const noexcept { return first_block.size(); }
-  [[nodiscard]] std::size_t end(std::size_t stage) const {
-    return stage + 1 < first_block.size() ? first_block[stage + 1] : blocks;
-  }
+  [[nodiscard]] std::size_t end(std::size_t stage) const;
   /// As parallel::pipeline takes them: the first block of each stage but the first.
-  [[nodiscard]] std::vector<std::int64_t> cuts() const {
-    std::vector<std::int64_t> some;
-    for (std::size_t s = 1; s < first_block.size(); ++s) some.push_back(static_cast<std::int64_t>(first_block[s]));
-    return some;
-  }
+  [[nodiscard]] std::vector<std::int64_t> cuts() const;
 };
 
 /// The blocks [from, to) of `model` as a stage, with the embedding and the head where it holds them.
-inline block_cost cost_of_stage(const model_cost& model, std::size_t from, std::size_t to) {
-  block_cost sum;
-  if (from == 0) sum += model.embedding;
-  for (std::size_t b = from; b < to; ++b) sum += model.blocks[b];
-  if (to == model.blocks.size()) sum += model.head;
-  return sum;
-}
+CAUSEWAY_DECL block_cost cost_of_stage(const model_cost& model, std::size_t from, std::size_t to);
 
 namespace detail {
 
@@ -13686,54 +14321,120 @@ stage_split least_largest(std::size_t blocks, std::size_t stages, Load load) {
 /// Sums over runs of blocks in constant time.
 class stage_sums {
  public:
-  explicit stage_sums(const model_cost& model) : model_{model}, before_(model.blocks.size() + 1) {
-    for (std::size_t b = 0; b < model.blocks.size(); ++b) {
-      before_[b + 1] = before_[b];
-      before_[b + 1] += model.blocks[b];
-    }
-  }
+  explicit stage_sums(const model_cost& model);
 
-  [[nodiscard]] double of(double block_cost::*what, std::size_t from, std::size_t to) const {
-    double sum = before_[to].*what - before_[from].*what;
-    if (from == 0) sum += model_.embedding.*what;
-    if (to + 1 == before_.size()) sum += model_.head.*what;
-    return sum;
-  }
+  [[nodiscard]] double of(double block_cost::*what, std::size_t from, std::size_t to) const;
 
-  [[nodiscard]] double memory(const stage_device& d, std::size_t from, std::size_t to) const {
-    return of(&block_cost::memory, from, to) + d.under_way * of(&block_cost::activation, from, to);
-  }
+  [[nodiscard]] double memory(const stage_device& d, std::size_t from, std::size_t to) const;
 
  private:
   const model_cost& model_;
   std::vector<block_cost> before_;
 };
 
-inline result<void> check_stages(std::size_t blocks, std::size_t stages) {
+CAUSEWAY_DECL result<void> check_stages(std::size_t blocks, std::size_t stages);
+
+CAUSEWAY_DECL std::string gigabytes(double bytes);
+
+}  // namespace detail
+
+/// As many blocks in each stage as in any other, or one more. errc::invalid_argument: fewer blocks than stages.
+CAUSEWAY_DECL result<stage_split> split_evenly(std::size_t blocks, std::size_t stages);
+
+/// The largest stage has as few parameters as can be. errc::invalid_argument: fewer blocks than stages.
+CAUSEWAY_DECL result<stage_split> split_by_parameters(const model_cost& model, std::size_t stages);
+
+/// Stage s on `devices[s]`: the slowest takes as little time as can be, and each fits its device's memory.
+/// errc::invalid_argument: fewer blocks than devices; errc::out_of_memory: no split fits, with the least memory of every
+/// device at which one would.
+CAUSEWAY_DECL result<stage_split> split_by_time(const model_cost& model, std::span<const stage_device> devices);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_STAGE_SPLIT_HPP
+
+// ---- causeway/plan/impl/stage_split.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
+#define CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
+
+// Bodies of plan/stage_split.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL block_cost& block_cost::operator+=(const block_cost& o) noexcept {
+  parameters += o.parameters;
+  seconds += o.seconds;
+  memory += o.memory;
+  activation += o.activation;
+  return *this;
+}
+
+CAUSEWAY_DECL std::size_t stage_split::end(std::size_t stage) const {
+  return stage + 1 < first_block.size() ? first_block[stage + 1] : blocks;
+}
+
+CAUSEWAY_DECL std::vector<std::int64_t> stage_split::cuts() const {
+  std::vector<std::int64_t> some;
+  for (std::size_t s = 1; s < first_block.size(); ++s) some.push_back(static_cast<std::int64_t>(first_block[s]));
+  return some;
+}
+
+CAUSEWAY_DECL block_cost cost_of_stage(const model_cost& model, std::size_t from, std::size_t to) {
+  block_cost sum;
+  if (from == 0) sum += model.embedding;
+  for (std::size_t b = from; b < to; ++b) sum += model.blocks[b];
+  if (to == model.blocks.size()) sum += model.head;
+  return sum;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL stage_sums::stage_sums(const model_cost& model) : model_{model}, before_(model.blocks.size() + 1) {
+  for (std::size_t b = 0; b < model.blocks.size(); ++b) {
+    before_[b + 1] = before_[b];
+    before_[b + 1] += model.blocks[b];
+  }
+}
+
+CAUSEWAY_DECL double stage_sums::of(double block_cost::*what, std::size_t from, std::size_t to) const {
+  double sum = before_[to].*what - before_[from].*what;
+  if (from == 0) sum += model_.embedding.*what;
+  if (to + 1 == before_.size()) sum += model_.head.*what;
+  return sum;
+}
+
+CAUSEWAY_DECL double stage_sums::memory(const stage_device& d, std::size_t from, std::size_t to) const {
+  return of(&block_cost::memory, from, to) + d.under_way * of(&block_cost::activation, from, to);
+}
+
+CAUSEWAY_DECL result<void> check_stages(std::size_t blocks, std::size_t stages) {
   if (stages > 0 && stages <= blocks) return {};
   return fail(errc::invalid_argument, "stages",
               std::to_string(blocks) + " blocks do not go into " + std::to_string(stages) +
                   " stages; each stage needs a block: take 1 to " + std::to_string(blocks));
 }
 
-inline std::string gigabytes(double bytes) {
+CAUSEWAY_DECL std::string gigabytes(double bytes) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f GB", std::ceil(bytes * 1e-7) * 1e-2);
   return text;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
 
-/// As many blocks in each stage as in any other, or one more. errc::invalid_argument: fewer blocks than stages.
-inline result<stage_split> split_evenly(std::size_t blocks, std::size_t stages) {
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<stage_split> split_evenly(std::size_t blocks, std::size_t stages) {
   CAUSEWAY_TRY(detail::check_stages(blocks, stages));
   stage_split split{std::vector<std::size_t>(stages), blocks, static_cast<double>((blocks + stages - 1) / stages)};
   for (std::size_t s = 0; s < stages; ++s) split.first_block[s] = s * blocks / stages;
   return split;
 }
 
-/// The largest stage has as few parameters as can be. errc::invalid_argument: fewer blocks than stages.
-inline result<stage_split> split_by_parameters(const model_cost& model, std::size_t stages) {
+CAUSEWAY_DECL result<stage_split> split_by_parameters(const model_cost& model, std::size_t stages) {
   CAUSEWAY_TRY(detail::check_stages(model.blocks.size(), stages));
   const detail::stage_sums sums{model};
   return detail::least_largest(model.blocks.size(), stages, [&](std::size_t, std::size_t from, std::size_t to) {
@@ -13741,10 +14442,7 @@ inline result<stage_split> split_by_parameters(const model_cost& model, std::siz
   });
 }
 
-/// Stage s on `devices[s]`: the slowest takes as little time as can be, and each fits its device's memory.
-/// errc::invalid_argument: fewer blocks than devices; errc::out_of_memory: no split fits, with the least memory of every
-/// device at which one would.
-inline result<stage_split> split_by_time(const model_cost& model, std::span<const stage_device> devices) {
+CAUSEWAY_DECL result<stage_split> split_by_time(const model_cost& model, std::span<const stage_device> devices) {
   const std::size_t blocks = model.blocks.size();
   CAUSEWAY_TRY(detail::check_stages(blocks, devices.size()));
   const detail::stage_sums sums{model};
@@ -13764,7 +14462,8 @@ inline result<stage_split> split_by_time(const model_cost& model, std::span<cons
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_STAGE_SPLIT_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
+#endif
 
 // ---- causeway/plan/schedule_check.hpp ----
 #ifndef CAUSEWAY_PLAN_SCHEDULE_CHECK_HPP
@@ -13777,12 +14476,7 @@ namespace causeway::inline CAUSEWAY_ABI::plan {
 
 namespace detail {
 
-inline error wrong_operation(const schedule& s, std::size_t rank, std::size_t position, const std::string& message) {
-  return fail(errc::invalid_argument,
-              "rank " + std::to_string(rank) + ", position " + std::to_string(position) + ", " +
-                  to_string(s.orders[rank][position]),
-              message);
-}
+CAUSEWAY_DECL error wrong_operation(const schedule& s, std::size_t rank, std::size_t position, const std::string& message);
 
 constexpr unsigned bit_of(work kind) noexcept { return 1U << static_cast<unsigned>(kind); }
 
@@ -13792,47 +14486,12 @@ class rank_order_check {
   rank_order_check(const schedule& s, std::size_t rank)
       : s_{s}, rank_{rank}, seen_(std::size_t{s.chunks} * s.micro_batches) {}
 
-  [[nodiscard]] result<void> run() {
-    const std::vector<operation>& order = s_.orders[rank_];
-    for (std::size_t i = 0; i < order.size(); ++i) CAUSEWAY_TRY(take(i, order[i]));
-    for (std::size_t unit = 0; unit < seen_.size(); ++unit) CAUSEWAY_TRY(complete(unit));
-    return {};
-  }
+  [[nodiscard]] result<void> run();
 
  private:
-  [[nodiscard]] result<void> take(std::size_t position, const operation& op) {
-    constexpr unsigned gradients = bit_of(work::backward) | bit_of(work::input_gradient) | bit_of(work::weight_gradient);
-    const auto wrong = [&](const std::string& message) { return wrong_operation(s_, rank_, position, message); };
-    if (static_cast<unsigned>(op.kind) > static_cast<unsigned>(work::recompute)) return wrong("no such kind of work");
-    if (op.micro_batch >= s_.micro_batches || op.chunk >= s_.chunks)
-      return wrong("the schedule has no such micro-batch or chunk");
-    unsigned& seen = seen_[std::size_t{op.chunk} * s_.micro_batches + op.micro_batch];
-    if ((seen & bit_of(op.kind)) != 0) return wrong("stands here for the second time; remove one");
-    if (op.kind != work::forward && (seen & bit_of(work::forward)) == 0) return wrong("stands before its forward");
-    if (op.kind == work::recompute && (seen & gradients) != 0) return wrong("stands after the gradient that needs it");
-    if (op.kind == work::backward && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
-    if (op.kind == work::input_gradient && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
-    if (op.kind == work::weight_gradient && (seen & bit_of(work::backward)) != 0)
-      return wrong("repeats a gradient; remove one");
-    if (op.kind == work::weight_gradient && (seen & bit_of(work::input_gradient)) == 0)
-      return wrong("stands before its input gradient");
-    seen |= bit_of(op.kind);
-    return {};
-  }
+  [[nodiscard]] result<void> take(std::size_t position, const operation& op);
 
-  [[nodiscard]] result<void> complete(std::size_t unit) const {
-    const auto is_missing = [&](work kind) { return (seen_[unit] & bit_of(kind)) == 0; };
-    const auto missing = [&](work kind) {
-      const operation op{kind, static_cast<std::uint32_t>(unit % s_.micro_batches),
-                         static_cast<std::uint32_t>(unit / s_.micro_batches)};
-      return fail(errc::invalid_argument, "rank " + std::to_string(rank_), to_string(op) + " is missing");
-    };
-    if (is_missing(work::forward)) return missing(work::forward);
-    if (!is_missing(work::backward)) return {};
-    if (is_missing(work::input_gradient)) return missing(work::backward);
-    if (is_missing(work::weight_gradient)) return missing(work::weight_gradient);
-    return {};
-  }
+  [[nodiscard]] result<void> complete(std::size_t unit) const;
 
   const schedule& s_;
   std::size_t rank_;
@@ -13845,51 +14504,135 @@ class deadlock_check {
   explicit deadlock_check(const schedule& s)
       : s_{s}, next_(s.ranks), there_(std::size_t{2} * virtual_stages(s) * s.micro_batches) {}
 
-  [[nodiscard]] result<void> run() {
-    std::vector<std::uint32_t> awake;
-    for (std::uint32_t r = 0; r < s_.ranks; ++r) awake.push_back(r);
-    while (!awake.empty()) {
-      const std::uint32_t rank = awake.back();
-      awake.pop_back();
-      advance(rank, awake);
-    }
-    for (std::uint32_t r = 0; r < s_.ranks; ++r) {
-      if (next_[r] < s_.orders[r].size()) return stuck(r);
-    }
-    return {};
-  }
+  [[nodiscard]] result<void> run();
 
  private:
   // Whether the output of a virtual stage for a micro-batch exists, forward or backward.
-  [[nodiscard]] std::size_t output(std::uint32_t stage, const operation& op) const noexcept {
-    const std::size_t pass = op.kind == work::forward ? 0 : 1;
-    return (pass * virtual_stages(s_) + stage) * s_.micro_batches + op.micro_batch;
-  }
+  [[nodiscard]] std::size_t output(std::uint32_t stage, const operation& op) const noexcept;
 
-  void advance(std::uint32_t rank, std::vector<std::uint32_t>& awake) {
-    const std::vector<operation>& order = s_.orders[rank];
-    for (std::size_t& i = next_[rank]; i < order.size(); ++i) {
-      const auto source = source_of(s_, rank, order[i]);
-      if (source && !there_[output(virtual_stage(s_, *source), order[i])]) return;
-      if (order[i].kind != work::forward && !gives_input_gradient(order[i].kind)) continue;
-      there_[output(virtual_stage(s_, {rank, order[i].chunk}), order[i])] = true;
-      if (const auto target = target_of(s_, rank, order[i]); target && target->rank != rank) awake.push_back(target->rank);
-    }
-  }
+  void advance(std::uint32_t rank, std::vector<std::uint32_t>& awake);
 
-  [[nodiscard]] error stuck(std::uint32_t rank) const {
-    const auto source = source_of(s_, rank, s_.orders[rank][next_[rank]]);
-    return wrong_operation(s_, rank, next_[rank],
-                           "deadlock: waits for rank " + std::to_string(source->rank) + ", chunk " +
-                               std::to_string(source->chunk) + ", which waits for something after this");
-  }
+  [[nodiscard]] error stuck(std::uint32_t rank) const;
 
   const schedule& s_;
   std::vector<std::size_t> next_;
   std::vector<bool> there_;
 };
 
-[[nodiscard]] inline result<void> check_sizes(const schedule& s) {
+[[nodiscard]] CAUSEWAY_DECL result<void> check_sizes(const schedule& s);
+
+}  // namespace detail
+
+/// Whether each rank adds up each chunk's gradients in the order of the micro-batches: both the input's and the weights'.
+[[nodiscard]] CAUSEWAY_DECL result<void> keeps_order(const schedule& s);
+
+/// Whether a schedule can be run: each micro-batch goes forward once and backward once (whole or in halves) through each
+/// chunk of each rank, in the order of keeps_order if it `flushes`; and no ranks wait for each other in a circle.
+/// Gives what each rank holds at most. Errors name the rank, the position in its order, and the operation.
+[[nodiscard]] CAUSEWAY_DECL result<std::vector<held_memory>> check(const schedule& s);
+
+/// Also whether no rank holds more than `bound` at any time.
+[[nodiscard]] CAUSEWAY_DECL result<std::vector<held_memory>> check(const schedule& s, const held_memory& bound);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULE_CHECK_HPP
+
+// ---- causeway/plan/impl/schedule_check.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_CHECK_IPP
+#define CAUSEWAY_PLAN_IMPL_SCHEDULE_CHECK_IPP
+
+// Bodies of plan/schedule_check.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL error wrong_operation(const schedule& s, std::size_t rank, std::size_t position, const std::string& message) {
+  return fail(errc::invalid_argument,
+              "rank " + std::to_string(rank) + ", position " + std::to_string(position) + ", " +
+                  to_string(s.orders[rank][position]),
+              message);
+}
+
+CAUSEWAY_DECL result<void> rank_order_check::run() {
+  const std::vector<operation>& order = s_.orders[rank_];
+  for (std::size_t i = 0; i < order.size(); ++i) CAUSEWAY_TRY(take(i, order[i]));
+  for (std::size_t unit = 0; unit < seen_.size(); ++unit) CAUSEWAY_TRY(complete(unit));
+  return {};
+}
+
+CAUSEWAY_DECL result<void> rank_order_check::take(std::size_t position, const operation& op) {
+  constexpr unsigned gradients = bit_of(work::backward) | bit_of(work::input_gradient) | bit_of(work::weight_gradient);
+  const auto wrong = [&](const std::string& message) { return wrong_operation(s_, rank_, position, message); };
+  if (static_cast<unsigned>(op.kind) > static_cast<unsigned>(work::recompute)) return wrong("no such kind of work");
+  if (op.micro_batch >= s_.micro_batches || op.chunk >= s_.chunks)
+    return wrong("the schedule has no such micro-batch or chunk");
+  unsigned& seen = seen_[std::size_t{op.chunk} * s_.micro_batches + op.micro_batch];
+  if ((seen & bit_of(op.kind)) != 0) return wrong("stands here for the second time; remove one");
+  if (op.kind != work::forward && (seen & bit_of(work::forward)) == 0) return wrong("stands before its forward");
+  if (op.kind == work::recompute && (seen & gradients) != 0) return wrong("stands after the gradient that needs it");
+  if (op.kind == work::backward && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
+  if (op.kind == work::input_gradient && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
+  if (op.kind == work::weight_gradient && (seen & bit_of(work::backward)) != 0)
+    return wrong("repeats a gradient; remove one");
+  if (op.kind == work::weight_gradient && (seen & bit_of(work::input_gradient)) == 0)
+    return wrong("stands before its input gradient");
+  seen |= bit_of(op.kind);
+  return {};
+}
+
+CAUSEWAY_DECL result<void> rank_order_check::complete(std::size_t unit) const {
+  const auto is_missing = [&](work kind) { return (seen_[unit] & bit_of(kind)) == 0; };
+  const auto missing = [&](work kind) {
+    const operation op{kind, static_cast<std::uint32_t>(unit % s_.micro_batches),
+                       static_cast<std::uint32_t>(unit / s_.micro_batches)};
+    return fail(errc::invalid_argument, "rank " + std::to_string(rank_), to_string(op) + " is missing");
+  };
+  if (is_missing(work::forward)) return missing(work::forward);
+  if (!is_missing(work::backward)) return {};
+  if (is_missing(work::input_gradient)) return missing(work::backward);
+  if (is_missing(work::weight_gradient)) return missing(work::weight_gradient);
+  return {};
+}
+
+CAUSEWAY_DECL result<void> deadlock_check::run() {
+  std::vector<std::uint32_t> awake;
+  for (std::uint32_t r = 0; r < s_.ranks; ++r) awake.push_back(r);
+  while (!awake.empty()) {
+    const std::uint32_t rank = awake.back();
+    awake.pop_back();
+    advance(rank, awake);
+  }
+  for (std::uint32_t r = 0; r < s_.ranks; ++r) {
+    if (next_[r] < s_.orders[r].size()) return stuck(r);
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::size_t deadlock_check::output(std::uint32_t stage, const operation& op) const noexcept {
+  const std::size_t pass = op.kind == work::forward ? 0 : 1;
+  return (pass * virtual_stages(s_) + stage) * s_.micro_batches + op.micro_batch;
+}
+
+CAUSEWAY_DECL void deadlock_check::advance(std::uint32_t rank, std::vector<std::uint32_t>& awake) {
+  const std::vector<operation>& order = s_.orders[rank];
+  for (std::size_t& i = next_[rank]; i < order.size(); ++i) {
+    const auto source = source_of(s_, rank, order[i]);
+    if (source && !there_[output(virtual_stage(s_, *source), order[i])]) return;
+    if (order[i].kind != work::forward && !gives_input_gradient(order[i].kind)) continue;
+    there_[output(virtual_stage(s_, {rank, order[i].chunk}), order[i])] = true;
+    if (const auto target = target_of(s_, rank, order[i]); target && target->rank != rank) awake.push_back(target->rank);
+  }
+}
+
+CAUSEWAY_DECL error deadlock_check::stuck(std::uint32_t rank) const {
+  const auto source = source_of(s_, rank, s_.orders[rank][next_[rank]]);
+  return wrong_operation(s_, rank, next_[rank],
+                         "deadlock: waits for rank " + std::to_string(source->rank) + ", chunk " +
+                             std::to_string(source->chunk) + ", which waits for something after this");
+}
+
+CAUSEWAY_DECL result<void> check_sizes(const schedule& s) {
   if (s.ranks == 0 || s.chunks == 0 || s.micro_batches == 0)
     return fail(errc::invalid_argument, "schedule", "needs at least one rank, one chunk and one micro-batch");
   if (s.orders.size() != s.ranks) {
@@ -13907,10 +14650,11 @@ class deadlock_check {
   return {};
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
 
-/// Whether each rank adds up each chunk's gradients in the order of the micro-batches: both the input's and the weights'.
-[[nodiscard]] inline result<void> keeps_order(const schedule& s) {
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<void> keeps_order(const schedule& s) {
   for (std::size_t r = 0; r < s.orders.size(); ++r) {
     std::vector<std::uint32_t> inputs(s.chunks), weights(s.chunks);  // the micro-batch that comes next
     for (std::size_t i = 0; i < s.orders[r].size(); ++i) {
@@ -13928,10 +14672,7 @@ class deadlock_check {
   return {};
 }
 
-/// Whether a schedule can be run: each micro-batch goes forward once and backward once (whole or in halves) through each
-/// chunk of each rank, in the order of keeps_order if it `flushes`; and no ranks wait for each other in a circle.
-/// Gives what each rank holds at most. Errors name the rank, the position in its order, and the operation.
-[[nodiscard]] inline result<std::vector<held_memory>> check(const schedule& s) {
+CAUSEWAY_DECL result<std::vector<held_memory>> check(const schedule& s) {
   CAUSEWAY_TRY(detail::check_sizes(s));
   for (std::size_t r = 0; r < s.ranks; ++r) CAUSEWAY_TRY(detail::rank_order_check{s, r}.run());
   if (s.flushes) CAUSEWAY_TRY(keeps_order(s));
@@ -13941,8 +14682,7 @@ class deadlock_check {
   return peaks;
 }
 
-/// Also whether no rank holds more than `bound` at any time.
-[[nodiscard]] inline result<std::vector<held_memory>> check(const schedule& s, const held_memory& bound) {
+CAUSEWAY_DECL result<std::vector<held_memory>> check(const schedule& s, const held_memory& bound) {
   CAUSEWAY_ASSIGN(std::vector<held_memory> peaks, check(s));
   for (std::uint32_t r = 0; r < s.ranks; ++r) {
     if (peaks[r].within(bound)) continue;
@@ -13961,7 +14701,8 @@ class deadlock_check {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_SCHEDULE_CHECK_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_SCHEDULE_CHECK_IPP
+#endif
 
 // ---- causeway/plan/schedule_cursor.hpp ----
 #ifndef CAUSEWAY_PLAN_SCHEDULE_CURSOR_HPP
@@ -13998,17 +14739,7 @@ class schedule_cursor {
       : schedule_cursor{s, rank, mode, peak_memory(s, rank)} {}
 
   /// With another limit: at least what the order itself needs; more lets an opportunistic rank run further ahead.
-  schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode, const held_memory& limit)
-      : order_{s.orders[rank]},
-        changes_{memory_changes(s, rank)},
-        done_(order_.size()),
-        skipped_units_(std::size_t{s.micro_batches} * s.chunks),
-        skipped_kinds_(s.chunks),
-        micro_batches_{s.micro_batches},
-        mode_{mode},
-        limit_{limit} {
-    CAUSEWAY_EXPECT(peak_memory(s, rank).within(limit));
-  }
+  schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode, const held_memory& limit);
 
   [[nodiscard]] bool finished() const noexcept { return first_ == order_.size(); }
   [[nodiscard]] const std::vector<operation>& order() const noexcept { return order_; }
@@ -14034,22 +14765,13 @@ class schedule_cursor {
   }
 
   /// The operation of a choice has run.
-  void complete(std::size_t index) {
-    CAUSEWAY_EXPECT(index < order_.size() && !done_[index]);
-    done_[index] = true;
-    held_ += changes_[index];
-    while (first_ < order_.size() && done_[first_]) ++first_;
-  }
+  void complete(std::size_t index);
 
   /// What the rank holds now.
   [[nodiscard]] const held_memory& held() const noexcept { return held_; }
 
   /// From the first operation again: the next step.
-  void rewind() {
-    done_.assign(done_.size(), false);
-    first_ = 0;
-    held_ = {};
-  }
+  void rewind();
 
  private:
   // Of a chunk: what must keep its order among itself. A backward is of two of these.
@@ -14064,27 +14786,11 @@ class schedule_cursor {
     }
   }
 
-  [[nodiscard]] std::size_t unit(const operation& op) const noexcept {
-    return std::size_t{op.chunk} * micro_batches_ + op.micro_batch;
-  }
+  [[nodiscard]] std::size_t unit(const operation& op) const noexcept;
 
-  [[nodiscard]] bool may_overtake(std::size_t index, held_memory peak) const {
-    const operation& op = order_[index];
-    if (skipped_units_[unit(op)] == scan_) return false;
-    for (std::size_t l = 0; l < lines; ++l) {
-      if (is_on(op.kind, l) && skipped_kinds_[op.chunk][l] == scan_) return false;
-    }
-    const held_memory& change = changes_[index];
-    return (change.activations <= 0 || peak.activations + change.activations <= limit_.activations) &&
-           (change.inputs <= 0 || peak.inputs + change.inputs <= limit_.inputs);
-  }
+  [[nodiscard]] bool may_overtake(std::size_t index, held_memory peak) const;
 
-  void skip(const operation& op) {
-    skipped_units_[unit(op)] = scan_;
-    for (std::size_t l = 0; l < lines; ++l) {
-      if (is_on(op.kind, l)) skipped_kinds_[op.chunk][l] = scan_;
-    }
-  }
+  void skip(const operation& op);
 
   std::vector<operation> order_;
   std::vector<held_memory> changes_;
@@ -14103,6 +14809,68 @@ class schedule_cursor {
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
 #endif  // CAUSEWAY_PLAN_SCHEDULE_CURSOR_HPP
+
+// ---- causeway/plan/impl/schedule_cursor.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_CURSOR_IPP
+#define CAUSEWAY_PLAN_IMPL_SCHEDULE_CURSOR_IPP
+
+// Bodies of plan/schedule_cursor.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL schedule_cursor::schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode,
+                                               const held_memory& limit)
+    : order_{s.orders[rank]},
+      changes_{memory_changes(s, rank)},
+      done_(order_.size()),
+      skipped_units_(std::size_t{s.micro_batches} * s.chunks),
+      skipped_kinds_(s.chunks),
+      micro_batches_{s.micro_batches},
+      mode_{mode},
+      limit_{limit} {
+  CAUSEWAY_EXPECT(peak_memory(s, rank).within(limit));
+}
+
+CAUSEWAY_DECL void schedule_cursor::complete(std::size_t index) {
+  CAUSEWAY_EXPECT(index < order_.size() && !done_[index]);
+  done_[index] = true;
+  held_ += changes_[index];
+  while (first_ < order_.size() && done_[first_]) ++first_;
+}
+
+CAUSEWAY_DECL void schedule_cursor::rewind() {
+  done_.assign(done_.size(), false);
+  first_ = 0;
+  held_ = {};
+}
+
+CAUSEWAY_DECL std::size_t schedule_cursor::unit(const operation& op) const noexcept {
+  return std::size_t{op.chunk} * micro_batches_ + op.micro_batch;
+}
+
+CAUSEWAY_DECL bool schedule_cursor::may_overtake(std::size_t index, held_memory peak) const {
+  const operation& op = order_[index];
+  if (skipped_units_[unit(op)] == scan_) return false;
+  for (std::size_t l = 0; l < lines; ++l) {
+    if (is_on(op.kind, l) && skipped_kinds_[op.chunk][l] == scan_) return false;
+  }
+  const held_memory& change = changes_[index];
+  return (change.activations <= 0 || peak.activations + change.activations <= limit_.activations) &&
+         (change.inputs <= 0 || peak.inputs + change.inputs <= limit_.inputs);
+}
+
+CAUSEWAY_DECL void schedule_cursor::skip(const operation& op) {
+  skipped_units_[unit(op)] = scan_;
+  for (std::size_t l = 0; l < lines; ++l) {
+    if (is_on(op.kind, l)) skipped_kinds_[op.chunk][l] = scan_;
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_SCHEDULE_CURSOR_IPP
+#endif
 
 // ---- causeway/plan/timeline.hpp ----
 #ifndef CAUSEWAY_PLAN_TIMELINE_HPP
@@ -14129,25 +14897,44 @@ struct timeline {
   std::uint32_t chunks = 1;
 
   /// Seconds in which a rank computes. Recomputing counts.
-  [[nodiscard]] double busy(std::uint32_t rank) const {
-    double sum = 0;
-    for (const timed_operation& t : ranks[rank]) sum += t.end - t.start;
-    return sum;
-  }
+  [[nodiscard]] double busy(std::uint32_t rank) const;
   /// The part of the makespan in which a rank does nothing.
   [[nodiscard]] double bubble(std::uint32_t rank) const { return makespan > 0 ? 1 - busy(rank) / makespan : 0; }
   /// The part of all ranks' time in which they compute.
-  [[nodiscard]] double efficiency() const {
-    double sum = 0;
-    for (std::uint32_t r = 0; r < ranks.size(); ++r) sum += busy(r);
-    return makespan > 0 ? sum / (static_cast<double>(ranks.size()) * makespan) : 1;
-  }
+  [[nodiscard]] double efficiency() const;
 };
 
 /// The timeline of a schedule. Errors: those of `check` for the schedule and for the costs; a limit below what an order
 /// needs. Cost: O(operations log ranks) in strict order.
-[[nodiscard]] inline result<timeline> timeline_of(const schedule& s, const stage_costs& costs,
-                                                  const timeline_options& options = {}) {
+[[nodiscard]] CAUSEWAY_DECL result<timeline> timeline_of(const schedule& s, const stage_costs& costs,
+                                                         const timeline_options& options = {});
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_TIMELINE_HPP
+
+// ---- causeway/plan/impl/timeline.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_TIMELINE_IPP
+#define CAUSEWAY_PLAN_IMPL_TIMELINE_IPP
+
+// Bodies of plan/timeline.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL double timeline::busy(std::uint32_t rank) const {
+  double sum = 0;
+  for (const timed_operation& t : ranks[rank]) sum += t.end - t.start;
+  return sum;
+}
+
+CAUSEWAY_DECL double timeline::efficiency() const {
+  double sum = 0;
+  for (std::uint32_t r = 0; r < ranks.size(); ++r) sum += busy(r);
+  return makespan > 0 ? sum / (static_cast<double>(ranks.size()) * makespan) : 1;
+}
+
+CAUSEWAY_DECL result<timeline> timeline_of(const schedule& s, const stage_costs& costs, const timeline_options& options) {
   CAUSEWAY_ASSIGN(const std::vector<held_memory> needs, options.limit ? plan::check(s, *options.limit) : plan::check(s));
   CAUSEWAY_TRY(plan::check(costs, virtual_stages(s)));
   std::vector<schedule_cursor> cursors;
@@ -14173,7 +14960,8 @@ struct timeline {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_TIMELINE_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_TIMELINE_IPP
+#endif
 
 // ---- causeway/plan/varuna_search.hpp ----
 #ifndef CAUSEWAY_PLAN_VARUNA_SEARCH_HPP
@@ -14229,7 +15017,56 @@ struct varuna_plan {
 
 /// The place in `sizes` of the micro-batch at the knee of F(m) / m, F summed over all cut-points: larger ones would only
 /// make the bubble larger.
-inline std::size_t knee_of(const varuna_calibration& c, double tolerance) {
+CAUSEWAY_DECL std::size_t knee_of(const varuna_calibration& c, double tolerance);
+
+namespace detail {
+
+/// One number of stages at one micro-batch size.
+class varuna_try {
+ public:
+  varuna_try(const varuna_calibration& c, const varuna_options& o, std::size_t size);
+
+  [[nodiscard]] result<varuna_plan> run(std::size_t stages) const;
+
+ private:
+  [[nodiscard]] stage_costs costs_of(const stage_split& split) const;
+
+  [[nodiscard]] double average_seconds(const varuna_plan& plan) const;
+
+  const varuna_calibration& calibration_;
+  const varuna_options& options_;
+  std::size_t size_;
+  double samples_;
+  model_cost model_;  // its `parameters` are the bytes of gradients
+};
+
+CAUSEWAY_DECL result<void> check_varuna(const varuna_calibration& c, const varuna_options& o);
+
+}  // namespace detail
+
+/// The quickest (P, D, m, N_m) with P * D <= G. errc::invalid_argument: a calibration that is not complete;
+/// errc::out_of_memory: the model fits in no number of stages. Costs a simulation for each number of stages up to G.
+CAUSEWAY_DECL result<varuna_plan> plan_varuna(const varuna_calibration& calibration, const varuna_options& options);
+
+/// The plan for each number of devices from 1 to `options.devices`, or why there is none: what to change to when devices
+/// come and go.
+CAUSEWAY_DECL std::vector<result<varuna_plan>> morphing_table(const varuna_calibration& calibration,
+                                                              varuna_options options);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_VARUNA_SEARCH_HPP
+
+// ---- causeway/plan/impl/varuna_search.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_VARUNA_SEARCH_IPP
+#define CAUSEWAY_PLAN_IMPL_VARUNA_SEARCH_IPP
+
+// Bodies of plan/varuna_search.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL std::size_t knee_of(const varuna_calibration& c, double tolerance) {
   std::vector<double> per_sample(c.sizes.size());
   for (std::size_t i = 0; i < per_sample.size(); ++i) {
     for (const cut_point& p : c.points) per_sample[i] += p.forward[i] / static_cast<double>(c.sizes[i]);
@@ -14240,71 +15077,62 @@ inline std::size_t knee_of(const varuna_calibration& c, double tolerance) {
   return knee;
 }
 
-namespace detail {
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-/// One number of stages at one micro-batch size.
-class varuna_try {
- public:
-  varuna_try(const varuna_calibration& c, const varuna_options& o, std::size_t size)
-      : calibration_{c}, options_{o}, size_{size}, samples_{static_cast<double>(c.sizes[size])} {
-    for (const cut_point& p : c.points) {
-      model_.blocks.push_back({p.gradient_bytes, p.forward[size] + p.backward[size], p.memory, p.activation * samples_});
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL varuna_try::varuna_try(const varuna_calibration& c, const varuna_options& o, std::size_t size)
+    : calibration_{c}, options_{o}, size_{size}, samples_{static_cast<double>(c.sizes[size])} {
+  for (const cut_point& p : c.points) {
+    model_.blocks.push_back({p.gradient_bytes, p.forward[size] + p.backward[size], p.memory, p.activation * samples_});
+  }
+}
+
+CAUSEWAY_DECL result<varuna_plan> varuna_try::run(std::size_t stages) const {
+  const std::size_t replicas = options_.devices / stages;
+  const std::size_t share = (options_.global_batch + replicas - 1) / replicas;
+  varuna_plan plan{replicas, calibration_.sizes[size_], 0, {}, 0, 0};
+  plan.micro_batches = (share + plan.micro_batch - 1) / plan.micro_batch;
+  const std::size_t stored =
+      std::min(options_.stored_inputs == 0 ? 2 * stages : options_.stored_inputs, plan.micro_batches);
+  const double kept = static_cast<double>(stored) * calibration_.boundary_bytes * samples_;
+  const std::vector<stage_device> devices(stages, stage_device{1, options_.device_memory - kept, 1});
+  CAUSEWAY_ASSIGN(plan.split, split_by_time(model_, devices));
+  const stage_costs costs = costs_of(plan.split);
+  CAUSEWAY_ASSIGN(const schedule order,
+                  varuna(costs, static_cast<std::uint32_t>(plan.micro_batches), static_cast<std::uint32_t>(stored)));
+  CAUSEWAY_ASSIGN(const timeline t, timeline_of(order, costs));
+  plan.pipeline_seconds = t.makespan;
+  plan.average_seconds = average_seconds(plan);
+  return plan;
+}
+
+CAUSEWAY_DECL stage_costs varuna_try::costs_of(const stage_split& split) const {
+  stage_costs costs;
+  for (std::size_t s = 0; s < split.stages(); ++s) {
+    double forward = 0, backward = 0;
+    for (std::size_t i = split.first_block[s]; i < split.end(s); ++i) {
+      forward += calibration_.points[i].forward[size_];
+      backward += calibration_.points[i].backward[size_];
     }
+    costs.stages.push_back({forward, backward / 2, backward / 2, forward});
   }
+  const double bytes = calibration_.boundary_bytes * samples_;
+  costs.edges.assign(split.stages() - 1, {calibration_.hop.delay, bytes, bytes, calibration_.hop.bandwidth / 8});
+  return costs;
+}
 
-  [[nodiscard]] result<varuna_plan> run(std::size_t stages) const {
-    const std::size_t replicas = options_.devices / stages;
-    const std::size_t share = (options_.global_batch + replicas - 1) / replicas;
-    varuna_plan plan{replicas, calibration_.sizes[size_], 0, {}, 0, 0};
-    plan.micro_batches = (share + plan.micro_batch - 1) / plan.micro_batch;
-    const std::size_t stored =
-        std::min(options_.stored_inputs == 0 ? 2 * stages : options_.stored_inputs, plan.micro_batches);
-    const double kept = static_cast<double>(stored) * calibration_.boundary_bytes * samples_;
-    const std::vector<stage_device> devices(stages, stage_device{1, options_.device_memory - kept, 1});
-    CAUSEWAY_ASSIGN(plan.split, split_by_time(model_, devices));
-    const stage_costs costs = costs_of(plan.split);
-    CAUSEWAY_ASSIGN(const schedule order,
-                    varuna(costs, static_cast<std::uint32_t>(plan.micro_batches), static_cast<std::uint32_t>(stored)));
-    CAUSEWAY_ASSIGN(const timeline t, timeline_of(order, costs));
-    plan.pipeline_seconds = t.makespan;
-    plan.average_seconds = average_seconds(plan);
-    return plan;
+CAUSEWAY_DECL double varuna_try::average_seconds(const varuna_plan& plan) const {
+  const double d = static_cast<double>(plan.replicas);
+  double slowest = 0;
+  for (std::size_t s = 0; s < plan.stages(); ++s) {
+    const block_cost stage = cost_of_stage(model_, plan.split.first_block[s], plan.split.end(s));
+    slowest = std::max(slowest, 2 * (d - 1) * calibration_.ring.seconds(stage.parameters / d));
   }
+  return slowest;
+}
 
- private:
-  [[nodiscard]] stage_costs costs_of(const stage_split& split) const {
-    stage_costs costs;
-    for (std::size_t s = 0; s < split.stages(); ++s) {
-      double forward = 0, backward = 0;
-      for (std::size_t i = split.first_block[s]; i < split.end(s); ++i) {
-        forward += calibration_.points[i].forward[size_];
-        backward += calibration_.points[i].backward[size_];
-      }
-      costs.stages.push_back({forward, backward / 2, backward / 2, forward});
-    }
-    const double bytes = calibration_.boundary_bytes * samples_;
-    costs.edges.assign(split.stages() - 1, {calibration_.hop.delay, bytes, bytes, calibration_.hop.bandwidth / 8});
-    return costs;
-  }
-
-  [[nodiscard]] double average_seconds(const varuna_plan& plan) const {
-    const double d = static_cast<double>(plan.replicas);
-    double slowest = 0;
-    for (std::size_t s = 0; s < plan.stages(); ++s) {
-      const block_cost stage = cost_of_stage(model_, plan.split.first_block[s], plan.split.end(s));
-      slowest = std::max(slowest, 2 * (d - 1) * calibration_.ring.seconds(stage.parameters / d));
-    }
-    return slowest;
-  }
-
-  const varuna_calibration& calibration_;
-  const varuna_options& options_;
-  std::size_t size_;
-  double samples_;
-  model_cost model_;  // its `parameters` are the bytes of gradients
-};
-
-inline result<void> check_varuna(const varuna_calibration& c, const varuna_options& o) {
+CAUSEWAY_DECL result<void> check_varuna(const varuna_calibration& c, const varuna_options& o) {
   const auto wrong = [](const char* what) { return fail(errc::invalid_argument, "varuna's search", what); };
   if (c.sizes.empty() || c.sizes[0] == 0 ||
       std::adjacent_find(c.sizes.begin(), c.sizes.end(), [](auto a, auto b) { return a >= b; }) != c.sizes.end())
@@ -14318,11 +15146,11 @@ inline result<void> check_varuna(const varuna_calibration& c, const varuna_optio
   return {};
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
 
-/// The quickest (P, D, m, N_m) with P * D <= G. errc::invalid_argument: a calibration that is not complete;
-/// errc::out_of_memory: the model fits in no number of stages. Costs a simulation for each number of stages up to G.
-inline result<varuna_plan> plan_varuna(const varuna_calibration& calibration, const varuna_options& options) {
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<varuna_plan> plan_varuna(const varuna_calibration& calibration, const varuna_options& options) {
   CAUSEWAY_TRY(detail::check_varuna(calibration, options));
   const detail::varuna_try attempt{calibration, options, knee_of(calibration, options.knee)};
   result<varuna_plan> best = fail(errc::out_of_memory, "varuna's search", "nothing was tried");
@@ -14333,9 +15161,8 @@ inline result<varuna_plan> plan_varuna(const varuna_calibration& calibration, co
   return best;
 }
 
-/// The plan for each number of devices from 1 to `options.devices`, or why there is none: what to change to when devices
-/// come and go.
-inline std::vector<result<varuna_plan>> morphing_table(const varuna_calibration& calibration, varuna_options options) {
+CAUSEWAY_DECL std::vector<result<varuna_plan>> morphing_table(const varuna_calibration& calibration,
+                                                              varuna_options options) {
   std::vector<result<varuna_plan>> table;
   for (std::size_t devices = options.devices, g = 1; g <= devices; ++g) {
     options.devices = g;
@@ -14346,7 +15173,8 @@ inline std::vector<result<varuna_plan>> morphing_table(const varuna_calibration&
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_VARUNA_SEARCH_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_VARUNA_SEARCH_IPP
+#endif
 
 // ---- causeway/stage/recovery_morph.hpp ----
 #ifndef CAUSEWAY_STAGE_RECOVERY_MORPH_HPP
@@ -14377,27 +15205,7 @@ class morph {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g) {
-    plan::varuna_calibration calibration = options_.calibration;
-    if (calibration.points.empty()) {
-      calibration.sizes = {1};
-      calibration.points.assign(static_cast<std::size_t>(g.layers), {{1}, {2}, 0, 1, 0});
-    }
-    if (calibration.points.size() != static_cast<std::size_t>(g.layers) || calibration.sizes.size() != 1) {
-      return fail(errc::invalid_argument, "morph",
-                  "its calibration needs one cut-point for every block of the model, for one size of micro-batches");
-    }
-    calibration.sizes = {1};  // counted in micro-batches
-    const plan::varuna_options search{
-        .devices = g.peers.size(), .global_batch = g.micro_batches, .device_memory = options_.device_memory};
-    CAUSEWAY_ASSIGN(const plan::varuna_plan plan, plan::plan_varuna(calibration, search));
-    std::vector<nn::block_range> row;
-    for (std::size_t s = 0; s < plan.stages(); ++s) {
-      row.push_back({static_cast<std::int64_t>(plan.split.first_block[s]), static_cast<std::int64_t>(plan.split.end(s))});
-    }
-    const std::size_t replicas = std::min<std::size_t>(plan.replicas, g.micro_batches);
-    return seat_peers(std::vector(replicas, row), even_shares(g.micro_batches, replicas), g);
-  }
+  result<layout> arrange(const gathering& g);
 
  private:
   morph_options options_;
@@ -14407,6 +15215,42 @@ static_assert(Recovery<morph>);
 }  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
 
 #endif  // CAUSEWAY_STAGE_RECOVERY_MORPH_HPP
+
+// ---- causeway/stage/impl/recovery_morph.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_MORPH_IPP
+#define CAUSEWAY_STAGE_IMPL_RECOVERY_MORPH_IPP
+
+// Bodies of stage/recovery_morph.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
+
+CAUSEWAY_DECL result<layout> morph::arrange(const gathering& g) {
+  plan::varuna_calibration calibration = options_.calibration;
+  if (calibration.points.empty()) {
+    calibration.sizes = {1};
+    calibration.points.assign(static_cast<std::size_t>(g.layers), {{1}, {2}, 0, 1, 0});
+  }
+  if (calibration.points.size() != static_cast<std::size_t>(g.layers) || calibration.sizes.size() != 1) {
+    return fail(errc::invalid_argument, "morph",
+                "its calibration needs one cut-point for every block of the model, for one size of micro-batches");
+  }
+  calibration.sizes = {1};  // counted in micro-batches
+  const plan::varuna_options search{
+      .devices = g.peers.size(), .global_batch = g.micro_batches, .device_memory = options_.device_memory};
+  CAUSEWAY_ASSIGN(const plan::varuna_plan plan, plan::plan_varuna(calibration, search));
+  std::vector<nn::block_range> row;
+  for (std::size_t s = 0; s < plan.stages(); ++s) {
+    row.push_back({static_cast<std::int64_t>(plan.split.first_block[s]), static_cast<std::int64_t>(plan.split.end(s))});
+  }
+  const std::size_t replicas = std::min<std::size_t>(plan.replicas, g.micro_batches);
+  return seat_peers(std::vector(replicas, row), even_shares(g.micro_batches, replicas), g);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_MORPH_IPP
+#endif
 
 // ---- causeway/plan/availability.hpp ----
 #ifndef CAUSEWAY_PLAN_AVAILABILITY_HPP
@@ -14426,7 +15270,25 @@ struct availability_model {
 };
 
 /// From instances per interval, in order. With fewer than three intervals, or without change: the last number stays.
-inline availability_model fit_availability(std::span<const std::size_t> history) {
+CAUSEWAY_DECL availability_model fit_availability(std::span<const std::size_t> history);
+
+/// The expected number of instances in each of the next `intervals`, rounded, after an interval with `now`.
+CAUSEWAY_DECL std::vector<std::size_t> forecast(const availability_model& m, std::size_t now, std::size_t intervals);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_AVAILABILITY_HPP
+
+// ---- causeway/plan/impl/availability.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_AVAILABILITY_IPP
+#define CAUSEWAY_PLAN_IMPL_AVAILABILITY_IPP
+
+// Bodies of plan/availability.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL availability_model fit_availability(std::span<const std::size_t> history) {
   availability_model m{history.empty() ? 0 : static_cast<double>(history.back()), 1, 0};
   if (history.size() < 3) return m;
   double mean = 0;
@@ -14448,8 +15310,7 @@ inline availability_model fit_availability(std::span<const std::size_t> history)
   return m;
 }
 
-/// The expected number of instances in each of the next `intervals`, rounded, after an interval with `now`.
-inline std::vector<std::size_t> forecast(const availability_model& m, std::size_t now, std::size_t intervals) {
+CAUSEWAY_DECL std::vector<std::size_t> forecast(const availability_model& m, std::size_t now, std::size_t intervals) {
   std::vector<std::size_t> next(intervals);
   double away = static_cast<double>(now) - m.mean;
   for (std::size_t& n : next) {
@@ -14461,7 +15322,8 @@ inline std::vector<std::size_t> forecast(const availability_model& m, std::size_
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_AVAILABILITY_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_AVAILABILITY_IPP
+#endif
 
 // ---- causeway/plan/liveput.hpp ----
 #ifndef CAUSEWAY_PLAN_LIVEPUT_HPP
@@ -14516,20 +15378,7 @@ namespace detail {
 class preemption_draws {
  public:
   /// `lost` of `available` instances, of which `shape` uses the first ones and the others are spare.
-  preemption_draws(const pipeline_shape& shape, std::size_t available, std::size_t lost, const liveput_options& o)
-      : shape_{shape} {
-    std::vector<std::size_t> all(available);
-    std::iota(all.begin(), all.end(), std::size_t{0});
-    rng draw{o.seed, mix(shape.replicas, shape.stages, available * 4096 + lost)};
-    for (std::size_t i = 0; i < std::max<std::size_t>(1, o.samples); ++i) {
-      std::vector<std::size_t> alive(shape.stages, shape.replicas);
-      for (std::size_t k = 0; k < std::min(lost, available); ++k) {
-        std::swap(all[k], all[k + draw.below(available - k)]);
-        if (all[k] < shape.instances()) --alive[all[k] % shape.stages];
-      }
-      draws_.push_back(std::move(alive));
-    }
-  }
+  preemption_draws(const pipeline_shape& shape, std::size_t available, std::size_t lost, const liveput_options& o);
 
   /// The mean of `f(alive instances of each stage)`.
   template <class F>
@@ -14543,24 +15392,10 @@ class preemption_draws {
   }
 
   /// Seconds to go on as `next`.
-  [[nodiscard]] double migration(const pipeline_shape& next, const migration_costs& costs) const {
-    if (next.instances() == 0) return 0;
-    if (next.stages != shape_.stages) return costs.pipeline;
-    return mean([&](const std::vector<std::size_t>& alive) {
-      const std::size_t fewest = *std::min_element(alive.begin(), alive.end());
-      const std::size_t most = *std::max_element(alive.begin(), alive.end());
-      if (next.replicas > fewest) return costs.inter_stage;
-      return fewest == shape_.replicas && most == shape_.replicas ? 0.0 : costs.intra_stage;
-    });
-  }
+  [[nodiscard]] double migration(const pipeline_shape& next, const migration_costs& costs) const;
 
   /// The part of the draws in which nothing is left of some stage.
-  [[nodiscard]] double lost_share() const {
-    if (shape_.instances() == 0) return 0;
-    return mean([](const std::vector<std::size_t>& alive) {
-      return *std::min_element(alive.begin(), alive.end()) == 0 ? 1.0 : 0.0;
-    });
-  }
+  [[nodiscard]] double lost_share() const;
 
  private:
   pipeline_shape shape_;
@@ -14583,11 +15418,9 @@ double liveput(const pipeline_shape& shape, std::size_t available, std::size_t l
 }
 
 /// Seconds that going from `now`, with `before` instances, to `next`, with `after`, is expected to take.
-inline double expected_migration(const pipeline_shape& now, std::size_t before, const pipeline_shape& next,
-                                 std::size_t after, const migration_costs& costs, const liveput_options& options = {}) {
-  if (now.instances() == 0) return next.instances() == 0 ? 0 : costs.pipeline;
-  return detail::preemption_draws{now, before, before > after ? before - after : 0, options}.migration(next, costs);
-}
+CAUSEWAY_DECL double expected_migration(const pipeline_shape& now, std::size_t before, const pipeline_shape& next,
+                                        std::size_t after, const migration_costs& costs,
+                                        const liveput_options& options = {});
 
 /// A shape for each interval.
 struct liveput_plan {
@@ -14647,6 +15480,63 @@ liveput_plan plan_liveput(const pipeline_shape& now, std::size_t instances, std:
 
 #endif  // CAUSEWAY_PLAN_LIVEPUT_HPP
 
+// ---- causeway/plan/impl/liveput.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_LIVEPUT_IPP
+#define CAUSEWAY_PLAN_IMPL_LIVEPUT_IPP
+
+// Bodies of plan/liveput.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL preemption_draws::preemption_draws(const pipeline_shape& shape, std::size_t available, std::size_t lost,
+                                                 const liveput_options& o)
+    : shape_{shape} {
+  std::vector<std::size_t> all(available);
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  rng draw{o.seed, mix(shape.replicas, shape.stages, available * 4096 + lost)};
+  for (std::size_t i = 0; i < std::max<std::size_t>(1, o.samples); ++i) {
+    std::vector<std::size_t> alive(shape.stages, shape.replicas);
+    for (std::size_t k = 0; k < std::min(lost, available); ++k) {
+      std::swap(all[k], all[k + draw.below(available - k)]);
+      if (all[k] < shape.instances()) --alive[all[k] % shape.stages];
+    }
+    draws_.push_back(std::move(alive));
+  }
+}
+
+CAUSEWAY_DECL double preemption_draws::migration(const pipeline_shape& next, const migration_costs& costs) const {
+  if (next.instances() == 0) return 0;
+  if (next.stages != shape_.stages) return costs.pipeline;
+  return mean([&](const std::vector<std::size_t>& alive) {
+    const std::size_t fewest = *std::min_element(alive.begin(), alive.end());
+    const std::size_t most = *std::max_element(alive.begin(), alive.end());
+    if (next.replicas > fewest) return costs.inter_stage;
+    return fewest == shape_.replicas && most == shape_.replicas ? 0.0 : costs.intra_stage;
+  });
+}
+
+CAUSEWAY_DECL double preemption_draws::lost_share() const {
+  if (shape_.instances() == 0) return 0;
+  return mean(
+      [](const std::vector<std::size_t>& alive) { return *std::min_element(alive.begin(), alive.end()) == 0 ? 1.0 : 0.0; });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL double expected_migration(const pipeline_shape& now, std::size_t before, const pipeline_shape& next,
+                                        std::size_t after, const migration_costs& costs, const liveput_options& options) {
+  if (now.instances() == 0) return next.instances() == 0 ? 0 : costs.pipeline;
+  return detail::preemption_draws{now, before, before > after ? before - after : 0, options}.migration(next, costs);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_LIVEPUT_IPP
+#endif
+
 // ---- causeway/plan/recovery.hpp ----
 #ifndef CAUSEWAY_PLAN_RECOVERY_HPP
 #define CAUSEWAY_PLAN_RECOVERY_HPP
@@ -14677,9 +15567,7 @@ struct recovery_job {
 
   [[nodiscard]] double samples() const { return static_cast<double>(micro_batches * micro_batch); }
   /// Of one sample on one peer that does all the model and never waits.
-  [[nodiscard]] double sample_seconds() const {
-    return cost_of_stage(model, 0, model.blocks.size()).seconds / static_cast<double>(micro_batch);
-  }
+  [[nodiscard]] double sample_seconds() const;
 };
 
 /// What becomes of the step that is under way.
@@ -14713,22 +15601,7 @@ inline constexpr double no_step = std::numeric_limits<double>::infinity();
 class cut_job {
  public:
   /// The slowest stage is as quick as can be. errc::invalid_argument: more stages than blocks.
-  static result<cut_job> make(const recovery_job& job, std::size_t stages) {
-    const std::vector<stage_device> devices(stages);
-    CAUSEWAY_ASSIGN(const stage_split split, split_by_time(job.model, devices));
-    cut_job cut;
-    cut.job_ = &job;
-    for (std::size_t s = 0; s < stages; ++s) {
-      const block_cost cost = cost_of_stage(job.model, split.first_block[s], split.end(s));
-      const double forward = cost.seconds * job.forward_share, half = (cost.seconds - forward) / 2;
-      cut.costs_.stages.push_back({forward, half, half, forward});
-      cut.state_ = std::max(cut.state_, cost.memory);
-      cut.parameters_ = std::max(cut.parameters_, cost.parameters);
-    }
-    const edge_cost edge{job.link.delay, job.boundary_bytes, job.boundary_bytes, job.link.bandwidth / 8};
-    cut.costs_.edges.assign(stages - 1, edge);
-    return cut;
-  }
+  static result<cut_job> make(const recovery_job& job, std::size_t stages);
 
   [[nodiscard]] const recovery_job& job() const { return *job_; }
   [[nodiscard]] std::size_t stages() const { return costs_.stages.size(); }
@@ -14738,20 +15611,13 @@ class cut_job {
   [[nodiscard]] double load_seconds() const { return state_ / job_->read_bytes_per_second; }
 
   /// A ring all-reduce of the largest stage over `replicas`.
-  [[nodiscard]] double average_seconds(std::size_t replicas) const {
-    const auto d = static_cast<double>(replicas);
-    return replicas < 2 ? 0 : 2 * (d - 1) * job_->link.seconds(parameters_ * job_->gradient_bytes / d);
-  }
+  [[nodiscard]] double average_seconds(std::size_t replicas) const;
 
   /// The micro-batches of the pipeline with the most, of `replicas`.
   [[nodiscard]] std::size_t share(std::size_t replicas) const { return (job_->micro_batches + replicas - 1) / replicas; }
 
   /// A step of `replicas` whole pipelines in 1F1B.
-  [[nodiscard]] double step_seconds(std::size_t replicas) const {
-    if (replicas == 0) return no_step;
-    const std::size_t m = share(replicas);
-    return seconds_of({costs_, straight_routes(stages(), m), static_cast<std::uint32_t>(m)}) + average_seconds(replicas);
-  }
+  [[nodiscard]] double step_seconds(std::size_t replicas) const;
 
  private:
   cut_job() = default;
@@ -14764,15 +15630,67 @@ class cut_job {
 namespace detail {
 
 /// Takes `gone` out of `from`; both keep their order. How many were there.
-inline std::size_t take_out(std::vector<std::uint32_t>& from, std::span<const std::uint32_t> gone) {
-  return std::erase_if(from, [&](std::uint32_t id) { return std::binary_search(gone.begin(), gone.end(), id); });
-}
+CAUSEWAY_DECL std::size_t take_out(std::vector<std::uint32_t>& from, std::span<const std::uint32_t> gone);
 
 }  // namespace detail
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
 #endif  // CAUSEWAY_PLAN_RECOVERY_HPP
+
+// ---- causeway/plan/impl/recovery.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_IPP
+#define CAUSEWAY_PLAN_IMPL_RECOVERY_IPP
+
+// Bodies of plan/recovery.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL double recovery_job::sample_seconds() const {
+  return cost_of_stage(model, 0, model.blocks.size()).seconds / static_cast<double>(micro_batch);
+}
+
+CAUSEWAY_DECL result<cut_job> cut_job::make(const recovery_job& job, std::size_t stages) {
+  const std::vector<stage_device> devices(stages);
+  CAUSEWAY_ASSIGN(const stage_split split, split_by_time(job.model, devices));
+  cut_job cut;
+  cut.job_ = &job;
+  for (std::size_t s = 0; s < stages; ++s) {
+    const block_cost cost = cost_of_stage(job.model, split.first_block[s], split.end(s));
+    const double forward = cost.seconds * job.forward_share, half = (cost.seconds - forward) / 2;
+    cut.costs_.stages.push_back({forward, half, half, forward});
+    cut.state_ = std::max(cut.state_, cost.memory);
+    cut.parameters_ = std::max(cut.parameters_, cost.parameters);
+  }
+  const edge_cost edge{job.link.delay, job.boundary_bytes, job.boundary_bytes, job.link.bandwidth / 8};
+  cut.costs_.edges.assign(stages - 1, edge);
+  return cut;
+}
+
+CAUSEWAY_DECL double cut_job::average_seconds(std::size_t replicas) const {
+  const auto d = static_cast<double>(replicas);
+  return replicas < 2 ? 0 : 2 * (d - 1) * job_->link.seconds(parameters_ * job_->gradient_bytes / d);
+}
+
+CAUSEWAY_DECL double cut_job::step_seconds(std::size_t replicas) const {
+  if (replicas == 0) return no_step;
+  const std::size_t m = share(replicas);
+  return seconds_of({costs_, straight_routes(stages(), m), static_cast<std::uint32_t>(m)}) + average_seconds(replicas);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL std::size_t take_out(std::vector<std::uint32_t>& from, std::span<const std::uint32_t> gone) {
+  return std::erase_if(from, [&](std::uint32_t id) { return std::binary_search(gone.begin(), gone.end(), id); });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+#endif  // CAUSEWAY_PLAN_IMPL_RECOVERY_IPP
+#endif
 
 // ---- causeway/stage/recovery_proactive.hpp ----
 #ifndef CAUSEWAY_STAGE_RECOVERY_PROACTIVE_HPP
@@ -14807,25 +15725,10 @@ class shape_speeds {
   shape_speeds(const plan::recovery_job& job, double device_memory) : job_{job}, device_memory_{device_memory} {}
 
   /// Seconds of a step; infinite where the model does not fit, or a pipeline would have no micro-batch.
-  double seconds(const plan::pipeline_shape& s) {
-    if (s.instances() == 0 || s.stages > job_.model.blocks.size() || s.replicas > job_.micro_batches) return plan::no_step;
-    const auto [known, fresh] = seconds_.try_emplace({s.replicas, s.stages}, plan::no_step);
-    if (!fresh) return known->second;
-    const auto cut = plan::cut_job::make(job_, s.stages);
-    if (cut && cut->state_bytes() <= device_memory_) known->second = cut->step_seconds(s.replicas);
-    return known->second;
-  }
+  double seconds(const plan::pipeline_shape& s);
 
   /// For at most so many peers; 0 x 0 if they are too few. Of several, the one with the fewest stages.
-  plan::pipeline_shape quickest(std::size_t peers) {
-    plan::pipeline_shape best;
-    for (std::size_t p = 1; p <= std::min(peers, job_.model.blocks.size()); ++p) {
-      for (std::size_t d = 1; d * p <= peers; ++d) {
-        if (seconds({d, p}) < seconds(best)) best = {d, p};
-      }
-    }
-    return best;
-  }
+  plan::pipeline_shape quickest(std::size_t peers);
 
  private:
   const plan::recovery_job& job_;
@@ -14849,95 +15752,26 @@ class proactive {
 
   [[nodiscard]] std::uint64_t interval() const noexcept { return options_.interval; }
 
-  result<layout> arrange(const gathering& g) {
-    CAUSEWAY_ASSIGN(const plan::recovery_job job, job_for(g));
-    plan::pipeline_shape shape = last_shape(g);
-    if (g.step % options_.interval == 0 || !stands(g, row_of(job, shape.stages), shape.replicas)) {
-      CAUSEWAY_ASSIGN(shape, planned(g, job, shape));
-    }
-    const std::vector rows(shape.replicas, row_of(job, shape.stages));
-    return seat_peers(rows, even_shares(g.micro_batches, shape.replicas), g);
-  }
+  result<layout> arrange(const gathering& g);
 
  private:
-  [[nodiscard]] result<plan::recovery_job> job_for(const gathering& g) const {
-    plan::recovery_job job = options_.job;
-    if (job.model.blocks.empty()) {
-      job.model.blocks.assign(static_cast<std::size_t>(g.layers), plan::block_cost{1, 1, 1, 0});
-      job.forward_share = 1.0 / 3;
-      job.regroup = 1;
-    }
-    if (job.model.blocks.size() != static_cast<std::size_t>(g.layers) || options_.interval == 0) {
-      return fail(errc::invalid_argument, "proactive",
-                  "it needs the cost of every block of the model, and an interval of at least one step");
-    }
-    job.micro_batches = g.micro_batches;
-    job.micro_batch = 1;  // counted in micro-batches
-    return job;
-  }
+  [[nodiscard]] result<plan::recovery_job> job_for(const gathering& g) const;
 
   // Of the last step; none before the first, and where the history is of another run.
-  [[nodiscard]] plan::pipeline_shape last_shape(const gathering& g) const {
-    const plan::pipeline_shape s{g.history.replicas, g.history.stages};
-    const bool known = s.instances() <= options_.most_peers && s.stages <= static_cast<std::size_t>(g.layers);
-    return known ? s : plan::pipeline_shape{};
-  }
+  [[nodiscard]] plan::pipeline_shape last_shape(const gathering& g) const;
 
-  static std::vector<nn::block_range> row_of(const plan::recovery_job& job, std::size_t stages) {
-    std::vector<nn::block_range> row;
-    if (stages == 0) return row;
-    const auto split = plan::split_by_time(job.model, std::vector<plan::stage_device>(stages));
-    CAUSEWAY_EXPECT(split.has_value());  // at most as many stages as blocks, and all the memory they want
-    for (std::size_t s = 0; s < stages; ++s) {
-      row.push_back({static_cast<std::int64_t>(split->first_block[s]), static_cast<std::int64_t>(split->end(s))});
-    }
-    return row;
-  }
+  static std::vector<nn::block_range> row_of(const plan::recovery_job& job, std::size_t stages);
 
   // Whether every seat of so many pipelines has its peer.
-  static bool stands(const gathering& g, const std::vector<nn::block_range>& row, std::size_t replicas) {
-    std::set<std::pair<std::uint32_t, std::int64_t>> filled;
-    for (const present_peer& p : g.peers) {
-      const bool sits = p.replica < replicas && std::find(row.begin(), row.end(), p.computes) != row.end();
-      if (sits && p.holds_all(p.computes)) filled.emplace(p.replica, p.computes.first);
-    }
-    return !row.empty() && replicas > 0 && filled.size() == row.size() * replicas;
-  }
+  static bool stands(const gathering& g, const std::vector<nn::block_range>& row, std::size_t replicas);
 
   [[nodiscard]] result<plan::pipeline_shape> planned(const gathering& g, const plan::recovery_job& job,
-                                                     const plan::pipeline_shape& now) const {
-    detail::shape_speeds speeds{job, options_.device_memory};
-    const std::size_t there = std::min(g.peers.size(), options_.most_peers);
-    const plan::pipeline_shape quickest = speeds.quickest(there);
-    if (quickest.instances() == 0) return too_few(g.peers.size(), fewest_peers(speeds, there));
-    std::vector<std::size_t> history = g.history.counts(), available{there};
-    for (std::size_t& n : history) n = std::min(n, options_.most_peers);
-    for (const std::size_t n : plan::forecast(plan::fit_availability(history), there, options_.lookahead))
-      available.push_back(n);
-    const std::size_t had = std::max({now.instances(), there, history.empty() ? 0 : history.back()});
-    const double step = speeds.seconds(quickest), interval = static_cast<double>(options_.interval) * step;
-    const auto rate = [&](const plan::pipeline_shape& s) { return job.samples() / speeds.seconds(s); };
-    const plan::liveput_plan plan =
-        plan::plan_liveput(now, had, available, interval, job.model.blocks.size(), costs_of_change(job, now), rate,
-                           {options_.samples, mix(g.state, liveput_stream)});
-    // An interval that is shorter than any change of the layout trains nothing in any plan.
-    return plan.shapes.front().instances() > 0 ? plan.shapes.front() : quickest;
-  }
+                                                     const plan::pipeline_shape& now) const;
 
-  [[nodiscard]] plan::migration_costs costs_of_change(const plan::recovery_job& job,
-                                                      const plan::pipeline_shape& now) const {
-    const auto cut = plan::cut_job::make(job, std::max<std::size_t>(1, now.stages));
-    const double copy = cut ? cut->copy_seconds() : 0;
-    return {job.regroup, job.regroup + copy, job.regroup + copy, options_.repeated_steps * job.samples()};
-  }
+  [[nodiscard]] plan::migration_costs costs_of_change(const plan::recovery_job& job, const plan::pipeline_shape& now) const;
 
   // That more than `there` peers are needed for; one more where no number would do.
-  [[nodiscard]] std::int64_t fewest_peers(detail::shape_speeds& speeds, std::size_t there) const {
-    for (std::size_t n = there + 1; n <= options_.most_peers; ++n) {
-      if (speeds.quickest(n).instances() > 0) return static_cast<std::int64_t>(n);
-    }
-    return static_cast<std::int64_t>(there) + 1;
-  }
+  [[nodiscard]] std::int64_t fewest_peers(detail::shape_speeds& speeds, std::size_t there) const;
 
   static constexpr std::uint64_t liveput_stream = 0x6C697665;
 
@@ -14948,6 +15782,129 @@ static_assert(Recovery<proactive>);
 }  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
 
 #endif  // CAUSEWAY_STAGE_RECOVERY_PROACTIVE_HPP
+
+// ---- causeway/stage/impl/recovery_proactive.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_PROACTIVE_IPP
+#define CAUSEWAY_STAGE_IMPL_RECOVERY_PROACTIVE_IPP
+
+// Bodies of stage/recovery_proactive.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery::detail {
+
+CAUSEWAY_DECL double shape_speeds::seconds(const plan::pipeline_shape& s) {
+  if (s.instances() == 0 || s.stages > job_.model.blocks.size() || s.replicas > job_.micro_batches) return plan::no_step;
+  const auto [known, fresh] = seconds_.try_emplace({s.replicas, s.stages}, plan::no_step);
+  if (!fresh) return known->second;
+  const auto cut = plan::cut_job::make(job_, s.stages);
+  if (cut && cut->state_bytes() <= device_memory_) known->second = cut->step_seconds(s.replicas);
+  return known->second;
+}
+
+CAUSEWAY_DECL plan::pipeline_shape shape_speeds::quickest(std::size_t peers) {
+  plan::pipeline_shape best;
+  for (std::size_t p = 1; p <= std::min(peers, job_.model.blocks.size()); ++p) {
+    for (std::size_t d = 1; d * p <= peers; ++d) {
+      if (seconds({d, p}) < seconds(best)) best = {d, p};
+    }
+  }
+  return best;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery::detail
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
+
+CAUSEWAY_DECL result<layout> proactive::arrange(const gathering& g) {
+  CAUSEWAY_ASSIGN(const plan::recovery_job job, job_for(g));
+  plan::pipeline_shape shape = last_shape(g);
+  if (g.step % options_.interval == 0 || !stands(g, row_of(job, shape.stages), shape.replicas)) {
+    CAUSEWAY_ASSIGN(shape, planned(g, job, shape));
+  }
+  const std::vector rows(shape.replicas, row_of(job, shape.stages));
+  return seat_peers(rows, even_shares(g.micro_batches, shape.replicas), g);
+}
+
+CAUSEWAY_DECL result<plan::recovery_job> proactive::job_for(const gathering& g) const {
+  plan::recovery_job job = options_.job;
+  if (job.model.blocks.empty()) {
+    job.model.blocks.assign(static_cast<std::size_t>(g.layers), plan::block_cost{1, 1, 1, 0});
+    job.forward_share = 1.0 / 3;
+    job.regroup = 1;
+  }
+  if (job.model.blocks.size() != static_cast<std::size_t>(g.layers) || options_.interval == 0) {
+    return fail(errc::invalid_argument, "proactive",
+                "it needs the cost of every block of the model, and an interval of at least one step");
+  }
+  job.micro_batches = g.micro_batches;
+  job.micro_batch = 1;  // counted in micro-batches
+  return job;
+}
+
+CAUSEWAY_DECL plan::pipeline_shape proactive::last_shape(const gathering& g) const {
+  const plan::pipeline_shape s{g.history.replicas, g.history.stages};
+  const bool known = s.instances() <= options_.most_peers && s.stages <= static_cast<std::size_t>(g.layers);
+  return known ? s : plan::pipeline_shape{};
+}
+
+CAUSEWAY_DECL std::vector<nn::block_range> proactive::row_of(const plan::recovery_job& job, std::size_t stages) {
+  std::vector<nn::block_range> row;
+  if (stages == 0) return row;
+  const auto split = plan::split_by_time(job.model, std::vector<plan::stage_device>(stages));
+  CAUSEWAY_EXPECT(split.has_value());  // at most as many stages as blocks, and all the memory they want
+  for (std::size_t s = 0; s < stages; ++s) {
+    row.push_back({static_cast<std::int64_t>(split->first_block[s]), static_cast<std::int64_t>(split->end(s))});
+  }
+  return row;
+}
+
+CAUSEWAY_DECL bool proactive::stands(const gathering& g, const std::vector<nn::block_range>& row, std::size_t replicas) {
+  std::set<std::pair<std::uint32_t, std::int64_t>> filled;
+  for (const present_peer& p : g.peers) {
+    const bool sits = p.replica < replicas && std::find(row.begin(), row.end(), p.computes) != row.end();
+    if (sits && p.holds_all(p.computes)) filled.emplace(p.replica, p.computes.first);
+  }
+  return !row.empty() && replicas > 0 && filled.size() == row.size() * replicas;
+}
+
+CAUSEWAY_DECL result<plan::pipeline_shape> proactive::planned(const gathering& g, const plan::recovery_job& job,
+                                                              const plan::pipeline_shape& now) const {
+  detail::shape_speeds speeds{job, options_.device_memory};
+  const std::size_t there = std::min(g.peers.size(), options_.most_peers);
+  const plan::pipeline_shape quickest = speeds.quickest(there);
+  if (quickest.instances() == 0) return too_few(g.peers.size(), fewest_peers(speeds, there));
+  std::vector<std::size_t> history = g.history.counts(), available{there};
+  for (std::size_t& n : history) n = std::min(n, options_.most_peers);
+  for (const std::size_t n : plan::forecast(plan::fit_availability(history), there, options_.lookahead))
+    available.push_back(n);
+  const std::size_t had = std::max({now.instances(), there, history.empty() ? 0 : history.back()});
+  const double step = speeds.seconds(quickest), interval = static_cast<double>(options_.interval) * step;
+  const auto rate = [&](const plan::pipeline_shape& s) { return job.samples() / speeds.seconds(s); };
+  const plan::liveput_plan plan =
+      plan::plan_liveput(now, had, available, interval, job.model.blocks.size(), costs_of_change(job, now), rate,
+                         {options_.samples, mix(g.state, liveput_stream)});
+  // An interval that is shorter than any change of the layout trains nothing in any plan.
+  return plan.shapes.front().instances() > 0 ? plan.shapes.front() : quickest;
+}
+
+CAUSEWAY_DECL plan::migration_costs proactive::costs_of_change(const plan::recovery_job& job,
+                                                               const plan::pipeline_shape& now) const {
+  const auto cut = plan::cut_job::make(job, std::max<std::size_t>(1, now.stages));
+  const double copy = cut ? cut->copy_seconds() : 0;
+  return {job.regroup, job.regroup + copy, job.regroup + copy, options_.repeated_steps * job.samples()};
+}
+
+CAUSEWAY_DECL std::int64_t proactive::fewest_peers(detail::shape_speeds& speeds, std::size_t there) const {
+  for (std::size_t n = there + 1; n <= options_.most_peers; ++n) {
+    if (speeds.quickest(n).instances() > 0) return static_cast<std::int64_t>(n);
+  }
+  return static_cast<std::int64_t>(there) + 1;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_PROACTIVE_IPP
+#endif
 
 // ---- causeway/stage/recovery_redundant.hpp ----
 #ifndef CAUSEWAY_STAGE_RECOVERY_REDUNDANT_HPP
@@ -14981,81 +15938,24 @@ class redundant {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g) {
-    const auto standing = mended(g);
-    const bool enough = g.peers.size() / static_cast<std::size_t>(stages_) > (standing ? standing->replicas.size() : 0);
-    if (standing && !(enough && g.micro_batches > standing->replicas.size()) && !can_fill(*standing, g)) {
-      return with_shadows(*standing);
-    }
-    auto anew = even_.arrange(g);
-    if (anew) return with_shadows(std::move(*anew));
-    if (standing) return with_shadows(*standing);  // fewer peers than stages, but each has what it needs
-    return anew.error();
-  }
+  result<layout> arrange(const gathering& g);
 
  private:
   // The pipelines as they were, with neighbours in the place of who is gone; none if one of them cannot be mended.
-  [[nodiscard]] std::optional<layout> mended(const gathering& g) const {
-    std::map<std::uint32_t, std::vector<const present_peer*>> rows;
-    for (const present_peer& p : g.peers) {
-      if (p.computes.size() > 0) rows[p.replica].push_back(&p);
-    }
-    layout made;
-    for (auto& [number, row] : rows) {
-      std::sort(row.begin(), row.end(), [](auto* a, auto* b) { return a->computes.first < b->computes.first; });
-      auto seats = mended(row, g.layers);
-      if (!seats) return std::nullopt;
-      made.replicas.push_back({std::move(*seats), 0});
-    }
-    if (made.replicas.empty()) return std::nullopt;
-    const auto shares = even_shares(g.micro_batches, made.replicas.size());
-    for (std::size_t r = 0; r < shares.size(); ++r) made.replicas[r].micro_batches = shares[r];
-    return made;
-  }
+  [[nodiscard]] std::optional<layout> mended(const gathering& g) const;
 
   [[nodiscard]] std::optional<std::vector<seat>> mended(const std::vector<const present_peer*>& row,
-                                                        std::int64_t layers) const {
-    std::vector<seat> seats;
-    for (const present_peer* p : row) seats.push_back({p->id, p->computes});
-    seats.front().computes.first = 0;
-    for (std::size_t i = 0; i < seats.size(); ++i) {
-      seats[i].computes.last = i + 1 < seats.size() ? seats[i + 1].computes.first : layers;
-      if (seats[i].computes.size() < 1 || !can_have(*row[i], seats[i].computes, *row.back())) return std::nullopt;
-    }
-    return seats;
-  }
+                                                        std::int64_t layers) const;
 
   // Who becomes the first may fetch the lost first stage, which the last has.
-  [[nodiscard]] bool can_have(const present_peer& p, const nn::block_range& r, const present_peer& last) const {
-    if (p.holds_all(r)) return true;
-    if (first_ == first_stage::with_second || r.first > 0) return false;
-    return p.holds_all({p.computes.first, r.last}) && last.holds_all({0, p.computes.first});
-  }
+  [[nodiscard]] bool can_have(const present_peer& p, const nn::block_range& r, const present_peer& last) const;
 
   // Whether whole pipelines can be made of as many as there are, where now peers do two stages.
-  [[nodiscard]] bool can_fill(const layout& standing, const gathering& g) const {
-    std::size_t seats = 0;
-    for (const replica& r : standing.replicas) seats += r.seats.size();
-    const std::size_t whole = standing.replicas.size() * static_cast<std::size_t>(stages_);
-    return seats < whole && g.peers.size() >= whole;
-  }
+  [[nodiscard]] bool can_fill(const layout& standing, const gathering& g) const;
 
-  [[nodiscard]] layout with_shadows(layout l) const {
-    for (replica& r : l.replicas) {
-      for (std::size_t s = 0; s < r.seats.size(); ++s) r.seats[s].keeps = kept_by(s, r.seats);
-    }
-    return l;
-  }
+  [[nodiscard]] layout with_shadows(layout l) const;
 
-  [[nodiscard]] std::vector<nn::block_range> kept_by(std::size_t s, const std::vector<seat>& seats) const {
-    const std::size_t last = seats.size() - 1;
-    const nn::block_range own = seats[s].computes;
-    const bool ring = first_ == first_stage::with_last;
-    if (s < last) return {{!ring && s == 1 ? 0 : own.first, seats[s + 1].computes.last}};
-    if (last == 1) return {{0, own.last}};
-    if (ring && last > 1) return {seats[0].computes, own};
-    return {own};
-  }
+  [[nodiscard]] std::vector<nn::block_range> kept_by(std::size_t s, const std::vector<seat>& seats) const;
 
   std::int64_t stages_;
   first_stage first_;
@@ -15066,6 +15966,92 @@ static_assert(Recovery<redundant>);
 }  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
 
 #endif  // CAUSEWAY_STAGE_RECOVERY_REDUNDANT_HPP
+
+// ---- causeway/stage/impl/recovery_redundant.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_REDUNDANT_IPP
+#define CAUSEWAY_STAGE_IMPL_RECOVERY_REDUNDANT_IPP
+
+// Bodies of stage/recovery_redundant.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
+
+CAUSEWAY_DECL result<layout> redundant::arrange(const gathering& g) {
+  const auto standing = mended(g);
+  const bool enough = g.peers.size() / static_cast<std::size_t>(stages_) > (standing ? standing->replicas.size() : 0);
+  if (standing && !(enough && g.micro_batches > standing->replicas.size()) && !can_fill(*standing, g)) {
+    return with_shadows(*standing);
+  }
+  auto anew = even_.arrange(g);
+  if (anew) return with_shadows(std::move(*anew));
+  if (standing) return with_shadows(*standing);  // fewer peers than stages, but each has what it needs
+  return anew.error();
+}
+
+CAUSEWAY_DECL std::optional<layout> redundant::mended(const gathering& g) const {
+  std::map<std::uint32_t, std::vector<const present_peer*>> rows;
+  for (const present_peer& p : g.peers) {
+    if (p.computes.size() > 0) rows[p.replica].push_back(&p);
+  }
+  layout made;
+  for (auto& [number, row] : rows) {
+    std::sort(row.begin(), row.end(), [](auto* a, auto* b) { return a->computes.first < b->computes.first; });
+    auto seats = mended(row, g.layers);
+    if (!seats) return std::nullopt;
+    made.replicas.push_back({std::move(*seats), 0});
+  }
+  if (made.replicas.empty()) return std::nullopt;
+  const auto shares = even_shares(g.micro_batches, made.replicas.size());
+  for (std::size_t r = 0; r < shares.size(); ++r) made.replicas[r].micro_batches = shares[r];
+  return made;
+}
+
+CAUSEWAY_DECL std::optional<std::vector<seat>> redundant::mended(const std::vector<const present_peer*>& row,
+                                                                 std::int64_t layers) const {
+  std::vector<seat> seats;
+  for (const present_peer* p : row) seats.push_back({p->id, p->computes});
+  seats.front().computes.first = 0;
+  for (std::size_t i = 0; i < seats.size(); ++i) {
+    seats[i].computes.last = i + 1 < seats.size() ? seats[i + 1].computes.first : layers;
+    if (seats[i].computes.size() < 1 || !can_have(*row[i], seats[i].computes, *row.back())) return std::nullopt;
+  }
+  return seats;
+}
+
+CAUSEWAY_DECL bool redundant::can_have(const present_peer& p, const nn::block_range& r, const present_peer& last) const {
+  if (p.holds_all(r)) return true;
+  if (first_ == first_stage::with_second || r.first > 0) return false;
+  return p.holds_all({p.computes.first, r.last}) && last.holds_all({0, p.computes.first});
+}
+
+CAUSEWAY_DECL bool redundant::can_fill(const layout& standing, const gathering& g) const {
+  std::size_t seats = 0;
+  for (const replica& r : standing.replicas) seats += r.seats.size();
+  const std::size_t whole = standing.replicas.size() * static_cast<std::size_t>(stages_);
+  return seats < whole && g.peers.size() >= whole;
+}
+
+CAUSEWAY_DECL layout redundant::with_shadows(layout l) const {
+  for (replica& r : l.replicas) {
+    for (std::size_t s = 0; s < r.seats.size(); ++s) r.seats[s].keeps = kept_by(s, r.seats);
+  }
+  return l;
+}
+
+CAUSEWAY_DECL std::vector<nn::block_range> redundant::kept_by(std::size_t s, const std::vector<seat>& seats) const {
+  const std::size_t last = seats.size() - 1;
+  const nn::block_range own = seats[s].computes;
+  const bool ring = first_ == first_stage::with_last;
+  if (s < last) return {{!ring && s == 1 ? 0 : own.first, seats[s + 1].computes.last}};
+  if (last == 1) return {{0, own.last}};
+  if (ring && last > 1) return {seats[0].computes, own};
+  return {own};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_REDUNDANT_IPP
+#endif
 
 // ---- causeway/stage/recovery_redundant_forward.hpp ----
 #ifndef CAUSEWAY_STAGE_RECOVERY_REDUNDANT_FORWARD_HPP
@@ -15117,10 +16103,7 @@ class redundant_forward {
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
   [[nodiscard]] bool repeats_all() const noexcept { return repeat_ == repeat_forwards::all; }
 
-  result<layout> arrange(const gathering& g) {
-    if (auto begun = resumed(g)) return std::move(*begun);
-    return anew_.arrange(g);
-  }
+  result<layout> arrange(const gathering& g);
 
   [[nodiscard]] bool resumes(const gathering& g) const { return resumed(g).has_value(); }
 
@@ -15129,60 +16112,14 @@ class redundant_forward {
 
   // The layout in which most of those who are there have begun the step, with empty seats for who is lost. None: nobody
   // has, or a stage is gone with its shadow.
-  [[nodiscard]] static std::optional<layout> resumed(const gathering& g) {
-    const std::uint64_t wanted = most_begun(g);
-    std::vector<row> rows;
-    for (const present_peer& p : g.peers) {
-      if (p.begun.name == 0 || p.begun.name != wanted) continue;
-      if (rows.empty() && p.begun.replicas <= g.peers.size()) rows.resize(p.begun.replicas);
-      if (!put(rows, p)) return std::nullopt;
-    }
-    if (rows.empty() || rows.size() > g.micro_batches) return std::nullopt;
-    layout made;
-    const auto shares = even_shares(g.micro_batches, rows.size());
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      auto seats = seats_of(rows[r], g.layers);
-      if (!seats) return std::nullopt;
-      made.replicas.push_back({std::move(*seats), shares[r]});
-    }
-    if (!made.check(g.layers, g.micro_batches)) return std::nullopt;
-    return made;
-  }
+  [[nodiscard]] static std::optional<layout> resumed(const gathering& g);
 
-  [[nodiscard]] static std::uint64_t most_begun(const gathering& g) {
-    std::map<std::uint64_t, std::size_t> count;
-    for (const present_peer& p : g.peers) count[p.begun.name] += p.begun.name != 0 ? 1 : 0;
-    const auto most = std::max_element(count.begin(), count.end(), [](auto& a, auto& b) { return a.second < b.second; });
-    return most == count.end() ? 0 : most->first;
-  }
+  [[nodiscard]] static std::uint64_t most_begun(const gathering& g);
 
   // False: what it says does not go with what the others say.
-  static bool put(std::vector<row>& rows, const present_peer& p) {
-    if (p.begun.replicas != rows.size() || p.replica >= rows.size()) return false;
-    row& r = rows[p.replica];
-    if (r.empty()) r.resize(p.begun.stages);
-    if (r.size() != p.begun.stages || p.begun.stage >= r.size() || r[p.begun.stage] != nullptr) return false;
-    r[p.begun.stage] = &p;
-    return true;
-  }
+  static bool put(std::vector<row>& rows, const present_peer& p);
 
-  [[nodiscard]] static std::optional<std::vector<seat>> seats_of(const row& r, std::int64_t layers) {
-    std::vector<seat> seats;
-    for (std::size_t s = 0; s < r.size(); ++s) {
-      if (r[s] != nullptr) {
-        seats.push_back({r[s]->id, r[s]->computes, r[s]->begun.keeps});
-        continue;
-      }
-      const present_peer* const shadow = r[shadow_of(s, r.size())];
-      const present_peer* const next = s + 1 < r.size() ? r[s + 1] : nullptr;
-      if (shadow == nullptr || (next == nullptr && s + 1 < r.size())) return std::nullopt;
-      const nn::block_range lost{s > 0 ? seats.back().computes.last : 0, next != nullptr ? next->computes.first : layers};
-      if (!nn::model_part{shadow->begun.keeps}.holds(lost)) return std::nullopt;
-      seats.push_back({nobody, lost});
-    }
-    if (seats.empty()) return std::nullopt;
-    return seats;
-  }
+  [[nodiscard]] static std::optional<std::vector<seat>> seats_of(const row& r, std::int64_t layers);
 
   repeat_forwards repeat_;
   redundant anew_;
@@ -15192,6 +16129,79 @@ static_assert(WorkKeeping<redundant_forward>);
 }  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
 
 #endif  // CAUSEWAY_STAGE_RECOVERY_REDUNDANT_FORWARD_HPP
+
+// ---- causeway/stage/impl/recovery_redundant_forward.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_REDUNDANT_FORWARD_IPP
+#define CAUSEWAY_STAGE_IMPL_RECOVERY_REDUNDANT_FORWARD_IPP
+
+// Bodies of stage/recovery_redundant_forward.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
+
+CAUSEWAY_DECL result<layout> redundant_forward::arrange(const gathering& g) {
+  if (auto begun = resumed(g)) return std::move(*begun);
+  return anew_.arrange(g);
+}
+
+CAUSEWAY_DECL std::optional<layout> redundant_forward::resumed(const gathering& g) {
+  const std::uint64_t wanted = most_begun(g);
+  std::vector<row> rows;
+  for (const present_peer& p : g.peers) {
+    if (p.begun.name == 0 || p.begun.name != wanted) continue;
+    if (rows.empty() && p.begun.replicas <= g.peers.size()) rows.resize(p.begun.replicas);
+    if (!put(rows, p)) return std::nullopt;
+  }
+  if (rows.empty() || rows.size() > g.micro_batches) return std::nullopt;
+  layout made;
+  const auto shares = even_shares(g.micro_batches, rows.size());
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    auto seats = seats_of(rows[r], g.layers);
+    if (!seats) return std::nullopt;
+    made.replicas.push_back({std::move(*seats), shares[r]});
+  }
+  if (!made.check(g.layers, g.micro_batches)) return std::nullopt;
+  return made;
+}
+
+CAUSEWAY_DECL std::uint64_t redundant_forward::most_begun(const gathering& g) {
+  std::map<std::uint64_t, std::size_t> count;
+  for (const present_peer& p : g.peers) count[p.begun.name] += p.begun.name != 0 ? 1 : 0;
+  const auto most = std::max_element(count.begin(), count.end(), [](auto& a, auto& b) { return a.second < b.second; });
+  return most == count.end() ? 0 : most->first;
+}
+
+CAUSEWAY_DECL bool redundant_forward::put(std::vector<row>& rows, const present_peer& p) {
+  if (p.begun.replicas != rows.size() || p.replica >= rows.size()) return false;
+  row& r = rows[p.replica];
+  if (r.empty()) r.resize(p.begun.stages);
+  if (r.size() != p.begun.stages || p.begun.stage >= r.size() || r[p.begun.stage] != nullptr) return false;
+  r[p.begun.stage] = &p;
+  return true;
+}
+
+CAUSEWAY_DECL std::optional<std::vector<seat>> redundant_forward::seats_of(const row& r, std::int64_t layers) {
+  std::vector<seat> seats;
+  for (std::size_t s = 0; s < r.size(); ++s) {
+    if (r[s] != nullptr) {
+      seats.push_back({r[s]->id, r[s]->computes, r[s]->begun.keeps});
+      continue;
+    }
+    const present_peer* const shadow = r[shadow_of(s, r.size())];
+    const present_peer* const next = s + 1 < r.size() ? r[s + 1] : nullptr;
+    if (shadow == nullptr || (next == nullptr && s + 1 < r.size())) return std::nullopt;
+    const nn::block_range lost{s > 0 ? seats.back().computes.last : 0, next != nullptr ? next->computes.first : layers};
+    if (!nn::model_part{shadow->begun.keeps}.holds(lost)) return std::nullopt;
+    seats.push_back({nobody, lost});
+  }
+  if (seats.empty()) return std::nullopt;
+  return seats;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_REDUNDANT_FORWARD_IPP
+#endif
 
 // ---- causeway/plan/schedule_greedy.hpp ----
 #ifndef CAUSEWAY_PLAN_SCHEDULE_GREEDY_HPP
@@ -15229,76 +16239,28 @@ class list_scheduler {
   list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank)
       : options_{options}, rule_{rule}, rank_{rank}, done_(options.chunks) {}
 
-  [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock) {
-    const auto forward = best(clock, work::forward);
-    const auto gradient = best(clock, options_.halves ? work::input_gradient : work::backward);
-    const auto weight = options_.halves ? best(clock, work::weight_gradient) : std::nullopt;
-    const bool first = rule_.forwards_first;
-    for (const auto& candidate : {first ? forward : gradient, first ? gradient : forward, weight}) {
-      if (candidate && (gives_input_gradient(candidate->kind) || !must_wait(clock, *candidate))) return take(*candidate);
-    }
-    return std::nullopt;
-  }
+  [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
 
  private:
   struct progress {  // of a chunk: how many micro-batches
     std::uint32_t forward = 0, input = 0, weight = 0;
   };
 
-  [[nodiscard]] std::optional<operation> candidate(std::uint32_t chunk, work kind) const {
-    const progress& p = done_[chunk];
-    switch (kind) {
-      case work::forward: return at(kind, chunk, p.forward, has_room(chunk) ? options_.micro_batches : 0);
-      case work::weight_gradient: return at(kind, chunk, p.weight, p.input);
-      default: return at(kind, chunk, p.input, p.forward);
-    }
-  }
+  [[nodiscard]] std::optional<operation> candidate(std::uint32_t chunk, work kind) const;
 
-  static std::optional<operation> at(work kind, std::uint32_t chunk, std::uint32_t next, std::uint32_t end) {
-    return next < end ? std::optional{operation{kind, next, chunk}} : std::nullopt;
-  }
+  static std::optional<operation> at(work kind, std::uint32_t chunk, std::uint32_t next, std::uint32_t end);
 
   // Room for the chunks behind this one stays free, so that the oldest micro-batch always comes to its end.
-  [[nodiscard]] bool has_room(std::uint32_t chunk) const {
-    return held_ + (options_.chunks - chunk) <= options_.activations;
-  }
+  [[nodiscard]] bool has_room(std::uint32_t chunk) const;
 
-  [[nodiscard]] std::optional<operation> best(const pipeline_clock& clock, work kind) const {
-    std::optional<operation> found;
-    for (std::uint32_t c = 0; c < options_.chunks; ++c) {
-      const auto op = candidate(c, kind);
-      if (op && clock.arrived(rank_, *op) && (!found || order_key(*op) < order_key(*found))) found = op;
-    }
-    return found;
-  }
+  [[nodiscard]] std::optional<operation> best(const pipeline_clock& clock, work kind) const;
 
-  [[nodiscard]] std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> order_key(const operation& op) const {
-    const std::uint32_t behind = options_.chunks - 1 - op.chunk;  // chunks that the forward has still to go through
-    const std::uint32_t group = op.micro_batch / options_.ranks;
-    if (op.kind == work::forward) return rule_.deep_first ? std::tuple{behind, 0U, 0U} : std::tuple{group, op.chunk, 0U};
-    return rule_.deep_first ? std::tuple{op.chunk, 0U, 0U} : std::tuple{group, behind, 0U};
-  }
+  [[nodiscard]] std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> order_key(const operation& op) const;
 
   // Whether a gradient arrives while this would run.
-  [[nodiscard]] bool must_wait(const pipeline_clock& clock, const operation& op) const {
-    if (!rule_.patient) return false;
-    const double end = clock.now() + clock.cost(rank_, op);
-    for (std::uint32_t c = 0; c < options_.chunks; ++c) {
-      const auto gradient = candidate(c, options_.halves ? work::input_gradient : work::backward);
-      if (gradient && !clock.arrived(rank_, *gradient) && clock.expected(rank_, *gradient) < end) return true;
-    }
-    return false;
-  }
+  [[nodiscard]] bool must_wait(const pipeline_clock& clock, const operation& op) const;
 
-  [[nodiscard]] operation take(const operation& op) {
-    progress& p = done_[op.chunk];
-    p.forward += op.kind == work::forward ? 1 : 0;
-    p.input += gives_input_gradient(op.kind) ? 1 : 0;
-    p.weight += gives_weight_gradient(op.kind) ? 1 : 0;
-    if (op.kind == work::forward) ++held_;
-    if (gives_weight_gradient(op.kind)) --held_;
-    return op;
-  }
+  [[nodiscard]] operation take(const operation& op);
 
   greedy_options options_;
   list_rule rule_;
@@ -15307,8 +16269,107 @@ class list_scheduler {
   std::uint32_t held_ = 0;      // sets of activations
 };
 
-[[nodiscard]] inline schedule list_schedule(const schedule& shape, const stage_costs& costs, const greedy_options& options,
-                                            const list_rule& rule) {
+[[nodiscard]] CAUSEWAY_DECL schedule list_schedule(const schedule& shape, const stage_costs& costs,
+                                                   const greedy_options& options, const list_rule& rule);
+
+/// The same stages, with links that take `factor` times as long.
+[[nodiscard]] CAUSEWAY_DECL stage_costs with_links(const stage_costs& costs, double factor);
+
+/// The orders of all rules on links of all speeds; the first is for the links as they are.
+[[nodiscard]] CAUSEWAY_DECL std::vector<schedule> list_schedules(const schedule& shape, const stage_costs& costs,
+                                                                 const greedy_options& options);
+
+/// The schedule with a closed form for such a pipeline, if there is one that fits its room.
+[[nodiscard]] CAUSEWAY_DECL std::optional<schedule> closed_form(const greedy_options& o);
+
+}  // namespace detail
+
+/// The shortest order that list scheduling finds on these costs, never longer than zero_bubble with `halves`, interleaved
+/// with several chunks, or one_f_one_b, where these fit the room. Gradients keep the order of micro-batches. Errors: sizes
+/// or costs that do not fit; room for fewer activations than chunks. Cost: one simulation and one timeline for each of 8
+/// rules.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> greedy(const stage_costs& costs, const greedy_options& options);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULE_GREEDY_HPP
+
+// ---- causeway/plan/impl/schedule_greedy.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_GREEDY_IPP
+#define CAUSEWAY_PLAN_IMPL_SCHEDULE_GREEDY_IPP
+
+// Bodies of plan/schedule_greedy.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL std::optional<operation> list_scheduler::choose(const pipeline_clock& clock) {
+  const auto forward = best(clock, work::forward);
+  const auto gradient = best(clock, options_.halves ? work::input_gradient : work::backward);
+  const auto weight = options_.halves ? best(clock, work::weight_gradient) : std::nullopt;
+  const bool first = rule_.forwards_first;
+  for (const auto& candidate : {first ? forward : gradient, first ? gradient : forward, weight}) {
+    if (candidate && (gives_input_gradient(candidate->kind) || !must_wait(clock, *candidate))) return take(*candidate);
+  }
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL std::optional<operation> list_scheduler::candidate(std::uint32_t chunk, work kind) const {
+  const progress& p = done_[chunk];
+  switch (kind) {
+    case work::forward: return at(kind, chunk, p.forward, has_room(chunk) ? options_.micro_batches : 0);
+    case work::weight_gradient: return at(kind, chunk, p.weight, p.input);
+    default: return at(kind, chunk, p.input, p.forward);
+  }
+}
+
+CAUSEWAY_DECL std::optional<operation> list_scheduler::at(work kind, std::uint32_t chunk, std::uint32_t next,
+                                                          std::uint32_t end) {
+  return next < end ? std::optional{operation{kind, next, chunk}} : std::nullopt;
+}
+
+CAUSEWAY_DECL bool list_scheduler::has_room(std::uint32_t chunk) const {
+  return held_ + (options_.chunks - chunk) <= options_.activations;
+}
+
+CAUSEWAY_DECL std::optional<operation> list_scheduler::best(const pipeline_clock& clock, work kind) const {
+  std::optional<operation> found;
+  for (std::uint32_t c = 0; c < options_.chunks; ++c) {
+    const auto op = candidate(c, kind);
+    if (op && clock.arrived(rank_, *op) && (!found || order_key(*op) < order_key(*found))) found = op;
+  }
+  return found;
+}
+
+CAUSEWAY_DECL std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> list_scheduler::order_key(const operation& op) const {
+  const std::uint32_t behind = options_.chunks - 1 - op.chunk;  // chunks that the forward has still to go through
+  const std::uint32_t group = op.micro_batch / options_.ranks;
+  if (op.kind == work::forward) return rule_.deep_first ? std::tuple{behind, 0U, 0U} : std::tuple{group, op.chunk, 0U};
+  return rule_.deep_first ? std::tuple{op.chunk, 0U, 0U} : std::tuple{group, behind, 0U};
+}
+
+CAUSEWAY_DECL bool list_scheduler::must_wait(const pipeline_clock& clock, const operation& op) const {
+  if (!rule_.patient) return false;
+  const double end = clock.now() + clock.cost(rank_, op);
+  for (std::uint32_t c = 0; c < options_.chunks; ++c) {
+    const auto gradient = candidate(c, options_.halves ? work::input_gradient : work::backward);
+    if (gradient && !clock.arrived(rank_, *gradient) && clock.expected(rank_, *gradient) < end) return true;
+  }
+  return false;
+}
+
+CAUSEWAY_DECL operation list_scheduler::take(const operation& op) {
+  progress& p = done_[op.chunk];
+  p.forward += op.kind == work::forward ? 1 : 0;
+  p.input += gives_input_gradient(op.kind) ? 1 : 0;
+  p.weight += gives_weight_gradient(op.kind) ? 1 : 0;
+  if (op.kind == work::forward) ++held_;
+  if (gives_weight_gradient(op.kind)) --held_;
+  return op;
+}
+
+CAUSEWAY_DECL schedule list_schedule(const schedule& shape, const stage_costs& costs, const greedy_options& options,
+                                     const list_rule& rule) {
   schedule s = shape;
   std::vector<list_scheduler> ranks;
   for (std::uint32_t r = 0; r < s.ranks; ++r) ranks.emplace_back(options, rule, r);
@@ -15322,8 +16383,7 @@ class list_scheduler {
   return s;
 }
 
-/// The same stages, with links that take `factor` times as long.
-[[nodiscard]] inline stage_costs with_links(const stage_costs& costs, double factor) {
+CAUSEWAY_DECL stage_costs with_links(const stage_costs& costs, double factor) {
   stage_costs scaled = costs;
   for (edge_cost& e : scaled.edges) {
     e.latency *= factor;
@@ -15333,9 +16393,8 @@ class list_scheduler {
   return scaled;
 }
 
-/// The orders of all rules on links of all speeds; the first is for the links as they are.
-[[nodiscard]] inline std::vector<schedule> list_schedules(const schedule& shape, const stage_costs& costs,
-                                                          const greedy_options& options) {
+CAUSEWAY_DECL std::vector<schedule> list_schedules(const schedule& shape, const stage_costs& costs,
+                                                   const greedy_options& options) {
   std::vector<schedule> all;
   for (const double factor : {1.0, 0.0, 0.5, 2.0}) {
     const stage_costs scaled = with_links(costs, factor);
@@ -15346,8 +16405,7 @@ class list_scheduler {
   return all;
 }
 
-/// The schedule with a closed form for such a pipeline, if there is one that fits its room.
-[[nodiscard]] inline std::optional<schedule> closed_form(const greedy_options& o) {
+CAUSEWAY_DECL std::optional<schedule> closed_form(const greedy_options& o) {
   if (o.halves && o.chunks > 1) return std::nullopt;
   auto s = o.halves       ? zero_bubble(o.ranks, o.micro_batches)
            : o.chunks > 1 ? interleaved(o.ranks, o.chunks, o.micro_batches)
@@ -15356,13 +16414,11 @@ class list_scheduler {
   return *std::move(s);
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
 
-/// The shortest order that list scheduling finds on these costs, never longer than zero_bubble with `halves`, interleaved
-/// with several chunks, or one_f_one_b, where these fit the room. Gradients keep the order of micro-batches. Errors: sizes
-/// or costs that do not fit; room for fewer activations than chunks. Cost: one simulation and one timeline for each of 8
-/// rules.
-[[nodiscard]] inline result<schedule> greedy(const stage_costs& costs, const greedy_options& options) {
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<schedule> greedy(const stage_costs& costs, const greedy_options& options) {
   CAUSEWAY_ASSIGN(const schedule shape, detail::start_schedule(options.ranks, options.chunks, options.micro_batches));
   CAUSEWAY_TRY(plan::check(costs, virtual_stages(shape)));
   if (options.activations < options.chunks) {
@@ -15386,7 +16442,8 @@ class list_scheduler {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_SCHEDULE_GREEDY_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_SCHEDULE_GREEDY_IPP
+#endif
 
 // ---- causeway/stage/schedules.hpp ----
 #ifndef CAUSEWAY_STAGE_SCHEDULES_HPP
@@ -15416,9 +16473,7 @@ struct gpipe {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
-    return plan::gpipe(ranks, micro_batches);
-  }
+  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// One forward, one backward, with a flush (Narayanan et al., ICML 2021).
@@ -15427,9 +16482,7 @@ struct one_f_one_b {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
-    return plan::one_f_one_b(ranks, micro_batches);
-  }
+  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// 1F1B with several chunks of the model on each rank (Narayanan et al., SC 2021). Micro-batches must be a multiple of the
@@ -15451,21 +16504,13 @@ struct zero_bubble {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
-    return plan::zero_bubble(ranks, micro_batches);
-  }
+  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 namespace detail {
 
 /// Costs of one stage a rank: the given ones, or stages that are all alike and links that cost nothing.
-[[nodiscard]] inline result<plan::stage_costs> costs_of(const plan::stage_costs& given, std::uint32_t ranks) {
-  if (ranks == 0 || given.stages.size() == ranks) return given;
-  if (given.stages.empty()) return plan::equal_costs(ranks);
-  return fail(
-      errc::invalid_argument, "schedule costs",
-      "of " + std::to_string(given.stages.size()) + " stages for " + std::to_string(ranks) + " ranks; give one each");
-}
+[[nodiscard]] CAUSEWAY_DECL result<plan::stage_costs> costs_of(const plan::stage_costs& given, std::uint32_t ranks);
 
 }  // namespace detail
 
@@ -15479,10 +16524,7 @@ struct varuna {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::opportunistic; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const {
-    CAUSEWAY_ASSIGN(const plan::stage_costs known, detail::costs_of(costs, ranks));
-    return plan::varuna(known, micro_batches, stored_inputs == 0 ? 2 * ranks : stored_inputs);
-  }
+  [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const;
 };
 
 /// The shortest order that list scheduling finds on an explicit model of delays and bandwidths, as CrossPipe does
@@ -15495,13 +16537,7 @@ struct crosspipe {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const {
-    CAUSEWAY_ASSIGN(const plan::stage_costs known, detail::costs_of(costs, ranks));
-    return plan::greedy(known, {.ranks = ranks,
-                                .micro_batches = micro_batches,
-                                .activations = activations == 0 ? 2 * ranks : activations,
-                                .halves = true});
-  }
+  [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const;
 };
 
 /// Another schedule whose ranks, while they wait for an input, run what is ready. `ahead` micro-batches more than the order
@@ -15519,6 +16555,61 @@ static_assert(Schedule<varuna> && Schedule<crosspipe> && Schedule<opportunistic<
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
 #endif  // CAUSEWAY_STAGE_SCHEDULES_HPP
+
+// ---- causeway/stage/impl/schedules.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_SCHEDULES_IPP
+#define CAUSEWAY_STAGE_IMPL_SCHEDULES_IPP
+
+// Bodies of stage/schedules.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL result<plan::schedule> gpipe::make(std::uint32_t ranks, std::uint32_t micro_batches) {
+  return plan::gpipe(ranks, micro_batches);
+}
+
+CAUSEWAY_DECL result<plan::schedule> one_f_one_b::make(std::uint32_t ranks, std::uint32_t micro_batches) {
+  return plan::one_f_one_b(ranks, micro_batches);
+}
+
+CAUSEWAY_DECL result<plan::schedule> zero_bubble::make(std::uint32_t ranks, std::uint32_t micro_batches) {
+  return plan::zero_bubble(ranks, micro_batches);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+namespace causeway::inline CAUSEWAY_ABI::stage::detail {
+
+CAUSEWAY_DECL result<plan::stage_costs> costs_of(const plan::stage_costs& given, std::uint32_t ranks) {
+  if (ranks == 0 || given.stages.size() == ranks) return given;
+  if (given.stages.empty()) return plan::equal_costs(ranks);
+  return fail(
+      errc::invalid_argument, "schedule costs",
+      "of " + std::to_string(given.stages.size()) + " stages for " + std::to_string(ranks) + " ranks; give one each");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::detail
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL result<plan::schedule> varuna::make(std::uint32_t ranks, std::uint32_t micro_batches) const {
+  CAUSEWAY_ASSIGN(const plan::stage_costs known, detail::costs_of(costs, ranks));
+  return plan::varuna(known, micro_batches, stored_inputs == 0 ? 2 * ranks : stored_inputs);
+}
+
+CAUSEWAY_DECL result<plan::schedule> crosspipe::make(std::uint32_t ranks, std::uint32_t micro_batches) const {
+  CAUSEWAY_ASSIGN(const plan::stage_costs known, detail::costs_of(costs, ranks));
+  return plan::greedy(known, {.ranks = ranks,
+                              .micro_batches = micro_batches,
+                              .activations = activations == 0 ? 2 * ranks : activations,
+                              .halves = true});
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_SCHEDULES_IPP
+#endif
 
 // ---- causeway/stage/recovery_reroute.hpp ----
 #ifndef CAUSEWAY_STAGE_RECOVERY_REROUTE_HPP
@@ -15549,111 +16640,31 @@ class reroute {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g) {
-    if (stages_ < 1 || stages_ > g.layers) return even_.arrange(g);  // says what is wrong
-    const std::vector<nn::block_range> row = even_cut(g.layers, stages_);
-    std::vector<const present_peer*> spare;
-    grid seats = last_seats(g, row, spare);
-    const std::size_t most = std::min<std::size_t>(g.peers.size() / row.size(), g.micro_batches);
-    fill(seats, row, spare);
-    if (most > seats.size() || !has_all_stages(seats)) return even_.arrange(g);
-    even_out(seats);
-    const auto shares = even_shares(g.micro_batches, seats.size());
-    layout made;
-    for (std::size_t r = 0; r < seats.size(); ++r) {
-      replica& next = made.replicas.emplace_back();
-      next.micro_batches = shares[r];
-      for (std::size_t s = 0; s < row.size(); ++s) next.seats.push_back({seats[r][s], row[s]});
-    }
-    return made;
-  }
+  result<layout> arrange(const gathering& g);
 
   /// What all peers of a layout with empty seats do: their places are those of layout::seated.
-  [[nodiscard]] result<plan::routed_schedule> order(const layout& l) const {
-    CAUSEWAY_ASSIGN(const plan::routed_step step, step_of(l));
-    plan::routed_schedule s = plan::schedule_of(step);
-    const std::vector<std::int64_t> room(s.orders.size(), static_cast<std::int64_t>(s.stages()));
-    CAUSEWAY_TRY(plan::check(s, room));
-    return s;
-  }
+  [[nodiscard]] result<plan::routed_schedule> order(const layout& l) const;
 
   /// What its forwards and backwards take, by the costs.
-  [[nodiscard]] result<double> seconds(const layout& l) const {
-    CAUSEWAY_ASSIGN(const plan::routed_step step, step_of(l));
-    return plan::seconds_of(step);
-  }
+  [[nodiscard]] result<double> seconds(const layout& l) const;
 
  private:
   using grid = std::vector<std::vector<std::uint64_t>>;  // [replica][stage]: peer
 
   // Pipelines of which somebody is left, with those who sat there and have what they compute. Others are spare.
   static grid last_seats(const gathering& g, const std::vector<nn::block_range>& row,
-                         std::vector<const present_peer*>& spare) {
-    std::map<std::uint32_t, std::vector<std::uint64_t>> rows;
-    for (const present_peer& p : g.peers) {
-      const auto stage = static_cast<std::size_t>(std::find(row.begin(), row.end(), p.computes) - row.begin());
-      const bool sits = stage < row.size() && p.holds_all(p.computes);
-      auto* const replica = sits ? &rows.try_emplace(p.replica, row.size(), nobody).first->second : nullptr;
-      if (replica != nullptr && (*replica)[stage] == nobody)
-        (*replica)[stage] = p.id;
-      else
-        spare.push_back(&p);
-    }
-    grid seats;
-    for (auto& [number, peers] : rows) seats.push_back(std::move(peers));
-    return seats;
-  }
+                         std::vector<const present_peer*>& spare);
 
   // Who holds most of what is missing goes first.
-  static void fill(grid& seats, const std::vector<nn::block_range>& row, std::vector<const present_peer*>& spare) {
-    for (auto& replica : seats) {
-      for (std::size_t s = 0; s < row.size(); ++s) {
-        if (replica[s] != nobody || spare.empty()) continue;
-        const auto best = std::max_element(spare.begin(), spare.end(), [&](const auto* a, const auto* b) {
-          return a->overlap(row[s]) < b->overlap(row[s]);
-        });
-        replica[s] = (*best)->id;
-        spare.erase(best);
-      }
-    }
-  }
+  static void fill(grid& seats, const std::vector<nn::block_range>& row, std::vector<const present_peer*>& spare);
 
-  static std::size_t filled(const grid& seats, std::size_t stage) {
-    return static_cast<std::size_t>(
-        std::count_if(seats.begin(), seats.end(), [&](const auto& replica) { return replica[stage] != nobody; }));
-  }
-  [[nodiscard]] bool has_all_stages(const grid& seats) const {
-    for (std::size_t s = 0; s < static_cast<std::size_t>(stages_); ++s) {
-      if (filled(seats, s) == 0) return false;
-    }
-    return true;
-  }
+  static std::size_t filled(const grid& seats, std::size_t stage);
+  [[nodiscard]] bool has_all_stages(const grid& seats) const;
 
   // Until no stage has two peers more than another.
-  void even_out(grid& seats) const {
-    for (;;) {
-      std::size_t rich = 0, poor = 0;
-      for (std::size_t s = 1; s < static_cast<std::size_t>(stages_); ++s) {
-        if (filled(seats, s) > filled(seats, rich)) rich = s;
-        if (filled(seats, s) < filled(seats, poor)) poor = s;
-      }
-      if (filled(seats, rich) < filled(seats, poor) + 2) return;
-      std::size_t from = 0, to = 0;
-      while (seats[from][rich] == nobody) ++from;
-      while (seats[to][poor] != nobody) ++to;
-      std::swap(seats[from][rich], seats[to][poor]);
-    }
-  }
+  void even_out(grid& seats) const;
 
-  [[nodiscard]] result<plan::routed_step> step_of(const layout& l) const {
-    const auto stages = static_cast<std::uint32_t>(l.replicas.front().seats.size());
-    CAUSEWAY_ASSIGN(plan::stage_costs costs, stage::detail::costs_of(costs_, stages));
-    CAUSEWAY_TRY(plan::check(costs, stages));
-    plan::routed_step step{std::move(costs), l.routes(), l.replicas.front().micro_batches};
-    step.halves = true;
-    step.room = stages;
-    return step;
-  }
+  [[nodiscard]] result<plan::routed_step> step_of(const layout& l) const;
 
   std::int64_t stages_;
   plan::stage_costs costs_;
@@ -15664,6 +16675,120 @@ static_assert(Rerouting<reroute>);
 }  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
 
 #endif  // CAUSEWAY_STAGE_RECOVERY_REROUTE_HPP
+
+// ---- causeway/stage/impl/recovery_reroute.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_REROUTE_IPP
+#define CAUSEWAY_STAGE_IMPL_RECOVERY_REROUTE_IPP
+
+// Bodies of stage/recovery_reroute.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
+
+CAUSEWAY_DECL result<layout> reroute::arrange(const gathering& g) {
+  if (stages_ < 1 || stages_ > g.layers) return even_.arrange(g);  // says what is wrong
+  const std::vector<nn::block_range> row = even_cut(g.layers, stages_);
+  std::vector<const present_peer*> spare;
+  grid seats = last_seats(g, row, spare);
+  const std::size_t most = std::min<std::size_t>(g.peers.size() / row.size(), g.micro_batches);
+  fill(seats, row, spare);
+  if (most > seats.size() || !has_all_stages(seats)) return even_.arrange(g);
+  even_out(seats);
+  const auto shares = even_shares(g.micro_batches, seats.size());
+  layout made;
+  for (std::size_t r = 0; r < seats.size(); ++r) {
+    replica& next = made.replicas.emplace_back();
+    next.micro_batches = shares[r];
+    for (std::size_t s = 0; s < row.size(); ++s) next.seats.push_back({seats[r][s], row[s]});
+  }
+  return made;
+}
+
+CAUSEWAY_DECL result<plan::routed_schedule> reroute::order(const layout& l) const {
+  CAUSEWAY_ASSIGN(const plan::routed_step step, step_of(l));
+  plan::routed_schedule s = plan::schedule_of(step);
+  const std::vector<std::int64_t> room(s.orders.size(), static_cast<std::int64_t>(s.stages()));
+  CAUSEWAY_TRY(plan::check(s, room));
+  return s;
+}
+
+CAUSEWAY_DECL result<double> reroute::seconds(const layout& l) const {
+  CAUSEWAY_ASSIGN(const plan::routed_step step, step_of(l));
+  return plan::seconds_of(step);
+}
+
+CAUSEWAY_DECL auto reroute::last_seats(const gathering& g, const std::vector<nn::block_range>& row,
+                                       std::vector<const present_peer*>& spare) -> grid {
+  std::map<std::uint32_t, std::vector<std::uint64_t>> rows;
+  for (const present_peer& p : g.peers) {
+    const auto stage = static_cast<std::size_t>(std::find(row.begin(), row.end(), p.computes) - row.begin());
+    const bool sits = stage < row.size() && p.holds_all(p.computes);
+    auto* const replica = sits ? &rows.try_emplace(p.replica, row.size(), nobody).first->second : nullptr;
+    if (replica != nullptr && (*replica)[stage] == nobody)
+      (*replica)[stage] = p.id;
+    else
+      spare.push_back(&p);
+  }
+  grid seats;
+  for (auto& [number, peers] : rows) seats.push_back(std::move(peers));
+  return seats;
+}
+
+CAUSEWAY_DECL void reroute::fill(grid& seats, const std::vector<nn::block_range>& row,
+                                 std::vector<const present_peer*>& spare) {
+  for (auto& replica : seats) {
+    for (std::size_t s = 0; s < row.size(); ++s) {
+      if (replica[s] != nobody || spare.empty()) continue;
+      const auto best = std::max_element(spare.begin(), spare.end(), [&](const auto* a, const auto* b) {
+        return a->overlap(row[s]) < b->overlap(row[s]);
+      });
+      replica[s] = (*best)->id;
+      spare.erase(best);
+    }
+  }
+}
+
+CAUSEWAY_DECL std::size_t reroute::filled(const grid& seats, std::size_t stage) {
+  return static_cast<std::size_t>(
+      std::count_if(seats.begin(), seats.end(), [&](const auto& replica) { return replica[stage] != nobody; }));
+}
+
+CAUSEWAY_DECL bool reroute::has_all_stages(const grid& seats) const {
+  for (std::size_t s = 0; s < static_cast<std::size_t>(stages_); ++s) {
+    if (filled(seats, s) == 0) return false;
+  }
+  return true;
+}
+
+CAUSEWAY_DECL void reroute::even_out(grid& seats) const {
+  for (;;) {
+    std::size_t rich = 0, poor = 0;
+    for (std::size_t s = 1; s < static_cast<std::size_t>(stages_); ++s) {
+      if (filled(seats, s) > filled(seats, rich)) rich = s;
+      if (filled(seats, s) < filled(seats, poor)) poor = s;
+    }
+    if (filled(seats, rich) < filled(seats, poor) + 2) return;
+    std::size_t from = 0, to = 0;
+    while (seats[from][rich] == nobody) ++from;
+    while (seats[to][poor] != nobody) ++to;
+    std::swap(seats[from][rich], seats[to][poor]);
+  }
+}
+
+CAUSEWAY_DECL result<plan::routed_step> reroute::step_of(const layout& l) const {
+  const auto stages = static_cast<std::uint32_t>(l.replicas.front().seats.size());
+  CAUSEWAY_ASSIGN(plan::stage_costs costs, stage::detail::costs_of(costs_, stages));
+  CAUSEWAY_TRY(plan::check(costs, stages));
+  plan::routed_step step{std::move(costs), l.routes(), l.replicas.front().micro_batches};
+  step.halves = true;
+  step.room = stages;
+  return step;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_REROUTE_IPP
+#endif
 
 // ---- causeway/plan/templates.hpp ----
 #ifndef CAUSEWAY_PLAN_TEMPLATES_HPP
@@ -15706,18 +16831,9 @@ struct pipeline_template {
   double slowest = 0;     ///< seconds: of the stages
 
   /// Seconds that `micro_batches` take; 0 for none.
-  [[nodiscard]] double seconds(std::size_t micro_batches) const noexcept {
-    return micro_batches == 0 ? 0 : fill_drain + slowest * static_cast<double>(micro_batches - 1);
-  }
+  [[nodiscard]] double seconds(std::size_t micro_batches) const noexcept;
   /// How many micro-batches are through in `limit` seconds, at most `most`. The inverse of `seconds`.
-  [[nodiscard]] std::size_t within(double limit, std::size_t most) const noexcept {
-    if (limit < fill_drain) return 0;
-    std::size_t n = most;
-    if (slowest > 0) n = static_cast<std::size_t>(std::min((limit - fill_drain) / slowest + 1, static_cast<double>(most)));
-    while (n < most && seconds(n + 1) <= limit) ++n;  // the division rounds
-    while (n > 0 && seconds(n) > limit) --n;
-    return n;
-  }
+  [[nodiscard]] std::size_t within(double limit, std::size_t most) const noexcept;
 };
 
 /// Templates of consecutive sizes.
@@ -15728,10 +16844,7 @@ struct template_set {
   [[nodiscard]] std::size_t smallest() const { return templates.front().peers; }  ///< n0
   [[nodiscard]] std::size_t largest() const { return templates.back().peers; }
   [[nodiscard]] bool has(std::size_t peers) const { return peers >= smallest() && peers <= largest(); }
-  [[nodiscard]] const pipeline_template& of(std::size_t peers) const {
-    CAUSEWAY_EXPECT(has(peers));
-    return templates[peers - smallest()];
-  }
+  [[nodiscard]] const pipeline_template& of(std::size_t peers) const;
 };
 
 namespace detail {
@@ -15742,30 +16855,7 @@ class template_cutter {
       : sums_{model}, blocks_{model.blocks.size()}, peers_{peers}, micro_batches_{micro_batches} {}
 
   /// The best template of `n` peers; no stages: the model does not fit, or has too few blocks.
-  [[nodiscard]] pipeline_template best(std::size_t n) {
-    fill(n);
-    const std::vector<point>& ends = at(blocks_, n * peers_.accelerators);
-    pipeline_template t{n, {}, 0, 0};
-    const point* chosen = nullptr;
-    const auto seconds = [&](const point& p) { return p.sum + static_cast<double>(micro_batches_ - 1) * p.most; };
-    for (const point& p : ends) {
-      if (chosen == nullptr || seconds(p) < seconds(*chosen)) chosen = &p;
-    }
-    if (chosen == nullptr) return t;
-    t.fill_drain = chosen->sum;
-    t.slowest = chosen->most;
-    std::size_t end = blocks_, used = n * peers_.accelerators;
-    for (const point* p = chosen; end > 0;) {
-      const std::size_t mine = used - p->used;
-      t.stages.push_back({p->block, end, mine, p->used / peers_.accelerators, stage_seconds(p->block, end, mine)});
-      const point* next = &at(p->block, p->used)[p->before];
-      end = p->block;
-      used = p->used;
-      p = next;
-    }
-    std::reverse(t.stages.begin(), t.stages.end());
-    return t;
-  }
+  [[nodiscard]] pipeline_template best(std::size_t n);
 
  private:
   struct point {
@@ -15776,45 +16866,14 @@ class template_cutter {
 
   std::vector<point>& at(std::size_t block, std::size_t used) { return points_[block * width_ + used]; }
 
-  [[nodiscard]] double stage_seconds(std::size_t from, std::size_t to, std::size_t accelerators) const {
-    return sums_.of(&block_cost::seconds, from, to) / (1 + peers_.sharing * static_cast<double>(accelerators - 1));
-  }
+  [[nodiscard]] double stage_seconds(std::size_t from, std::size_t to, std::size_t accelerators) const;
 
   /// Blocks [0, b) on exactly u accelerators, for all b and u; a peer's next stage never reaches into the next peer.
-  void fill(std::size_t n) {
-    width_ = n * peers_.accelerators + 1;
-    points_.assign((blocks_ + 1) * width_, {});
-    at(0, 0).push_back({});
-    for (std::size_t u = 1; u < width_; ++u) {
-      for (std::size_t b = 1; b <= blocks_; ++b) {
-        for (std::size_t mine = 1; mine <= (u - 1) % peers_.accelerators + 1; ++mine) {
-          for (std::size_t from = 0; from < b; ++from) add_stage(from, b, u - mine, mine);
-        }
-      }
-    }
-  }
+  void fill(std::size_t n);
 
-  void add_stage(std::size_t from, std::size_t to, std::size_t used, std::size_t mine) {
-    const std::vector<point>& before = at(from, used);
-    if (before.empty()) return;
-    // 1F1B keeps a micro-batch for its own and each later stage. How many come is open here: at most one per accelerator.
-    const double memory = sums_.of(&block_cost::memory, from, to) +
-                          sums_.of(&block_cost::activation, from, to) * static_cast<double>(width_ - 1 - used);
-    if (memory > peers_.memory * static_cast<double>(mine)) return;
-    const double seconds = stage_seconds(from, to, mine);
-    const double hop = from == 0 ? 0 : peers_.hop;
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      keep(at(to, used + mine), {before[i].sum + seconds + hop, std::max(before[i].most, seconds), from, used, i});
-    }
-  }
+  void add_stage(std::size_t from, std::size_t to, std::size_t used, std::size_t mine);
 
-  static void keep(std::vector<point>& front, const point& p) {
-    for (const point& q : front) {
-      if (q.sum <= p.sum && q.most <= p.most) return;
-    }
-    std::erase_if(front, [&](const point& q) { return p.sum <= q.sum && p.most <= q.most; });
-    front.push_back(p);
-  }
+  static void keep(std::vector<point>& front, const point& p);
 
   stage_sums sums_;
   std::size_t blocks_;
@@ -15827,18 +16886,126 @@ class template_cutter {
 }  // namespace detail
 
 /// Whether `pipelines` or more pipelines with sizes from `smallest` to `largest` add up to exactly `peers`.
-inline bool covers(std::size_t smallest, std::size_t largest, std::size_t pipelines, std::size_t peers) {
+CAUSEWAY_DECL bool covers(std::size_t smallest, std::size_t largest, std::size_t pipelines, std::size_t peers);
+
+/// The templates for `peers` peers that survive `failures` at once. `micro_batches` of an iteration of one pipeline weigh
+/// the slowest stage against the sum. errc::out_of_memory: too few peers for f + 1 copies of the model, with how many would
+/// do; errc::invalid_argument: sizes that cannot make every number of peers, as the model has too few blocks.
+CAUSEWAY_DECL result<template_set> make_templates(const model_cost& model, const template_peers& kind, std::size_t peers,
+                                                  std::size_t failures, std::size_t micro_batches);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_TEMPLATES_HPP
+
+// ---- causeway/plan/impl/templates.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_TEMPLATES_IPP
+#define CAUSEWAY_PLAN_IMPL_TEMPLATES_IPP
+
+// Bodies of plan/templates.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL double pipeline_template::seconds(std::size_t micro_batches) const noexcept {
+  return micro_batches == 0 ? 0 : fill_drain + slowest * static_cast<double>(micro_batches - 1);
+}
+
+CAUSEWAY_DECL std::size_t pipeline_template::within(double limit, std::size_t most) const noexcept {
+  if (limit < fill_drain) return 0;
+  std::size_t n = most;
+  if (slowest > 0) n = static_cast<std::size_t>(std::min((limit - fill_drain) / slowest + 1, static_cast<double>(most)));
+  while (n < most && seconds(n + 1) <= limit) ++n;  // the division rounds
+  while (n > 0 && seconds(n) > limit) --n;
+  return n;
+}
+
+CAUSEWAY_DECL const pipeline_template& template_set::of(std::size_t peers) const {
+  CAUSEWAY_EXPECT(has(peers));
+  return templates[peers - smallest()];
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL pipeline_template template_cutter::best(std::size_t n) {
+  fill(n);
+  const std::vector<point>& ends = at(blocks_, n * peers_.accelerators);
+  pipeline_template t{n, {}, 0, 0};
+  const point* chosen = nullptr;
+  const auto seconds = [&](const point& p) { return p.sum + static_cast<double>(micro_batches_ - 1) * p.most; };
+  for (const point& p : ends) {
+    if (chosen == nullptr || seconds(p) < seconds(*chosen)) chosen = &p;
+  }
+  if (chosen == nullptr) return t;
+  t.fill_drain = chosen->sum;
+  t.slowest = chosen->most;
+  std::size_t end = blocks_, used = n * peers_.accelerators;
+  for (const point* p = chosen; end > 0;) {
+    const std::size_t mine = used - p->used;
+    t.stages.push_back({p->block, end, mine, p->used / peers_.accelerators, stage_seconds(p->block, end, mine)});
+    const point* next = &at(p->block, p->used)[p->before];
+    end = p->block;
+    used = p->used;
+    p = next;
+  }
+  std::reverse(t.stages.begin(), t.stages.end());
+  return t;
+}
+
+CAUSEWAY_DECL double template_cutter::stage_seconds(std::size_t from, std::size_t to, std::size_t accelerators) const {
+  return sums_.of(&block_cost::seconds, from, to) / (1 + peers_.sharing * static_cast<double>(accelerators - 1));
+}
+
+CAUSEWAY_DECL void template_cutter::fill(std::size_t n) {
+  width_ = n * peers_.accelerators + 1;
+  points_.assign((blocks_ + 1) * width_, {});
+  at(0, 0).push_back({});
+  for (std::size_t u = 1; u < width_; ++u) {
+    for (std::size_t b = 1; b <= blocks_; ++b) {
+      for (std::size_t mine = 1; mine <= (u - 1) % peers_.accelerators + 1; ++mine) {
+        for (std::size_t from = 0; from < b; ++from) add_stage(from, b, u - mine, mine);
+      }
+    }
+  }
+}
+
+CAUSEWAY_DECL void template_cutter::add_stage(std::size_t from, std::size_t to, std::size_t used, std::size_t mine) {
+  const std::vector<point>& before = at(from, used);
+  if (before.empty()) return;
+  // 1F1B keeps a micro-batch for its own and each later stage. How many come is open here: at most one per accelerator.
+  const double memory = sums_.of(&block_cost::memory, from, to) +
+                        sums_.of(&block_cost::activation, from, to) * static_cast<double>(width_ - 1 - used);
+  if (memory > peers_.memory * static_cast<double>(mine)) return;
+  const double seconds = stage_seconds(from, to, mine);
+  const double hop = from == 0 ? 0 : peers_.hop;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    keep(at(to, used + mine), {before[i].sum + seconds + hop, std::max(before[i].most, seconds), from, used, i});
+  }
+}
+
+CAUSEWAY_DECL void template_cutter::keep(std::vector<point>& front, const point& p) {
+  for (const point& q : front) {
+    if (q.sum <= p.sum && q.most <= p.most) return;
+  }
+  std::erase_if(front, [&](const point& q) { return p.sum <= q.sum && p.most <= q.most; });
+  front.push_back(p);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL bool covers(std::size_t smallest, std::size_t largest, std::size_t pipelines, std::size_t peers) {
   // x pipelines give every sum from x * smallest to x * largest, and no other.
   if (smallest == 0 || peers / smallest < pipelines) return false;
   const std::size_t x = std::max(pipelines, (peers + largest - 1) / largest);
   return x * smallest <= peers;
 }
 
-/// The templates for `peers` peers that survive `failures` at once. `micro_batches` of an iteration of one pipeline weigh
-/// the slowest stage against the sum. errc::out_of_memory: too few peers for f + 1 copies of the model, with how many would
-/// do; errc::invalid_argument: sizes that cannot make every number of peers, as the model has too few blocks.
-inline result<template_set> make_templates(const model_cost& model, const template_peers& kind, std::size_t peers,
-                                           std::size_t failures, std::size_t micro_batches) {
+CAUSEWAY_DECL result<template_set> make_templates(const model_cost& model, const template_peers& kind, std::size_t peers,
+                                                  std::size_t failures, std::size_t micro_batches) {
   if (model.blocks.empty() || kind.accelerators == 0 || micro_batches == 0 || !(kind.sharing >= 0 && kind.sharing <= 1))
     return fail(errc::invalid_argument, "templates", "need a block, an accelerator, a micro-batch, and sharing in [0, 1]");
   detail::template_cutter cutter{model, kind, micro_batches};
@@ -15869,7 +17036,8 @@ inline result<template_set> make_templates(const model_cost& model, const templa
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_TEMPLATES_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_TEMPLATES_IPP
+#endif
 
 // ---- causeway/plan/template_choice.hpp ----
 #ifndef CAUSEWAY_PLAN_TEMPLATE_CHOICE_HPP
@@ -15914,36 +17082,9 @@ class template_knapsack {
       : set_{set}, peers_{peers}, least_{least}, best_((peers + 1) * (least + 1)), last_(best_.size()) {}
 
   /// The most micro-batches, or `none`.
-  std::size_t solve(double limit, std::size_t most) {
-    std::fill(best_.begin(), best_.end(), none);
-    best_[0] = 0;
-    for (std::size_t n = 1; n <= peers_; ++n) {
-      for (std::size_t size = set_.smallest(); size <= std::min(n, set_.largest()); ++size) {
-        const std::size_t gain = set_.of(size).within(limit, most);
-        for (std::size_t k = 0; k <= least_; ++k) {
-          const std::size_t before = best_[at(n - size, k)];
-          if (before == none) continue;
-          const std::size_t to = at(n, std::min(k + 1, least_));
-          if (best_[to] != none && before + gain <= best_[to]) continue;
-          best_[to] = before + gain;
-          last_[to] = {size, k};
-        }
-      }
-    }
-    return best_[at(peers_, least_)];
-  }
+  std::size_t solve(double limit, std::size_t most);
 
-  [[nodiscard]] std::vector<std::size_t> sizes() const {
-    std::vector<std::size_t> all;
-    for (std::size_t n = peers_, k = least_; n > 0;) {
-      const auto [size, before] = last_[at(n, k)];
-      all.push_back(size);
-      n -= size;
-      k = before;
-    }
-    std::sort(all.rbegin(), all.rend());
-    return all;
-  }
+  [[nodiscard]] std::vector<std::size_t> sizes() const;
 
   static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
@@ -15962,7 +17103,64 @@ class template_knapsack {
 }  // namespace detail
 
 /// Splits `micro_batches` over pipelines of `sizes` so that the last ends as early as can be. Exact.
-inline template_choice split_batch(const template_set& set, std::vector<std::size_t> sizes, std::size_t micro_batches) {
+CAUSEWAY_DECL template_choice split_batch(const template_set& set, std::vector<std::size_t> sizes,
+                                          std::size_t micro_batches);
+
+/// The pipelines, at least f + 1, that all of `peers` peers together make, so that `micro_batches` take the least time.
+/// Exact. errc::out_of_memory: too few peers; save a checkpoint and wait.
+CAUSEWAY_DECL result<template_choice> choose_templates(const template_set& set, std::size_t peers,
+                                                       std::size_t micro_batches);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_TEMPLATE_CHOICE_HPP
+
+// ---- causeway/plan/impl/template_choice.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_TEMPLATE_CHOICE_IPP
+#define CAUSEWAY_PLAN_IMPL_TEMPLATE_CHOICE_IPP
+
+// Bodies of plan/template_choice.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL std::size_t template_knapsack::solve(double limit, std::size_t most) {
+  std::fill(best_.begin(), best_.end(), none);
+  best_[0] = 0;
+  for (std::size_t n = 1; n <= peers_; ++n) {
+    for (std::size_t size = set_.smallest(); size <= std::min(n, set_.largest()); ++size) {
+      const std::size_t gain = set_.of(size).within(limit, most);
+      for (std::size_t k = 0; k <= least_; ++k) {
+        const std::size_t before = best_[at(n - size, k)];
+        if (before == none) continue;
+        const std::size_t to = at(n, std::min(k + 1, least_));
+        if (best_[to] != none && before + gain <= best_[to]) continue;
+        best_[to] = before + gain;
+        last_[to] = {size, k};
+      }
+    }
+  }
+  return best_[at(peers_, least_)];
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> template_knapsack::sizes() const {
+  std::vector<std::size_t> all;
+  for (std::size_t n = peers_, k = least_; n > 0;) {
+    const auto [size, before] = last_[at(n, k)];
+    all.push_back(size);
+    n -= size;
+    k = before;
+  }
+  std::sort(all.rbegin(), all.rend());
+  return all;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL template_choice split_batch(const template_set& set, std::vector<std::size_t> sizes,
+                                          std::size_t micro_batches) {
   std::vector<const pipeline_template*> kinds;
   for (const std::size_t s : sizes) kinds.push_back(&set.of(s));
   const auto total = [&](double limit) {
@@ -15986,9 +17184,8 @@ inline template_choice split_batch(const template_set& set, std::vector<std::siz
   return choice;
 }
 
-/// The pipelines, at least f + 1, that all of `peers` peers together make, so that `micro_batches` take the least time.
-/// Exact. errc::out_of_memory: too few peers; save a checkpoint and wait.
-inline result<template_choice> choose_templates(const template_set& set, std::size_t peers, std::size_t micro_batches) {
+CAUSEWAY_DECL result<template_choice> choose_templates(const template_set& set, std::size_t peers,
+                                                       std::size_t micro_batches) {
   const std::size_t least = set.failures + 1;
   if (!covers(set.smallest(), set.largest(), least, peers)) {
     return fail(errc::out_of_memory, "templates",
@@ -16009,7 +17206,8 @@ inline result<template_choice> choose_templates(const template_set& set, std::si
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_TEMPLATE_CHOICE_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_TEMPLATE_CHOICE_IPP
+#endif
 
 // ---- causeway/stage/recovery_templates.hpp ----
 #ifndef CAUSEWAY_STAGE_RECOVERY_TEMPLATES_HPP
@@ -16041,30 +17239,7 @@ class templates {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g) {
-    if (!set_) {
-      plan::model_cost model = options_.model;
-      if (model.blocks.empty()) model.blocks.assign(static_cast<std::size_t>(g.layers), plan::block_cost{1, 1, 1, 0});
-      if (model.blocks.size() != static_cast<std::size_t>(g.layers) || options_.kind.accelerators != 1) {
-        return fail(errc::invalid_argument, "templates",
-                    "they need the cost of every block of the model, and one accelerator in a peer");
-      }
-      CAUSEWAY_ASSIGN(set_,
-                      plan::make_templates(model, options_.kind, options_.most_peers, options_.failures, g.micro_batches));
-    }
-    const std::size_t peers = std::min(g.peers.size(), options_.most_peers);
-    CAUSEWAY_ASSIGN(const plan::template_choice choice, plan::choose_templates(*set_, peers, g.micro_batches));
-    std::vector<std::vector<nn::block_range>> rows;
-    std::vector<std::uint32_t> shares;
-    for (std::size_t i = 0; i < choice.sizes.size(); ++i) {
-      std::vector<nn::block_range>& row = rows.emplace_back();
-      for (const plan::template_stage& s : set_->of(choice.sizes[i]).stages) {
-        row.push_back({static_cast<std::int64_t>(s.first_block), static_cast<std::int64_t>(s.end)});
-      }
-      shares.push_back(static_cast<std::uint32_t>(choice.micro_batches[i]));
-    }
-    return seat_peers(rows, shares, g);
-  }
+  result<layout> arrange(const gathering& g);
 
  private:
   templates_options options_;
@@ -16075,6 +17250,45 @@ static_assert(Recovery<templates>);
 }  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
 
 #endif  // CAUSEWAY_STAGE_RECOVERY_TEMPLATES_HPP
+
+// ---- causeway/stage/impl/recovery_templates.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_TEMPLATES_IPP
+#define CAUSEWAY_STAGE_IMPL_RECOVERY_TEMPLATES_IPP
+
+// Bodies of stage/recovery_templates.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
+
+CAUSEWAY_DECL result<layout> templates::arrange(const gathering& g) {
+  if (!set_) {
+    plan::model_cost model = options_.model;
+    if (model.blocks.empty()) model.blocks.assign(static_cast<std::size_t>(g.layers), plan::block_cost{1, 1, 1, 0});
+    if (model.blocks.size() != static_cast<std::size_t>(g.layers) || options_.kind.accelerators != 1) {
+      return fail(errc::invalid_argument, "templates",
+                  "they need the cost of every block of the model, and one accelerator in a peer");
+    }
+    CAUSEWAY_ASSIGN(set_,
+                    plan::make_templates(model, options_.kind, options_.most_peers, options_.failures, g.micro_batches));
+  }
+  const std::size_t peers = std::min(g.peers.size(), options_.most_peers);
+  CAUSEWAY_ASSIGN(const plan::template_choice choice, plan::choose_templates(*set_, peers, g.micro_batches));
+  std::vector<std::vector<nn::block_range>> rows;
+  std::vector<std::uint32_t> shares;
+  for (std::size_t i = 0; i < choice.sizes.size(); ++i) {
+    std::vector<nn::block_range>& row = rows.emplace_back();
+    for (const plan::template_stage& s : set_->of(choice.sizes[i]).stages) {
+      row.push_back({static_cast<std::int64_t>(s.first_block), static_cast<std::int64_t>(s.end)});
+    }
+    shares.push_back(static_cast<std::uint32_t>(choice.micro_batches[i]));
+  }
+  return seat_peers(rows, shares, g);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_TEMPLATES_IPP
+#endif
 
 // ---- causeway/stage/routing.hpp ----
 #ifndef CAUSEWAY_STAGE_ROUTING_HPP
@@ -16104,87 +17318,38 @@ struct server {
 class roster {
  public:
   /// `smoothing`: weight of the newest measurement in the moving average of a peer's seconds.
-  explicit roster(std::uint32_t stages = 1, double smoothing = 0.3) : stages_(stages), smoothing_{smoothing} {
-    CAUSEWAY_EXPECT(stages > 0 && smoothing > 0 && smoothing <= 1);
-  }
+  explicit roster(std::uint32_t stages = 1, double smoothing = 0.3);
 
   [[nodiscard]] std::uint32_t stages() const noexcept { return static_cast<std::uint32_t>(stages_.size()); }
   [[nodiscard]] std::span<const server> at(std::uint32_t stage) const { return stages_[stage]; }
 
   /// The peer says that it serves `stage`: a ban ends, and it leaves the stage that it served before.
-  void announced(net::peer_id id, std::uint32_t stage) {
-    CAUSEWAY_EXPECT(id != nobody && stage < stages());
-    for (std::uint32_t s = 0; s < stages(); ++s) {
-      if (s != stage) erase(s, id);
-    }
-    auto& all = stages_[stage];
-    const auto place = std::lower_bound(all.begin(), all.end(), id, before);
-    if (place != all.end() && place->id == id) {
-      place->banned = false;
-    } else {
-      all.insert(place, {id, 0, false});
-    }
-  }
+  void announced(net::peer_id id, std::uint32_t stage);
 
-  void gone(net::peer_id id) {
-    for (std::uint32_t s = 0; s < stages(); ++s) erase(s, id);
-    std::erase_if(delays_, [id](const auto& d) { return d.first.first == id || d.first.second == id; });
-  }
+  void gone(net::peer_id id);
 
   /// It is not chosen before it has been announced again.
-  void ban(net::peer_id id) {
-    if (server* s = find(id)) s->banned = true;
-  }
+  void ban(net::peer_id id);
 
   /// A micro-batch took it so long.
-  void measured(net::peer_id id, double seconds) {
-    server* const s = find(id);
-    if (s == nullptr || !(seconds > 0)) return;
-    s->seconds = s->seconds > 0 ? (1 - smoothing_) * s->seconds + smoothing_ * seconds : seconds;
-  }
+  void measured(net::peer_id id, double seconds);
 
   /// A boundary tensor takes so many seconds between the two, whichever way. 0 where nothing was measured.
   void link(net::peer_id a, net::peer_id b, double seconds) { delays_[ordered(a, b)] = seconds; }
-  [[nodiscard]] double link(net::peer_id a, net::peer_id b) const {
-    const auto known = delays_.find(ordered(a, b));
-    return known == delays_.end() ? 0.0 : known->second;
-  }
+  [[nodiscard]] double link(net::peer_id a, net::peer_id b) const;
 
   /// Those that may be chosen.
-  [[nodiscard]] std::vector<server> usable(std::uint32_t stage) const {
-    std::vector<server> all;
-    for (const server& s : stages_[stage]) {
-      if (!s.banned) all.push_back(s);
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<server> usable(std::uint32_t stage) const;
 
   /// Of a peer, or the mean of its stage's known ones while it has shown nothing; 1 where nobody has.
-  [[nodiscard]] double expected_seconds(std::uint32_t stage, net::peer_id id) const {
-    double sum = 0, known = 0;
-    for (const server& s : stages_[stage]) {
-      if (s.id == id && s.seconds > 0) return s.seconds;
-      sum += s.seconds;
-      known += s.seconds > 0 ? 1 : 0;
-    }
-    return known > 0 ? sum / known : 1.0;
-  }
+  [[nodiscard]] double expected_seconds(std::uint32_t stage, net::peer_id id) const;
 
  private:
   static bool before(const server& s, net::peer_id id) noexcept { return s.id < id; }
   static std::pair<net::peer_id, net::peer_id> ordered(net::peer_id a, net::peer_id b) { return std::minmax(a, b); }
 
-  void erase(std::uint32_t stage, net::peer_id id) {
-    std::erase_if(stages_[stage], [id](const server& s) { return s.id == id; });
-  }
-  [[nodiscard]] server* find(net::peer_id id) {
-    for (auto& all : stages_) {
-      for (server& s : all) {
-        if (s.id == id) return &s;
-      }
-    }
-    return nullptr;
-  }
+  void erase(std::uint32_t stage, net::peer_id id);
+  [[nodiscard]] server* find(net::peer_id id);
 
   std::vector<std::vector<server>> stages_;
   std::map<std::pair<net::peer_id, net::peer_id>, double> delays_;
@@ -16214,6 +17379,89 @@ concept Router = std::movable<R> && std::default_initializable<R> &&
 }  // namespace causeway::inline CAUSEWAY_ABI::stage::routing
 
 #endif  // CAUSEWAY_STAGE_ROUTING_HPP
+
+// ---- causeway/stage/impl/routing.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_ROUTING_IPP
+#define CAUSEWAY_STAGE_IMPL_ROUTING_IPP
+
+// Bodies of stage/routing.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::routing {
+
+CAUSEWAY_DECL roster::roster(std::uint32_t stages, double smoothing) : stages_(stages), smoothing_{smoothing} {
+  CAUSEWAY_EXPECT(stages > 0 && smoothing > 0 && smoothing <= 1);
+}
+
+CAUSEWAY_DECL void roster::announced(net::peer_id id, std::uint32_t stage) {
+  CAUSEWAY_EXPECT(id != nobody && stage < stages());
+  for (std::uint32_t s = 0; s < stages(); ++s) {
+    if (s != stage) erase(s, id);
+  }
+  auto& all = stages_[stage];
+  const auto place = std::lower_bound(all.begin(), all.end(), id, before);
+  if (place != all.end() && place->id == id) {
+    place->banned = false;
+  } else {
+    all.insert(place, {id, 0, false});
+  }
+}
+
+CAUSEWAY_DECL void roster::gone(net::peer_id id) {
+  for (std::uint32_t s = 0; s < stages(); ++s) erase(s, id);
+  std::erase_if(delays_, [id](const auto& d) { return d.first.first == id || d.first.second == id; });
+}
+
+CAUSEWAY_DECL void roster::ban(net::peer_id id) {
+  if (server* s = find(id)) s->banned = true;
+}
+
+CAUSEWAY_DECL void roster::measured(net::peer_id id, double seconds) {
+  server* const s = find(id);
+  if (s == nullptr || !(seconds > 0)) return;
+  s->seconds = s->seconds > 0 ? (1 - smoothing_) * s->seconds + smoothing_ * seconds : seconds;
+}
+
+CAUSEWAY_DECL double roster::link(net::peer_id a, net::peer_id b) const {
+  const auto known = delays_.find(ordered(a, b));
+  return known == delays_.end() ? 0.0 : known->second;
+}
+
+CAUSEWAY_DECL std::vector<server> roster::usable(std::uint32_t stage) const {
+  std::vector<server> all;
+  for (const server& s : stages_[stage]) {
+    if (!s.banned) all.push_back(s);
+  }
+  return all;
+}
+
+CAUSEWAY_DECL double roster::expected_seconds(std::uint32_t stage, net::peer_id id) const {
+  double sum = 0, known = 0;
+  for (const server& s : stages_[stage]) {
+    if (s.id == id && s.seconds > 0) return s.seconds;
+    sum += s.seconds;
+    known += s.seconds > 0 ? 1 : 0;
+  }
+  return known > 0 ? sum / known : 1.0;
+}
+
+CAUSEWAY_DECL void roster::erase(std::uint32_t stage, net::peer_id id) {
+  std::erase_if(stages_[stage], [id](const server& s) { return s.id == id; });
+}
+
+CAUSEWAY_DECL server* roster::find(net::peer_id id) {
+  for (auto& all : stages_) {
+    for (server& s : all) {
+      if (s.id == id) return &s;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::routing
+
+#endif  // CAUSEWAY_STAGE_IMPL_ROUTING_IPP
+#endif
 
 // ---- causeway/stage/routing_by_chance.hpp ----
 #ifndef CAUSEWAY_STAGE_ROUTING_BY_CHANCE_HPP
@@ -16246,57 +17494,20 @@ class least_load {
 
   void begin(const step_size&, const roster&) {}
 
-  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t) {
-    const auto peers = known.usable(stage);
-    if (peers.empty()) return nobody;
-    admit(stage, known);
-    take_unit(stage, known);
-    std::map<net::peer_id, double>& load = loads_[stage];
-    double least = std::numeric_limits<double>::infinity();
-    for (const server& s : peers) least = std::min(least, load[s.id]);
-    std::vector<net::peer_id> tied;
-    for (const server& s : peers) {
-      if (load[s.id] <= least) tied.push_back(s.id);
-    }
-    const net::peer_id chosen = tied.size() == 1 ? tied[0] : tied[static_cast<std::size_t>(random_.below(tied.size()))];
-    load[chosen] += known.expected_seconds(stage, chosen);
-    return chosen;
-  }
+  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t);
 
   [[nodiscard]] bool runs(const step_size&, std::uint32_t, std::uint32_t) const noexcept { return true; }
 
   /// Accumulated so far; 0 for a peer that was never seen.
-  [[nodiscard]] double load(std::uint32_t stage, net::peer_id id) const {
-    const auto at = loads_.find(stage);
-    if (at == loads_.end() || !at->second.contains(id)) return 0;
-    return at->second.at(id);
-  }
+  [[nodiscard]] double load(std::uint32_t stage, net::peer_id id) const;
 
  private:
   // Who is new enters, who has gone is forgotten: when it comes back it is new.
-  void admit(std::uint32_t stage, const roster& known) {
-    std::map<net::peer_id, double>& load = loads_[stage];
-    const auto all = known.at(stage);
-    std::erase_if(load, [&](const auto& l) {
-      return std::none_of(all.begin(), all.end(), [&](const server& s) { return s.id == l.first; });
-    });
-    double enter = 0;
-    bool first = true;
-    for (const auto& [id, l] : load) {
-      enter = first ? l : options_.newcomers == entry::at_minimum ? std::min(enter, l) : std::max(enter, l);
-      first = false;
-    }
-    for (const server& s : all) load.try_emplace(s.id, enter);
-  }
+  void admit(std::uint32_t stage, const roster& known);
 
   // Before anybody of the stage has shown its speed, loads count micro-batches. From then on they are seconds: else who got
   // one more of the first would get nothing for as long as the others take to make up for whole seconds.
-  void take_unit(std::uint32_t stage, const roster& known) {
-    const auto all = known.at(stage);
-    const bool is_known = std::any_of(all.begin(), all.end(), [](const server& s) { return s.seconds > 0; });
-    if (std::exchange(in_seconds_[stage], is_known) || !is_known) return;
-    for (auto& [id, load] : loads_[stage]) load *= known.expected_seconds(stage, nobody);
-  }
+  void take_unit(std::uint32_t stage, const roster& known);
 
   least_load_options options_;
   rng random_;
@@ -16319,12 +17530,7 @@ class random {
 
   void begin(const step_size& size, const roster&) { step_ = size.step; }
 
-  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch) {
-    const auto peers = known.usable(stage);
-    if (peers.empty()) return nobody;
-    rng draw{options_.seed, mix(step_, mix(stage, micro_batch), choices_++)};
-    return peers[static_cast<std::size_t>(draw.below(peers.size()))].id;
-  }
+  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch);
 
   [[nodiscard]] bool runs(const step_size&, std::uint32_t, std::uint32_t) const noexcept { return true; }
 
@@ -16338,6 +17544,72 @@ static_assert(Router<random>);
 }  // namespace causeway::inline CAUSEWAY_ABI::stage::routing
 
 #endif  // CAUSEWAY_STAGE_ROUTING_BY_CHANCE_HPP
+
+// ---- causeway/stage/impl/routing_by_chance.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_ROUTING_BY_CHANCE_IPP
+#define CAUSEWAY_STAGE_IMPL_ROUTING_BY_CHANCE_IPP
+
+// Bodies of stage/routing_by_chance.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::routing {
+
+CAUSEWAY_DECL net::peer_id least_load::choose(const roster& known, std::uint32_t stage, std::uint32_t) {
+  const auto peers = known.usable(stage);
+  if (peers.empty()) return nobody;
+  admit(stage, known);
+  take_unit(stage, known);
+  std::map<net::peer_id, double>& load = loads_[stage];
+  double least = std::numeric_limits<double>::infinity();
+  for (const server& s : peers) least = std::min(least, load[s.id]);
+  std::vector<net::peer_id> tied;
+  for (const server& s : peers) {
+    if (load[s.id] <= least) tied.push_back(s.id);
+  }
+  const net::peer_id chosen = tied.size() == 1 ? tied[0] : tied[static_cast<std::size_t>(random_.below(tied.size()))];
+  load[chosen] += known.expected_seconds(stage, chosen);
+  return chosen;
+}
+
+CAUSEWAY_DECL double least_load::load(std::uint32_t stage, net::peer_id id) const {
+  const auto at = loads_.find(stage);
+  if (at == loads_.end() || !at->second.contains(id)) return 0;
+  return at->second.at(id);
+}
+
+CAUSEWAY_DECL void least_load::admit(std::uint32_t stage, const roster& known) {
+  std::map<net::peer_id, double>& load = loads_[stage];
+  const auto all = known.at(stage);
+  std::erase_if(load, [&](const auto& l) {
+    return std::none_of(all.begin(), all.end(), [&](const server& s) { return s.id == l.first; });
+  });
+  double enter = 0;
+  bool first = true;
+  for (const auto& [id, l] : load) {
+    enter = first ? l : options_.newcomers == entry::at_minimum ? std::min(enter, l) : std::max(enter, l);
+    first = false;
+  }
+  for (const server& s : all) load.try_emplace(s.id, enter);
+}
+
+CAUSEWAY_DECL void least_load::take_unit(std::uint32_t stage, const roster& known) {
+  const auto all = known.at(stage);
+  const bool is_known = std::any_of(all.begin(), all.end(), [](const server& s) { return s.seconds > 0; });
+  if (std::exchange(in_seconds_[stage], is_known) || !is_known) return;
+  for (auto& [id, load] : loads_[stage]) load *= known.expected_seconds(stage, nobody);
+}
+
+CAUSEWAY_DECL net::peer_id random::choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch) {
+  const auto peers = known.usable(stage);
+  if (peers.empty()) return nobody;
+  rng draw{options_.seed, mix(step_, mix(stage, micro_batch), choices_++)};
+  return peers[static_cast<std::size_t>(draw.below(peers.size()))].id;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::routing
+
+#endif  // CAUSEWAY_STAGE_IMPL_ROUTING_BY_CHANCE_IPP
+#endif
 
 // ---- causeway/stage/routing_flow.hpp ----
 #ifndef CAUSEWAY_STAGE_ROUTING_FLOW_HPP
@@ -16357,39 +17629,14 @@ class flow_graph {
  public:
   explicit flow_graph(std::size_t vertices) : out_(vertices) {}
 
-  void connect(std::size_t from, std::size_t to, std::uint32_t capacity, double cost) {
-    out_[from].push_back(arcs_.size());
-    arcs_.push_back({to, capacity, cost});
-    out_[to].push_back(arcs_.size());
-    arcs_.push_back({from, 0, -cost});
-  }
+  void connect(std::size_t from, std::size_t to, std::uint32_t capacity, double cost);
 
   /// Sends up to `wanted` units, one by one on the shortest path of what is left; gives how many went. Each is optimal for
   /// its number (Busacker and Gowen, 1960). Cost: O(wanted · vertices · arcs).
-  std::uint32_t send(std::size_t source, std::size_t sink, std::uint32_t wanted) {
-    std::uint32_t sent = 0;
-    while (sent < wanted && shortest(source, sink)) {
-      for (std::size_t v = sink; v != source; v = arcs_[reached_by_[v] ^ 1U].to) {
-        --arcs_[reached_by_[v]].room;
-        ++arcs_[reached_by_[v] ^ 1U].room;
-      }
-      ++sent;
-    }
-    return sent;
-  }
+  std::uint32_t send(std::size_t source, std::size_t sink, std::uint32_t wanted);
 
   /// Takes one unit of the flow out, and gives the vertices that it passes.
-  std::vector<std::size_t> take_path(std::size_t source, std::size_t sink) {
-    std::vector<std::size_t> vertices{source};
-    while (vertices.back() != sink) {
-      const auto& out = out_[vertices.back()];
-      const auto used = std::find_if(out.begin(), out.end(), [&](std::size_t a) { return a % 2 == 0 && flow(a) > 0; });
-      CAUSEWAY_EXPECT(used != out.end());
-      --arcs_[*used ^ 1U].room;
-      vertices.push_back(arcs_[*used].to);
-    }
-    return vertices;
-  }
+  std::vector<std::size_t> take_path(std::size_t source, std::size_t sink);
 
  private:
   struct arc {
@@ -16400,25 +17647,7 @@ class flow_graph {
   [[nodiscard]] std::uint32_t flow(std::size_t a) const { return arcs_[a ^ 1U].room; }
 
   // Bellman-Ford, because what flows back has a negative cost. The tolerance keeps rounding from going in circles.
-  bool shortest(std::size_t source, std::size_t sink) {
-    constexpr double far = std::numeric_limits<double>::infinity();
-    std::vector<double> distance(out_.size(), far);
-    reached_by_.assign(out_.size(), 0);
-    distance[source] = 0;
-    for (std::size_t pass = 0, changed = 1; changed > 0 && pass < out_.size(); ++pass) {
-      changed = 0;
-      for (std::size_t v = 0; v < out_.size(); ++v) {
-        for (const std::size_t a : out_[v]) {
-          const double there = distance[v] + arcs_[a].cost;
-          if (distance[v] == far || arcs_[a].room == 0 || !(there < distance[arcs_[a].to] - 1e-12)) continue;
-          distance[arcs_[a].to] = there;
-          reached_by_[arcs_[a].to] = a;
-          ++changed;
-        }
-      }
-    }
-    return distance[sink] < far;
-  }
+  bool shortest(std::size_t source, std::size_t sink);
 
   std::vector<arc> arcs_;
   std::vector<std::vector<std::size_t>> out_;
@@ -16429,8 +17658,108 @@ class flow_graph {
 
 /// How many micro-batches each peer carries so that all are through as soon as possible: the shares in the shortest time T
 /// for which Σ ⌊T / seconds⌋ reaches `micro_batches`. What is over at that T is left with the peers, as room to choose.
-[[nodiscard]] inline std::vector<std::uint32_t> shares_in_time(const std::vector<double>& seconds,
-                                                               std::uint32_t micro_batches) {
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint32_t> shares_in_time(const std::vector<double>& seconds,
+                                                                      std::uint32_t micro_batches);
+
+/// Peers carry what they can in the time of the step (`shares_in_time` of their stage); among all ways to share it out, the
+/// one with the least sum of link delays is taken. Deterministic. Micro-batches that have lost their peer go where the
+/// work is done first. Cost of a step: O(M · V · E) with V peers and E pairs of neighbours, thousands of micro-batches and
+/// some tens of peers in milliseconds.
+class min_cost_flow {
+ public:
+  static constexpr std::string_view name = "min_cost_flow";
+
+  void begin(const step_size& size, const roster& known);
+
+  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch);
+
+  [[nodiscard]] bool runs(const step_size&, std::uint32_t, std::uint32_t) const noexcept { return true; }
+
+ private:
+  // Every peer is two vertices with an arc between them that has its capacity.
+  void plan(const step_size& size, const roster& known, const std::vector<std::vector<server>>& peers);
+
+  static std::vector<std::uint32_t> capacities(const roster& known, std::uint32_t stage, const std::vector<server>& peers,
+                                               std::uint32_t micro_batches);
+
+  // The flow says how many take which path; one after the other they would all queue at one peer while others idle. So each
+  // path's k-th of n micro-batches is started at (k + 1/2) / n of the step.
+  void interleave();
+
+  std::vector<path> paths_;                                   // planned, by micro-batch
+  std::vector<std::map<net::peer_id, std::uint32_t>> given_;  // by stage: micro-batches of this step
+};
+static_assert(Router<min_cost_flow>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::routing
+
+#endif  // CAUSEWAY_STAGE_ROUTING_FLOW_HPP
+
+// ---- causeway/stage/impl/routing_flow.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_ROUTING_FLOW_IPP
+#define CAUSEWAY_STAGE_IMPL_ROUTING_FLOW_IPP
+
+// Bodies of stage/routing_flow.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::routing::detail {
+
+CAUSEWAY_DECL void flow_graph::connect(std::size_t from, std::size_t to, std::uint32_t capacity, double cost) {
+  out_[from].push_back(arcs_.size());
+  arcs_.push_back({to, capacity, cost});
+  out_[to].push_back(arcs_.size());
+  arcs_.push_back({from, 0, -cost});
+}
+
+CAUSEWAY_DECL std::uint32_t flow_graph::send(std::size_t source, std::size_t sink, std::uint32_t wanted) {
+  std::uint32_t sent = 0;
+  while (sent < wanted && shortest(source, sink)) {
+    for (std::size_t v = sink; v != source; v = arcs_[reached_by_[v] ^ 1U].to) {
+      --arcs_[reached_by_[v]].room;
+      ++arcs_[reached_by_[v] ^ 1U].room;
+    }
+    ++sent;
+  }
+  return sent;
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> flow_graph::take_path(std::size_t source, std::size_t sink) {
+  std::vector<std::size_t> vertices{source};
+  while (vertices.back() != sink) {
+    const auto& out = out_[vertices.back()];
+    const auto used = std::find_if(out.begin(), out.end(), [&](std::size_t a) { return a % 2 == 0 && flow(a) > 0; });
+    CAUSEWAY_EXPECT(used != out.end());
+    --arcs_[*used ^ 1U].room;
+    vertices.push_back(arcs_[*used].to);
+  }
+  return vertices;
+}
+
+CAUSEWAY_DECL bool flow_graph::shortest(std::size_t source, std::size_t sink) {
+  constexpr double far = std::numeric_limits<double>::infinity();
+  std::vector<double> distance(out_.size(), far);
+  reached_by_.assign(out_.size(), 0);
+  distance[source] = 0;
+  for (std::size_t pass = 0, changed = 1; changed > 0 && pass < out_.size(); ++pass) {
+    changed = 0;
+    for (std::size_t v = 0; v < out_.size(); ++v) {
+      for (const std::size_t a : out_[v]) {
+        const double there = distance[v] + arcs_[a].cost;
+        if (distance[v] == far || arcs_[a].room == 0 || !(there < distance[arcs_[a].to] - 1e-12)) continue;
+        distance[arcs_[a].to] = there;
+        reached_by_[arcs_[a].to] = a;
+        ++changed;
+      }
+    }
+  }
+  return distance[sink] < far;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::routing::detail
+
+namespace causeway::inline CAUSEWAY_ABI::stage::routing {
+
+CAUSEWAY_DECL std::vector<std::uint32_t> shares_in_time(const std::vector<double>& seconds, std::uint32_t micro_batches) {
   std::vector<std::uint32_t> shares(seconds.size(), 0);
   if (seconds.empty()) return shares;
   double last = 0;
@@ -16447,111 +17776,95 @@ class flow_graph {
   return shares;
 }
 
-/// Peers carry what they can in the time of the step (`shares_in_time` of their stage); among all ways to share it out, the
-/// one with the least sum of link delays is taken. Deterministic. Micro-batches that have lost their peer go where the
-/// work is done first. Cost of a step: O(M · V · E) with V peers and E pairs of neighbours, thousands of micro-batches and
-/// some tens of peers in milliseconds.
-class min_cost_flow {
- public:
-  static constexpr std::string_view name = "min_cost_flow";
+CAUSEWAY_DECL void min_cost_flow::begin(const step_size& size, const roster& known) {
+  paths_.clear();
+  given_.assign(known.stages(), {});
+  std::vector<std::vector<server>> peers;
+  for (std::uint32_t s = 0; s < known.stages(); ++s) peers.push_back(known.usable(s));
+  if (std::any_of(peers.begin(), peers.end(), [](const auto& p) { return p.empty(); })) return;
+  plan(size, known, peers);
+}
 
-  void begin(const step_size& size, const roster& known) {
-    paths_.clear();
-    given_.assign(known.stages(), {});
-    std::vector<std::vector<server>> peers;
-    for (std::uint32_t s = 0; s < known.stages(); ++s) peers.push_back(known.usable(s));
-    if (std::any_of(peers.begin(), peers.end(), [](const auto& p) { return p.empty(); })) return;
-    plan(size, known, peers);
+CAUSEWAY_DECL net::peer_id min_cost_flow::choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch) {
+  const auto peers = known.usable(stage);
+  if (peers.empty()) return nobody;
+  if (given_.size() != known.stages()) given_.assign(known.stages(), {});
+  if (micro_batch < paths_.size()) {
+    const net::peer_id planned = std::exchange(paths_[micro_batch][stage], nobody);
+    const auto is_it = [planned](const server& s) { return s.id == planned; };
+    if (std::any_of(peers.begin(), peers.end(), is_it)) return planned;
   }
-
-  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch) {
-    const auto peers = known.usable(stage);
-    if (peers.empty()) return nobody;
-    if (given_.size() != known.stages()) given_.assign(known.stages(), {});
-    if (micro_batch < paths_.size()) {
-      const net::peer_id planned = std::exchange(paths_[micro_batch][stage], nobody);
-      const auto is_it = [planned](const server& s) { return s.id == planned; };
-      if (std::any_of(peers.begin(), peers.end(), is_it)) return planned;
-    }
-    net::peer_id best = nobody;
-    double least = std::numeric_limits<double>::infinity();
-    for (const server& s : peers) {
-      const double after = (given_[stage][s.id] + 1) * known.expected_seconds(stage, s.id);
-      if (after < least) least = after, best = s.id;
-    }
-    ++given_[stage][best];
-    return best;
+  net::peer_id best = nobody;
+  double least = std::numeric_limits<double>::infinity();
+  for (const server& s : peers) {
+    const double after = (given_[stage][s.id] + 1) * known.expected_seconds(stage, s.id);
+    if (after < least) least = after, best = s.id;
   }
+  ++given_[stage][best];
+  return best;
+}
 
-  [[nodiscard]] bool runs(const step_size&, std::uint32_t, std::uint32_t) const noexcept { return true; }
-
- private:
-  // Every peer is two vertices with an arc between them that has its capacity.
-  void plan(const step_size& size, const roster& known, const std::vector<std::vector<server>>& peers) {
-    std::vector<std::size_t> first{1};
-    for (const auto& p : peers) first.push_back(first.back() + 2 * p.size());
-    const std::size_t sink = first.back();
-    detail::flow_graph graph{sink + 1};
+CAUSEWAY_DECL void min_cost_flow::plan(const step_size& size, const roster& known,
+                                       const std::vector<std::vector<server>>& peers) {
+  std::vector<std::size_t> first{1};
+  for (const auto& p : peers) first.push_back(first.back() + 2 * p.size());
+  const std::size_t sink = first.back();
+  detail::flow_graph graph{sink + 1};
+  for (std::uint32_t s = 0; s < peers.size(); ++s) {
+    const auto capacity = capacities(known, s, peers[s], size.micro_batches);
+    for (std::size_t p = 0; p < peers[s].size(); ++p) {
+      const std::size_t in = first[s] + 2 * p;
+      graph.connect(in, in + 1, capacity[p], 0);
+      if (s == 0) graph.connect(0, in, size.micro_batches, 0);
+      if (s + 1 == peers.size()) graph.connect(in + 1, sink, size.micro_batches, 0);
+      for (std::size_t q = 0; s + 1 < peers.size() && q < peers[s + 1].size(); ++q) {
+        const double delay = known.link(peers[s][p].id, peers[s + 1][q].id);
+        graph.connect(in + 1, first[s + 1] + 2 * q, size.micro_batches, delay);
+      }
+    }
+  }
+  const std::uint32_t sent = graph.send(0, sink, size.micro_batches);
+  for (std::uint32_t m = 0; m < sent; ++m) {
+    path way;
+    const auto vertices = graph.take_path(0, sink);
     for (std::uint32_t s = 0; s < peers.size(); ++s) {
-      const auto capacity = capacities(known, s, peers[s], size.micro_batches);
-      for (std::size_t p = 0; p < peers[s].size(); ++p) {
-        const std::size_t in = first[s] + 2 * p;
-        graph.connect(in, in + 1, capacity[p], 0);
-        if (s == 0) graph.connect(0, in, size.micro_batches, 0);
-        if (s + 1 == peers.size()) graph.connect(in + 1, sink, size.micro_batches, 0);
-        for (std::size_t q = 0; s + 1 < peers.size() && q < peers[s + 1].size(); ++q) {
-          const double delay = known.link(peers[s][p].id, peers[s + 1][q].id);
-          graph.connect(in + 1, first[s + 1] + 2 * q, size.micro_batches, delay);
-        }
-      }
+      way.push_back(peers[s][(vertices[1 + 2 * s] - first[s]) / 2].id);
+      ++given_[s][way.back()];
     }
-    const std::uint32_t sent = graph.send(0, sink, size.micro_batches);
-    for (std::uint32_t m = 0; m < sent; ++m) {
-      path way;
-      const auto vertices = graph.take_path(0, sink);
-      for (std::uint32_t s = 0; s < peers.size(); ++s) {
-        way.push_back(peers[s][(vertices[1 + 2 * s] - first[s]) / 2].id);
-        ++given_[s][way.back()];
-      }
-      paths_.push_back(std::move(way));
+    paths_.push_back(std::move(way));
+  }
+  interleave();
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> min_cost_flow::capacities(const roster& known, std::uint32_t stage,
+                                                                   const std::vector<server>& peers,
+                                                                   std::uint32_t micro_batches) {
+  std::vector<double> seconds;
+  for (const server& s : peers) seconds.push_back(known.expected_seconds(stage, s.id));
+  return shares_in_time(seconds, micro_batches);
+}
+
+CAUSEWAY_DECL void min_cost_flow::interleave() {
+  std::sort(paths_.begin(), paths_.end());
+  std::vector<std::pair<double, std::size_t>> order;
+  for (std::size_t from = 0; from < paths_.size();) {
+    std::size_t to = from;
+    while (to < paths_.size() && paths_[to] == paths_[from]) ++to;
+    for (std::size_t i = from; i < to; ++i) {
+      order.emplace_back((static_cast<double>(i - from) + 0.5) / static_cast<double>(to - from), i);
     }
-    interleave();
+    from = to;
   }
-
-  static std::vector<std::uint32_t> capacities(const roster& known, std::uint32_t stage, const std::vector<server>& peers,
-                                               std::uint32_t micro_batches) {
-    std::vector<double> seconds;
-    for (const server& s : peers) seconds.push_back(known.expected_seconds(stage, s.id));
-    return shares_in_time(seconds, micro_batches);
-  }
-
-  // The flow says how many take which path; one after the other they would all queue at one peer while others idle. So each
-  // path's k-th of n micro-batches is started at (k + 1/2) / n of the step.
-  void interleave() {
-    std::sort(paths_.begin(), paths_.end());
-    std::vector<std::pair<double, std::size_t>> order;
-    for (std::size_t from = 0; from < paths_.size();) {
-      std::size_t to = from;
-      while (to < paths_.size() && paths_[to] == paths_[from]) ++to;
-      for (std::size_t i = from; i < to; ++i) {
-        order.emplace_back((static_cast<double>(i - from) + 0.5) / static_cast<double>(to - from), i);
-      }
-      from = to;
-    }
-    std::sort(order.begin(), order.end());
-    std::vector<path> mixed;
-    for (const auto& [when, i] : order) mixed.push_back(paths_[i]);
-    paths_ = std::move(mixed);
-  }
-
-  std::vector<path> paths_;                                   // planned, by micro-batch
-  std::vector<std::map<net::peer_id, std::uint32_t>> given_;  // by stage: micro-batches of this step
-};
-static_assert(Router<min_cost_flow>);
+  std::sort(order.begin(), order.end());
+  std::vector<path> mixed;
+  for (const auto& [when, i] : order) mixed.push_back(paths_[i]);
+  paths_ = std::move(mixed);
+}
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage::routing
 
-#endif  // CAUSEWAY_STAGE_ROUTING_FLOW_HPP
+#endif  // CAUSEWAY_STAGE_IMPL_ROUTING_FLOW_IPP
+#endif
 
 // ---- causeway/stage/routing_skip.hpp ----
 #ifndef CAUSEWAY_STAGE_ROUTING_SKIP_HPP
@@ -16870,25 +18183,10 @@ class subspace_basis {
 
   /// Random directions (uniform numbers made orthonormal; the paper does not say how U starts): 4 · rank² · width
   /// operations. errc::invalid_argument unless 1 <= rank <= width.
-  static result<subspace_basis> random(std::uint64_t seed, std::int64_t width, std::int64_t rank) {
-    CAUSEWAY_TRY(validate(width, rank));
-    std::vector<float> vectors(static_cast<std::size_t>(width * rank));
-    rng draw{mix(seed, static_cast<std::uint64_t>(width), static_cast<std::uint64_t>(rank))};
-    for (float& v : vectors) v = 2.0F * draw.uniform() - 1.0F;
-    return spanned_by(std::move(vectors), width);
-  }
+  static result<subspace_basis> random(std::uint64_t seed, std::int64_t width, std::int64_t rank);
 
   /// The span of `vectors`, one after another, `width` values each. errc::non_finite where one is not finite.
-  static result<subspace_basis> spanned_by(std::vector<float> vectors, std::int64_t width) {
-    const auto length = static_cast<std::size_t>(width);
-    CAUSEWAY_EXPECT(width > 0 && vectors.size() % length == 0);
-    CAUSEWAY_TRY(validate(width, static_cast<std::int64_t>(vectors.size() / length)));
-    CAUSEWAY_TRY(compress::low_rank_orthonormalise(vectors, length));
-    subspace_basis basis;
-    basis.vectors_ = std::move(vectors);
-    basis.width_ = length;
-    return basis;
-  }
+  static result<subspace_basis> spanned_by(std::vector<float> vectors, std::int64_t width);
 
   [[nodiscard]] bool empty() const noexcept { return vectors_.empty(); }
   [[nodiscard]] std::size_t width() const noexcept { return width_; }
@@ -16897,55 +18195,24 @@ class subspace_basis {
   [[nodiscard]] std::span<const float> vectors() const noexcept { return vectors_; }
 
   /// z = x·U: x is [rows, width], z [rows, rank].
-  void coordinates(thread_pool& pool, scratch& memory, std::size_t rows, const float* x, float* z) const {
-    kernels::gemm_args<float, float> args = shape(rows, rank(), width_);
-    args.transpose_b = true;
-    args.a = x, args.lda = args.k, args.b = vectors_.data(), args.ldb = args.k, args.c = z, args.ldc = args.n;
-    kernels::packed_gemm{}.multiply(pool, memory, args);
-  }
+  void coordinates(thread_pool& pool, scratch& memory, std::size_t rows, const float* x, float* z) const;
 
   /// x = base + z·Uᵀ; `base` is [rows, width], or null for zeros.
-  void expand(thread_pool& pool, scratch& memory, std::size_t rows, const float* z, const float* base, float* x) const {
-    kernels::gemm_args<float, float> args = shape(rows, width_, rank());
-    args.a = z, args.lda = args.k, args.b = vectors_.data(), args.ldb = args.n, args.c = x, args.ldc = args.n;
-    args.residual = base, args.ld_residual = args.n;
-    kernels::packed_gemm{}.multiply(pool, memory, args);
-  }
+  void expand(thread_pool& pool, scratch& memory, std::size_t rows, const float* z, const float* base, float* x) const;
 
   /// W = W·U·Uᵀ for W of `rows` rows of `width` values: embedding tables, biases. What is left of each row lies in the
   /// subspace. 4 · rank operations a value; bits do not depend on the machine.
-  void project_rows(thread_pool& pool, std::span<float> matrix) const {
-    CAUSEWAY_EXPECT(!empty() && matrix.size() % width_ == 0);
-    const compress::low_rank_shape shape{matrix.size() / width_, width_, rank()};
-    std::vector<float> left(shape.left_size());
-    compress::low_rank_left(pool, shape, matrix, vectors_, left);
-    compress::low_rank_expand(pool, shape, left, vectors_, matrix);
-  }
+  void project_rows(thread_pool& pool, std::span<float> matrix) const;
 
   /// W = U·Uᵀ·W for W of `width` rows: weights [outputs, inputs] of the layers that write into the residual stream, whose
   /// outputs then lie in the subspace.
-  void project_columns(thread_pool& pool, std::span<float> matrix) const {
-    CAUSEWAY_EXPECT(!empty() && matrix.size() % width_ == 0);
-    const compress::low_rank_shape shape{width_, matrix.size() / width_, rank()};
-    std::vector<float> right(shape.right_size());
-    compress::low_rank_right(pool, shape, matrix, vectors_, right);
-    compress::low_rank_expand(pool, shape, vectors_, right, matrix);
-  }
+  void project_columns(thread_pool& pool, std::span<float> matrix) const;
 
   void serialize(auto& ar) { ar(vectors_, width_); }
 
  private:
-  static result<void> validate(std::int64_t width, std::int64_t rank) {
-    if (rank >= 1 && rank <= width) return {};
-    return fail(errc::invalid_argument, "subspace",
-                std::to_string(rank) + " directions of a residual stream " + std::to_string(width) +
-                    " wide; take 1 to its width, a hundredth to a tenth of it to gain much");
-  }
-  static kernels::gemm_args<float, float> shape(std::size_t m, std::size_t n, std::size_t k) {
-    kernels::gemm_args<float, float> args;
-    args.m = static_cast<std::int64_t>(m), args.n = static_cast<std::int64_t>(n), args.k = static_cast<std::int64_t>(k);
-    return args;
-  }
+  static result<void> validate(std::int64_t width, std::int64_t rank);
+  static kernels::gemm_args<float, float> shape(std::size_t m, std::size_t n, std::size_t k);
 
   std::vector<float> vectors_;
   std::uint64_t width_ = 0;
@@ -16954,6 +18221,84 @@ class subspace_basis {
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
 #endif  // CAUSEWAY_STAGE_SUBSPACE_BASIS_HPP
+
+// ---- causeway/stage/impl/subspace_basis.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_SUBSPACE_BASIS_IPP
+#define CAUSEWAY_STAGE_IMPL_SUBSPACE_BASIS_IPP
+
+// Bodies of stage/subspace_basis.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL result<subspace_basis> subspace_basis::random(std::uint64_t seed, std::int64_t width, std::int64_t rank) {
+  CAUSEWAY_TRY(validate(width, rank));
+  std::vector<float> vectors(static_cast<std::size_t>(width * rank));
+  rng draw{mix(seed, static_cast<std::uint64_t>(width), static_cast<std::uint64_t>(rank))};
+  for (float& v : vectors) v = 2.0F * draw.uniform() - 1.0F;
+  return spanned_by(std::move(vectors), width);
+}
+
+CAUSEWAY_DECL result<subspace_basis> subspace_basis::spanned_by(std::vector<float> vectors, std::int64_t width) {
+  const auto length = static_cast<std::size_t>(width);
+  CAUSEWAY_EXPECT(width > 0 && vectors.size() % length == 0);
+  CAUSEWAY_TRY(validate(width, static_cast<std::int64_t>(vectors.size() / length)));
+  CAUSEWAY_TRY(compress::low_rank_orthonormalise(vectors, length));
+  subspace_basis basis;
+  basis.vectors_ = std::move(vectors);
+  basis.width_ = length;
+  return basis;
+}
+
+CAUSEWAY_DECL void subspace_basis::coordinates(thread_pool& pool, scratch& memory, std::size_t rows, const float* x,
+                                               float* z) const {
+  kernels::gemm_args<float, float> args = shape(rows, rank(), width_);
+  args.transpose_b = true;
+  args.a = x, args.lda = args.k, args.b = vectors_.data(), args.ldb = args.k, args.c = z, args.ldc = args.n;
+  kernels::packed_gemm{}.multiply(pool, memory, args);
+}
+
+CAUSEWAY_DECL void subspace_basis::expand(thread_pool& pool, scratch& memory, std::size_t rows, const float* z,
+                                          const float* base, float* x) const {
+  kernels::gemm_args<float, float> args = shape(rows, width_, rank());
+  args.a = z, args.lda = args.k, args.b = vectors_.data(), args.ldb = args.n, args.c = x, args.ldc = args.n;
+  args.residual = base, args.ld_residual = args.n;
+  kernels::packed_gemm{}.multiply(pool, memory, args);
+}
+
+CAUSEWAY_DECL void subspace_basis::project_rows(thread_pool& pool, std::span<float> matrix) const {
+  CAUSEWAY_EXPECT(!empty() && matrix.size() % width_ == 0);
+  const compress::low_rank_shape shape{matrix.size() / width_, width_, rank()};
+  std::vector<float> left(shape.left_size());
+  compress::low_rank_left(pool, shape, matrix, vectors_, left);
+  compress::low_rank_expand(pool, shape, left, vectors_, matrix);
+}
+
+CAUSEWAY_DECL void subspace_basis::project_columns(thread_pool& pool, std::span<float> matrix) const {
+  CAUSEWAY_EXPECT(!empty() && matrix.size() % width_ == 0);
+  const compress::low_rank_shape shape{width_, matrix.size() / width_, rank()};
+  std::vector<float> right(shape.right_size());
+  compress::low_rank_right(pool, shape, matrix, vectors_, right);
+  compress::low_rank_expand(pool, shape, vectors_, right, matrix);
+}
+
+CAUSEWAY_DECL result<void> subspace_basis::validate(std::int64_t width, std::int64_t rank) {
+  if (rank >= 1 && rank <= width) return {};
+  return fail(errc::invalid_argument, "subspace",
+              std::to_string(rank) + " directions of a residual stream " + std::to_string(width) +
+                  " wide; take 1 to its width, a hundredth to a tenth of it to gain much");
+}
+
+CAUSEWAY_DECL kernels::gemm_args<float, float> subspace_basis::shape(std::size_t m, std::size_t n, std::size_t k) {
+  kernels::gemm_args<float, float> args;
+  args.m = static_cast<std::int64_t>(m), args.n = static_cast<std::int64_t>(n), args.k = static_cast<std::int64_t>(k);
+  return args;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_SUBSPACE_BASIS_IPP
+#endif
 
 // ---- causeway/stage/subspace.hpp ----
 #ifndef CAUSEWAY_STAGE_SUBSPACE_HPP
@@ -16977,15 +18322,7 @@ struct subspace_opening {
   static constexpr std::string_view name = "subspace<";
 };
 
-inline bool all_finite(thread_pool& pool, std::span<const float> values) {
-  std::atomic<bool> finite{true};
-  kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
-    const bool good = kernels::detail::dispatch<compress::detail::finite_elements>(kernels::detect_simd_level(),
-                                                                                   values.data() + r.begin, r.size());
-    if (!good) finite.store(false, std::memory_order_relaxed);
-  });
-  return finite.load(std::memory_order_relaxed);
-}
+CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values);
 
 }  // namespace detail
 
@@ -17111,6 +18448,30 @@ static_assert(ActivationCodec<subspace<>>);
 
 #endif  // CAUSEWAY_STAGE_SUBSPACE_HPP
 
+// ---- causeway/stage/impl/subspace.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_SUBSPACE_IPP
+#define CAUSEWAY_STAGE_IMPL_SUBSPACE_IPP
+
+// Bodies of stage/subspace.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::detail {
+
+CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values) {
+  std::atomic<bool> finite{true};
+  kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
+    const bool good = kernels::detail::dispatch<compress::detail::finite_elements>(kernels::detect_simd_level(),
+                                                                                   values.data() + r.begin, r.size());
+    if (!good) finite.store(false, std::memory_order_relaxed);
+  });
+  return finite.load(std::memory_order_relaxed);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::detail
+
+#endif  // CAUSEWAY_STAGE_IMPL_SUBSPACE_IPP
+#endif
+
 // ---- causeway/stage/subspace_adamw.hpp ----
 #ifndef CAUSEWAY_STAGE_SUBSPACE_ADAMW_HPP
 #define CAUSEWAY_STAGE_SUBSPACE_ADAMW_HPP
@@ -17215,120 +18576,30 @@ class subspace_adamw {
   subspace_adamw(subspace_basis basis, std::vector<confined_pieces> pieces, optim::adamw_options options = {})
       : options_{options}, basis_{std::move(basis)}, pieces_{std::move(pieces)} {}
 
-  void reset(std::int64_t length) {
-    first_ = optim::state_buffer{length};
-    second_ = optim::state_buffer{length};
-    clock_ = {};
-  }
+  void reset(std::int64_t length);
 
-  void step(thread_pool& pool, parameter_view view, optim::step_options step) {
-    CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()) && !view.segments.empty());
-    const kernels::adamw_coefficients decayed = clock_.advance(options_, step);
-    for (std::size_t s = 0; s < view.segments.size(); ++s) {
-      const parameter_segment& segment = view.segments[s];
-      kernels::adamw_coefficients own = decayed;
-      const std::int64_t at = segment.offset;
-      const confined_pieces* const piece = find(segment.name);
-      const bool keeps = piece != nullptr && piece->what == confined::row_changes;
-      if (keeps || !optim::detail::decays(segment.kind)) own.weight_decay = 0.0F;
-      if (piece != nullptr) {
-        step_confined(pool, view, segment, piece->what, own);
-      } else {
-        kernels::adamw_update(pool, view.values.data() + at, view.gradients.data() + at, first_.data() + at,
-                              second_.data() + at, segment.size(), own);
-      }
-    }
-  }
+  void step(thread_pool& pool, parameter_view view, optim::step_options step);
 
   [[nodiscard]] const subspace_basis& basis() const noexcept { return basis_; }
 
   /// Takes another basis, between steps: projects the confined pieces and their first moments on it. Where there are
   /// row_changes, `initial` is what the parameters were before training, in the same layout; elsewhere it may be empty.
-  void use(thread_pool& pool, parameter_view view, subspace_basis basis, std::span<const float> initial = {}) {
-    basis_ = std::move(basis);
-    for (const parameter_segment& segment : view.segments) {
-      const confined_pieces* const piece = find(segment.name);
-      if (piece == nullptr) continue;
-      const auto offset = static_cast<std::size_t>(segment.offset), size = static_cast<std::size_t>(segment.size());
-      const std::span<float> values = view.values.subspan(offset, size);
-      const bool changes = piece->what == confined::row_changes;
-      CAUSEWAY_EXPECT(!changes || initial.size() == view.values.size());
-      if (changes) kernels::axpy(pool, values.data(), -1.0F, initial.data() + offset, segment.size());
-      project(pool, piece->what, values);
-      if (changes) kernels::axpy(pool, values.data(), 1.0F, initial.data() + offset, segment.size());
-      project(pool, piece->what, {first_.data() + offset, size});
-    }
-  }
+  void use(thread_pool& pool, parameter_view view, subspace_basis basis, std::span<const float> initial = {});
 
   void serialize(auto& ar) { ar(first_, second_, clock_, basis_); }
 
  private:
-  [[nodiscard]] const confined_pieces* find(std::string_view segment) const {
-    const auto fits = [&](const confined_pieces& p) { return segment.ends_with(p.suffix); };
-    const auto at = std::find_if(pieces_.begin(), pieces_.end(), fits);
-    return at == pieces_.end() ? nullptr : &*at;
-  }
+  [[nodiscard]] const confined_pieces* find(std::string_view segment) const;
 
-  void project(thread_pool& pool, confined what, std::span<float> matrix) const {
-    if (what == confined::columns) return basis_.project_columns(pool, matrix);
-    basis_.project_rows(pool, matrix);
-  }
+  void project(thread_pool& pool, confined what, std::span<float> matrix) const;
 
   void step_confined(thread_pool& pool, const parameter_view& view, const parameter_segment& segment, confined what,
-                     const kernels::adamw_coefficients& coefficients) {
-    const auto size = static_cast<std::size_t>(segment.size());
-    const float* const from = view.gradients.data() + segment.offset;
-    gradient_.resize(size);
-    for (std::size_t i = 0; i < size; ++i) gradient_[i] = from[i] * coefficients.gradient_scale;
-    project(pool, what, gradient_);
-    const kernels::detail::adamw_factors c = kernels::detail::factors_of(coefficients);
-    take_squares(pool, segment, what);
-    rates_.resize(squares_.size());
-    float* const second = second_.data() + segment.offset;  // one for each vector, at the start of the piece's place
-    kernels::detail::dispatch<detail::confined_rates>(kernels::detect_simd_level(), squares_.data(), second, rates_.data(),
-                                                      std::ssize(squares_),
-                                                      what == confined::columns ? segment.rows : segment.columns, c);
-    update(pool, view, segment, what, c);
-  }
+                     const kernels::adamw_coefficients& coefficients);
 
-  void take_squares(thread_pool& pool, const parameter_segment& segment, confined what) {
-    const auto level = kernels::detect_simd_level();
-    const float* const g = gradient_.data();
-    if (what == confined::columns) {
-      squares_.resize(static_cast<std::size_t>(segment.columns));
-      pool.for_range(segment.columns, 256, [&](index_range part) {
-        kernels::detail::dispatch<detail::column_squares>(level, g, segment.rows, segment.columns, part, squares_.data());
-      });
-    } else {
-      squares_.resize(static_cast<std::size_t>(segment.rows));
-      kernels::detail::for_rows(pool, segment.rows, segment.columns, [&](index_range part) {
-        for (std::int64_t r = part.begin; r < part.end; ++r) {
-          const float* const row = g + r * segment.columns;
-          squares_[static_cast<std::size_t>(r)] =
-              kernels::detail::dispatch<compress::detail::dot_product>(level, row, row, segment.columns);
-        }
-      });
-    }
-  }
+  void take_squares(thread_pool& pool, const parameter_segment& segment, confined what);
 
   void update(thread_pool& pool, const parameter_view& view, const parameter_segment& segment, confined what,
-              const kernels::detail::adamw_factors& c) {
-    const auto level = kernels::detect_simd_level();
-    kernels::detail::for_rows(pool, segment.rows, segment.columns, [&](index_range part) {
-      for (std::int64_t r = part.begin; r < part.end; ++r) {
-        const std::int64_t at = segment.offset + r * segment.columns;
-        float* const p = view.values.data() + at;
-        float* const m = first_.data() + at;
-        const float* const g = gradient_.data() + r * segment.columns;
-        const float* const rates = rates_.data();
-        if (what == confined::columns) {
-          kernels::detail::dispatch<detail::confined_update<true>>(level, p, g, m, rates, segment.columns, c);
-        } else {
-          kernels::detail::dispatch<detail::confined_update<false>>(level, p, g, m, rates + r, segment.columns, c);
-        }
-      }
-    });
-  }
+              const kernels::detail::adamw_factors& c);
 
   optim::adamw_options options_;
   subspace_basis basis_;
@@ -17344,6 +18615,130 @@ static_assert(optim::Optimizer<subspace_adamw>);
 
 #endif  // CAUSEWAY_STAGE_SUBSPACE_ADAMW_HPP
 
+// ---- causeway/stage/impl/subspace_adamw.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_SUBSPACE_ADAMW_IPP
+#define CAUSEWAY_STAGE_IMPL_SUBSPACE_ADAMW_IPP
+
+// Bodies of stage/subspace_adamw.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL void subspace_adamw::reset(std::int64_t length) {
+  first_ = optim::state_buffer{length};
+  second_ = optim::state_buffer{length};
+  clock_ = {};
+}
+
+CAUSEWAY_DECL void subspace_adamw::step(thread_pool& pool, parameter_view view, optim::step_options step) {
+  CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()) && !view.segments.empty());
+  const kernels::adamw_coefficients decayed = clock_.advance(options_, step);
+  for (std::size_t s = 0; s < view.segments.size(); ++s) {
+    const parameter_segment& segment = view.segments[s];
+    kernels::adamw_coefficients own = decayed;
+    const std::int64_t at = segment.offset;
+    const confined_pieces* const piece = find(segment.name);
+    const bool keeps = piece != nullptr && piece->what == confined::row_changes;
+    if (keeps || !optim::detail::decays(segment.kind)) own.weight_decay = 0.0F;
+    if (piece != nullptr) {
+      step_confined(pool, view, segment, piece->what, own);
+    } else {
+      kernels::adamw_update(pool, view.values.data() + at, view.gradients.data() + at, first_.data() + at,
+                            second_.data() + at, segment.size(), own);
+    }
+  }
+}
+
+CAUSEWAY_DECL void subspace_adamw::use(thread_pool& pool, parameter_view view, subspace_basis basis,
+                                       std::span<const float> initial) {
+  basis_ = std::move(basis);
+  for (const parameter_segment& segment : view.segments) {
+    const confined_pieces* const piece = find(segment.name);
+    if (piece == nullptr) continue;
+    const auto offset = static_cast<std::size_t>(segment.offset), size = static_cast<std::size_t>(segment.size());
+    const std::span<float> values = view.values.subspan(offset, size);
+    const bool changes = piece->what == confined::row_changes;
+    CAUSEWAY_EXPECT(!changes || initial.size() == view.values.size());
+    if (changes) kernels::axpy(pool, values.data(), -1.0F, initial.data() + offset, segment.size());
+    project(pool, piece->what, values);
+    if (changes) kernels::axpy(pool, values.data(), 1.0F, initial.data() + offset, segment.size());
+    project(pool, piece->what, {first_.data() + offset, size});
+  }
+}
+
+CAUSEWAY_DECL const confined_pieces* subspace_adamw::find(std::string_view segment) const {
+  const auto fits = [&](const confined_pieces& p) { return segment.ends_with(p.suffix); };
+  const auto at = std::find_if(pieces_.begin(), pieces_.end(), fits);
+  return at == pieces_.end() ? nullptr : &*at;
+}
+
+CAUSEWAY_DECL void subspace_adamw::project(thread_pool& pool, confined what, std::span<float> matrix) const {
+  if (what == confined::columns) return basis_.project_columns(pool, matrix);
+  basis_.project_rows(pool, matrix);
+}
+
+CAUSEWAY_DECL void subspace_adamw::step_confined(thread_pool& pool, const parameter_view& view,
+                                                 const parameter_segment& segment, confined what,
+                                                 const kernels::adamw_coefficients& coefficients) {
+  const auto size = static_cast<std::size_t>(segment.size());
+  const float* const from = view.gradients.data() + segment.offset;
+  gradient_.resize(size);
+  for (std::size_t i = 0; i < size; ++i) gradient_[i] = from[i] * coefficients.gradient_scale;
+  project(pool, what, gradient_);
+  const kernels::detail::adamw_factors c = kernels::detail::factors_of(coefficients);
+  take_squares(pool, segment, what);
+  rates_.resize(squares_.size());
+  float* const second = second_.data() + segment.offset;  // one for each vector, at the start of the piece's place
+  kernels::detail::dispatch<detail::confined_rates>(kernels::detect_simd_level(), squares_.data(), second, rates_.data(),
+                                                    std::ssize(squares_),
+                                                    what == confined::columns ? segment.rows : segment.columns, c);
+  update(pool, view, segment, what, c);
+}
+
+CAUSEWAY_DECL void subspace_adamw::take_squares(thread_pool& pool, const parameter_segment& segment, confined what) {
+  const auto level = kernels::detect_simd_level();
+  const float* const g = gradient_.data();
+  if (what == confined::columns) {
+    squares_.resize(static_cast<std::size_t>(segment.columns));
+    pool.for_range(segment.columns, 256, [&](index_range part) {
+      kernels::detail::dispatch<detail::column_squares>(level, g, segment.rows, segment.columns, part, squares_.data());
+    });
+  } else {
+    squares_.resize(static_cast<std::size_t>(segment.rows));
+    kernels::detail::for_rows(pool, segment.rows, segment.columns, [&](index_range part) {
+      for (std::int64_t r = part.begin; r < part.end; ++r) {
+        const float* const row = g + r * segment.columns;
+        squares_[static_cast<std::size_t>(r)] =
+            kernels::detail::dispatch<compress::detail::dot_product>(level, row, row, segment.columns);
+      }
+    });
+  }
+}
+
+CAUSEWAY_DECL void subspace_adamw::update(thread_pool& pool, const parameter_view& view, const parameter_segment& segment,
+                                          confined what, const kernels::detail::adamw_factors& c) {
+  const auto level = kernels::detect_simd_level();
+  kernels::detail::for_rows(pool, segment.rows, segment.columns, [&](index_range part) {
+    for (std::int64_t r = part.begin; r < part.end; ++r) {
+      const std::int64_t at = segment.offset + r * segment.columns;
+      float* const p = view.values.data() + at;
+      float* const m = first_.data() + at;
+      const float* const g = gradient_.data() + r * segment.columns;
+      const float* const rates = rates_.data();
+      if (what == confined::columns) {
+        kernels::detail::dispatch<detail::confined_update<true>>(level, p, g, m, rates, segment.columns, c);
+      } else {
+        kernels::detail::dispatch<detail::confined_update<false>>(level, p, g, m, rates + r, segment.columns, c);
+      }
+    }
+  });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_SUBSPACE_ADAMW_IPP
+#endif
+
 // ---- causeway/stage/subspace_pieces.hpp ----
 #ifndef CAUSEWAY_STAGE_SUBSPACE_PIECES_HPP
 #define CAUSEWAY_STAGE_SUBSPACE_PIECES_HPP
@@ -17357,7 +18752,26 @@ namespace causeway::inline CAUSEWAY_ABI::stage {
 
 /// The parameters that write into the residual stream: attention's output projection and the second matrix of the
 /// feed-forward part, with their biases, and the tables of tokens and positions.
-[[nodiscard]] inline std::vector<confined_pieces> residual_writers() {
+[[nodiscard]] CAUSEWAY_DECL std::vector<confined_pieces> residual_writers();
+
+/// Puts the confined pieces of `parameters` into the subspace; tables stay as they are. Before training, on every peer.
+CAUSEWAY_DECL void confine(thread_pool& pool, parameter_store& parameters, const subspace_basis& basis,
+                           std::span<const confined_pieces> pieces);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_SUBSPACE_PIECES_HPP
+
+// ---- causeway/stage/impl/subspace_pieces.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_SUBSPACE_PIECES_IPP
+#define CAUSEWAY_STAGE_IMPL_SUBSPACE_PIECES_IPP
+
+// Bodies of stage/subspace_pieces.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL std::vector<confined_pieces> residual_writers() {
   return {{"attn.c_proj.weight", confined::columns},      {"attn.c_proj.bias", confined::rows},
           {"mlp.c_proj.weight", confined::columns},       {"mlp.c_proj.bias", confined::rows},
           {"wte.weight", confined::row_changes},          {"wpe.weight", confined::row_changes},
@@ -17365,9 +18779,8 @@ namespace causeway::inline CAUSEWAY_ABI::stage {
           {"embed_tokens.weight", confined::row_changes}};
 }
 
-/// Puts the confined pieces of `parameters` into the subspace; tables stay as they are. Before training, on every peer.
-inline void confine(thread_pool& pool, parameter_store& parameters, const subspace_basis& basis,
-                    std::span<const confined_pieces> pieces) {
+CAUSEWAY_DECL void confine(thread_pool& pool, parameter_store& parameters, const subspace_basis& basis,
+                           std::span<const confined_pieces> pieces) {
   for (std::size_t s = 0; s < parameters.segments().size(); ++s) {
     const parameter_segment& segment = parameters.segments()[s];
     const std::span<float> values{parameters.value(s), static_cast<std::size_t>(segment.size())};
@@ -17383,7 +18796,8 @@ inline void confine(thread_pool& pool, parameter_store& parameters, const subspa
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
-#endif  // CAUSEWAY_STAGE_SUBSPACE_PIECES_HPP
+#endif  // CAUSEWAY_STAGE_IMPL_SUBSPACE_PIECES_IPP
+#endif
 
 // ---- causeway/stage/subspace_refresh.hpp ----
 #ifndef CAUSEWAY_STAGE_SUBSPACE_REFRESH_HPP
@@ -17407,15 +18821,7 @@ class subspace_statistics {
       : width_{width}, sums_(static_cast<std::size_t>(width) * static_cast<std::size_t>(width)) {}
 
   /// `gradient` is [rows, width]: 2 · width operations a value.
-  void add(thread_pool& pool, scratch& memory, std::span<const float> gradient) {
-    CAUSEWAY_EXPECT(width_ > 0 && gradient.size() % static_cast<std::size_t>(width_) == 0);
-    kernels::gemm_args<float, float> args;
-    args.transpose_a = true, args.accumulate = true;
-    args.m = width_, args.n = width_, args.k = static_cast<std::int64_t>(gradient.size()) / width_;
-    args.a = gradient.data(), args.lda = width_, args.b = gradient.data(), args.ldb = width_;
-    args.c = sums_.data(), args.ldc = width_;
-    if (args.k > 0) kernels::packed_gemm{}.multiply(pool, memory, args);
-  }
+  void add(thread_pool& pool, scratch& memory, std::span<const float> gradient);
 
   [[nodiscard]] std::size_t width() const noexcept { return static_cast<std::size_t>(width_); }
   [[nodiscard]] std::span<float> sums() noexcept { return sums_; }
@@ -17431,29 +18837,14 @@ class subspace_statistics {
 namespace detail {
 
 /// S·U, vectors one after another. S is symmetric.
-inline std::vector<float> times_basis(thread_pool& pool, const subspace_basis& basis, std::span<const float> sums) {
-  CAUSEWAY_EXPECT(!basis.empty() && sums.size() == basis.width() * basis.width());
-  const compress::low_rank_shape shape{basis.width(), basis.width(), basis.rank()};
-  std::vector<float> product(shape.left_size());
-  compress::low_rank_left(pool, shape, sums, basis.vectors(), product);
-  return product;
-}
+CAUSEWAY_DECL std::vector<float> times_basis(thread_pool& pool, const subspace_basis& basis, std::span<const float> sums);
 
-inline double dot(std::span<const float> a, std::span<const float> b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
-  return sum;
-}
+CAUSEWAY_DECL double dot(std::span<const float> a, std::span<const float> b);
 
 }  // namespace detail
 
 /// f(U) / tr(S): the share of the gradients' squares that the subspace cuts off, 0 to 1. 0 for S = 0.
-inline double share_outside(thread_pool& pool, const subspace_basis& basis, std::span<const float> sums) {
-  const std::vector<float> product = detail::times_basis(pool, basis, sums);
-  double all = 0;
-  for (std::size_t i = 0; i < basis.width(); ++i) all += static_cast<double>(sums[i * basis.width() + i]);
-  return all > 0 ? 1.0 - detail::dot(product, basis.vectors()) / all : 0.0;
-}
+CAUSEWAY_DECL double share_outside(thread_pool& pool, const subspace_basis& basis, std::span<const float> sums);
 
 /// One step: U + step · (I - U·Uᵀ)·S·U / |S| (Frobenius), made orthonormal. A step of up to 1 lowers f, for |S| bounds the
 /// curvature; larger ones come near S·U, a step of subspace iteration. Equal S and U give
@@ -17461,8 +18852,63 @@ inline double share_outside(thread_pool& pool, const subspace_basis& basis, std:
 /// operations.
 ///
 /// Afterwards project the weights and the optimizer's first moments on the new basis, and give it to every peer's codec.
-inline result<subspace_basis> refreshed(thread_pool& pool, const subspace_basis& basis, std::span<const float> sums,
-                                        float step = 1.0F) {
+CAUSEWAY_DECL result<subspace_basis> refreshed(thread_pool& pool, const subspace_basis& basis, std::span<const float> sums,
+                                               float step = 1.0F);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_SUBSPACE_REFRESH_HPP
+
+// ---- causeway/stage/impl/subspace_refresh.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_SUBSPACE_REFRESH_IPP
+#define CAUSEWAY_STAGE_IMPL_SUBSPACE_REFRESH_IPP
+
+// Bodies of stage/subspace_refresh.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL void subspace_statistics::add(thread_pool& pool, scratch& memory, std::span<const float> gradient) {
+  CAUSEWAY_EXPECT(width_ > 0 && gradient.size() % static_cast<std::size_t>(width_) == 0);
+  kernels::gemm_args<float, float> args;
+  args.transpose_a = true, args.accumulate = true;
+  args.m = width_, args.n = width_, args.k = static_cast<std::int64_t>(gradient.size()) / width_;
+  args.a = gradient.data(), args.lda = width_, args.b = gradient.data(), args.ldb = width_;
+  args.c = sums_.data(), args.ldc = width_;
+  if (args.k > 0) kernels::packed_gemm{}.multiply(pool, memory, args);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+namespace causeway::inline CAUSEWAY_ABI::stage::detail {
+
+CAUSEWAY_DECL std::vector<float> times_basis(thread_pool& pool, const subspace_basis& basis, std::span<const float> sums) {
+  CAUSEWAY_EXPECT(!basis.empty() && sums.size() == basis.width() * basis.width());
+  const compress::low_rank_shape shape{basis.width(), basis.width(), basis.rank()};
+  std::vector<float> product(shape.left_size());
+  compress::low_rank_left(pool, shape, sums, basis.vectors(), product);
+  return product;
+}
+
+CAUSEWAY_DECL double dot(std::span<const float> a, std::span<const float> b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+  return sum;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::detail
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL double share_outside(thread_pool& pool, const subspace_basis& basis, std::span<const float> sums) {
+  const std::vector<float> product = detail::times_basis(pool, basis, sums);
+  double all = 0;
+  for (std::size_t i = 0; i < basis.width(); ++i) all += static_cast<double>(sums[i * basis.width() + i]);
+  return all > 0 ? 1.0 - detail::dot(product, basis.vectors()) / all : 0.0;
+}
+
+CAUSEWAY_DECL result<subspace_basis> refreshed(thread_pool& pool, const subspace_basis& basis, std::span<const float> sums,
+                                               float step) {
   std::vector<float> next = detail::times_basis(pool, basis, sums);
   const double size = std::sqrt(detail::dot(sums, sums));
   if (!std::isfinite(size)) {
@@ -17484,7 +18930,8 @@ inline result<subspace_basis> refreshed(thread_pool& pool, const subspace_basis&
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
-#endif  // CAUSEWAY_STAGE_SUBSPACE_REFRESH_HPP
+#endif  // CAUSEWAY_STAGE_IMPL_SUBSPACE_REFRESH_IPP
+#endif
 
 // ---- causeway/collective/channels.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_CHANNELS_HPP
@@ -17543,10 +18990,7 @@ enum class algorithm : std::uint8_t {
 class collective_workspace {
  public:
   /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
-  [[nodiscard]] std::byte* reserve(std::size_t bytes) {
-    if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
-    return memory_.data();
-  }
+  [[nodiscard]] std::byte* reserve(std::size_t bytes);
 
   [[nodiscard]] std::vector<net::operation>& operations() noexcept { return operations_; }
   [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
@@ -17589,6 +19033,25 @@ constexpr collective_options tuned_for_streams(collective_options o, std::size_t
 
 #endif  // CAUSEWAY_COLLECTIVE_OPTIONS_HPP
 
+// ---- causeway/collective/impl/options.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
+
+// Bodies of collective/options.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL std::byte* collective_workspace::reserve(std::size_t bytes) {
+  if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
+  return memory_.data();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
+#endif
+
 // ---- causeway/collective/flight.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_FLIGHT_HPP
 #define CAUSEWAY_COLLECTIVE_FLIGHT_HPP
@@ -17608,21 +19071,12 @@ struct part {
 
 namespace detail {
 
-inline net::message_id id_of(net::message_id id, const part& what) {
-  id.channel = numbered(id.channel + what.phase, what.chunk);
-  return id;
-}
+CAUSEWAY_DECL net::message_id id_of(net::message_id id, const part& what);
 
 /// An error says which peer was waited for.
-inline result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved) {
-  if (!moved && moved.error().where.empty()) moved.error().where = peer_name(peer);
-  return moved;
-}
+CAUSEWAY_DECL result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved);
 
-inline result<void> without_size(result<std::size_t> moved) {
-  if (!moved) return std::move(moved).error();
-  return {};
-}
+CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved);
 
 }  // namespace detail
 
@@ -17696,6 +19150,35 @@ class flight {
 
 #endif  // CAUSEWAY_COLLECTIVE_FLIGHT_HPP
 
+// ---- causeway/collective/impl/flight.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
+
+// Bodies of collective/flight.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL net::message_id id_of(net::message_id id, const part& what) {
+  id.channel = numbered(id.channel + what.phase, what.chunk);
+  return id;
+}
+
+CAUSEWAY_DECL result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved) {
+  if (!moved && moved.error().where.empty()) moved.error().where = peer_name(peer);
+  return moved;
+}
+
+CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved) {
+  if (!moved) return std::move(moved).error();
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
+#endif
+
 // ---- causeway/collective/gather.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_GATHER_HPP
 #define CAUSEWAY_COLLECTIVE_GATHER_HPP
@@ -17716,10 +19199,7 @@ struct gather_places {
   [[nodiscard]] std::size_t bytes_in(net::peer_index p) const { return 3 * peers + p; }
 };
 
-inline error too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
-  return fail(errc::too_large, peer_name(peer),
-              std::to_string(offered) + " bytes to gather, where the caller allows " + std::to_string(limit));
-}
+CAUSEWAY_DECL error too_long(net::peer_index peer, std::size_t offered, std::size_t limit);
 
 /// Receives from all others: `lengths` are under way already.
 template <net::Transport T>
@@ -17820,6 +19300,25 @@ result<void> all_gather(T& transport, const net::message_id& id, std::span<const
 
 #endif  // CAUSEWAY_COLLECTIVE_GATHER_HPP
 
+// ---- causeway/collective/impl/gather.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+
+// Bodies of collective/gather.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL error too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
+  return fail(errc::too_large, peer_name(peer),
+              std::to_string(offered) + " bytes to gather, where the caller allows " + std::to_string(limit));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+#endif
+
 // ---- causeway/collective/group_view.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
 #define CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
@@ -17836,26 +19335,15 @@ class group_view {
  public:
   /// `members[r]` is the peer of rank r: distinct peers of `over`, its own self among them, in the same order on all of
   /// them.
-  group_view(net::any_transport& over, std::vector<net::peer_index> members)
-      : over_{&over}, members_{std::move(members)}, self_{rank_of(over.self())} {
-    CAUSEWAY_EXPECT(self_ < members_.size());
-    CAUSEWAY_EXPECT(are_distinct());
-  }
+  group_view(net::any_transport& over, std::vector<net::peer_index> members);
 
   [[nodiscard]] net::peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(members_.size()); }
   [[nodiscard]] net::peer_index peer_of(net::peer_index rank) const noexcept { return members_[rank]; }
 
-  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes) {
-    return is_other(to) ? over_->send(members_[to], id, bytes) : no_operation;
-  }
-  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer) {
-    return is_other(from) ? over_->receive(members_[from], id, buffer) : no_operation;
-  }
-  result<std::size_t> wait(net::operation op, time_point deadline) {
-    if (op == no_operation) return fail(errc::invalid_argument, "group", "there is no such other rank");
-    return over_->wait(op, deadline);
-  }
+  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
+  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
+  result<std::size_t> wait(net::operation op, time_point deadline);
   [[nodiscard]] bool done(net::operation op) const { return op == no_operation || over_->done(op); }
 
   /// Of the whole transport.
@@ -17866,14 +19354,8 @@ class group_view {
 
   [[nodiscard]] bool is_other(net::peer_index rank) const noexcept { return rank < members_.size() && rank != self_; }
 
-  [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const {
-    return static_cast<net::peer_index>(std::find(members_.begin(), members_.end(), peer) - members_.begin());
-  }
-  [[nodiscard]] bool are_distinct() const {
-    std::vector<net::peer_index> sorted = members_;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted.back() < over_->size() && std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
-  }
+  [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const;
+  [[nodiscard]] bool are_distinct() const;
 
   net::any_transport* over_;
   std::vector<net::peer_index> members_;
@@ -17884,6 +19366,51 @@ static_assert(net::Transport<group_view>);
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
+
+// ---- causeway/collective/impl/group_view.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
+
+// Bodies of collective/group_view.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL group_view::group_view(net::any_transport& over, std::vector<net::peer_index> members)
+    : over_{&over}, members_{std::move(members)}, self_{rank_of(over.self())} {
+  CAUSEWAY_EXPECT(self_ < members_.size());
+  CAUSEWAY_EXPECT(are_distinct());
+}
+
+CAUSEWAY_DECL net::operation group_view::send(net::peer_index to, const net::message_id& id,
+                                              std::span<const std::byte> bytes) {
+  return is_other(to) ? over_->send(members_[to], id, bytes) : no_operation;
+}
+
+CAUSEWAY_DECL net::operation group_view::receive(net::peer_index from, const net::message_id& id,
+                                                 std::span<std::byte> buffer) {
+  return is_other(from) ? over_->receive(members_[from], id, buffer) : no_operation;
+}
+
+CAUSEWAY_DECL result<std::size_t> group_view::wait(net::operation op, time_point deadline) {
+  if (op == no_operation) return fail(errc::invalid_argument, "group", "there is no such other rank");
+  return over_->wait(op, deadline);
+}
+
+CAUSEWAY_DECL net::peer_index group_view::rank_of(net::peer_index peer) const {
+  return static_cast<net::peer_index>(std::find(members_.begin(), members_.end(), peer) - members_.begin());
+}
+
+CAUSEWAY_DECL bool group_view::are_distinct() const {
+  std::vector<net::peer_index> sorted = members_;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted.back() < over_->size() && std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
+#endif
 
 // ---- causeway/net/deadline.hpp ----
 #ifndef CAUSEWAY_NET_DEADLINE_HPP
@@ -17909,18 +19436,7 @@ class arrival_statistics {
   explicit arrival_statistics(const arrival_options& options) : options_{options} {}
 
   /// One more arrival took `took`. Negative times count as 0.
-  void observe(duration took) noexcept {
-    const double t = std::max(0.0, seconds(took));
-    if (count_ == 0) {
-      mean_ = t;
-      deviation_ = t / 2;
-    } else {
-      const double off = t > mean_ ? t - mean_ : mean_ - t;
-      deviation_ += options_.deviation_weight * (off - deviation_);
-      mean_ += options_.mean_weight * (t - mean_);
-    }
-    ++count_;
-  }
+  void observe(duration took) noexcept;
 
   /// A wait of `waited` ended without an arrival: the next one may take twice as long (RFC 6298, rule 5.5), up to the cap.
   void overdue(duration waited) noexcept { observe(std::min(waited * 2, options_.cap)); }
@@ -17930,10 +19446,7 @@ class arrival_statistics {
   [[nodiscard]] duration deviation() const noexcept { return from_seconds(deviation_); }
 
   /// mean + K deviations, within floor and cap.
-  [[nodiscard]] duration patience() const noexcept {
-    if (count_ == 0) return options_.cap;
-    return std::clamp(from_seconds(mean_ + options_.deviations * deviation_), options_.floor, options_.cap);
-  }
+  [[nodiscard]] duration patience() const noexcept;
 
   /// The deadline of something that starts at `now`.
   [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
@@ -17944,10 +19457,7 @@ class arrival_statistics {
   }
 
  private:
-  static duration from_seconds(double s) noexcept {
-    constexpr double longest = 1e9;  // about 30 years: keeps the conversion within 64 bits
-    return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, longest)});
-  }
+  static duration from_seconds(double s) noexcept;
 
   arrival_options options_;
   double mean_ = 0;
@@ -17958,6 +19468,43 @@ class arrival_statistics {
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_DEADLINE_HPP
+
+// ---- causeway/net/impl/deadline.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_DEADLINE_IPP
+#define CAUSEWAY_NET_IMPL_DEADLINE_IPP
+
+// Bodies of net/deadline.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL void arrival_statistics::observe(duration took) noexcept {
+  const double t = std::max(0.0, seconds(took));
+  if (count_ == 0) {
+    mean_ = t;
+    deviation_ = t / 2;
+  } else {
+    const double off = t > mean_ ? t - mean_ : mean_ - t;
+    deviation_ += options_.deviation_weight * (off - deviation_);
+    mean_ += options_.mean_weight * (t - mean_);
+  }
+  ++count_;
+}
+
+CAUSEWAY_DECL duration arrival_statistics::patience() const noexcept {
+  if (count_ == 0) return options_.cap;
+  return std::clamp(from_seconds(mean_ + options_.deviations * deviation_), options_.floor, options_.cap);
+}
+
+CAUSEWAY_DECL duration arrival_statistics::from_seconds(double s) noexcept {
+  constexpr double longest = 1e9;  // about 30 years: keeps the conversion within 64 bits
+  return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, longest)});
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_DEADLINE_IPP
+#endif
 
 // ---- causeway/autograd/checkpoint.hpp ----
 #ifndef CAUSEWAY_AUTOGRAD_CHECKPOINT_HPP
@@ -18022,9 +19569,7 @@ struct embedding_tables {
 
 /// GPT-2's deviation, and the one of matrices that write into the residual stream: 2·layers of them add up.
 inline constexpr float initial_deviation = 0.02F;
-[[nodiscard]] inline float residual_deviation(std::int64_t layers) noexcept {
-  return initial_deviation / std::sqrt(2.0F * static_cast<float>(layers));
-}
+[[nodiscard]] CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept;
 
 /// Adds segments to a store and remembers how they start. All functions return the segment's number, or `not_held`.
 class declaration {
@@ -18037,31 +19582,17 @@ class declaration {
   void in_block(std::int64_t block) noexcept { block_ = block; }
 
   /// A token table; one that is the output layer too is held at both ends.
-  std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
-    return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
-               tied && part_.holds_parameters(layers_, layers_));
-  }
+  std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied);
 
-  std::size_t table(std::string name, std::int64_t rows, std::int64_t columns) {
-    return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation});
-  }
-  std::size_t matrix(std::string name, std::int64_t outputs, std::int64_t inputs, float deviation = initial_deviation) {
-    return add(std::move(name), parameter_kind::matrix, outputs, inputs, {0.0F, deviation});
-  }
-  std::size_t vector(std::string name, std::int64_t size, float value) {
-    return add(std::move(name), parameter_kind::vector, 1, size, {value, 0.0F});
-  }
+  std::size_t table(std::string name, std::int64_t rows, std::int64_t columns);
+  std::size_t matrix(std::string name, std::int64_t outputs, std::int64_t inputs, float deviation = initial_deviation);
+  std::size_t vector(std::string name, std::int64_t size, float value);
 
   [[nodiscard]] std::vector<initial_distribution> take_initial() && noexcept { return std::move(initial_); }
 
  private:
   std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, initial_distribution d,
-                  bool also_here = false) {
-    d.number = declared_++;
-    if (!also_here && !part_.holds_parameters(block_, layers_)) return not_held;
-    initial_.push_back(d);
-    return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block_));
-  }
+                  bool also_here = false);
 
   parameter_store& store_;
   model_part part_;
@@ -18073,8 +19604,54 @@ class declaration {
 
 /// Gives every parameter its initial value, a function of (seed, parameter, row) alone: the same on every machine, for any
 /// number of threads, and however the model is cut.
-inline void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
-                         std::uint64_t seed) {
+CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
+                                std::uint64_t seed);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_DECLARATION_HPP
+
+// ---- causeway/nn/impl/declaration.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_DECLARATION_IPP
+#define CAUSEWAY_NN_IMPL_DECLARATION_IPP
+
+// Bodies of nn/declaration.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept {
+  return initial_deviation / std::sqrt(2.0F * static_cast<float>(layers));
+}
+
+CAUSEWAY_DECL std::size_t declaration::token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
+  return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
+             tied && part_.holds_parameters(layers_, layers_));
+}
+
+CAUSEWAY_DECL std::size_t declaration::table(std::string name, std::int64_t rows, std::int64_t columns) {
+  return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation});
+}
+
+CAUSEWAY_DECL std::size_t declaration::matrix(std::string name, std::int64_t outputs, std::int64_t inputs,
+                                              float deviation) {
+  return add(std::move(name), parameter_kind::matrix, outputs, inputs, {0.0F, deviation});
+}
+
+CAUSEWAY_DECL std::size_t declaration::vector(std::string name, std::int64_t size, float value) {
+  return add(std::move(name), parameter_kind::vector, 1, size, {value, 0.0F});
+}
+
+CAUSEWAY_DECL std::size_t declaration::add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
+                                           initial_distribution d, bool also_here) {
+  d.number = declared_++;
+  if (!also_here && !part_.holds_parameters(block_, layers_)) return not_held;
+  initial_.push_back(d);
+  return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block_));
+}
+
+CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
+                                std::uint64_t seed) {
   for (std::size_t i = 0; i < store.segments().size(); ++i) {
     const auto& s = store.segments()[i];
     float* values = store.value(i);
@@ -18091,7 +19668,8 @@ inline void fill_initial(thread_pool& pool, parameter_store& store, std::span<co
 
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
-#endif  // CAUSEWAY_NN_DECLARATION_HPP
+#endif  // CAUSEWAY_NN_IMPL_DECLARATION_IPP
+#endif
 
 // ---- causeway/nn/memory_estimate.hpp ----
 #ifndef CAUSEWAY_NN_MEMORY_ESTIMATE_HPP
@@ -18112,9 +19690,7 @@ struct memory_estimate {
   std::size_t logits = 0;                ///< one chunk of the output layer
   std::size_t scratch = 0;               ///< packed operands and partial sums of kernels
 
-  [[nodiscard]] std::size_t total() const noexcept {
-    return parameters + gradients + low_precision + activations + activation_gradients + logits + scratch;
-  }
+  [[nodiscard]] std::size_t total() const noexcept;
 };
 
 /// What an estimate depends on.
@@ -18128,7 +19704,26 @@ struct model_sizes {
   bool recompute = false;
 };
 
-[[nodiscard]] inline memory_estimate estimate_memory(const model_sizes& s, const activation_bytes& family) noexcept {
+[[nodiscard]] CAUSEWAY_DECL memory_estimate estimate_memory(const model_sizes& s, const activation_bytes& family) noexcept;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_MEMORY_ESTIMATE_HPP
+
+// ---- causeway/nn/impl/memory_estimate.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
+#define CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
+
+// Bodies of nn/memory_estimate.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+CAUSEWAY_DECL std::size_t memory_estimate::total() const noexcept {
+  return parameters + gradients + low_precision + activations + activation_gradients + logits + scratch;
+}
+
+CAUSEWAY_DECL memory_estimate estimate_memory(const model_sizes& s, const activation_bytes& family) noexcept {
   const auto bytes = [&s](std::int64_t columns, std::size_t each) { return pooled_bytes(s.rows, columns, each); };
   const std::size_t size = s.low ? 2 : 4;
   const auto layers = static_cast<std::size_t>(s.layers);
@@ -18150,7 +19745,8 @@ struct model_sizes {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
-#endif  // CAUSEWAY_NN_MEMORY_ESTIMATE_HPP
+#endif  // CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
+#endif
 
 // ---- causeway/nn/micro_batch.hpp ----
 #ifndef CAUSEWAY_NN_MICRO_BATCH_HPP
@@ -18179,20 +19775,50 @@ struct token_limits {
 
 namespace detail {
 
-inline error wrong_batch(const token_limits& l, std::string_view what, const std::string& message) {
+CAUSEWAY_DECL error wrong_batch(const token_limits& l, std::string_view what, const std::string& message);
+
+CAUSEWAY_DECL error wrong_token(const token_limits& l, std::string_view what, std::int32_t token);
+
+}  // namespace detail
+
+/// Inputs must make `batch` sequences of 1 to context tokens, each in [0, vocabulary).
+[[nodiscard]] CAUSEWAY_DECL result<void> check_inputs(const token_limits& l, const micro_batch& b);
+
+/// There must be one target for each input, below the vocabulary.
+[[nodiscard]] CAUSEWAY_DECL result<void> check_targets(const token_limits& l, const micro_batch& b);
+
+/// Activations that another stage sent must be f32 [inputs, width].
+[[nodiscard]] CAUSEWAY_DECL result<void> check_boundary(const token_limits& l, const micro_batch& b, const tensor& boundary,
+                                                        std::int64_t width);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_MICRO_BATCH_HPP
+
+// ---- causeway/nn/impl/micro_batch.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_MICRO_BATCH_IPP
+#define CAUSEWAY_NN_IMPL_MICRO_BATCH_IPP
+
+// Bodies of nn/micro_batch.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::nn::detail {
+
+CAUSEWAY_DECL error wrong_batch(const token_limits& l, std::string_view what, const std::string& message) {
   return fail(errc::invalid_argument, std::string{l.name} + " " + std::string{what}, message);
 }
 
-inline error wrong_token(const token_limits& l, std::string_view what, std::int32_t token) {
+CAUSEWAY_DECL error wrong_token(const token_limits& l, std::string_view what, std::int32_t token) {
   return wrong_batch(l, what,
                      "token " + std::to_string(token) + "; the vocabulary has " + std::to_string(l.vocabulary) +
                          ": the tokenizer and the model do not match");
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::nn::detail
 
-/// Inputs must make `batch` sequences of 1 to context tokens, each in [0, vocabulary).
-[[nodiscard]] inline result<void> check_inputs(const token_limits& l, const micro_batch& b) {
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+CAUSEWAY_DECL result<void> check_inputs(const token_limits& l, const micro_batch& b) {
   const auto n = static_cast<std::int64_t>(b.inputs.size());
   if (b.batch < 1 || n < b.batch || n % b.batch != 0) {
     return detail::wrong_batch(
@@ -18210,8 +19836,7 @@ inline error wrong_token(const token_limits& l, std::string_view what, std::int3
   return {};
 }
 
-/// There must be one target for each input, below the vocabulary.
-[[nodiscard]] inline result<void> check_targets(const token_limits& l, const micro_batch& b) {
+CAUSEWAY_DECL result<void> check_targets(const token_limits& l, const micro_batch& b) {
   if (b.targets.size() != b.inputs.size()) {
     return detail::wrong_batch(l, "targets",
                                std::to_string(b.targets.size()) + " targets for " + std::to_string(b.inputs.size()) +
@@ -18223,9 +19848,8 @@ inline error wrong_token(const token_limits& l, std::string_view what, std::int3
   return {};
 }
 
-/// Activations that another stage sent must be f32 [inputs, width].
-[[nodiscard]] inline result<void> check_boundary(const token_limits& l, const micro_batch& b, const tensor& boundary,
-                                                 std::int64_t width) {
+CAUSEWAY_DECL result<void> check_boundary(const token_limits& l, const micro_batch& b, const tensor& boundary,
+                                          std::int64_t width) {
   const tensor_shape expected{static_cast<std::int64_t>(b.inputs.size()), width};
   if (boundary && boundary.type() == dtype::f32 && boundary.shape() == expected) return {};
   return detail::wrong_batch(l, "boundary",
@@ -18236,7 +19860,8 @@ inline error wrong_token(const token_limits& l, std::string_view what, std::int3
 
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
-#endif  // CAUSEWAY_NN_MICRO_BATCH_HPP
+#endif  // CAUSEWAY_NN_IMPL_MICRO_BATCH_IPP
+#endif
 
 // ---- causeway/nn/recorded_passes.hpp ----
 #ifndef CAUSEWAY_NN_RECORDED_PASSES_HPP
@@ -18774,14 +20399,31 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 inline constexpr std::uint32_t most_micro_batch_bits = 20;
 
 /// errc::invalid_argument unless `count` is from 1 to 2^most_micro_batch_bits - 1. `policy`: who says so.
-[[nodiscard]] inline result<void> check_micro_batches(std::string_view policy, std::int64_t count) {
+[[nodiscard]] CAUSEWAY_DECL result<void> check_micro_batches(std::string_view policy, std::int64_t count);
+
+/// errc::invalid_argument unless the batch has sequences that make `pieces` equal micro-batches.
+[[nodiscard]] CAUSEWAY_DECL result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
+
+// ---- causeway/parallel/impl/micro_batches.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
+#define CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
+
+// Bodies of parallel/micro_batches.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<void> check_micro_batches(std::string_view policy, std::int64_t count) {
   if (count >= 1 && count < std::int64_t{1} << most_micro_batch_bits) return {};
   return fail(errc::invalid_argument, std::string{policy},
               std::to_string(count) + " micro-batches; choose at least 1, below a million");
 }
 
-/// errc::invalid_argument unless the batch has sequences that make `pieces` equal micro-batches.
-[[nodiscard]] inline result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces) {
+CAUSEWAY_DECL result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces) {
   if (pieces >= 1 && b.sequences >= 1 && b.sequences % pieces == 0) return {};
   return fail(errc::invalid_argument, std::string{policy},
               "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " + std::to_string(pieces) +
@@ -18790,7 +20432,8 @@ inline constexpr std::uint32_t most_micro_batch_bits = 20;
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
+#endif
 
 // ---- causeway/collective/broadcast.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_BROADCAST_HPP
@@ -18885,11 +20528,7 @@ struct pipeline_talk {
   net::message_id id;  ///< of consecutive channels, one for each kind
   collective::collective_options options;
 
-  [[nodiscard]] net::message_id on(std::uint32_t kind) const noexcept {
-    net::message_id named = id;
-    named.channel += kind;
-    return named;
-  }
+  [[nodiscard]] net::message_id on(std::uint32_t kind) const noexcept;
 };
 
 namespace detail {
@@ -18897,24 +20536,10 @@ namespace detail {
 enum talk_kind : std::uint32_t { parts_kind, loss_kind, norm_kind, table_kind = 5, base_kind = 7 };  // a gather takes two
 
 /// One message each way between first and last rank.
-inline result<void> swap_ends(collective::group_view& view, std::span<const float> mine, std::span<float> theirs,
-                              const pipeline_talk& talk) {
-  const net::peer_index other = view.self() == 0 ? view.size() - 1 : 0;
-  const auto inward = view.receive(other, talk.on(table_kind), std::as_writable_bytes(theirs));
-  const auto outward = view.send(other, talk.on(table_kind), std::as_bytes(mine));
-  const auto sent = view.wait(outward, talk.options.deadline);
-  const auto got = view.wait(inward, talk.options.deadline);
-  if (!sent) return sent.error();
-  if (!got) return got.error();
-  if (*got != theirs.size_bytes()) {
-    return fail(errc::protocol, "rank " + std::to_string(other), "it sent a token table of another size");
-  }
-  return {};
-}
+CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const float> mine, std::span<float> theirs,
+                                     const pipeline_talk& talk);
 
-[[nodiscard]] inline bool is_an_end(const collective::group_view& view) {
-  return view.self() == 0 || view.self() + 1 == view.size();
-}
+[[nodiscard]] CAUSEWAY_DECL bool is_an_end(const collective::group_view& view);
 
 }  // namespace detail
 
@@ -18928,8 +20553,71 @@ struct part_agreement {
 
 /// Checks that all ranks agree and that their parts, stage after stage, make the whole model. `talk` must not depend on the
 /// step. 16 bytes a chunk and 16 more from and to everybody.
-inline result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
-                                   std::span<const nn::block_range> chunks, const pipeline_talk& talk) {
+CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
+                                          std::span<const nn::block_range> chunks, const pipeline_talk& talk);
+
+/// The loss, which the last rank knows, on all ranks. 8 bytes to each.
+CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, const pipeline_talk& talk);
+
+/// The root of the sum of all ranks' `squares`, added up in the order of ranks on all of them.
+CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares, const pipeline_talk& talk);
+
+/// On the first and the last rank: table ← the last rank's + the first rank's, the same bits on both. `other` is memory for
+/// what the other end sends. Bytes: the table, each way. On an error the table is as it was.
+CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
+                                    std::vector<float>& other, const pipeline_talk& talk);
+
+/// The last rank's table becomes that of the first. Bytes: the table, once.
+CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
+
+// ---- causeway/parallel/impl/pipeline_talk.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_PIPELINE_TALK_IPP
+#define CAUSEWAY_PARALLEL_IMPL_PIPELINE_TALK_IPP
+
+// Bodies of parallel/pipeline_talk.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL net::message_id pipeline_talk::on(std::uint32_t kind) const noexcept {
+  net::message_id named = id;
+  named.channel += kind;
+  return named;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::detail {
+
+CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const float> mine, std::span<float> theirs,
+                                     const pipeline_talk& talk) {
+  const net::peer_index other = view.self() == 0 ? view.size() - 1 : 0;
+  const auto inward = view.receive(other, talk.on(table_kind), std::as_writable_bytes(theirs));
+  const auto outward = view.send(other, talk.on(table_kind), std::as_bytes(mine));
+  const auto sent = view.wait(outward, talk.options.deadline);
+  const auto got = view.wait(inward, talk.options.deadline);
+  if (!sent) return sent.error();
+  if (!got) return got.error();
+  if (*got != theirs.size_bytes()) {
+    return fail(errc::protocol, "rank " + std::to_string(other), "it sent a token table of another size");
+  }
+  return {};
+}
+
+CAUSEWAY_DECL bool is_an_end(const collective::group_view& view) {
+  return view.self() == 0 || view.self() + 1 == view.size();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::detail
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
+                                          std::span<const nn::block_range> chunks, const pipeline_talk& talk) {
   if (chunks.size() != mine.chunks) {
     return fail(errc::invalid_argument, "pipeline",
                 "this peer's model has " + std::to_string(chunks.size()) + " ranges of blocks, the schedule needs " +
@@ -18974,14 +20662,12 @@ inline result<void> agree_on_parts(collective::group_view& view, const part_agre
               "the last stage ends at block " + std::to_string(next) + " of " + std::to_string(mine.layers));
 }
 
-/// The loss, which the last rank knows, on all ranks. 8 bytes to each.
-inline result<double> loss_of_pipeline(collective::group_view& view, double loss, const pipeline_talk& talk) {
+CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, const pipeline_talk& talk) {
   CAUSEWAY_TRY(collective::broadcast(view, talk.on(detail::loss_kind), view.size() - 1, std::span{&loss, 1}, talk.options));
   return loss;
 }
 
-/// The root of the sum of all ranks' `squares`, added up in the order of ranks on all of them.
-inline result<float> norm_of_pipeline(collective::group_view& view, double squares, const pipeline_talk& talk) {
+CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares, const pipeline_talk& talk) {
   std::vector<double> all(view.size(), squares);
   if (view.size() > 1) {
     CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::norm_kind), std::as_bytes(std::span{&squares, 1}),
@@ -18992,10 +20678,8 @@ inline result<float> norm_of_pipeline(collective::group_view& view, double squar
   return static_cast<float>(std::sqrt(sum));
 }
 
-/// On the first and the last rank: table ← the last rank's + the first rank's, the same bits on both. `other` is memory for
-/// what the other end sends. Bytes: the table, each way. On an error the table is as it was.
-inline result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
-                             std::vector<float>& other, const pipeline_talk& talk) {
+CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
+                                    std::vector<float>& other, const pipeline_talk& talk) {
   if (!detail::is_an_end(view)) return {};
   other.resize(table.size());
   CAUSEWAY_TRY(detail::swap_ends(view, table, other, talk));
@@ -19003,8 +20687,7 @@ inline result<void> add_ends(collective::group_view& view, thread_pool& pool, st
   return {};
 }
 
-/// The last rank's table becomes that of the first. Bytes: the table, once.
-inline result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk) {
+CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk) {
   if (!detail::is_an_end(view)) return {};
   const bool sends = view.self() == 0;
   const auto id = talk.on(detail::table_kind + 1);
@@ -19017,7 +20700,8 @@ inline result<void> copy_to_last(collective::group_view& view, std::span<float> 
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_PIPELINE_TALK_IPP
+#endif
 
 // ---- causeway/parallel/embedding_base.hpp ----
 #ifndef CAUSEWAY_PARALLEL_EMBEDDING_BASE_HPP
@@ -19064,13 +20748,7 @@ class embedding_base {
   }
 
   /// The base of a micro-batch, [tokens, width] into `out`. errc::invalid_argument for tokens that are none.
-  result<void> rows(thread_pool& pool, const batch& b, std::span<float> out) const {
-    CAUSEWAY_EXPECT(!empty() && static_cast<std::int64_t>(out.size()) == b.tokens() * width_);
-    CAUSEWAY_TRY(nn::check_inputs(limits_, {b.inputs, {}, b.sequences}));
-    kernels::embedding_forward(pool, b.inputs.data(), tokens_.data(), positions_.empty() ? nullptr : positions_.data(),
-                               out.data(), b.sequences, b.tokens() / b.sequences, width_);
-    return {};
-  }
+  result<void> rows(thread_pool& pool, const batch& b, std::span<float> out) const;
 
  private:
   template <class Model>
@@ -19088,6 +20766,28 @@ class embedding_base {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_EMBEDDING_BASE_HPP
+
+// ---- causeway/parallel/impl/embedding_base.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_EMBEDDING_BASE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_EMBEDDING_BASE_IPP
+
+// Bodies of parallel/embedding_base.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<void> embedding_base::rows(thread_pool& pool, const batch& b, std::span<float> out) const {
+  CAUSEWAY_EXPECT(!empty() && static_cast<std::int64_t>(out.size()) == b.tokens() * width_);
+  CAUSEWAY_TRY(nn::check_inputs(limits_, {b.inputs, {}, b.sequences}));
+  kernels::embedding_forward(pool, b.inputs.data(), tokens_.data(), positions_.empty() ? nullptr : positions_.data(),
+                             out.data(), b.sequences, b.tokens() / b.sequences, width_);
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_EMBEDDING_BASE_IPP
+#endif
 
 // ---- causeway/parallel/stage_mail.hpp ----
 #ifndef CAUSEWAY_PARALLEL_STAGE_MAIL_HPP
@@ -19546,39 +21246,14 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 class weight_stash {
  public:
   /// Keeps `values` as those of `step`, which is later than all that are kept. Moves 8 bytes a parameter.
-  void keep(thread_pool& pool, std::uint64_t step, std::span<const float> values) {
-    CAUSEWAY_EXPECT(versions_.empty() || versions_.back().step < step);
-    version v{step, {}};
-    if (!spare_.empty()) {
-      v.values = std::move(spare_.back());
-      spare_.pop_back();
-    }
-    v.values.resize(values.size());
-    pool.for_range(static_cast<std::int64_t>(values.size()), share, [&](index_range part) {
-      std::copy(values.begin() + part.begin, values.begin() + part.end, v.values.begin() + part.begin);
-    });
-    versions_.push_back(std::move(v));
-  }
+  void keep(thread_pool& pool, std::uint64_t step, std::span<const float> values);
 
   /// Exchanges `values` with those of `step`; doing so again undoes it. False, and nothing done, if none are kept of it.
   /// Moves 16 bytes a parameter.
-  bool swap(thread_pool& pool, std::uint64_t step, std::span<float> values) {
-    const auto v = std::find_if(versions_.begin(), versions_.end(), [&](const version& w) { return w.step == step; });
-    if (v == versions_.end()) return false;
-    CAUSEWAY_EXPECT(v->values.size() == values.size());
-    pool.for_range(static_cast<std::int64_t>(values.size()), share, [&](index_range part) {
-      std::swap_ranges(values.begin() + part.begin, values.begin() + part.end, v->values.begin() + part.begin);
-    });
-    return true;
-  }
+  bool swap(thread_pool& pool, std::uint64_t step, std::span<float> values);
 
   /// Versions of steps before `step` are not needed any more. The memory of one is kept for the next.
-  void forget_before(std::uint64_t step) {
-    while (!versions_.empty() && versions_.front().step < step) {
-      if (spare_.empty()) spare_.push_back(std::move(versions_.front().values));
-      versions_.pop_front();
-    }
-  }
+  void forget_before(std::uint64_t step);
 
   [[nodiscard]] std::size_t size() const noexcept { return versions_.size(); }
 
@@ -19596,6 +21271,51 @@ class weight_stash {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_ASYNC_PIPELINE_STASH_HPP
+
+// ---- causeway/parallel/impl/async_pipeline_stash.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_ASYNC_PIPELINE_STASH_IPP
+#define CAUSEWAY_PARALLEL_IMPL_ASYNC_PIPELINE_STASH_IPP
+
+// Bodies of parallel/async_pipeline_stash.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL void weight_stash::keep(thread_pool& pool, std::uint64_t step, std::span<const float> values) {
+  CAUSEWAY_EXPECT(versions_.empty() || versions_.back().step < step);
+  version v{step, {}};
+  if (!spare_.empty()) {
+    v.values = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  v.values.resize(values.size());
+  pool.for_range(static_cast<std::int64_t>(values.size()), share, [&](index_range part) {
+    std::copy(values.begin() + part.begin, values.begin() + part.end, v.values.begin() + part.begin);
+  });
+  versions_.push_back(std::move(v));
+}
+
+CAUSEWAY_DECL bool weight_stash::swap(thread_pool& pool, std::uint64_t step, std::span<float> values) {
+  const auto v = std::find_if(versions_.begin(), versions_.end(), [&](const version& w) { return w.step == step; });
+  if (v == versions_.end()) return false;
+  CAUSEWAY_EXPECT(v->values.size() == values.size());
+  pool.for_range(static_cast<std::int64_t>(values.size()), share, [&](index_range part) {
+    std::swap_ranges(values.begin() + part.begin, values.begin() + part.end, v->values.begin() + part.begin);
+  });
+  return true;
+}
+
+CAUSEWAY_DECL void weight_stash::forget_before(std::uint64_t step) {
+  while (!versions_.empty() && versions_.front().step < step) {
+    if (spare_.empty()) spare_.push_back(std::move(versions_.front().values));
+    versions_.pop_front();
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_ASYNC_PIPELINE_STASH_IPP
+#endif
 
 // ---- causeway/parallel/stage_model.hpp ----
 #ifndef CAUSEWAY_PARALLEL_STAGE_MODEL_HPP
@@ -20144,8 +21864,39 @@ namespace detail {
 inline error wrong_placement(const std::string& what) { return fail(errc::invalid_argument, "pipeline placement", what); }
 
 /// The placement that `o` means for `peers` peers.
-[[nodiscard]] inline result<std::vector<std::vector<net::peer_index>>> placement_of(const pipeline_options& o,
-                                                                                    std::uint32_t peers) {
+[[nodiscard]] CAUSEWAY_DECL result<std::vector<std::vector<net::peer_index>>> placement_of(const pipeline_options& o,
+                                                                                           std::uint32_t peers);
+
+/// Every replica has the same number of ranks, every peer one place.
+[[nodiscard]] CAUSEWAY_DECL result<void> check_placement(const std::vector<std::vector<net::peer_index>>& rows,
+                                                         std::uint32_t peers);
+
+}  // namespace detail
+
+/// Where `self` of `peers` peers is.
+[[nodiscard]] CAUSEWAY_DECL result<pipeline_place> place_in(const pipeline_options& o, net::peer_index self,
+                                                            std::uint32_t peers);
+
+/// The blocks of a rank, for a model of `layers` blocks and a schedule with `chunks` parts on each rank: chunk c of rank p
+/// is virtual stage c · ranks + p.
+[[nodiscard]] CAUSEWAY_DECL result<nn::model_part> part_of(const pipeline_options& o, const pipeline_place& at,
+                                                           std::int64_t layers, std::uint32_t chunks = 1);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_PLACE_HPP
+
+// ---- causeway/parallel/impl/pipeline_place.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_PIPELINE_PLACE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_PIPELINE_PLACE_IPP
+
+// Bodies of parallel/pipeline_place.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::detail {
+
+CAUSEWAY_DECL result<std::vector<std::vector<net::peer_index>>> placement_of(const pipeline_options& o,
+                                                                             std::uint32_t peers) {
   if (!o.placement.empty()) return o.placement;
   const std::uint32_t ranks = o.ranks == 0 ? peers : o.ranks;
   if (ranks > peers || peers % ranks != 0) {
@@ -20157,9 +21908,7 @@ inline error wrong_placement(const std::string& what) { return fail(errc::invali
   return rows;
 }
 
-/// Every replica has the same number of ranks, every peer one place.
-[[nodiscard]] inline result<void> check_placement(const std::vector<std::vector<net::peer_index>>& rows,
-                                                  std::uint32_t peers) {
+CAUSEWAY_DECL result<void> check_placement(const std::vector<std::vector<net::peer_index>>& rows, std::uint32_t peers) {
   std::vector<net::peer_index> all;
   for (const auto& row : rows) {
     if (row.empty() || row.size() != rows[0].size()) return wrong_placement("all replicas need equally many ranks");
@@ -20172,10 +21921,11 @@ inline error wrong_placement(const std::string& what) { return fail(errc::invali
   return wrong_placement("every one of the " + std::to_string(peers) + " peers needs exactly one place");
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::detail
 
-/// Where `self` of `peers` peers is.
-[[nodiscard]] inline result<pipeline_place> place_in(const pipeline_options& o, net::peer_index self, std::uint32_t peers) {
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<pipeline_place> place_in(const pipeline_options& o, net::peer_index self, std::uint32_t peers) {
   CAUSEWAY_ASSIGN(const auto rows, detail::placement_of(o, peers));
   CAUSEWAY_TRY(detail::check_placement(rows, peers));
   pipeline_place at;
@@ -20190,10 +21940,8 @@ inline error wrong_placement(const std::string& what) { return fail(errc::invali
   return at;
 }
 
-/// The blocks of a rank, for a model of `layers` blocks and a schedule with `chunks` parts on each rank: chunk c of rank p
-/// is virtual stage c · ranks + p.
-[[nodiscard]] inline result<nn::model_part> part_of(const pipeline_options& o, const pipeline_place& at,
-                                                    std::int64_t layers, std::uint32_t chunks = 1) {
+CAUSEWAY_DECL result<nn::model_part> part_of(const pipeline_options& o, const pipeline_place& at, std::int64_t layers,
+                                             std::uint32_t chunks) {
   const std::int64_t stages = std::int64_t{at.ranks()} * chunks;
   std::vector<std::int64_t> starts{0};
   starts.insert(starts.end(), o.cuts.begin(), o.cuts.end());
@@ -20220,7 +21968,8 @@ inline error wrong_placement(const std::string& what) { return fail(errc::invali
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_PIPELINE_PLACE_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_PIPELINE_PLACE_IPP
+#endif
 
 // ---- causeway/parallel/async_pipeline.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ASYNC_PIPELINE_HPP
@@ -20540,12 +22289,7 @@ class byte_writer {
   }
 
   /// A blob behind its length as a u32. Precondition: shorter than 4 GiB.
-  byte_writer& put_bytes(std::span<const std::byte> blob) {
-    CAUSEWAY_EXPECT(blob.size() <= UINT32_MAX);
-    put(static_cast<std::uint32_t>(blob.size()));
-    bytes_.insert(bytes_.end(), blob.begin(), blob.end());
-    return *this;
-  }
+  byte_writer& put_bytes(std::span<const std::byte> blob);
 
   byte_writer& put_text(std::string_view text) { return put_bytes(std::as_bytes(std::span{text.data(), text.size()})); }
 
@@ -20571,27 +22315,11 @@ class byte_reader {
   }
 
   /// A blob of at most `limit` bytes behind its u32 length.
-  std::span<const std::byte> get_bytes(std::size_t limit) noexcept {
-    const auto length = get<std::uint32_t>();
-    if (length > limit) return set_failed(state::over_limit), std::span<const std::byte>{};
-    if (!require(length)) return {};
-    const auto view = rest_.first(length);
-    rest_ = rest_.subspan(length);
-    return view;
-  }
+  std::span<const std::byte> get_bytes(std::size_t limit) noexcept;
 
   /// Text of at most `limit` bytes; control characters and other bytes outside printable ASCII become '?', so that what a
   /// stranger sent can be shown on a terminal.
-  std::string get_text(std::size_t limit) {
-    const auto view = get_bytes(limit);
-    std::string text;
-    text.reserve(view.size());
-    for (const std::byte b : view) {
-      const auto c = static_cast<char>(b);
-      text.push_back(c >= ' ' && c <= '~' ? c : '?');
-    }
-    return text;
-  }
+  std::string get_text(std::size_t limit);
 
   /// What was read cannot be right (a count beyond its limit, an unknown kind): from now on every read fails.
   void refuse() noexcept { set_failed(state::over_limit); }
@@ -20600,31 +22328,14 @@ class byte_reader {
   [[nodiscard]] std::size_t remaining() const noexcept { return rest_.size(); }
 
   /// Success when every read succeeded and nothing is left; else errc::corrupt with the reason.
-  [[nodiscard]] result<void> finish(std::string_view what) const {
-    if (state_ == state::over_limit) {
-      return fail(errc::too_large, std::string{what}, "a length or kind in it is beyond its limit");
-    }
-    if (state_ == state::truncated) return fail(errc::corrupt, std::string{what}, "it ends in the middle of a value");
-    if (!rest_.empty()) {
-      return fail(errc::corrupt, std::string{what}, std::to_string(rest_.size()) + " bytes follow its end");
-    }
-    return {};
-  }
+  [[nodiscard]] result<void> finish(std::string_view what) const;
 
  private:
   enum class state : std::uint8_t { good, truncated, over_limit };
 
-  bool require(std::size_t n) noexcept {
-    if (!ok()) return false;
-    if (rest_.size() >= n) return true;
-    set_failed(state::truncated);
-    return false;
-  }
+  bool require(std::size_t n) noexcept;
 
-  void set_failed(state why) noexcept {
-    if (ok()) state_ = why;
-    rest_ = {};
-  }
+  void set_failed(state why) noexcept;
 
   std::span<const std::byte> rest_;
   state state_ = state::good;
@@ -20633,6 +22344,70 @@ class byte_reader {
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_CODEC_HPP
+
+// ---- causeway/net/impl/codec.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_CODEC_IPP
+#define CAUSEWAY_NET_IMPL_CODEC_IPP
+
+// Bodies of net/codec.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL byte_writer& byte_writer::put_bytes(std::span<const std::byte> blob) {
+  CAUSEWAY_EXPECT(blob.size() <= UINT32_MAX);
+  put(static_cast<std::uint32_t>(blob.size()));
+  bytes_.insert(bytes_.end(), blob.begin(), blob.end());
+  return *this;
+}
+
+CAUSEWAY_DECL std::span<const std::byte> byte_reader::get_bytes(std::size_t limit) noexcept {
+  const auto length = get<std::uint32_t>();
+  if (length > limit) return set_failed(state::over_limit), std::span<const std::byte>{};
+  if (!require(length)) return {};
+  const auto view = rest_.first(length);
+  rest_ = rest_.subspan(length);
+  return view;
+}
+
+CAUSEWAY_DECL std::string byte_reader::get_text(std::size_t limit) {
+  const auto view = get_bytes(limit);
+  std::string text;
+  text.reserve(view.size());
+  for (const std::byte b : view) {
+    const auto c = static_cast<char>(b);
+    text.push_back(c >= ' ' && c <= '~' ? c : '?');
+  }
+  return text;
+}
+
+CAUSEWAY_DECL result<void> byte_reader::finish(std::string_view what) const {
+  if (state_ == state::over_limit) {
+    return fail(errc::too_large, std::string{what}, "a length or kind in it is beyond its limit");
+  }
+  if (state_ == state::truncated) return fail(errc::corrupt, std::string{what}, "it ends in the middle of a value");
+  if (!rest_.empty()) {
+    return fail(errc::corrupt, std::string{what}, std::to_string(rest_.size()) + " bytes follow its end");
+  }
+  return {};
+}
+
+CAUSEWAY_DECL bool byte_reader::require(std::size_t n) noexcept {
+  if (!ok()) return false;
+  if (rest_.size() >= n) return true;
+  set_failed(state::truncated);
+  return false;
+}
+
+CAUSEWAY_DECL void byte_reader::set_failed(state why) noexcept {
+  if (ok()) state_ = why;
+  rest_ = {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_CODEC_IPP
+#endif
 
 // ---- causeway/parallel/envelope.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ENVELOPE_HPP
@@ -20654,21 +22429,9 @@ struct kind {
 
 inline void put_real(net::byte_writer& out, double v) { out.put(std::bit_cast<std::uint64_t>(v)); }
 /// A finite one.
-inline double get_real(net::byte_reader& in) {
-  const auto v = std::bit_cast<double>(in.get<std::uint64_t>());
-  if (!std::isfinite(v)) in.refuse();
-  return v;
-}
-inline std::uint8_t get_flag(net::byte_reader& in) {
-  const auto v = in.get<std::uint8_t>();
-  if (v > 1) in.refuse();
-  return v;
-}
-inline std::uint32_t get_below(net::byte_reader& in, std::uint32_t limit) {
-  const auto v = in.get<std::uint32_t>();
-  if (v >= limit) in.refuse();
-  return v;
-}
+CAUSEWAY_DECL double get_real(net::byte_reader& in);
+CAUSEWAY_DECL std::uint8_t get_flag(net::byte_reader& in);
+CAUSEWAY_DECL std::uint32_t get_below(net::byte_reader& in, std::uint32_t limit);
 
 namespace detail {
 
@@ -20717,6 +22480,38 @@ template <class Message, class Read>
 
 #endif  // CAUSEWAY_PARALLEL_ENVELOPE_HPP
 
+// ---- causeway/parallel/impl/envelope.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_ENVELOPE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_ENVELOPE_IPP
+
+// Bodies of parallel/envelope.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::envelope {
+
+CAUSEWAY_DECL double get_real(net::byte_reader& in) {
+  const auto v = std::bit_cast<double>(in.get<std::uint64_t>());
+  if (!std::isfinite(v)) in.refuse();
+  return v;
+}
+
+CAUSEWAY_DECL std::uint8_t get_flag(net::byte_reader& in) {
+  const auto v = in.get<std::uint8_t>();
+  if (v > 1) in.refuse();
+  return v;
+}
+
+CAUSEWAY_DECL std::uint32_t get_below(net::byte_reader& in, std::uint32_t limit) {
+  const auto v = in.get<std::uint32_t>();
+  if (v >= limit) in.refuse();
+  return v;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::envelope
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_ENVELOPE_IPP
+#endif
+
 // ---- causeway/parallel/block_messages.hpp ----
 #ifndef CAUSEWAY_PARALLEL_BLOCK_MESSAGES_HPP
 #define CAUSEWAY_PARALLEL_BLOCK_MESSAGES_HPP
@@ -20760,9 +22555,7 @@ struct request {
   [[nodiscard]] std::int64_t rows() const noexcept { return std::int64_t{sequences} * tokens; }
   [[nodiscard]] nn::block_tuning tuning() const noexcept { return {prompts, adapters}; }
   /// Rows times blocks; a backward computes the forward too.
-  [[nodiscard]] double work() const noexcept {
-    return static_cast<double>(rows()) * static_cast<double>(blocks.size()) * (backward != 0 ? 2.0 : 1.0);
-  }
+  [[nodiscard]] double work() const noexcept;
 };
 
 /// To be sent back at once.
@@ -20779,44 +22572,99 @@ using message = std::variant<announcement, addresses, request, probe, echo>;
 inline constexpr std::byte not_here{0};    ///< it holds other blocks by now, or has no memory
 inline constexpr std::byte not_finite{1};  ///< what comes out is not finite
 
-[[nodiscard]] inline net::message_id request_id(std::uint64_t number) {
-  return {.channel = collective::channels::activations, .epoch = 0, .step = number};
-}
-[[nodiscard]] inline net::message_id answer_id(std::uint64_t number) {
-  return {.channel = collective::channels::activations + 1, .epoch = 0, .step = number};
-}
+[[nodiscard]] CAUSEWAY_DECL net::message_id request_id(std::uint64_t number);
+[[nodiscard]] CAUSEWAY_DECL net::message_id answer_id(std::uint64_t number);
 
 namespace detail {
 
 inline constexpr envelope::kind messages{"block message", "model or codec", 2};
 
-inline void write(net::byte_writer& out, const nn::block_range& r) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const nn::block_range& r);
+CAUSEWAY_DECL void read(net::byte_reader& in, nn::block_range& r);
+CAUSEWAY_DECL double get_seconds(net::byte_reader& in);
+CAUSEWAY_DECL std::uint32_t get_positive(net::byte_reader& in);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const announcement& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, announcement& m);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const addresses& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, addresses& m);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const request& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, request& m);
+
+inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
+inline void read(net::byte_reader& in, probe& m) { m.mark = in.get<std::uint64_t>(); }
+inline void write(net::byte_writer& out, const echo& m) { out.put(m.mark); }
+inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>(); }
+
+}  // namespace detail
+
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m);
+
+/// As envelope::open.
+[[nodiscard]] CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::block_wire
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_MESSAGES_HPP
+
+// ---- causeway/parallel/impl/block_messages.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_MESSAGES_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_MESSAGES_IPP
+
+// Bodies of parallel/block_messages.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::block_wire {
+
+CAUSEWAY_DECL double request::work() const noexcept {
+  return static_cast<double>(rows()) * static_cast<double>(blocks.size()) * (backward != 0 ? 2.0 : 1.0);
+}
+
+CAUSEWAY_DECL net::message_id request_id(std::uint64_t number) {
+  return {.channel = collective::channels::activations, .epoch = 0, .step = number};
+}
+
+CAUSEWAY_DECL net::message_id answer_id(std::uint64_t number) {
+  return {.channel = collective::channels::activations + 1, .epoch = 0, .step = number};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::block_wire
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::block_wire::detail {
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const nn::block_range& r) {
   out.put(static_cast<std::uint32_t>(r.first)).put(static_cast<std::uint32_t>(r.last));
 }
-inline void read(net::byte_reader& in, nn::block_range& r) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, nn::block_range& r) {
   r.first = envelope::get_below(in, most_layers);
   r.last = envelope::get_below(in, most_layers + 1);
   if (r.size() < 1) in.refuse();
 }
-inline double get_seconds(net::byte_reader& in) {
+
+CAUSEWAY_DECL double get_seconds(net::byte_reader& in) {
   const double v = envelope::get_real(in);
   if (v < 0 || v > longest_seconds) in.refuse();
   return v;
 }
-inline std::uint32_t get_positive(net::byte_reader& in) {
+
+CAUSEWAY_DECL std::uint32_t get_positive(net::byte_reader& in) {
   const auto v = envelope::get_below(in, most_tokens);
   if (v == 0) in.refuse();
   return v;
 }
 
-inline void write(net::byte_writer& out, const announcement& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const announcement& m) {
   write(out.put(m.milliseconds), m.offer.blocks);
   envelope::put_real(out, m.offer.seconds);
   envelope::put_real(out, m.offer.load);
   envelope::put_real(out, m.throughput);
   out.put(m.offer.most_requests).put(m.offer.most_rows);
 }
-inline void read(net::byte_reader& in, announcement& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, announcement& m) {
   m.milliseconds = in.get<std::uint32_t>();
   read(in, m.offer.blocks);
   m.offer.seconds = get_seconds(in);
@@ -20827,20 +22675,22 @@ inline void read(net::byte_reader& in, announcement& m) {
   m.offer.most_rows = get_positive(in);
 }
 
-inline void write(net::byte_writer& out, const addresses& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const addresses& m) {
   out.put(static_cast<std::uint32_t>(m.list.size()));
   for (const std::string& a : m.list) out.put_text(a);
 }
-inline void read(net::byte_reader& in, addresses& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, addresses& m) {
   const auto n = envelope::get_below(in, most_addresses + 1);
   for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.list.push_back(in.get_text(longest_address));
 }
 
-inline void write(net::byte_writer& out, const request& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const request& m) {
   write(out.put(m.number).put(m.backward), m.blocks);
   out.put(m.sequences).put(m.tokens).put(m.prompts).put(m.x_bytes).put(m.adapters.rank).put(m.adapters.maps);
 }
-inline void read(net::byte_reader& in, request& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, request& m) {
   m.number = in.get<std::uint64_t>();
   m.backward = envelope::get_flag(in);
   read(in, m.blocks);
@@ -20853,27 +22703,24 @@ inline void read(net::byte_reader& in, request& m) {
   m.adapters.maps = in.get<std::uint8_t>();
 }
 
-inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, probe& m) { m.mark = in.get<std::uint64_t>(); }
-inline void write(net::byte_writer& out, const echo& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>(); }
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::block_wire::detail
 
-}  // namespace detail
+namespace causeway::inline CAUSEWAY_ABI::parallel::block_wire {
 
-[[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m) {
+CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m) {
   return envelope::seal(detail::messages, run, m,
                         [](net::byte_writer& out, const auto& which) { detail::write(out, which); });
 }
 
-/// As envelope::open.
-[[nodiscard]] inline result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
+CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
   return envelope::open<message>(detail::messages, run, bytes,
                                  [](net::byte_reader& in, auto& which) { detail::read(in, which); });
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel::block_wire
 
-#endif  // CAUSEWAY_PARALLEL_BLOCK_MESSAGES_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_MESSAGES_IPP
+#endif
 
 // ---- causeway/parallel/block_lookout.hpp ----
 #ifndef CAUSEWAY_PARALLEL_BLOCK_LOOKOUT_HPP
@@ -20901,19 +22748,9 @@ class block_lookout : protected net::fabric_events {
   block_lookout& operator=(const block_lookout&) = delete;
 
   /// Waits until every block is served; false when the deadline came first.
-  result<bool> wait_for_blocks(time_point deadline) {
-    return fabric_->block(
-        [this] {
-          return !directory_.route({0, directory_.layers()}, {}, fabric_->now()).empty();
-        },
-        deadline);
-  }
+  result<bool> wait_for_blocks(time_point deadline);
   /// A copy of what is known of servers.
-  [[nodiscard]] stage::span_directory directory() {
-    stage::span_directory now;
-    fabric_->locked([&] { now = directory_; });
-    return now;
-  }
+  [[nodiscard]] stage::span_directory directory();
 
  protected:
   block_lookout(std::shared_ptr<net::fabric> fabric, std::uint64_t run, std::int64_t layers, block_client_options options,
@@ -20926,29 +22763,12 @@ class block_lookout : protected net::fabric_events {
         addresses_{options_.dial.begin(), options_.dial.end()} {}
   ~block_lookout() override = default;
 
-  void listen() {
-    fabric_->attach(this);
-    fabric_->locked([this] { on_wake(); });
-  }
+  void listen();
 
-  [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id server) const {
-    const auto found = std::find_if(links_.begin(), links_.end(), [&](const auto& l) { return l.second == server; });
-    if (found == links_.end()) return std::nullopt;
-    return found->first;
-  }
+  [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id server) const;
   void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(run_, m)); }
 
-  [[nodiscard]] error nobody_there(time_point now) const {
-    const std::int64_t missing = directory_.first_missing({0, directory_.layers()}, now);
-    if (missing == directory_.layers()) {
-      return fail(errc::timeout, "block_client",
-                  "every block is served, but by nobody who takes a request of this size: fewer rows at once (most_rows), "
-                  "fewer prompts or a lower rank of adapters would do");
-    }
-    return fail(errc::timeout, "block_client",
-                "block " + std::to_string(missing) + " of " + std::to_string(directory_.layers()) +
-                    " is served by nobody who answers; start a server that holds it");
-  }
+  [[nodiscard]] error nobody_there(time_point now) const;
 
   std::shared_ptr<net::fabric> fabric_;
   block_client_options options_;
@@ -20961,46 +22781,17 @@ class block_lookout : protected net::fabric_events {
  private:
   // ---- net::fabric_events
 
-  void on_up(net::peer_index link, net::peer_id id, const std::string&) override {
-    links_[link] = id;
-    post(link, block_wire::probe{mark()});
-  }
-  void on_down(net::peer_index link, const error&) override {
-    down_.insert(link);
-    news_ = true;
-    const auto found = links_.find(link);
-    if (found == links_.end()) return;
-    directory_.gone(found->second);
-    links_.erase(found);
-  }
+  void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
+  void on_down(net::peer_index link, const error&) override;
   void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override {
-    auto m = block_wire::decode(run_, bytes);
-    if (!m) return fabric_->close(link, m.error().message);
-    std::visit([&](auto& what) { hear(link, what); }, *m);
-  }
-  void on_wake() override {
-    for (const std::string& a : addresses_) fabric_->dial(a);
-    for (const auto& [link, id] : links_) post(link, block_wire::probe{mark()});
-    fabric_->wake_at(fabric_->now() + options_.heartbeat);
-  }
+  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  void on_wake() override;
 
-  void hear(net::peer_index link, const block_wire::announcement& a) {
-    if (a.offer.blocks.last > directory_.layers()) return fabric_->close(link, "blocks that the model does not have");
-    directory_.announced(links_[link], a.offer, fabric_->now() + std::chrono::milliseconds{a.milliseconds});
-    news_ = true;
-  }
-  void hear(net::peer_index, const block_wire::addresses& a) {
-    for (const std::string& one : a.list) {
-      if (addresses_.size() < block_wire::most_addresses && addresses_.insert(one).second) fabric_->dial(one);
-    }
-  }
+  void hear(net::peer_index link, const block_wire::announcement& a);
+  void hear(net::peer_index, const block_wire::addresses& a);
   void hear(net::peer_index, const block_wire::request&) {}
   void hear(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
-  void hear(net::peer_index link, const block_wire::echo& e) {
-    const std::uint64_t now = mark();
-    if (e.mark <= now) directory_.probed(links_[link], static_cast<double>(now - e.mark) * 1e-9);
-  }
+  void hear(net::peer_index link, const block_wire::echo& e);
 
   [[nodiscard]] std::uint64_t mark() const { return static_cast<std::uint64_t>(fabric_->now().since_start.count()); }
 
@@ -21011,6 +22802,100 @@ class block_lookout : protected net::fabric_events {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_BLOCK_LOOKOUT_HPP
+
+// ---- causeway/parallel/impl/block_lookout.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_LOOKOUT_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_LOOKOUT_IPP
+
+// Bodies of parallel/block_lookout.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<bool> block_lookout::wait_for_blocks(time_point deadline) {
+  return fabric_->block(
+      [this] {
+        return !directory_.route({0, directory_.layers()}, {}, fabric_->now()).empty();
+      },
+      deadline);
+}
+
+CAUSEWAY_DECL stage::span_directory block_lookout::directory() {
+  stage::span_directory now;
+  fabric_->locked([&] { now = directory_; });
+  return now;
+}
+
+CAUSEWAY_DECL void block_lookout::listen() {
+  fabric_->attach(this);
+  fabric_->locked([this] { on_wake(); });
+}
+
+CAUSEWAY_DECL std::optional<net::peer_index> block_lookout::link_to(net::peer_id server) const {
+  const auto found = std::find_if(links_.begin(), links_.end(), [&](const auto& l) { return l.second == server; });
+  if (found == links_.end()) return std::nullopt;
+  return found->first;
+}
+
+CAUSEWAY_DECL error block_lookout::nobody_there(time_point now) const {
+  const std::int64_t missing = directory_.first_missing({0, directory_.layers()}, now);
+  if (missing == directory_.layers()) {
+    return fail(errc::timeout, "block_client",
+                "every block is served, but by nobody who takes a request of this size: fewer rows at once (most_rows), "
+                "fewer prompts or a lower rank of adapters would do");
+  }
+  return fail(errc::timeout, "block_client",
+              "block " + std::to_string(missing) + " of " + std::to_string(directory_.layers()) +
+                  " is served by nobody who answers; start a server that holds it");
+}
+
+CAUSEWAY_DECL void block_lookout::on_up(net::peer_index link, net::peer_id id, const std::string&) {
+  links_[link] = id;
+  post(link, block_wire::probe{mark()});
+}
+
+CAUSEWAY_DECL void block_lookout::on_down(net::peer_index link, const error&) {
+  down_.insert(link);
+  news_ = true;
+  const auto found = links_.find(link);
+  if (found == links_.end()) return;
+  directory_.gone(found->second);
+  links_.erase(found);
+}
+
+CAUSEWAY_DECL void block_lookout::on_control(net::peer_index link, std::span<const std::byte> bytes) {
+  auto m = block_wire::decode(run_, bytes);
+  if (!m) return fabric_->close(link, m.error().message);
+  std::visit([&](auto& what) { hear(link, what); }, *m);
+}
+
+CAUSEWAY_DECL void block_lookout::on_wake() {
+  for (const std::string& a : addresses_) fabric_->dial(a);
+  for (const auto& [link, id] : links_) post(link, block_wire::probe{mark()});
+  fabric_->wake_at(fabric_->now() + options_.heartbeat);
+}
+
+CAUSEWAY_DECL void block_lookout::hear(net::peer_index link, const block_wire::announcement& a) {
+  if (a.offer.blocks.last > directory_.layers()) return fabric_->close(link, "blocks that the model does not have");
+  directory_.announced(links_[link], a.offer, fabric_->now() + std::chrono::milliseconds{a.milliseconds});
+  news_ = true;
+}
+
+CAUSEWAY_DECL void block_lookout::hear(net::peer_index, const block_wire::addresses& a) {
+  for (const std::string& one : a.list) {
+    if (addresses_.size() < block_wire::most_addresses && addresses_.insert(one).second) fabric_->dial(one);
+  }
+}
+
+CAUSEWAY_DECL void block_lookout::hear(net::peer_index link, const block_wire::echo& e) {
+  const std::uint64_t now = mark();
+  if (e.mark <= now) directory_.probed(links_[link], static_cast<double>(now - e.mark) * 1e-9);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_LOOKOUT_IPP
+#endif
 
 // ---- causeway/parallel/parcel_mail.hpp ----
 #ifndef CAUSEWAY_PARALLEL_PARCEL_MAIL_HPP
@@ -21133,9 +23018,7 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 class block_passage {
  public:
   /// Before the first of `layers` blocks; `x`: the encoded rows that go into it.
-  block_passage(std::int64_t layers, shared_bytes x) : layers_{layers}, goal_{layers}, x_{std::move(x)} {
-    CAUSEWAY_EXPECT(layers > 0);
-  }
+  block_passage(std::int64_t layers, shared_bytes x);
 
   /// What to ask next of hop.server: the gradient (`backward`), else the output.
   struct question {
@@ -21153,44 +23036,18 @@ class block_passage {
   [[nodiscard]] nn::block_range unrouted() const noexcept { return {at_, goal_}; }
 
   /// The way back begins: `dy`, the encoded gradient of what came out. Precondition: arrived.
-  void turn_back(shared_bytes dy) {
-    CAUSEWAY_EXPECT(arrived() && !backward_);
-    backward_ = true;
-    dy_ = std::move(dy);
-  }
+  void turn_back(shared_bytes dy);
 
   /// `chain` goes through `unrouted()`. On the way back the last hop of it is not asked for its output, which is not
   /// needed.
-  [[nodiscard]] question next(const stage::span_chain& chain) {
-    CAUSEWAY_EXPECT(!arrived());
-    if (at_ < goal_) {
-      CAUSEWAY_EXPECT(!chain.empty() && chain.front().blocks.first == at_ && chain.back().blocks.last == goal_);
-      if (!backward_ || chain.size() > 1) return {chain.front(), false, x_, {}};
-      pass(chain.front(), {});
-    }
-    const hop& last = hops_.back();
-    return {last.where, true, last.x, dy_};
-  }
+  [[nodiscard]] question next(const stage::span_chain& chain);
 
   /// The output of the hop that `next` named.
-  void took_output(const stage::span_hop& asked, shared_bytes y) {
-    CAUSEWAY_EXPECT(asked.blocks.first == at_ && asked.blocks.last <= goal_);
-    pass(asked, std::move(y));
-  }
+  void took_output(const stage::span_hop& asked, shared_bytes y);
   /// The gradient of its input.
-  void took_gradient(shared_bytes dx) {
-    CAUSEWAY_EXPECT(backward_ && at_ == goal_ && !hops_.empty());
-    at_ = goal_ = hops_.back().where.blocks.first;
-    hops_.pop_back();
-    dy_ = std::move(dx);
-  }
+  void took_gradient(shared_bytes dx);
   /// Who was asked for a gradient does not answer: another chain is needed, from what went into it.
-  void lost_gradient() {
-    CAUSEWAY_EXPECT(backward_ && at_ == goal_ && !hops_.empty());
-    at_ = hops_.back().where.blocks.first;
-    x_ = std::move(hops_.back().x);
-    hops_.pop_back();
-  }
+  void lost_gradient();
 
  private:
   struct hop {
@@ -21198,11 +23055,7 @@ class block_passage {
     shared_bytes x;  // what went into it
   };
 
-  void pass(const stage::span_hop& where, shared_bytes y) {
-    hops_.push_back({where, std::move(x_)});
-    x_ = std::move(y);
-    at_ = where.blocks.last;
-  }
+  void pass(const stage::span_hop& where, shared_bytes y);
 
   std::int64_t layers_;
   std::int64_t at_ = 0;  // x_ goes into this block
@@ -21216,6 +23069,67 @@ class block_passage {
 
 #endif  // CAUSEWAY_PARALLEL_BLOCK_PASSAGE_HPP
 
+// ---- causeway/parallel/impl/block_passage.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_PASSAGE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_PASSAGE_IPP
+
+// Bodies of parallel/block_passage.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL block_passage::block_passage(std::int64_t layers, shared_bytes x)
+    : layers_{layers}, goal_{layers}, x_{std::move(x)} {
+  CAUSEWAY_EXPECT(layers > 0);
+}
+
+CAUSEWAY_DECL void block_passage::turn_back(shared_bytes dy) {
+  CAUSEWAY_EXPECT(arrived() && !backward_);
+  backward_ = true;
+  dy_ = std::move(dy);
+}
+
+CAUSEWAY_DECL auto block_passage::next(const stage::span_chain& chain) -> question {
+  CAUSEWAY_EXPECT(!arrived());
+  if (at_ < goal_) {
+    CAUSEWAY_EXPECT(!chain.empty() && chain.front().blocks.first == at_ && chain.back().blocks.last == goal_);
+    if (!backward_ || chain.size() > 1) return {chain.front(), false, x_, {}};
+    pass(chain.front(), {});
+  }
+  const hop& last = hops_.back();
+  return {last.where, true, last.x, dy_};
+}
+
+CAUSEWAY_DECL void block_passage::took_output(const stage::span_hop& asked, shared_bytes y) {
+  CAUSEWAY_EXPECT(asked.blocks.first == at_ && asked.blocks.last <= goal_);
+  pass(asked, std::move(y));
+}
+
+CAUSEWAY_DECL void block_passage::took_gradient(shared_bytes dx) {
+  CAUSEWAY_EXPECT(backward_ && at_ == goal_ && !hops_.empty());
+  at_ = goal_ = hops_.back().where.blocks.first;
+  hops_.pop_back();
+  dy_ = std::move(dx);
+}
+
+CAUSEWAY_DECL void block_passage::lost_gradient() {
+  CAUSEWAY_EXPECT(backward_ && at_ == goal_ && !hops_.empty());
+  at_ = hops_.back().where.blocks.first;
+  x_ = std::move(hops_.back().x);
+  hops_.pop_back();
+}
+
+CAUSEWAY_DECL void block_passage::pass(const stage::span_hop& where, shared_bytes y) {
+  hops_.push_back({where, std::move(x_)});
+  x_ = std::move(y);
+  at_ = where.blocks.last;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_PASSAGE_IPP
+#endif
+
 // ---- causeway/parallel/span_codec.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SPAN_CODEC_HPP
 #define CAUSEWAY_PARALLEL_SPAN_CODEC_HPP
@@ -21226,9 +23140,7 @@ class block_passage {
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
-[[nodiscard]] inline bool all_finite(thread_pool& pool, std::span<const float> values) {
-  return values.empty() || kernels::all_finite(pool, values.data(), std::ssize(values));
-}
+[[nodiscard]] CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values);
 
 /// What messages carry: equal on peers that understand each other.
 template <stage::ActivationCodec Codec>
@@ -21379,6 +23291,24 @@ class span_codec {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SPAN_CODEC_HPP
+
+// ---- causeway/parallel/impl/span_codec.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SPAN_CODEC_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SPAN_CODEC_IPP
+
+// Bodies of parallel/span_codec.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values) {
+  return values.empty() || kernels::all_finite(pool, values.data(), std::ssize(values));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_SPAN_CODEC_IPP
+#endif
 
 // ---- causeway/parallel/block_client.hpp ----
 #ifndef CAUSEWAY_PARALLEL_BLOCK_CLIENT_HPP
@@ -21748,48 +23678,22 @@ class block_door : protected net::fabric_events {
         addresses_{options_.dial.begin(), options_.dial.end()} {}
   ~block_door() override = default;
 
-  void listen() {
-    fabric_->attach(this);
-    fabric_->locked([this] { on_wake(); });
-  }
+  void listen();
 
   /// Says to everybody what is held; nothing while nothing is.
-  void announce() {
-    for (const auto& [link, s] : sessions_) announce(link);
-  }
+  void announce();
 
   /// What other servers hold, and this one.
-  [[nodiscard]] std::vector<stage::served_span> spans() {
-    std::erase_if(others_, [now = fabric_->now()](const auto& one) { return one.second.until <= now; });
-    std::vector<stage::served_span> all;
-    for (const auto& [link, o] : others_) all.push_back(o.span);
-    if (serving_.size() > 0) all.push_back({fabric_->id(), serving_, throughput()});
-    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
-    return all;
-  }
+  [[nodiscard]] std::vector<stage::served_span> spans();
 
   /// The request is answered, or will not be.
-  void finished(const admitted_request& r) {
-    const auto found = sessions_.find(r.link);
-    if (found == sessions_.end() || found->second.number != r.session) return;
-    --found->second.requests;
-    found->second.work -= r.what.work();
-  }
-  [[nodiscard]] bool connected(const admitted_request& r) const {
-    const auto found = sessions_.find(r.link);
-    return found != sessions_.end() && found->second.number == r.session;
-  }
+  void finished(const admitted_request& r);
+  [[nodiscard]] bool connected(const admitted_request& r) const;
 
   /// Nothing of it is heard or answered any more.
-  void send_away(net::peer_index link, const std::string& why) {
-    log_(severity::warning, "a client is sent away: " + why);
-    forget(link);
-    fabric_->close(link, why);
-  }
+  void send_away(net::peer_index link, const std::string& why);
 
-  [[nodiscard]] double throughput() const {
-    return seconds_ > 0 ? 1.0 / (seconds_ * static_cast<double>(serving_.size())) : 1.0;
-  }
+  [[nodiscard]] double throughput() const;
 
   std::shared_ptr<net::fabric> fabric_;
   block_server_options options_;
@@ -21812,90 +23716,31 @@ class block_door : protected net::fabric_events {
     time_point until;
   };
 
-  void forget(net::peer_index link) {
-    sessions_.erase(link);
-    others_.erase(link);
-    std::erase_if(incoming_, [link](const auto& r) { return r.link == link; });
-  }
+  void forget(net::peer_index link);
 
   void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(limits_.run, m)); }
 
-  void announce(net::peer_index link) {
-    if (serving_.size() == 0) return;
-    double work = 0;  // of others: it knows its own
-    for (const auto& [other, s] : sessions_) work += other == link ? 0 : s.work;
-    const auto life = std::chrono::duration_cast<std::chrono::milliseconds>(options_.life).count();
-    post(link, block_wire::announcement{static_cast<std::uint32_t>(life),
-                                        {serving_, seconds_, work * seconds_, options_.most_requests, options_.most_rows},
-                                        throughput()});
-  }
+  void announce(net::peer_index link);
 
   /// Why it is not let in; empty where it is.
-  [[nodiscard]] std::string objection(const session& s, const block_wire::request& r) const {
-    if (s.requests >= options_.most_requests) return "more requests at once than were announced";
-    if (!r.adapters.fits(limits_.maps)) return "adapters beside maps that the model does not have";
-    if (r.rows() + r.blocks.size() * r.tuning().rows(limits_.width, limits_.maps) > options_.most_rows) {
-      return "more rows, with prompts and adapters, than were announced";
-    }
-    if (r.tokens > limits_.context || r.blocks.last > limits_.layers) return "more tokens or blocks than the model has";
-    if (r.x_bytes > static_cast<std::size_t>(r.rows()) * limits_.most_bytes_a_row) return "more bytes than rows take";
-    return {};
-  }
+  [[nodiscard]] std::string objection(const session& s, const block_wire::request& r) const;
 
   // ---- net::fabric_events
 
-  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override {
-    sessions_[link] = {++last_session_, id, 0, 0, address};
-    tell_addresses(link);
-    announce(link);
-  }
+  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
   void on_down(net::peer_index link, const error&) override { forget(link); }
   void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override {
-    if (!sessions_.contains(link)) return;  // it was sent away
-    auto m = block_wire::decode(limits_.run, bytes);
-    if (!m) return send_away(link, m.error().message);
-    std::visit([&](auto& what) { take(link, what); }, *m);
-  }
-  void on_wake() override {
-    for (const std::string& a : addresses_) fabric_->dial(a);
-    announce();
-    fabric_->wake_at(fabric_->now() + options_.heartbeat);
-  }
+  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  void on_wake() override;
 
-  void take(net::peer_index link, const block_wire::request& r) {
-    session& s = sessions_[link];
-    if (const std::string why = objection(s, r); !why.empty()) return send_away(link, why);
-    const admitted_request let_in{link, s.number, r, {}};
-    ++s.requests;
-    s.work += let_in.what.work();
-    incoming_.push_back(let_in);
-  }
-  void take(net::peer_index link, const block_wire::announcement& a) {
-    if (a.offer.blocks.last > limits_.layers) return send_away(link, "blocks that the model does not have");
-    const session& s = sessions_[link];
-    others_[link] = {{s.id, a.offer.blocks, a.throughput}, fabric_->now() + std::chrono::milliseconds{a.milliseconds}};
-    if (!s.address.empty()) learn(s.address);
-  }
-  void take(net::peer_index, const block_wire::addresses& a) {
-    for (const std::string& one : a.list) learn(one);
-  }
+  void take(net::peer_index link, const block_wire::request& r);
+  void take(net::peer_index link, const block_wire::announcement& a);
+  void take(net::peer_index, const block_wire::addresses& a);
   void take(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
   void take(net::peer_index, const block_wire::echo&) {}
 
-  void learn(const std::string& address) {
-    if (address == fabric_->address() || addresses_.size() >= block_wire::most_addresses) return;
-    if (!addresses_.insert(address).second) return;
-    fabric_->dial(address);
-    for (const auto& [link, s] : sessions_) tell_addresses(link);
-  }
-  void tell_addresses(net::peer_index link) {
-    block_wire::addresses all;
-    for (const std::string& a : addresses_) {
-      if (a.size() <= block_wire::longest_address) all.list.push_back(a);
-    }
-    if (!all.list.empty()) post(link, all);
-  }
+  void learn(const std::string& address);
+  void tell_addresses(net::peer_index link);
 
   std::map<net::peer_index, session> sessions_;
   std::map<net::peer_index, other_server> others_;
@@ -21906,6 +23751,141 @@ class block_door : protected net::fabric_events {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_BLOCK_DOOR_HPP
+
+// ---- causeway/parallel/impl/block_door.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_DOOR_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_DOOR_IPP
+
+// Bodies of parallel/block_door.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL void block_door::listen() {
+  fabric_->attach(this);
+  fabric_->locked([this] { on_wake(); });
+}
+
+CAUSEWAY_DECL void block_door::announce() {
+  for (const auto& [link, s] : sessions_) announce(link);
+}
+
+CAUSEWAY_DECL std::vector<stage::served_span> block_door::spans() {
+  std::erase_if(others_, [now = fabric_->now()](const auto& one) { return one.second.until <= now; });
+  std::vector<stage::served_span> all;
+  for (const auto& [link, o] : others_) all.push_back(o.span);
+  if (serving_.size() > 0) all.push_back({fabric_->id(), serving_, throughput()});
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  return all;
+}
+
+CAUSEWAY_DECL void block_door::finished(const admitted_request& r) {
+  const auto found = sessions_.find(r.link);
+  if (found == sessions_.end() || found->second.number != r.session) return;
+  --found->second.requests;
+  found->second.work -= r.what.work();
+}
+
+CAUSEWAY_DECL bool block_door::connected(const admitted_request& r) const {
+  const auto found = sessions_.find(r.link);
+  return found != sessions_.end() && found->second.number == r.session;
+}
+
+CAUSEWAY_DECL void block_door::send_away(net::peer_index link, const std::string& why) {
+  log_(severity::warning, "a client is sent away: " + why);
+  forget(link);
+  fabric_->close(link, why);
+}
+
+CAUSEWAY_DECL double block_door::throughput() const {
+  return seconds_ > 0 ? 1.0 / (seconds_ * static_cast<double>(serving_.size())) : 1.0;
+}
+
+CAUSEWAY_DECL void block_door::forget(net::peer_index link) {
+  sessions_.erase(link);
+  others_.erase(link);
+  std::erase_if(incoming_, [link](const auto& r) { return r.link == link; });
+}
+
+CAUSEWAY_DECL void block_door::announce(net::peer_index link) {
+  if (serving_.size() == 0) return;
+  double work = 0;  // of others: it knows its own
+  for (const auto& [other, s] : sessions_) work += other == link ? 0 : s.work;
+  const auto life = std::chrono::duration_cast<std::chrono::milliseconds>(options_.life).count();
+  post(link, block_wire::announcement{static_cast<std::uint32_t>(life),
+                                      {serving_, seconds_, work * seconds_, options_.most_requests, options_.most_rows},
+                                      throughput()});
+}
+
+CAUSEWAY_DECL std::string block_door::objection(const session& s, const block_wire::request& r) const {
+  if (s.requests >= options_.most_requests) return "more requests at once than were announced";
+  if (!r.adapters.fits(limits_.maps)) return "adapters beside maps that the model does not have";
+  if (r.rows() + r.blocks.size() * r.tuning().rows(limits_.width, limits_.maps) > options_.most_rows) {
+    return "more rows, with prompts and adapters, than were announced";
+  }
+  if (r.tokens > limits_.context || r.blocks.last > limits_.layers) return "more tokens or blocks than the model has";
+  if (r.x_bytes > static_cast<std::size_t>(r.rows()) * limits_.most_bytes_a_row) return "more bytes than rows take";
+  return {};
+}
+
+CAUSEWAY_DECL void block_door::on_up(net::peer_index link, net::peer_id id, const std::string& address) {
+  sessions_[link] = {++last_session_, id, 0, 0, address};
+  tell_addresses(link);
+  announce(link);
+}
+
+CAUSEWAY_DECL void block_door::on_control(net::peer_index link, std::span<const std::byte> bytes) {
+  if (!sessions_.contains(link)) return;  // it was sent away
+  auto m = block_wire::decode(limits_.run, bytes);
+  if (!m) return send_away(link, m.error().message);
+  std::visit([&](auto& what) { take(link, what); }, *m);
+}
+
+CAUSEWAY_DECL void block_door::on_wake() {
+  for (const std::string& a : addresses_) fabric_->dial(a);
+  announce();
+  fabric_->wake_at(fabric_->now() + options_.heartbeat);
+}
+
+CAUSEWAY_DECL void block_door::take(net::peer_index link, const block_wire::request& r) {
+  session& s = sessions_[link];
+  if (const std::string why = objection(s, r); !why.empty()) return send_away(link, why);
+  const admitted_request let_in{link, s.number, r, {}};
+  ++s.requests;
+  s.work += let_in.what.work();
+  incoming_.push_back(let_in);
+}
+
+CAUSEWAY_DECL void block_door::take(net::peer_index link, const block_wire::announcement& a) {
+  if (a.offer.blocks.last > limits_.layers) return send_away(link, "blocks that the model does not have");
+  const session& s = sessions_[link];
+  others_[link] = {{s.id, a.offer.blocks, a.throughput}, fabric_->now() + std::chrono::milliseconds{a.milliseconds}};
+  if (!s.address.empty()) learn(s.address);
+}
+
+CAUSEWAY_DECL void block_door::take(net::peer_index, const block_wire::addresses& a) {
+  for (const std::string& one : a.list) learn(one);
+}
+
+CAUSEWAY_DECL void block_door::learn(const std::string& address) {
+  if (address == fabric_->address() || addresses_.size() >= block_wire::most_addresses) return;
+  if (!addresses_.insert(address).second) return;
+  fabric_->dial(address);
+  for (const auto& [link, s] : sessions_) tell_addresses(link);
+}
+
+CAUSEWAY_DECL void block_door::tell_addresses(net::peer_index link) {
+  block_wire::addresses all;
+  for (const std::string& a : addresses_) {
+    if (a.size() <= block_wire::longest_address) all.list.push_back(a);
+  }
+  if (!all.list.empty()) post(link, all);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_DOOR_IPP
+#endif
 
 // ---- causeway/parallel/block_moves.hpp ----
 #ifndef CAUSEWAY_PARALLEL_BLOCK_MOVES_HPP
@@ -21927,7 +23907,39 @@ struct block_move {
 
 /// What must move so that everybody has what it is to hold; blocks that nobody has are left out. Each comes from the holder
 /// that sends least so far.
-[[nodiscard]] inline std::vector<block_move> moves_for(const stage::layout& to, const stage::gathering& g) {
+[[nodiscard]] CAUSEWAY_DECL std::vector<block_move> moves_for(const stage::layout& to, const stage::gathering& g);
+
+/// The place of blocks [range.first, range.last) in flat buffers with these segments; what stands before the first block
+/// goes with it, what stands behind the last likewise. Precondition: they are held.
+[[nodiscard]] CAUSEWAY_DECL std::span<float> blocks_in(std::span<float> flat, std::span<const parameter_segment> segments,
+                                                       const nn::block_range& range, std::int64_t layers);
+
+/// Contents of a block: parameters, then each of the optimizer's moments.
+using block_contents = std::vector<float>;
+
+/// Sends and receives `moves` of this peer, `self` in gathering::peers; `index_of[p]` is the transport's number of place p.
+/// `outward` has the contents of what it sends, `inward` room for what it receives, by block. errc::non_finite: a peer sent
+/// what are no parameters. Bytes: the blocks, 12 a parameter with AdamW.
+CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net::message_id& id, time_point deadline,
+                                       std::span<const block_move> moves, net::peer_index self,
+                                       std::span<const net::peer_index> index_of,
+                                       const std::map<std::int64_t, block_contents>& outward,
+                                       std::map<std::int64_t, block_contents>& inward);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_MOVES_HPP
+
+// ---- causeway/parallel/impl/block_moves.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_MOVES_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_MOVES_IPP
+
+// Bodies of parallel/block_moves.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL std::vector<block_move> moves_for(const stage::layout& to, const stage::gathering& g) {
   std::vector<std::int64_t> sends(g.peers.size(), 0);
   std::vector<block_move> moves;
   for (net::peer_index p = 0; p < g.peers.size(); ++p) {
@@ -21948,10 +23960,8 @@ struct block_move {
   return moves;
 }
 
-/// The place of blocks [range.first, range.last) in flat buffers with these segments; what stands before the first block
-/// goes with it, what stands behind the last likewise. Precondition: they are held.
-[[nodiscard]] inline std::span<float> blocks_in(std::span<float> flat, std::span<const parameter_segment> segments,
-                                                const nn::block_range& range, std::int64_t layers) {
+CAUSEWAY_DECL std::span<float> blocks_in(std::span<float> flat, std::span<const parameter_segment> segments,
+                                         const nn::block_range& range, std::int64_t layers) {
   const auto block_of = [layers](const parameter_segment& s) { return std::clamp<std::int64_t>(s.block, 0, layers - 1); };
   const auto from =
       std::find_if(segments.begin(), segments.end(), [&](const auto& s) { return block_of(s) >= range.first; });
@@ -21962,17 +23972,11 @@ struct block_move {
   return flat.subspan(begin, end - begin);
 }
 
-/// Contents of a block: parameters, then each of the optimizer's moments.
-using block_contents = std::vector<float>;
-
-/// Sends and receives `moves` of this peer, `self` in gathering::peers; `index_of[p]` is the transport's number of place p.
-/// `outward` has the contents of what it sends, `inward` room for what it receives, by block. errc::non_finite: a peer sent
-/// what are no parameters. Bytes: the blocks, 12 a parameter with AdamW.
-inline result<void> move_blocks(net::any_transport& transport, const net::message_id& id, time_point deadline,
-                                std::span<const block_move> moves, net::peer_index self,
-                                std::span<const net::peer_index> index_of,
-                                const std::map<std::int64_t, block_contents>& outward,
-                                std::map<std::int64_t, block_contents>& inward) {
+CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net::message_id& id, time_point deadline,
+                                       std::span<const block_move> moves, net::peer_index self,
+                                       std::span<const net::peer_index> index_of,
+                                       const std::map<std::int64_t, block_contents>& outward,
+                                       std::map<std::int64_t, block_contents>& inward) {
   std::vector<net::operation> places;
   collective::flight flight{transport, id, deadline, places, moves.size()};
   for (std::size_t i = 0; i < moves.size(); ++i) {
@@ -21996,7 +24000,8 @@ inline result<void> move_blocks(net::any_transport& transport, const net::messag
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_BLOCK_MOVES_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_MOVES_IPP
+#endif
 
 // ---- causeway/parallel/block_server.hpp ----
 #ifndef CAUSEWAY_PARALLEL_BLOCK_SERVER_HPP
@@ -22260,9 +24265,7 @@ concept Storage = std::movable<S> && requires(S& s, const std::string& path, con
 };
 
 /// A producer of bytes that exist already; they must outlive the write.
-inline byte_producer produce(std::span<const std::byte> content) {
-  return [content](const byte_sink& sink) { return sink(content); };
-}
+CAUSEWAY_DECL byte_producer produce(std::span<const std::byte> content);
 
 inline byte_producer produce(std::string_view text) { return produce(std::as_bytes(std::span{text.data(), text.size()})); }
 
@@ -22273,9 +24276,7 @@ class any_storage {
     requires(!std::same_as<S, any_storage>)
   &&Storage<S> explicit any_storage(S storage) : state_{std::make_shared<model<S>>(std::move(storage))} {}
 
-  result<void> write_atomic(const std::string& path, const byte_producer& producer) {
-    return state_->write_atomic(path, producer);
-  }
+  result<void> write_atomic(const std::string& path, const byte_producer& producer);
   result<byte_vector> read(const std::string& path) { return state_->read(path); }
   result<std::vector<std::string>> list(const std::string& folder) { return state_->list(folder); }
   result<void> remove(const std::string& path) { return state_->remove(path); }
@@ -22309,6 +24310,28 @@ static_assert(Storage<any_storage>);
 }  // namespace causeway::inline CAUSEWAY_ABI::io
 
 #endif  // CAUSEWAY_IO_STORAGE_HPP
+
+// ---- causeway/io/impl/storage.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_STORAGE_IPP
+#define CAUSEWAY_IO_IMPL_STORAGE_IPP
+
+// Bodies of io/storage.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL byte_producer produce(std::span<const std::byte> content) {
+  return [content](const byte_sink& sink) { return sink(content); };
+}
+
+CAUSEWAY_DECL result<void> any_storage::write_atomic(const std::string& path, const byte_producer& producer) {
+  return state_->write_atomic(path, producer);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_IMPL_STORAGE_IPP
+#endif
 
 // ---- causeway/io/section.hpp ----
 #ifndef CAUSEWAY_IO_SECTION_HPP
@@ -22348,10 +24371,7 @@ class section {
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] std::uint32_t version() const noexcept { return version_; }
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
-    if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
-    return *std::get_if<std::span<const std::byte>>(&content_);
-  }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
 
  private:
   std::string name_;
@@ -22361,7 +24381,7 @@ class section {
 
 /// Writes sections one after another into a sink; large ones are passed on without a copy. Reads every byte twice (once for
 /// the checksums, which stand in front): the bytes must not change meanwhile. Names must differ and be at most 4,096 bytes.
-inline result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections);
+CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections);
 
 namespace detail {
 
@@ -22401,7 +24421,33 @@ void append_object(byte_vector& out, const T& value) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
-inline byte_vector section_header(const section_stamp& stamp, std::span<const section> sections) {
+CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections);
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_SECTION_HPP
+
+// ---- causeway/io/impl/section.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_SECTION_IPP
+#define CAUSEWAY_IO_IMPL_SECTION_IPP
+
+// Bodies of io/section.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL std::span<const std::byte> section::bytes() const noexcept {
+  if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
+  return *std::get_if<std::span<const std::byte>>(&content_);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+namespace causeway::inline CAUSEWAY_ABI::io::detail {
+
+CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections) {
   section_file_head head{.run_id = stamp.run_id, .step = stamp.step};
   std::size_t length = sizeof head + sizeof(std::uint64_t);
   for (const section& s : sections) length += sizeof(section_entry) + s.name().size();
@@ -22424,9 +24470,11 @@ inline byte_vector section_header(const section_stamp& stamp, std::span<const se
   return header;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::io::detail
 
-inline result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections) {
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections) {
   for (const section& s : sections) {
     const auto same = [&](const section& other) { return other.name() == s.name(); };
     if (s.name().size() > detail::longest_section_name || std::count_if(sections.begin(), sections.end(), same) != 1) {
@@ -22447,7 +24495,8 @@ inline result<void> write_sections(const byte_sink& sink, section_stamp stamp, s
 
 }  // namespace causeway::inline CAUSEWAY_ABI::io
 
-#endif  // CAUSEWAY_IO_SECTION_HPP
+#endif  // CAUSEWAY_IO_IMPL_SECTION_IPP
+#endif
 
 // ---- causeway/io/section_file.hpp ----
 #ifndef CAUSEWAY_IO_SECTION_FILE_HPP
@@ -22527,24 +24576,45 @@ class section_cursor {
     rest_ = rest_.subspan(sizeof value);
     return true;
   }
-  bool take(std::size_t length, std::string_view& text) noexcept {
-    if (rest_.size() < length) return false;
-    text = {reinterpret_cast<const char*>(rest_.data()), length};
-    rest_ = rest_.subspan(length);
-    return true;
-  }
+  bool take(std::size_t length, std::string_view& text) noexcept;
   [[nodiscard]] bool empty() const noexcept { return rest_.empty(); }
 
  private:
   std::span<const std::byte> rest_;
 };
 
-inline bool all_zero(std::span<const std::byte> bytes) noexcept {
+CAUSEWAY_DECL bool all_zero(std::span<const std::byte> bytes) noexcept;
+
+/// The head, once the header's checksum fits.
+CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte> content, const std::string& name);
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_SECTION_FILE_HPP
+
+// ---- causeway/io/impl/section_file.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
+#define CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
+
+// Bodies of io/section_file.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io::detail {
+
+CAUSEWAY_DECL bool section_cursor::take(std::size_t length, std::string_view& text) noexcept {
+  if (rest_.size() < length) return false;
+  text = {reinterpret_cast<const char*>(rest_.data()), length};
+  rest_ = rest_.subspan(length);
+  return true;
+}
+
+CAUSEWAY_DECL bool all_zero(std::span<const std::byte> bytes) noexcept {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
-/// The head, once the header's checksum fits.
-inline result<section_file_head> verified_head(std::span<const std::byte> content, const std::string& name) {
+CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte> content, const std::string& name) {
   section_file_head head;
   const auto torn = [&](const std::string& what) {
     return fail(errc::corrupt, name, what + ". It was torn or damaged: use an older file");
@@ -22570,9 +24640,11 @@ inline result<section_file_head> verified_head(std::span<const std::byte> conten
   return head;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::io::detail
 
-inline result<section_file> section_file::parse(byte_vector content, const std::string& name) {
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL result<section_file> section_file::parse(byte_vector content, const std::string& name) {
   section_file file;
   file.name_ = name;
   file.content_ = std::move(content);
@@ -22603,7 +24675,7 @@ inline result<section_file> section_file::parse(byte_vector content, const std::
   return result<section_file>{std::move(file)};  // nvcc does not move a local by itself
 }
 
-inline std::string section_file::listing() const {
+CAUSEWAY_DECL std::string section_file::listing() const {
   std::string text;
   for (const section_view& s : sections_) {
     text += (text.empty() ? "" : ", ") + std::string{s.name} + " v" + std::to_string(s.version);
@@ -22611,20 +24683,20 @@ inline std::string section_file::listing() const {
   return text.empty() ? "nothing" : text;
 }
 
-inline result<section_view> section_file::find(std::string_view name) const {
+CAUSEWAY_DECL result<section_view> section_file::find(std::string_view name) const {
   for (const section_view& s : sections_) {
     if (s.name == name) return s;
   }
   return fail(errc::not_found, name_, "has no section \"" + std::string{name} + "\"; it has: " + listing());
 }
 
-inline error section_file::wrong_length(std::string_view name, std::size_t has, std::size_t wants) const {
+CAUSEWAY_DECL error section_file::wrong_length(std::string_view name, std::size_t has, std::size_t wants) const {
   return fail(errc::wrong_model, name_,
               "section \"" + std::string{name} + "\" has " + std::to_string(has) + " bytes, this model needs " +
                   std::to_string(wants) + ". Use the model options that the file was written with");
 }
 
-inline result<void> section_file::match(std::span<const wanted_section> wanted) const {
+CAUSEWAY_DECL result<void> section_file::match(std::span<const wanted_section> wanted) const {
   bool same = wanted.size() == sections_.size();
   bool newer = false;
   std::string wants;
@@ -22643,7 +24715,8 @@ inline result<void> section_file::match(std::span<const wanted_section> wanted) 
 
 }  // namespace causeway::inline CAUSEWAY_ABI::io
 
-#endif  // CAUSEWAY_IO_SECTION_FILE_HPP
+#endif  // CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
+#endif
 
 // ---- causeway/io/checkpoint.hpp ----
 #ifndef CAUSEWAY_IO_CHECKPOINT_HPP
@@ -22656,23 +24729,10 @@ inline result<void> section_file::match(std::span<const wanted_section> wanted) 
 namespace causeway::inline CAUSEWAY_ABI::io {
 
 /// The file name of a step: eight digits at least, so that names sort like steps for a person.
-inline std::string checkpoint_name(std::uint64_t step) {
-  const std::string digits = std::to_string(step);
-  return "step-" + std::string(digits.size() < 8 ? 8 - digits.size() : 0, '0') + digits + ".ckpt";
-}
+CAUSEWAY_DECL std::string checkpoint_name(std::uint64_t step);
 
 /// The step of a file name, if it is one of ours.
-inline std::optional<std::uint64_t> checkpoint_step(std::string_view name) {
-  if (!name.starts_with("step-") || !name.ends_with(".ckpt")) return std::nullopt;
-  const std::string_view digits = name.substr(5, name.size() - 10);
-  std::uint64_t step = 0;
-  for (const char c : digits) {
-    if (c < '0' || c > '9') return std::nullopt;
-    step = step * 10 + static_cast<std::uint64_t>(c - '0');
-  }
-  if (checkpoint_name(step) != name) return std::nullopt;  // too many digits, or too few
-  return step;
-}
+CAUSEWAY_DECL std::optional<std::uint64_t> checkpoint_step(std::string_view name);
 
 /// What `load_newest` found.
 struct loaded_checkpoint {
@@ -22831,6 +24891,37 @@ void checkpoint_directory<S>::prune(std::uint64_t saved) {
 
 #endif  // CAUSEWAY_IO_CHECKPOINT_HPP
 
+// ---- causeway/io/impl/checkpoint.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
+#define CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
+
+// Bodies of io/checkpoint.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL std::string checkpoint_name(std::uint64_t step) {
+  const std::string digits = std::to_string(step);
+  return "step-" + std::string(digits.size() < 8 ? 8 - digits.size() : 0, '0') + digits + ".ckpt";
+}
+
+CAUSEWAY_DECL std::optional<std::uint64_t> checkpoint_step(std::string_view name) {
+  if (!name.starts_with("step-") || !name.ends_with(".ckpt")) return std::nullopt;
+  const std::string_view digits = name.substr(5, name.size() - 10);
+  std::uint64_t step = 0;
+  for (const char c : digits) {
+    if (c < '0' || c > '9') return std::nullopt;
+    step = step * 10 + static_cast<std::uint64_t>(c - '0');
+  }
+  if (checkpoint_name(step) != name) return std::nullopt;  // too many digits, or too few
+  return step;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
+#endif
+
 // ---- causeway/parallel/crew.hpp ----
 #ifndef CAUSEWAY_PARALLEL_CREW_HPP
 #define CAUSEWAY_PARALLEL_CREW_HPP
@@ -22897,44 +24988,16 @@ class block_store {
   block_store(io::any_storage storage, std::string folder) : storage_{std::move(storage)}, folder_{std::move(folder)} {}
 
   /// Durable on return.
-  result<void> save(const crew_words& state, std::int64_t block, std::span<const float> contents) {
-    std::vector<io::section> sections;
-    sections.emplace_back("state", 1, std::as_bytes(std::span{&state, 1}));
-    sections.emplace_back("block", 1, std::as_bytes(contents));
-    return directory(block).save(state.step, sections, 0);
-  }
+  result<void> save(const crew_words& state, std::int64_t block, std::span<const float> contents);
 
   /// The newest state of which every block is there and whole; none: there is none. Reads what it finds.
-  result<std::optional<crew_words>> newest(std::int64_t layers) {
-    CAUSEWAY_ASSIGN(const auto steps, directory(0).steps());
-    for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-      std::optional<crew_words> first;
-      bool whole = true;
-      for (std::int64_t b = 0; whole && b < layers; ++b) {
-        crew_words found;
-        const auto file = directory(b).load(*step);
-        whole = file && file->copy_to("state", std::span{&found, 1}) && found.step == *step && (!first || found == *first);
-        first = found;
-      }
-      if (whole) return first;
-    }
-    return std::optional<crew_words>{};
-  }
+  result<std::optional<crew_words>> newest(std::int64_t layers);
 
   /// A block of a state that `newest` found, into `contents`. errc::not_found: another state is stored for that step.
-  result<void> load(const crew_words& state, std::int64_t block, std::span<float> contents) {
-    CAUSEWAY_ASSIGN(const io::section_file file, directory(block).load(state.step));
-    crew_words found;
-    CAUSEWAY_TRY(file.copy_to("state", std::span{&found, 1}));
-    if (!(found == state))
-      return fail(errc::not_found, directory(block).directory(), "another state of this step is stored");
-    return file.copy_to("block", contents);
-  }
+  result<void> load(const crew_words& state, std::int64_t block, std::span<float> contents);
 
  private:
-  [[nodiscard]] io::checkpoint_directory<io::any_storage> directory(std::int64_t block) const {
-    return io::checkpoint_directory<io::any_storage>{storage_, folder_ + "/block-" + std::to_string(block), 2};
-  }
+  [[nodiscard]] io::checkpoint_directory<io::any_storage> directory(std::int64_t block) const;
 
   io::any_storage storage_;
   std::string folder_;
@@ -22943,6 +25006,55 @@ class block_store {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_BLOCK_STORE_HPP
+
+// ---- causeway/parallel/impl/block_store.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_STORE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_STORE_IPP
+
+// Bodies of parallel/block_store.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<void> block_store::save(const crew_words& state, std::int64_t block, std::span<const float> contents) {
+  std::vector<io::section> sections;
+  sections.emplace_back("state", 1, std::as_bytes(std::span{&state, 1}));
+  sections.emplace_back("block", 1, std::as_bytes(contents));
+  return directory(block).save(state.step, sections, 0);
+}
+
+CAUSEWAY_DECL result<std::optional<crew_words>> block_store::newest(std::int64_t layers) {
+  CAUSEWAY_ASSIGN(const auto steps, directory(0).steps());
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    std::optional<crew_words> first;
+    bool whole = true;
+    for (std::int64_t b = 0; whole && b < layers; ++b) {
+      crew_words found;
+      const auto file = directory(b).load(*step);
+      whole = file && file->copy_to("state", std::span{&found, 1}) && found.step == *step && (!first || found == *first);
+      first = found;
+    }
+    if (whole) return first;
+  }
+  return std::optional<crew_words>{};
+}
+
+CAUSEWAY_DECL result<void> block_store::load(const crew_words& state, std::int64_t block, std::span<float> contents) {
+  CAUSEWAY_ASSIGN(const io::section_file file, directory(block).load(state.step));
+  crew_words found;
+  CAUSEWAY_TRY(file.copy_to("state", std::span{&found, 1}));
+  if (!(found == state)) return fail(errc::not_found, directory(block).directory(), "another state of this step is stored");
+  return file.copy_to("block", contents);
+}
+
+CAUSEWAY_DECL io::checkpoint_directory<io::any_storage> block_store::directory(std::int64_t block) const {
+  return io::checkpoint_directory<io::any_storage>{storage_, folder_ + "/block-" + std::to_string(block), 2};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_STORE_IPP
+#endif
 
 // ---- causeway/collective/encoding.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_ENCODING_HPP
@@ -23013,15 +25125,39 @@ struct refusal {
 
 using refusal_bytes = std::array<std::byte, 8>;
 
-inline refusal_bytes to_bytes(const refusal& r) noexcept {
+CAUSEWAY_DECL refusal_bytes to_bytes(const refusal& r) noexcept;
+
+/// Reads what a peer claims; nullopt when it makes no sense.
+CAUSEWAY_DECL std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::uint32_t peers) noexcept;
+
+/// Keeps one of several refusals: the lowest peer's, so that all peers report the same one. What this peer saw itself
+/// counts for more than what it was told of the same peer.
+CAUSEWAY_DECL void note(std::optional<refusal>& kept, const refusal& r) noexcept;
+
+/// error::culprit is the refused peer, unless this one was only told.
+CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_REFUSAL_HPP
+
+// ---- causeway/collective/impl/refusal.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
+
+// Bodies of collective/refusal.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL refusal_bytes to_bytes(const refusal& r) noexcept {
   const std::uint32_t words[2] = {r.peer, static_cast<std::uint32_t>(r.code)};
   refusal_bytes bytes;
   std::memcpy(bytes.data(), words, sizeof words);
   return bytes;
 }
 
-/// Reads what a peer claims; nullopt when it makes no sense.
-inline std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::uint32_t peers) noexcept {
+CAUSEWAY_DECL std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::uint32_t peers) noexcept {
   if (bytes.size() != sizeof(refusal_bytes)) return std::nullopt;
   std::uint32_t words[2];
   std::memcpy(words, bytes.data(), sizeof words);
@@ -23032,15 +25168,12 @@ inline std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::
   return refusal{words[0], code, true};
 }
 
-/// Keeps one of several refusals: the lowest peer's, so that all peers report the same one. What this peer saw itself
-/// counts for more than what it was told of the same peer.
-inline void note(std::optional<refusal>& kept, const refusal& r) noexcept {
+CAUSEWAY_DECL void note(std::optional<refusal>& kept, const refusal& r) noexcept {
   const bool seen = kept && r.peer == kept->peer && !r.told;
   if (!kept || r.peer < kept->peer || seen) kept = r;
 }
 
-/// error::culprit is the refused peer, unless this one was only told.
-inline error to_error(const refusal& r, std::uint32_t peers) {
+CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers) {
   if (r.peer == peers && r.code == errc::invalid_argument) {
     return fail(errc::invalid_argument, "exchange",
                 "the weights of all peers add up to 0: nobody contributes to this mean");
@@ -23061,7 +25194,8 @@ inline error to_error(const refusal& r, std::uint32_t peers) {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
-#endif  // CAUSEWAY_COLLECTIVE_REFUSAL_HPP
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
+#endif
 
 // ---- causeway/collective/sum.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_SUM_HPP
@@ -23153,8 +25287,31 @@ struct sum_parts_kernel {
 /// out[i] = factor · (parts[0][i] + parts[1][i] + ...), added from left to right in f32. `out` may be one of the parts.
 /// False when a result is NaN or infinite; then a part whose own values are not finite still holds them. Bit-identical for
 /// every thread count and instruction set. Reads 4 bytes an element and part, writes 4 an element.
-inline bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out, std::int64_t count,
-                      kernels::simd_level level = kernels::detect_simd_level()) {
+CAUSEWAY_DECL bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out,
+                             std::int64_t count, kernels::simd_level level = kernels::detect_simd_level());
+
+/// Whether no value is NaN or infinite.
+CAUSEWAY_DECL bool finite_values(std::span<const float> values, kernels::simd_level level = kernels::detect_simd_level());
+
+/// to = from, bit by bit, in one pass with the look for NaN and infinity; false where there are any.
+CAUSEWAY_DECL bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
+                               kernels::simd_level level = kernels::detect_simd_level());
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_SUM_HPP
+
+// ---- causeway/collective/impl/sum.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
+
+// Bodies of collective/sum.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out,
+                             std::int64_t count, kernels::simd_level level) {
   std::atomic<bool> finite{true};
   pool.for_range(count, 16 * detail::sum_parts_kernel::block, [&](index_range r) {
     const bool good = kernels::detail::dispatch<detail::sum_parts_kernel>(level, parts, factor, out, r.begin, r.end);
@@ -23163,15 +25320,13 @@ inline bool sum_parts(thread_pool& pool, std::span<const float* const> parts, fl
   return finite.load(std::memory_order_relaxed);
 }
 
-/// Whether no value is NaN or infinite.
-inline bool finite_values(std::span<const float> values, kernels::simd_level level = kernels::detect_simd_level()) {
+CAUSEWAY_DECL bool finite_values(std::span<const float> values, kernels::simd_level level) {
   return kernels::detail::dispatch<detail::finite_values_kernel>(level, values.data(),
                                                                  static_cast<std::int64_t>(values.size()));
 }
 
-/// to = from, bit by bit, in one pass with the look for NaN and infinity; false where there are any.
-inline bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
-                        kernels::simd_level level = kernels::detect_simd_level()) {
+CAUSEWAY_DECL bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
+                               kernels::simd_level level) {
   std::atomic<bool> finite{true};
   pool.for_range(static_cast<std::int64_t>(from.size()), 16 * detail::sum_parts_kernel::block, [&](index_range r) {
     const bool good =
@@ -23183,7 +25338,8 @@ inline bool copy_finite(thread_pool& pool, std::span<const float> from, std::spa
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
-#endif  // CAUSEWAY_COLLECTIVE_SUM_HPP
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
+#endif
 
 // ---- causeway/collective/butterfly.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_BUTTERFLY_HPP
@@ -23737,7 +25893,22 @@ void for_pieces_of(Model& model, std::span<float> flat, std::int64_t block, F&& 
 }
 
 /// Who holds the table: those who hold the first block, then those who hold only the last.
-[[nodiscard]] inline std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers) {
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_TIED_TABLE_HPP
+
+// ---- causeway/parallel/impl/tied_table.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
+
+// Bodies of parallel/tied_table.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers) {
   std::vector<std::uint64_t> all = l.holders(0);
   for (const std::uint64_t peer : l.holders(layers - 1)) {
     if (std::find(all.begin(), all.end(), peer) == all.end()) all.push_back(peer);
@@ -23747,7 +25918,8 @@ void for_pieces_of(Model& model, std::span<float> flat, std::int64_t block, F&& 
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_TIED_TABLE_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
+#endif
 
 // ---- causeway/parallel/block_sums.hpp ----
 #ifndef CAUSEWAY_PARALLEL_BLOCK_SUMS_HPP
@@ -23764,18 +25936,7 @@ struct shared_run {
   std::vector<std::uint64_t> holders;
 };
 
-[[nodiscard]] inline std::vector<shared_run> shared_runs(const stage::layout& l, std::int64_t layers) {
-  std::vector<shared_run> runs;
-  for (std::int64_t b = 0; b < layers; ++b) {
-    auto holders = l.holders(b);
-    if (!runs.empty() && runs.back().holders == holders) {
-      runs.back().blocks.last = b + 1;
-    } else {
-      runs.push_back({{b, b + 1}, std::move(holders)});
-    }
-  }
-  return runs;
-}
+[[nodiscard]] CAUSEWAY_DECL std::vector<shared_run> shared_runs(const stage::layout& l, std::int64_t layers);
 
 /// Squared norms of summed gradients. A tied table counts as part of the first block.
 struct block_squares {
@@ -23785,16 +25946,10 @@ struct block_squares {
 
 /// Sums over `holders`, of whom this peer is one; the same bits for all of them. Of nothing: nothing. `index_of`: the
 /// transport's number of each.
-inline result<void> sum_over(net::any_transport& transport, const net::message_id& id,
-                             std::span<const std::uint64_t> holders,
-                             const std::map<std::uint64_t, net::peer_index>& index_of, std::span<float> values,
-                             const collective::collective_options& options) {
-  if (holders.size() < 2 || values.empty()) return {};
-  std::vector<net::peer_index> peers;
-  for (const std::uint64_t holder : holders) peers.push_back(index_of.at(holder));
-  collective::group_view view{transport, std::move(peers)};
-  return collective::all_reduce_sum(view, id, values, options);
-}
+CAUSEWAY_DECL result<void> sum_over(net::any_transport& transport, const net::message_id& id,
+                                    std::span<const std::uint64_t> holders,
+                                    const std::map<std::uint64_t, net::peer_index>& index_of, std::span<float> values,
+                                    const collective::collective_options& options);
 
 /// Sums the gradients of `ctx` over their holders. Who holds a block without computing it puts in zeros and gets the sum,
 /// which keeps it up to date. `self`: this peer in the layout; `index_of`: the transport's number of each.
@@ -23830,6 +25985,44 @@ result<block_squares> sum_blocks(auto& ctx, net::any_transport& transport, const
 
 #endif  // CAUSEWAY_PARALLEL_BLOCK_SUMS_HPP
 
+// ---- causeway/parallel/impl/block_sums.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_SUMS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_SUMS_IPP
+
+// Bodies of parallel/block_sums.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL std::vector<shared_run> shared_runs(const stage::layout& l, std::int64_t layers) {
+  std::vector<shared_run> runs;
+  for (std::int64_t b = 0; b < layers; ++b) {
+    auto holders = l.holders(b);
+    if (!runs.empty() && runs.back().holders == holders) {
+      runs.back().blocks.last = b + 1;
+    } else {
+      runs.push_back({{b, b + 1}, std::move(holders)});
+    }
+  }
+  return runs;
+}
+
+CAUSEWAY_DECL result<void> sum_over(net::any_transport& transport, const net::message_id& id,
+                                    std::span<const std::uint64_t> holders,
+                                    const std::map<std::uint64_t, net::peer_index>& index_of, std::span<float> values,
+                                    const collective::collective_options& options) {
+  if (holders.size() < 2 || values.empty()) return {};
+  std::vector<net::peer_index> peers;
+  for (const std::uint64_t holder : holders) peers.push_back(index_of.at(holder));
+  collective::group_view view{transport, std::move(peers)};
+  return collective::all_reduce_sum(view, id, values, options);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_SUMS_IPP
+#endif
+
 // ---- causeway/parallel/crew_turns.hpp ----
 #ifndef CAUSEWAY_PARALLEL_CREW_TURNS_HPP
 #define CAUSEWAY_PARALLEL_CREW_TURNS_HPP
@@ -23846,29 +26039,19 @@ struct crew_turn {
   double last = std::numeric_limits<double>::quiet_NaN();  ///< what the last of those came to; not a number: unknown
 
   /// Rises from turn to turn.
-  [[nodiscard]] std::uint32_t order() const noexcept {
-    return trains ? std::numeric_limits<std::uint32_t>::max() : evaluated;
-  }
+  [[nodiscard]] std::uint32_t order() const noexcept;
 };
 
 /// A peer's turns.
 class crew_turns {
  public:
   /// `state` names the parameters that it holds: those of another state begin anew.
-  void at(std::uint64_t state) noexcept {
-    if (state == state_) return;
-    state_ = state;
-    evaluated_ = 0;
-    last_ = std::numeric_limits<double>::quiet_NaN();
-  }
+  void at(std::uint64_t state) noexcept;
 
   [[nodiscard]] crew_turn now(bool trains) const noexcept { return {evaluated_, trains, last_}; }
 
   /// This evaluation is over; `sum`: not a number where nobody told.
-  void came_to(double sum) noexcept {
-    ++evaluated_;
-    last_ = sum;
-  }
+  void came_to(double sum) noexcept;
 
  private:
   std::uint64_t state_ = 0;
@@ -23877,14 +26060,47 @@ class crew_turns {
 };
 
 /// The turn of those who are furthest.
-[[nodiscard]] inline std::uint32_t furthest(std::span<const crew_turn> all) noexcept {
+[[nodiscard]] CAUSEWAY_DECL std::uint32_t furthest(std::span<const crew_turn> all) noexcept;
+
+/// What the evaluation came to that `own` wants and others are through with. Not a number: nobody knows any more.
+[[nodiscard]] CAUSEWAY_DECL double missed(const crew_turn& own, std::span<const crew_turn> all) noexcept;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_CREW_TURNS_HPP
+
+// ---- causeway/parallel/impl/crew_turns.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_CREW_TURNS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_CREW_TURNS_IPP
+
+// Bodies of parallel/crew_turns.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL std::uint32_t crew_turn::order() const noexcept {
+  return trains ? std::numeric_limits<std::uint32_t>::max() : evaluated;
+}
+
+CAUSEWAY_DECL void crew_turns::at(std::uint64_t state) noexcept {
+  if (state == state_) return;
+  state_ = state;
+  evaluated_ = 0;
+  last_ = std::numeric_limits<double>::quiet_NaN();
+}
+
+CAUSEWAY_DECL void crew_turns::came_to(double sum) noexcept {
+  ++evaluated_;
+  last_ = sum;
+}
+
+CAUSEWAY_DECL std::uint32_t furthest(std::span<const crew_turn> all) noexcept {
   std::uint32_t most = 0;
   for (const crew_turn& t : all) most = std::max(most, t.order());
   return most;
 }
 
-/// What the evaluation came to that `own` wants and others are through with. Not a number: nobody knows any more.
-[[nodiscard]] inline double missed(const crew_turn& own, std::span<const crew_turn> all) noexcept {
+CAUSEWAY_DECL double missed(const crew_turn& own, std::span<const crew_turn> all) noexcept {
   for (const crew_turn& t : all) {
     if (t.evaluated == own.evaluated + 1 && std::isfinite(t.last)) return t.last;
   }
@@ -23893,7 +26109,8 @@ class crew_turns {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_CREW_TURNS_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_CREW_TURNS_IPP
+#endif
 
 // ---- causeway/parallel/crew_facts.hpp ----
 #ifndef CAUSEWAY_PARALLEL_CREW_FACTS_HPP
@@ -23914,30 +26131,83 @@ namespace detail {
 
 inline constexpr std::uint32_t most_ranges = 64;  // that a peer may hold
 
-inline void put_range(net::byte_writer& w, const nn::block_range& r) {
+CAUSEWAY_DECL void put_range(net::byte_writer& w, const nn::block_range& r);
+
+/// Ranges of a model with `layers` blocks; empty ones only where `may_be_empty`.
+CAUSEWAY_DECL nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty);
+
+}  // namespace detail
+
+namespace detail {
+
+CAUSEWAY_DECL void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all);
+
+/// Rising and apart.
+CAUSEWAY_DECL std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers);
+
+CAUSEWAY_DECL void put_begun(net::byte_writer& w, const stage::begun_step& b);
+
+CAUSEWAY_DECL stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers);
+
+}  // namespace detail
+
+/// What a peer says when peers meet.
+struct crew_member {
+  stage::present_peer peer;
+  crew_turn turn;
+};
+
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed);
+
+/// errc::wrong_model: another model or other options than ours.
+[[nodiscard]] CAUSEWAY_DECL result<crew_member> decode_crew_member(std::span<const std::byte> bytes,
+                                                                   const crew_agreement& ours);
+
+/// The peers of an attempt, and the transport's number of each.
+struct crew_facts {
+  stage::gathering gathered;
+  std::vector<net::peer_index> index_of;  ///< [place in gathered.peers]
+  net::peer_index self = 0;               ///< place of this peer
+  std::vector<crew_turn> turns;           ///< [place]
+};
+
+/// From and to everybody; 65 bytes, 16 for each range and 8 for each block that a peer holds; 16 more where it has begun
+/// the step.
+CAUSEWAY_DECL result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id,
+                                              const crew_member& own, const crew_agreement& ours,
+                                              const collective::collective_options& options);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_CREW_FACTS_HPP
+
+// ---- causeway/parallel/impl/crew_facts.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_CREW_FACTS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_CREW_FACTS_IPP
+
+// Bodies of parallel/crew_facts.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::detail {
+
+CAUSEWAY_DECL void put_range(net::byte_writer& w, const nn::block_range& r) {
   w.put(static_cast<std::uint64_t>(r.first)).put(static_cast<std::uint64_t>(r.last));
 }
 
-/// Ranges of a model with `layers` blocks; empty ones only where `may_be_empty`.
-inline nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty) {
+CAUSEWAY_DECL nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty) {
   const auto first = r.get<std::uint64_t>(), last = r.get<std::uint64_t>();
   const auto most = static_cast<std::uint64_t>(layers);
   if (last > most || first > last || (first == last && !may_be_empty)) r.refuse();
   return {static_cast<std::int64_t>(first), static_cast<std::int64_t>(last)};
 }
 
-}  // namespace detail
-
-namespace detail {
-
-inline void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all) {
+CAUSEWAY_DECL void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all) {
   CAUSEWAY_EXPECT(all.size() <= most_ranges);
   w.put(static_cast<std::uint32_t>(all.size()));
   for (const nn::block_range& r : all) put_range(w, r);
 }
 
-/// Rising and apart.
-inline std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers) {
+CAUSEWAY_DECL std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers) {
   std::vector<nn::block_range> all;
   const auto ranges = r.get<std::uint32_t>();
   if (ranges > most_ranges) r.refuse();
@@ -23948,14 +26218,14 @@ inline std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t
   return all;
 }
 
-inline void put_begun(net::byte_writer& w, const stage::begun_step& b) {
+CAUSEWAY_DECL void put_begun(net::byte_writer& w, const stage::begun_step& b) {
   w.put(b.name);
   if (b.name == 0) return;
   w.put(b.replicas).put(b.stages).put(b.stage);
   put_ranges(w, b.keeps);
 }
 
-inline stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers) {
+CAUSEWAY_DECL stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers) {
   stage::begun_step b;
   b.name = r.get<std::uint64_t>();
   if (!r.ok() || b.name == 0) return b;
@@ -23967,15 +26237,11 @@ inline stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, s
   return b;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::detail
 
-/// What a peer says when peers meet.
-struct crew_member {
-  stage::present_peer peer;
-  crew_turn turn;
-};
+namespace causeway::inline CAUSEWAY_ABI::parallel {
 
-[[nodiscard]] inline std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed) {
+CAUSEWAY_DECL std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed) {
   const stage::present_peer& p = m.peer;
   net::byte_writer w;
   w.put(agreed).put(p.id).put(p.replica);
@@ -23988,8 +26254,7 @@ struct crew_member {
   return std::move(w).take();
 }
 
-/// errc::wrong_model: another model or other options than ours.
-[[nodiscard]] inline result<crew_member> decode_crew_member(std::span<const std::byte> bytes, const crew_agreement& ours) {
+CAUSEWAY_DECL result<crew_member> decode_crew_member(std::span<const std::byte> bytes, const crew_agreement& ours) {
   net::byte_reader r{bytes};
   const auto agreed = r.get<std::uint64_t>();
   if (r.ok() && agreed != ours.hash) {
@@ -24017,18 +26282,9 @@ struct crew_member {
   return m;
 }
 
-/// The peers of an attempt, and the transport's number of each.
-struct crew_facts {
-  stage::gathering gathered;
-  std::vector<net::peer_index> index_of;  ///< [place in gathered.peers]
-  net::peer_index self = 0;               ///< place of this peer
-  std::vector<crew_turn> turns;           ///< [place]
-};
-
-/// From and to everybody; 65 bytes, 16 for each range and 8 for each block that a peer holds; 16 more where it has begun
-/// the step.
-inline result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id, const crew_member& own,
-                                       const crew_agreement& ours, const collective::collective_options& options) {
+CAUSEWAY_DECL result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id,
+                                              const crew_member& own, const crew_agreement& ours,
+                                              const collective::collective_options& options) {
   const std::size_t most = 120 + 32 * detail::most_ranges + 8 * static_cast<std::size_t>(ours.layers);
   std::vector<std::vector<std::byte>> all(transport.size());
   if (transport.size() > 1) CAUSEWAY_TRY(collective::all_gather(transport, id, encode(own, ours.hash), most, all, options));
@@ -24059,7 +26315,8 @@ inline result<crew_facts> gather_facts(net::any_transport& transport, const net:
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_CREW_FACTS_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_CREW_FACTS_IPP
+#endif
 
 // ---- causeway/parallel/data_parallel.hpp ----
 #ifndef CAUSEWAY_PARALLEL_DATA_PARALLEL_HPP
@@ -24131,36 +26388,13 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 class held_blocks {
  public:
   /// `store`: where the run is saved; none: nowhere.
-  void begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store) {
-    store_ = std::move(store);
-    if (!valid_.empty()) return;  // restored
-    for (std::int64_t b = 0; b < layers; ++b) valid_.push_back(part.holds(b) ? 1 : 0);
-  }
+  void begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store);
 
   /// Whether the model has all that it computes or keeps up to date in `part`, in the state that the run is in.
-  [[nodiscard]] bool is_ready(const nn::model_part& part, const crew_words& w) const {
-    bool ready = is_at(w);
-    for (std::size_t b = 0; b < valid_.size(); ++b) {
-      ready = ready && (!part.holds(static_cast<std::int64_t>(b)) || valid_[b] != 0);
-    }
-    return ready;
-  }
+  [[nodiscard]] bool is_ready(const nn::model_part& part, const crew_words& w) const;
 
   /// What others are told; the id is theirs to fill in.
-  [[nodiscard]] stage::present_peer described(const crew_words& w, std::int64_t layers) const {
-    stage::present_peer p;
-    p.replica = replica_;
-    p.computes = computes_;
-    for (std::int64_t b = 0; b < layers; ++b) {
-      if (!has(w, b)) continue;
-      if (p.holds.empty() || p.holds.back().last != b) p.holds.push_back({b, b});
-      p.holds.back().last = b + 1;
-      if (w.step == 0) continue;
-      const auto known = squares_.find(b);
-      p.squares.push_back(known != squares_.end() ? known->second : 0);
-    }
-    return p;
-  }
+  [[nodiscard]] stage::present_peer described(const crew_words& w, std::int64_t layers) const;
 
   /// Blocks whose parameters or moments are not finite are held no more, as if this peer had been lost with them. How many
   /// those were.
@@ -24181,10 +26415,7 @@ class held_blocks {
   }
 
   /// Its seat in the attempt under way; none where it is spare.
-  void seated(const nn::block_range& computes, std::uint32_t replica) noexcept {
-    computes_ = computes;
-    replica_ = replica;
-  }
+  void seated(const nn::block_range& computes, std::uint32_t replica) noexcept;
 
   /// Parameters and moments of a block. Precondition: `described` names it. Errors: those of the storage, where it is not
   /// in memory.
@@ -24242,11 +26473,7 @@ class held_blocks {
   }
 
   /// The run went back to a state that is in the store: everybody has all blocks of it.
-  void went_back(const crew_words& w) {
-    forget();
-    stored_ = w;
-    state_ = w.state;
-  }
+  void went_back(const crew_words& w);
 
   /// Saves a block of the state that the run is in.
   result<void> save(auto& ctx, std::int64_t block, const crew_words& w) {
@@ -24256,13 +26483,7 @@ class held_blocks {
 
   /// The run took a step, with these squared norms of the gradients of what is held: what this peer computes with is of the
   /// new state, the rest of the old one.
-  void moved_to(std::uint64_t state, std::map<std::int64_t, double> squares) {
-    squares_ = std::move(squares);
-    state_ = state;
-    attic_.clear();
-    stored_.reset();
-    if (computes_.size() == 0) std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
-  }
+  void moved_to(std::uint64_t state, std::map<std::int64_t, double> squares);
 
   template <class Archive>
   void serialize(Archive& ar) {
@@ -24272,16 +26493,9 @@ class held_blocks {
  private:
   [[nodiscard]] bool is_at(const crew_words& w) const noexcept { return state_ == w.state; }
 
-  [[nodiscard]] bool has(const crew_words& w, std::int64_t block) const {
-    if (!is_at(w)) return false;
-    return w.step == 0 || stored_ || valid_[static_cast<std::size_t>(block)] != 0 || attic_.contains(block);
-  }
+  [[nodiscard]] bool has(const crew_words& w, std::int64_t block) const;
 
-  void forget() {
-    stored_.reset();
-    std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
-    attic_.clear();
-  }
+  void forget();
 
   template <class F>
   static void for_parts(auto& ctx, std::int64_t block, F&& f) {
@@ -24302,6 +26516,79 @@ class held_blocks {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_HELD_BLOCKS_HPP
+
+// ---- causeway/parallel/impl/held_blocks.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_HELD_BLOCKS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_HELD_BLOCKS_IPP
+
+// Bodies of parallel/held_blocks.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL void held_blocks::begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store) {
+  store_ = std::move(store);
+  if (!valid_.empty()) return;  // restored
+  for (std::int64_t b = 0; b < layers; ++b) valid_.push_back(part.holds(b) ? 1 : 0);
+}
+
+CAUSEWAY_DECL bool held_blocks::is_ready(const nn::model_part& part, const crew_words& w) const {
+  bool ready = is_at(w);
+  for (std::size_t b = 0; b < valid_.size(); ++b) {
+    ready = ready && (!part.holds(static_cast<std::int64_t>(b)) || valid_[b] != 0);
+  }
+  return ready;
+}
+
+CAUSEWAY_DECL stage::present_peer held_blocks::described(const crew_words& w, std::int64_t layers) const {
+  stage::present_peer p;
+  p.replica = replica_;
+  p.computes = computes_;
+  for (std::int64_t b = 0; b < layers; ++b) {
+    if (!has(w, b)) continue;
+    if (p.holds.empty() || p.holds.back().last != b) p.holds.push_back({b, b});
+    p.holds.back().last = b + 1;
+    if (w.step == 0) continue;
+    const auto known = squares_.find(b);
+    p.squares.push_back(known != squares_.end() ? known->second : 0);
+  }
+  return p;
+}
+
+CAUSEWAY_DECL void held_blocks::seated(const nn::block_range& computes, std::uint32_t replica) noexcept {
+  computes_ = computes;
+  replica_ = replica;
+}
+
+CAUSEWAY_DECL void held_blocks::went_back(const crew_words& w) {
+  forget();
+  stored_ = w;
+  state_ = w.state;
+}
+
+CAUSEWAY_DECL void held_blocks::moved_to(std::uint64_t state, std::map<std::int64_t, double> squares) {
+  squares_ = std::move(squares);
+  state_ = state;
+  attic_.clear();
+  stored_.reset();
+  if (computes_.size() == 0) std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
+}
+
+CAUSEWAY_DECL bool held_blocks::has(const crew_words& w, std::int64_t block) const {
+  if (!is_at(w)) return false;
+  return w.step == 0 || stored_ || valid_[static_cast<std::size_t>(block)] != 0 || attic_.contains(block);
+}
+
+CAUSEWAY_DECL void held_blocks::forget() {
+  stored_.reset();
+  std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
+  attic_.clear();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_HELD_BLOCKS_IPP
+#endif
 
 // ---- causeway/plan/resumed_order.hpp ----
 #ifndef CAUSEWAY_PLAN_RESUMED_ORDER_HPP
@@ -24335,12 +26622,7 @@ struct step_progress {
   [[nodiscard]] std::size_t micro_batches() const noexcept { return units.empty() ? 0 : units.front().size(); }
 
   /// Of a step that nobody has begun, with a rank for each stage.
-  [[nodiscard]] static step_progress fresh(std::size_t stages, std::size_t micro_batches) {
-    step_progress p;
-    for (std::size_t s = 0; s < stages; ++s) p.owners.push_back(static_cast<std::uint32_t>(s));
-    p.units.assign(stages, std::vector<unit_state>(micro_batches));
-    return p;
-  }
+  [[nodiscard]] static step_progress fresh(std::size_t stages, std::size_t micro_batches);
 };
 
 /// What one rank does, in which order; an operation's chunk is its stage.
@@ -24356,32 +26638,9 @@ inline constexpr double forward_takes = 1, backward_takes = 2;  // about
 
 class resumed_clock {
  public:
-  explicit resumed_clock(const step_progress& p)
-      : p_{p}, left_{p}, row_(p.stages()), forward_at_(p.stages(), std::vector<double>(p.micro_batches())) {
-    back_at_ = forward_at_;
-    for (const std::uint32_t rank : p.owners) plans_.resize(std::max<std::size_t>(plans_.size(), rank + 1));
-    free_at_.resize(plans_.size());
-    for (std::size_t s = 0; s < p.stages(); ++s) {
-      for (const unit_state u : p.units[s]) row_[s].in_flight += u == unit_state::forward ? 1 : 0;
-      pass_by(s);
-    }
-  }
+  explicit resumed_clock(const step_progress& p);
 
-  [[nodiscard]] result<std::vector<rank_plan>> run() {
-    for (;;) {
-      std::optional<candidate> first;
-      bool left = false;
-      for (std::size_t s = 0; s < p_.stages(); ++s) {
-        left = left || row_[s].next_back < p_.micro_batches();
-        consider(back(s), first);
-        consider(forward(s), first);
-      }
-      if (!first && left)
-        return fail(errc::protocol, "step", "what peers say that they have done of it cannot come of one order");
-      if (!first) return ended();
-      take(*first);
-    }
-  }
+  [[nodiscard]] result<std::vector<rank_plan>> run();
 
  private:
   struct row {
@@ -24394,56 +26653,22 @@ class resumed_clock {
     [[nodiscard]] auto rank() const { return std::tuple{begin, op.kind == work::forward, op.micro_batch, ~op.chunk}; }
   };
 
-  static void consider(const std::optional<candidate>& c, std::optional<candidate>& first) {
-    if (c && (!first || c->rank() < first->rank())) first = c;
-  }
+  static void consider(const std::optional<candidate>& c, std::optional<candidate>& first);
 
   // Activations that fit: as in 1F1B.
   [[nodiscard]] std::size_t room(std::size_t s) const { return p_.stages() - s; }
 
-  void pass_by(std::size_t s) {
-    row& r = row_[s];
-    while (r.next_forward < p_.micro_batches() && left_.units[s][r.next_forward] != unit_state::untouched) ++r.next_forward;
-    while (r.next_back < p_.micro_batches() && left_.units[s][r.next_back] == unit_state::done) ++r.next_back;
-  }
+  void pass_by(std::size_t s);
 
-  [[nodiscard]] std::optional<candidate> forward(std::size_t s) const {
-    const std::size_t m = row_[s].next_forward;
-    if (m == p_.micro_batches() || row_[s].in_flight >= room(s)) return std::nullopt;
-    if (s > 0 && left_.units[s - 1][m] == unit_state::untouched) return std::nullopt;
-    const double input = s > 0 ? forward_at_[s - 1][m] : 0;
-    return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::forward, m, s)};
-  }
+  [[nodiscard]] std::optional<candidate> forward(std::size_t s) const;
 
-  [[nodiscard]] std::optional<candidate> back(std::size_t s) const {
-    const std::size_t m = row_[s].next_back;
-    if (m == p_.micro_batches() || left_.units[s][m] != unit_state::forward) return std::nullopt;
-    if (s + 1 < p_.stages() && left_.units[s + 1][m] != unit_state::done) return std::nullopt;
-    const double input = std::max(forward_at_[s][m], s + 1 < p_.stages() ? back_at_[s + 1][m] : 0);
-    return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::backward, m, s)};
-  }
+  [[nodiscard]] std::optional<candidate> back(std::size_t s) const;
 
-  [[nodiscard]] std::vector<rank_plan> ended() {
-    for (rank_plan& p : plans_) p.end = *std::max_element(free_at_.begin(), free_at_.end());
-    return std::move(plans_);
-  }
+  [[nodiscard]] std::vector<rank_plan> ended();
 
-  [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s) {
-    return {kind, static_cast<std::uint32_t>(m), static_cast<std::uint32_t>(s)};
-  }
+  [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s);
 
-  void take(const candidate& c) {
-    const std::size_t s = c.op.chunk, m = c.op.micro_batch;
-    const bool goes_forward = c.op.kind == work::forward;
-    const double end = c.begin + (goes_forward ? forward_takes : backward_takes);
-    free_at_[p_.owners[s]] = end;
-    plans_[p_.owners[s]].order.push_back(c.op);
-    plans_[p_.owners[s]].begins.push_back(c.begin);
-    (goes_forward ? forward_at_ : back_at_)[s][m] = end;
-    left_.units[s][m] = goes_forward ? unit_state::forward : unit_state::done;
-    goes_forward ? ++row_[s].in_flight : --row_[s].in_flight;
-    pass_by(s);
-  }
+  void take(const candidate& c);
 
   const step_progress& p_;
   step_progress left_;
@@ -24457,17 +26682,125 @@ class resumed_clock {
 
 /// What each rank does. Time: what is left, times stages. errc::protocol where nothing that is left can go on, which honest
 /// ranks never say.
-[[nodiscard]] inline result<std::vector<rank_plan>> resumed_orders(const step_progress& p) {
+[[nodiscard]] CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_orders(const step_progress& p);
+
+/// The order of `plan` with forwards of another rank's stage `repeated` in between, of `missing` micro-batches, rising: in
+/// idle time, and, with `all`, the others at the end. The input of stage 0 is always there, that of another is what this
+/// rank's stage before gives.
+[[nodiscard]] CAUSEWAY_DECL std::vector<operation> with_repeats(const rank_plan& plan, std::size_t repeated,
+                                                                std::span<const std::uint32_t> missing, bool all);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_RESUMED_ORDER_HPP
+
+// ---- causeway/plan/impl/resumed_order.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_RESUMED_ORDER_IPP
+#define CAUSEWAY_PLAN_IMPL_RESUMED_ORDER_IPP
+
+// Bodies of plan/resumed_order.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL step_progress step_progress::fresh(std::size_t stages, std::size_t micro_batches) {
+  step_progress p;
+  for (std::size_t s = 0; s < stages; ++s) p.owners.push_back(static_cast<std::uint32_t>(s));
+  p.units.assign(stages, std::vector<unit_state>(micro_batches));
+  return p;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL resumed_clock::resumed_clock(const step_progress& p)
+    : p_{p}, left_{p}, row_(p.stages()), forward_at_(p.stages(), std::vector<double>(p.micro_batches())) {
+  back_at_ = forward_at_;
+  for (const std::uint32_t rank : p.owners) plans_.resize(std::max<std::size_t>(plans_.size(), rank + 1));
+  free_at_.resize(plans_.size());
+  for (std::size_t s = 0; s < p.stages(); ++s) {
+    for (const unit_state u : p.units[s]) row_[s].in_flight += u == unit_state::forward ? 1 : 0;
+    pass_by(s);
+  }
+}
+
+CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_clock::run() {
+  for (;;) {
+    std::optional<candidate> first;
+    bool left = false;
+    for (std::size_t s = 0; s < p_.stages(); ++s) {
+      left = left || row_[s].next_back < p_.micro_batches();
+      consider(back(s), first);
+      consider(forward(s), first);
+    }
+    if (!first && left)
+      return fail(errc::protocol, "step", "what peers say that they have done of it cannot come of one order");
+    if (!first) return ended();
+    take(*first);
+  }
+}
+
+CAUSEWAY_DECL void resumed_clock::consider(const std::optional<candidate>& c, std::optional<candidate>& first) {
+  if (c && (!first || c->rank() < first->rank())) first = c;
+}
+
+CAUSEWAY_DECL void resumed_clock::pass_by(std::size_t s) {
+  row& r = row_[s];
+  while (r.next_forward < p_.micro_batches() && left_.units[s][r.next_forward] != unit_state::untouched) ++r.next_forward;
+  while (r.next_back < p_.micro_batches() && left_.units[s][r.next_back] == unit_state::done) ++r.next_back;
+}
+
+CAUSEWAY_DECL auto resumed_clock::forward(std::size_t s) const -> std::optional<candidate> {
+  const std::size_t m = row_[s].next_forward;
+  if (m == p_.micro_batches() || row_[s].in_flight >= room(s)) return std::nullopt;
+  if (s > 0 && left_.units[s - 1][m] == unit_state::untouched) return std::nullopt;
+  const double input = s > 0 ? forward_at_[s - 1][m] : 0;
+  return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::forward, m, s)};
+}
+
+CAUSEWAY_DECL auto resumed_clock::back(std::size_t s) const -> std::optional<candidate> {
+  const std::size_t m = row_[s].next_back;
+  if (m == p_.micro_batches() || left_.units[s][m] != unit_state::forward) return std::nullopt;
+  if (s + 1 < p_.stages() && left_.units[s + 1][m] != unit_state::done) return std::nullopt;
+  const double input = std::max(forward_at_[s][m], s + 1 < p_.stages() ? back_at_[s + 1][m] : 0);
+  return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::backward, m, s)};
+}
+
+CAUSEWAY_DECL std::vector<rank_plan> resumed_clock::ended() {
+  for (rank_plan& p : plans_) p.end = *std::max_element(free_at_.begin(), free_at_.end());
+  return std::move(plans_);
+}
+
+CAUSEWAY_DECL operation resumed_clock::named(work kind, std::size_t m, std::size_t s) {
+  return {kind, static_cast<std::uint32_t>(m), static_cast<std::uint32_t>(s)};
+}
+
+CAUSEWAY_DECL void resumed_clock::take(const candidate& c) {
+  const std::size_t s = c.op.chunk, m = c.op.micro_batch;
+  const bool goes_forward = c.op.kind == work::forward;
+  const double end = c.begin + (goes_forward ? forward_takes : backward_takes);
+  free_at_[p_.owners[s]] = end;
+  plans_[p_.owners[s]].order.push_back(c.op);
+  plans_[p_.owners[s]].begins.push_back(c.begin);
+  (goes_forward ? forward_at_ : back_at_)[s][m] = end;
+  left_.units[s][m] = goes_forward ? unit_state::forward : unit_state::done;
+  goes_forward ? ++row_[s].in_flight : --row_[s].in_flight;
+  pass_by(s);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_orders(const step_progress& p) {
   for ([[maybe_unused]] const auto& row : p.units)
     CAUSEWAY_EXPECT(row.size() == p.micro_batches() && p.units.size() == p.stages());
   return detail::resumed_clock{p}.run();
 }
 
-/// The order of `plan` with forwards of another rank's stage `repeated` in between, of `missing` micro-batches, rising: in
-/// idle time, and, with `all`, the others at the end. The input of stage 0 is always there, that of another is what this
-/// rank's stage before gives.
-[[nodiscard]] inline std::vector<operation> with_repeats(const rank_plan& plan, std::size_t repeated,
-                                                         std::span<const std::uint32_t> missing, bool all) {
+CAUSEWAY_DECL std::vector<operation> with_repeats(const rank_plan& plan, std::size_t repeated,
+                                                  std::span<const std::uint32_t> missing, bool all) {
   const auto stage = static_cast<std::uint32_t>(repeated);
   const auto ready = [&](std::uint32_t m) {
     for (std::size_t i = 0; i < plan.order.size() && stage > 0; ++i) {
@@ -24497,7 +26830,8 @@ class resumed_clock {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_RESUMED_ORDER_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_RESUMED_ORDER_IPP
+#endif
 
 // ---- causeway/parallel/kept_step.hpp ----
 #ifndef CAUSEWAY_PARALLEL_KEPT_STEP_HPP
@@ -24588,8 +26922,32 @@ class kept_step final : public any_kept_step {
 };
 
 /// What a peer says of its work, decoded: `stages` rows of `micro_batches`. errc::protocol, errc::corrupt.
-[[nodiscard]] inline result<std::array<std::vector<plan::unit_state>, 2>> decode_progress(std::span<const std::byte> bytes,
-                                                                                          std::size_t micro_batches) {
+[[nodiscard]] CAUSEWAY_DECL result<std::array<std::vector<plan::unit_state>, 2>> decode_progress(
+    std::span<const std::byte> bytes, std::size_t micro_batches);
+
+/// The work of everybody, by the transport's numbers; nothing of who has none. 2 bytes for each micro-batch of a pipeline,
+/// from and to everybody.
+CAUSEWAY_DECL result<std::vector<std::vector<std::byte>>> gather_progress(net::any_transport& transport,
+                                                                          const net::message_id& id,
+                                                                          const any_kept_step* own,
+                                                                          std::uint32_t micro_batches,
+                                                                          const collective::collective_options& options);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_KEPT_STEP_HPP
+
+// ---- causeway/parallel/impl/kept_step.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_KEPT_STEP_IPP
+#define CAUSEWAY_PARALLEL_IMPL_KEPT_STEP_IPP
+
+// Bodies of parallel/kept_step.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<std::array<std::vector<plan::unit_state>, 2>> decode_progress(std::span<const std::byte> bytes,
+                                                                                   std::size_t micro_batches) {
   if (bytes.size() != 2 * micro_batches) return fail(errc::protocol, "", "its work is of another number of micro-batches");
   std::array<std::vector<plan::unit_state>, 2> rows;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -24599,11 +26957,11 @@ class kept_step final : public any_kept_step {
   return rows;
 }
 
-/// The work of everybody, by the transport's numbers; nothing of who has none. 2 bytes for each micro-batch of a pipeline,
-/// from and to everybody.
-inline result<std::vector<std::vector<std::byte>>> gather_progress(net::any_transport& transport, const net::message_id& id,
-                                                                   const any_kept_step* own, std::uint32_t micro_batches,
-                                                                   const collective::collective_options& options) {
+CAUSEWAY_DECL result<std::vector<std::vector<std::byte>>> gather_progress(net::any_transport& transport,
+                                                                          const net::message_id& id,
+                                                                          const any_kept_step* own,
+                                                                          std::uint32_t micro_batches,
+                                                                          const collective::collective_options& options) {
   std::vector<std::vector<std::byte>> all(transport.size());
   all[transport.self()] = own != nullptr ? own->progress() : std::vector<std::byte>{};
   if (all.size() == 1) return all;
@@ -24615,7 +26973,8 @@ inline result<std::vector<std::vector<std::byte>>> gather_progress(net::any_tran
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_KEPT_STEP_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_KEPT_STEP_IPP
+#endif
 
 // ---- causeway/parallel/kept_pass.hpp ----
 #ifndef CAUSEWAY_PARALLEL_KEPT_PASS_HPP
@@ -24806,30 +27165,11 @@ struct seat_work {
 
 namespace detail {
 
-[[nodiscard]] inline seat_work work_in_pipeline(const stage::layout& l, const stage::layout::place& at, plan::schedule s) {
-  seat_work w{std::move(s), static_cast<std::uint32_t>(at.rank), {}, {}, l.first_micro_batch(at.replica), 1};
-  for (const stage::seat& seat : l.replicas[at.replica].seats) w.peers.push_back(seat.peer);
-  return w;
-}
+[[nodiscard]] CAUSEWAY_DECL seat_work work_in_pipeline(const stage::layout& l, const stage::layout::place& at,
+                                                       plan::schedule s);
 
-[[nodiscard]] inline seat_work work_on_routes(const stage::layout& l, const stage::layout::place& at,
-                                              plan::routed_schedule s) {
-  seat_work w;
-  w.peers = l.seated();
-  const auto stages = static_cast<std::uint32_t>(s.stages()), micro_batches = static_cast<std::uint32_t>(s.routes.size());
-  w.schedule = {stages, 1, micro_batches, true, std::vector<std::vector<plan::operation>>(stages)};
-  w.rank = static_cast<std::uint32_t>(at.rank);
-  const auto self = std::find(w.peers.begin(), w.peers.end(), l.replicas[at.replica].seats[at.rank].peer);
-  std::vector<plan::operation>& order = w.schedule.orders[w.rank];
-  order = std::move(s.orders[static_cast<std::size_t>(self - w.peers.begin())]);
-  for (plan::operation& op : order) op.chunk = 0;  // the only one on this peer
-  std::int64_t held = 1;
-  for (std::size_t p = 0; p < s.orders.size(); ++p) held = std::max(held, plan::peak_activations(s, p));
-  w.window =
-      static_cast<std::uint32_t>(std::min<std::size_t>(static_cast<std::size_t>(held) * l.replicas.size(), micro_batches));
-  w.routes = std::move(s.routes);
-  return w;
-}
+[[nodiscard]] CAUSEWAY_DECL seat_work work_on_routes(const stage::layout& l, const stage::layout::place& at,
+                                                     plan::routed_schedule s);
 
 }  // namespace detail
 
@@ -24857,22 +27197,7 @@ result<seat_work> work_of(const stage::layout& l, const stage::layout::place& at
 }
 
 /// Forwards only.
-[[nodiscard]] inline result<seat_work> forwards_of(const stage::layout& l, const stage::layout::place& at) {
-  constexpr std::uint32_t ahead = 2;  // boundary tensors from each peer
-  if (l.has_empty_seats()) {
-    seat_work w = detail::work_on_routes(l, at, plan::routed_forwards(l.routes(), l.seated().size()));
-    w.window = ahead * static_cast<std::uint32_t>(l.replicas.size());
-    return w;
-  }
-  const stage::replica& mine = l.replicas[at.replica];
-  plan::schedule s{1, 1, 0, true, {}};
-  if (mine.micro_batches > 0) {
-    CAUSEWAY_ASSIGN(s, plan::forwards_only(static_cast<std::uint32_t>(mine.seats.size()), 1, mine.micro_batches));
-  }
-  seat_work w = detail::work_in_pipeline(l, at, std::move(s));
-  w.window = ahead;
-  return w;
-}
+[[nodiscard]] CAUSEWAY_DECL result<seat_work> forwards_of(const stage::layout& l, const stage::layout::place& at);
 
 /// A batch for a seat.
 struct seat_batch {
@@ -24908,6 +27233,65 @@ result<double> pass_seat(Context& ctx, net::any_transport& transport,
 
 #endif  // CAUSEWAY_PARALLEL_SEAT_WORK_HPP
 
+// ---- causeway/parallel/impl/seat_work.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SEAT_WORK_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SEAT_WORK_IPP
+
+// Bodies of parallel/seat_work.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::detail {
+
+CAUSEWAY_DECL seat_work work_in_pipeline(const stage::layout& l, const stage::layout::place& at, plan::schedule s) {
+  seat_work w{std::move(s), static_cast<std::uint32_t>(at.rank), {}, {}, l.first_micro_batch(at.replica), 1};
+  for (const stage::seat& seat : l.replicas[at.replica].seats) w.peers.push_back(seat.peer);
+  return w;
+}
+
+CAUSEWAY_DECL seat_work work_on_routes(const stage::layout& l, const stage::layout::place& at, plan::routed_schedule s) {
+  seat_work w;
+  w.peers = l.seated();
+  const auto stages = static_cast<std::uint32_t>(s.stages()), micro_batches = static_cast<std::uint32_t>(s.routes.size());
+  w.schedule = {stages, 1, micro_batches, true, std::vector<std::vector<plan::operation>>(stages)};
+  w.rank = static_cast<std::uint32_t>(at.rank);
+  const auto self = std::find(w.peers.begin(), w.peers.end(), l.replicas[at.replica].seats[at.rank].peer);
+  std::vector<plan::operation>& order = w.schedule.orders[w.rank];
+  order = std::move(s.orders[static_cast<std::size_t>(self - w.peers.begin())]);
+  for (plan::operation& op : order) op.chunk = 0;  // the only one on this peer
+  std::int64_t held = 1;
+  for (std::size_t p = 0; p < s.orders.size(); ++p) held = std::max(held, plan::peak_activations(s, p));
+  w.window =
+      static_cast<std::uint32_t>(std::min<std::size_t>(static_cast<std::size_t>(held) * l.replicas.size(), micro_batches));
+  w.routes = std::move(s.routes);
+  return w;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::detail
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<seat_work> forwards_of(const stage::layout& l, const stage::layout::place& at) {
+  constexpr std::uint32_t ahead = 2;  // boundary tensors from each peer
+  if (l.has_empty_seats()) {
+    seat_work w = detail::work_on_routes(l, at, plan::routed_forwards(l.routes(), l.seated().size()));
+    w.window = ahead * static_cast<std::uint32_t>(l.replicas.size());
+    return w;
+  }
+  const stage::replica& mine = l.replicas[at.replica];
+  plan::schedule s{1, 1, 0, true, {}};
+  if (mine.micro_batches > 0) {
+    CAUSEWAY_ASSIGN(s, plan::forwards_only(static_cast<std::uint32_t>(mine.seats.size()), 1, mine.micro_batches));
+  }
+  seat_work w = detail::work_in_pipeline(l, at, std::move(s));
+  w.window = ahead;
+  return w;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_SEAT_WORK_IPP
+#endif
+
 // ---- causeway/parallel/kept_work.hpp ----
 #ifndef CAUSEWAY_PARALLEL_KEPT_WORK_HPP
 #define CAUSEWAY_PARALLEL_KEPT_WORK_HPP
@@ -24918,13 +27302,7 @@ result<double> pass_seat(Context& ctx, net::any_transport& transport,
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
 /// Peers, seats and shares of a layout.
-inline hasher& add_layout(hasher& h, const stage::layout& l) {
-  for (const stage::replica& r : l.replicas) {
-    h.add_value(r.micro_batches);
-    for (const stage::seat& s : r.seats) h.add_value(s.peer).add_value(s.computes.first);
-  }
-  return h;
-}
+CAUSEWAY_DECL hasher& add_layout(hasher& h, const stage::layout& l);
 
 /// How peers of an attempt talk about a step, and in it.
 struct kept_talk {
@@ -24939,11 +27317,7 @@ struct kept_talk {
 class kept_work {
  public:
   /// What others are told; `keeps`: the model's part.
-  [[nodiscard]] stage::begun_step described(const crew_words& w, std::vector<nn::block_range> keeps) const {
-    if (step_ == nullptr || step_->state != w.state) return {};
-    return {step_->name, step_->replicas, static_cast<std::uint32_t>(step_->stages),
-            static_cast<std::uint32_t>(step_->at.rank), std::move(keeps)};
-  }
+  [[nodiscard]] stage::begun_step described(const crew_words& w, std::vector<nn::block_range> keeps) const;
 
   /// The run has taken the step, or the part of the model is about to change.
   void forget() noexcept { step_.reset(); }
@@ -24962,14 +27336,7 @@ class kept_work {
   }
 
   /// An earlier attempt did some of it: hears what. `seated`: this peer has a seat in the layout.
-  result<void> resume(const kept_talk& talk, bool seated, std::uint32_t micro_batches) {
-    if (!seated) step_.reset();
-    CAUSEWAY_ASSIGN(told_, gather_progress(talk.transport, talk.progress, step_.get(), micro_batches, talk.how));
-    hasher h;
-    for (const auto& bytes : told_) h.add_value(bytes.size()).add(bytes);
-    agreed_ = h.finish();
-    return {};
-  }
+  result<void> resume(const kept_talk& talk, bool seated, std::uint32_t micro_batches);
 
   /// Of what all peers of the attempt had done before it; 0: nothing.
   [[nodiscard]] std::uint64_t agreed() const noexcept { return agreed_; }
@@ -25009,34 +27376,10 @@ class kept_work {
   using step_of = kept_step<typename std::remove_cvref_t<decltype(std::declval<Context&>().model())>::tape_type>;
 
   // The peers of a pipeline that are there.
-  [[nodiscard]] static std::vector<std::uint64_t> present(const stage::replica& r) {
-    std::vector<std::uint64_t> peers;
-    for (const stage::seat& s : r.seats) {
-      if (s.peer != stage::nobody) peers.push_back(s.peer);
-    }
-    return peers;
-  }
+  [[nodiscard]] static std::vector<std::uint64_t> present(const stage::replica& r);
 
   // How far the pipeline is, and who does the rest; owners are places in `present`.
-  [[nodiscard]] result<plan::step_progress> standing(const stage::replica& r, const kept_talk& talk) const {
-    const std::size_t stages = r.seats.size();
-    if (told_.empty()) return plan::step_progress::fresh(stages, r.micro_batches);
-    const auto peers = present(r);
-    plan::step_progress p;
-    for (std::size_t s = 0; s < stages; ++s) {
-      const bool lost = r.seats[s].peer == stage::nobody;
-      const std::uint64_t owner = r.seats[lost ? stage::shadow_of(s, stages) : s].peer;
-      const auto rank = std::find(peers.begin(), peers.end(), owner) - peers.begin();
-      auto rows = decode_progress(told_[talk.index_of.at(owner)], r.micro_batches);
-      if (!rows) {
-        rows.error().where = "peer " + std::to_string(talk.index_of.at(owner));
-        return std::move(rows).error();
-      }
-      p.owners.push_back(static_cast<std::uint32_t>(rank));
-      p.units.push_back(std::move((*rows)[lost ? 1 : 0]));
-    }
-    return p;
-  }
+  [[nodiscard]] result<plan::step_progress> standing(const stage::replica& r, const kept_talk& talk) const;
 
   static void zero(auto& ctx, const nn::block_range& blocks) {
     const auto part = untied_blocks_in(ctx.model(), ctx.gradients(), blocks);
@@ -25103,6 +27446,71 @@ class kept_work {
 
 #endif  // CAUSEWAY_PARALLEL_KEPT_WORK_HPP
 
+// ---- causeway/parallel/impl/kept_work.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_KEPT_WORK_IPP
+#define CAUSEWAY_PARALLEL_IMPL_KEPT_WORK_IPP
+
+// Bodies of parallel/kept_work.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL hasher& add_layout(hasher& h, const stage::layout& l) {
+  for (const stage::replica& r : l.replicas) {
+    h.add_value(r.micro_batches);
+    for (const stage::seat& s : r.seats) h.add_value(s.peer).add_value(s.computes.first);
+  }
+  return h;
+}
+
+CAUSEWAY_DECL stage::begun_step kept_work::described(const crew_words& w, std::vector<nn::block_range> keeps) const {
+  if (step_ == nullptr || step_->state != w.state) return {};
+  return {step_->name, step_->replicas, static_cast<std::uint32_t>(step_->stages),
+          static_cast<std::uint32_t>(step_->at.rank), std::move(keeps)};
+}
+
+CAUSEWAY_DECL result<void> kept_work::resume(const kept_talk& talk, bool seated, std::uint32_t micro_batches) {
+  if (!seated) step_.reset();
+  CAUSEWAY_ASSIGN(told_, gather_progress(talk.transport, talk.progress, step_.get(), micro_batches, talk.how));
+  hasher h;
+  for (const auto& bytes : told_) h.add_value(bytes.size()).add(bytes);
+  agreed_ = h.finish();
+  return {};
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> kept_work::present(const stage::replica& r) {
+  std::vector<std::uint64_t> peers;
+  for (const stage::seat& s : r.seats) {
+    if (s.peer != stage::nobody) peers.push_back(s.peer);
+  }
+  return peers;
+}
+
+CAUSEWAY_DECL result<plan::step_progress> kept_work::standing(const stage::replica& r, const kept_talk& talk) const {
+  const std::size_t stages = r.seats.size();
+  if (told_.empty()) return plan::step_progress::fresh(stages, r.micro_batches);
+  const auto peers = present(r);
+  plan::step_progress p;
+  for (std::size_t s = 0; s < stages; ++s) {
+    const bool lost = r.seats[s].peer == stage::nobody;
+    const std::uint64_t owner = r.seats[lost ? stage::shadow_of(s, stages) : s].peer;
+    const auto rank = std::find(peers.begin(), peers.end(), owner) - peers.begin();
+    auto rows = decode_progress(told_[talk.index_of.at(owner)], r.micro_batches);
+    if (!rows) {
+      rows.error().where = "peer " + std::to_string(talk.index_of.at(owner));
+      return std::move(rows).error();
+    }
+    p.owners.push_back(static_cast<std::uint32_t>(rank));
+    p.units.push_back(std::move((*rows)[lost ? 1 : 0]));
+  }
+  return p;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_KEPT_WORK_IPP
+#endif
+
 // ---- causeway/parallel/made_up_blocks.hpp ----
 #ifndef CAUSEWAY_PARALLEL_MADE_UP_BLOCKS_HPP
 #define CAUSEWAY_PARALLEL_MADE_UP_BLOCKS_HPP
@@ -25113,15 +27521,7 @@ class kept_work {
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
 /// Blocks in a row that no peer of the gathering holds.
-[[nodiscard]] inline std::vector<nn::block_range> lost_runs(const stage::gathering& g) {
-  std::vector<nn::block_range> runs;
-  for (std::int64_t b = 0; b < g.layers; ++b) {
-    if (g.somebody_holds(b)) continue;
-    if (runs.empty() || runs.back().last != b) runs.push_back({b, b});
-    runs.back().last = b + 1;
-  }
-  return runs;
-}
+[[nodiscard]] CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::gathering& g);
 
 /// W = share · W_before + (1 - share) · W_behind.
 struct made_up_block {
@@ -25133,7 +27533,44 @@ struct made_up_block {
 
 /// For each lost block the blocks at its place in the stages before and behind, taken as long as what is lost; where these
 /// are shorter, the last ones there are that somebody holds. Precondition: no run of lost blocks is at an end of the model.
-[[nodiscard]] inline std::vector<made_up_block> made_up_for(const stage::gathering& g) {
+[[nodiscard]] CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::gathering& g);
+
+/// Who sends which block to whom, so that all that are to hold a lost block can make it up. A peer may send to itself.
+[[nodiscard]] CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
+                                                               const stage::gathering& g);
+
+/// The parameters alone, out of contents with `moments` times as much behind them.
+[[nodiscard]] CAUSEWAY_DECL block_contents parameters_of(block_contents all, std::size_t moments);
+
+/// Contents of `size` values with `moments`, which are zero, from the parameters of the blocks that it is made of. The
+/// first and the last block have more than the others, in front of and behind what is theirs.
+[[nodiscard]] CAUSEWAY_DECL block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
+                                                   std::span<const float> before, std::span<const float> behind);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_MADE_UP_BLOCKS_HPP
+
+// ---- causeway/parallel/impl/made_up_blocks.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_MADE_UP_BLOCKS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_MADE_UP_BLOCKS_IPP
+
+// Bodies of parallel/made_up_blocks.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::gathering& g) {
+  std::vector<nn::block_range> runs;
+  for (std::int64_t b = 0; b < g.layers; ++b) {
+    if (g.somebody_holds(b)) continue;
+    if (runs.empty() || runs.back().last != b) runs.push_back({b, b});
+    runs.back().last = b + 1;
+  }
+  return runs;
+}
+
+CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::gathering& g) {
   const auto squares = [&](std::int64_t block) { return g.peers[g.first_holder(block)].squares_of(block); };
   std::vector<made_up_block> all;
   for (const nn::block_range& lost : lost_runs(g)) {
@@ -25151,9 +27588,8 @@ struct made_up_block {
   return all;
 }
 
-/// Who sends which block to whom, so that all that are to hold a lost block can make it up. A peer may send to itself.
-[[nodiscard]] inline std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
-                                                        const stage::gathering& g) {
+CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
+                                                 const stage::gathering& g) {
   std::vector<block_move> moves;
   for (net::peer_index p = 0; p < g.peers.size(); ++p) {
     const stage::seat* const seat = to.find(g.peers[p].id);
@@ -25168,16 +27604,13 @@ struct made_up_block {
   return moves;
 }
 
-/// The parameters alone, out of contents with `moments` times as much behind them.
-[[nodiscard]] inline block_contents parameters_of(block_contents all, std::size_t moments) {
+CAUSEWAY_DECL block_contents parameters_of(block_contents all, std::size_t moments) {
   all.resize(all.size() / (1 + moments));
   return all;
 }
 
-/// Contents of `size` values with `moments`, which are zero, from the parameters of the blocks that it is made of. The
-/// first and the last block have more than the others, in front of and behind what is theirs.
-[[nodiscard]] inline block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
-                                            std::span<const float> before, std::span<const float> behind) {
+CAUSEWAY_DECL block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
+                                     std::span<const float> before, std::span<const float> behind) {
   const std::size_t count = size / (1 + moments);
   const std::span<const float> a = m.before == 0 ? before.last(count) : before.first(count);
   const std::span<const float> b = behind.first(count);  // never the first block
@@ -25188,7 +27621,8 @@ struct made_up_block {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_MADE_UP_BLOCKS_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_MADE_UP_BLOCKS_IPP
+#endif
 
 // ---- causeway/parallel/part_change.hpp ----
 #ifndef CAUSEWAY_PARALLEL_PART_CHANGE_HPP
@@ -25288,9 +27722,7 @@ class part_change {
   }
 
   result<void> exchange(const net::message_id& id, std::span<const block_move> moves, const by_block& outward,
-                        by_block& inward) {
-    return move_blocks(roads_.transport, id, roads_.deadline, moves, facts_.self, facts_.index_of, outward, inward);
-  }
+                        by_block& inward);
 
   held_blocks& held_;
   const crew_words& words_;
@@ -25307,6 +27739,25 @@ class part_change {
 
 #endif  // CAUSEWAY_PARALLEL_PART_CHANGE_HPP
 
+// ---- causeway/parallel/impl/part_change.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
+
+// Bodies of parallel/part_change.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<void> part_change::exchange(const net::message_id& id, std::span<const block_move> moves,
+                                                 const by_block& outward, by_block& inward) {
+  return move_blocks(roads_.transport, id, roads_.deadline, moves, facts_.self, facts_.index_of, outward, inward);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
+#endif
+
 // ---- causeway/parallel/unsound_steps.hpp ----
 #ifndef CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP
 #define CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP
@@ -25317,10 +27768,7 @@ class part_change {
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
 /// errc::non_finite where the loss or the norm of the gradient is not finite: such a gradient goes into no sum.
-[[nodiscard]] inline result<void> check_sound(double loss, float norm) {
-  if (std::isfinite(loss) && std::isfinite(norm)) return {};
-  return fail(errc::non_finite, "this stage", "its loss or gradient is not finite");
-}
+[[nodiscard]] CAUSEWAY_DECL result<void> check_sound(double loss, float norm);
 
 /// Of one peer. Thread safety: none.
 class unsound_steps {
@@ -25328,19 +27776,7 @@ class unsound_steps {
   /// The step came to values that are not finite, here, and so many of this peer's blocks are not finite and given up.
   /// errc::corrupt: an attempt without this peer may go through. errc::diverged: its blocks are sound, and it happened for
   /// the fourth time in this step, so it would to everybody.
-  [[nodiscard]] error judge(std::uint64_t step, const error& why, std::size_t spoilt_blocks, const log_sink& log) {
-    if (std::exchange(step_, step) != step) times_ = 0;
-    if (spoilt_blocks == 0 && ++times_ > most_times) {
-      return fail(errc::diverged, why.where,
-                  why.message + ", " + std::to_string(times_) +
-                      " times from sound parameters: lower the learning rate, clip gradients, or look at this machine's "
-                      "memory");
-    }
-    const std::string lost = "; so are " + std::to_string(spoilt_blocks) + " of its blocks, which it gives up";
-    log(severity::warning, "step " + std::to_string(step + 1) + ": " + why.text() + (spoilt_blocks > 0 ? lost : "") +
-                               "; the others go on without this peer until it is sound");
-    return fail(errc::corrupt, why.where, why.message);
-  }
+  [[nodiscard]] error judge(std::uint64_t step, const error& why, std::size_t spoilt_blocks, const log_sink& log);
 
  private:
   static constexpr std::uint32_t most_times = 3;
@@ -25351,6 +27787,40 @@ class unsound_steps {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP
+
+// ---- causeway/parallel/impl/unsound_steps.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_UNSOUND_STEPS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_UNSOUND_STEPS_IPP
+
+// Bodies of parallel/unsound_steps.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<void> check_sound(double loss, float norm) {
+  if (std::isfinite(loss) && std::isfinite(norm)) return {};
+  return fail(errc::non_finite, "this stage", "its loss or gradient is not finite");
+}
+
+CAUSEWAY_DECL error unsound_steps::judge(std::uint64_t step, const error& why, std::size_t spoilt_blocks,
+                                         const log_sink& log) {
+  if (std::exchange(step_, step) != step) times_ = 0;
+  if (spoilt_blocks == 0 && ++times_ > most_times) {
+    return fail(errc::diverged, why.where,
+                why.message + ", " + std::to_string(times_) +
+                    " times from sound parameters: lower the learning rate, clip gradients, or look at this machine's "
+                    "memory");
+  }
+  const std::string lost = "; so are " + std::to_string(spoilt_blocks) + " of its blocks, which it gives up";
+  log(severity::warning, "step " + std::to_string(step + 1) + ": " + why.text() + (spoilt_blocks > 0 ? lost : "") +
+                             "; the others go on without this peer until it is sound");
+  return fail(errc::corrupt, why.where, why.message);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_UNSOUND_STEPS_IPP
+#endif
 
 // ---- causeway/parallel/elastic_pipeline.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
@@ -25943,11 +28413,44 @@ namespace detail {
 
 inline constexpr envelope::kind messages{"expert message", "grid or width of experts", 1};
 
-inline void put_values(net::byte_writer& out, std::span<const float> values) {
+CAUSEWAY_DECL void put_values(net::byte_writer& out, std::span<const float> values);
+CAUSEWAY_DECL std::vector<float> get_values(net::byte_reader& in);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const announcement& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, announcement& m);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const request& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, request& m);
+
+inline void write(net::byte_writer& out, const answer& m) { put_values(out.put(m.number), m.values); }
+CAUSEWAY_DECL void read(net::byte_reader& in, answer& m);
+
+}  // namespace detail
+
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m);
+
+/// As envelope::open; values that are not finite are refused as well.
+[[nodiscard]] CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::expert_wire
+
+#endif  // CAUSEWAY_PARALLEL_EXPERT_MESSAGES_HPP
+
+// ---- causeway/parallel/impl/expert_messages.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_EXPERT_MESSAGES_IPP
+#define CAUSEWAY_PARALLEL_IMPL_EXPERT_MESSAGES_IPP
+
+// Bodies of parallel/expert_messages.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::expert_wire::detail {
+
+CAUSEWAY_DECL void put_values(net::byte_writer& out, std::span<const float> values) {
   out.put(static_cast<std::uint32_t>(values.size()));
   for (const float v : values) out.put(std::bit_cast<std::uint32_t>(v));
 }
-inline std::vector<float> get_values(net::byte_reader& in) {
+
+CAUSEWAY_DECL std::vector<float> get_values(net::byte_reader& in) {
   const auto count = in.get<std::uint32_t>();
   if (std::size_t{count} * sizeof(float) > in.remaining()) in.refuse();
   std::vector<float> values(in.ok() ? count : 0);
@@ -25958,21 +28461,23 @@ inline std::vector<float> get_values(net::byte_reader& in) {
   return values;
 }
 
-inline void write(net::byte_writer& out, const announcement& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const announcement& m) {
   out.put(m.milliseconds).put(static_cast<std::uint32_t>(m.experts.size()));
   for (const stage::expert_id e : m.experts) out.put(e);
 }
-inline void read(net::byte_reader& in, announcement& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, announcement& m) {
   m.milliseconds = in.get<std::uint32_t>();
   const auto count = in.get<std::uint32_t>();
   if (count > most_experts) in.refuse();
   for (std::uint32_t i = 0; i < count && in.ok(); ++i) m.experts.push_back(in.get<std::uint64_t>());
 }
 
-inline void write(net::byte_writer& out, const request& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const request& m) {
   put_values(out.put(m.number).put(m.backward).put(m.expert), m.values);
 }
-inline void read(net::byte_reader& in, request& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, request& m) {
   m.number = in.get<std::uint64_t>();
   m.backward = in.get<std::uint8_t>();
   if (m.backward > 1) in.refuse();
@@ -25980,28 +28485,29 @@ inline void read(net::byte_reader& in, request& m) {
   m.values = get_values(in);
 }
 
-inline void write(net::byte_writer& out, const answer& m) { put_values(out.put(m.number), m.values); }
-inline void read(net::byte_reader& in, answer& m) {
+CAUSEWAY_DECL void read(net::byte_reader& in, answer& m) {
   m.number = in.get<std::uint64_t>();
   m.values = get_values(in);
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::expert_wire::detail
 
-[[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m) {
+namespace causeway::inline CAUSEWAY_ABI::parallel::expert_wire {
+
+CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m) {
   return envelope::seal(detail::messages, run, m,
                         [](net::byte_writer& out, const auto& which) { detail::write(out, which); });
 }
 
-/// As envelope::open; values that are not finite are refused as well.
-[[nodiscard]] inline result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
+CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
   return envelope::open<message>(detail::messages, run, bytes,
                                  [](net::byte_reader& in, auto& which) { detail::read(in, which); });
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel::expert_wire
 
-#endif  // CAUSEWAY_PARALLEL_EXPERT_MESSAGES_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_EXPERT_MESSAGES_IPP
+#endif
 
 // ---- causeway/parallel/expert_host.hpp ----
 #ifndef CAUSEWAY_PARALLEL_EXPERT_HOST_HPP
@@ -26022,19 +28528,10 @@ struct expert_mixture_options {
 };
 
 /// Of all layers: the layer is the first coordinate.
-[[nodiscard]] inline stage::expert_grid grid_of(const expert_mixture_options& o) {
-  std::vector<std::uint32_t> sides{o.layers};
-  sides.insert(sides.end(), o.sides.begin(), o.sides.end());
-  return stage::expert_grid{std::move(sides)};
-}
+[[nodiscard]] CAUSEWAY_DECL stage::expert_grid grid_of(const expert_mixture_options& o);
 
 /// What messages carry: equal on peers that understand each other.
-[[nodiscard]] inline std::uint64_t agreement(const expert_mixture_options& o) {
-  hasher h;
-  h.add_value(o.run).add_value(o.width).add_value(o.layers);
-  for (const std::uint32_t s : o.sides) h.add_value(s);
-  return h.finish();
-}
+[[nodiscard]] CAUSEWAY_DECL std::uint64_t agreement(const expert_mixture_options& o);
 
 struct expert_host_options {
   expert_mixture_options mixture{};
@@ -26165,6 +28662,33 @@ class expert_host final : private net::fabric_events {
 
 #endif  // CAUSEWAY_PARALLEL_EXPERT_HOST_HPP
 
+// ---- causeway/parallel/impl/expert_host.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_EXPERT_HOST_IPP
+#define CAUSEWAY_PARALLEL_IMPL_EXPERT_HOST_IPP
+
+// Bodies of parallel/expert_host.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL stage::expert_grid grid_of(const expert_mixture_options& o) {
+  std::vector<std::uint32_t> sides{o.layers};
+  sides.insert(sides.end(), o.sides.begin(), o.sides.end());
+  return stage::expert_grid{std::move(sides)};
+}
+
+CAUSEWAY_DECL std::uint64_t agreement(const expert_mixture_options& o) {
+  hasher h;
+  h.add_value(o.run).add_value(o.width).add_value(o.layers);
+  for (const std::uint32_t s : o.sides) h.add_value(s);
+  return h.finish();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_EXPERT_HOST_IPP
+#endif
+
 // ---- causeway/parallel/expert_client.hpp ----
 #ifndef CAUSEWAY_PARALLEL_EXPERT_CLIENT_HPP
 #define CAUSEWAY_PARALLEL_EXPERT_CLIENT_HPP
@@ -26194,16 +28718,7 @@ struct expert_question {
 /// One thread calls; events come as the fabric has them.
 class expert_client final : private net::fabric_events {
  public:
-  static result<std::unique_ptr<expert_client>> create(std::shared_ptr<net::fabric> fabric, expert_client_options options) {
-    const expert_mixture_options& m = options.mixture;
-    if (m.width < 1 || 2 * static_cast<std::size_t>(m.width) > expert_wire::most_values || m.layers < 1) {
-      return fail(errc::invalid_argument, "expert_client",
-                  "rows of " + std::to_string(m.width) + " values in " + std::to_string(m.layers) +
-                      " layers; a message takes 1 to " + std::to_string(expert_wire::most_values / 2) +
-                      ", and there must be a layer");
-    }
-    return std::unique_ptr<expert_client>{new expert_client{std::move(fabric), std::move(options)}};
-  }
+  static result<std::unique_ptr<expert_client>> create(std::shared_ptr<net::fabric> fabric, expert_client_options options);
   expert_client(const expert_client&) = delete;
   expert_client& operator=(const expert_client&) = delete;
   ~expert_client() override { fabric_->attach(nullptr); }
@@ -26211,40 +28726,13 @@ class expert_client final : private net::fabric_events {
   [[nodiscard]] const expert_mixture_options& mixture() const noexcept { return options_.mixture; }
 
   /// Waits until that many experts have announced themselves; false when the deadline came first.
-  result<bool> wait_for_experts(std::size_t count, time_point deadline) {
-    return fabric_->block([&] { return directory_.size() >= count; }, deadline);
-  }
+  result<bool> wait_for_experts(std::size_t count, time_point deadline);
   /// Who is known to be alive, on the grid of all layers.
-  [[nodiscard]] stage::expert_directory alive() {
-    stage::expert_directory now{directory_.grid()};
-    fabric_->locked([&] {
-      directory_.expire(fabric_->now());
-      now = directory_;
-    });
-    return now;
-  }
+  [[nodiscard]] stage::expert_directory alive();
 
   /// Asks all at once, and waits for the answers, `width` values for each item, into `out`. Says which items have one;
   /// `out` has the others' as they were. Who did not answer in time is not asked again before it announces itself.
-  result<std::vector<std::uint8_t>> ask(const expert_question& q, std::span<float> out) {
-    CAUSEWAY_EXPECT(q.row.size() == q.expert.size() && out.size() == q.expert.size() * width());
-    std::vector<std::uint8_t> answered(q.expert.size(), 0);
-    time_point deadline;
-    fabric_->locked([&] {
-      deadline = fabric_->now() + options_.patience;
-      send_all(q);
-    });
-    const auto all = [this] {
-      return std::all_of(under_way_.begin(), under_way_.end(), [](const auto& p) { return p.second.over; });
-    };
-    const auto happened = fabric_->block(all, deadline);
-    fabric_->locked([&] {
-      for (const auto& [number, p] : under_way_) take(q, p, answered, out);
-      under_way_.clear();
-    });
-    if (!happened) return happened.error();
-    return answered;
-  }
+  result<std::vector<std::uint8_t>> ask(const expert_question& q, std::span<float> out);
 
  private:
   /// A request under way: items of one expert.
@@ -26255,109 +28743,32 @@ class expert_client final : private net::fabric_events {
     bool over = false;
   };
 
-  expert_client(std::shared_ptr<net::fabric> fabric, expert_client_options options)
-      : fabric_{std::move(fabric)},
-        options_{std::move(options)},
-        run_{agreement(options_.mixture)},
-        directory_{grid_of(options_.mixture)} {
-    fabric_->attach(this);
-    fabric_->locked([this] { on_wake(); });
-  }
+  expert_client(std::shared_ptr<net::fabric> fabric, expert_client_options options);
 
   [[nodiscard]] std::size_t width() const noexcept { return static_cast<std::size_t>(options_.mixture.width); }
 
   /// Items by expert, and by row within one.
-  [[nodiscard]] static std::vector<std::size_t> by_expert(const expert_question& q) {
-    std::vector<std::size_t> order(q.expert.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return q.expert[a] < q.expert[b]; });
-    return order;
-  }
+  [[nodiscard]] static std::vector<std::size_t> by_expert(const expert_question& q);
 
-  void send_all(const expert_question& q) {
-    const std::size_t most = expert_wire::most_values / width() / (q.gradients.empty() ? 1 : 2);
-    const auto order = by_expert(q);
-    std::vector<std::size_t> items;
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      if (q.wanted.empty() || q.wanted[order[i]] != 0) items.push_back(order[i]);
-      const bool ends = i + 1 == order.size() || q.expert[order[i]] != q.expert[order[i + 1]];
-      if (!items.empty() && (ends || items.size() == most)) send(q, std::exchange(items, {}));
-    }
-  }
+  void send_all(const expert_question& q);
 
-  void send(const expert_question& q, std::vector<std::size_t> items) {
-    const stage::expert_id expert = q.expert[items[0]];
-    const auto holder = holders_.find(expert);
-    if (holder == holders_.end()) return;  // it went a moment ago
-    expert_wire::request r{++last_, q.gradients.empty() ? std::uint8_t{0} : std::uint8_t{1}, expert, {}};
-    const auto add = [&](std::span<const float> from, std::size_t row) {
-      const auto values = from.subspan(row * width(), width());
-      r.values.insert(r.values.end(), values.begin(), values.end());
-    };
-    for (const std::size_t i : items) add(q.x, q.row[i]);
-    for (const std::size_t i : items) {
-      if (!q.gradients.empty()) add(q.gradients, i);
-    }
-    under_way_[r.number] = {holder->second, std::move(items), {}, false};
-    fabric_->post(holder->second, expert_wire::encode(run_, r), true);
-  }
+  void send(const expert_question& q, std::vector<std::size_t> items);
 
-  void take(const expert_question& q, const piece& p, std::vector<std::uint8_t>& answered, std::span<float> out) {
-    if (p.values.empty()) return forget(q.expert[p.items[0]]);
-    for (std::size_t i = 0; i < p.items.size(); ++i) {
-      answered[p.items[i]] = 1;
-      std::copy_n(p.values.begin() + static_cast<std::ptrdiff_t>(i * width()), width(),
-                  out.begin() + static_cast<std::ptrdiff_t>(p.items[i] * width()));
-    }
-  }
-  void forget(stage::expert_id e) {
-    directory_.remove(e);
-    holders_.erase(e);
-  }
+  void take(const expert_question& q, const piece& p, std::vector<std::uint8_t>& answered, std::span<float> out);
+  void forget(stage::expert_id e);
 
   // ---- net::fabric_events
 
   void on_up(net::peer_index, net::peer_id, const std::string&) override {}
-  void on_down(net::peer_index link, const error&) override {
-    for (auto& [number, p] : under_way_) p.over = p.over || p.link == link;
-    std::vector<stage::expert_id> gone;
-    for (const auto& [expert, holder] : holders_) {
-      if (holder == link) gone.push_back(expert);
-    }
-    for (const stage::expert_id e : gone) forget(e);
-  }
+  void on_down(net::peer_index link, const error&) override;
   void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override {
-    auto m = expert_wire::decode(run_, bytes);
-    if (!m) return fabric_->close(link, m.error().message);
-    if (const auto* const a = std::get_if<expert_wire::announcement>(&*m)) return learn(link, *a);
-    if (auto* const a = std::get_if<expert_wire::answer>(&*m)) return note(link, std::move(*a));
-  }
-  void on_wake() override {
-    for (const std::string& a : options_.dial) fabric_->dial(a);
-    fabric_->wake_at(fabric_->now() + options_.redial);
-  }
+  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  void on_wake() override;
 
-  void learn(net::peer_index link, const expert_wire::announcement& a) {
-    for (const stage::expert_id e : a.experts) {
-      if (e >= directory_.grid().places()) return fabric_->close(link, "experts outside of the grid");
-    }
-    for (const stage::expert_id e : a.experts) {
-      directory_.announce(e, fabric_->now() + std::chrono::milliseconds{a.milliseconds});
-      holders_[e] = link;
-    }
-  }
+  void learn(net::peer_index link, const expert_wire::announcement& a);
 
   /// Answers that come late, or that nobody asked this peer for, find nothing here.
-  void note(net::peer_index link, expert_wire::answer a) {
-    const auto found = under_way_.find(a.number);
-    if (found == under_way_.end() || found->second.link != link || found->second.over) return;
-    piece& p = found->second;
-    p.over = true;
-    if (a.values.empty()) return;
-    if (a.values.size() != p.items.size() * width()) return fabric_->close(link, "an answer of another length");
-    p.values = std::move(a.values);
-  }
+  void note(net::peer_index link, expert_wire::answer a);
 
   std::shared_ptr<net::fabric> fabric_;
   expert_client_options options_;
@@ -26371,6 +28782,165 @@ class expert_client final : private net::fabric_events {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_EXPERT_CLIENT_HPP
+
+// ---- causeway/parallel/impl/expert_client.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_EXPERT_CLIENT_IPP
+#define CAUSEWAY_PARALLEL_IMPL_EXPERT_CLIENT_IPP
+
+// Bodies of parallel/expert_client.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<std::unique_ptr<expert_client>> expert_client::create(std::shared_ptr<net::fabric> fabric,
+                                                                           expert_client_options options) {
+  const expert_mixture_options& m = options.mixture;
+  if (m.width < 1 || 2 * static_cast<std::size_t>(m.width) > expert_wire::most_values || m.layers < 1) {
+    return fail(errc::invalid_argument, "expert_client",
+                "rows of " + std::to_string(m.width) + " values in " + std::to_string(m.layers) +
+                    " layers; a message takes 1 to " + std::to_string(expert_wire::most_values / 2) +
+                    ", and there must be a layer");
+  }
+  return std::unique_ptr<expert_client>{new expert_client{std::move(fabric), std::move(options)}};
+}
+
+CAUSEWAY_DECL result<bool> expert_client::wait_for_experts(std::size_t count, time_point deadline) {
+  return fabric_->block([&] { return directory_.size() >= count; }, deadline);
+}
+
+CAUSEWAY_DECL stage::expert_directory expert_client::alive() {
+  stage::expert_directory now{directory_.grid()};
+  fabric_->locked([&] {
+    directory_.expire(fabric_->now());
+    now = directory_;
+  });
+  return now;
+}
+
+CAUSEWAY_DECL result<std::vector<std::uint8_t>> expert_client::ask(const expert_question& q, std::span<float> out) {
+  CAUSEWAY_EXPECT(q.row.size() == q.expert.size() && out.size() == q.expert.size() * width());
+  std::vector<std::uint8_t> answered(q.expert.size(), 0);
+  time_point deadline;
+  fabric_->locked([&] {
+    deadline = fabric_->now() + options_.patience;
+    send_all(q);
+  });
+  const auto all = [this] {
+    return std::all_of(under_way_.begin(), under_way_.end(), [](const auto& p) { return p.second.over; });
+  };
+  const auto happened = fabric_->block(all, deadline);
+  fabric_->locked([&] {
+    for (const auto& [number, p] : under_way_) take(q, p, answered, out);
+    under_way_.clear();
+  });
+  if (!happened) return happened.error();
+  return answered;
+}
+
+CAUSEWAY_DECL expert_client::expert_client(std::shared_ptr<net::fabric> fabric, expert_client_options options)
+    : fabric_{std::move(fabric)},
+      options_{std::move(options)},
+      run_{agreement(options_.mixture)},
+      directory_{grid_of(options_.mixture)} {
+  fabric_->attach(this);
+  fabric_->locked([this] { on_wake(); });
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> expert_client::by_expert(const expert_question& q) {
+  std::vector<std::size_t> order(q.expert.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return q.expert[a] < q.expert[b]; });
+  return order;
+}
+
+CAUSEWAY_DECL void expert_client::send_all(const expert_question& q) {
+  const std::size_t most = expert_wire::most_values / width() / (q.gradients.empty() ? 1 : 2);
+  const auto order = by_expert(q);
+  std::vector<std::size_t> items;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (q.wanted.empty() || q.wanted[order[i]] != 0) items.push_back(order[i]);
+    const bool ends = i + 1 == order.size() || q.expert[order[i]] != q.expert[order[i + 1]];
+    if (!items.empty() && (ends || items.size() == most)) send(q, std::exchange(items, {}));
+  }
+}
+
+CAUSEWAY_DECL void expert_client::send(const expert_question& q, std::vector<std::size_t> items) {
+  const stage::expert_id expert = q.expert[items[0]];
+  const auto holder = holders_.find(expert);
+  if (holder == holders_.end()) return;  // it went a moment ago
+  expert_wire::request r{++last_, q.gradients.empty() ? std::uint8_t{0} : std::uint8_t{1}, expert, {}};
+  const auto add = [&](std::span<const float> from, std::size_t row) {
+    const auto values = from.subspan(row * width(), width());
+    r.values.insert(r.values.end(), values.begin(), values.end());
+  };
+  for (const std::size_t i : items) add(q.x, q.row[i]);
+  for (const std::size_t i : items) {
+    if (!q.gradients.empty()) add(q.gradients, i);
+  }
+  under_way_[r.number] = {holder->second, std::move(items), {}, false};
+  fabric_->post(holder->second, expert_wire::encode(run_, r), true);
+}
+
+CAUSEWAY_DECL void expert_client::take(const expert_question& q, const piece& p, std::vector<std::uint8_t>& answered,
+                                       std::span<float> out) {
+  if (p.values.empty()) return forget(q.expert[p.items[0]]);
+  for (std::size_t i = 0; i < p.items.size(); ++i) {
+    answered[p.items[i]] = 1;
+    std::copy_n(p.values.begin() + static_cast<std::ptrdiff_t>(i * width()), width(),
+                out.begin() + static_cast<std::ptrdiff_t>(p.items[i] * width()));
+  }
+}
+
+CAUSEWAY_DECL void expert_client::forget(stage::expert_id e) {
+  directory_.remove(e);
+  holders_.erase(e);
+}
+
+CAUSEWAY_DECL void expert_client::on_down(net::peer_index link, const error&) {
+  for (auto& [number, p] : under_way_) p.over = p.over || p.link == link;
+  std::vector<stage::expert_id> gone;
+  for (const auto& [expert, holder] : holders_) {
+    if (holder == link) gone.push_back(expert);
+  }
+  for (const stage::expert_id e : gone) forget(e);
+}
+
+CAUSEWAY_DECL void expert_client::on_control(net::peer_index link, std::span<const std::byte> bytes) {
+  auto m = expert_wire::decode(run_, bytes);
+  if (!m) return fabric_->close(link, m.error().message);
+  if (const auto* const a = std::get_if<expert_wire::announcement>(&*m)) return learn(link, *a);
+  if (auto* const a = std::get_if<expert_wire::answer>(&*m)) return note(link, std::move(*a));
+}
+
+CAUSEWAY_DECL void expert_client::on_wake() {
+  for (const std::string& a : options_.dial) fabric_->dial(a);
+  fabric_->wake_at(fabric_->now() + options_.redial);
+}
+
+CAUSEWAY_DECL void expert_client::learn(net::peer_index link, const expert_wire::announcement& a) {
+  for (const stage::expert_id e : a.experts) {
+    if (e >= directory_.grid().places()) return fabric_->close(link, "experts outside of the grid");
+  }
+  for (const stage::expert_id e : a.experts) {
+    directory_.announce(e, fabric_->now() + std::chrono::milliseconds{a.milliseconds});
+    holders_[e] = link;
+  }
+}
+
+CAUSEWAY_DECL void expert_client::note(net::peer_index link, expert_wire::answer a) {
+  const auto found = under_way_.find(a.number);
+  if (found == under_way_.end() || found->second.link != link || found->second.over) return;
+  piece& p = found->second;
+  p.over = true;
+  if (a.values.empty()) return;
+  if (a.values.size() != p.items.size() * width()) return fabric_->close(link, "an answer of another length");
+  p.values = std::move(a.values);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_EXPERT_CLIENT_IPP
+#endif
 
 // ---- causeway/parallel/expert_layer.hpp ----
 #ifndef CAUSEWAY_PARALLEL_EXPERT_LAYER_HPP
@@ -26389,10 +28959,7 @@ class layer_directory {
   layer_directory(const stage::expert_directory& all, const stage::expert_grid& grid, std::uint32_t layer)
       : all_{all}, grid_{grid}, layer_{layer} {}
   [[nodiscard]] const stage::expert_grid& grid() const noexcept { return grid_; }
-  void extensions(stage::expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const {
-    const std::uint64_t prefixes = grid_.places() / grid_.below(axis) / grid_.sides()[axis];
-    all_.extensions(layer_ * prefixes + prefix, axis + 1, out);
-  }
+  void extensions(stage::expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const;
 
  private:
   const stage::expert_directory& all_;
@@ -26417,60 +28984,14 @@ class expert_layer {
  public:
   /// `client` outlives the layer. errc::invalid_argument for a gate that cannot work or a layer that is none.
   static result<expert_layer> create(expert_client& client, const stage::product_key_options& gate = {},
-                                     std::uint32_t layer = 0) {
-    const expert_mixture_options& m = client.mixture();
-    if (layer >= m.layers) {
-      return fail(errc::invalid_argument, "expert_layer",
-                  "layer " + std::to_string(layer) + " of a mixture with " + std::to_string(m.layers));
-    }
-    const stage::expert_grid grid{m.sides};
-    CAUSEWAY_ASSIGN(auto made, stage::product_key_gate::create(m.width, grid, gate));
-    return expert_layer{client, grid, layer, std::move(made)};
-  }
+                                     std::uint32_t layer = 0);
 
   /// y = Σ w·f(x) for x [rows, width]; zero for rows of which no expert answered. errc::timeout where that is all of them:
   /// nobody is there to be trained.
-  result<expert_pass> forward(thread_pool& pool, std::span<const float> x, std::span<float> y) {
-    CAUSEWAY_EXPECT(y.size() == x.size() && x.size() % width() == 0);
-    expert_pass pass{
-        .x = {x.begin(), x.end()}, .choices = {}, .expert = {}, .row = {}, .answered = {}, .weights = {}, .outputs = {}};
-    CAUSEWAY_TRY(choose(pool, pass));
-    pass.outputs.assign(pass.row.size() * width(), 0.0F);
-    CAUSEWAY_ASSIGN(pass.answered, client_->ask({pass.expert, pass.row, pass.x}, pass.outputs));
-    pass.weights.assign(pass.row.size(), 0.0F);
-    stage::weigh_experts(pass.choices, pass.answered, pass.weights);
-    std::fill(y.begin(), y.end(), 0.0F);
-    for (std::size_t c = 0; c < pass.row.size(); ++c) {
-      for (std::size_t i = 0; i < width(); ++i)
-        y[pass.row[c] * width() + i] += pass.weights[c] * pass.outputs[c * width() + i];
-    }
-    if (x.empty() || std::any_of(pass.answered.begin(), pass.answered.end(), [](auto a) { return a != 0; })) return pass;
-    return fail(errc::timeout, "expert_layer",
-                "no expert has answered; are their hosts running, and reachable at the addresses to dial?");
-  }
+  result<expert_pass> forward(thread_pool& pool, std::span<const float> x, std::span<float> y);
 
   /// dx ← the gradient by x where dy is that by y; adds to the gate's gradients. Experts move by themselves.
-  result<void> backward(thread_pool& pool, const expert_pass& pass, std::span<const float> dy, std::span<float> dx) {
-    CAUSEWAY_EXPECT(dy.size() == pass.x.size() && dx.size() == dy.size());
-    const std::size_t count = pass.row.size();
-    std::vector<float> d_weights(count), d_outputs(count * width()), d_inputs(count * width());
-    for (std::size_t c = 0; c < count; ++c) {
-      for (std::size_t i = 0; i < width(); ++i) {
-        const float d = dy[pass.row[c] * width() + i];
-        d_weights[c] += d * pass.outputs[c * width() + i];
-        d_outputs[c * width() + i] = pass.weights[c] * d;
-      }
-    }
-    CAUSEWAY_ASSIGN(const auto answered, client_->ask({pass.expert, pass.row, pass.x, d_outputs, pass.answered}, d_inputs));
-    std::fill(dx.begin(), dx.end(), 0.0F);
-    for (std::size_t c = 0; c < count; ++c) {
-      lost_ += pass.answered[c] != answered[c] ? 1U : 0U;
-      for (std::size_t i = 0; i < width(); ++i) dx[pass.row[c] * width() + i] += d_inputs[c * width() + i];
-    }
-    stage::weigh_experts_backward(pass.choices, pass.weights, d_weights);
-    gate_.backward(pool, pass.x, pass.choices, d_weights, dx);
-    return {};
-  }
+  result<void> backward(thread_pool& pool, const expert_pass& pass, std::span<const float> dy, std::span<float> dx);
 
   [[nodiscard]] stage::product_key_gate& gate() noexcept { return gate_; }
   /// Rows whose backward an expert did not answer.
@@ -26482,18 +29003,7 @@ class expert_layer {
 
   [[nodiscard]] std::size_t width() const noexcept { return static_cast<std::size_t>(client_->mixture().width); }
 
-  result<void> choose(thread_pool& pool, expert_pass& pass) {
-    const stage::expert_directory all = client_->alive();
-    CAUSEWAY_ASSIGN(pass.choices,
-                    gate_.choose(pool, pass.x, layer_directory{all, grid_, static_cast<std::uint32_t>(layer_)}));
-    for (std::size_t r = 0; r < pass.choices.rows(); ++r) {
-      for (std::size_t c = pass.choices.first[r]; c < pass.choices.first[r + 1]; ++c) {
-        pass.row.push_back(r);
-        pass.expert.push_back(layer_ * grid_.places() + pass.choices.all[c].expert);
-      }
-    }
-    return {};
-  }
+  result<void> choose(thread_pool& pool, expert_pass& pass);
 
   expert_client* client_;
   stage::expert_grid grid_;
@@ -26505,6 +29015,93 @@ class expert_layer {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_EXPERT_LAYER_HPP
+
+// ---- causeway/parallel/impl/expert_layer.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_EXPERT_LAYER_IPP
+#define CAUSEWAY_PARALLEL_IMPL_EXPERT_LAYER_IPP
+
+// Bodies of parallel/expert_layer.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL void layer_directory::extensions(stage::expert_id prefix, std::size_t axis,
+                                               std::vector<std::uint32_t>& out) const {
+  const std::uint64_t prefixes = grid_.places() / grid_.below(axis) / grid_.sides()[axis];
+  all_.extensions(layer_ * prefixes + prefix, axis + 1, out);
+}
+
+CAUSEWAY_DECL result<expert_layer> expert_layer::create(expert_client& client, const stage::product_key_options& gate,
+                                                        std::uint32_t layer) {
+  const expert_mixture_options& m = client.mixture();
+  if (layer >= m.layers) {
+    return fail(errc::invalid_argument, "expert_layer",
+                "layer " + std::to_string(layer) + " of a mixture with " + std::to_string(m.layers));
+  }
+  const stage::expert_grid grid{m.sides};
+  CAUSEWAY_ASSIGN(auto made, stage::product_key_gate::create(m.width, grid, gate));
+  return expert_layer{client, grid, layer, std::move(made)};
+}
+
+CAUSEWAY_DECL result<expert_pass> expert_layer::forward(thread_pool& pool, std::span<const float> x, std::span<float> y) {
+  CAUSEWAY_EXPECT(y.size() == x.size() && x.size() % width() == 0);
+  expert_pass pass{
+      .x = {x.begin(), x.end()}, .choices = {}, .expert = {}, .row = {}, .answered = {}, .weights = {}, .outputs = {}};
+  CAUSEWAY_TRY(choose(pool, pass));
+  pass.outputs.assign(pass.row.size() * width(), 0.0F);
+  CAUSEWAY_ASSIGN(pass.answered, client_->ask({pass.expert, pass.row, pass.x}, pass.outputs));
+  pass.weights.assign(pass.row.size(), 0.0F);
+  stage::weigh_experts(pass.choices, pass.answered, pass.weights);
+  std::fill(y.begin(), y.end(), 0.0F);
+  for (std::size_t c = 0; c < pass.row.size(); ++c) {
+    for (std::size_t i = 0; i < width(); ++i)
+      y[pass.row[c] * width() + i] += pass.weights[c] * pass.outputs[c * width() + i];
+  }
+  if (x.empty() || std::any_of(pass.answered.begin(), pass.answered.end(), [](auto a) { return a != 0; })) return pass;
+  return fail(errc::timeout, "expert_layer",
+              "no expert has answered; are their hosts running, and reachable at the addresses to dial?");
+}
+
+CAUSEWAY_DECL result<void> expert_layer::backward(thread_pool& pool, const expert_pass& pass, std::span<const float> dy,
+                                                  std::span<float> dx) {
+  CAUSEWAY_EXPECT(dy.size() == pass.x.size() && dx.size() == dy.size());
+  const std::size_t count = pass.row.size();
+  std::vector<float> d_weights(count), d_outputs(count * width()), d_inputs(count * width());
+  for (std::size_t c = 0; c < count; ++c) {
+    for (std::size_t i = 0; i < width(); ++i) {
+      const float d = dy[pass.row[c] * width() + i];
+      d_weights[c] += d * pass.outputs[c * width() + i];
+      d_outputs[c * width() + i] = pass.weights[c] * d;
+    }
+  }
+  CAUSEWAY_ASSIGN(const auto answered, client_->ask({pass.expert, pass.row, pass.x, d_outputs, pass.answered}, d_inputs));
+  std::fill(dx.begin(), dx.end(), 0.0F);
+  for (std::size_t c = 0; c < count; ++c) {
+    lost_ += pass.answered[c] != answered[c] ? 1U : 0U;
+    for (std::size_t i = 0; i < width(); ++i) dx[pass.row[c] * width() + i] += d_inputs[c * width() + i];
+  }
+  stage::weigh_experts_backward(pass.choices, pass.weights, d_weights);
+  gate_.backward(pool, pass.x, pass.choices, d_weights, dx);
+  return {};
+}
+
+CAUSEWAY_DECL result<void> expert_layer::choose(thread_pool& pool, expert_pass& pass) {
+  const stage::expert_directory all = client_->alive();
+  CAUSEWAY_ASSIGN(pass.choices,
+                  gate_.choose(pool, pass.x, layer_directory{all, grid_, static_cast<std::uint32_t>(layer_)}));
+  for (std::size_t r = 0; r < pass.choices.rows(); ++r) {
+    for (std::size_t c = pass.choices.first[r]; c < pass.choices.first[r + 1]; ++c) {
+      pass.row.push_back(r);
+      pass.expert.push_back(layer_ * grid_.places() + pass.choices.all[c].expert);
+    }
+  }
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_EXPERT_LAYER_IPP
+#endif
 
 // ---- causeway/parallel/remote_pass.hpp ----
 #ifndef CAUSEWAY_PARALLEL_REMOTE_PASS_HPP
@@ -26571,49 +29168,23 @@ class expert_gpt {
 
   /// `client` outlives the model. errc::invalid_argument for sizes that cannot work.
   static result<expert_gpt> create(const expert_gpt_options& options, expert_client& client,
-                                   backend_type backend = backend_type{}) {
-    const expert_mixture_options& m = client.mixture();
-    if (options.heads < 1 || m.width % options.heads != 0 || options.context < 1 || options.vocabulary < 1) {
-      return fail(errc::invalid_argument, "expert_gpt",
-                  "width " + std::to_string(m.width) + " does not divide by " + std::to_string(options.heads) +
-                      " heads, or context or vocabulary is empty");
-    }
-    std::vector<expert_layer> layers;
-    for (std::uint32_t l = 0; l < m.layers; ++l) {
-      CAUSEWAY_ASSIGN(expert_layer one, expert_layer::create(client, options.gate, l));
-      layers.push_back(std::move(one));
-    }
-    expert_gpt model{options, m, std::move(layers), std::move(backend)};
-    model.initialize(0);
-    return result<expert_gpt>{std::move(model)};  // nvcc does not move by itself
-  }
+                                   backend_type backend = backend_type{});
 
   [[nodiscard]] parameter_store& parameters() noexcept { return engine_->store; }
   [[nodiscard]] backend_type& backend() noexcept { return engine_->backend; }
   /// Of the gate that experts of block l are chosen by, and what was lost there.
   [[nodiscard]] expert_layer& layer(std::size_t l) noexcept { return engine_->layers[l]; }
 
-  [[nodiscard]] std::uint64_t config_hash() const {
-    hasher h;
-    h.add_value(hash_text("expert_gpt")).add_value(engine_->options.heads).add_value(engine_->options.epsilon);
-    return h.add_value(engine_->store.layout_hash()).finish();
-  }
+  [[nodiscard]] std::uint64_t config_hash() const;
 
   /// Fresh parameters, a function of the seed.
-  void initialize(std::uint64_t seed) {
-    nn::fill_initial(engine_->backend.pool(), engine_->store, engine_->initial, seed);
-    engine_->store.touch();
-  }
+  void initialize(std::uint64_t seed);
 
   /// As nn::language_model; errc::timeout where no expert of a block answered. Experts that were asked before have moved.
   result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
-                                  std::int64_t sequences, float scale, std::uint64_t) {
-    return run({inputs, targets, sequences, scale, 0}, true);
-  }
+                                  std::int64_t sequences, float scale, std::uint64_t);
   result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
-                          std::int64_t sequences) {
-    return run({inputs, targets, sequences, 0.0F, 0}, false);
-  }
+                          std::int64_t sequences);
 
  private:
   using tape_type = autograd::tape<backend_type>;
@@ -26625,41 +29196,10 @@ class expert_gpt {
 
   // Everything, in one place that stays when the model moves: the tape points into it.
   struct engine {
-    engine(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> given, backend_type b)
-        : options{o}, width{m.width}, layers{std::move(given)}, backend{std::move(b)} {
-      nn::declaration d{store, nn::model_part{}, static_cast<std::int64_t>(layers.size())};
-      tokens = d.token_table("wte.weight", o.vocabulary, width, true);
-      positions = d.table("wpe.weight", o.context, width);
-      for (std::size_t l = 0; l < layers.size(); ++l) blocks.push_back(declare(d, l));
-      d.in_block(static_cast<std::int64_t>(layers.size()));
-      final_norm = declare_norm(d, "ln_f");
-      initial = std::move(d).take_initial();
-      store.allocate();
-    }
-    [[nodiscard]] block declare(nn::declaration& d, std::size_t l) {
-      const std::string p = "h." + std::to_string(l) + ".";
-      const float residual = nn::residual_deviation(static_cast<std::int64_t>(layers.size()));
-      const auto scores = static_cast<std::int64_t>(layers[l].gate().weights().size()) / width;
-      d.in_block(static_cast<std::int64_t>(l));
-      block b;
-      b.norm1 = declare_norm(d, p + "ln_1");
-      b.qkv = d.matrix(p + "attn.c_attn.weight", 3 * width, width);
-      d.vector(p + "attn.c_attn.bias", 3 * width, 0.0F);
-      b.projection = d.matrix(p + "attn.c_proj.weight", width, width, residual);
-      d.vector(p + "attn.c_proj.bias", width, 0.0F);
-      b.norm2 = declare_norm(d, p + "ln_2");
-      b.gate = d.matrix(p + "gate.weight", scores, width, 1.0F / std::sqrt(static_cast<float>(width)));
-      return b;
-    }
-    std::size_t declare_norm(nn::declaration& d, const std::string& prefix) const {
-      const std::size_t gain = d.vector(prefix + ".weight", width, 1.0F);
-      d.vector(prefix + ".bias", width, 0.0F);
-      return gain;
-    }
-    [[nodiscard]] autograd::parameter at(std::size_t segment) {
-      const parameter_segment& s = store.segments()[segment];
-      return {store.value(segment), nullptr, store.gradient(segment), s.rows, s.columns};
-    }
+    engine(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> given, backend_type b);
+    [[nodiscard]] block declare(nn::declaration& d, std::size_t l);
+    std::size_t declare_norm(nn::declaration& d, const std::string& prefix) const;
+    [[nodiscard]] autograd::parameter at(std::size_t segment);
 
     expert_gpt_options options;
     std::int64_t width;
@@ -26678,57 +29218,14 @@ class expert_gpt {
              backend_type backend)
       : engine_{std::make_unique<engine>(o, m, std::move(layers), std::move(backend))} {}
 
-  result<double> run(const nn::micro_batch& b, bool training) {
-    engine& e = *engine_;
-    const nn::token_limits limits{"expert_gpt", e.options.context, e.options.vocabulary};
-    return run_remote_pass(limits, b, e.tape, e.failed, training, [&] { return pass(b); });
-  }
+  result<double> run(const nn::micro_batch& b, bool training);
 
-  double pass(const nn::micro_batch& b) {
-    engine& e = *engine_;
-    tape_type& t = e.tape;
-    const std::int64_t T = static_cast<std::int64_t>(b.inputs.size()) / b.batch;
-    const autograd::head_layout layout{b.batch, T, e.options.heads, e.options.heads, e.width / e.options.heads};
-    auto x = autograd::embedding(t, b.inputs, e.at(e.tokens), e.at(e.positions), b.batch);
-    for (std::size_t l = 0; l < e.blocks.size() && !e.failed; ++l) {
-      const block& s = e.blocks[l];
-      const auto qkv = autograd::linear(t, norm(s.norm1, x), e.at(s.qkv), e.at(s.qkv + 1));
-      x = autograd::linear_to_residual(t, autograd::attention(t, qkv, layout), e.at(s.projection), e.at(s.projection + 1),
-                                       x);
-      x = autograd::add(t, x, mixture(l, norm(s.norm2, x)));
-    }
-    if (e.failed) return 0;
-    return autograd::cross_entropy(t, norm(e.final_norm, x), e.at(e.tokens), b.targets, b.grad_scale);
-  }
+  double pass(const nn::micro_batch& b);
 
-  [[nodiscard]] autograd::variable norm(std::size_t segment, const autograd::variable& x) {
-    engine& e = *engine_;
-    return autograd::layer_norm(e.tape, x, e.at(segment), e.at(segment + 1), e.options.epsilon);
-  }
+  [[nodiscard]] autograd::variable norm(std::size_t segment, const autograd::variable& x);
 
   /// What the experts of block l make of x. Their failure is kept: a tape cannot tell of it.
-  [[nodiscard]] autograd::variable mixture(std::size_t l, const autograd::variable& x) {
-    engine& e = *engine_;
-    tensor y = e.tape.make(dtype::f32, x.value.shape());
-    stage::product_key_gate& gate = e.layers[l].gate();
-    std::copy_n(e.store.value(e.blocks[l].gate), gate.weights().size(), gate.weights().begin());
-    auto asked = e.layers[l].forward(e.backend.pool(), x.value.span<float>(), y.span<float>());
-    if (!asked) {
-      e.failed = asked.error();
-      return {std::move(y)};
-    }
-    auto kept = std::make_unique<expert_pass>(std::move(*asked));
-    return e.tape.result(std::move(y), [&e, l, x, kept = std::move(kept)](tape_type& on, const tensor& dy) {
-      tensor dx = on.make(dtype::f32, dy.shape());
-      stage::product_key_gate& scores = e.layers[l].gate();
-      std::fill(scores.gradients().begin(), scores.gradients().end(), 0.0F);
-      const auto done = e.layers[l].backward(on.backend().pool(), *kept, dy.span<float>(), dx.span<float>());
-      if (!done) e.failed = done.error();
-      float* const gradient = e.store.gradient(e.blocks[l].gate);
-      kernels::add(on.backend().pool(), gradient, gradient, scores.gradients().data(), std::ssize(scores.gradients()));
-      on.contribute(x.slot, std::move(dx));
-    });
-  }
+  [[nodiscard]] autograd::variable mixture(std::size_t l, const autograd::variable& x);
 
   std::unique_ptr<engine> engine_;
 };
@@ -26736,6 +29233,150 @@ class expert_gpt {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_EXPERT_GPT_HPP
+
+// ---- causeway/parallel/impl/expert_gpt.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_EXPERT_GPT_IPP
+#define CAUSEWAY_PARALLEL_IMPL_EXPERT_GPT_IPP
+
+// Bodies of parallel/expert_gpt.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<expert_gpt> expert_gpt::create(const expert_gpt_options& options, expert_client& client,
+                                                    backend_type backend) {
+  const expert_mixture_options& m = client.mixture();
+  if (options.heads < 1 || m.width % options.heads != 0 || options.context < 1 || options.vocabulary < 1) {
+    return fail(errc::invalid_argument, "expert_gpt",
+                "width " + std::to_string(m.width) + " does not divide by " + std::to_string(options.heads) +
+                    " heads, or context or vocabulary is empty");
+  }
+  std::vector<expert_layer> layers;
+  for (std::uint32_t l = 0; l < m.layers; ++l) {
+    CAUSEWAY_ASSIGN(expert_layer one, expert_layer::create(client, options.gate, l));
+    layers.push_back(std::move(one));
+  }
+  expert_gpt model{options, m, std::move(layers), std::move(backend)};
+  model.initialize(0);
+  return result<expert_gpt>{std::move(model)};  // nvcc does not move by itself
+}
+
+CAUSEWAY_DECL std::uint64_t expert_gpt::config_hash() const {
+  hasher h;
+  h.add_value(hash_text("expert_gpt")).add_value(engine_->options.heads).add_value(engine_->options.epsilon);
+  return h.add_value(engine_->store.layout_hash()).finish();
+}
+
+CAUSEWAY_DECL void expert_gpt::initialize(std::uint64_t seed) {
+  nn::fill_initial(engine_->backend.pool(), engine_->store, engine_->initial, seed);
+  engine_->store.touch();
+}
+
+CAUSEWAY_DECL result<double> expert_gpt::forward_backward(std::span<const std::int32_t> inputs,
+                                                          std::span<const std::int32_t> targets, std::int64_t sequences,
+                                                          float scale, std::uint64_t) {
+  return run({inputs, targets, sequences, scale, 0}, true);
+}
+
+CAUSEWAY_DECL result<double> expert_gpt::evaluate(std::span<const std::int32_t> inputs,
+                                                  std::span<const std::int32_t> targets, std::int64_t sequences) {
+  return run({inputs, targets, sequences, 0.0F, 0}, false);
+}
+
+CAUSEWAY_DECL expert_gpt::engine::engine(const expert_gpt_options& o, const expert_mixture_options& m,
+                                         std::vector<expert_layer> given, backend_type b)
+    : options{o}, width{m.width}, layers{std::move(given)}, backend{std::move(b)} {
+  nn::declaration d{store, nn::model_part{}, static_cast<std::int64_t>(layers.size())};
+  tokens = d.token_table("wte.weight", o.vocabulary, width, true);
+  positions = d.table("wpe.weight", o.context, width);
+  for (std::size_t l = 0; l < layers.size(); ++l) blocks.push_back(declare(d, l));
+  d.in_block(static_cast<std::int64_t>(layers.size()));
+  final_norm = declare_norm(d, "ln_f");
+  initial = std::move(d).take_initial();
+  store.allocate();
+}
+
+CAUSEWAY_DECL auto expert_gpt::engine::declare(nn::declaration& d, std::size_t l) -> block {
+  const std::string p = "h." + std::to_string(l) + ".";
+  const float residual = nn::residual_deviation(static_cast<std::int64_t>(layers.size()));
+  const auto scores = static_cast<std::int64_t>(layers[l].gate().weights().size()) / width;
+  d.in_block(static_cast<std::int64_t>(l));
+  block b;
+  b.norm1 = declare_norm(d, p + "ln_1");
+  b.qkv = d.matrix(p + "attn.c_attn.weight", 3 * width, width);
+  d.vector(p + "attn.c_attn.bias", 3 * width, 0.0F);
+  b.projection = d.matrix(p + "attn.c_proj.weight", width, width, residual);
+  d.vector(p + "attn.c_proj.bias", width, 0.0F);
+  b.norm2 = declare_norm(d, p + "ln_2");
+  b.gate = d.matrix(p + "gate.weight", scores, width, 1.0F / std::sqrt(static_cast<float>(width)));
+  return b;
+}
+
+CAUSEWAY_DECL std::size_t expert_gpt::engine::declare_norm(nn::declaration& d, const std::string& prefix) const {
+  const std::size_t gain = d.vector(prefix + ".weight", width, 1.0F);
+  d.vector(prefix + ".bias", width, 0.0F);
+  return gain;
+}
+
+CAUSEWAY_DECL autograd::parameter expert_gpt::engine::at(std::size_t segment) {
+  const parameter_segment& s = store.segments()[segment];
+  return {store.value(segment), nullptr, store.gradient(segment), s.rows, s.columns};
+}
+
+CAUSEWAY_DECL result<double> expert_gpt::run(const nn::micro_batch& b, bool training) {
+  engine& e = *engine_;
+  const nn::token_limits limits{"expert_gpt", e.options.context, e.options.vocabulary};
+  return run_remote_pass(limits, b, e.tape, e.failed, training, [&] { return pass(b); });
+}
+
+CAUSEWAY_DECL double expert_gpt::pass(const nn::micro_batch& b) {
+  engine& e = *engine_;
+  tape_type& t = e.tape;
+  const std::int64_t T = static_cast<std::int64_t>(b.inputs.size()) / b.batch;
+  const autograd::head_layout layout{b.batch, T, e.options.heads, e.options.heads, e.width / e.options.heads};
+  auto x = autograd::embedding(t, b.inputs, e.at(e.tokens), e.at(e.positions), b.batch);
+  for (std::size_t l = 0; l < e.blocks.size() && !e.failed; ++l) {
+    const block& s = e.blocks[l];
+    const auto qkv = autograd::linear(t, norm(s.norm1, x), e.at(s.qkv), e.at(s.qkv + 1));
+    x = autograd::linear_to_residual(t, autograd::attention(t, qkv, layout), e.at(s.projection), e.at(s.projection + 1), x);
+    x = autograd::add(t, x, mixture(l, norm(s.norm2, x)));
+  }
+  if (e.failed) return 0;
+  return autograd::cross_entropy(t, norm(e.final_norm, x), e.at(e.tokens), b.targets, b.grad_scale);
+}
+
+CAUSEWAY_DECL autograd::variable expert_gpt::norm(std::size_t segment, const autograd::variable& x) {
+  engine& e = *engine_;
+  return autograd::layer_norm(e.tape, x, e.at(segment), e.at(segment + 1), e.options.epsilon);
+}
+
+CAUSEWAY_DECL autograd::variable expert_gpt::mixture(std::size_t l, const autograd::variable& x) {
+  engine& e = *engine_;
+  tensor y = e.tape.make(dtype::f32, x.value.shape());
+  stage::product_key_gate& gate = e.layers[l].gate();
+  std::copy_n(e.store.value(e.blocks[l].gate), gate.weights().size(), gate.weights().begin());
+  auto asked = e.layers[l].forward(e.backend.pool(), x.value.span<float>(), y.span<float>());
+  if (!asked) {
+    e.failed = asked.error();
+    return {std::move(y)};
+  }
+  auto kept = std::make_unique<expert_pass>(std::move(*asked));
+  return e.tape.result(std::move(y), [&e, l, x, kept = std::move(kept)](tape_type& on, const tensor& dy) {
+    tensor dx = on.make(dtype::f32, dy.shape());
+    stage::product_key_gate& scores = e.layers[l].gate();
+    std::fill(scores.gradients().begin(), scores.gradients().end(), 0.0F);
+    const auto done = e.layers[l].backward(on.backend().pool(), *kept, dy.span<float>(), dx.span<float>());
+    if (!done) e.failed = done.error();
+    float* const gradient = e.store.gradient(e.blocks[l].gate);
+    kernels::add(on.backend().pool(), gradient, gradient, scores.gradients().data(), std::ssize(scores.gradients()));
+    on.contribute(x.slot, std::move(dx));
+  });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_EXPERT_GPT_IPP
+#endif
 
 // ---- causeway/parallel/swarm_table_exchange.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_TABLE_EXCHANGE_HPP
@@ -26770,40 +29411,18 @@ struct table_piece {
 namespace detail {
 
 inline void write(net::byte_writer& out, const table_request& m) { out.put(m.step).put(m.piece); }
-inline void read(net::byte_reader& in, table_request& m) {
-  m.step = in.get<std::uint64_t>();
-  m.piece = in.get<std::uint32_t>();
-}
+CAUSEWAY_DECL void read(net::byte_reader& in, table_request& m);
 
-inline void write(net::byte_writer& out, const table_piece& m) {
-  out.put(m.step).put(m.piece).put(m.version).put_bytes(std::as_bytes(std::span{m.values}));
-}
-inline void read(net::byte_reader& in, table_piece& m) {
-  m.step = in.get<std::uint64_t>();
-  m.piece = in.get<std::uint32_t>();
-  m.version = in.get<std::uint64_t>();
-  const auto bytes = in.get_bytes(table_piece_values * sizeof(float));
-  if (bytes.size() % sizeof(float) != 0) in.refuse();
-  if (!in.ok()) return;
-  m.values.resize(bytes.size() / sizeof(float));
-  if (!bytes.empty()) std::memcpy(m.values.data(), bytes.data(), bytes.size());
-  if (!std::all_of(m.values.begin(), m.values.end(), [](float v) { return std::isfinite(v); })) in.refuse();
-}
+CAUSEWAY_DECL void write(net::byte_writer& out, const table_piece& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, table_piece& m);
 
 }  // namespace detail
 
 }  // namespace swarm_wire
 
 /// The answer of a peer that has `table`; empty if it has none of that step.
-[[nodiscard]] inline swarm_wire::table_piece answer(const swarm_wire::table_request& asked, std::span<const float> table,
-                                                    std::uint64_t version) {
-  swarm_wire::table_piece p{asked.step, asked.piece, version, {}};
-  const std::size_t from = asked.piece * swarm_wire::table_piece_values;
-  if (from >= table.size()) return p;
-  const auto part = table.subspan(from, std::min(swarm_wire::table_piece_values, table.size() - from));
-  p.values.assign(part.begin(), part.end());
-  return p;
-}
+[[nodiscard]] CAUSEWAY_DECL swarm_wire::table_piece answer(const swarm_wire::table_request& asked,
+                                                           std::span<const float> table, std::uint64_t version);
 
 /// Thread safety: none; the fabric's lock serves. Memory: one table. 2 MiB are under way.
 class swarm_table_fetch {
@@ -26811,58 +29430,21 @@ class swarm_table_fetch {
   static constexpr std::uint32_t window = 8;  // pieces asked for and not here
 
   /// `length` values of that step. What is there of it already stays.
-  void want(std::uint64_t step, std::size_t length) {
-    if (wanted_ && step_ == step && values_.size() == length) return;
-    *this = {};
-    wanted_ = true;
-    step_ = step;
-    values_.resize(length);
-  }
+  void want(std::uint64_t step, std::size_t length);
   /// What is there of another step is of no use.
-  void keep_only(std::uint64_t step) {
-    if (step_ != step) *this = {};
-  }
+  void keep_only(std::uint64_t step);
 
   /// Wanted, not here, and nobody is asked.
   [[nodiscard]] bool looks_for_a_source() const noexcept { return wanted_ && !complete() && source_ == 0; }
   /// Asks that peer from the beginning: sums that two peers have may be rounded differently.
-  void ask(net::peer_id from) {
-    source_ = from;
-    there_.assign(pieces(), false);
-    got_ = next_ = 0;
-  }
+  void ask(net::peer_id from);
   /// To whom `take_requests` are to be sent.
   [[nodiscard]] net::peer_id source() const noexcept { return source_; }
-  [[nodiscard]] std::vector<swarm_wire::table_request> take_requests() {
-    std::vector<swarm_wire::table_request> due;
-    if (source_ == 0 || complete()) return due;
-    for (; next_ < pieces() && next_ < got_ + window; ++next_) due.push_back({step_, next_});
-    return due;
-  }
+  [[nodiscard]] std::vector<swarm_wire::table_request> take_requests();
 
   /// True: with this piece it is whole. What was not asked for, or is there already, is passed over.
-  bool take(net::peer_id from, const swarm_wire::table_piece& p) {
-    if (!wanted_ || complete() || from != source_ || p.step != step_) return false;
-    if (p.values.empty() || p.piece >= pieces() || p.values.size() != size_of(p.piece)) {
-      refused_.insert(from);
-      source_ = 0;
-      return false;
-    }
-    if (got_ > 0 && p.version != version_) {  // its sum was made again meanwhile
-      source_ = 0;
-      return false;
-    }
-    version_ = p.version;
-    if (there_[p.piece]) return false;
-    std::copy(p.values.begin(), p.values.end(), values_.begin() + p.piece * swarm_wire::table_piece_values);
-    there_[p.piece] = true;
-    ++got_;
-    return complete();
-  }
-  void lost(net::peer_id peer) {
-    if (source_ == peer) source_ = 0;
-    refused_.erase(peer);
-  }
+  bool take(net::peer_id from, const swarm_wire::table_piece& p);
+  void lost(net::peer_id peer);
   /// Whether it had nothing, though it said otherwise; until `forgive`.
   [[nodiscard]] bool refused(net::peer_id peer) const { return refused_.contains(peer); }
   void forgive() { refused_.clear(); }
@@ -26872,13 +29454,8 @@ class swarm_table_fetch {
   [[nodiscard]] std::span<const float> values() const noexcept { return values_; }
 
  private:
-  [[nodiscard]] std::uint32_t pieces() const noexcept {
-    return static_cast<std::uint32_t>((values_.size() + swarm_wire::table_piece_values - 1) /
-                                      swarm_wire::table_piece_values);
-  }
-  [[nodiscard]] std::size_t size_of(std::uint32_t piece) const noexcept {
-    return std::min(swarm_wire::table_piece_values, values_.size() - piece * swarm_wire::table_piece_values);
-  }
+  [[nodiscard]] std::uint32_t pieces() const noexcept;
+  [[nodiscard]] std::size_t size_of(std::uint32_t piece) const noexcept;
   [[nodiscard]] bool complete() const noexcept { return got_ > 0 && got_ == pieces(); }
 
   bool wanted_ = false;
@@ -26894,6 +29471,112 @@ class swarm_table_fetch {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_TABLE_EXCHANGE_HPP
+
+// ---- causeway/parallel/impl/swarm_table_exchange.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SWARM_TABLE_EXCHANGE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SWARM_TABLE_EXCHANGE_IPP
+
+// Bodies of parallel/swarm_table_exchange.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire::detail {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, table_request& m) {
+  m.step = in.get<std::uint64_t>();
+  m.piece = in.get<std::uint32_t>();
+}
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const table_piece& m) {
+  out.put(m.step).put(m.piece).put(m.version).put_bytes(std::as_bytes(std::span{m.values}));
+}
+
+CAUSEWAY_DECL void read(net::byte_reader& in, table_piece& m) {
+  m.step = in.get<std::uint64_t>();
+  m.piece = in.get<std::uint32_t>();
+  m.version = in.get<std::uint64_t>();
+  const auto bytes = in.get_bytes(table_piece_values * sizeof(float));
+  if (bytes.size() % sizeof(float) != 0) in.refuse();
+  if (!in.ok()) return;
+  m.values.resize(bytes.size() / sizeof(float));
+  if (!bytes.empty()) std::memcpy(m.values.data(), bytes.data(), bytes.size());
+  if (!std::all_of(m.values.begin(), m.values.end(), [](float v) { return std::isfinite(v); })) in.refuse();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire::detail
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL swarm_wire::table_piece answer(const swarm_wire::table_request& asked, std::span<const float> table,
+                                             std::uint64_t version) {
+  swarm_wire::table_piece p{asked.step, asked.piece, version, {}};
+  const std::size_t from = asked.piece * swarm_wire::table_piece_values;
+  if (from >= table.size()) return p;
+  const auto part = table.subspan(from, std::min(swarm_wire::table_piece_values, table.size() - from));
+  p.values.assign(part.begin(), part.end());
+  return p;
+}
+
+CAUSEWAY_DECL void swarm_table_fetch::want(std::uint64_t step, std::size_t length) {
+  if (wanted_ && step_ == step && values_.size() == length) return;
+  *this = {};
+  wanted_ = true;
+  step_ = step;
+  values_.resize(length);
+}
+
+CAUSEWAY_DECL void swarm_table_fetch::keep_only(std::uint64_t step) {
+  if (step_ != step) *this = {};
+}
+
+CAUSEWAY_DECL void swarm_table_fetch::ask(net::peer_id from) {
+  source_ = from;
+  there_.assign(pieces(), false);
+  got_ = next_ = 0;
+}
+
+CAUSEWAY_DECL std::vector<swarm_wire::table_request> swarm_table_fetch::take_requests() {
+  std::vector<swarm_wire::table_request> due;
+  if (source_ == 0 || complete()) return due;
+  for (; next_ < pieces() && next_ < got_ + window; ++next_) due.push_back({step_, next_});
+  return due;
+}
+
+CAUSEWAY_DECL bool swarm_table_fetch::take(net::peer_id from, const swarm_wire::table_piece& p) {
+  if (!wanted_ || complete() || from != source_ || p.step != step_) return false;
+  if (p.values.empty() || p.piece >= pieces() || p.values.size() != size_of(p.piece)) {
+    refused_.insert(from);
+    source_ = 0;
+    return false;
+  }
+  if (got_ > 0 && p.version != version_) {  // its sum was made again meanwhile
+    source_ = 0;
+    return false;
+  }
+  version_ = p.version;
+  if (there_[p.piece]) return false;
+  std::copy(p.values.begin(), p.values.end(), values_.begin() + p.piece * swarm_wire::table_piece_values);
+  there_[p.piece] = true;
+  ++got_;
+  return complete();
+}
+
+CAUSEWAY_DECL void swarm_table_fetch::lost(net::peer_id peer) {
+  if (source_ == peer) source_ = 0;
+  refused_.erase(peer);
+}
+
+CAUSEWAY_DECL std::uint32_t swarm_table_fetch::pieces() const noexcept {
+  return static_cast<std::uint32_t>((values_.size() + swarm_wire::table_piece_values - 1) / swarm_wire::table_piece_values);
+}
+
+CAUSEWAY_DECL std::size_t swarm_table_fetch::size_of(std::uint32_t piece) const noexcept {
+  return std::min(swarm_wire::table_piece_values, values_.size() - piece * swarm_wire::table_piece_values);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_SWARM_TABLE_EXCHANGE_IPP
+#endif
 
 // ---- causeway/parallel/swarm_messages.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_MESSAGES_HPP
@@ -26933,46 +29616,17 @@ class batch_set {
 
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
   [[nodiscard]] bool has(std::uint32_t m) const noexcept { return m < size_ && (words_[m / 64U] >> (m % 64U) & 1U) != 0; }
-  void add(std::uint32_t m) {
-    CAUSEWAY_EXPECT(m < size_);
-    words_[m / 64U] |= std::uint64_t{1} << (m % 64U);
-  }
-  void remove(std::uint32_t m) {
-    CAUSEWAY_EXPECT(m < size_);
-    words_[m / 64U] &= ~(std::uint64_t{1} << (m % 64U));
-  }
-  [[nodiscard]] std::uint32_t count() const noexcept {
-    int n = 0;
-    for (const std::uint64_t w : words_) n += std::popcount(w);
-    return static_cast<std::uint32_t>(n);
-  }
+  void add(std::uint32_t m);
+  void remove(std::uint32_t m);
+  [[nodiscard]] std::uint32_t count() const noexcept;
   /// Precondition: of equal size.
-  [[nodiscard]] bool meets(const batch_set& other) const noexcept {
-    for (std::size_t i = 0; i < words_.size(); ++i) {
-      if ((words_[i] & other.words_[i]) != 0) return true;
-    }
-    return false;
-  }
-  void unite(const batch_set& other) noexcept {
-    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
-  }
+  [[nodiscard]] bool meets(const batch_set& other) const noexcept;
+  void unite(const batch_set& other) noexcept;
   friend bool operator==(const batch_set&, const batch_set&) = default;
 
-  void write(net::byte_writer& out) const {
-    out.put(size_);
-    for (const std::uint64_t w : words_) out.put(w);
-  }
+  void write(net::byte_writer& out) const;
   /// Allocates no more than the input backs; bits beyond the size are refused.
-  static batch_set read(net::byte_reader& in) {
-    const auto size = in.get<std::uint32_t>();
-    const std::size_t words = (std::size_t{size} + 63U) / 64U;
-    if (size > most_micro_batches || words * 8 > in.remaining()) in.refuse();
-    if (!in.ok()) return {};
-    batch_set s{size};
-    for (auto& w : s.words_) w = in.get<std::uint64_t>();
-    if (size % 64U != 0 && s.words_.back() >> (size % 64U) != 0) in.refuse();
-    return s;
-  }
+  static batch_set read(net::byte_reader& in);
 
  private:
   std::uint32_t size_ = 0;
@@ -27103,14 +29757,120 @@ inline constexpr envelope::kind messages{"swarm message", "model, codec or numbe
 
 using envelope::get_below, envelope::get_flag, envelope::get_real, envelope::put_real;
 
-inline void write(net::byte_writer& out, const status& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const status& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, status& m);
+
+inline void write(net::byte_writer& out, const claim& m) { out.put(m.term); }
+inline void read(net::byte_reader& in, claim& m) { m.term = in.get<std::uint32_t>(); }
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const report& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, report& m);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const order& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, order& m);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const parcel& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, parcel& m);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const contributed& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, contributed& m);
+
+inline void write(net::byte_writer& out, const verdict& m) { put_real(out.put(m.turn).put(m.complete), m.loss); }
+CAUSEWAY_DECL void read(net::byte_reader& in, verdict& m);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const addresses& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, addresses& m);
+
+inline void write(net::byte_writer& out, const move_request& m) { out.put(m.term).put(m.stage); }
+CAUSEWAY_DECL void read(net::byte_reader& in, move_request& m);
+
+inline void write(net::byte_writer& out, const refusal& m) { out.put(m.turn).put(m.micro_batch).put(m.from); }
+CAUSEWAY_DECL void read(net::byte_reader& in, refusal& m);
+
+inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
+inline void read(net::byte_reader& in, probe& m) { m.mark = in.get<std::uint64_t>(); }
+inline void write(net::byte_writer& out, const echo& m) { out.put(m.mark); }
+inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>(); }
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const delays& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, delays& m);
+
+}  // namespace detail
+
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m);
+
+/// As envelope::open.
+[[nodiscard]] CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_MESSAGES_HPP
+
+// ---- causeway/parallel/impl/swarm_messages.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SWARM_MESSAGES_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SWARM_MESSAGES_IPP
+
+// Bodies of parallel/swarm_messages.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire {
+
+CAUSEWAY_DECL void batch_set::add(std::uint32_t m) {
+  CAUSEWAY_EXPECT(m < size_);
+  words_[m / 64U] |= std::uint64_t{1} << (m % 64U);
+}
+
+CAUSEWAY_DECL void batch_set::remove(std::uint32_t m) {
+  CAUSEWAY_EXPECT(m < size_);
+  words_[m / 64U] &= ~(std::uint64_t{1} << (m % 64U));
+}
+
+CAUSEWAY_DECL std::uint32_t batch_set::count() const noexcept {
+  int n = 0;
+  for (const std::uint64_t w : words_) n += std::popcount(w);
+  return static_cast<std::uint32_t>(n);
+}
+
+CAUSEWAY_DECL bool batch_set::meets(const batch_set& other) const noexcept {
+  for (std::size_t i = 0; i < words_.size(); ++i) {
+    if ((words_[i] & other.words_[i]) != 0) return true;
+  }
+  return false;
+}
+
+CAUSEWAY_DECL void batch_set::unite(const batch_set& other) noexcept {
+  for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+}
+
+CAUSEWAY_DECL void batch_set::write(net::byte_writer& out) const {
+  out.put(size_);
+  for (const std::uint64_t w : words_) out.put(w);
+}
+
+CAUSEWAY_DECL batch_set batch_set::read(net::byte_reader& in) {
+  const auto size = in.get<std::uint32_t>();
+  const std::size_t words = (std::size_t{size} + 63U) / 64U;
+  if (size > most_micro_batches || words * 8 > in.remaining()) in.refuse();
+  if (!in.ok()) return {};
+  batch_set s{size};
+  for (auto& w : s.words_) w = in.get<std::uint64_t>();
+  if (size % 64U != 0 && s.words_.back() >> (size % 64U) != 0) in.refuse();
+  return s;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire::detail {
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const status& m) {
   out.put(m.stage).put(m.serving).put(m.turn).put(m.term).put(m.drives);
   put_real(out, m.queued);
   put_real(out, m.seconds);
   for (const stage_sum& s : m.sums) put_real(out.put(s.step), s.squares);
   out.put(m.part).put(m.committed);
 }
-inline void read(net::byte_reader& in, status& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, status& m) {
   m.stage = get_below(in, most_stages);
   m.serving = get_flag(in);
   m.turn = in.get<std::uint64_t>();
@@ -27126,17 +29886,15 @@ inline void read(net::byte_reader& in, status& m) {
   m.committed = in.get<std::uint64_t>();
 }
 
-inline void write(net::byte_writer& out, const claim& m) { out.put(m.term); }
-inline void read(net::byte_reader& in, claim& m) { m.term = in.get<std::uint32_t>(); }
-
-inline void write(net::byte_writer& out, const report& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const report& m) {
   out.put(m.term).put(m.turn);
   m.done.write(out);
   m.begun.write(out);
   out.put(static_cast<std::uint32_t>(m.losses.size()));
   for (const double l : m.losses) put_real(out, l);
 }
-inline void read(net::byte_reader& in, report& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, report& m) {
   m.term = in.get<std::uint32_t>();
   m.turn = in.get<std::uint64_t>();
   m.done = batch_set::read(in);
@@ -27147,13 +29905,14 @@ inline void read(net::byte_reader& in, report& m) {
   for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.losses.push_back(get_real(in));
 }
 
-inline void write(net::byte_writer& out, const order& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const order& m) {
   out.put(m.turn).put(m.micro_batch).put(m.version).put(static_cast<std::uint32_t>(m.path.size()));
   for (std::size_t s = 0; s < m.path.size(); ++s) {
     out.put(m.path[s]).put(static_cast<std::uint8_t>(m.needs[s])).put(m.passes[s]);
   }
 }
-inline void read(net::byte_reader& in, order& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, order& m) {
   m.turn = in.get<std::uint64_t>();
   m.micro_batch = get_below(in, most_micro_batches);
   m.version = in.get<std::uint64_t>();
@@ -27168,10 +29927,11 @@ inline void read(net::byte_reader& in, order& m) {
   }
 }
 
-inline void write(net::byte_writer& out, const parcel& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const parcel& m) {
   out.put(m.turn).put(m.micro_batch).put(m.backward).put(m.serial).put(m.pass);
 }
-inline void read(net::byte_reader& in, parcel& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, parcel& m) {
   m.turn = in.get<std::uint64_t>();
   m.micro_batch = get_below(in, most_micro_batches);
   m.backward = get_flag(in);
@@ -27179,57 +29939,52 @@ inline void read(net::byte_reader& in, parcel& m) {
   m.pass = in.get<std::uint64_t>();
 }
 
-inline void write(net::byte_writer& out, const contributed& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const contributed& m) {
   out.put(m.turn).put(m.micro_batch);
   put_real(out, m.seconds);
   put_real(out, m.loss);
 }
-inline void read(net::byte_reader& in, contributed& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, contributed& m) {
   m.turn = in.get<std::uint64_t>();
   m.micro_batch = get_below(in, most_micro_batches);
   m.seconds = get_real(in);
   m.loss = get_real(in);
 }
 
-inline void write(net::byte_writer& out, const verdict& m) { put_real(out.put(m.turn).put(m.complete), m.loss); }
-inline void read(net::byte_reader& in, verdict& m) {
+CAUSEWAY_DECL void read(net::byte_reader& in, verdict& m) {
   m.turn = in.get<std::uint64_t>();
   m.complete = get_flag(in);
   m.loss = get_real(in);
 }
 
-inline void write(net::byte_writer& out, const addresses& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const addresses& m) {
   out.put(static_cast<std::uint32_t>(m.list.size()));
   for (const std::string& a : m.list) out.put_text(a);
 }
-inline void read(net::byte_reader& in, addresses& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, addresses& m) {
   const auto n = get_below(in, most_addresses + 1);
   for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.list.push_back(in.get_text(longest_address));
 }
 
-inline void write(net::byte_writer& out, const move_request& m) { out.put(m.term).put(m.stage); }
-inline void read(net::byte_reader& in, move_request& m) {
+CAUSEWAY_DECL void read(net::byte_reader& in, move_request& m) {
   m.term = in.get<std::uint32_t>();
   m.stage = get_below(in, most_stages);
 }
 
-inline void write(net::byte_writer& out, const refusal& m) { out.put(m.turn).put(m.micro_batch).put(m.from); }
-inline void read(net::byte_reader& in, refusal& m) {
+CAUSEWAY_DECL void read(net::byte_reader& in, refusal& m) {
   m.turn = in.get<std::uint64_t>();
   m.micro_batch = get_below(in, most_micro_batches);
   m.from = in.get<std::uint64_t>();
 }
 
-inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, probe& m) { m.mark = in.get<std::uint64_t>(); }
-inline void write(net::byte_writer& out, const echo& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>(); }
-
-inline void write(net::byte_writer& out, const delays& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const delays& m) {
   out.put(static_cast<std::uint32_t>(m.list.size()));
   for (const auto& d : m.list) put_real(out.put(d.to), d.seconds);
 }
-inline void read(net::byte_reader& in, delays& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, delays& m) {
   const auto n = get_below(in, most_addresses + 1);
   for (std::uint32_t i = 0; i < n && in.ok(); ++i) {
     const auto to = in.get<std::uint64_t>();
@@ -27238,22 +29993,24 @@ inline void read(net::byte_reader& in, delays& m) {
   }
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire::detail
 
-[[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m) {
+namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire {
+
+CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m) {
   return envelope::seal(detail::messages, run, m,
                         [](net::byte_writer& out, const auto& which) { detail::write(out, which); });
 }
 
-/// As envelope::open.
-[[nodiscard]] inline result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
+CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
   return envelope::open<message>(detail::messages, run, bytes,
                                  [](net::byte_reader& in, auto& which) { detail::read(in, which); });
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire
 
-#endif  // CAUSEWAY_PARALLEL_SWARM_MESSAGES_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_SWARM_MESSAGES_IPP
+#endif
 
 // ---- causeway/parallel/swarm_shares.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_SHARES_HPP
@@ -27291,8 +30048,55 @@ struct swarm_plan {
 /// A sum that somebody has is taken as it is. Else peers count in their order, and one whose set meets what those before
 /// it have is left out whole: its gradient cannot be taken apart. `needs_part`: the last stage of a model with a tied
 /// table; the first peer that has the first stage's part adds it to whatever else it puts in.
-[[nodiscard]] inline swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
-                                            const swarm_wire::batch_set& wanted, bool needs_part = false) {
+[[nodiscard]] CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
+                                                   const swarm_wire::batch_set& wanted, bool needs_part = false);
+
+/// What `self` weighs in a mean over all micro-batches, where parts are means over those of each peer.
+[[nodiscard]] CAUSEWAY_DECL double weight_of(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self);
+
+/// A peer's gradient while it goes in and out of exchanges: what it has computed itself, and its stage's sum.
+class swarm_gradients {
+ public:
+  void begin(std::uint64_t step);
+  [[nodiscard]] bool has_sum(std::uint64_t step) const noexcept { return step_ == step && !sum_.empty(); }
+  void keep_sum(std::uint64_t step, std::vector<float> sum);
+  /// Precondition: it has one.
+  [[nodiscard]] std::span<const float> sum() const noexcept { return sum_; }
+  /// Another one for every sum.
+  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+
+  /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it, if `keeps`.
+  void put_in(swarm_part part, std::span<float> gradients, bool keeps = true);
+  /// Adds the other end's part to `table`, a place in what was put in; `restore` undoes that too.
+  void add_part(std::span<const float> part, std::span<float> table);
+  /// `table`: the place of `add_part`, or empty.
+  void restore(std::span<float> gradients, std::span<float> table = {});
+
+ private:
+  std::vector<float> own_, own_table_, sum_;
+  std::uint64_t step_ = 0;
+  std::uint64_t version_ = 0;
+};
+
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h);
+
+[[nodiscard]] CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> bytes);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SHARES_HPP
+
+// ---- causeway/parallel/impl/swarm_shares.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SWARM_SHARES_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SWARM_SHARES_IPP
+
+// Bodies of parallel/swarm_shares.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
+                                     const swarm_wire::batch_set& wanted, bool needs_part) {
   swarm_plan plan{std::vector(all.size(), swarm_part::nothing)};
   for (std::size_t p = 0; p < all.size(); ++p) {
     if (!all[p].sum || all[p].step != step) continue;
@@ -27317,8 +30121,7 @@ struct swarm_plan {
   return plan;
 }
 
-/// What `self` weighs in a mean over all micro-batches, where parts are means over those of each peer.
-[[nodiscard]] inline double weight_of(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
+CAUSEWAY_DECL double weight_of(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
   if (plan.parts[self] == swarm_part::sum) return 1;
   if (plan.parts[self] != swarm_part::own) return 0;
   double together = 0;
@@ -27326,62 +30129,48 @@ struct swarm_plan {
   return all[self].done.count() / together;
 }
 
-/// A peer's gradient while it goes in and out of exchanges: what it has computed itself, and its stage's sum.
-class swarm_gradients {
- public:
-  void begin(std::uint64_t step) {
-    own_.clear();
-    own_table_.clear();
-    if (step_ != step) sum_.clear();
-  }
-  [[nodiscard]] bool has_sum(std::uint64_t step) const noexcept { return step_ == step && !sum_.empty(); }
-  void keep_sum(std::uint64_t step, std::vector<float> sum) {
-    sum_ = std::move(sum);
-    step_ = step;
-    ++version_;
-  }
-  /// Precondition: it has one.
-  [[nodiscard]] std::span<const float> sum() const noexcept { return sum_; }
-  /// Another one for every sum.
-  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+CAUSEWAY_DECL void swarm_gradients::begin(std::uint64_t step) {
+  own_.clear();
+  own_table_.clear();
+  if (step_ != step) sum_.clear();
+}
 
-  /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it, if `keeps`.
-  void put_in(swarm_part part, std::span<float> gradients, bool keeps = true) {
-    if (part == swarm_part::own) return;
-    if (keeps && part != swarm_part::dropped) own_.assign(gradients.begin(), gradients.end());
-    if (part == swarm_part::sum) {
-      std::copy(sum_.begin(), sum_.end(), gradients.begin());
-    } else {
-      std::fill(gradients.begin(), gradients.end(), 0.0F);
-    }
-  }
-  /// Adds the other end's part to `table`, a place in what was put in; `restore` undoes that too.
-  void add_part(std::span<const float> part, std::span<float> table) {
-    own_table_.assign(table.begin(), table.end());
-    for (std::size_t i = 0; i < table.size(); ++i) table[i] += part[i];
-  }
-  /// `table`: the place of `add_part`, or empty.
-  void restore(std::span<float> gradients, std::span<float> table = {}) {
-    if (!own_table_.empty()) std::copy(own_table_.begin(), own_table_.end(), table.begin());
-    if (!own_.empty()) std::copy(own_.begin(), own_.end(), gradients.begin());
-    own_.clear();
-    own_table_.clear();
-  }
+CAUSEWAY_DECL void swarm_gradients::keep_sum(std::uint64_t step, std::vector<float> sum) {
+  sum_ = std::move(sum);
+  step_ = step;
+  ++version_;
+}
 
- private:
-  std::vector<float> own_, own_table_, sum_;
-  std::uint64_t step_ = 0;
-  std::uint64_t version_ = 0;
-};
+CAUSEWAY_DECL void swarm_gradients::put_in(swarm_part part, std::span<float> gradients, bool keeps) {
+  if (part == swarm_part::own) return;
+  if (keeps && part != swarm_part::dropped) own_.assign(gradients.begin(), gradients.end());
+  if (part == swarm_part::sum) {
+    std::copy(sum_.begin(), sum_.end(), gradients.begin());
+  } else {
+    std::fill(gradients.begin(), gradients.end(), 0.0F);
+  }
+}
 
-[[nodiscard]] inline std::vector<std::byte> encode(const swarm_holding& h) {
+CAUSEWAY_DECL void swarm_gradients::add_part(std::span<const float> part, std::span<float> table) {
+  own_table_.assign(table.begin(), table.end());
+  for (std::size_t i = 0; i < table.size(); ++i) table[i] += part[i];
+}
+
+CAUSEWAY_DECL void swarm_gradients::restore(std::span<float> gradients, std::span<float> table) {
+  if (!own_table_.empty()) std::copy(own_table_.begin(), own_table_.end(), table.begin());
+  if (!own_.empty()) std::copy(own_.begin(), own_.end(), gradients.begin());
+  own_.clear();
+  own_table_.clear();
+}
+
+CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h) {
   net::byte_writer out;
   out.put(h.step).put(static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0) | (h.part ? 4 : 0)));
   h.done.write(out);
   return std::move(out).take();
 }
 
-[[nodiscard]] inline result<swarm_holding> decode_holding(std::span<const std::byte> bytes) {
+CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> bytes) {
   net::byte_reader in{bytes};
   swarm_holding h;
   h.step = in.get<std::uint64_t>();
@@ -27397,7 +30186,8 @@ class swarm_gradients {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_SWARM_SHARES_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_SWARM_SHARES_IPP
+#endif
 
 // ---- causeway/parallel/swarm_station.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_STATION_HPP
@@ -27439,130 +30229,48 @@ class swarm_station {
       : self_{self}, stage_{stage}, stages_{stages} {}
 
   /// `counted`: what this peer has contributed before; of the same size, or empty for nothing.
-  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {}) {
-    turn_ = turn;
-    slots_.clear();
-    shipments_.clear();
-    counted_ = counted.size() == micro_batches ? std::move(counted) : swarm_wire::batch_set{micro_batches};
-    done_ = counted_;
-    next_place_ = 0;
-  }
+  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {});
 
   // ---- events ----------------------------------------------------------------------------------------------------------
 
   /// A path, or a later version of it. What is kept here goes to neighbours that stand in for others.
-  void take(const swarm_wire::order& o) {
-    if (o.turn != turn_ || o.micro_batch >= done_.size() || o.path.size() != stages_ || o.passes.size() != stages_) return;
-    slot& s = at(o.micro_batch);
-    if (s.ordered && o.version <= s.path.version) return;
-    const net::peer_id above = s.ordered ? neighbour(s, true) : 0;
-    const net::peer_id below = s.ordered ? neighbour(s, false) : 0;
-    s.path = o;
-    s.ordered = o.path[stage_] == self_;
-    if (!s.ordered) return;
-    if (o.passes[stage_] > s.pass) s.begin_anew(o.passes[stage_]);
-    if (s.output && (needs_again(s, true) || neighbour(s, true) != above)) ship(o.micro_batch, s, false);
-    if (s.d_input && (needs_again(s, false) || neighbour(s, false) != below)) ship(o.micro_batch, s, true);
-  }
+  void take(const swarm_wire::order& o);
 
   /// A tensor from a neighbouring stage; it may come before the order. An input is of this stage's pass; a gradient, of the
   /// pass of the stage above: that stage may have begun anew from the output that is kept here, never the other way round.
-  void arrive(std::uint32_t micro_batch, bool backward, boundary_bytes bytes, std::uint64_t pass = 0) {
-    if (micro_batch >= done_.size()) return;
-    slot& s = at(micro_batch);
-    received& place = backward ? s.d_output : s.input;
-    if (pass < s.pass || (place.bytes && place.pass >= pass)) return;
-    // An input of a pass to come is kept also where this one is finished: the order that begins anew may be on its way.
-    if (backward ? s.finished : pass == s.pass && (s.forwarded || s.finished)) return;
-    place = {std::move(bytes), pass};
-    s.place = next_place_++;
-  }
+  void arrive(std::uint32_t micro_batch, bool backward, boundary_bytes bytes, std::uint64_t pass = 0);
 
   /// What had arrived is of no use. Gives whom it is to come from; it may come again.
-  net::peer_id refuse(std::uint32_t micro_batch, bool backward) {
-    slot& s = at(micro_batch);
-    (backward ? s.d_output : s.input).bytes.reset();
-    return neighbour(s, backward);
-  }
+  net::peer_id refuse(std::uint32_t micro_batch, bool backward);
 
   /// Whether a tensor for this micro-batch is to come from that peer, as far as the orders say.
-  [[nodiscard]] bool expects(net::peer_id peer, std::uint32_t micro_batch, bool backward) const {
-    const auto known = slots_.find(micro_batch);
-    return peer != 0 && known != slots_.end() && known->second.ordered && neighbour(known->second, backward) == peer;
-  }
+  [[nodiscard]] bool expects(net::peer_id peer, std::uint32_t micro_batch, bool backward) const;
 
   /// A connection to this peer was made again: what it may have missed is sent once more.
-  void connected(net::peer_id peer) {
-    for (auto& [m, s] : slots_) {
-      if (!s.ordered) continue;
-      if (s.output && neighbour(s, true) == peer) ship(m, s, false);
-      if (s.d_input && neighbour(s, false) == peer) ship(m, s, true);
-    }
-  }
+  void connected(net::peer_id peer);
 
   /// Another driver: what it does not hear about in a report does not happen.
-  void drop_orders() {
-    for (auto& [m, s] : slots_) s.ordered = s.ordered && (s.forwarded || s.finished);
-  }
+  void drop_orders();
 
   /// The gradient was cleared.
-  void drop_contributions() {
-    std::erase_if(slots_, [](const auto& s) { return s.second.finished; });
-    done_ = counted_;
-  }
+  void drop_contributions();
   /// The driver took this peer for lost, and has given all of it to others.
-  void forget() {
-    slots_.clear();
-    done_ = counted_;
-  }
+  void forget();
   /// What has been contributed since the turn began is in this peer's parameters now; or, with false, what was counted
   /// before is not in them any more.
-  void settle(bool counts) {
-    counted_ = counts ? done_ : swarm_wire::batch_set{done_.size()};
-    if (!counts) done_ = counted_;
-  }
+  void settle(bool counts);
 
   // ---- work ------------------------------------------------------------------------------------------------------------
 
   /// Gradients first: they let go of memory. Then in the order of arrival.
-  [[nodiscard]] std::optional<swarm_task> next() const {
-    const std::pair<const std::uint32_t, slot>* best = nullptr;
-    for (const auto& entry : slots_) {
-      const slot& s = entry.second;
-      if (!s.ordered || s.finished || !(ready_back(s) || ready_forth(s))) continue;
-      const bool better =
-          best == nullptr || (ready_back(s) != ready_back(best->second) ? ready_back(s) : s.place < best->second.place);
-      if (better) best = &entry;
-    }
-    if (best == nullptr) return std::nullopt;
-    const slot& s = best->second;
-    const bool backward = ready_back(s);
-    return swarm_task{best->first, backward, backward ? s.d_output.bytes : s.input.bytes, s.pass};
-  }
+  [[nodiscard]] std::optional<swarm_task> next() const;
 
   /// The forward of a task is computed; `output`: null on the last stage. Of no use if the micro-batch has begun anew.
-  void forwarded(std::uint32_t micro_batch, boundary_bytes output, std::uint64_t pass = 0) {
-    slot& s = at(micro_batch);
-    if (s.pass != pass) return;
-    s.forwarded = true;
-    s.input.bytes.reset();
-    s.output = std::move(output);
-    s.place = next_place_++;
-    if (s.output && s.ordered) ship(micro_batch, s, false);
-  }
+  void forwarded(std::uint32_t micro_batch, boundary_bytes output, std::uint64_t pass = 0);
 
   /// The gradient of the micro-batch is in this peer's, whichever pass it is of; `d_input`: null on the first stage, and in
   /// an evaluation.
-  void contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input, std::uint64_t pass = 0) {
-    slot& s = at(micro_batch);
-    done_.add(micro_batch);
-    s.loss = loss;
-    if (s.pass != pass) return;
-    s.finished = true;
-    s.d_output.bytes.reset();
-    s.d_input = std::move(d_input);
-    if (s.d_input && s.ordered) ship(micro_batch, s, true);
-  }
+  void contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input, std::uint64_t pass = 0);
 
   [[nodiscard]] std::vector<swarm_shipment> take_shipments() { return std::exchange(shipments_, {}); }
 
@@ -27576,29 +30284,10 @@ class swarm_station {
   /// Micro-batches in the gradient: contributed since the turn began.
   [[nodiscard]] std::uint32_t pending() const noexcept { return done_.count() - counted_.count(); }
   /// Micro-batches that wait for this peer.
-  [[nodiscard]] std::uint32_t queued() const {
-    std::uint32_t n = 0;
-    for (const auto& [m, s] : slots_) n += s.ordered && !s.finished && (ready_back(s) || ready_forth(s)) ? 1U : 0U;
-    return n;
-  }
-  [[nodiscard]] swarm_wire::report summary(std::uint32_t term) const {
-    swarm_wire::report r{term, turn_, done_, swarm_wire::batch_set{done_.size()}, {}};
-    for (const auto& [m, s] : slots_) {
-      if (s.forwarded && !done_.has(m)) r.begun.add(m);
-      if (done_.has(m) && stage_ + 1 == stages_) r.losses.push_back(s.loss);
-    }
-    if (r.losses.size() != r.done.count()) r.losses.clear();  // some are of earlier turns
-    return r;
-  }
+  [[nodiscard]] std::uint32_t queued() const;
+  [[nodiscard]] swarm_wire::report summary(std::uint32_t term) const;
   /// What the gradients of micro-batches computed forward are waited for from.
-  [[nodiscard]] std::vector<std::pair<std::uint32_t, net::peer_id>> waiting_for() const {
-    std::vector<std::pair<std::uint32_t, net::peer_id>> all;
-    for (const auto& [m, s] : slots_) {
-      if (!s.ordered || s.finished || ready_back(s) || ready_forth(s)) continue;
-      all.emplace_back(m, neighbour(s, s.forwarded));
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<std::pair<std::uint32_t, net::peer_id>> waiting_for() const;
 
  private:
   struct received {
@@ -27617,51 +30306,21 @@ class swarm_station {
     std::uint64_t pass = 0;
 
     // An input of the new pass may have come before the order.
-    void begin_anew(std::uint64_t from) {
-      pass = from;
-      forwarded = finished = false;
-      if (input.pass < pass) input.bytes.reset();
-      d_output.bytes.reset();
-      output.reset();
-      d_input.reset();
-    }
+    void begin_anew(std::uint64_t from);
   };
 
-  slot& at(std::uint32_t micro_batch) {
-    const auto [place, fresh] = slots_.try_emplace(micro_batch);
-    if (fresh) place->second.place = next_place_++;
-    return place->second;
-  }
+  slot& at(std::uint32_t micro_batch);
 
-  [[nodiscard]] bool ready_forth(const slot& s) const {
-    return !s.forwarded && (stage_ == 0 || (s.input.bytes && s.input.pass == s.pass));
-  }
+  [[nodiscard]] bool ready_forth(const slot& s) const;
   [[nodiscard]] bool ready_back(const slot& s) const { return s.forwarded && (stage_ + 1 == stages_ || s.d_output.bytes); }
 
   // Of the next stage that the path passes, or of the one before. 0: none.
-  [[nodiscard]] net::peer_id neighbour(const slot& s, bool above) const {
-    const std::size_t at = neighbouring_stage(s, above);
-    return at < stages_ ? s.path.path[at] : 0;
-  }
-  [[nodiscard]] std::size_t neighbouring_stage(const slot& s, bool above) const {
-    std::size_t k = stage_;
-    do {
-      k = above ? k + 1 : k - 1;  // below stage 0: beyond all stages
-    } while (k < stages_ && s.path.path[k] == 0);
-    return k;
-  }
+  [[nodiscard]] net::peer_id neighbour(const slot& s, bool above) const;
+  [[nodiscard]] std::size_t neighbouring_stage(const slot& s, bool above) const;
 
-  [[nodiscard]] bool needs_again(const slot& s, bool above) const {
-    const std::size_t k = neighbouring_stage(s, above);
-    return k < stages_ && s.path.needs[k] == swarm_wire::stage_need::again;
-  }
+  [[nodiscard]] bool needs_again(const slot& s, bool above) const;
 
-  void ship(std::uint32_t micro_batch, const slot& s, bool backward) {
-    const std::size_t k = neighbouring_stage(s, !backward);
-    if (k >= stages_ || s.path.needs[k] == swarm_wire::stage_need::finished) return;
-    const std::uint64_t pass = s.path.passes[backward ? stage_ : k];
-    shipments_.push_back({s.path.path[k], micro_batch, backward, backward ? s.d_input : s.output, pass});
-  }
+  void ship(std::uint32_t micro_batch, const slot& s, bool backward);
 
   net::peer_id self_;
   std::uint32_t stage_;
@@ -27677,6 +30336,199 @@ class swarm_station {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_STATION_HPP
+
+// ---- causeway/parallel/impl/swarm_station.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SWARM_STATION_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SWARM_STATION_IPP
+
+// Bodies of parallel/swarm_station.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL void swarm_station::begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted) {
+  turn_ = turn;
+  slots_.clear();
+  shipments_.clear();
+  counted_ = counted.size() == micro_batches ? std::move(counted) : swarm_wire::batch_set{micro_batches};
+  done_ = counted_;
+  next_place_ = 0;
+}
+
+CAUSEWAY_DECL void swarm_station::take(const swarm_wire::order& o) {
+  if (o.turn != turn_ || o.micro_batch >= done_.size() || o.path.size() != stages_ || o.passes.size() != stages_) return;
+  slot& s = at(o.micro_batch);
+  if (s.ordered && o.version <= s.path.version) return;
+  const net::peer_id above = s.ordered ? neighbour(s, true) : 0;
+  const net::peer_id below = s.ordered ? neighbour(s, false) : 0;
+  s.path = o;
+  s.ordered = o.path[stage_] == self_;
+  if (!s.ordered) return;
+  if (o.passes[stage_] > s.pass) s.begin_anew(o.passes[stage_]);
+  if (s.output && (needs_again(s, true) || neighbour(s, true) != above)) ship(o.micro_batch, s, false);
+  if (s.d_input && (needs_again(s, false) || neighbour(s, false) != below)) ship(o.micro_batch, s, true);
+}
+
+CAUSEWAY_DECL void swarm_station::arrive(std::uint32_t micro_batch, bool backward, boundary_bytes bytes,
+                                         std::uint64_t pass) {
+  if (micro_batch >= done_.size()) return;
+  slot& s = at(micro_batch);
+  received& place = backward ? s.d_output : s.input;
+  if (pass < s.pass || (place.bytes && place.pass >= pass)) return;
+  // An input of a pass to come is kept also where this one is finished: the order that begins anew may be on its way.
+  if (backward ? s.finished : pass == s.pass && (s.forwarded || s.finished)) return;
+  place = {std::move(bytes), pass};
+  s.place = next_place_++;
+}
+
+CAUSEWAY_DECL net::peer_id swarm_station::refuse(std::uint32_t micro_batch, bool backward) {
+  slot& s = at(micro_batch);
+  (backward ? s.d_output : s.input).bytes.reset();
+  return neighbour(s, backward);
+}
+
+CAUSEWAY_DECL bool swarm_station::expects(net::peer_id peer, std::uint32_t micro_batch, bool backward) const {
+  const auto known = slots_.find(micro_batch);
+  return peer != 0 && known != slots_.end() && known->second.ordered && neighbour(known->second, backward) == peer;
+}
+
+CAUSEWAY_DECL void swarm_station::connected(net::peer_id peer) {
+  for (auto& [m, s] : slots_) {
+    if (!s.ordered) continue;
+    if (s.output && neighbour(s, true) == peer) ship(m, s, false);
+    if (s.d_input && neighbour(s, false) == peer) ship(m, s, true);
+  }
+}
+
+CAUSEWAY_DECL void swarm_station::drop_orders() {
+  for (auto& [m, s] : slots_) s.ordered = s.ordered && (s.forwarded || s.finished);
+}
+
+CAUSEWAY_DECL void swarm_station::drop_contributions() {
+  std::erase_if(slots_, [](const auto& s) { return s.second.finished; });
+  done_ = counted_;
+}
+
+CAUSEWAY_DECL void swarm_station::forget() {
+  slots_.clear();
+  done_ = counted_;
+}
+
+CAUSEWAY_DECL void swarm_station::settle(bool counts) {
+  counted_ = counts ? done_ : swarm_wire::batch_set{done_.size()};
+  if (!counts) done_ = counted_;
+}
+
+CAUSEWAY_DECL std::optional<swarm_task> swarm_station::next() const {
+  const std::pair<const std::uint32_t, slot>* best = nullptr;
+  for (const auto& entry : slots_) {
+    const slot& s = entry.second;
+    if (!s.ordered || s.finished || !(ready_back(s) || ready_forth(s))) continue;
+    const bool better =
+        best == nullptr || (ready_back(s) != ready_back(best->second) ? ready_back(s) : s.place < best->second.place);
+    if (better) best = &entry;
+  }
+  if (best == nullptr) return std::nullopt;
+  const slot& s = best->second;
+  const bool backward = ready_back(s);
+  return swarm_task{best->first, backward, backward ? s.d_output.bytes : s.input.bytes, s.pass};
+}
+
+CAUSEWAY_DECL void swarm_station::forwarded(std::uint32_t micro_batch, boundary_bytes output, std::uint64_t pass) {
+  slot& s = at(micro_batch);
+  if (s.pass != pass) return;
+  s.forwarded = true;
+  s.input.bytes.reset();
+  s.output = std::move(output);
+  s.place = next_place_++;
+  if (s.output && s.ordered) ship(micro_batch, s, false);
+}
+
+CAUSEWAY_DECL void swarm_station::contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input,
+                                              std::uint64_t pass) {
+  slot& s = at(micro_batch);
+  done_.add(micro_batch);
+  s.loss = loss;
+  if (s.pass != pass) return;
+  s.finished = true;
+  s.d_output.bytes.reset();
+  s.d_input = std::move(d_input);
+  if (s.d_input && s.ordered) ship(micro_batch, s, true);
+}
+
+CAUSEWAY_DECL std::uint32_t swarm_station::queued() const {
+  std::uint32_t n = 0;
+  for (const auto& [m, s] : slots_) n += s.ordered && !s.finished && (ready_back(s) || ready_forth(s)) ? 1U : 0U;
+  return n;
+}
+
+CAUSEWAY_DECL swarm_wire::report swarm_station::summary(std::uint32_t term) const {
+  swarm_wire::report r{term, turn_, done_, swarm_wire::batch_set{done_.size()}, {}};
+  for (const auto& [m, s] : slots_) {
+    if (s.forwarded && !done_.has(m)) r.begun.add(m);
+    if (done_.has(m) && stage_ + 1 == stages_) r.losses.push_back(s.loss);
+  }
+  if (r.losses.size() != r.done.count()) r.losses.clear();  // some are of earlier turns
+  return r;
+}
+
+CAUSEWAY_DECL std::vector<std::pair<std::uint32_t, net::peer_id>> swarm_station::waiting_for() const {
+  std::vector<std::pair<std::uint32_t, net::peer_id>> all;
+  for (const auto& [m, s] : slots_) {
+    if (!s.ordered || s.finished || ready_back(s) || ready_forth(s)) continue;
+    all.emplace_back(m, neighbour(s, s.forwarded));
+  }
+  return all;
+}
+
+CAUSEWAY_DECL void swarm_station::slot::begin_anew(std::uint64_t from) {
+  pass = from;
+  forwarded = finished = false;
+  if (input.pass < pass) input.bytes.reset();
+  d_output.bytes.reset();
+  output.reset();
+  d_input.reset();
+}
+
+CAUSEWAY_DECL auto swarm_station::at(std::uint32_t micro_batch) -> slot& {
+  const auto [place, fresh] = slots_.try_emplace(micro_batch);
+  if (fresh) place->second.place = next_place_++;
+  return place->second;
+}
+
+CAUSEWAY_DECL bool swarm_station::ready_forth(const slot& s) const {
+  return !s.forwarded && (stage_ == 0 || (s.input.bytes && s.input.pass == s.pass));
+}
+
+CAUSEWAY_DECL net::peer_id swarm_station::neighbour(const slot& s, bool above) const {
+  const std::size_t at = neighbouring_stage(s, above);
+  return at < stages_ ? s.path.path[at] : 0;
+}
+
+CAUSEWAY_DECL std::size_t swarm_station::neighbouring_stage(const slot& s, bool above) const {
+  std::size_t k = stage_;
+  do {
+    k = above ? k + 1 : k - 1;  // below stage 0: beyond all stages
+  } while (k < stages_ && s.path.path[k] == 0);
+  return k;
+}
+
+CAUSEWAY_DECL bool swarm_station::needs_again(const slot& s, bool above) const {
+  const std::size_t k = neighbouring_stage(s, above);
+  return k < stages_ && s.path.needs[k] == swarm_wire::stage_need::again;
+}
+
+CAUSEWAY_DECL void swarm_station::ship(std::uint32_t micro_batch, const slot& s, bool backward) {
+  const std::size_t k = neighbouring_stage(s, !backward);
+  if (k >= stages_ || s.path.needs[k] == swarm_wire::stage_need::finished) return;
+  const std::uint64_t pass = s.path.passes[backward ? stage_ : k];
+  shipments_.push_back({s.path.path[k], micro_batch, backward, backward ? s.d_input : s.output, pass});
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_SWARM_STATION_IPP
+#endif
 
 // ---- causeway/parallel/swarm_options.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_OPTIONS_HPP
@@ -28461,14 +31313,71 @@ struct swarm_move {
 };
 
 /// Waiting micro-batches per peer of the stage; 0 where nobody serves it.
-[[nodiscard]] inline double load_of(const std::vector<balanced_peer>& stage) {
+[[nodiscard]] CAUSEWAY_DECL double load_of(const std::vector<balanced_peer>& stage);
+
+/// Where a newcomer helps most: a stage that nobody serves, else the one with the longest queues.
+[[nodiscard]] CAUSEWAY_DECL std::uint32_t most_loaded(std::span<const std::vector<balanced_peer>> stages);
+
+/// Nobody moves where queues differ by less than `hysteresis` micro-batches per peer, and no stage loses its last peer. The
+/// least useful peer of a stage is the slowest; of those with equal speed, the one with the highest id.
+[[nodiscard]] CAUSEWAY_DECL std::optional<swarm_move> choose_move(std::span<const std::vector<balanced_peer>> stages,
+                                                                  double hysteresis);
+
+/// A peer's own queue: how many micro-batches waited, on average, whenever it began with one. Of this turn, or of the one
+/// before as long as nothing was begun. What is said at some moment would not do: peers speak when a turn begins and ends,
+/// and then nothing waits.
+class queue_meter {
+ public:
+  void begin_turn();
+  /// `waiting`: without the one that is begun.
+  void began(std::size_t waiting);
+  [[nodiscard]] double mean() const { return begun_ > 0 ? mean_of_turn() : before_; }
+
+ private:
+  [[nodiscard]] double mean_of_turn() const { return begun_ > 0 ? sum_ / begun_ : 0; }
+
+  double sum_ = 0, begun_ = 0, before_ = 0;
+};
+
+/// Queues as peers told of them since the last comparison.
+class queue_watch {
+ public:
+  void saw(net::peer_id id, double queued) { sums_[id] += queued; }
+  void looked() { ++looks_; }
+  [[nodiscard]] double mean(net::peer_id id) const;
+  /// Whether it is time to compare; the first time one period after the first question.
+  bool due(time_point now, duration every);
+  /// Other peers serve than before, or others' stages: what was seen so far says nothing of them, and a comparison that is
+  /// due soon waits for half a period.
+  void changed(time_point now, duration every);
+  void clear();
+
+ private:
+  std::map<net::peer_id, double> sums_;
+  double looks_ = 0;
+  time_point at_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_BALANCE_HPP
+
+// ---- causeway/parallel/impl/swarm_balance.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SWARM_BALANCE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SWARM_BALANCE_IPP
+
+// Bodies of parallel/swarm_balance.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL double load_of(const std::vector<balanced_peer>& stage) {
   double sum = 0;
   for (const balanced_peer& p : stage) sum += p.queued;
   return stage.empty() ? 0 : sum / static_cast<double>(stage.size());
 }
 
-/// Where a newcomer helps most: a stage that nobody serves, else the one with the longest queues.
-[[nodiscard]] inline std::uint32_t most_loaded(std::span<const std::vector<balanced_peer>> stages) {
+CAUSEWAY_DECL std::uint32_t most_loaded(std::span<const std::vector<balanced_peer>> stages) {
   std::uint32_t most = 0;
   for (std::uint32_t s = 0; s < stages.size(); ++s) {
     if (stages[s].empty()) return s;
@@ -28477,10 +31386,7 @@ struct swarm_move {
   return most;
 }
 
-/// Nobody moves where queues differ by less than `hysteresis` micro-batches per peer, and no stage loses its last peer. The
-/// least useful peer of a stage is the slowest; of those with equal speed, the one with the highest id.
-[[nodiscard]] inline std::optional<swarm_move> choose_move(std::span<const std::vector<balanced_peer>> stages,
-                                                           double hysteresis) {
+CAUSEWAY_DECL std::optional<swarm_move> choose_move(std::span<const std::vector<balanced_peer>> stages, double hysteresis) {
   const std::uint32_t most = most_loaded(stages);
   std::optional<std::uint32_t> least;
   for (std::uint32_t s = 0; s < stages.size(); ++s) {
@@ -28497,64 +31403,42 @@ struct swarm_move {
   return swarm_move{who->id, most};
 }
 
-/// A peer's own queue: how many micro-batches waited, on average, whenever it began with one. Of this turn, or of the one
-/// before as long as nothing was begun. What is said at some moment would not do: peers speak when a turn begins and ends,
-/// and then nothing waits.
-class queue_meter {
- public:
-  void begin_turn() {
-    before_ = mean_of_turn();
-    sum_ = begun_ = 0;
-  }
-  /// `waiting`: without the one that is begun.
-  void began(std::size_t waiting) {
-    sum_ += static_cast<double>(waiting);
-    ++begun_;
-  }
-  [[nodiscard]] double mean() const { return begun_ > 0 ? mean_of_turn() : before_; }
+CAUSEWAY_DECL void queue_meter::begin_turn() {
+  before_ = mean_of_turn();
+  sum_ = begun_ = 0;
+}
 
- private:
-  [[nodiscard]] double mean_of_turn() const { return begun_ > 0 ? sum_ / begun_ : 0; }
+CAUSEWAY_DECL void queue_meter::began(std::size_t waiting) {
+  sum_ += static_cast<double>(waiting);
+  ++begun_;
+}
 
-  double sum_ = 0, begun_ = 0, before_ = 0;
-};
+CAUSEWAY_DECL double queue_watch::mean(net::peer_id id) const {
+  const auto at = sums_.find(id);
+  return at == sums_.end() || looks_ == 0 ? 0 : at->second / looks_;
+}
 
-/// Queues as peers told of them since the last comparison.
-class queue_watch {
- public:
-  void saw(net::peer_id id, double queued) { sums_[id] += queued; }
-  void looked() { ++looks_; }
-  [[nodiscard]] double mean(net::peer_id id) const {
-    const auto at = sums_.find(id);
-    return at == sums_.end() || looks_ == 0 ? 0 : at->second / looks_;
-  }
-  /// Whether it is time to compare; the first time one period after the first question.
-  bool due(time_point now, duration every) {
-    if (at_ == time_point{}) at_ = now + every;
-    if (every == duration{0} || now < at_) return false;
-    at_ = now + every;
-    return true;
-  }
-  /// Other peers serve than before, or others' stages: what was seen so far says nothing of them, and a comparison that is
-  /// due soon waits for half a period.
-  void changed(time_point now, duration every) {
-    clear();
-    if (at_ != time_point{}) at_ = std::max(at_, now + every / 2);
-  }
-  void clear() {
-    sums_.clear();
-    looks_ = 0;
-  }
+CAUSEWAY_DECL bool queue_watch::due(time_point now, duration every) {
+  if (at_ == time_point{}) at_ = now + every;
+  if (every == duration{0} || now < at_) return false;
+  at_ = now + every;
+  return true;
+}
 
- private:
-  std::map<net::peer_id, double> sums_;
-  double looks_ = 0;
-  time_point at_;
-};
+CAUSEWAY_DECL void queue_watch::changed(time_point now, duration every) {
+  clear();
+  if (at_ != time_point{}) at_ = std::max(at_, now + every / 2);
+}
+
+CAUSEWAY_DECL void queue_watch::clear() {
+  sums_.clear();
+  looks_ = 0;
+}
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_SWARM_BALANCE_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_SWARM_BALANCE_IPP
+#endif
 
 // ---- causeway/parallel/swarm_driver.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_DRIVER_HPP
@@ -28962,134 +31846,46 @@ class swarm_table {
  public:
   swarm_table(net::peer_id self, std::uint32_t stages) : self_{self}, sums_(stages) {}
 
-  void up(net::peer_id id, net::peer_index link, const std::string& address, time_point now) {
-    swarm_neighbour& p = peers_[id];
-    p = {link, true, address, std::nullopt, now, {}, p.delay, p.delay > 0};
-    by_link_[link] = id;
-    ++changes_;
-  }
+  void up(net::peer_id id, net::peer_index link, const std::string& address, time_point now);
   /// Who is down is forgotten where many are known: strangers come with new ids for ever.
-  void down(net::peer_id id) {
-    swarm_neighbour& p = peers_[id];
-    p.up = false;
-    p.said.reset();
-    by_link_.erase(p.link);
-    ++changes_;
-    if (peers_.size() > most_known) peers_.erase(id);
-  }
-  void take(net::peer_id from, const swarm_wire::status& s, time_point now) {
-    swarm_neighbour& p = peers_[from];
-    if (!p.said || !says_the_same(*p.said, s)) ++changes_;
-    p.said = s;
-    p.heard = now;
-    term_ = std::max(term_, s.term);
-    for (const auto& sum : s.sums) remember(s.stage, sum);
-  }
+  void down(net::peer_id id);
+  void take(net::peer_id from, const swarm_wire::status& s, time_point now);
 
   /// A round trip ends, if it was this peer that began it.
-  void echoed(net::peer_id from, std::uint64_t mark, time_point now) {
-    swarm_neighbour& p = peers_[from];
-    if (p.probed == time_point{} || mark != mark_of(p.probed)) return;
-    const double took = 0.5 * seconds(now - p.probed);
-    p.delay = p.delay > 0 ? 0.7 * p.delay + 0.3 * took : took;
-    p.news = true;
-    p.probed = {};
-  }
+  void echoed(net::peer_id from, std::uint64_t mark, time_point now);
   [[nodiscard]] static std::uint64_t mark_of(time_point t) { return static_cast<std::uint64_t>(t.since_start.count()); }
 
   /// Those that were measured since the last call.
-  [[nodiscard]] swarm_wire::delays take_delays() {
-    swarm_wire::delays all;
-    for (auto& [id, p] : peers_) {
-      if (!p.up || !p.news || all.list.size() == swarm_wire::most_addresses) continue;
-      all.list.push_back({id, p.delay});
-      p.news = false;
-    }
-    return all;
-  }
+  [[nodiscard]] swarm_wire::delays take_delays();
   /// Somebody else is to be told all of them.
-  void tell_delays_again() {
-    for (auto& [id, p] : peers_) p.news = p.delay > 0;
-  }
+  void tell_delays_again();
 
   /// Another one after everything that somebody said anew, but for queues and speeds.
   [[nodiscard]] std::uint64_t changes() const noexcept { return changes_; }
 
   /// Up to `count` of those who are connected, others with every call: all in turn.
-  [[nodiscard]] std::vector<net::peer_id> next_few(std::size_t count) {
-    std::vector<net::peer_id> few;
-    auto at = peers_.upper_bound(last_of_few_);
-    for (std::size_t looked = 0; looked < peers_.size() && few.size() < count; ++looked) {
-      if (at == peers_.end()) at = peers_.begin();
-      if (at->second.up) few.push_back(at->first);
-      ++at;
-    }
-    if (!few.empty()) last_of_few_ = few.back();
-    return few;
-  }
+  [[nodiscard]] std::vector<net::peer_id> next_few(std::size_t count);
 
   /// The first one that is heard of counts for those who wait; who has it now is another question: `has_sum`.
-  void remember(std::uint32_t stage, const swarm_wire::stage_sum& sum) {
-    if (sum.squares < 0 || stage >= sums_.size()) return;
-    sums_[stage].try_emplace(sum.step, sum.squares);
-    while (sums_[stage].size() > 4) sums_[stage].erase(sums_[stage].begin());
-  }
-  [[nodiscard]] std::optional<double> squares(std::uint32_t stage, std::uint64_t step) const {
-    const auto at = sums_[stage].find(step);
-    return at == sums_[stage].end() ? std::nullopt : std::optional{at->second};
-  }
+  void remember(std::uint32_t stage, const swarm_wire::stage_sum& sum);
+  [[nodiscard]] std::optional<double> squares(std::uint32_t stage, std::uint64_t step) const;
 
   /// Of all stages; nothing while one of them is missing.
-  [[nodiscard]] std::optional<double> squares(std::uint64_t step) const {
-    double all = 0;
-    for (std::uint32_t s = 0; s < sums_.size(); ++s) {
-      const auto part = squares(s, step);
-      if (!part) return std::nullopt;
-      all += *part;
-    }
-    return all;
-  }
+  [[nodiscard]] std::optional<double> squares(std::uint64_t step) const;
   /// Somebody is so far ahead that nobody speaks of this step's sums any more.
-  [[nodiscard]] bool left_behind(std::uint64_t step) const {
-    return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
-      if (serves(p.first) && swarm_wire::step_of(p.second.said->turn) > step + 1) return true;
-      return p.second.up && p.second.said && p.second.said->committed > step + 1;
-    });
-  }
+  [[nodiscard]] bool left_behind(std::uint64_t step) const;
 
   /// Whether a connected peer of the stage has the sum of the step.
-  [[nodiscard]] bool has_sum(std::uint32_t stage, std::uint64_t step) const {
-    return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
-      const auto& said = p.second.said;
-      if (!p.second.up || !said || said->stage != stage) return false;
-      return std::any_of(std::begin(said->sums), std::end(said->sums),
-                         [&](const auto& sum) { return sum.step == step && sum.squares >= 0; });
-    });
-  }
+  [[nodiscard]] bool has_sum(std::uint32_t stage, std::uint64_t step) const;
 
   /// Connected, and has the weights of its stage.
-  [[nodiscard]] bool serves(net::peer_id id) const {
-    const auto at = peers_.find(id);
-    return at != peers_.end() && at->second.up && at->second.said && at->second.said->serving != 0;
-  }
-  [[nodiscard]] bool anybody_serves(std::uint32_t stage) const {
-    return std::any_of(peers_.begin(), peers_.end(),
-                       [&](const auto& p) { return serves(p.first) && p.second.said->stage == stage; });
-  }
+  [[nodiscard]] bool serves(net::peer_id id) const;
+  [[nodiscard]] bool anybody_serves(std::uint32_t stage) const;
 
-  [[nodiscard]] bool reached(net::peer_id id, std::uint64_t turn) const {
-    return serves(id) && peers_.at(id).said->turn >= turn;
-  }
-  [[nodiscard]] bool beyond(net::peer_id id, std::uint64_t turn) const {
-    return serves(id) && peers_.at(id).said->turn > turn;
-  }
-  [[nodiscard]] bool anybody_beyond(std::uint64_t turn) const {
-    return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) { return beyond(p.first, turn); });
-  }
-  [[nodiscard]] bool anybody_beyond(std::uint32_t stage, std::uint64_t turn) const {
-    return std::any_of(peers_.begin(), peers_.end(),
-                       [&](const auto& p) { return beyond(p.first, turn) && p.second.said->stage == stage; });
-  }
+  [[nodiscard]] bool reached(net::peer_id id, std::uint64_t turn) const;
+  [[nodiscard]] bool beyond(net::peer_id id, std::uint64_t turn) const;
+  [[nodiscard]] bool anybody_beyond(std::uint64_t turn) const;
+  [[nodiscard]] bool anybody_beyond(std::uint32_t stage, std::uint64_t turn) const;
 
   struct driver_choice {
     net::peer_id id = 0;
@@ -29097,40 +31893,20 @@ class swarm_table {
   };
   /// Who says that it drives, with the highest term; of two with the same, the one with the lower id. `self`: this peer's
   /// own claim, term 0 if it has none.
-  [[nodiscard]] driver_choice driver(std::uint32_t own_term) const {
-    driver_choice best = own_term > 0 ? driver_choice{self_, own_term} : driver_choice{};
-    for (const auto& [id, p] : peers_) {
-      if (!serves(id) || p.said->drives == 0 || p.said->term < best.term) continue;
-      if (p.said->term > best.term || id < best.id) best = {id, p.said->term};
-    }
-    return best;
-  }
+  [[nodiscard]] driver_choice driver(std::uint32_t own_term) const;
   /// Whether this peer, which serves the first stage, comes before all others that could drive.
-  [[nodiscard]] bool first_in_line() const {
-    return std::none_of(peers_.begin(), peers_.end(),
-                        [this](const auto& p) { return p.first < self_ && serves(p.first) && p.second.said->stage == 0; });
-  }
+  [[nodiscard]] bool first_in_line() const;
 
   [[nodiscard]] std::map<net::peer_id, swarm_neighbour>& peers() noexcept { return peers_; }
   [[nodiscard]] const std::map<net::peer_id, swarm_neighbour>& peers() const noexcept { return peers_; }
-  [[nodiscard]] net::peer_id at(net::peer_index link) const {
-    const auto found = by_link_.find(link);
-    return found == by_link_.end() ? 0 : found->second;
-  }
-  [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id id) const {
-    const auto at = peers_.find(id);
-    return at == peers_.end() || !at->second.up ? std::nullopt : std::optional{at->second.link};
-  }
+  [[nodiscard]] net::peer_id at(net::peer_index link) const;
+  [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id id) const;
   /// The highest that was heard of.
   [[nodiscard]] std::uint32_t term() const noexcept { return term_; }
   void term(std::uint32_t t) noexcept { term_ = std::max(term_, t); }
 
  private:
-  static bool says_the_same(const swarm_wire::status& a, const swarm_wire::status& b) {
-    const auto sum = [](const auto& x, const auto& y) { return x.step == y.step && x.squares == y.squares; };
-    return a.stage == b.stage && a.serving == b.serving && a.turn == b.turn && a.term == b.term && a.drives == b.drives &&
-           sum(a.sums[0], b.sums[0]) && sum(a.sums[1], b.sums[1]) && a.part == b.part && a.committed == b.committed;
-  }
+  static bool says_the_same(const swarm_wire::status& a, const swarm_wire::status& b);
 
   static constexpr std::size_t most_known = 4096;
 
@@ -29146,6 +31922,174 @@ class swarm_table {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_TABLE_HPP
+
+// ---- causeway/parallel/impl/swarm_table.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SWARM_TABLE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SWARM_TABLE_IPP
+
+// Bodies of parallel/swarm_table.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL void swarm_table::up(net::peer_id id, net::peer_index link, const std::string& address, time_point now) {
+  swarm_neighbour& p = peers_[id];
+  p = {link, true, address, std::nullopt, now, {}, p.delay, p.delay > 0};
+  by_link_[link] = id;
+  ++changes_;
+}
+
+CAUSEWAY_DECL void swarm_table::down(net::peer_id id) {
+  swarm_neighbour& p = peers_[id];
+  p.up = false;
+  p.said.reset();
+  by_link_.erase(p.link);
+  ++changes_;
+  if (peers_.size() > most_known) peers_.erase(id);
+}
+
+CAUSEWAY_DECL void swarm_table::take(net::peer_id from, const swarm_wire::status& s, time_point now) {
+  swarm_neighbour& p = peers_[from];
+  if (!p.said || !says_the_same(*p.said, s)) ++changes_;
+  p.said = s;
+  p.heard = now;
+  term_ = std::max(term_, s.term);
+  for (const auto& sum : s.sums) remember(s.stage, sum);
+}
+
+CAUSEWAY_DECL void swarm_table::echoed(net::peer_id from, std::uint64_t mark, time_point now) {
+  swarm_neighbour& p = peers_[from];
+  if (p.probed == time_point{} || mark != mark_of(p.probed)) return;
+  const double took = 0.5 * seconds(now - p.probed);
+  p.delay = p.delay > 0 ? 0.7 * p.delay + 0.3 * took : took;
+  p.news = true;
+  p.probed = {};
+}
+
+CAUSEWAY_DECL swarm_wire::delays swarm_table::take_delays() {
+  swarm_wire::delays all;
+  for (auto& [id, p] : peers_) {
+    if (!p.up || !p.news || all.list.size() == swarm_wire::most_addresses) continue;
+    all.list.push_back({id, p.delay});
+    p.news = false;
+  }
+  return all;
+}
+
+CAUSEWAY_DECL void swarm_table::tell_delays_again() {
+  for (auto& [id, p] : peers_) p.news = p.delay > 0;
+}
+
+CAUSEWAY_DECL std::vector<net::peer_id> swarm_table::next_few(std::size_t count) {
+  std::vector<net::peer_id> few;
+  auto at = peers_.upper_bound(last_of_few_);
+  for (std::size_t looked = 0; looked < peers_.size() && few.size() < count; ++looked) {
+    if (at == peers_.end()) at = peers_.begin();
+    if (at->second.up) few.push_back(at->first);
+    ++at;
+  }
+  if (!few.empty()) last_of_few_ = few.back();
+  return few;
+}
+
+CAUSEWAY_DECL void swarm_table::remember(std::uint32_t stage, const swarm_wire::stage_sum& sum) {
+  if (sum.squares < 0 || stage >= sums_.size()) return;
+  sums_[stage].try_emplace(sum.step, sum.squares);
+  while (sums_[stage].size() > 4) sums_[stage].erase(sums_[stage].begin());
+}
+
+CAUSEWAY_DECL std::optional<double> swarm_table::squares(std::uint32_t stage, std::uint64_t step) const {
+  const auto at = sums_[stage].find(step);
+  return at == sums_[stage].end() ? std::nullopt : std::optional{at->second};
+}
+
+CAUSEWAY_DECL std::optional<double> swarm_table::squares(std::uint64_t step) const {
+  double all = 0;
+  for (std::uint32_t s = 0; s < sums_.size(); ++s) {
+    const auto part = squares(s, step);
+    if (!part) return std::nullopt;
+    all += *part;
+  }
+  return all;
+}
+
+CAUSEWAY_DECL bool swarm_table::left_behind(std::uint64_t step) const {
+  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
+    if (serves(p.first) && swarm_wire::step_of(p.second.said->turn) > step + 1) return true;
+    return p.second.up && p.second.said && p.second.said->committed > step + 1;
+  });
+}
+
+CAUSEWAY_DECL bool swarm_table::has_sum(std::uint32_t stage, std::uint64_t step) const {
+  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
+    const auto& said = p.second.said;
+    if (!p.second.up || !said || said->stage != stage) return false;
+    return std::any_of(std::begin(said->sums), std::end(said->sums),
+                       [&](const auto& sum) { return sum.step == step && sum.squares >= 0; });
+  });
+}
+
+CAUSEWAY_DECL bool swarm_table::serves(net::peer_id id) const {
+  const auto at = peers_.find(id);
+  return at != peers_.end() && at->second.up && at->second.said && at->second.said->serving != 0;
+}
+
+CAUSEWAY_DECL bool swarm_table::anybody_serves(std::uint32_t stage) const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [&](const auto& p) { return serves(p.first) && p.second.said->stage == stage; });
+}
+
+CAUSEWAY_DECL bool swarm_table::reached(net::peer_id id, std::uint64_t turn) const {
+  return serves(id) && peers_.at(id).said->turn >= turn;
+}
+
+CAUSEWAY_DECL bool swarm_table::beyond(net::peer_id id, std::uint64_t turn) const {
+  return serves(id) && peers_.at(id).said->turn > turn;
+}
+
+CAUSEWAY_DECL bool swarm_table::anybody_beyond(std::uint64_t turn) const {
+  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) { return beyond(p.first, turn); });
+}
+
+CAUSEWAY_DECL bool swarm_table::anybody_beyond(std::uint32_t stage, std::uint64_t turn) const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [&](const auto& p) { return beyond(p.first, turn) && p.second.said->stage == stage; });
+}
+
+CAUSEWAY_DECL auto swarm_table::driver(std::uint32_t own_term) const -> driver_choice {
+  driver_choice best = own_term > 0 ? driver_choice{self_, own_term} : driver_choice{};
+  for (const auto& [id, p] : peers_) {
+    if (!serves(id) || p.said->drives == 0 || p.said->term < best.term) continue;
+    if (p.said->term > best.term || id < best.id) best = {id, p.said->term};
+  }
+  return best;
+}
+
+CAUSEWAY_DECL bool swarm_table::first_in_line() const {
+  return std::none_of(peers_.begin(), peers_.end(),
+                      [this](const auto& p) { return p.first < self_ && serves(p.first) && p.second.said->stage == 0; });
+}
+
+CAUSEWAY_DECL net::peer_id swarm_table::at(net::peer_index link) const {
+  const auto found = by_link_.find(link);
+  return found == by_link_.end() ? 0 : found->second;
+}
+
+CAUSEWAY_DECL std::optional<net::peer_index> swarm_table::link_to(net::peer_id id) const {
+  const auto at = peers_.find(id);
+  return at == peers_.end() || !at->second.up ? std::nullopt : std::optional{at->second.link};
+}
+
+CAUSEWAY_DECL bool swarm_table::says_the_same(const swarm_wire::status& a, const swarm_wire::status& b) {
+  const auto sum = [](const auto& x, const auto& y) { return x.step == y.step && x.squares == y.squares; };
+  return a.stage == b.stage && a.serving == b.serving && a.turn == b.turn && a.term == b.term && a.drives == b.drives &&
+         sum(a.sums[0], b.sums[0]) && sum(a.sums[1], b.sums[1]) && a.part == b.part && a.committed == b.committed;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_SWARM_TABLE_IPP
+#endif
 
 // ---- causeway/parallel/swarm_talk.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_TALK_HPP
@@ -29184,93 +32128,24 @@ class swarm_talk {
   void announce() { tell_all(own_status()); }
   /// That this peer is still there: to the driver, from the driver to all, else to a few in turn. What changes goes to all
   /// (`announce`), so in a swarm of n peers nobody hears more than the driver, n messages a heartbeat.
-  void announce_to(std::vector<net::peer_id> some) {
-    if (drives_) return announce();
-    if (followed_.id != 0 && std::find(some.begin(), some.end(), followed_.id) == some.end()) some.push_back(followed_.id);
-    for (const net::peer_id id : some) post(id, own_status());
-  }
+  void announce_to(std::vector<net::peer_id> some);
   /// After which silence a peer is given up. Who speaks to a few in turn comes to each of n others in every n / few-th
   /// heartbeat; driver and followers hear each other in every one.
-  [[nodiscard]] duration silence_of(net::peer_id id) const {
-    const bool in_touch = drives_ || id == followed_.id;
-    const auto rounds = in_touch ? 0 : table_.peers().size() / few;
-    return options_.silence + 2 * static_cast<std::int64_t>(rounds) * options_.heartbeat;
-  }
+  [[nodiscard]] duration silence_of(net::peer_id id) const;
 
-  [[nodiscard]] swarm_wire::status own_status() const {
-    return {options_.stage,
-            serving_ ? std::uint8_t{1} : std::uint8_t{0},
-            station_.turn(),
-            followed_.term,
-            drives_ ? std::uint8_t{1} : std::uint8_t{0},
-            queue_.mean(),
-            seconds_,
-            {own_sums_[0], own_sums_[1]},
-            part_,
-            committed_};
-  }
+  [[nodiscard]] swarm_wire::status own_status() const;
 
-  void greet(net::peer_id id, const std::string& address) {
-    if (!address.empty()) addresses_.insert(address);
-    swarm_wire::addresses all;
-    for (const auto& a : addresses_) {
-      if (all.list.size() < swarm_wire::most_addresses && a.size() <= swarm_wire::longest_address) all.list.push_back(a);
-    }
-    post(id, all);
-    post(id, own_status());
-  }
+  void greet(net::peer_id id, const std::string& address);
 
-  void learn(const swarm_wire::addresses& a) {
-    for (const std::string& one : a.list) {
-      if (addresses_.size() >= swarm_wire::most_addresses || !addresses_.insert(one).second) continue;
-      if (one != fabric_->address()) fabric_->dial(one);
-    }
-  }
+  void learn(const swarm_wire::addresses& a);
 
   /// Looks for who is not connected, and gives up who is silent.
-  void look_around_for_peers(time_point now) {
-    for (const auto& [id, p] : table_.peers()) {
-      if (!p.up || now - p.heard <= silence_of(id)) continue;
-      log_(severity::warning, "peer " + std::to_string(id) + " is silent");
-      fabric_->close(p.link, "silent for too long");
-    }
-    std::set<std::string> connected{fabric_->address()};
-    for (const auto& [id, p] : table_.peers()) {
-      if (p.up) connected.insert(p.address);
-    }
-    for (const std::string& a : addresses_) {
-      if (!connected.contains(a)) fabric_->dial(a);
-    }
-  }
+  void look_around_for_peers(time_point now);
 
   /// Asks these for an echo.
-  void probe(const std::vector<net::peer_id>& some, time_point now) {
-    for (const net::peer_id id : some) {
-      swarm_neighbour& p = table_.peers()[id];
-      if (p.probed != time_point{}) continue;
-      p.probed = now;
-      post(id, swarm_wire::probe{swarm_table::mark_of(now)});
-    }
-  }
+  void probe(const std::vector<net::peer_id>& some, time_point now);
 
-  [[nodiscard]] std::string describe_swarm() const {
-    std::string text = "stage " + std::to_string(options_.stage) + ", step " +
-                       std::to_string(swarm_wire::step_of(station_.turn())) + ", " +
-                       std::to_string(station_.done().count()) + " micro-batches done here";
-    for (std::uint32_t s = 0; s < options_.stages; ++s) {
-      if (s == options_.stage || table_.anybody_serves(s)) continue;
-      text += "; stage " + std::to_string(s) +
-              " is served by nobody: start one of its peers again, where its disk is, and the run goes on";
-    }
-    if (followed_.id == 0) text += "; nobody drives yet: a peer of stage 0 does, once it has its weights";
-    if (followed_.id != 0 && !drives_) text += "; peer " + std::to_string(followed_.id) + " drives";
-    const auto waits = station_.waiting_for();
-    if (!waits.empty()) {
-      text += "; micro-batch " + std::to_string(waits.front().first) + " is to come from peer " +
-              std::to_string(waits.front().second);
-    }
-    return text;
-  }
+  [[nodiscard]] std::string describe_swarm() const;
 
   static constexpr std::size_t few = 8;
 
@@ -29293,6 +32168,105 @@ class swarm_talk {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_TALK_HPP
+
+// ---- causeway/parallel/impl/swarm_talk.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SWARM_TALK_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SWARM_TALK_IPP
+
+// Bodies of parallel/swarm_talk.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL void swarm_talk::announce_to(std::vector<net::peer_id> some) {
+  if (drives_) return announce();
+  if (followed_.id != 0 && std::find(some.begin(), some.end(), followed_.id) == some.end()) some.push_back(followed_.id);
+  for (const net::peer_id id : some) post(id, own_status());
+}
+
+CAUSEWAY_DECL duration swarm_talk::silence_of(net::peer_id id) const {
+  const bool in_touch = drives_ || id == followed_.id;
+  const auto rounds = in_touch ? 0 : table_.peers().size() / few;
+  return options_.silence + 2 * static_cast<std::int64_t>(rounds) * options_.heartbeat;
+}
+
+CAUSEWAY_DECL swarm_wire::status swarm_talk::own_status() const {
+  return {options_.stage,
+          serving_ ? std::uint8_t{1} : std::uint8_t{0},
+          station_.turn(),
+          followed_.term,
+          drives_ ? std::uint8_t{1} : std::uint8_t{0},
+          queue_.mean(),
+          seconds_,
+          {own_sums_[0], own_sums_[1]},
+          part_,
+          committed_};
+}
+
+CAUSEWAY_DECL void swarm_talk::greet(net::peer_id id, const std::string& address) {
+  if (!address.empty()) addresses_.insert(address);
+  swarm_wire::addresses all;
+  for (const auto& a : addresses_) {
+    if (all.list.size() < swarm_wire::most_addresses && a.size() <= swarm_wire::longest_address) all.list.push_back(a);
+  }
+  post(id, all);
+  post(id, own_status());
+}
+
+CAUSEWAY_DECL void swarm_talk::learn(const swarm_wire::addresses& a) {
+  for (const std::string& one : a.list) {
+    if (addresses_.size() >= swarm_wire::most_addresses || !addresses_.insert(one).second) continue;
+    if (one != fabric_->address()) fabric_->dial(one);
+  }
+}
+
+CAUSEWAY_DECL void swarm_talk::look_around_for_peers(time_point now) {
+  for (const auto& [id, p] : table_.peers()) {
+    if (!p.up || now - p.heard <= silence_of(id)) continue;
+    log_(severity::warning, "peer " + std::to_string(id) + " is silent");
+    fabric_->close(p.link, "silent for too long");
+  }
+  std::set<std::string> connected{fabric_->address()};
+  for (const auto& [id, p] : table_.peers()) {
+    if (p.up) connected.insert(p.address);
+  }
+  for (const std::string& a : addresses_) {
+    if (!connected.contains(a)) fabric_->dial(a);
+  }
+}
+
+CAUSEWAY_DECL void swarm_talk::probe(const std::vector<net::peer_id>& some, time_point now) {
+  for (const net::peer_id id : some) {
+    swarm_neighbour& p = table_.peers()[id];
+    if (p.probed != time_point{}) continue;
+    p.probed = now;
+    post(id, swarm_wire::probe{swarm_table::mark_of(now)});
+  }
+}
+
+CAUSEWAY_DECL std::string swarm_talk::describe_swarm() const {
+  std::string text = "stage " + std::to_string(options_.stage) + ", step " +
+                     std::to_string(swarm_wire::step_of(station_.turn())) + ", " + std::to_string(station_.done().count()) +
+                     " micro-batches done here";
+  for (std::uint32_t s = 0; s < options_.stages; ++s) {
+    if (s == options_.stage || table_.anybody_serves(s)) continue;
+    text += "; stage " + std::to_string(s) +
+            " is served by nobody: start one of its peers again, where its disk is, and the run goes on";
+  }
+  if (followed_.id == 0) text += "; nobody drives yet: a peer of stage 0 does, once it has its weights";
+  if (followed_.id != 0 && !drives_) text += "; peer " + std::to_string(followed_.id) + " drives";
+  const auto waits = station_.waiting_for();
+  if (!waits.empty()) {
+    text += "; micro-batch " + std::to_string(waits.front().first) + " is to come from peer " +
+            std::to_string(waits.front().second);
+  }
+  return text;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_SWARM_TALK_IPP
+#endif
 
 // ---- causeway/parallel/swarm_ends.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_ENDS_HPP
@@ -29324,38 +32298,20 @@ class swarm_ends : protected swarm_talk {
   }
 
   /// A step, or an evaluation before it.
-  void begin_ends(std::uint64_t step) {
-    fetched_.keep_only(step);
-    if (part_ != swarm_wire::training_turn(step)) part_ = 0;
-    asks_whoever_is_first_ = false;
-  }
+  void begin_ends(std::uint64_t step);
 
   /// These are the parameters after so many steps, committed: the last stage gives their table from now on.
-  void gives_table(std::uint64_t steps, std::span<const float> parameters) {
-    committed_ = steps;
-    if (!is_last_of_tied()) return;
-    const auto table = table_of(parameters);
-    given_.assign(table.begin(), table.end());
-  }
+  void gives_table(std::uint64_t steps, std::span<const float> parameters);
 
   /// The parameters are a committed state's; `adopted` as in swarm_round::committed. Whether anybody cares.
-  bool holds_committed(bool adopted) {
-    if (tied_.length == 0) return false;
-    gives_table(tied_.step() + (adopted ? 0 : 1), tied_.parameters());
-    announce();
-    return true;
-  }
+  bool holds_committed(bool adopted);
 
   /// What the other end has for this step is here.
   [[nodiscard]] bool other_end_is_here() const { return in_training() && fetched_.has(step()); }
 
   /// The last stage exchanges once one of its peers has the first stage's part, or the whole sum; and in order to find out
   /// that others have committed the step.
-  [[nodiscard]] bool may_sum() const {
-    if (!is_last_of_tied() || !in_training() || has_sum() || other_end_is_here()) return true;
-    return table_.has_sum(options_.stage, step()) ||
-           any_mate([&](const auto& s) { return s.part == station_.turn() || s.committed > step(); });
-  }
+  [[nodiscard]] bool may_sum() const;
 
   /// What this peer of the last stage could add.
   [[nodiscard]] bool has_part() const { return is_last_of_tied() && other_end_is_here(); }
@@ -29364,52 +32320,18 @@ class swarm_ends : protected swarm_talk {
   /// The first stage steps when the last has committed the step, and its table is here. The optimizer moves nothing of it
   /// then: the table is taken over as it is.
   [[nodiscard]] bool may_step() const { return !is_first_of_tied() || other_end_is_here(); }
-  void leave_table_out(std::span<float> gradients) const {
-    if (!is_first_of_tied()) return;
-    const auto table = table_of(gradients);
-    std::fill(table.begin(), table.end(), 0.0F);
-  }
-  void put_table_into_parameters() {
-    if (!is_first_of_tied()) return;
-    CAUSEWAY_EXPECT(other_end_is_here());
-    const auto values = fetched_.values();
-    std::copy(values.begin(), values.end(), table_of(tied_.parameters()).begin());
-  }
+  void leave_table_out(std::span<float> gradients) const;
+  void put_table_into_parameters();
 
   /// After every event.
-  void ask_the_other_end() {
-    if (!lacks_something()) return;
-    fetched_.want(step(), tied_.length);
-    if (fetched_.looks_for_a_source()) {
-      const net::peer_id from = whom_to_ask();
-      if (from != 0) fetched_.ask(from);
-    }
-    for (const auto& r : fetched_.take_requests()) post(fetched_.source(), r);
-  }
+  void ask_the_other_end();
   /// In an exchange nobody has the part, and this peer is the first: it asks, whoever should have.
-  void asks_itself() {
-    asks_whoever_is_first_ = true;
-    ask_the_other_end();
-  }
+  void asks_itself();
 
-  void heard(net::peer_id from, const swarm_wire::table_request& r) {
-    std::span<const float> table;
-    if (is_first_of_tied() && gradients_.has_sum(r.step)) table = table_of(gradients_.sum());
-    if (is_last_of_tied() && committed_ == r.step + 1) table = given_;
-    post(from, answer(r, table, is_first_of_tied() ? gradients_.version() : committed_), true);
-  }
-  void heard(net::peer_id from, const swarm_wire::table_piece& p) {
-    if (!fetched_.take(from, p) || !is_last_of_tied()) return;
-    part_ = swarm_wire::training_turn(p.step);
-    announce();
-  }
+  void heard(net::peer_id from, const swarm_wire::table_request& r);
+  void heard(net::peer_id from, const swarm_wire::table_piece& p);
 
-  [[nodiscard]] std::string describe_ends() const {
-    if (!lacks_something() || other_end_is_here()) return {};
-    const std::string what = is_last_of_tied() ? "stage 0's part of the table's gradient" : "the last stage's table";
-    if (fetched_.source() != 0) return "; " + what + " is on its way from peer " + std::to_string(fetched_.source());
-    return "; waiting for " + what;
-  }
+  [[nodiscard]] std::string describe_ends() const;
 
   swarm_gradients gradients_;
   swarm_tied_table tied_;
@@ -29425,36 +32347,14 @@ class swarm_ends : protected swarm_talk {
   }
 
   // One peer's asking serves its stage: the first of those who are in this turn.
-  [[nodiscard]] bool first_of_its_stage() const {
-    const auto& peers = table_.peers();
-    return std::none_of(peers.begin(), peers.end(), [&](const auto& p) {
-      const auto& said = p.second.said;
-      return p.first < fabric_->id() && table_.serves(p.first) && said->stage == options_.stage &&
-             said->turn == station_.turn();
-    });
-  }
+  [[nodiscard]] bool first_of_its_stage() const;
 
   // The first stage asks when it has its own sum: it can step then, once the last stage has.
-  [[nodiscard]] bool lacks_something() const {
-    if (!in_training() || other_end_is_here()) return false;
-    if (is_first_of_tied()) return has_sum();
-    if (!is_last_of_tied() || has_sum()) return false;
-    return asks_whoever_is_first_ || (first_of_its_stage() && !may_sum());
-  }
+  [[nodiscard]] bool lacks_something() const;
 
   // Any of those who say that they have it, another one for each peer that asks.
-  [[nodiscard]] net::peer_id whom_to_ask() const {
-    std::vector<net::peer_id> all;
-    for (const auto& [id, p] : table_.peers()) {
-      if (p.up && p.said && !fetched_.refused(id) && has_it(*p.said)) all.push_back(id);
-    }
-    return all.empty() ? 0 : all[fabric_->id() % all.size()];
-  }
-  [[nodiscard]] bool has_it(const swarm_wire::status& s) const {
-    if (is_first_of_tied()) return s.stage + 1 == options_.stages && s.committed == step() + 1;
-    return s.stage == 0 && std::any_of(std::begin(s.sums), std::end(s.sums),
-                                       [&](const auto& sum) { return sum.step == step() && sum.squares >= 0; });
-  }
+  [[nodiscard]] net::peer_id whom_to_ask() const;
+  [[nodiscard]] bool has_it(const swarm_wire::status& s) const;
 
   std::vector<float> given_;  // the table after `committed_` steps
   bool asks_whoever_is_first_ = false;
@@ -29463,6 +32363,124 @@ class swarm_ends : protected swarm_talk {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_ENDS_HPP
+
+// ---- causeway/parallel/impl/swarm_ends.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SWARM_ENDS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SWARM_ENDS_IPP
+
+// Bodies of parallel/swarm_ends.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL void swarm_ends::begin_ends(std::uint64_t step) {
+  fetched_.keep_only(step);
+  if (part_ != swarm_wire::training_turn(step)) part_ = 0;
+  asks_whoever_is_first_ = false;
+}
+
+CAUSEWAY_DECL void swarm_ends::gives_table(std::uint64_t steps, std::span<const float> parameters) {
+  committed_ = steps;
+  if (!is_last_of_tied()) return;
+  const auto table = table_of(parameters);
+  given_.assign(table.begin(), table.end());
+}
+
+CAUSEWAY_DECL bool swarm_ends::holds_committed(bool adopted) {
+  if (tied_.length == 0) return false;
+  gives_table(tied_.step() + (adopted ? 0 : 1), tied_.parameters());
+  announce();
+  return true;
+}
+
+CAUSEWAY_DECL bool swarm_ends::may_sum() const {
+  if (!is_last_of_tied() || !in_training() || has_sum() || other_end_is_here()) return true;
+  return table_.has_sum(options_.stage, step()) ||
+         any_mate([&](const auto& s) { return s.part == station_.turn() || s.committed > step(); });
+}
+
+CAUSEWAY_DECL void swarm_ends::leave_table_out(std::span<float> gradients) const {
+  if (!is_first_of_tied()) return;
+  const auto table = table_of(gradients);
+  std::fill(table.begin(), table.end(), 0.0F);
+}
+
+CAUSEWAY_DECL void swarm_ends::put_table_into_parameters() {
+  if (!is_first_of_tied()) return;
+  CAUSEWAY_EXPECT(other_end_is_here());
+  const auto values = fetched_.values();
+  std::copy(values.begin(), values.end(), table_of(tied_.parameters()).begin());
+}
+
+CAUSEWAY_DECL void swarm_ends::ask_the_other_end() {
+  if (!lacks_something()) return;
+  fetched_.want(step(), tied_.length);
+  if (fetched_.looks_for_a_source()) {
+    const net::peer_id from = whom_to_ask();
+    if (from != 0) fetched_.ask(from);
+  }
+  for (const auto& r : fetched_.take_requests()) post(fetched_.source(), r);
+}
+
+CAUSEWAY_DECL void swarm_ends::asks_itself() {
+  asks_whoever_is_first_ = true;
+  ask_the_other_end();
+}
+
+CAUSEWAY_DECL void swarm_ends::heard(net::peer_id from, const swarm_wire::table_request& r) {
+  std::span<const float> table;
+  if (is_first_of_tied() && gradients_.has_sum(r.step)) table = table_of(gradients_.sum());
+  if (is_last_of_tied() && committed_ == r.step + 1) table = given_;
+  post(from, answer(r, table, is_first_of_tied() ? gradients_.version() : committed_), true);
+}
+
+CAUSEWAY_DECL void swarm_ends::heard(net::peer_id from, const swarm_wire::table_piece& p) {
+  if (!fetched_.take(from, p) || !is_last_of_tied()) return;
+  part_ = swarm_wire::training_turn(p.step);
+  announce();
+}
+
+CAUSEWAY_DECL std::string swarm_ends::describe_ends() const {
+  if (!lacks_something() || other_end_is_here()) return {};
+  const std::string what = is_last_of_tied() ? "stage 0's part of the table's gradient" : "the last stage's table";
+  if (fetched_.source() != 0) return "; " + what + " is on its way from peer " + std::to_string(fetched_.source());
+  return "; waiting for " + what;
+}
+
+CAUSEWAY_DECL bool swarm_ends::first_of_its_stage() const {
+  const auto& peers = table_.peers();
+  return std::none_of(peers.begin(), peers.end(), [&](const auto& p) {
+    const auto& said = p.second.said;
+    return p.first < fabric_->id() && table_.serves(p.first) && said->stage == options_.stage &&
+           said->turn == station_.turn();
+  });
+}
+
+CAUSEWAY_DECL bool swarm_ends::lacks_something() const {
+  if (!in_training() || other_end_is_here()) return false;
+  if (is_first_of_tied()) return has_sum();
+  if (!is_last_of_tied() || has_sum()) return false;
+  return asks_whoever_is_first_ || (first_of_its_stage() && !may_sum());
+}
+
+CAUSEWAY_DECL net::peer_id swarm_ends::whom_to_ask() const {
+  std::vector<net::peer_id> all;
+  for (const auto& [id, p] : table_.peers()) {
+    if (p.up && p.said && !fetched_.refused(id) && has_it(*p.said)) all.push_back(id);
+  }
+  return all.empty() ? 0 : all[fabric_->id() % all.size()];
+}
+
+CAUSEWAY_DECL bool swarm_ends::has_it(const swarm_wire::status& s) const {
+  if (is_first_of_tied()) return s.stage + 1 == options_.stages && s.committed == step() + 1;
+  return s.stage == 0 && std::any_of(std::begin(s.sums), std::end(s.sums),
+                                     [&](const auto& sum) { return sum.step == step() && sum.squares >= 0; });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_SWARM_ENDS_IPP
+#endif
 
 // ---- causeway/parallel/swarm_lead.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_LEAD_HPP
@@ -30047,13 +33065,9 @@ class swarm_mail {
 
   using arrival = parcel_mail<swarm_wire::parcel>::arrival;
 
-  void send(net::peer_index to, const swarm_wire::parcel& p, boundary_bytes bytes) {
-    mail_.send(to, id_of(p), std::move(bytes));
-  }
+  void send(net::peer_index to, const swarm_wire::parcel& p, boundary_bytes bytes);
   /// `most`: bytes of the boundary tensor, or more.
-  void expect(net::peer_index from, const swarm_wire::parcel& p, std::size_t most) {
-    mail_.expect(from, id_of(p), p, most);
-  }
+  void expect(net::peer_index from, const swarm_wire::parcel& p, std::size_t most);
 
   /// What has come, whole. What broke is passed over: its sender sends it again, or another peer does.
   [[nodiscard]] std::vector<arrival> collect() { return mail_.collect(); }
@@ -30065,12 +33079,8 @@ class swarm_mail {
   void clear() { mail_.clear(); }
 
  private:
-  static std::uint32_t epoch_of(std::uint64_t turn) noexcept {
-    return static_cast<std::uint32_t>(swarm_wire::step_of(turn)) + 1;
-  }
-  static net::message_id id_of(const swarm_wire::parcel& p) {
-    return {.channel = collective::channels::activations, .epoch = epoch_of(p.turn), .step = p.serial};
-  }
+  static std::uint32_t epoch_of(std::uint64_t turn) noexcept;
+  static net::message_id id_of(const swarm_wire::parcel& p);
 
   net::fabric& fabric_;
   parcel_mail<swarm_wire::parcel> mail_;
@@ -30079,6 +33089,36 @@ class swarm_mail {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_MAIL_HPP
+
+// ---- causeway/parallel/impl/swarm_mail.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SWARM_MAIL_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SWARM_MAIL_IPP
+
+// Bodies of parallel/swarm_mail.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL void swarm_mail::send(net::peer_index to, const swarm_wire::parcel& p, boundary_bytes bytes) {
+  mail_.send(to, id_of(p), std::move(bytes));
+}
+
+CAUSEWAY_DECL void swarm_mail::expect(net::peer_index from, const swarm_wire::parcel& p, std::size_t most) {
+  mail_.expect(from, id_of(p), p, most);
+}
+
+CAUSEWAY_DECL std::uint32_t swarm_mail::epoch_of(std::uint64_t turn) noexcept {
+  return static_cast<std::uint32_t>(swarm_wire::step_of(turn)) + 1;
+}
+
+CAUSEWAY_DECL net::message_id swarm_mail::id_of(const swarm_wire::parcel& p) {
+  return {.channel = collective::channels::activations, .epoch = epoch_of(p.turn), .step = p.serial};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_SWARM_MAIL_IPP
+#endif
 
 // ---- causeway/parallel/swarm_work.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_WORK_HPP
@@ -30638,39 +33678,13 @@ class gpt_family {
   using options_type = gpt_options;
   static constexpr std::string_view name = "gpt2";
 
-  [[nodiscard]] static result<void> validate(const gpt_options& o) {
-    CAUSEWAY_TRY(detail::check_sizes(name, {{"layers", o.layers, 1 << 16},
-                                            {"heads", o.heads, 1 << 16},
-                                            {"width", o.width, 1 << 20},
-                                            {"context", o.context, 1 << 24},
-                                            {"vocabulary", o.vocabulary, (std::int64_t{1} << 31U) - 1},
-                                            {"mlp_ratio", o.mlp_ratio, 64}}));
-    CAUSEWAY_TRY(detail::check_divides(name, "heads", o.heads, "width", o.width));
-    CAUSEWAY_TRY(detail::check_fraction(name, "dropout", o.dropout));
-    CAUSEWAY_TRY(detail::check_positive(name, "epsilon", o.epsilon));
-    const auto c = static_cast<double>(o.width);
-    const double block = static_cast<double>(4 + 2 * o.mlp_ratio) * c * c;
-    const double tables = static_cast<double>(o.vocabulary) * (o.tie ? 1.0 : 2.0) + static_cast<double>(o.context);
-    return detail::check_count(name, static_cast<double>(o.layers) * block + tables * c);
-  }
+  [[nodiscard]] static result<void> validate(const gpt_options& o);
 
   /// The linear maps of a block.
-  [[nodiscard]] static map_sizes maps(const gpt_options& o) noexcept {
-    const std::int64_t c = o.width, hidden = o.mlp_ratio * c;
-    return {{{c, c}, {c, c}, {c, c}, {c, c}, {}, {c, hidden}, {hidden, c}}};
-  }
+  [[nodiscard]] static map_sizes maps(const gpt_options& o) noexcept;
 
   /// Declares the parameters of `part` in `store`, which is empty and outlives the family.
-  gpt_family(const gpt_options& o, parameter_store& store, const model_part& part = {}) : options_{o} {
-    declaration d{store, part, o.layers};
-    tokens_ = d.token_table("wte.weight", o.vocabulary, o.width, o.tie);
-    positions_ = d.table("wpe.weight", o.context, o.width);
-    for (std::int64_t i = 0; i < o.layers; ++i) declare_block(d, i);
-    d.in_block(o.layers);
-    final_norm_ = declare_norm(d, "ln_f");
-    head_ = o.tie ? tokens_ : d.table("lm_head.weight", o.vocabulary, o.width);
-    initial_ = std::move(d).take_initial();
-  }
+  gpt_family(const gpt_options& o, parameter_store& store, const model_part& part = {});
 
   [[nodiscard]] const gpt_options& options() const noexcept { return options_; }
   [[nodiscard]] float dropout() const noexcept { return options_.dropout; }
@@ -30683,11 +33697,7 @@ class gpt_family {
   /// The segments that make the residual stream of tokens; `not_held` where they are not here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return {tokens_, positions_}; }
 
-  void hash_into(hasher& h) const noexcept {
-    const auto& o = options_;
-    h.add_value(o.layers).add_value(o.heads).add_value(o.width).add_value(o.context).add_value(o.vocabulary);
-    h.add_value(o.mlp_ratio).add_value(o.dropout).add_value(o.epsilon).add_value(static_cast<std::uint8_t>(o.tie));
-  }
+  void hash_into(hasher& h) const noexcept;
 
   /// Tokens to the residual stream, [batch·T, width].
   template <class Backend>
@@ -30719,13 +33729,7 @@ class gpt_family {
   }
 
   /// What a block keeps for `rows` tokens in operands of `size` bytes.
-  [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept {
-    const auto bytes = [rows](std::int64_t columns, std::size_t each) { return pooled_bytes(rows, columns, each); };
-    const std::int64_t c = options_.width;
-    const std::size_t sums = 4 * bytes(1, 4) + bytes(options_.heads, 4);
-    return {2 * bytes(c, 4) + 3 * bytes(c, size) + bytes(3 * c, size) + 2 * bytes(options_.mlp_ratio * c, size) + sums,
-            bytes(3 * c, size)};
-  }
+  [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept;
 
  private:
   // A linear map or a norm takes two segments: weight, bias.
@@ -30733,32 +33737,10 @@ class gpt_family {
     std::size_t norm1 = 0, qkv = 0, projection = 0, norm2 = 0, up = 0, down = 0;
   };
 
-  void declare_block(declaration& d, std::int64_t i) {
-    const std::string p = "h." + std::to_string(i) + ".";
-    const std::int64_t c = options_.width;
-    const std::int64_t hidden = options_.mlp_ratio * c;
-    const float residual = residual_deviation(options_.layers);
-    d.in_block(i);
-    block_segments b;
-    b.norm1 = declare_norm(d, p + "ln_1");
-    b.qkv = declare_linear(d, p + "attn.c_attn", 3 * c, c, initial_deviation);
-    b.projection = declare_linear(d, p + "attn.c_proj", c, c, residual);
-    b.norm2 = declare_norm(d, p + "ln_2");
-    b.up = declare_linear(d, p + "mlp.c_fc", hidden, c, initial_deviation);
-    b.down = declare_linear(d, p + "mlp.c_proj", c, hidden, residual);
-    blocks_.push_back(b);
-  }
-  std::size_t declare_norm(declaration& d, const std::string& prefix) const {
-    const std::size_t gain = d.vector(prefix + ".weight", options_.width, 1.0F);
-    d.vector(prefix + ".bias", options_.width, 0.0F);
-    return gain;
-  }
+  void declare_block(declaration& d, std::int64_t i);
+  std::size_t declare_norm(declaration& d, const std::string& prefix) const;
   static std::size_t declare_linear(declaration& d, const std::string& prefix, std::int64_t outputs, std::int64_t inputs,
-                                    float deviation) {
-    const std::size_t weight = d.matrix(prefix + ".weight", outputs, inputs, deviation);
-    d.vector(prefix + ".bias", outputs, 0.0F);
-    return weight;
-  }
+                                    float deviation);
 
   /// Queries, keys and values.
   template <class Backend>
@@ -30807,6 +33789,95 @@ using gpt = basic_gpt<>;
 
 #endif  // CAUSEWAY_NN_GPT_HPP
 
+// ---- causeway/nn/impl/gpt.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_GPT_IPP
+#define CAUSEWAY_NN_IMPL_GPT_IPP
+
+// Bodies of nn/gpt.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+CAUSEWAY_DECL result<void> gpt_family::validate(const gpt_options& o) {
+  CAUSEWAY_TRY(detail::check_sizes(name, {{"layers", o.layers, 1 << 16},
+                                          {"heads", o.heads, 1 << 16},
+                                          {"width", o.width, 1 << 20},
+                                          {"context", o.context, 1 << 24},
+                                          {"vocabulary", o.vocabulary, (std::int64_t{1} << 31U) - 1},
+                                          {"mlp_ratio", o.mlp_ratio, 64}}));
+  CAUSEWAY_TRY(detail::check_divides(name, "heads", o.heads, "width", o.width));
+  CAUSEWAY_TRY(detail::check_fraction(name, "dropout", o.dropout));
+  CAUSEWAY_TRY(detail::check_positive(name, "epsilon", o.epsilon));
+  const auto c = static_cast<double>(o.width);
+  const double block = static_cast<double>(4 + 2 * o.mlp_ratio) * c * c;
+  const double tables = static_cast<double>(o.vocabulary) * (o.tie ? 1.0 : 2.0) + static_cast<double>(o.context);
+  return detail::check_count(name, static_cast<double>(o.layers) * block + tables * c);
+}
+
+CAUSEWAY_DECL map_sizes gpt_family::maps(const gpt_options& o) noexcept {
+  const std::int64_t c = o.width, hidden = o.mlp_ratio * c;
+  return {{{c, c}, {c, c}, {c, c}, {c, c}, {}, {c, hidden}, {hidden, c}}};
+}
+
+CAUSEWAY_DECL gpt_family::gpt_family(const gpt_options& o, parameter_store& store, const model_part& part) : options_{o} {
+  declaration d{store, part, o.layers};
+  tokens_ = d.token_table("wte.weight", o.vocabulary, o.width, o.tie);
+  positions_ = d.table("wpe.weight", o.context, o.width);
+  for (std::int64_t i = 0; i < o.layers; ++i) declare_block(d, i);
+  d.in_block(o.layers);
+  final_norm_ = declare_norm(d, "ln_f");
+  head_ = o.tie ? tokens_ : d.table("lm_head.weight", o.vocabulary, o.width);
+  initial_ = std::move(d).take_initial();
+}
+
+CAUSEWAY_DECL void gpt_family::hash_into(hasher& h) const noexcept {
+  const auto& o = options_;
+  h.add_value(o.layers).add_value(o.heads).add_value(o.width).add_value(o.context).add_value(o.vocabulary);
+  h.add_value(o.mlp_ratio).add_value(o.dropout).add_value(o.epsilon).add_value(static_cast<std::uint8_t>(o.tie));
+}
+
+CAUSEWAY_DECL activation_bytes gpt_family::activations(std::int64_t rows, std::size_t size) const noexcept {
+  const auto bytes = [rows](std::int64_t columns, std::size_t each) { return pooled_bytes(rows, columns, each); };
+  const std::int64_t c = options_.width;
+  const std::size_t sums = 4 * bytes(1, 4) + bytes(options_.heads, 4);
+  return {2 * bytes(c, 4) + 3 * bytes(c, size) + bytes(3 * c, size) + 2 * bytes(options_.mlp_ratio * c, size) + sums,
+          bytes(3 * c, size)};
+}
+
+CAUSEWAY_DECL void gpt_family::declare_block(declaration& d, std::int64_t i) {
+  const std::string p = "h." + std::to_string(i) + ".";
+  const std::int64_t c = options_.width;
+  const std::int64_t hidden = options_.mlp_ratio * c;
+  const float residual = residual_deviation(options_.layers);
+  d.in_block(i);
+  block_segments b;
+  b.norm1 = declare_norm(d, p + "ln_1");
+  b.qkv = declare_linear(d, p + "attn.c_attn", 3 * c, c, initial_deviation);
+  b.projection = declare_linear(d, p + "attn.c_proj", c, c, residual);
+  b.norm2 = declare_norm(d, p + "ln_2");
+  b.up = declare_linear(d, p + "mlp.c_fc", hidden, c, initial_deviation);
+  b.down = declare_linear(d, p + "mlp.c_proj", c, hidden, residual);
+  blocks_.push_back(b);
+}
+
+CAUSEWAY_DECL std::size_t gpt_family::declare_norm(declaration& d, const std::string& prefix) const {
+  const std::size_t gain = d.vector(prefix + ".weight", options_.width, 1.0F);
+  d.vector(prefix + ".bias", options_.width, 0.0F);
+  return gain;
+}
+
+CAUSEWAY_DECL std::size_t gpt_family::declare_linear(declaration& d, const std::string& prefix, std::int64_t outputs,
+                                                     std::int64_t inputs, float deviation) {
+  const std::size_t weight = d.matrix(prefix + ".weight", outputs, inputs, deviation);
+  d.vector(prefix + ".bias", outputs, 0.0F);
+  return weight;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_IMPL_GPT_IPP
+#endif
+
 // ---- causeway/parallel/tuned_parameters.hpp ----
 #ifndef CAUSEWAY_PARALLEL_TUNED_PARAMETERS_HPP
 #define CAUSEWAY_PARALLEL_TUNED_PARAMETERS_HPP
@@ -30832,28 +33903,7 @@ struct tuning_options {
 class tuned_parameters {
  public:
   /// errc::invalid_argument for sizes that cannot work, before memory is taken for them.
-  static result<tuned_parameters> create(const tuning_options& o, const span_model& model, std::int64_t context) {
-    if (!o.prompts && !o.adapters) {
-      return fail(errc::invalid_argument, "tuned_model", "nothing is to be trained: give it prompts, adapters or both");
-    }
-    if (o.prompts && (o.prompts->rows < 1 || o.prompts->rows >= context)) {
-      return fail(errc::invalid_argument, "tuned_model",
-                  std::to_string(o.prompts->rows) + " rows of prompts in a context of " + std::to_string(context) +
-                      "; there must be some and room for tokens");
-    }
-    tuned_parameters made{o, model};
-    if (o.adapters) {
-      CAUSEWAY_ASSIGN(made.tuning_.adapters, nn::shape_of(*o.adapters, model.maps));
-      made.factor_ = o.adapters->alpha / static_cast<float>(o.adapters->rank);
-    }
-    CAUSEWAY_TRY(made.check_count());
-    try {
-      made.declare();
-    } catch (const std::bad_alloc&) {
-      return fail(errc::out_of_memory, "tuned_model", "no memory for what is trained: fewer rows or a lower rank");
-    }
-    return made;
-  }
+  static result<tuned_parameters> create(const tuning_options& o, const span_model& model, std::int64_t context);
 
   [[nodiscard]] parameter_store& store() noexcept { return store_; }
   /// What servers are told of it.
@@ -30865,28 +33915,12 @@ class tuned_parameters {
   [[nodiscard]] std::uint64_t hash() const { return hasher{}.add_value(store_.layout_hash()).add_value(factor_).finish(); }
 
   /// Prompts like embeddings of tokens, and zeros before the blocks; of adapters A with variance 1/inputs, and B zero.
-  void initialize(thread_pool& pool, std::uint64_t seed) {
-    nn::fill_initial(pool, store_, initial_, seed);
-    store_.touch();
-  }
+  void initialize(thread_pool& pool, std::uint64_t seed);
 
   /// The values as servers get them, [layers, tuning().values]: alpha/rank is part of B.
-  void gather(std::vector<float>& tuned) {
-    tuned.resize(static_cast<std::size_t>(model_.layers * tuning_.values(model_.width, model_.maps)));
-    float* to = tuned.data();
-    for (const piece& p : pieces_) {
-      const float* const from = store_.value(p.segment) + p.offset;
-      for (std::int64_t i = 0; i < p.count; ++i) *to++ = p.factor * from[i];
-    }
-  }
+  void gather(std::vector<float>& tuned);
   /// Adds the gradients of what `gather` gave.
-  void add_gradients(std::span<const float> d_tuned) {
-    const float* from = d_tuned.data();
-    for (const piece& p : pieces_) {
-      float* const to = store_.gradient(p.segment) + p.offset;
-      for (std::int64_t i = 0; i < p.count; ++i) to[i] += p.factor * *from++;
-    }
-  }
+  void add_gradients(std::span<const float> d_tuned);
 
  private:
   // A part of a block's values.
@@ -30897,51 +33931,16 @@ class tuned_parameters {
     float factor = 1.0F;
   };
 
-  tuned_parameters(const tuning_options& o, const span_model& model) : model_{model} {
-    if (!o.prompts) return;
-    rows_ = o.prompts->rows;
-    if (o.prompts->deep) tuning_.prompts = rows_;
-  }
+  tuned_parameters(const tuning_options& o, const span_model& model);
 
-  [[nodiscard]] result<void> check_count() const {
-    constexpr double most = 1099511627776.0;  // 2^40, as for models
-    const auto block = static_cast<double>(tuning_.values(model_.width, model_.maps));
-    if (static_cast<double>(model_.layers) * block <= most) return {};
-    return fail(errc::too_large, "tuned_model", "more than 2^40 values would be trained: fewer rows or a lower rank");
-  }
+  [[nodiscard]] result<void> check_count() const;
 
-  void declare() {
-    if (rows_ > 0) add("prompts", parameter_kind::embedding, rows_, model_.width, nn::initial_deviation);
-    std::size_t deep = 0;
-    if (tuning_.prompts > 0) {
-      deep = add("deep_prompts", parameter_kind::embedding, model_.layers * rows_, model_.width, 0.0F);
-    }
-    const std::int64_t each = tuning_.prompts * model_.width;
-    for (std::int64_t block = 0; block < model_.layers; ++block) {
-      if (each > 0) pieces_.push_back({deep, block * each, each, 1.0F});
-      for (std::size_t map = 0; map < nn::linear_maps; ++map) {
-        if (tuning_.adapters.has(map)) declare_adapter(block, map);
-      }
-    }
-    store_.allocate();
-  }
+  void declare();
 
-  void declare_adapter(std::int64_t block, std::size_t map) {
-    const std::string name = "block." + std::to_string(block) + "." + std::string{nn::linear_map_names[map]};
-    const auto [inputs, outputs] = model_.maps[map];
-    const std::int64_t rank = tuning_.adapters.rank;
-    const float deviation = 1.0F / std::sqrt(static_cast<float>(inputs));
-    const std::size_t a = add(name + ".lora_A", parameter_kind::matrix, rank, inputs, deviation, block);
-    const std::size_t b = add(name + ".lora_B", parameter_kind::matrix, outputs, rank, 0.0F, block);
-    pieces_.push_back({a, 0, rank * inputs, 1.0F});
-    pieces_.push_back({b, 0, outputs * rank, factor_});
-  }
+  void declare_adapter(std::int64_t block, std::size_t map);
 
   std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, float deviation,
-                  std::int64_t block = -1) {
-    initial_.push_back({0.0F, deviation, initial_.size()});
-    return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block));
-  }
+                  std::int64_t block = -1);
 
   span_model model_;
   nn::block_tuning tuning_{};
@@ -30955,6 +33954,112 @@ class tuned_parameters {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_TUNED_PARAMETERS_HPP
+
+// ---- causeway/parallel/impl/tuned_parameters.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_TUNED_PARAMETERS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_TUNED_PARAMETERS_IPP
+
+// Bodies of parallel/tuned_parameters.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<tuned_parameters> tuned_parameters::create(const tuning_options& o, const span_model& model,
+                                                                std::int64_t context) {
+  if (!o.prompts && !o.adapters) {
+    return fail(errc::invalid_argument, "tuned_model", "nothing is to be trained: give it prompts, adapters or both");
+  }
+  if (o.prompts && (o.prompts->rows < 1 || o.prompts->rows >= context)) {
+    return fail(errc::invalid_argument, "tuned_model",
+                std::to_string(o.prompts->rows) + " rows of prompts in a context of " + std::to_string(context) +
+                    "; there must be some and room for tokens");
+  }
+  tuned_parameters made{o, model};
+  if (o.adapters) {
+    CAUSEWAY_ASSIGN(made.tuning_.adapters, nn::shape_of(*o.adapters, model.maps));
+    made.factor_ = o.adapters->alpha / static_cast<float>(o.adapters->rank);
+  }
+  CAUSEWAY_TRY(made.check_count());
+  try {
+    made.declare();
+  } catch (const std::bad_alloc&) {
+    return fail(errc::out_of_memory, "tuned_model", "no memory for what is trained: fewer rows or a lower rank");
+  }
+  return made;
+}
+
+CAUSEWAY_DECL void tuned_parameters::initialize(thread_pool& pool, std::uint64_t seed) {
+  nn::fill_initial(pool, store_, initial_, seed);
+  store_.touch();
+}
+
+CAUSEWAY_DECL void tuned_parameters::gather(std::vector<float>& tuned) {
+  tuned.resize(static_cast<std::size_t>(model_.layers * tuning_.values(model_.width, model_.maps)));
+  float* to = tuned.data();
+  for (const piece& p : pieces_) {
+    const float* const from = store_.value(p.segment) + p.offset;
+    for (std::int64_t i = 0; i < p.count; ++i) *to++ = p.factor * from[i];
+  }
+}
+
+CAUSEWAY_DECL void tuned_parameters::add_gradients(std::span<const float> d_tuned) {
+  const float* from = d_tuned.data();
+  for (const piece& p : pieces_) {
+    float* const to = store_.gradient(p.segment) + p.offset;
+    for (std::int64_t i = 0; i < p.count; ++i) to[i] += p.factor * *from++;
+  }
+}
+
+CAUSEWAY_DECL tuned_parameters::tuned_parameters(const tuning_options& o, const span_model& model) : model_{model} {
+  if (!o.prompts) return;
+  rows_ = o.prompts->rows;
+  if (o.prompts->deep) tuning_.prompts = rows_;
+}
+
+CAUSEWAY_DECL result<void> tuned_parameters::check_count() const {
+  constexpr double most = 1099511627776.0;  // 2^40, as for models
+  const auto block = static_cast<double>(tuning_.values(model_.width, model_.maps));
+  if (static_cast<double>(model_.layers) * block <= most) return {};
+  return fail(errc::too_large, "tuned_model", "more than 2^40 values would be trained: fewer rows or a lower rank");
+}
+
+CAUSEWAY_DECL void tuned_parameters::declare() {
+  if (rows_ > 0) add("prompts", parameter_kind::embedding, rows_, model_.width, nn::initial_deviation);
+  std::size_t deep = 0;
+  if (tuning_.prompts > 0) {
+    deep = add("deep_prompts", parameter_kind::embedding, model_.layers * rows_, model_.width, 0.0F);
+  }
+  const std::int64_t each = tuning_.prompts * model_.width;
+  for (std::int64_t block = 0; block < model_.layers; ++block) {
+    if (each > 0) pieces_.push_back({deep, block * each, each, 1.0F});
+    for (std::size_t map = 0; map < nn::linear_maps; ++map) {
+      if (tuning_.adapters.has(map)) declare_adapter(block, map);
+    }
+  }
+  store_.allocate();
+}
+
+CAUSEWAY_DECL void tuned_parameters::declare_adapter(std::int64_t block, std::size_t map) {
+  const std::string name = "block." + std::to_string(block) + "." + std::string{nn::linear_map_names[map]};
+  const auto [inputs, outputs] = model_.maps[map];
+  const std::int64_t rank = tuning_.adapters.rank;
+  const float deviation = 1.0F / std::sqrt(static_cast<float>(inputs));
+  const std::size_t a = add(name + ".lora_A", parameter_kind::matrix, rank, inputs, deviation, block);
+  const std::size_t b = add(name + ".lora_B", parameter_kind::matrix, outputs, rank, 0.0F, block);
+  pieces_.push_back({a, 0, rank * inputs, 1.0F});
+  pieces_.push_back({b, 0, outputs * rank, factor_});
+}
+
+CAUSEWAY_DECL std::size_t tuned_parameters::add(std::string name, parameter_kind kind, std::int64_t rows,
+                                                std::int64_t columns, float deviation, std::int64_t block) {
+  initial_.push_back({0.0F, deviation, initial_.size()});
+  return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_TUNED_PARAMETERS_IPP
+#endif
 
 // ---- causeway/parallel/tuned_model.hpp ----
 #ifndef CAUSEWAY_PARALLEL_TUNED_MODEL_HPP

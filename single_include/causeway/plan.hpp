@@ -42,6 +42,14 @@
 #define CAUSEWAY_EXPECT(condition) static_cast<void>(0)
 #endif
 
+// Functions that are no templates have their bodies in impl/*.ipp: part of the headers, or, with CAUSEWAY_COMPILED, of one
+// object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>).
+#ifdef CAUSEWAY_COMPILED
+#define CAUSEWAY_DECL
+#else
+#define CAUSEWAY_DECL inline
+#endif
+
 #define CAUSEWAY_RESTRICT __restrict__
 #define CAUSEWAY_ALWAYS_INLINE inline __attribute__((always_inline))
 #define CAUSEWAY_NOINLINE __attribute__((noinline))
@@ -78,7 +86,25 @@ struct availability_model {
 };
 
 /// From instances per interval, in order. With fewer than three intervals, or without change: the last number stays.
-inline availability_model fit_availability(std::span<const std::size_t> history) {
+CAUSEWAY_DECL availability_model fit_availability(std::span<const std::size_t> history);
+
+/// The expected number of instances in each of the next `intervals`, rounded, after an interval with `now`.
+CAUSEWAY_DECL std::vector<std::size_t> forecast(const availability_model& m, std::size_t now, std::size_t intervals);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_AVAILABILITY_HPP
+
+// ---- causeway/plan/impl/availability.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_AVAILABILITY_IPP
+#define CAUSEWAY_PLAN_IMPL_AVAILABILITY_IPP
+
+// Bodies of plan/availability.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL availability_model fit_availability(std::span<const std::size_t> history) {
   availability_model m{history.empty() ? 0 : static_cast<double>(history.back()), 1, 0};
   if (history.size() < 3) return m;
   double mean = 0;
@@ -100,8 +126,7 @@ inline availability_model fit_availability(std::span<const std::size_t> history)
   return m;
 }
 
-/// The expected number of instances in each of the next `intervals`, rounded, after an interval with `now`.
-inline std::vector<std::size_t> forecast(const availability_model& m, std::size_t now, std::size_t intervals) {
+CAUSEWAY_DECL std::vector<std::size_t> forecast(const availability_model& m, std::size_t now, std::size_t intervals) {
   std::vector<std::size_t> next(intervals);
   double away = static_cast<double>(now) - m.mean;
   for (std::size_t& n : next) {
@@ -113,7 +138,8 @@ inline std::vector<std::size_t> forecast(const availability_model& m, std::size_
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_AVAILABILITY_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_AVAILABILITY_IPP
+#endif
 
 // ---- causeway/core/error.hpp ----
 #ifndef CAUSEWAY_CORE_ERROR_HPP
@@ -498,104 +524,24 @@ class cluster_search {
     std::vector<std::size_t> cluster_of;
     double missing = 0, slowest = 0, mean = 0;
 
-    [[nodiscard]] bool operator<(const rated& o) const {
-      if (missing != o.missing) return missing < o.missing;
-      if (slowest != o.slowest) return slowest < o.slowest;
-      return mean < o.mean;
-    }
+    [[nodiscard]] bool operator<(const rated& o) const;
   };
 
-  [[nodiscard]] rated rate(std::vector<std::size_t> cluster_of) const {
-    rated r{std::move(cluster_of), 0, 0, 0};
-    std::vector<double> memory(clusters_), pace(clusters_);
-    for (std::size_t i = 0; i < peers_.size(); ++i) memory[r.cluster_of[i]] += peers_[i].memory;
-    for (std::size_t i = 0; i < peers_.size(); ++i) {
-      const cluster_peer& p = peers_[i];
-      const double share = p.memory / memory[r.cluster_of[i]];
-      const double message = share < 1 ? task_.message / p.bandwidth : 0;  // alone it sends nothing
-      pace[r.cluster_of[i]] = std::max({pace[r.cluster_of[i]], share * task_.operations / p.speed, message});
-    }
-    for (std::size_t c = 0; c < clusters_; ++c) {
-      r.missing += std::max(0.0, task_.memory - memory[c]);
-      r.slowest = std::max(r.slowest, pace[c]);
-      r.mean += pace[c] / static_cast<double>(clusters_);
-    }
-    return r;
-  }
+  [[nodiscard]] rated rate(std::vector<std::size_t> cluster_of) const;
 
-  [[nodiscard]] rated run() {
-    std::vector<rated> all;
-    for (std::size_t i = 0; i < std::max<std::size_t>(2, options_.population); ++i) {
-      all.push_back(improved(rate(founder(i == 0))));
-    }
-    for (std::size_t i = 0; i < options_.children; ++i) {
-      rated& mother = all[draw_.below(all.size())];
-      rated& father = all[draw_.below(all.size())];
-      rated child = improved(rate(changed(mother.cluster_of, father.cluster_of)));
-      rated& worse = mother < father ? father : mother;
-      if (child < worse) worse = std::move(child);
-    }
-    return *std::min_element(all.begin(), all.end());
-  }
+  [[nodiscard]] rated run();
 
  private:
   /// The first: by bandwidth, as many in each cluster. The others at random.
-  std::vector<std::size_t> founder(bool sorted) {
-    std::vector<std::size_t> cluster_of(peers_.size());
-    if (!sorted) {
-      for (std::size_t& c : cluster_of) c = draw_.below(clusters_);
-      return cluster_of;
-    }
-    std::vector<std::size_t> order(peers_.size());
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return peers_[a].bandwidth < peers_[b].bandwidth; });
-    for (std::size_t i = 0; i < order.size(); ++i) cluster_of[order[i]] = i * clusters_ / order.size();
-    return cluster_of;
-  }
+  std::vector<std::size_t> founder(bool sorted);
 
   /// Each peer from one of its parents, and then one moved or two swapped; every child ends in a local optimum.
-  std::vector<std::size_t> changed(std::vector<std::size_t> child, const std::vector<std::size_t>& father) {
-    for (std::size_t i = 0; i < child.size(); ++i) {
-      if (draw_.below(2) == 0) child[i] = father[i];
-    }
-    const std::size_t a = draw_.below(child.size()), b = draw_.below(child.size());
-    if (draw_.below(2) == 0) {
-      std::swap(child[a], child[b]);
-    } else {
-      child[a] = draw_.below(clusters_);
-    }
-    return child;
-  }
+  std::vector<std::size_t> changed(std::vector<std::size_t> child, const std::vector<std::size_t>& father);
 
-  [[nodiscard]] rated improved(rated r) const {
-    while (improve(r)) {
-    }
-    return r;
-  }
+  [[nodiscard]] rated improved(rated r) const;
 
   /// One peer moved, or two swapped.
-  bool improve(rated& best) const {
-    const auto keep = [&](std::vector<std::size_t> next) {
-      rated r = rate(std::move(next));
-      if (!(r < best)) return false;
-      best = std::move(r);
-      return true;
-    };
-    for (std::size_t a = 0; a < peers_.size(); ++a) {
-      for (std::size_t c = 0; c < clusters_; ++c) {
-        auto next = best.cluster_of;
-        next[a] = c;
-        if (keep(std::move(next))) return true;
-      }
-      for (std::size_t b = 0; b < a; ++b) {
-        auto next = best.cluster_of;
-        std::swap(next[a], next[b]);
-        if (keep(std::move(next))) return true;
-      }
-    }
-    return false;
-  }
+  bool improve(rated& best) const;
 
   std::vector<cluster_peer> peers_;
   cluster_task task_;
@@ -608,8 +554,123 @@ class cluster_search {
 
 /// Sorts peers into `clusters` clusters that each hold the model. The same input and seed give the same clusters.
 /// errc::out_of_memory: no such clusters were found; take fewer.
-inline result<cluster_plan> plan_clusters(std::span<const cluster_peer> peers, const cluster_task& task,
-                                          std::size_t clusters, const cluster_options& options = {}) {
+CAUSEWAY_DECL result<cluster_plan> plan_clusters(std::span<const cluster_peer> peers, const cluster_task& task,
+                                                 std::size_t clusters, const cluster_options& options = {});
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_CLUSTERS_HPP
+
+// ---- causeway/plan/impl/clusters.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_CLUSTERS_IPP
+#define CAUSEWAY_PLAN_IMPL_CLUSTERS_IPP
+
+// Bodies of plan/clusters.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL bool cluster_search::rated::operator<(const rated& o) const {
+  if (missing != o.missing) return missing < o.missing;
+  if (slowest != o.slowest) return slowest < o.slowest;
+  return mean < o.mean;
+}
+
+CAUSEWAY_DECL auto cluster_search::rate(std::vector<std::size_t> cluster_of) const -> rated {
+  rated r{std::move(cluster_of), 0, 0, 0};
+  std::vector<double> memory(clusters_), pace(clusters_);
+  for (std::size_t i = 0; i < peers_.size(); ++i) memory[r.cluster_of[i]] += peers_[i].memory;
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    const cluster_peer& p = peers_[i];
+    const double share = p.memory / memory[r.cluster_of[i]];
+    const double message = share < 1 ? task_.message / p.bandwidth : 0;  // alone it sends nothing
+    pace[r.cluster_of[i]] = std::max({pace[r.cluster_of[i]], share * task_.operations / p.speed, message});
+  }
+  for (std::size_t c = 0; c < clusters_; ++c) {
+    r.missing += std::max(0.0, task_.memory - memory[c]);
+    r.slowest = std::max(r.slowest, pace[c]);
+    r.mean += pace[c] / static_cast<double>(clusters_);
+  }
+  return r;
+}
+
+CAUSEWAY_DECL auto cluster_search::run() -> rated {
+  std::vector<rated> all;
+  for (std::size_t i = 0; i < std::max<std::size_t>(2, options_.population); ++i) {
+    all.push_back(improved(rate(founder(i == 0))));
+  }
+  for (std::size_t i = 0; i < options_.children; ++i) {
+    rated& mother = all[draw_.below(all.size())];
+    rated& father = all[draw_.below(all.size())];
+    rated child = improved(rate(changed(mother.cluster_of, father.cluster_of)));
+    rated& worse = mother < father ? father : mother;
+    if (child < worse) worse = std::move(child);
+  }
+  return *std::min_element(all.begin(), all.end());
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> cluster_search::founder(bool sorted) {
+  std::vector<std::size_t> cluster_of(peers_.size());
+  if (!sorted) {
+    for (std::size_t& c : cluster_of) c = draw_.below(clusters_);
+    return cluster_of;
+  }
+  std::vector<std::size_t> order(peers_.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return peers_[a].bandwidth < peers_[b].bandwidth; });
+  for (std::size_t i = 0; i < order.size(); ++i) cluster_of[order[i]] = i * clusters_ / order.size();
+  return cluster_of;
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> cluster_search::changed(std::vector<std::size_t> child,
+                                                               const std::vector<std::size_t>& father) {
+  for (std::size_t i = 0; i < child.size(); ++i) {
+    if (draw_.below(2) == 0) child[i] = father[i];
+  }
+  const std::size_t a = draw_.below(child.size()), b = draw_.below(child.size());
+  if (draw_.below(2) == 0) {
+    std::swap(child[a], child[b]);
+  } else {
+    child[a] = draw_.below(clusters_);
+  }
+  return child;
+}
+
+CAUSEWAY_DECL auto cluster_search::improved(rated r) const -> rated {
+  while (improve(r)) {
+  }
+  return r;
+}
+
+CAUSEWAY_DECL bool cluster_search::improve(rated& best) const {
+  const auto keep = [&](std::vector<std::size_t> next) {
+    rated r = rate(std::move(next));
+    if (!(r < best)) return false;
+    best = std::move(r);
+    return true;
+  };
+  for (std::size_t a = 0; a < peers_.size(); ++a) {
+    for (std::size_t c = 0; c < clusters_; ++c) {
+      auto next = best.cluster_of;
+      next[a] = c;
+      if (keep(std::move(next))) return true;
+    }
+    for (std::size_t b = 0; b < a; ++b) {
+      auto next = best.cluster_of;
+      std::swap(next[a], next[b]);
+      if (keep(std::move(next))) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<cluster_plan> plan_clusters(std::span<const cluster_peer> peers, const cluster_task& task,
+                                                 std::size_t clusters, const cluster_options& options) {
   if (clusters == 0 || clusters > peers.size()) {
     return fail(errc::invalid_argument, "clusters",
                 std::to_string(clusters) + " clusters of " + std::to_string(peers.size()) + " peers; take 1 to so many");
@@ -628,7 +689,8 @@ inline result<cluster_plan> plan_clusters(std::span<const cluster_peer> peers, c
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_CLUSTERS_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_CLUSTERS_IPP
+#endif
 
 // ---- causeway/plan/matching.hpp ----
 #ifndef CAUSEWAY_PLAN_MATCHING_HPP
@@ -653,60 +715,20 @@ namespace detail {
 class bottleneck_matcher {
  public:
   /// `costs` is size x size, row by row; all finite. Returns the bottleneck; `row_of()` has the pairs.
-  double solve(std::span<const double> costs, std::size_t size) {
-    costs_ = costs;
-    size_ = size;
-    row_of_.assign(size, none);
-    seen_.assign(size, 0);
-    mark_ = 0;
-    limit_ = lower_bound();
-    for (std::size_t row = 0; row < size; ++row) {
-      while (!augment_from(row)) limit_ = next_limit();
-    }
-    return limit_;
-  }
+  double solve(std::span<const double> costs, std::size_t size);
 
   [[nodiscard]] const std::vector<std::size_t>& row_of() const noexcept { return row_of_; }
 
  private:
   static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
-  [[nodiscard]] double lower_bound() const {  // each row and column must pay at least its cheapest edge
-    double bound = 0;
-    for (std::size_t i = 0; i < size_; ++i) {
-      double row = std::numeric_limits<double>::infinity(), column = row;
-      for (std::size_t j = 0; j < size_; ++j) {
-        row = std::min(row, costs_[i * size_ + j]);
-        column = std::min(column, costs_[j * size_ + i]);
-      }
-      bound = std::max({bound, row, column});
-    }
-    return bound;
-  }
+  [[nodiscard]] double lower_bound() const;
 
-  [[nodiscard]] double next_limit() const {
-    double next = std::numeric_limits<double>::infinity();
-    for (const double c : costs_) {
-      if (c > limit_) next = std::min(next, c);
-    }
-    return next;
-  }
+  [[nodiscard]] double next_limit() const;
 
-  bool augment_from(std::size_t row) {
-    ++mark_;
-    return augment(row);
-  }
+  bool augment_from(std::size_t row);
 
-  bool augment(std::size_t row) {
-    for (std::size_t column = 0; column < size_; ++column) {
-      if (costs_[row * size_ + column] > limit_ || seen_[column] == mark_) continue;
-      seen_[column] = mark_;
-      if (row_of_[column] != none && !augment(row_of_[column])) continue;
-      row_of_[column] = row;
-      return true;
-    }
-    return false;
-  }
+  bool augment(std::size_t row);
 
   std::span<const double> costs_;
   std::size_t size_ = 0;
@@ -720,7 +742,76 @@ class bottleneck_matcher {
 
 /// The pairing of rows and columns with the least bottleneck. `costs` is size x size, row by row, finite, >= 0. Time at
 /// most O(size^5), in practice that of reading the costs a few times.
-inline pairing bottleneck_pairing(std::span<const double> costs, std::size_t size) {
+CAUSEWAY_DECL pairing bottleneck_pairing(std::span<const double> costs, std::size_t size);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_MATCHING_HPP
+
+// ---- causeway/plan/impl/matching.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_MATCHING_IPP
+#define CAUSEWAY_PLAN_IMPL_MATCHING_IPP
+
+// Bodies of plan/matching.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL double bottleneck_matcher::solve(std::span<const double> costs, std::size_t size) {
+  costs_ = costs;
+  size_ = size;
+  row_of_.assign(size, none);
+  seen_.assign(size, 0);
+  mark_ = 0;
+  limit_ = lower_bound();
+  for (std::size_t row = 0; row < size; ++row) {
+    while (!augment_from(row)) limit_ = next_limit();
+  }
+  return limit_;
+}
+
+CAUSEWAY_DECL double bottleneck_matcher::lower_bound() const {  // each row and column must pay at least its cheapest edge
+  double bound = 0;
+  for (std::size_t i = 0; i < size_; ++i) {
+    double row = std::numeric_limits<double>::infinity(), column = row;
+    for (std::size_t j = 0; j < size_; ++j) {
+      row = std::min(row, costs_[i * size_ + j]);
+      column = std::min(column, costs_[j * size_ + i]);
+    }
+    bound = std::max({bound, row, column});
+  }
+  return bound;
+}
+
+CAUSEWAY_DECL double bottleneck_matcher::next_limit() const {
+  double next = std::numeric_limits<double>::infinity();
+  for (const double c : costs_) {
+    if (c > limit_) next = std::min(next, c);
+  }
+  return next;
+}
+
+CAUSEWAY_DECL bool bottleneck_matcher::augment_from(std::size_t row) {
+  ++mark_;
+  return augment(row);
+}
+
+CAUSEWAY_DECL bool bottleneck_matcher::augment(std::size_t row) {
+  for (std::size_t column = 0; column < size_; ++column) {
+    if (costs_[row * size_ + column] > limit_ || seen_[column] == mark_) continue;
+    seen_[column] = mark_;
+    if (row_of_[column] != none && !augment(row_of_[column])) continue;
+    row_of_[column] = row;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL pairing bottleneck_pairing(std::span<const double> costs, std::size_t size) {
   CAUSEWAY_EXPECT(costs.size() == size * size);
   detail::bottleneck_matcher matcher;
   pairing p{matcher.solve(costs, size), std::vector<std::size_t>(size)};
@@ -730,7 +821,8 @@ inline pairing bottleneck_pairing(std::span<const double> costs, std::size_t siz
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_MATCHING_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_MATCHING_IPP
+#endif
 
 // ---- causeway/plan/open_path.hpp ----
 #ifndef CAUSEWAY_PLAN_OPEN_PATH_HPP
@@ -752,11 +844,7 @@ struct open_path {
 inline constexpr std::size_t exact_path_places = 12;
 
 /// What the path `order` costs; `costs` is places x places, row by row.
-inline double cost_of_path(std::span<const double> costs, std::size_t places, std::span<const std::size_t> order) {
-  double sum = 0;
-  for (std::size_t i = 0; i + 1 < order.size(); ++i) sum += costs[order[i] * places + order[i + 1]];
-  return sum;
-}
+CAUSEWAY_DECL double cost_of_path(std::span<const double> costs, std::size_t places, std::span<const std::size_t> order);
 
 namespace detail {
 
@@ -764,58 +852,16 @@ namespace detail {
 class path_table {
  public:
   /// The cost of the best path.
-  double fill(std::span<const double> costs, std::size_t places) {
-    costs_ = costs;
-    n_ = places;
-    sets_ = std::uint32_t{1} << n_;
-    best_.assign(sets_ * n_, std::numeric_limits<double>::infinity());
-    for (std::size_t j = 0; j < n_; ++j) best_[(std::size_t{1} << j) * n_ + j] = 0;
-    for (std::uint32_t set = 1; set < sets_; ++set) {
-      for (std::size_t j = 0; j < n_; ++j) {
-        if ((set >> j & 1U) != 0) spread(set, j);
-      }
-    }
-    const auto last = best_.end() - static_cast<std::ptrdiff_t>(n_);
-    return *std::min_element(last, best_.end());
-  }
+  double fill(std::span<const double> costs, std::size_t places);
 
-  [[nodiscard]] std::vector<std::size_t> order() const {
-    std::uint32_t set = sets_ - 1;
-    std::size_t last = cheapest_end(set);
-    std::vector<std::size_t> path{last};
-    while (path.size() < n_) {
-      const double here = at(set, last);
-      set &= ~(std::uint32_t{1} << last);
-      for (std::size_t j = 0; j < n_; ++j) {
-        if ((set >> j & 1U) == 0 || at(set, j) + costs_[j * n_ + last] != here) continue;
-        last = j;
-        break;
-      }
-      path.push_back(last);
-    }
-    std::reverse(path.begin(), path.end());
-    return path;
-  }
+  [[nodiscard]] std::vector<std::size_t> order() const;
 
  private:
   [[nodiscard]] double at(std::uint32_t set, std::size_t j) const { return best_[set * n_ + j]; }
 
-  void spread(std::uint32_t set, std::size_t from) {
-    const double base = at(set, from);
-    for (std::size_t to = 0; to < n_; ++to) {
-      if ((set >> to & 1U) != 0) continue;
-      double& known = best_[(set | std::uint32_t{1} << to) * n_ + to];
-      known = std::min(known, base + costs_[from * n_ + to]);
-    }
-  }
+  void spread(std::uint32_t set, std::size_t from);
 
-  [[nodiscard]] std::size_t cheapest_end(std::uint32_t set) const {
-    std::size_t end = 0;
-    for (std::size_t j = 1; j < n_; ++j) {
-      if (at(set, j) < at(set, end)) end = j;
-    }
-    return end;
-  }
+  [[nodiscard]] std::size_t cheapest_end(std::uint32_t set) const;
 
   std::span<const double> costs_;
   std::size_t n_ = 0;
@@ -823,7 +869,91 @@ class path_table {
   std::vector<double> best_;
 };
 
-inline std::vector<std::size_t> nearest_first(std::span<const double> costs, std::size_t places, std::size_t start) {
+CAUSEWAY_DECL std::vector<std::size_t> nearest_first(std::span<const double> costs, std::size_t places, std::size_t start);
+
+/// Tries every run reversed (2-opt) and every run of up to three places moved (Or-opt) until nothing helps.
+CAUSEWAY_DECL void improve_path(std::span<const double> costs, std::size_t places, open_path& path);
+
+}  // namespace detail
+
+/// A cheapest path over all places, or for more than 12 a good one. `costs` is places x places, symmetric, finite, >= 0.
+/// Time: 2^n n^2 additions up to 12, about n^5 beyond.
+CAUSEWAY_DECL open_path shortest_open_path(std::span<const double> costs, std::size_t places);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_OPEN_PATH_HPP
+
+// ---- causeway/plan/impl/open_path.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_OPEN_PATH_IPP
+#define CAUSEWAY_PLAN_IMPL_OPEN_PATH_IPP
+
+// Bodies of plan/open_path.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL double cost_of_path(std::span<const double> costs, std::size_t places, std::span<const std::size_t> order) {
+  double sum = 0;
+  for (std::size_t i = 0; i + 1 < order.size(); ++i) sum += costs[order[i] * places + order[i + 1]];
+  return sum;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL double path_table::fill(std::span<const double> costs, std::size_t places) {
+  costs_ = costs;
+  n_ = places;
+  sets_ = std::uint32_t{1} << n_;
+  best_.assign(sets_ * n_, std::numeric_limits<double>::infinity());
+  for (std::size_t j = 0; j < n_; ++j) best_[(std::size_t{1} << j) * n_ + j] = 0;
+  for (std::uint32_t set = 1; set < sets_; ++set) {
+    for (std::size_t j = 0; j < n_; ++j) {
+      if ((set >> j & 1U) != 0) spread(set, j);
+    }
+  }
+  const auto last = best_.end() - static_cast<std::ptrdiff_t>(n_);
+  return *std::min_element(last, best_.end());
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> path_table::order() const {
+  std::uint32_t set = sets_ - 1;
+  std::size_t last = cheapest_end(set);
+  std::vector<std::size_t> path{last};
+  while (path.size() < n_) {
+    const double here = at(set, last);
+    set &= ~(std::uint32_t{1} << last);
+    for (std::size_t j = 0; j < n_; ++j) {
+      if ((set >> j & 1U) == 0 || at(set, j) + costs_[j * n_ + last] != here) continue;
+      last = j;
+      break;
+    }
+    path.push_back(last);
+  }
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+CAUSEWAY_DECL void path_table::spread(std::uint32_t set, std::size_t from) {
+  const double base = at(set, from);
+  for (std::size_t to = 0; to < n_; ++to) {
+    if ((set >> to & 1U) != 0) continue;
+    double& known = best_[(set | std::uint32_t{1} << to) * n_ + to];
+    known = std::min(known, base + costs_[from * n_ + to]);
+  }
+}
+
+CAUSEWAY_DECL std::size_t path_table::cheapest_end(std::uint32_t set) const {
+  std::size_t end = 0;
+  for (std::size_t j = 1; j < n_; ++j) {
+    if (at(set, j) < at(set, end)) end = j;
+  }
+  return end;
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> nearest_first(std::span<const double> costs, std::size_t places, std::size_t start) {
   std::vector<std::size_t> order(places);
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::swap(order[0], order[start]);
@@ -835,8 +965,7 @@ inline std::vector<std::size_t> nearest_first(std::span<const double> costs, std
   return order;
 }
 
-/// Tries every run reversed (2-opt) and every run of up to three places moved (Or-opt) until nothing helps.
-inline void improve_path(std::span<const double> costs, std::size_t places, open_path& path) {
+CAUSEWAY_DECL void improve_path(std::span<const double> costs, std::size_t places, open_path& path) {
   std::vector<std::size_t> tried;
   const auto keep = [&] {
     const double cost = cost_of_path(costs, places, tried);
@@ -864,11 +993,11 @@ inline void improve_path(std::span<const double> costs, std::size_t places, open
   }
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
 
-/// A cheapest path over all places, or for more than 12 a good one. `costs` is places x places, symmetric, finite, >= 0.
-/// Time: 2^n n^2 additions up to 12, about n^5 beyond.
-inline open_path shortest_open_path(std::span<const double> costs, std::size_t places) {
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL open_path shortest_open_path(std::span<const double> costs, std::size_t places) {
   CAUSEWAY_EXPECT(costs.size() == places * places);
   if (places == 0) return {};
   if (places <= exact_path_places) {
@@ -888,7 +1017,8 @@ inline open_path shortest_open_path(std::span<const double> costs, std::size_t p
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_OPEN_PATH_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_OPEN_PATH_IPP
+#endif
 
 // ---- causeway/plan/link_matrix.hpp ----
 #ifndef CAUSEWAY_PLAN_LINK_MATRIX_HPP
@@ -914,44 +1044,22 @@ class link_matrix {
   link_matrix() = default;
 
   /// The same link everywhere, and nothing to pay from a device to itself.
-  explicit link_matrix(std::size_t devices, const link_cost& everywhere = {})
-      : size_{devices}, links_(devices * devices, everywhere) {
-    for (std::size_t i = 0; i < devices; ++i) links_[i * devices + i] = {};
-  }
+  explicit link_matrix(std::size_t devices, const link_cost& everywhere = {});
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  [[nodiscard]] const link_cost& operator()(std::size_t from, std::size_t to) const {
-    CAUSEWAY_EXPECT(from < size_ && to < size_);
-    return links_[from * size_ + to];
-  }
+  [[nodiscard]] const link_cost& operator()(std::size_t from, std::size_t to) const;
 
   /// One direction.
-  void set(std::size_t from, std::size_t to, const link_cost& link) {
-    CAUSEWAY_EXPECT(from < size_ && to < size_);
-    links_[from * size_ + to] = link;
-  }
+  void set(std::size_t from, std::size_t to, const link_cost& link);
 
-  void set_both(std::size_t a, std::size_t b, const link_cost& link) {
-    set(a, b, link);
-    set(b, a, link);
-  }
+  void set_both(std::size_t a, std::size_t b, const link_cost& link);
 
   /// Seconds for `bytes` there and as many back, halved: what a direction costs on average.
-  [[nodiscard]] double mean_seconds(std::size_t a, std::size_t b, double bytes) const {
-    return ((*this)(a, b).seconds(bytes) + (*this)(b, a).seconds(bytes)) / 2;
-  }
+  [[nodiscard]] double mean_seconds(std::size_t a, std::size_t b, double bytes) const;
 
   /// The links between devices, where this matrix is one of regions and device i stands in region `region_of[i]`.
-  [[nodiscard]] link_matrix devices_in(std::span<const std::size_t> region_of) const {
-    link_matrix all{region_of.size()};
-    for (std::size_t i = 0; i < region_of.size(); ++i) {
-      for (std::size_t j = 0; j < region_of.size(); ++j) {
-        if (i != j) all.set(i, j, (*this)(region_of[i], region_of[j]));
-      }
-    }
-    return all;
-  }
+  [[nodiscard]] link_matrix devices_in(std::span<const std::size_t> region_of) const;
 
  private:
   std::size_t size_ = 0;
@@ -959,7 +1067,56 @@ class link_matrix {
 };
 
 /// Whether every delay is finite and >= 0, and every bandwidth > 0. errc::invalid_argument names the pair.
-inline result<void> check(const link_matrix& links) {
+CAUSEWAY_DECL result<void> check(const link_matrix& links);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_LINK_MATRIX_HPP
+
+// ---- causeway/plan/impl/link_matrix.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_LINK_MATRIX_IPP
+#define CAUSEWAY_PLAN_IMPL_LINK_MATRIX_IPP
+
+// Bodies of plan/link_matrix.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL link_matrix::link_matrix(std::size_t devices, const link_cost& everywhere)
+    : size_{devices}, links_(devices * devices, everywhere) {
+  for (std::size_t i = 0; i < devices; ++i) links_[i * devices + i] = {};
+}
+
+CAUSEWAY_DECL const link_cost& link_matrix::operator()(std::size_t from, std::size_t to) const {
+  CAUSEWAY_EXPECT(from < size_ && to < size_);
+  return links_[from * size_ + to];
+}
+
+CAUSEWAY_DECL void link_matrix::set(std::size_t from, std::size_t to, const link_cost& link) {
+  CAUSEWAY_EXPECT(from < size_ && to < size_);
+  links_[from * size_ + to] = link;
+}
+
+CAUSEWAY_DECL void link_matrix::set_both(std::size_t a, std::size_t b, const link_cost& link) {
+  set(a, b, link);
+  set(b, a, link);
+}
+
+CAUSEWAY_DECL double link_matrix::mean_seconds(std::size_t a, std::size_t b, double bytes) const {
+  return ((*this)(a, b).seconds(bytes) + (*this)(b, a).seconds(bytes)) / 2;
+}
+
+CAUSEWAY_DECL link_matrix link_matrix::devices_in(std::span<const std::size_t> region_of) const {
+  link_matrix all{region_of.size()};
+  for (std::size_t i = 0; i < region_of.size(); ++i) {
+    for (std::size_t j = 0; j < region_of.size(); ++j) {
+      if (i != j) all.set(i, j, (*this)(region_of[i], region_of[j]));
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL result<void> check(const link_matrix& links) {
   for (std::size_t i = 0; i < links.size(); ++i) {
     for (std::size_t j = 0; j < links.size(); ++j) {
       const link_cost& l = links(i, j);
@@ -973,7 +1130,8 @@ inline result<void> check(const link_matrix& links) {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_LINK_MATRIX_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_LINK_MATRIX_IPP
+#endif
 
 // ---- causeway/plan/placement.hpp ----
 #ifndef CAUSEWAY_PLAN_PLACEMENT_HPP
@@ -999,15 +1157,9 @@ struct placement {
   std::vector<std::size_t> devices;  ///< stage by stage
 
   [[nodiscard]] std::size_t stages() const noexcept { return replicas == 0 ? 0 : devices.size() / replicas; }
-  [[nodiscard]] std::size_t device(std::size_t stage, std::size_t replica) const {
-    CAUSEWAY_EXPECT(replica < replicas && stage < stages());
-    return devices[stage * replicas + replica];
-  }
+  [[nodiscard]] std::size_t device(std::size_t stage, std::size_t replica) const;
   /// The devices that hold `stage`.
-  [[nodiscard]] std::span<const std::size_t> group(std::size_t stage) const {
-    CAUSEWAY_EXPECT(stage < stages());
-    return std::span{devices}.subspan(stage * replicas, replicas);
-  }
+  [[nodiscard]] std::span<const std::size_t> group(std::size_t stage) const;
 
   friend bool operator==(const placement&, const placement&) = default;
 };
@@ -1024,17 +1176,65 @@ struct placement_cost {
 namespace detail {
 
 /// What one of a group of `replicas` devices pays for another: its share of the other's gradients, and back.
-inline double exchange_seconds(const link_matrix& links, std::size_t a, std::size_t b, const pipeline_task& task) {
-  return 2 * links.mean_seconds(a, b, task.stage_bytes / static_cast<double>(task.replicas));
-}
+CAUSEWAY_DECL double exchange_seconds(const link_matrix& links, std::size_t a, std::size_t b, const pipeline_task& task);
 
 }  // namespace detail
 
 /// Seconds in which the devices `group` average the gradients of their stage:
 ///   max over d of the sum over d' != d of 2 (A(d,d') + c_dp / (D_DP B(d,d'))).
 /// Where the directions of a link differ, 2 x is both directions.
-inline double data_parallel_seconds(const link_matrix& links, std::span<const std::size_t> group,
-                                    const pipeline_task& task) {
+CAUSEWAY_DECL double data_parallel_seconds(const link_matrix& links, std::span<const std::size_t> group,
+                                           const pipeline_task& task);
+
+/// What `where` costs as it stands: nothing is paired or ordered anew.
+CAUSEWAY_DECL placement_cost cost_of(const link_matrix& links, const placement& where, const pipeline_task& task);
+
+/// Devices 0, 1, 2, ... fill the first stage, then the second: ranks of a stage are neighbours.
+CAUSEWAY_DECL placement placed_by_stage(const pipeline_task& task);
+
+/// Devices 0, 1, 2, ... fill the first replica, then the second: round robin over the stages.
+CAUSEWAY_DECL placement placed_by_replica(const pipeline_task& task);
+
+/// Blind to the network: each place gets a device at random.
+CAUSEWAY_DECL placement placed_at_random(const pipeline_task& task, std::size_t devices, rng& draw);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_PLACEMENT_HPP
+
+// ---- causeway/plan/impl/placement.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_PLACEMENT_IPP
+#define CAUSEWAY_PLAN_IMPL_PLACEMENT_IPP
+
+// Bodies of plan/placement.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL std::size_t placement::device(std::size_t stage, std::size_t replica) const {
+  CAUSEWAY_EXPECT(replica < replicas && stage < stages());
+  return devices[stage * replicas + replica];
+}
+
+CAUSEWAY_DECL std::span<const std::size_t> placement::group(std::size_t stage) const {
+  CAUSEWAY_EXPECT(stage < stages());
+  return std::span{devices}.subspan(stage * replicas, replicas);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL double exchange_seconds(const link_matrix& links, std::size_t a, std::size_t b, const pipeline_task& task) {
+  return 2 * links.mean_seconds(a, b, task.stage_bytes / static_cast<double>(task.replicas));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL double data_parallel_seconds(const link_matrix& links, std::span<const std::size_t> group,
+                                           const pipeline_task& task) {
   double slowest = 0;
   for (const std::size_t d : group) {
     double sum = 0;
@@ -1046,8 +1246,7 @@ inline double data_parallel_seconds(const link_matrix& links, std::span<const st
   return slowest;
 }
 
-/// What `where` costs as it stands: nothing is paired or ordered anew.
-inline placement_cost cost_of(const link_matrix& links, const placement& where, const pipeline_task& task) {
+CAUSEWAY_DECL placement_cost cost_of(const link_matrix& links, const placement& where, const pipeline_task& task) {
   CAUSEWAY_EXPECT(where.replicas == task.replicas && where.stages() == task.stages);
   placement_cost cost;
   for (std::size_t s = 0; s < task.stages; ++s) {
@@ -1061,15 +1260,13 @@ inline placement_cost cost_of(const link_matrix& links, const placement& where, 
   return cost;
 }
 
-/// Devices 0, 1, 2, ... fill the first stage, then the second: ranks of a stage are neighbours.
-inline placement placed_by_stage(const pipeline_task& task) {
+CAUSEWAY_DECL placement placed_by_stage(const pipeline_task& task) {
   placement p{task.replicas, std::vector<std::size_t>(task.replicas * task.stages)};
   std::iota(p.devices.begin(), p.devices.end(), std::size_t{0});
   return p;
 }
 
-/// Devices 0, 1, 2, ... fill the first replica, then the second: round robin over the stages.
-inline placement placed_by_replica(const pipeline_task& task) {
+CAUSEWAY_DECL placement placed_by_replica(const pipeline_task& task) {
   placement p = placed_by_stage(task);
   for (std::size_t s = 0; s < task.stages; ++s) {
     for (std::size_t r = 0; r < task.replicas; ++r) p.devices[s * task.replicas + r] = r * task.stages + s;
@@ -1077,8 +1274,7 @@ inline placement placed_by_replica(const pipeline_task& task) {
   return p;
 }
 
-/// Blind to the network: each place gets a device at random.
-inline placement placed_at_random(const pipeline_task& task, std::size_t devices, rng& draw) {
+CAUSEWAY_DECL placement placed_at_random(const pipeline_task& task, std::size_t devices, rng& draw) {
   CAUSEWAY_EXPECT(devices >= task.replicas * task.stages);
   std::vector<std::size_t> all(devices);
   std::iota(all.begin(), all.end(), std::size_t{0});
@@ -1089,7 +1285,8 @@ inline placement placed_at_random(const pipeline_task& task, std::size_t devices
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_PLACEMENT_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_PLACEMENT_IPP
+#endif
 
 // ---- causeway/plan/dtfm_score.hpp ----
 #ifndef CAUSEWAY_PLAN_DTFM_SCORE_HPP
@@ -1112,17 +1309,7 @@ struct dtfm_partition {
 
 class dtfm_scorer {
  public:
-  dtfm_scorer(const link_matrix& links, const pipeline_task& task)
-      : task_{task}, devices_{links.size()}, exchange_(devices_ * devices_), hop_(devices_ * devices_) {
-    for (std::size_t i = 0; i < devices_; ++i) {
-      for (std::size_t j = 0; j < devices_; ++j) {
-        if (i == j) continue;
-        exchange_[i * devices_ + j] = exchange_seconds(links, i, j, task);
-        hop_[i * devices_ + j] = links.mean_seconds(i, j, task.activation_bytes);
-      }
-    }
-    find_kinds();
-  }
+  dtfm_scorer(const link_matrix& links, const pipeline_task& task);
 
   [[nodiscard]] const pipeline_task& task() const noexcept { return task_; }
   [[nodiscard]] std::size_t devices() const noexcept { return devices_; }
@@ -1133,146 +1320,38 @@ class dtfm_scorer {
   /// Devices of the same kind see the same links: swapping them changes nothing.
   [[nodiscard]] std::size_t kind(std::size_t device) const { return kinds_[device]; }
 
-  void score(dtfm_partition& p) {
-    p.group_seconds.resize(task_.stages);
-    p.hop_seconds.assign(task_.stages * task_.stages, 0);
-    for (std::size_t g = 0; g < task_.stages; ++g) {
-      p.group_seconds[g] = group_seconds(p, g);
-      for (std::size_t h = 0; h < g; ++h) pair_groups(p, g, h);
-    }
-    p.total = total(p, std::numeric_limits<double>::infinity());
-  }
+  void score(dtfm_partition& p);
 
   /// Swaps the devices at the places `a`, all of one group, with those at `b` if that makes `p` better.
-  bool improve_by_swap(dtfm_partition& p, std::span<const std::size_t> a, std::span<const std::size_t> b) {
-    tried_ = p;
-    for (std::size_t i = 0; i < a.size(); ++i) std::swap(tried_.devices[a[i]], tried_.devices[b[i]]);
-    const std::size_t ga = a[0] / task_.replicas, gb = b[0] / task_.replicas;
-    for (const std::size_t g : {ga, gb}) {
-      if (g < task_.stages) tried_.group_seconds[g] = group_seconds(tried_, g);
-    }
-    ++evaluations_;
-    if (slowest_group(tried_) >= p.total) return false;
-    for (std::size_t h = 0; h < task_.stages; ++h) {
-      if (ga < task_.stages && h != ga) pair_groups(tried_, ga, h);
-      if (gb < task_.stages && h != gb && h != ga) pair_groups(tried_, gb, h);
-    }
-    tried_.total = total(tried_, p.total);
-    if (tried_.total >= p.total * (1 - 1e-12)) return false;
-    std::swap(p, tried_);
-    return true;
-  }
+  bool improve_by_swap(dtfm_partition& p, std::span<const std::size_t> a, std::span<const std::size_t> b);
 
   /// The groups in the order of the best path, each device paired with one of the next group.
-  [[nodiscard]] placement arranged(const dtfm_partition& p) {
-    const open_path path = shortest_open_path(p.hop_seconds, task_.stages);
-    placement where{task_.replicas, {}};
-    for (const std::size_t g : path.order) {
-      const std::size_t* group = p.devices.data() + g * task_.replicas;
-      std::vector<std::size_t> column(task_.replicas);
-      for (std::size_t r = 0; r < task_.replicas; ++r) column[r] = group[r];
-      if (!where.devices.empty())
-        column = partners_of({where.devices.end() - std::ptrdiff_t(task_.replicas), task_.replicas}, column);
-      where.devices.insert(where.devices.end(), column.begin(), column.end());
-    }
-    return where;
-  }
+  [[nodiscard]] placement arranged(const dtfm_partition& p);
 
  private:
-  void find_kinds() {
-    kinds_.resize(devices_);
-    for (std::size_t i = 0; i < devices_; ++i) {
-      kinds_[i] = i;
-      for (std::size_t j = 0; j < i && kinds_[i] == i; ++j) {
-        if (kinds_[j] == j && same_links(i, j)) kinds_[i] = j;
-      }
-    }
-  }
+  void find_kinds();
 
-  [[nodiscard]] bool same_links(std::size_t a, std::size_t b) const {
-    for (std::size_t other = 0; other < devices_; ++other) {
-      if (other == a || other == b) continue;
-      if (exchange(a, other) != exchange(b, other) || hop(a, other) != hop(b, other)) return false;
-    }
-    return true;
-  }
+  [[nodiscard]] bool same_links(std::size_t a, std::size_t b) const;
 
-  [[nodiscard]] double group_seconds(const dtfm_partition& p, std::size_t g) const {
-    const std::size_t* group = p.devices.data() + g * task_.replicas;
-    double slowest = 0;
-    for (std::size_t i = 0; i < task_.replicas; ++i) {
-      const double* row = exchange_.data() + group[i] * devices_;
-      double sum = 0;
-      for (std::size_t j = 0; j < task_.replicas; ++j) sum += row[group[j]];  // 0 to itself
-      slowest = std::max(slowest, sum);
-    }
-    return slowest;
-  }
+  [[nodiscard]] double group_seconds(const dtfm_partition& p, std::size_t g) const;
 
-  [[nodiscard]] static double slowest_group(const dtfm_partition& p) {
-    return *std::max_element(p.group_seconds.begin(), p.group_seconds.end());
-  }
+  [[nodiscard]] static double slowest_group(const dtfm_partition& p);
 
-  void fill_costs(std::span<const std::size_t> rows, std::span<const std::size_t> columns) {
-    costs_.resize(rows.size() * columns.size());
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      for (std::size_t j = 0; j < columns.size(); ++j) costs_[i * columns.size() + j] = hop(rows[i], columns[j]);
-    }
-  }
+  void fill_costs(std::span<const std::size_t> rows, std::span<const std::size_t> columns);
 
-  void pair_groups(dtfm_partition& p, std::size_t g, std::size_t h) {
-    const std::span<const std::size_t> all{p.devices};
-    const std::size_t n = task_.replicas;
-    fill_costs(all.subspan(g * n, n), all.subspan(h * n, n));
-    const double seconds = matcher_.solve(costs_, n);
-    p.hop_seconds[g * task_.stages + h] = p.hop_seconds[h * task_.stages + g] = seconds;
-  }
+  void pair_groups(dtfm_partition& p, std::size_t g, std::size_t h);
 
   [[nodiscard]] std::vector<std::size_t> partners_of(std::span<const std::size_t> before,
-                                                     std::span<const std::size_t> next) {
-    fill_costs(before, next);
-    const pairing pairs = bottleneck_pairing(costs_, before.size());
-    std::vector<std::size_t> column(before.size());
-    for (std::size_t r = 0; r < before.size(); ++r) column[r] = next[pairs.partner_of[r]];
-    return column;
-  }
+                                                     std::span<const std::size_t> next);
 
   /// The true cost (beyond 12 groups: of a quickly found path), or at least `limit` where a bound shows it is not less.
-  [[nodiscard]] double total(const dtfm_partition& p, double limit) {
-    const double average = slowest_group(p);
-    if (average + 2 * spanning_tree(p.hop_seconds) >= limit) return limit;
-    return average + 2 * (task_.stages > exact_path_places ? quick_path(p) : paths_.fill(p.hop_seconds, task_.stages));
-  }
+  [[nodiscard]] double total(const dtfm_partition& p, double limit);
 
   /// Always to the nearest group left, from the best start: what many groups are searched with. `arranged` does better.
-  [[nodiscard]] double quick_path(const dtfm_partition& p) const {
-    double best = std::numeric_limits<double>::infinity();
-    for (std::size_t start = 0; start < task_.stages; ++start) {
-      const auto order = nearest_first(p.hop_seconds, task_.stages, start);
-      best = std::min(best, cost_of_path(p.hop_seconds, task_.stages, order));
-    }
-    return best;
-  }
+  [[nodiscard]] double quick_path(const dtfm_partition& p) const;
 
   /// Of the least weight (Prim 1957): no path over all groups is cheaper.
-  [[nodiscard]] double spanning_tree(std::span<const double> costs) {
-    constexpr double far = std::numeric_limits<double>::infinity();
-    const std::size_t n = task_.stages;
-    reach_.assign(costs.begin(), costs.begin() + static_cast<std::ptrdiff_t>(n));
-    reach_[0] = -1;  // in the tree
-    double sum = 0;
-    for (std::size_t added = 1; added < n; ++added) {
-      std::size_t next = 0;
-      double least = far;
-      for (std::size_t i = 0; i < n; ++i) {
-        if (reach_[i] >= 0 && reach_[i] < least) least = reach_[i], next = i;
-      }
-      sum += least;
-      reach_[next] = -1;
-      for (std::size_t i = 0; i < n; ++i) reach_[i] = std::min(reach_[i], costs[next * n + i]);
-    }
-    return sum;
-  }
+  [[nodiscard]] double spanning_tree(std::span<const double> costs);
 
   pipeline_task task_;
   std::size_t devices_;
@@ -1291,6 +1370,168 @@ class dtfm_scorer {
 }  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
 
 #endif  // CAUSEWAY_PLAN_DTFM_SCORE_HPP
+
+// ---- causeway/plan/impl/dtfm_score.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_DTFM_SCORE_IPP
+#define CAUSEWAY_PLAN_IMPL_DTFM_SCORE_IPP
+
+// Bodies of plan/dtfm_score.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL dtfm_scorer::dtfm_scorer(const link_matrix& links, const pipeline_task& task)
+    : task_{task}, devices_{links.size()}, exchange_(devices_ * devices_), hop_(devices_ * devices_) {
+  for (std::size_t i = 0; i < devices_; ++i) {
+    for (std::size_t j = 0; j < devices_; ++j) {
+      if (i == j) continue;
+      exchange_[i * devices_ + j] = exchange_seconds(links, i, j, task);
+      hop_[i * devices_ + j] = links.mean_seconds(i, j, task.activation_bytes);
+    }
+  }
+  find_kinds();
+}
+
+CAUSEWAY_DECL void dtfm_scorer::score(dtfm_partition& p) {
+  p.group_seconds.resize(task_.stages);
+  p.hop_seconds.assign(task_.stages * task_.stages, 0);
+  for (std::size_t g = 0; g < task_.stages; ++g) {
+    p.group_seconds[g] = group_seconds(p, g);
+    for (std::size_t h = 0; h < g; ++h) pair_groups(p, g, h);
+  }
+  p.total = total(p, std::numeric_limits<double>::infinity());
+}
+
+CAUSEWAY_DECL bool dtfm_scorer::improve_by_swap(dtfm_partition& p, std::span<const std::size_t> a,
+                                                std::span<const std::size_t> b) {
+  tried_ = p;
+  for (std::size_t i = 0; i < a.size(); ++i) std::swap(tried_.devices[a[i]], tried_.devices[b[i]]);
+  const std::size_t ga = a[0] / task_.replicas, gb = b[0] / task_.replicas;
+  for (const std::size_t g : {ga, gb}) {
+    if (g < task_.stages) tried_.group_seconds[g] = group_seconds(tried_, g);
+  }
+  ++evaluations_;
+  if (slowest_group(tried_) >= p.total) return false;
+  for (std::size_t h = 0; h < task_.stages; ++h) {
+    if (ga < task_.stages && h != ga) pair_groups(tried_, ga, h);
+    if (gb < task_.stages && h != gb && h != ga) pair_groups(tried_, gb, h);
+  }
+  tried_.total = total(tried_, p.total);
+  if (tried_.total >= p.total * (1 - 1e-12)) return false;
+  std::swap(p, tried_);
+  return true;
+}
+
+CAUSEWAY_DECL placement dtfm_scorer::arranged(const dtfm_partition& p) {
+  const open_path path = shortest_open_path(p.hop_seconds, task_.stages);
+  placement where{task_.replicas, {}};
+  for (const std::size_t g : path.order) {
+    const std::size_t* group = p.devices.data() + g * task_.replicas;
+    std::vector<std::size_t> column(task_.replicas);
+    for (std::size_t r = 0; r < task_.replicas; ++r) column[r] = group[r];
+    if (!where.devices.empty())
+      column = partners_of({where.devices.end() - std::ptrdiff_t(task_.replicas), task_.replicas}, column);
+    where.devices.insert(where.devices.end(), column.begin(), column.end());
+  }
+  return where;
+}
+
+CAUSEWAY_DECL void dtfm_scorer::find_kinds() {
+  kinds_.resize(devices_);
+  for (std::size_t i = 0; i < devices_; ++i) {
+    kinds_[i] = i;
+    for (std::size_t j = 0; j < i && kinds_[i] == i; ++j) {
+      if (kinds_[j] == j && same_links(i, j)) kinds_[i] = j;
+    }
+  }
+}
+
+CAUSEWAY_DECL bool dtfm_scorer::same_links(std::size_t a, std::size_t b) const {
+  for (std::size_t other = 0; other < devices_; ++other) {
+    if (other == a || other == b) continue;
+    if (exchange(a, other) != exchange(b, other) || hop(a, other) != hop(b, other)) return false;
+  }
+  return true;
+}
+
+CAUSEWAY_DECL double dtfm_scorer::group_seconds(const dtfm_partition& p, std::size_t g) const {
+  const std::size_t* group = p.devices.data() + g * task_.replicas;
+  double slowest = 0;
+  for (std::size_t i = 0; i < task_.replicas; ++i) {
+    const double* row = exchange_.data() + group[i] * devices_;
+    double sum = 0;
+    for (std::size_t j = 0; j < task_.replicas; ++j) sum += row[group[j]];  // 0 to itself
+    slowest = std::max(slowest, sum);
+  }
+  return slowest;
+}
+
+CAUSEWAY_DECL double dtfm_scorer::slowest_group(const dtfm_partition& p) {
+  return *std::max_element(p.group_seconds.begin(), p.group_seconds.end());
+}
+
+CAUSEWAY_DECL void dtfm_scorer::fill_costs(std::span<const std::size_t> rows, std::span<const std::size_t> columns) {
+  costs_.resize(rows.size() * columns.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (std::size_t j = 0; j < columns.size(); ++j) costs_[i * columns.size() + j] = hop(rows[i], columns[j]);
+  }
+}
+
+CAUSEWAY_DECL void dtfm_scorer::pair_groups(dtfm_partition& p, std::size_t g, std::size_t h) {
+  const std::span<const std::size_t> all{p.devices};
+  const std::size_t n = task_.replicas;
+  fill_costs(all.subspan(g * n, n), all.subspan(h * n, n));
+  const double seconds = matcher_.solve(costs_, n);
+  p.hop_seconds[g * task_.stages + h] = p.hop_seconds[h * task_.stages + g] = seconds;
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> dtfm_scorer::partners_of(std::span<const std::size_t> before,
+                                                                std::span<const std::size_t> next) {
+  fill_costs(before, next);
+  const pairing pairs = bottleneck_pairing(costs_, before.size());
+  std::vector<std::size_t> column(before.size());
+  for (std::size_t r = 0; r < before.size(); ++r) column[r] = next[pairs.partner_of[r]];
+  return column;
+}
+
+CAUSEWAY_DECL double dtfm_scorer::total(const dtfm_partition& p, double limit) {
+  const double average = slowest_group(p);
+  if (average + 2 * spanning_tree(p.hop_seconds) >= limit) return limit;
+  return average + 2 * (task_.stages > exact_path_places ? quick_path(p) : paths_.fill(p.hop_seconds, task_.stages));
+}
+
+CAUSEWAY_DECL double dtfm_scorer::quick_path(const dtfm_partition& p) const {
+  double best = std::numeric_limits<double>::infinity();
+  for (std::size_t start = 0; start < task_.stages; ++start) {
+    const auto order = nearest_first(p.hop_seconds, task_.stages, start);
+    best = std::min(best, cost_of_path(p.hop_seconds, task_.stages, order));
+  }
+  return best;
+}
+
+CAUSEWAY_DECL double dtfm_scorer::spanning_tree(std::span<const double> costs) {
+  constexpr double far = std::numeric_limits<double>::infinity();
+  const std::size_t n = task_.stages;
+  reach_.assign(costs.begin(), costs.begin() + static_cast<std::ptrdiff_t>(n));
+  reach_[0] = -1;  // in the tree
+  double sum = 0;
+  for (std::size_t added = 1; added < n; ++added) {
+    std::size_t next = 0;
+    double least = far;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (reach_[i] >= 0 && reach_[i] < least) least = reach_[i], next = i;
+    }
+    sum += least;
+    reach_[next] = -1;
+    for (std::size_t i = 0; i < n; ++i) reach_[i] = std::min(reach_[i], costs[next * n + i]);
+  }
+  return sum;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+#endif  // CAUSEWAY_PLAN_IMPL_DTFM_SCORE_IPP
+#endif
 
 // ---- causeway/plan/dtfm.hpp ----
 #ifndef CAUSEWAY_PLAN_DTFM_HPP
@@ -1329,147 +1570,36 @@ class dtfm_search {
   dtfm_search(const link_matrix& links, const pipeline_task& task, const dtfm_options& options)
       : scorer_{links, task}, options_{options}, draw_{options.seed, mix(0x6474666DU)} {}
 
-  dtfm_plan run() {
-    found();
-    for (std::size_t i = 0; i < options_.children && scorer_.evaluations() < options_.evaluations; ++i) breed();
-    const auto best = std::min_element(population_.begin(), population_.end(),
-                                       [](const auto& a, const auto& b) { return a.total < b.total; });
-    return {scorer_.arranged(*best), {}, scorer_.evaluations()};
-  }
+  dtfm_plan run();
 
  private:
   [[nodiscard]] std::size_t groups() const noexcept { return scorer_.task().stages; }
   [[nodiscard]] std::size_t replicas() const noexcept { return scorer_.task().replicas; }
   [[nodiscard]] std::size_t places() const noexcept { return groups() * replicas(); }
 
-  void found() {
-    dtfm_partition p;
-    p.devices.resize(scorer_.devices());
-    std::iota(p.devices.begin(), p.devices.end(), std::size_t{0});
-    for (std::size_t i = 0; i < std::max<std::size_t>(2, options_.population); ++i) {
-      shuffle(p.devices);
-      if (i % 2 == 0) deal_neighbours(p.devices);
-      scorer_.score(p);
-      population_.push_back(p);
-    }
-    std::stable_sort(population_.begin(), population_.end(),
-                     [](const auto& a, const auto& b) { return a.total < b.total; });
-    for (std::size_t i = 0; i < population_.size() / 4; ++i) swap_while_better(population_[i]);
-  }
+  void found();
 
   /// Puts the devices in a chain, each followed by the nearest one left, cuts the chain into pieces for a random number of
   /// groups each, and deals each piece out to its groups: one group gathers neighbours, many groups each get some of them.
-  void deal_neighbours(std::vector<std::size_t>& devices) {
-    for (std::size_t i = 1; i < devices.size(); ++i) {
-      const auto left = devices.begin() + static_cast<std::ptrdiff_t>(i);
-      const auto nearer = [&, from = devices[i - 1]](auto a, auto b) {
-        return scorer_.hop(from, a) < scorer_.hop(from, b);
-      };
-      std::iter_swap(left, std::min_element(left, devices.end(), nearer));
-    }
-    const std::vector<std::size_t> chain = devices;
-    for (std::size_t first = 0; first < groups();) {
-      const std::size_t some = 1 + draw_.below(groups() - first);
-      for (std::size_t i = 0; i < some * replicas(); ++i) {
-        devices[(first + i % some) * replicas() + i / some] = chain[first * replicas() + i];
-      }
-      first += some;
-    }
-  }
+  void deal_neighbours(std::vector<std::size_t>& devices);
 
-  void breed() {
-    const std::size_t first = draw_.below(population_.size());
-    const std::size_t second = (first + 1 + draw_.below(population_.size() - 1)) % population_.size();
-    dtfm_partition child = crossed(population_[first], population_[second]);
-    move_in_cycles(child);
-    swap_while_better(child);
-    for (const auto& p : population_) {
-      if (p.total == child.total) return;  // twins would crowd out what differs
-    }
-    dtfm_partition& worse = population_[population_[first].total > population_[second].total ? first : second];
-    if (child.total < worse.total) worse = std::move(child);
-  }
+  void breed();
 
-  void shuffle(std::vector<std::size_t>& list) {
-    for (std::size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[draw_.below(i)]);
-  }
+  void shuffle(std::vector<std::size_t>& list);
 
   /// The group of each device; `groups()` for spare ones.
-  [[nodiscard]] std::vector<std::size_t> labels(const dtfm_partition& p) const {
-    std::vector<std::size_t> label(p.devices.size(), groups());
-    for (std::size_t i = 0; i < places(); ++i) label[p.devices[i]] = i / replicas();
-    return label;
-  }
+  [[nodiscard]] std::vector<std::size_t> labels(const dtfm_partition& p) const;
 
   /// Renames the groups of `label` so that they share as many devices as possible, one after another, with those of `like`.
-  void rename_like(std::vector<std::size_t>& label, const std::vector<std::size_t>& like) const {
-    const std::size_t n = groups();
-    std::vector<std::size_t> common((n + 1) * (n + 1)), name(n + 1, n);
-    for (std::size_t d = 0; d < label.size(); ++d) ++common[label[d] * (n + 1) + like[d]];
-    std::vector<char> taken(n + 1);
-    for (std::size_t round = 0; round < n; ++round) {
-      std::size_t from = n, to = n;
-      for (std::size_t a = 0; a < n; ++a) {
-        for (std::size_t b = 0; b < n && name[a] == n; ++b) {
-          if (taken[b] != 0) continue;
-          if (from == n || common[a * (n + 1) + b] > common[from * (n + 1) + to]) from = a, to = b;
-        }
-      }
-      name[from] = to;
-      taken[to] = 1;
-    }
-    for (std::size_t& l : label) l = name[l];
-  }
+  void rename_like(std::vector<std::size_t>& label, const std::vector<std::size_t>& like) const;
 
-  dtfm_partition crossed(const dtfm_partition& mother, const dtfm_partition& father) {
-    std::vector<std::size_t> label = labels(mother);
-    std::vector<std::size_t> other = labels(father);
-    rename_like(other, label);
-    std::array<std::size_t, 5> cuts{};
-    for (std::size_t& c : cuts) c = draw_.below(label.size() + 1);
-    std::sort(cuts.begin(), cuts.end());
-    for (const std::size_t segment : {0U, 2U, 4U}) {  // [c0, c1), [c2, c3), [c4, end) from the father
-      const std::size_t end = segment + 1 < cuts.size() ? cuts[segment + 1] : label.size();
-      for (std::size_t d = cuts[segment]; d < end; ++d) label[d] = other[d];
-    }
-    return mended(label);
-  }
+  dtfm_partition crossed(const dtfm_partition& mother, const dtfm_partition& father);
 
   /// Groups that are too large give random devices to those that are too small.
-  dtfm_partition mended(const std::vector<std::size_t>& label) {
-    std::vector<std::vector<std::size_t>> members(groups() + 1);
-    for (std::size_t d = 0; d < label.size(); ++d) members[label[d]].push_back(d);
-    std::vector<std::size_t> left_over;
-    const auto capacity = [&](std::size_t g) { return g < groups() ? replicas() : label.size() - places(); };
-    for (std::size_t g = 0; g <= groups(); ++g) {
-      shuffle(members[g]);
-      while (members[g].size() > capacity(g)) {
-        left_over.push_back(members[g].back());
-        members[g].pop_back();
-      }
-    }
-    shuffle(left_over);
-    dtfm_partition p;
-    for (std::size_t g = 0; g <= groups(); ++g) {
-      while (members[g].size() < capacity(g)) {
-        members[g].push_back(left_over.back());
-        left_over.pop_back();
-      }
-      p.devices.insert(p.devices.end(), members[g].begin(), members[g].end());
-    }
-    return p;
-  }
+  dtfm_partition mended(const std::vector<std::size_t>& label);
 
   /// The mean cost between the device at `place` and the others of a group.
-  [[nodiscard]] double mean_cost(const dtfm_partition& p, std::size_t place, std::size_t group, bool gather) const {
-    const std::size_t device = p.devices[place];
-    double sum = 0;
-    for (std::size_t i = group * replicas(); i < (group + 1) * replicas(); ++i) {
-      sum += gather ? scorer_.exchange(device, p.devices[i]) : scorer_.hop(device, p.devices[i]);  // 0 to itself
-    }
-    const std::size_t others = replicas() - (place / replicas() == group ? 1 : 0);
-    return others == 0 ? 0 : sum / static_cast<double>(others);
-  }
+  [[nodiscard]] double mean_cost(const dtfm_partition& p, std::size_t place, std::size_t group, bool gather) const;
 
   struct move {
     std::size_t place = 0;
@@ -1479,103 +1609,26 @@ class dtfm_search {
 
   /// The best move of a device that is not locked from `from` to a group that `open` lets in.
   [[nodiscard]] move best_move(const dtfm_partition& p, std::size_t from, const std::vector<char>& open,
-                               const std::vector<char>& locked, bool gather) const {
-    move best;
-    for (std::size_t i = from * replicas(); i < (from + 1) * replicas(); ++i) {
-      if (locked[p.devices[i]] != 0) continue;
-      const double here = mean_cost(p, i, from, gather);
-      for (std::size_t to = 0; to < groups(); ++to) {
-        if (to == from || open[to] == 0) continue;
-        const double there = mean_cost(p, i, to, gather);
-        const double gain = gather ? here - there : there - here;
-        if (gain > best.gain) best = {i, to, gain};
-      }
-    }
-    return best;
-  }
+                               const std::vector<char>& locked, bool gather) const;
 
   /// One cycle: a device of each group goes to the next one, and the last one's to the first. False: nothing to move.
-  bool cycle(dtfm_partition& p, std::vector<char>& locked, bool gather) {
-    std::vector<char> open(groups(), 1);
-    const std::size_t start = draw_.below(groups());
-    std::vector<std::size_t> moving;  // places, whose devices go to the next one's
-    std::size_t here = start;
-    open[start] = 0;
-    for (;;) {
-      const move m = best_move(p, here, open, locked, gather);
-      if (m.gain == -std::numeric_limits<double>::infinity()) break;
-      locked[p.devices[m.place]] = 1;
-      moving.push_back(m.place);
-      if (m.to == start) break;
-      open[m.to] = 0;
-      here = m.to;
-      open[start] = 1;  // from the second move on the cycle may close
-    }
-    if (moving.size() < 2) return false;
-    const std::size_t last = p.devices[moving.back()];
-    for (std::size_t i = moving.size(); i-- > 1;) p.devices[moving[i]] = p.devices[moving[i - 1]];
-    p.devices[moving.front()] = last;
-    return true;
-  }
+  bool cycle(dtfm_partition& p, std::vector<char>& locked, bool gather);
 
-  void move_in_cycles(dtfm_partition& p) {
-    scorer_.score(p);
-    if (groups() < 2) return;
-    const bool gather = draw_.below(2) == 0;
-    std::vector<char> locked(scorer_.devices());
-    dtfm_partition now = p;
-    while (cycle(now, locked, gather)) {
-      scorer_.score(now);
-      if (now.total < p.total) p = now;
-    }
-  }
+  void move_in_cycles(dtfm_partition& p);
 
   /// Swaps two devices of different kinds and groups, or as many as there are of these kinds in these groups, while that
   /// makes the partition better; places come in random order.
-  void swap_while_better(dtfm_partition& p) {
-    for (bool helped = true; helped && scorer_.evaluations() < options_.evaluations;) {
-      helped = false;
-      std::vector<std::size_t> order = one_of_each_kind(p);
-      shuffle(order);
-      for (std::size_t i = 0; i < order.size(); ++i) {
-        for (std::size_t j = 0; j < i; ++j) helped = try_swap(p, order[i], order[j]) || helped;
-      }
-    }
-  }
+  void swap_while_better(dtfm_partition& p);
 
   [[nodiscard]] std::size_t group_at(std::size_t place) const { return std::min(place / replicas(), groups()); }
 
   /// Places that stand for all: devices of a kind in the same group are alike.
-  [[nodiscard]] std::vector<std::size_t> one_of_each_kind(const dtfm_partition& p) const {
-    std::vector<std::size_t> some;
-    std::vector<std::size_t> last(scorer_.devices(), groups() + 1);  // the group in which a kind was seen last
-    for (std::size_t i = 0; i < p.devices.size(); ++i) {
-      std::size_t& seen = last[scorer_.kind(p.devices[i])];
-      if (seen != group_at(i)) some.push_back(i);
-      seen = group_at(i);
-    }
-    return some;
-  }
+  [[nodiscard]] std::vector<std::size_t> one_of_each_kind(const dtfm_partition& p) const;
 
   /// The places in the group of `place` with devices of the same kind.
-  void find_alike(const dtfm_partition& p, std::size_t place, std::vector<std::size_t>& alike) const {
-    alike.clear();
-    const std::size_t group = group_at(place);
-    const std::size_t end = group < groups() ? (group + 1) * replicas() : p.devices.size();
-    for (std::size_t i = group * replicas(); i < end; ++i) {
-      if (scorer_.kind(p.devices[i]) == scorer_.kind(p.devices[place])) alike.push_back(i);
-    }
-  }
+  void find_alike(const dtfm_partition& p, std::size_t place, std::vector<std::size_t>& alike) const;
 
-  bool try_swap(dtfm_partition& p, std::size_t a, std::size_t b) {
-    if (group_at(a) == group_at(b) || scorer_.kind(p.devices[a]) == scorer_.kind(p.devices[b])) return false;
-    find_alike(p, a, alike_a_);
-    find_alike(p, b, alike_b_);
-    const std::size_t most = std::min(alike_a_.size(), alike_b_.size());
-    const std::span<const std::size_t> all_a{alike_a_}, all_b{alike_b_};
-    if (most > 1 && scorer_.improve_by_swap(p, all_a.first(most), all_b.first(most))) return true;
-    return scorer_.improve_by_swap(p, all_a.first(1), all_b.first(1));
-  }
+  bool try_swap(dtfm_partition& p, std::size_t a, std::size_t b);
 
   dtfm_scorer scorer_;
   dtfm_options options_;
@@ -1588,7 +1641,250 @@ class dtfm_search {
 
 /// A placement of `task` on some of the devices of `links`, as cheap as the search finds. The same input and seed give the
 /// same plan on every machine. errc::invalid_argument: links that are none, or too few devices.
-inline result<dtfm_plan> plan_dtfm(const link_matrix& links, const pipeline_task& task, const dtfm_options& options = {}) {
+CAUSEWAY_DECL result<dtfm_plan> plan_dtfm(const link_matrix& links, const pipeline_task& task,
+                                          const dtfm_options& options = {});
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_DTFM_HPP
+
+// ---- causeway/plan/impl/dtfm.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_DTFM_IPP
+#define CAUSEWAY_PLAN_IMPL_DTFM_IPP
+
+// Bodies of plan/dtfm.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL dtfm_plan dtfm_search::run() {
+  found();
+  for (std::size_t i = 0; i < options_.children && scorer_.evaluations() < options_.evaluations; ++i) breed();
+  const auto best = std::min_element(population_.begin(), population_.end(),
+                                     [](const auto& a, const auto& b) { return a.total < b.total; });
+  return {scorer_.arranged(*best), {}, scorer_.evaluations()};
+}
+
+CAUSEWAY_DECL void dtfm_search::found() {
+  dtfm_partition p;
+  p.devices.resize(scorer_.devices());
+  std::iota(p.devices.begin(), p.devices.end(), std::size_t{0});
+  for (std::size_t i = 0; i < std::max<std::size_t>(2, options_.population); ++i) {
+    shuffle(p.devices);
+    if (i % 2 == 0) deal_neighbours(p.devices);
+    scorer_.score(p);
+    population_.push_back(p);
+  }
+  std::stable_sort(population_.begin(), population_.end(), [](const auto& a, const auto& b) { return a.total < b.total; });
+  for (std::size_t i = 0; i < population_.size() / 4; ++i) swap_while_better(population_[i]);
+}
+
+CAUSEWAY_DECL void dtfm_search::deal_neighbours(std::vector<std::size_t>& devices) {
+  for (std::size_t i = 1; i < devices.size(); ++i) {
+    const auto left = devices.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto nearer = [&, from = devices[i - 1]](auto a, auto b) { return scorer_.hop(from, a) < scorer_.hop(from, b); };
+    std::iter_swap(left, std::min_element(left, devices.end(), nearer));
+  }
+  const std::vector<std::size_t> chain = devices;
+  for (std::size_t first = 0; first < groups();) {
+    const std::size_t some = 1 + draw_.below(groups() - first);
+    for (std::size_t i = 0; i < some * replicas(); ++i) {
+      devices[(first + i % some) * replicas() + i / some] = chain[first * replicas() + i];
+    }
+    first += some;
+  }
+}
+
+CAUSEWAY_DECL void dtfm_search::breed() {
+  const std::size_t first = draw_.below(population_.size());
+  const std::size_t second = (first + 1 + draw_.below(population_.size() - 1)) % population_.size();
+  dtfm_partition child = crossed(population_[first], population_[second]);
+  move_in_cycles(child);
+  swap_while_better(child);
+  for (const auto& p : population_) {
+    if (p.total == child.total) return;  // twins would crowd out what differs
+  }
+  dtfm_partition& worse = population_[population_[first].total > population_[second].total ? first : second];
+  if (child.total < worse.total) worse = std::move(child);
+}
+
+CAUSEWAY_DECL void dtfm_search::shuffle(std::vector<std::size_t>& list) {
+  for (std::size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[draw_.below(i)]);
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> dtfm_search::labels(const dtfm_partition& p) const {
+  std::vector<std::size_t> label(p.devices.size(), groups());
+  for (std::size_t i = 0; i < places(); ++i) label[p.devices[i]] = i / replicas();
+  return label;
+}
+
+CAUSEWAY_DECL void dtfm_search::rename_like(std::vector<std::size_t>& label, const std::vector<std::size_t>& like) const {
+  const std::size_t n = groups();
+  std::vector<std::size_t> common((n + 1) * (n + 1)), name(n + 1, n);
+  for (std::size_t d = 0; d < label.size(); ++d) ++common[label[d] * (n + 1) + like[d]];
+  std::vector<char> taken(n + 1);
+  for (std::size_t round = 0; round < n; ++round) {
+    std::size_t from = n, to = n;
+    for (std::size_t a = 0; a < n; ++a) {
+      for (std::size_t b = 0; b < n && name[a] == n; ++b) {
+        if (taken[b] != 0) continue;
+        if (from == n || common[a * (n + 1) + b] > common[from * (n + 1) + to]) from = a, to = b;
+      }
+    }
+    name[from] = to;
+    taken[to] = 1;
+  }
+  for (std::size_t& l : label) l = name[l];
+}
+
+CAUSEWAY_DECL dtfm_partition dtfm_search::crossed(const dtfm_partition& mother, const dtfm_partition& father) {
+  std::vector<std::size_t> label = labels(mother);
+  std::vector<std::size_t> other = labels(father);
+  rename_like(other, label);
+  std::array<std::size_t, 5> cuts{};
+  for (std::size_t& c : cuts) c = draw_.below(label.size() + 1);
+  std::sort(cuts.begin(), cuts.end());
+  for (const std::size_t segment : {0U, 2U, 4U}) {  // [c0, c1), [c2, c3), [c4, end) from the father
+    const std::size_t end = segment + 1 < cuts.size() ? cuts[segment + 1] : label.size();
+    for (std::size_t d = cuts[segment]; d < end; ++d) label[d] = other[d];
+  }
+  return mended(label);
+}
+
+CAUSEWAY_DECL dtfm_partition dtfm_search::mended(const std::vector<std::size_t>& label) {
+  std::vector<std::vector<std::size_t>> members(groups() + 1);
+  for (std::size_t d = 0; d < label.size(); ++d) members[label[d]].push_back(d);
+  std::vector<std::size_t> left_over;
+  const auto capacity = [&](std::size_t g) { return g < groups() ? replicas() : label.size() - places(); };
+  for (std::size_t g = 0; g <= groups(); ++g) {
+    shuffle(members[g]);
+    while (members[g].size() > capacity(g)) {
+      left_over.push_back(members[g].back());
+      members[g].pop_back();
+    }
+  }
+  shuffle(left_over);
+  dtfm_partition p;
+  for (std::size_t g = 0; g <= groups(); ++g) {
+    while (members[g].size() < capacity(g)) {
+      members[g].push_back(left_over.back());
+      left_over.pop_back();
+    }
+    p.devices.insert(p.devices.end(), members[g].begin(), members[g].end());
+  }
+  return p;
+}
+
+CAUSEWAY_DECL double dtfm_search::mean_cost(const dtfm_partition& p, std::size_t place, std::size_t group,
+                                            bool gather) const {
+  const std::size_t device = p.devices[place];
+  double sum = 0;
+  for (std::size_t i = group * replicas(); i < (group + 1) * replicas(); ++i) {
+    sum += gather ? scorer_.exchange(device, p.devices[i]) : scorer_.hop(device, p.devices[i]);  // 0 to itself
+  }
+  const std::size_t others = replicas() - (place / replicas() == group ? 1 : 0);
+  return others == 0 ? 0 : sum / static_cast<double>(others);
+}
+
+CAUSEWAY_DECL auto dtfm_search::best_move(const dtfm_partition& p, std::size_t from, const std::vector<char>& open,
+                                          const std::vector<char>& locked, bool gather) const -> move {
+  move best;
+  for (std::size_t i = from * replicas(); i < (from + 1) * replicas(); ++i) {
+    if (locked[p.devices[i]] != 0) continue;
+    const double here = mean_cost(p, i, from, gather);
+    for (std::size_t to = 0; to < groups(); ++to) {
+      if (to == from || open[to] == 0) continue;
+      const double there = mean_cost(p, i, to, gather);
+      const double gain = gather ? here - there : there - here;
+      if (gain > best.gain) best = {i, to, gain};
+    }
+  }
+  return best;
+}
+
+CAUSEWAY_DECL bool dtfm_search::cycle(dtfm_partition& p, std::vector<char>& locked, bool gather) {
+  std::vector<char> open(groups(), 1);
+  const std::size_t start = draw_.below(groups());
+  std::vector<std::size_t> moving;  // places, whose devices go to the next one's
+  std::size_t here = start;
+  open[start] = 0;
+  for (;;) {
+    const move m = best_move(p, here, open, locked, gather);
+    if (m.gain == -std::numeric_limits<double>::infinity()) break;
+    locked[p.devices[m.place]] = 1;
+    moving.push_back(m.place);
+    if (m.to == start) break;
+    open[m.to] = 0;
+    here = m.to;
+    open[start] = 1;  // from the second move on the cycle may close
+  }
+  if (moving.size() < 2) return false;
+  const std::size_t last = p.devices[moving.back()];
+  for (std::size_t i = moving.size(); i-- > 1;) p.devices[moving[i]] = p.devices[moving[i - 1]];
+  p.devices[moving.front()] = last;
+  return true;
+}
+
+CAUSEWAY_DECL void dtfm_search::move_in_cycles(dtfm_partition& p) {
+  scorer_.score(p);
+  if (groups() < 2) return;
+  const bool gather = draw_.below(2) == 0;
+  std::vector<char> locked(scorer_.devices());
+  dtfm_partition now = p;
+  while (cycle(now, locked, gather)) {
+    scorer_.score(now);
+    if (now.total < p.total) p = now;
+  }
+}
+
+CAUSEWAY_DECL void dtfm_search::swap_while_better(dtfm_partition& p) {
+  for (bool helped = true; helped && scorer_.evaluations() < options_.evaluations;) {
+    helped = false;
+    std::vector<std::size_t> order = one_of_each_kind(p);
+    shuffle(order);
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) helped = try_swap(p, order[i], order[j]) || helped;
+    }
+  }
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> dtfm_search::one_of_each_kind(const dtfm_partition& p) const {
+  std::vector<std::size_t> some;
+  std::vector<std::size_t> last(scorer_.devices(), groups() + 1);  // the group in which a kind was seen last
+  for (std::size_t i = 0; i < p.devices.size(); ++i) {
+    std::size_t& seen = last[scorer_.kind(p.devices[i])];
+    if (seen != group_at(i)) some.push_back(i);
+    seen = group_at(i);
+  }
+  return some;
+}
+
+CAUSEWAY_DECL void dtfm_search::find_alike(const dtfm_partition& p, std::size_t place,
+                                           std::vector<std::size_t>& alike) const {
+  alike.clear();
+  const std::size_t group = group_at(place);
+  const std::size_t end = group < groups() ? (group + 1) * replicas() : p.devices.size();
+  for (std::size_t i = group * replicas(); i < end; ++i) {
+    if (scorer_.kind(p.devices[i]) == scorer_.kind(p.devices[place])) alike.push_back(i);
+  }
+}
+
+CAUSEWAY_DECL bool dtfm_search::try_swap(dtfm_partition& p, std::size_t a, std::size_t b) {
+  if (group_at(a) == group_at(b) || scorer_.kind(p.devices[a]) == scorer_.kind(p.devices[b])) return false;
+  find_alike(p, a, alike_a_);
+  find_alike(p, b, alike_b_);
+  const std::size_t most = std::min(alike_a_.size(), alike_b_.size());
+  const std::span<const std::size_t> all_a{alike_a_}, all_b{alike_b_};
+  if (most > 1 && scorer_.improve_by_swap(p, all_a.first(most), all_b.first(most))) return true;
+  return scorer_.improve_by_swap(p, all_a.first(1), all_b.first(1));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<dtfm_plan> plan_dtfm(const link_matrix& links, const pipeline_task& task,
+                                          const dtfm_options& options) {
   CAUSEWAY_TRY(check(links));
   if (task.replicas == 0 || task.stages == 0 || task.replicas > links.size() / task.stages) {
     return fail(errc::invalid_argument, "placement",
@@ -1603,7 +1899,8 @@ inline result<dtfm_plan> plan_dtfm(const link_matrix& links, const pipeline_task
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_DTFM_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_DTFM_IPP
+#endif
 
 // ---- causeway/plan/link_fixtures.hpp ----
 #ifndef CAUSEWAY_PLAN_LINK_FIXTURES_HPP
@@ -1622,7 +1919,47 @@ inline constexpr link_cost ms_gbit(double milliseconds, double gigabits) noexcep
 }
 
 /// `from(i)` for each pair i < j of regions, in the order 0-1, 0-2, ..., 1-2, ...; `within` on the diagonal.
-inline link_matrix regions_from(std::size_t regions, std::span<const link_cost> pairs, const link_cost& within) {
+CAUSEWAY_DECL link_matrix regions_from(std::size_t regions, std::span<const link_cost> pairs, const link_cost& within);
+
+/// As many devices in each region, region after region; the last ones get one less where that does not work out.
+CAUSEWAY_DECL link_matrix evenly_spread(const link_matrix& regions, std::size_t devices);
+
+}  // namespace detail
+
+/// (1) Machines of eight devices: 100 Gbit/s within a machine, 3.125 between, no delay.
+CAUSEWAY_DECL link_matrix one_data_centre(std::size_t devices);
+
+/// (2) Spot instances: the first eight have four devices and 100 Gbit/s within; all others one; 1.25 Gbit/s between.
+CAUSEWAY_DECL link_matrix spot_data_centre(std::size_t devices);
+
+/// (3) Half of the devices in Ohio, half in Virginia.
+CAUSEWAY_DECL link_matrix two_universities(std::size_t devices);
+
+/// (4) A quarter each in Virginia, Oregon, California and Ohio.
+CAUSEWAY_DECL link_matrix four_sites(std::size_t devices);
+
+/// The cities of `worldwide`, in the order of its devices.
+inline constexpr std::array<std::string_view, 8> worldwide_cities{"Oregon", "Virginia", "Ohio",      "Tokyo",
+                                                                  "Seoul",  "London",   "Frankfurt", "Ireland"};
+
+/// (5) An eighth each in eight cities, from 11 ms and 1.12 Gbit/s (Virginia and Ohio) to 228 ms and 0.335 (Seoul and
+/// Ireland); 10 ms and 2 Gbit/s within a city.
+CAUSEWAY_DECL link_matrix worldwide(std::size_t devices);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_LINK_FIXTURES_HPP
+
+// ---- causeway/plan/impl/link_fixtures.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_LINK_FIXTURES_IPP
+#define CAUSEWAY_PLAN_IMPL_LINK_FIXTURES_IPP
+
+// Bodies of plan/link_fixtures.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL link_matrix regions_from(std::size_t regions, std::span<const link_cost> pairs, const link_cost& within) {
   link_matrix m{regions};
   std::size_t next = 0;
   for (std::size_t i = 0; i < regions; ++i) {
@@ -1632,17 +1969,17 @@ inline link_matrix regions_from(std::size_t regions, std::span<const link_cost> 
   return m;
 }
 
-/// As many devices in each region, region after region; the last ones get one less where that does not work out.
-inline link_matrix evenly_spread(const link_matrix& regions, std::size_t devices) {
+CAUSEWAY_DECL link_matrix evenly_spread(const link_matrix& regions, std::size_t devices) {
   std::vector<std::size_t> region_of(devices);
   for (std::size_t i = 0; i < devices; ++i) region_of[i] = i * regions.size() / devices;
   return regions.devices_in(region_of);
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
 
-/// (1) Machines of eight devices: 100 Gbit/s within a machine, 3.125 between, no delay.
-inline link_matrix one_data_centre(std::size_t devices) {
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL link_matrix one_data_centre(std::size_t devices) {
   link_matrix m{devices, detail::ms_gbit(0, 3.125)};
   for (std::size_t i = 0; i < devices; ++i) {
     for (std::size_t j = 0; j < devices; ++j) {
@@ -1652,8 +1989,7 @@ inline link_matrix one_data_centre(std::size_t devices) {
   return m;
 }
 
-/// (2) Spot instances: the first eight have four devices and 100 Gbit/s within; all others one; 1.25 Gbit/s between.
-inline link_matrix spot_data_centre(std::size_t devices) {
+CAUSEWAY_DECL link_matrix spot_data_centre(std::size_t devices) {
   link_matrix m{devices, detail::ms_gbit(0, 1.25)};
   for (std::size_t i = 0; i < devices && i < 32; ++i) {
     for (std::size_t j = 0; j < devices && j < 32; ++j) {
@@ -1663,27 +1999,19 @@ inline link_matrix spot_data_centre(std::size_t devices) {
   return m;
 }
 
-/// (3) Half of the devices in Ohio, half in Virginia.
-inline link_matrix two_universities(std::size_t devices) {
+CAUSEWAY_DECL link_matrix two_universities(std::size_t devices) {
   constexpr std::array pairs{detail::ms_gbit(11, 1.12)};
   return detail::evenly_spread(detail::regions_from(2, pairs, detail::ms_gbit(1, 5)), devices);
 }
 
-/// (4) A quarter each in Virginia, Oregon, California and Ohio.
-inline link_matrix four_sites(std::size_t devices) {
+CAUSEWAY_DECL link_matrix four_sites(std::size_t devices) {
   using detail::ms_gbit;
   constexpr std::array pairs{ms_gbit(67, 1.15), ms_gbit(59, 1.05), ms_gbit(11, 1.12),
                              ms_gbit(12, 1.25), ms_gbit(49, 1.10), ms_gbit(52, 1.02)};
   return detail::evenly_spread(detail::regions_from(4, pairs, ms_gbit(10, 2)), devices);
 }
 
-/// The cities of `worldwide`, in the order of its devices.
-inline constexpr std::array<std::string_view, 8> worldwide_cities{"Oregon", "Virginia", "Ohio",      "Tokyo",
-                                                                  "Seoul",  "London",   "Frankfurt", "Ireland"};
-
-/// (5) An eighth each in eight cities, from 11 ms and 1.12 Gbit/s (Virginia and Ohio) to 228 ms and 0.335 (Seoul and
-/// Ireland); 10 ms and 2 Gbit/s within a city.
-inline link_matrix worldwide(std::size_t devices) {
+CAUSEWAY_DECL link_matrix worldwide(std::size_t devices) {
   using detail::ms_gbit;
   constexpr std::array pairs{ms_gbit(67, 0.79),   ms_gbit(49, 1.10),   ms_gbit(96, 0.523),  ms_gbit(124, 0.46),  // Oregon
                              ms_gbit(136, 0.42),  ms_gbit(143, 0.404), ms_gbit(124, 0.482),                      //
@@ -1700,7 +2028,8 @@ inline link_matrix worldwide(std::size_t devices) {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_LINK_FIXTURES_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_LINK_FIXTURES_IPP
+#endif
 
 // ---- causeway/plan/liveput.hpp ----
 #ifndef CAUSEWAY_PLAN_LIVEPUT_HPP
@@ -1755,20 +2084,7 @@ namespace detail {
 class preemption_draws {
  public:
   /// `lost` of `available` instances, of which `shape` uses the first ones and the others are spare.
-  preemption_draws(const pipeline_shape& shape, std::size_t available, std::size_t lost, const liveput_options& o)
-      : shape_{shape} {
-    std::vector<std::size_t> all(available);
-    std::iota(all.begin(), all.end(), std::size_t{0});
-    rng draw{o.seed, mix(shape.replicas, shape.stages, available * 4096 + lost)};
-    for (std::size_t i = 0; i < std::max<std::size_t>(1, o.samples); ++i) {
-      std::vector<std::size_t> alive(shape.stages, shape.replicas);
-      for (std::size_t k = 0; k < std::min(lost, available); ++k) {
-        std::swap(all[k], all[k + draw.below(available - k)]);
-        if (all[k] < shape.instances()) --alive[all[k] % shape.stages];
-      }
-      draws_.push_back(std::move(alive));
-    }
-  }
+  preemption_draws(const pipeline_shape& shape, std::size_t available, std::size_t lost, const liveput_options& o);
 
   /// The mean of `f(alive instances of each stage)`.
   template <class F>
@@ -1782,24 +2098,10 @@ class preemption_draws {
   }
 
   /// Seconds to go on as `next`.
-  [[nodiscard]] double migration(const pipeline_shape& next, const migration_costs& costs) const {
-    if (next.instances() == 0) return 0;
-    if (next.stages != shape_.stages) return costs.pipeline;
-    return mean([&](const std::vector<std::size_t>& alive) {
-      const std::size_t fewest = *std::min_element(alive.begin(), alive.end());
-      const std::size_t most = *std::max_element(alive.begin(), alive.end());
-      if (next.replicas > fewest) return costs.inter_stage;
-      return fewest == shape_.replicas && most == shape_.replicas ? 0.0 : costs.intra_stage;
-    });
-  }
+  [[nodiscard]] double migration(const pipeline_shape& next, const migration_costs& costs) const;
 
   /// The part of the draws in which nothing is left of some stage.
-  [[nodiscard]] double lost_share() const {
-    if (shape_.instances() == 0) return 0;
-    return mean([](const std::vector<std::size_t>& alive) {
-      return *std::min_element(alive.begin(), alive.end()) == 0 ? 1.0 : 0.0;
-    });
-  }
+  [[nodiscard]] double lost_share() const;
 
  private:
   pipeline_shape shape_;
@@ -1822,11 +2124,9 @@ double liveput(const pipeline_shape& shape, std::size_t available, std::size_t l
 }
 
 /// Seconds that going from `now`, with `before` instances, to `next`, with `after`, is expected to take.
-inline double expected_migration(const pipeline_shape& now, std::size_t before, const pipeline_shape& next,
-                                 std::size_t after, const migration_costs& costs, const liveput_options& options = {}) {
-  if (now.instances() == 0) return next.instances() == 0 ? 0 : costs.pipeline;
-  return detail::preemption_draws{now, before, before > after ? before - after : 0, options}.migration(next, costs);
-}
+CAUSEWAY_DECL double expected_migration(const pipeline_shape& now, std::size_t before, const pipeline_shape& next,
+                                        std::size_t after, const migration_costs& costs,
+                                        const liveput_options& options = {});
 
 /// A shape for each interval.
 struct liveput_plan {
@@ -1886,6 +2186,63 @@ liveput_plan plan_liveput(const pipeline_shape& now, std::size_t instances, std:
 
 #endif  // CAUSEWAY_PLAN_LIVEPUT_HPP
 
+// ---- causeway/plan/impl/liveput.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_LIVEPUT_IPP
+#define CAUSEWAY_PLAN_IMPL_LIVEPUT_IPP
+
+// Bodies of plan/liveput.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL preemption_draws::preemption_draws(const pipeline_shape& shape, std::size_t available, std::size_t lost,
+                                                 const liveput_options& o)
+    : shape_{shape} {
+  std::vector<std::size_t> all(available);
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  rng draw{o.seed, mix(shape.replicas, shape.stages, available * 4096 + lost)};
+  for (std::size_t i = 0; i < std::max<std::size_t>(1, o.samples); ++i) {
+    std::vector<std::size_t> alive(shape.stages, shape.replicas);
+    for (std::size_t k = 0; k < std::min(lost, available); ++k) {
+      std::swap(all[k], all[k + draw.below(available - k)]);
+      if (all[k] < shape.instances()) --alive[all[k] % shape.stages];
+    }
+    draws_.push_back(std::move(alive));
+  }
+}
+
+CAUSEWAY_DECL double preemption_draws::migration(const pipeline_shape& next, const migration_costs& costs) const {
+  if (next.instances() == 0) return 0;
+  if (next.stages != shape_.stages) return costs.pipeline;
+  return mean([&](const std::vector<std::size_t>& alive) {
+    const std::size_t fewest = *std::min_element(alive.begin(), alive.end());
+    const std::size_t most = *std::max_element(alive.begin(), alive.end());
+    if (next.replicas > fewest) return costs.inter_stage;
+    return fewest == shape_.replicas && most == shape_.replicas ? 0.0 : costs.intra_stage;
+  });
+}
+
+CAUSEWAY_DECL double preemption_draws::lost_share() const {
+  if (shape_.instances() == 0) return 0;
+  return mean(
+      [](const std::vector<std::size_t>& alive) { return *std::min_element(alive.begin(), alive.end()) == 0 ? 1.0 : 0.0; });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL double expected_migration(const pipeline_shape& now, std::size_t before, const pipeline_shape& next,
+                                        std::size_t after, const migration_costs& costs, const liveput_options& options) {
+  if (now.instances() == 0) return next.instances() == 0 ? 0 : costs.pipeline;
+  return detail::preemption_draws{now, before, before > after ? before - after : 0, options}.migration(next, costs);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_LIVEPUT_IPP
+#endif
+
 // ---- causeway/plan/peer_grid.hpp ----
 #ifndef CAUSEWAY_PLAN_PEER_GRID_HPP
 #define CAUSEWAY_PLAN_PEER_GRID_HPP
@@ -1908,74 +2265,27 @@ class peer_grid {
   [[nodiscard]] std::uint32_t at(std::size_t pipeline, std::size_t stage) const { return cells_[pipeline][stage]; }
   [[nodiscard]] bool filled(std::size_t pipeline, std::size_t stage) const { return at(pipeline, stage) != hole; }
 
-  [[nodiscard]] std::size_t holes(std::size_t pipeline) const {
-    return static_cast<std::size_t>(std::count(cells_[pipeline].begin(), cells_[pipeline].end(), hole));
-  }
-  [[nodiscard]] std::size_t holes() const {
-    std::size_t sum = 0;
-    for (std::size_t d = 0; d < pipelines(); ++d) sum += holes(d);
-    return sum;
-  }
+  [[nodiscard]] std::size_t holes(std::size_t pipeline) const;
+  [[nodiscard]] std::size_t holes() const;
   /// How many pipelines have this stage.
-  [[nodiscard]] std::size_t holders(std::size_t stage) const {
-    return static_cast<std::size_t>(
-        std::count_if(cells_.begin(), cells_.end(), [&](const auto& p) { return p[stage] != hole; }));
-  }
+  [[nodiscard]] std::size_t holders(std::size_t stage) const;
   /// Peers that are there, spare ones too.
   [[nodiscard]] std::size_t peers() const { return pipelines() * stages_ - holes() + spares(); }
 
   void add_spares(std::span<const std::uint32_t> peers) { spare_.insert(spare_.end(), peers.begin(), peers.end()); }
 
   /// Makes holes of sorted `peers`; which.
-  std::vector<place> lose(std::span<const std::uint32_t> peers) {
-    const auto gone = [&](std::uint32_t id) { return std::binary_search(peers.begin(), peers.end(), id); };
-    std::erase_if(spare_, gone);
-    std::vector<place> made;
-    for (std::size_t d = 0; d < pipelines(); ++d) {
-      for (std::size_t s = 0; s < stages_; ++s) {
-        if (!filled(d, s) || !gone(at(d, s))) continue;
-        cells_[d][s] = hole;
-        made.emplace_back(d, s);
-      }
-    }
-    return made;
-  }
+  std::vector<place> lose(std::span<const std::uint32_t> peers);
 
   /// Puts a spare into each hole, as far as they go. How many.
-  std::size_t fill() {
-    std::size_t moved = 0;
-    for (auto& pipeline : cells_) {
-      for (auto& cell : pipeline) {
-        if (cell != hole || spare_.empty()) continue;
-        cell = spare_.front();
-        spare_.erase(spare_.begin());
-        ++moved;
-      }
-    }
-    return moved;
-  }
+  std::size_t fill();
 
   /// As many whole pipelines as there are peers for: those with the fewest holes stay, the others' peers fill them. How
   /// many peers have a new stage.
-  std::size_t rebuild() {
-    const std::size_t whole = peers() / stages_;
-    std::stable_sort(cells_.begin(), cells_.end(), [](const auto& a, const auto& b) {
-      return std::count(a.begin(), a.end(), hole) < std::count(b.begin(), b.end(), hole);
-    });
-    for (std::size_t d = whole; d < pipelines(); ++d) {
-      for (const std::uint32_t id : cells_[d]) {
-        if (id != hole) spare_.push_back(id);
-      }
-    }
-    cells_.resize(whole, std::vector<std::uint32_t>(stages_, hole));
-    return fill();
-  }
+  std::size_t rebuild();
 
   /// Moves a peer from a stage to another of the same or another pipeline, whose place must be a hole.
-  void move(place from, place to) {
-    CAUSEWAY_EXPECT(filled(from.first, from.second) && !filled(to.first, to.second));
-    std::swap(cells_[from.first][from.second], cells_[to.first][to.second]);
-  }
+  void move(place from, place to);
 
  private:
   std::size_t stages_;
@@ -1986,6 +2296,81 @@ class peer_grid {
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
 #endif  // CAUSEWAY_PLAN_PEER_GRID_HPP
+
+// ---- causeway/plan/impl/peer_grid.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_PEER_GRID_IPP
+#define CAUSEWAY_PLAN_IMPL_PEER_GRID_IPP
+
+// Bodies of plan/peer_grid.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL std::size_t peer_grid::holes(std::size_t pipeline) const {
+  return static_cast<std::size_t>(std::count(cells_[pipeline].begin(), cells_[pipeline].end(), hole));
+}
+
+CAUSEWAY_DECL std::size_t peer_grid::holes() const {
+  std::size_t sum = 0;
+  for (std::size_t d = 0; d < pipelines(); ++d) sum += holes(d);
+  return sum;
+}
+
+CAUSEWAY_DECL std::size_t peer_grid::holders(std::size_t stage) const {
+  return static_cast<std::size_t>(
+      std::count_if(cells_.begin(), cells_.end(), [&](const auto& p) { return p[stage] != hole; }));
+}
+
+CAUSEWAY_DECL auto peer_grid::lose(std::span<const std::uint32_t> peers) -> std::vector<place> {
+  const auto gone = [&](std::uint32_t id) { return std::binary_search(peers.begin(), peers.end(), id); };
+  std::erase_if(spare_, gone);
+  std::vector<place> made;
+  for (std::size_t d = 0; d < pipelines(); ++d) {
+    for (std::size_t s = 0; s < stages_; ++s) {
+      if (!filled(d, s) || !gone(at(d, s))) continue;
+      cells_[d][s] = hole;
+      made.emplace_back(d, s);
+    }
+  }
+  return made;
+}
+
+CAUSEWAY_DECL std::size_t peer_grid::fill() {
+  std::size_t moved = 0;
+  for (auto& pipeline : cells_) {
+    for (auto& cell : pipeline) {
+      if (cell != hole || spare_.empty()) continue;
+      cell = spare_.front();
+      spare_.erase(spare_.begin());
+      ++moved;
+    }
+  }
+  return moved;
+}
+
+CAUSEWAY_DECL std::size_t peer_grid::rebuild() {
+  const std::size_t whole = peers() / stages_;
+  std::stable_sort(cells_.begin(), cells_.end(), [](const auto& a, const auto& b) {
+    return std::count(a.begin(), a.end(), hole) < std::count(b.begin(), b.end(), hole);
+  });
+  for (std::size_t d = whole; d < pipelines(); ++d) {
+    for (const std::uint32_t id : cells_[d]) {
+      if (id != hole) spare_.push_back(id);
+    }
+  }
+  cells_.resize(whole, std::vector<std::uint32_t>(stages_, hole));
+  return fill();
+}
+
+CAUSEWAY_DECL void peer_grid::move(place from, place to) {
+  CAUSEWAY_EXPECT(filled(from.first, from.second) && !filled(to.first, to.second));
+  std::swap(cells_[from.first][from.second], cells_[to.first][to.second]);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_PEER_GRID_IPP
+#endif
 
 // ---- causeway/plan/schedule.hpp ----
 #ifndef CAUSEWAY_PLAN_SCHEDULE_HPP
@@ -2091,11 +2476,7 @@ struct stage_place {
 }
 
 /// "F3", and "F3.1" in chunk 1.
-[[nodiscard]] inline std::string to_string(const operation& op) {
-  std::string text = letter(op.kind) + std::to_string(op.micro_batch);
-  if (op.chunk > 0) text += '.' + std::to_string(op.chunk);
-  return text;
-}
+[[nodiscard]] CAUSEWAY_DECL std::string to_string(const operation& op);
 
 /// What a rank holds, in units of one micro-batch in one chunk.
 struct held_memory {
@@ -2120,7 +2501,31 @@ struct held_memory {
 
 /// What each operation of a rank adds to (or frees from) what the rank holds. Operations must name micro-batches and
 /// chunks that the schedule has.
-[[nodiscard]] inline std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank) {
+[[nodiscard]] CAUSEWAY_DECL std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank);
+
+/// The most that a rank holds at one time if it follows its order.
+[[nodiscard]] CAUSEWAY_DECL held_memory peak_memory(const schedule& s, std::uint32_t rank);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULE_HPP
+
+// ---- causeway/plan/impl/schedule.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
+#define CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
+
+// Bodies of plan/schedule.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL std::string to_string(const operation& op) {
+  std::string text = letter(op.kind) + std::to_string(op.micro_batch);
+  if (op.chunk > 0) text += '.' + std::to_string(op.chunk);
+  return text;
+}
+
+CAUSEWAY_DECL std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank) {
   CAUSEWAY_EXPECT(rank < s.orders.size());
   const std::vector<operation>& order = s.orders[rank];
   const auto unit = [&](const operation& op) {
@@ -2144,8 +2549,7 @@ struct held_memory {
   return changes;
 }
 
-/// The most that a rank holds at one time if it follows its order.
-[[nodiscard]] inline held_memory peak_memory(const schedule& s, std::uint32_t rank) {
+CAUSEWAY_DECL held_memory peak_memory(const schedule& s, std::uint32_t rank) {
   held_memory now, peak;
   for (const held_memory& change : memory_changes(s, rank)) {
     now += change;
@@ -2156,7 +2560,8 @@ struct held_memory {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_SCHEDULE_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
+#endif
 
 // ---- causeway/plan/stage_costs.hpp ----
 #ifndef CAUSEWAY_PLAN_STAGE_COSTS_HPP
@@ -2203,11 +2608,8 @@ struct stage_costs {
 };
 
 /// Stages that are all alike, and so are their links.
-[[nodiscard]] inline stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage = {},
-                                             const edge_cost& edge = {}) {
-  CAUSEWAY_EXPECT(virtual_stages > 0);
-  return {std::vector<stage_cost>(virtual_stages, stage), std::vector<edge_cost>(virtual_stages - 1, edge)};
-}
+[[nodiscard]] CAUSEWAY_DECL stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage = {},
+                                                    const edge_cost& edge = {});
 
 /// How far operations and messages take another time than their cost: each has a factor of its own,
 /// exp(sigma z - sigma^2 / 2) with z standard normal, so that its mean is 1. The factor depends on the seed and on what it
@@ -2216,17 +2618,39 @@ struct jitter {
   double sigma = 0;  ///< 0: none
   std::uint64_t seed = 0;
 
-  [[nodiscard]] double factor(std::uint32_t stage, const operation& op, bool message) const {
-    if (sigma == 0) return 1;
-    const std::uint64_t what = static_cast<std::uint64_t>(op.kind) * 2 + (message ? 1 : 0);
-    rng draw{seed, mix(stage, op.micro_batch, what)};
-    return std::exp(sigma * static_cast<double>(draw.normal()) - sigma * sigma / 2);
-  }
+  [[nodiscard]] double factor(std::uint32_t stage, const operation& op, bool message) const;
 };
 
 /// Whether costs are as many as the stages of a pipeline, none below 0, and none above 1e18 seconds or bytes (so that sums
 /// stay finite).
-[[nodiscard]] inline result<void> check(const stage_costs& costs, std::uint32_t virtual_stages) {
+[[nodiscard]] CAUSEWAY_DECL result<void> check(const stage_costs& costs, std::uint32_t virtual_stages);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_STAGE_COSTS_HPP
+
+// ---- causeway/plan/impl/stage_costs.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
+#define CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
+
+// Bodies of plan/stage_costs.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage, const edge_cost& edge) {
+  CAUSEWAY_EXPECT(virtual_stages > 0);
+  return {std::vector<stage_cost>(virtual_stages, stage), std::vector<edge_cost>(virtual_stages - 1, edge)};
+}
+
+CAUSEWAY_DECL double jitter::factor(std::uint32_t stage, const operation& op, bool message) const {
+  if (sigma == 0) return 1;
+  const std::uint64_t what = static_cast<std::uint64_t>(op.kind) * 2 + (message ? 1 : 0);
+  rng draw{seed, mix(stage, op.micro_batch, what)};
+  return std::exp(sigma * static_cast<double>(draw.normal()) - sigma * sigma / 2);
+}
+
+CAUSEWAY_DECL result<void> check(const stage_costs& costs, std::uint32_t virtual_stages) {
   if (costs.stages.size() != virtual_stages || costs.edges.size() + 1 != virtual_stages) {
     return fail(errc::invalid_argument, "costs",
                 "are of " + std::to_string(costs.stages.size()) + " stages and " + std::to_string(costs.edges.size()) +
@@ -2252,7 +2676,8 @@ struct jitter {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_STAGE_COSTS_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
+#endif
 
 // ---- causeway/plan/pipeline_clock.hpp ----
 #ifndef CAUSEWAY_PLAN_PIPELINE_CLOCK_HPP
@@ -2290,20 +2715,14 @@ class pipeline_clock {
   static constexpr double never = std::numeric_limits<double>::infinity();
 
   [[nodiscard]] double now() const noexcept { return now_; }
-  [[nodiscard]] bool arrived(std::uint32_t rank, const operation& op) const noexcept {
-    return !source_of(shape_, rank, op) || arrives_[input(virtual_stage(shape_, {rank, op.chunk}), op)] <= now_;
-  }
+  [[nodiscard]] bool arrived(std::uint32_t rank, const operation& op) const noexcept;
 
   /// When the input of an operation is there, if its sender has begun with it, on links without queues or jitter; else
   /// `never`. 0 for what needs no input from elsewhere.
-  [[nodiscard]] double expected(std::uint32_t rank, const operation& op) const noexcept {
-    return source_of(shape_, rank, op) ? expected_[input(virtual_stage(shape_, {rank, op.chunk}), op)] : 0;
-  }
+  [[nodiscard]] double expected(std::uint32_t rank, const operation& op) const noexcept;
 
   /// Seconds that an operation takes, without jitter.
-  [[nodiscard]] double cost(std::uint32_t rank, const operation& op) const noexcept {
-    return costs_.stages[virtual_stage(shape_, {rank, op.chunk})].of(op.kind);
-  }
+  [[nodiscard]] double cost(std::uint32_t rank, const operation& op) const noexcept;
 
   /// Until nothing happens any more: `choose(rank)` gives an optional operation whenever a rank is free and something may
   /// have changed for it; `started(rank, timed_operation)` learns what has begun.
@@ -2332,70 +2751,25 @@ class pipeline_clock {
 
   void wake(double when, std::uint32_t rank) { events_.emplace(when, rank); }
 
-  [[nodiscard]] std::size_t input(std::uint32_t stage, const operation& op) const noexcept {
-    const std::size_t pass = op.kind == work::forward ? 0 : 1;
-    return (pass * virtual_stages(shape_) + stage) * shape_.micro_batches + op.micro_batch;
-  }
+  [[nodiscard]] std::size_t input(std::uint32_t stage, const operation& op) const noexcept;
 
-  timed_operation start(std::uint32_t rank, const operation& op) {
-    const std::uint32_t stage = virtual_stage(shape_, {rank, op.chunk});
-    const double end = now_ + costs_.stages[stage].of(op.kind) * noise_.factor(stage, op, false);
-    running_[rank] = {true, op, end};
-    if (const auto target = target_of(shape_, rank, op)) {
-      const double way = target->rank == rank ? 0 : transfer(stage, *target, op) + edge(stage, *target).latency;
-      expected_[input(virtual_stage(shape_, *target), op)] = end + way;
-    }
-    wake(end, rank);
-    return {op, now_, end};
-  }
+  timed_operation start(std::uint32_t rank, const operation& op);
 
   // All ranks for which something happens at the next moment, in their order.
-  bool take_events(std::vector<std::uint32_t>& awake) {
-    awake.clear();
-    if (events_.empty()) return false;
-    now_ = events_.top().first;
-    while (!events_.empty() && events_.top().first == now_) {
-      const std::uint32_t rank = events_.top().second;
-      events_.pop();
-      if (awake.empty() || awake.back() != rank) awake.push_back(rank);
-      if (running_[rank].busy && running_[rank].end <= now_) finish(rank);
-    }
-    return true;
-  }
+  bool take_events(std::vector<std::uint32_t>& awake);
 
-  void finish(std::uint32_t rank) {
-    running_[rank].busy = false;
-    const operation& op = running_[rank].op;
-    const auto target = target_of(shape_, rank, op);
-    if (!target) return;
-    const double there = target->rank == rank ? now_ : send(rank, *target, op);
-    arrives_[input(virtual_stage(shape_, *target), op)] = there;
-    if (target->rank != rank) wake(there, target->rank);
-  }
+  void finish(std::uint32_t rank);
 
   // The end of a message's way. Messages of all chunks share the link from this rank to that one.
-  double send(std::uint32_t rank, const stage_place& target, const operation& op) {
-    const std::uint32_t from = virtual_stage(shape_, {rank, op.chunk});
-    const double factor = noise_.factor(from, op, true);
-    double& free = link_free_[std::size_t{2} * rank + (is_next(rank, target.rank) ? 1 : 0)];
-    free = std::max(free, now_) + transfer(from, target, op) * factor;
-    return free + edge(from, target).latency * factor;
-  }
+  double send(std::uint32_t rank, const stage_place& target, const operation& op);
 
-  [[nodiscard]] const edge_cost& edge(std::uint32_t from, const stage_place& target) const noexcept {
-    return costs_.edges[std::min(from, virtual_stage(shape_, target))];
-  }
+  [[nodiscard]] const edge_cost& edge(std::uint32_t from, const stage_place& target) const noexcept;
 
   // Seconds for which a message occupies its link.
-  [[nodiscard]] double transfer(std::uint32_t from, const stage_place& target, const operation& op) const noexcept {
-    const edge_cost& e = edge(from, target);
-    return (op.kind == work::forward ? e.bytes_forward : e.bytes_backward) / e.bytes_per_second;
-  }
+  [[nodiscard]] double transfer(std::uint32_t from, const stage_place& target, const operation& op) const noexcept;
 
   // Ranks are on a ring: each has a link to the next and one to the one before; with two ranks these are the same.
-  [[nodiscard]] bool is_next(std::uint32_t rank, std::uint32_t target) const noexcept {
-    return target == (rank + 1) % shape_.ranks;
-  }
+  [[nodiscard]] bool is_next(std::uint32_t rank, std::uint32_t target) const noexcept;
 
   const schedule& shape_;
   const stage_costs& costs_;
@@ -2414,6 +2788,94 @@ class pipeline_clock {
 
 #endif  // CAUSEWAY_PLAN_PIPELINE_CLOCK_HPP
 
+// ---- causeway/plan/impl/pipeline_clock.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_PIPELINE_CLOCK_IPP
+#define CAUSEWAY_PLAN_IMPL_PIPELINE_CLOCK_IPP
+
+// Bodies of plan/pipeline_clock.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL bool pipeline_clock::arrived(std::uint32_t rank, const operation& op) const noexcept {
+  return !source_of(shape_, rank, op) || arrives_[input(virtual_stage(shape_, {rank, op.chunk}), op)] <= now_;
+}
+
+CAUSEWAY_DECL double pipeline_clock::expected(std::uint32_t rank, const operation& op) const noexcept {
+  return source_of(shape_, rank, op) ? expected_[input(virtual_stage(shape_, {rank, op.chunk}), op)] : 0;
+}
+
+CAUSEWAY_DECL double pipeline_clock::cost(std::uint32_t rank, const operation& op) const noexcept {
+  return costs_.stages[virtual_stage(shape_, {rank, op.chunk})].of(op.kind);
+}
+
+CAUSEWAY_DECL std::size_t pipeline_clock::input(std::uint32_t stage, const operation& op) const noexcept {
+  const std::size_t pass = op.kind == work::forward ? 0 : 1;
+  return (pass * virtual_stages(shape_) + stage) * shape_.micro_batches + op.micro_batch;
+}
+
+CAUSEWAY_DECL timed_operation pipeline_clock::start(std::uint32_t rank, const operation& op) {
+  const std::uint32_t stage = virtual_stage(shape_, {rank, op.chunk});
+  const double end = now_ + costs_.stages[stage].of(op.kind) * noise_.factor(stage, op, false);
+  running_[rank] = {true, op, end};
+  if (const auto target = target_of(shape_, rank, op)) {
+    const double way = target->rank == rank ? 0 : transfer(stage, *target, op) + edge(stage, *target).latency;
+    expected_[input(virtual_stage(shape_, *target), op)] = end + way;
+  }
+  wake(end, rank);
+  return {op, now_, end};
+}
+
+CAUSEWAY_DECL bool pipeline_clock::take_events(std::vector<std::uint32_t>& awake) {
+  awake.clear();
+  if (events_.empty()) return false;
+  now_ = events_.top().first;
+  while (!events_.empty() && events_.top().first == now_) {
+    const std::uint32_t rank = events_.top().second;
+    events_.pop();
+    if (awake.empty() || awake.back() != rank) awake.push_back(rank);
+    if (running_[rank].busy && running_[rank].end <= now_) finish(rank);
+  }
+  return true;
+}
+
+CAUSEWAY_DECL void pipeline_clock::finish(std::uint32_t rank) {
+  running_[rank].busy = false;
+  const operation& op = running_[rank].op;
+  const auto target = target_of(shape_, rank, op);
+  if (!target) return;
+  const double there = target->rank == rank ? now_ : send(rank, *target, op);
+  arrives_[input(virtual_stage(shape_, *target), op)] = there;
+  if (target->rank != rank) wake(there, target->rank);
+}
+
+CAUSEWAY_DECL double pipeline_clock::send(std::uint32_t rank, const stage_place& target, const operation& op) {
+  const std::uint32_t from = virtual_stage(shape_, {rank, op.chunk});
+  const double factor = noise_.factor(from, op, true);
+  double& free = link_free_[std::size_t{2} * rank + (is_next(rank, target.rank) ? 1 : 0)];
+  free = std::max(free, now_) + transfer(from, target, op) * factor;
+  return free + edge(from, target).latency * factor;
+}
+
+CAUSEWAY_DECL const edge_cost& pipeline_clock::edge(std::uint32_t from, const stage_place& target) const noexcept {
+  return costs_.edges[std::min(from, virtual_stage(shape_, target))];
+}
+
+CAUSEWAY_DECL double pipeline_clock::transfer(std::uint32_t from, const stage_place& target,
+                                              const operation& op) const noexcept {
+  const edge_cost& e = edge(from, target);
+  return (op.kind == work::forward ? e.bytes_forward : e.bytes_backward) / e.bytes_per_second;
+}
+
+CAUSEWAY_DECL bool pipeline_clock::is_next(std::uint32_t rank, std::uint32_t target) const noexcept {
+  return target == (rank + 1) % shape_.ranks;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+#endif  // CAUSEWAY_PLAN_IMPL_PIPELINE_CLOCK_IPP
+#endif
+
 // ---- causeway/plan/schedule_check.hpp ----
 #ifndef CAUSEWAY_PLAN_SCHEDULE_CHECK_HPP
 #define CAUSEWAY_PLAN_SCHEDULE_CHECK_HPP
@@ -2425,12 +2887,7 @@ namespace causeway::inline CAUSEWAY_ABI::plan {
 
 namespace detail {
 
-inline error wrong_operation(const schedule& s, std::size_t rank, std::size_t position, const std::string& message) {
-  return fail(errc::invalid_argument,
-              "rank " + std::to_string(rank) + ", position " + std::to_string(position) + ", " +
-                  to_string(s.orders[rank][position]),
-              message);
-}
+CAUSEWAY_DECL error wrong_operation(const schedule& s, std::size_t rank, std::size_t position, const std::string& message);
 
 constexpr unsigned bit_of(work kind) noexcept { return 1U << static_cast<unsigned>(kind); }
 
@@ -2440,47 +2897,12 @@ class rank_order_check {
   rank_order_check(const schedule& s, std::size_t rank)
       : s_{s}, rank_{rank}, seen_(std::size_t{s.chunks} * s.micro_batches) {}
 
-  [[nodiscard]] result<void> run() {
-    const std::vector<operation>& order = s_.orders[rank_];
-    for (std::size_t i = 0; i < order.size(); ++i) CAUSEWAY_TRY(take(i, order[i]));
-    for (std::size_t unit = 0; unit < seen_.size(); ++unit) CAUSEWAY_TRY(complete(unit));
-    return {};
-  }
+  [[nodiscard]] result<void> run();
 
  private:
-  [[nodiscard]] result<void> take(std::size_t position, const operation& op) {
-    constexpr unsigned gradients = bit_of(work::backward) | bit_of(work::input_gradient) | bit_of(work::weight_gradient);
-    const auto wrong = [&](const std::string& message) { return wrong_operation(s_, rank_, position, message); };
-    if (static_cast<unsigned>(op.kind) > static_cast<unsigned>(work::recompute)) return wrong("no such kind of work");
-    if (op.micro_batch >= s_.micro_batches || op.chunk >= s_.chunks)
-      return wrong("the schedule has no such micro-batch or chunk");
-    unsigned& seen = seen_[std::size_t{op.chunk} * s_.micro_batches + op.micro_batch];
-    if ((seen & bit_of(op.kind)) != 0) return wrong("stands here for the second time; remove one");
-    if (op.kind != work::forward && (seen & bit_of(work::forward)) == 0) return wrong("stands before its forward");
-    if (op.kind == work::recompute && (seen & gradients) != 0) return wrong("stands after the gradient that needs it");
-    if (op.kind == work::backward && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
-    if (op.kind == work::input_gradient && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
-    if (op.kind == work::weight_gradient && (seen & bit_of(work::backward)) != 0)
-      return wrong("repeats a gradient; remove one");
-    if (op.kind == work::weight_gradient && (seen & bit_of(work::input_gradient)) == 0)
-      return wrong("stands before its input gradient");
-    seen |= bit_of(op.kind);
-    return {};
-  }
+  [[nodiscard]] result<void> take(std::size_t position, const operation& op);
 
-  [[nodiscard]] result<void> complete(std::size_t unit) const {
-    const auto is_missing = [&](work kind) { return (seen_[unit] & bit_of(kind)) == 0; };
-    const auto missing = [&](work kind) {
-      const operation op{kind, static_cast<std::uint32_t>(unit % s_.micro_batches),
-                         static_cast<std::uint32_t>(unit / s_.micro_batches)};
-      return fail(errc::invalid_argument, "rank " + std::to_string(rank_), to_string(op) + " is missing");
-    };
-    if (is_missing(work::forward)) return missing(work::forward);
-    if (!is_missing(work::backward)) return {};
-    if (is_missing(work::input_gradient)) return missing(work::backward);
-    if (is_missing(work::weight_gradient)) return missing(work::weight_gradient);
-    return {};
-  }
+  [[nodiscard]] result<void> complete(std::size_t unit) const;
 
   const schedule& s_;
   std::size_t rank_;
@@ -2493,51 +2915,135 @@ class deadlock_check {
   explicit deadlock_check(const schedule& s)
       : s_{s}, next_(s.ranks), there_(std::size_t{2} * virtual_stages(s) * s.micro_batches) {}
 
-  [[nodiscard]] result<void> run() {
-    std::vector<std::uint32_t> awake;
-    for (std::uint32_t r = 0; r < s_.ranks; ++r) awake.push_back(r);
-    while (!awake.empty()) {
-      const std::uint32_t rank = awake.back();
-      awake.pop_back();
-      advance(rank, awake);
-    }
-    for (std::uint32_t r = 0; r < s_.ranks; ++r) {
-      if (next_[r] < s_.orders[r].size()) return stuck(r);
-    }
-    return {};
-  }
+  [[nodiscard]] result<void> run();
 
  private:
   // Whether the output of a virtual stage for a micro-batch exists, forward or backward.
-  [[nodiscard]] std::size_t output(std::uint32_t stage, const operation& op) const noexcept {
-    const std::size_t pass = op.kind == work::forward ? 0 : 1;
-    return (pass * virtual_stages(s_) + stage) * s_.micro_batches + op.micro_batch;
-  }
+  [[nodiscard]] std::size_t output(std::uint32_t stage, const operation& op) const noexcept;
 
-  void advance(std::uint32_t rank, std::vector<std::uint32_t>& awake) {
-    const std::vector<operation>& order = s_.orders[rank];
-    for (std::size_t& i = next_[rank]; i < order.size(); ++i) {
-      const auto source = source_of(s_, rank, order[i]);
-      if (source && !there_[output(virtual_stage(s_, *source), order[i])]) return;
-      if (order[i].kind != work::forward && !gives_input_gradient(order[i].kind)) continue;
-      there_[output(virtual_stage(s_, {rank, order[i].chunk}), order[i])] = true;
-      if (const auto target = target_of(s_, rank, order[i]); target && target->rank != rank) awake.push_back(target->rank);
-    }
-  }
+  void advance(std::uint32_t rank, std::vector<std::uint32_t>& awake);
 
-  [[nodiscard]] error stuck(std::uint32_t rank) const {
-    const auto source = source_of(s_, rank, s_.orders[rank][next_[rank]]);
-    return wrong_operation(s_, rank, next_[rank],
-                           "deadlock: waits for rank " + std::to_string(source->rank) + ", chunk " +
-                               std::to_string(source->chunk) + ", which waits for something after this");
-  }
+  [[nodiscard]] error stuck(std::uint32_t rank) const;
 
   const schedule& s_;
   std::vector<std::size_t> next_;
   std::vector<bool> there_;
 };
 
-[[nodiscard]] inline result<void> check_sizes(const schedule& s) {
+[[nodiscard]] CAUSEWAY_DECL result<void> check_sizes(const schedule& s);
+
+}  // namespace detail
+
+/// Whether each rank adds up each chunk's gradients in the order of the micro-batches: both the input's and the weights'.
+[[nodiscard]] CAUSEWAY_DECL result<void> keeps_order(const schedule& s);
+
+/// Whether a schedule can be run: each micro-batch goes forward once and backward once (whole or in halves) through each
+/// chunk of each rank, in the order of keeps_order if it `flushes`; and no ranks wait for each other in a circle.
+/// Gives what each rank holds at most. Errors name the rank, the position in its order, and the operation.
+[[nodiscard]] CAUSEWAY_DECL result<std::vector<held_memory>> check(const schedule& s);
+
+/// Also whether no rank holds more than `bound` at any time.
+[[nodiscard]] CAUSEWAY_DECL result<std::vector<held_memory>> check(const schedule& s, const held_memory& bound);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULE_CHECK_HPP
+
+// ---- causeway/plan/impl/schedule_check.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_CHECK_IPP
+#define CAUSEWAY_PLAN_IMPL_SCHEDULE_CHECK_IPP
+
+// Bodies of plan/schedule_check.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL error wrong_operation(const schedule& s, std::size_t rank, std::size_t position, const std::string& message) {
+  return fail(errc::invalid_argument,
+              "rank " + std::to_string(rank) + ", position " + std::to_string(position) + ", " +
+                  to_string(s.orders[rank][position]),
+              message);
+}
+
+CAUSEWAY_DECL result<void> rank_order_check::run() {
+  const std::vector<operation>& order = s_.orders[rank_];
+  for (std::size_t i = 0; i < order.size(); ++i) CAUSEWAY_TRY(take(i, order[i]));
+  for (std::size_t unit = 0; unit < seen_.size(); ++unit) CAUSEWAY_TRY(complete(unit));
+  return {};
+}
+
+CAUSEWAY_DECL result<void> rank_order_check::take(std::size_t position, const operation& op) {
+  constexpr unsigned gradients = bit_of(work::backward) | bit_of(work::input_gradient) | bit_of(work::weight_gradient);
+  const auto wrong = [&](const std::string& message) { return wrong_operation(s_, rank_, position, message); };
+  if (static_cast<unsigned>(op.kind) > static_cast<unsigned>(work::recompute)) return wrong("no such kind of work");
+  if (op.micro_batch >= s_.micro_batches || op.chunk >= s_.chunks)
+    return wrong("the schedule has no such micro-batch or chunk");
+  unsigned& seen = seen_[std::size_t{op.chunk} * s_.micro_batches + op.micro_batch];
+  if ((seen & bit_of(op.kind)) != 0) return wrong("stands here for the second time; remove one");
+  if (op.kind != work::forward && (seen & bit_of(work::forward)) == 0) return wrong("stands before its forward");
+  if (op.kind == work::recompute && (seen & gradients) != 0) return wrong("stands after the gradient that needs it");
+  if (op.kind == work::backward && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
+  if (op.kind == work::input_gradient && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
+  if (op.kind == work::weight_gradient && (seen & bit_of(work::backward)) != 0)
+    return wrong("repeats a gradient; remove one");
+  if (op.kind == work::weight_gradient && (seen & bit_of(work::input_gradient)) == 0)
+    return wrong("stands before its input gradient");
+  seen |= bit_of(op.kind);
+  return {};
+}
+
+CAUSEWAY_DECL result<void> rank_order_check::complete(std::size_t unit) const {
+  const auto is_missing = [&](work kind) { return (seen_[unit] & bit_of(kind)) == 0; };
+  const auto missing = [&](work kind) {
+    const operation op{kind, static_cast<std::uint32_t>(unit % s_.micro_batches),
+                       static_cast<std::uint32_t>(unit / s_.micro_batches)};
+    return fail(errc::invalid_argument, "rank " + std::to_string(rank_), to_string(op) + " is missing");
+  };
+  if (is_missing(work::forward)) return missing(work::forward);
+  if (!is_missing(work::backward)) return {};
+  if (is_missing(work::input_gradient)) return missing(work::backward);
+  if (is_missing(work::weight_gradient)) return missing(work::weight_gradient);
+  return {};
+}
+
+CAUSEWAY_DECL result<void> deadlock_check::run() {
+  std::vector<std::uint32_t> awake;
+  for (std::uint32_t r = 0; r < s_.ranks; ++r) awake.push_back(r);
+  while (!awake.empty()) {
+    const std::uint32_t rank = awake.back();
+    awake.pop_back();
+    advance(rank, awake);
+  }
+  for (std::uint32_t r = 0; r < s_.ranks; ++r) {
+    if (next_[r] < s_.orders[r].size()) return stuck(r);
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::size_t deadlock_check::output(std::uint32_t stage, const operation& op) const noexcept {
+  const std::size_t pass = op.kind == work::forward ? 0 : 1;
+  return (pass * virtual_stages(s_) + stage) * s_.micro_batches + op.micro_batch;
+}
+
+CAUSEWAY_DECL void deadlock_check::advance(std::uint32_t rank, std::vector<std::uint32_t>& awake) {
+  const std::vector<operation>& order = s_.orders[rank];
+  for (std::size_t& i = next_[rank]; i < order.size(); ++i) {
+    const auto source = source_of(s_, rank, order[i]);
+    if (source && !there_[output(virtual_stage(s_, *source), order[i])]) return;
+    if (order[i].kind != work::forward && !gives_input_gradient(order[i].kind)) continue;
+    there_[output(virtual_stage(s_, {rank, order[i].chunk}), order[i])] = true;
+    if (const auto target = target_of(s_, rank, order[i]); target && target->rank != rank) awake.push_back(target->rank);
+  }
+}
+
+CAUSEWAY_DECL error deadlock_check::stuck(std::uint32_t rank) const {
+  const auto source = source_of(s_, rank, s_.orders[rank][next_[rank]]);
+  return wrong_operation(s_, rank, next_[rank],
+                         "deadlock: waits for rank " + std::to_string(source->rank) + ", chunk " +
+                             std::to_string(source->chunk) + ", which waits for something after this");
+}
+
+CAUSEWAY_DECL result<void> check_sizes(const schedule& s) {
   if (s.ranks == 0 || s.chunks == 0 || s.micro_batches == 0)
     return fail(errc::invalid_argument, "schedule", "needs at least one rank, one chunk and one micro-batch");
   if (s.orders.size() != s.ranks) {
@@ -2555,10 +3061,11 @@ class deadlock_check {
   return {};
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
 
-/// Whether each rank adds up each chunk's gradients in the order of the micro-batches: both the input's and the weights'.
-[[nodiscard]] inline result<void> keeps_order(const schedule& s) {
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<void> keeps_order(const schedule& s) {
   for (std::size_t r = 0; r < s.orders.size(); ++r) {
     std::vector<std::uint32_t> inputs(s.chunks), weights(s.chunks);  // the micro-batch that comes next
     for (std::size_t i = 0; i < s.orders[r].size(); ++i) {
@@ -2576,10 +3083,7 @@ class deadlock_check {
   return {};
 }
 
-/// Whether a schedule can be run: each micro-batch goes forward once and backward once (whole or in halves) through each
-/// chunk of each rank, in the order of keeps_order if it `flushes`; and no ranks wait for each other in a circle.
-/// Gives what each rank holds at most. Errors name the rank, the position in its order, and the operation.
-[[nodiscard]] inline result<std::vector<held_memory>> check(const schedule& s) {
+CAUSEWAY_DECL result<std::vector<held_memory>> check(const schedule& s) {
   CAUSEWAY_TRY(detail::check_sizes(s));
   for (std::size_t r = 0; r < s.ranks; ++r) CAUSEWAY_TRY(detail::rank_order_check{s, r}.run());
   if (s.flushes) CAUSEWAY_TRY(keeps_order(s));
@@ -2589,8 +3093,7 @@ class deadlock_check {
   return peaks;
 }
 
-/// Also whether no rank holds more than `bound` at any time.
-[[nodiscard]] inline result<std::vector<held_memory>> check(const schedule& s, const held_memory& bound) {
+CAUSEWAY_DECL result<std::vector<held_memory>> check(const schedule& s, const held_memory& bound) {
   CAUSEWAY_ASSIGN(std::vector<held_memory> peaks, check(s));
   for (std::uint32_t r = 0; r < s.ranks; ++r) {
     if (peaks[r].within(bound)) continue;
@@ -2609,7 +3112,8 @@ class deadlock_check {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_SCHEDULE_CHECK_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_SCHEDULE_CHECK_IPP
+#endif
 
 // ---- causeway/plan/schedule_cursor.hpp ----
 #ifndef CAUSEWAY_PLAN_SCHEDULE_CURSOR_HPP
@@ -2646,17 +3150,7 @@ class schedule_cursor {
       : schedule_cursor{s, rank, mode, peak_memory(s, rank)} {}
 
   /// With another limit: at least what the order itself needs; more lets an opportunistic rank run further ahead.
-  schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode, const held_memory& limit)
-      : order_{s.orders[rank]},
-        changes_{memory_changes(s, rank)},
-        done_(order_.size()),
-        skipped_units_(std::size_t{s.micro_batches} * s.chunks),
-        skipped_kinds_(s.chunks),
-        micro_batches_{s.micro_batches},
-        mode_{mode},
-        limit_{limit} {
-    CAUSEWAY_EXPECT(peak_memory(s, rank).within(limit));
-  }
+  schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode, const held_memory& limit);
 
   [[nodiscard]] bool finished() const noexcept { return first_ == order_.size(); }
   [[nodiscard]] const std::vector<operation>& order() const noexcept { return order_; }
@@ -2682,22 +3176,13 @@ class schedule_cursor {
   }
 
   /// The operation of a choice has run.
-  void complete(std::size_t index) {
-    CAUSEWAY_EXPECT(index < order_.size() && !done_[index]);
-    done_[index] = true;
-    held_ += changes_[index];
-    while (first_ < order_.size() && done_[first_]) ++first_;
-  }
+  void complete(std::size_t index);
 
   /// What the rank holds now.
   [[nodiscard]] const held_memory& held() const noexcept { return held_; }
 
   /// From the first operation again: the next step.
-  void rewind() {
-    done_.assign(done_.size(), false);
-    first_ = 0;
-    held_ = {};
-  }
+  void rewind();
 
  private:
   // Of a chunk: what must keep its order among itself. A backward is of two of these.
@@ -2712,27 +3197,11 @@ class schedule_cursor {
     }
   }
 
-  [[nodiscard]] std::size_t unit(const operation& op) const noexcept {
-    return std::size_t{op.chunk} * micro_batches_ + op.micro_batch;
-  }
+  [[nodiscard]] std::size_t unit(const operation& op) const noexcept;
 
-  [[nodiscard]] bool may_overtake(std::size_t index, held_memory peak) const {
-    const operation& op = order_[index];
-    if (skipped_units_[unit(op)] == scan_) return false;
-    for (std::size_t l = 0; l < lines; ++l) {
-      if (is_on(op.kind, l) && skipped_kinds_[op.chunk][l] == scan_) return false;
-    }
-    const held_memory& change = changes_[index];
-    return (change.activations <= 0 || peak.activations + change.activations <= limit_.activations) &&
-           (change.inputs <= 0 || peak.inputs + change.inputs <= limit_.inputs);
-  }
+  [[nodiscard]] bool may_overtake(std::size_t index, held_memory peak) const;
 
-  void skip(const operation& op) {
-    skipped_units_[unit(op)] = scan_;
-    for (std::size_t l = 0; l < lines; ++l) {
-      if (is_on(op.kind, l)) skipped_kinds_[op.chunk][l] = scan_;
-    }
-  }
+  void skip(const operation& op);
 
   std::vector<operation> order_;
   std::vector<held_memory> changes_;
@@ -2751,6 +3220,68 @@ class schedule_cursor {
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
 #endif  // CAUSEWAY_PLAN_SCHEDULE_CURSOR_HPP
+
+// ---- causeway/plan/impl/schedule_cursor.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_CURSOR_IPP
+#define CAUSEWAY_PLAN_IMPL_SCHEDULE_CURSOR_IPP
+
+// Bodies of plan/schedule_cursor.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL schedule_cursor::schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode,
+                                               const held_memory& limit)
+    : order_{s.orders[rank]},
+      changes_{memory_changes(s, rank)},
+      done_(order_.size()),
+      skipped_units_(std::size_t{s.micro_batches} * s.chunks),
+      skipped_kinds_(s.chunks),
+      micro_batches_{s.micro_batches},
+      mode_{mode},
+      limit_{limit} {
+  CAUSEWAY_EXPECT(peak_memory(s, rank).within(limit));
+}
+
+CAUSEWAY_DECL void schedule_cursor::complete(std::size_t index) {
+  CAUSEWAY_EXPECT(index < order_.size() && !done_[index]);
+  done_[index] = true;
+  held_ += changes_[index];
+  while (first_ < order_.size() && done_[first_]) ++first_;
+}
+
+CAUSEWAY_DECL void schedule_cursor::rewind() {
+  done_.assign(done_.size(), false);
+  first_ = 0;
+  held_ = {};
+}
+
+CAUSEWAY_DECL std::size_t schedule_cursor::unit(const operation& op) const noexcept {
+  return std::size_t{op.chunk} * micro_batches_ + op.micro_batch;
+}
+
+CAUSEWAY_DECL bool schedule_cursor::may_overtake(std::size_t index, held_memory peak) const {
+  const operation& op = order_[index];
+  if (skipped_units_[unit(op)] == scan_) return false;
+  for (std::size_t l = 0; l < lines; ++l) {
+    if (is_on(op.kind, l) && skipped_kinds_[op.chunk][l] == scan_) return false;
+  }
+  const held_memory& change = changes_[index];
+  return (change.activations <= 0 || peak.activations + change.activations <= limit_.activations) &&
+         (change.inputs <= 0 || peak.inputs + change.inputs <= limit_.inputs);
+}
+
+CAUSEWAY_DECL void schedule_cursor::skip(const operation& op) {
+  skipped_units_[unit(op)] = scan_;
+  for (std::size_t l = 0; l < lines; ++l) {
+    if (is_on(op.kind, l)) skipped_kinds_[op.chunk][l] = scan_;
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_SCHEDULE_CURSOR_IPP
+#endif
 
 // ---- causeway/plan/timeline.hpp ----
 #ifndef CAUSEWAY_PLAN_TIMELINE_HPP
@@ -2777,25 +3308,44 @@ struct timeline {
   std::uint32_t chunks = 1;
 
   /// Seconds in which a rank computes. Recomputing counts.
-  [[nodiscard]] double busy(std::uint32_t rank) const {
-    double sum = 0;
-    for (const timed_operation& t : ranks[rank]) sum += t.end - t.start;
-    return sum;
-  }
+  [[nodiscard]] double busy(std::uint32_t rank) const;
   /// The part of the makespan in which a rank does nothing.
   [[nodiscard]] double bubble(std::uint32_t rank) const { return makespan > 0 ? 1 - busy(rank) / makespan : 0; }
   /// The part of all ranks' time in which they compute.
-  [[nodiscard]] double efficiency() const {
-    double sum = 0;
-    for (std::uint32_t r = 0; r < ranks.size(); ++r) sum += busy(r);
-    return makespan > 0 ? sum / (static_cast<double>(ranks.size()) * makespan) : 1;
-  }
+  [[nodiscard]] double efficiency() const;
 };
 
 /// The timeline of a schedule. Errors: those of `check` for the schedule and for the costs; a limit below what an order
 /// needs. Cost: O(operations log ranks) in strict order.
-[[nodiscard]] inline result<timeline> timeline_of(const schedule& s, const stage_costs& costs,
-                                                  const timeline_options& options = {}) {
+[[nodiscard]] CAUSEWAY_DECL result<timeline> timeline_of(const schedule& s, const stage_costs& costs,
+                                                         const timeline_options& options = {});
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_TIMELINE_HPP
+
+// ---- causeway/plan/impl/timeline.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_TIMELINE_IPP
+#define CAUSEWAY_PLAN_IMPL_TIMELINE_IPP
+
+// Bodies of plan/timeline.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL double timeline::busy(std::uint32_t rank) const {
+  double sum = 0;
+  for (const timed_operation& t : ranks[rank]) sum += t.end - t.start;
+  return sum;
+}
+
+CAUSEWAY_DECL double timeline::efficiency() const {
+  double sum = 0;
+  for (std::uint32_t r = 0; r < ranks.size(); ++r) sum += busy(r);
+  return makespan > 0 ? sum / (static_cast<double>(ranks.size()) * makespan) : 1;
+}
+
+CAUSEWAY_DECL result<timeline> timeline_of(const schedule& s, const stage_costs& costs, const timeline_options& options) {
   CAUSEWAY_ASSIGN(const std::vector<held_memory> needs, options.limit ? plan::check(s, *options.limit) : plan::check(s));
   CAUSEWAY_TRY(plan::check(costs, virtual_stages(s)));
   std::vector<schedule_cursor> cursors;
@@ -2821,7 +3371,8 @@ struct timeline {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_TIMELINE_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_TIMELINE_IPP
+#endif
 
 // ---- causeway/plan/picture.hpp ----
 #ifndef CAUSEWAY_PLAN_PICTURE_HPP
@@ -2839,16 +3390,7 @@ namespace detail {
 inline constexpr std::size_t most_columns = 200;  // of a text picture whose unit nobody chose
 
 /// The shortest operation of all, but no shorter than what fits `most_columns`.
-[[nodiscard]] inline double natural_unit(const timeline& t) {
-  double unit = t.makespan;
-  for (const auto& rank : t.ranks) {
-    for (const timed_operation& o : rank) {
-      if (o.end > o.start) unit = std::min(unit, o.end - o.start);
-    }
-  }
-  unit = std::max(unit, t.makespan / static_cast<double>(most_columns));
-  return unit > 0 ? unit : 1;
-}
+[[nodiscard]] CAUSEWAY_DECL double natural_unit(const timeline& t);
 
 /// The last digit of the micro-batch as 0-9, A-J or a-j, by kind; a recompute is *.
 [[nodiscard]] constexpr char mark(const operation& op) noexcept {
@@ -2861,11 +3403,7 @@ inline constexpr std::size_t most_columns = 200;  // of a text picture whose uni
   }
 }
 
-[[nodiscard]] inline std::string decimal(double value, int digits) {
-  std::array<char, 400> text;  // DBL_MAX has 309 digits
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed, digits);
-  return end.ec == std::errc{} ? std::string{text.data(), end.ptr} : std::string{"?"};
-}
+[[nodiscard]] CAUSEWAY_DECL std::string decimal(double value, int digits);
 
 /// Blue forwards, orange gradients, green weight gradients, grey recomputes: told apart by colour-blind people, too. Later
 /// chunks are lighter.
@@ -2880,7 +3418,55 @@ inline constexpr std::size_t most_columns = 200;  // of a text picture whose uni
 
 inline constexpr double lane = 28, margin = 70, drawing_width = 1100;  // of an SVG, in its units
 
-inline void draw_operation(std::string& svg, const timeline& t, std::size_t rank, const timed_operation& o, double scale) {
+CAUSEWAY_DECL void draw_operation(std::string& svg, const timeline& t, std::size_t rank, const timed_operation& o,
+                                  double scale);
+
+}  // namespace detail
+
+/// A line per rank: a column for each unit of time (seconds; 0: the shortest operation, or makespan / 200) shows what runs
+/// in its middle. A micro-batch's last digit as 0-9 is its forward, A-J its backward or input gradient, a-j its weight
+/// gradient; * a recompute; a dot nothing. With several chunks a column has two letters, the second the chunk's last digit.
+/// The unit must give less than a million columns.
+[[nodiscard]] CAUSEWAY_DECL std::string text_picture(const timeline& t, double unit = 0);
+
+/// What the letters of a text picture mean, in one line.
+[[nodiscard]] CAUSEWAY_DECL std::string text_legend(const timeline& t, double unit = 0);
+
+/// The same as a file for browsers: a lane per rank, colours by kind, a tooltip with the times of each operation.
+[[nodiscard]] CAUSEWAY_DECL std::string svg_picture(const timeline& t, std::string_view title);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_PICTURE_HPP
+
+// ---- causeway/plan/impl/picture.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_PICTURE_IPP
+#define CAUSEWAY_PLAN_IMPL_PICTURE_IPP
+
+// Bodies of plan/picture.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL double natural_unit(const timeline& t) {
+  double unit = t.makespan;
+  for (const auto& rank : t.ranks) {
+    for (const timed_operation& o : rank) {
+      if (o.end > o.start) unit = std::min(unit, o.end - o.start);
+    }
+  }
+  unit = std::max(unit, t.makespan / static_cast<double>(most_columns));
+  return unit > 0 ? unit : 1;
+}
+
+CAUSEWAY_DECL std::string decimal(double value, int digits) {
+  std::array<char, 400> text;  // DBL_MAX has 309 digits
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed, digits);
+  return end.ec == std::errc{} ? std::string{text.data(), end.ptr} : std::string{"?"};
+}
+
+CAUSEWAY_DECL void draw_operation(std::string& svg, const timeline& t, std::size_t rank, const timed_operation& o,
+                                  double scale) {
   const double x = margin + o.start * scale, width = (o.end - o.start) * scale;
   const double y = lane * (static_cast<double>(rank) + 1);
   const double opacity = 1 - 0.55 * o.op.chunk / std::max(1.0, t.chunks - 1.0);
@@ -2894,13 +3480,11 @@ inline void draw_operation(std::string& svg, const timeline& t, std::size_t rank
          "\" text-anchor=\"middle\">" + label + "</text>\n";
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
 
-/// A line per rank: a column for each unit of time (seconds; 0: the shortest operation, or makespan / 200) shows what runs
-/// in its middle. A micro-batch's last digit as 0-9 is its forward, A-J its backward or input gradient, a-j its weight
-/// gradient; * a recompute; a dot nothing. With several chunks a column has two letters, the second the chunk's last digit.
-/// The unit must give less than a million columns.
-[[nodiscard]] inline std::string text_picture(const timeline& t, double unit = 0) {
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL std::string text_picture(const timeline& t, double unit) {
   CAUSEWAY_EXPECT(unit >= 0);
   if (unit == 0) unit = detail::natural_unit(t);
   CAUSEWAY_EXPECT(t.makespan / unit < 1e6);
@@ -2924,15 +3508,13 @@ inline void draw_operation(std::string& svg, const timeline& t, std::size_t rank
   return text;
 }
 
-/// What the letters of a text picture mean, in one line.
-[[nodiscard]] inline std::string text_legend(const timeline& t, double unit = 0) {
+CAUSEWAY_DECL std::string text_legend(const timeline& t, double unit) {
   std::string legend = "0-9 forward, A-J backward or input gradient, a-j weight gradient, * recompute";
   if (t.chunks > 1) legend += "; then the chunk";
   return legend + "; a column is " + detail::decimal(unit > 0 ? unit : detail::natural_unit(t), 3) + " s\n";
 }
 
-/// The same as a file for browsers: a lane per rank, colours by kind, a tooltip with the times of each operation.
-[[nodiscard]] inline std::string svg_picture(const timeline& t, std::string_view title) {
+CAUSEWAY_DECL std::string svg_picture(const timeline& t, std::string_view title) {
   const double scale = t.makespan > 0 ? detail::drawing_width / t.makespan : 0;
   const double height = detail::lane * (static_cast<double>(t.ranks.size()) + 2);
   std::string svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " +
@@ -2956,7 +3538,8 @@ inline void draw_operation(std::string& svg, const timeline& t, std::size_t rank
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_PICTURE_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_PICTURE_IPP
+#endif
 
 // ---- causeway/plan/stage_split.hpp ----
 #ifndef CAUSEWAY_PLAN_STAGE_SPLIT_HPP
@@ -2977,13 +3560,7 @@ struct block_cost {
   double memory = 0;      ///< bytes of parameters, gradients and optimizer state
   double activation = 0;  ///< bytes kept for the backward pass, for each micro-batch under way
 
-  block_cost& operator+=(const block_cost& o) noexcept {
-    parameters += o.parameters;
-    seconds += o.seconds;
-    memory += o.memory;
-    activation += o.activation;
-    return *this;
-  }
+  block_cost& operator+=(const block_cost& o) noexcept;
 };
 
 /// A model as it can be cut.
@@ -3007,25 +3584,13 @@ struct stage_split {
   double slowest = 0;  ///< of the stages: seconds, or parameters, or blocks, as the split was made
 
   [[nodiscard]] std::size_t stages() const noexcept { return first_block.size(); }
-  [[nodiscard]] std::size_t end(std::size_t stage) const {
-    return stage + 1 < first_block.size() ? first_block[stage + 1] : blocks;
-  }
+  [[nodiscard]] std::size_t end(std::size_t stage) const;
   /// As parallel::pipeline takes them: the first block of each stage but the first.
-  [[nodiscard]] std::vector<std::int64_t> cuts() const {
-    std::vector<std::int64_t> some;
-    for (std::size_t s = 1; s < first_block.size(); ++s) some.push_back(static_cast<std::int64_t>(first_block[s]));
-    return some;
-  }
+  [[nodiscard]] std::vector<std::int64_t> cuts() const;
 };
 
 /// The blocks [from, to) of `model` as a stage, with the embedding and the head where it holds them.
-inline block_cost cost_of_stage(const model_cost& model, std::size_t from, std::size_t to) {
-  block_cost sum;
-  if (from == 0) sum += model.embedding;
-  for (std::size_t b = from; b < to; ++b) sum += model.blocks[b];
-  if (to == model.blocks.size()) sum += model.head;
-  return sum;
-}
+CAUSEWAY_DECL block_cost cost_of_stage(const model_cost& model, std::size_t from, std::size_t to);
 
 namespace detail {
 
@@ -3068,54 +3633,120 @@ stage_split least_largest(std::size_t blocks, std::size_t stages, Load load) {
 /// Sums over runs of blocks in constant time.
 class stage_sums {
  public:
-  explicit stage_sums(const model_cost& model) : model_{model}, before_(model.blocks.size() + 1) {
-    for (std::size_t b = 0; b < model.blocks.size(); ++b) {
-      before_[b + 1] = before_[b];
-      before_[b + 1] += model.blocks[b];
-    }
-  }
+  explicit stage_sums(const model_cost& model);
 
-  [[nodiscard]] double of(double block_cost::*what, std::size_t from, std::size_t to) const {
-    double sum = before_[to].*what - before_[from].*what;
-    if (from == 0) sum += model_.embedding.*what;
-    if (to + 1 == before_.size()) sum += model_.head.*what;
-    return sum;
-  }
+  [[nodiscard]] double of(double block_cost::*what, std::size_t from, std::size_t to) const;
 
-  [[nodiscard]] double memory(const stage_device& d, std::size_t from, std::size_t to) const {
-    return of(&block_cost::memory, from, to) + d.under_way * of(&block_cost::activation, from, to);
-  }
+  [[nodiscard]] double memory(const stage_device& d, std::size_t from, std::size_t to) const;
 
  private:
   const model_cost& model_;
   std::vector<block_cost> before_;
 };
 
-inline result<void> check_stages(std::size_t blocks, std::size_t stages) {
+CAUSEWAY_DECL result<void> check_stages(std::size_t blocks, std::size_t stages);
+
+CAUSEWAY_DECL std::string gigabytes(double bytes);
+
+}  // namespace detail
+
+/// As many blocks in each stage as in any other, or one more. errc::invalid_argument: fewer blocks than stages.
+CAUSEWAY_DECL result<stage_split> split_evenly(std::size_t blocks, std::size_t stages);
+
+/// The largest stage has as few parameters as can be. errc::invalid_argument: fewer blocks than stages.
+CAUSEWAY_DECL result<stage_split> split_by_parameters(const model_cost& model, std::size_t stages);
+
+/// Stage s on `devices[s]`: the slowest takes as little time as can be, and each fits its device's memory.
+/// errc::invalid_argument: fewer blocks than devices; errc::out_of_memory: no split fits, with the least memory of every
+/// device at which one would.
+CAUSEWAY_DECL result<stage_split> split_by_time(const model_cost& model, std::span<const stage_device> devices);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_STAGE_SPLIT_HPP
+
+// ---- causeway/plan/impl/stage_split.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
+#define CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
+
+// Bodies of plan/stage_split.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL block_cost& block_cost::operator+=(const block_cost& o) noexcept {
+  parameters += o.parameters;
+  seconds += o.seconds;
+  memory += o.memory;
+  activation += o.activation;
+  return *this;
+}
+
+CAUSEWAY_DECL std::size_t stage_split::end(std::size_t stage) const {
+  return stage + 1 < first_block.size() ? first_block[stage + 1] : blocks;
+}
+
+CAUSEWAY_DECL std::vector<std::int64_t> stage_split::cuts() const {
+  std::vector<std::int64_t> some;
+  for (std::size_t s = 1; s < first_block.size(); ++s) some.push_back(static_cast<std::int64_t>(first_block[s]));
+  return some;
+}
+
+CAUSEWAY_DECL block_cost cost_of_stage(const model_cost& model, std::size_t from, std::size_t to) {
+  block_cost sum;
+  if (from == 0) sum += model.embedding;
+  for (std::size_t b = from; b < to; ++b) sum += model.blocks[b];
+  if (to == model.blocks.size()) sum += model.head;
+  return sum;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL stage_sums::stage_sums(const model_cost& model) : model_{model}, before_(model.blocks.size() + 1) {
+  for (std::size_t b = 0; b < model.blocks.size(); ++b) {
+    before_[b + 1] = before_[b];
+    before_[b + 1] += model.blocks[b];
+  }
+}
+
+CAUSEWAY_DECL double stage_sums::of(double block_cost::*what, std::size_t from, std::size_t to) const {
+  double sum = before_[to].*what - before_[from].*what;
+  if (from == 0) sum += model_.embedding.*what;
+  if (to + 1 == before_.size()) sum += model_.head.*what;
+  return sum;
+}
+
+CAUSEWAY_DECL double stage_sums::memory(const stage_device& d, std::size_t from, std::size_t to) const {
+  return of(&block_cost::memory, from, to) + d.under_way * of(&block_cost::activation, from, to);
+}
+
+CAUSEWAY_DECL result<void> check_stages(std::size_t blocks, std::size_t stages) {
   if (stages > 0 && stages <= blocks) return {};
   return fail(errc::invalid_argument, "stages",
               std::to_string(blocks) + " blocks do not go into " + std::to_string(stages) +
                   " stages; each stage needs a block: take 1 to " + std::to_string(blocks));
 }
 
-inline std::string gigabytes(double bytes) {
+CAUSEWAY_DECL std::string gigabytes(double bytes) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f GB", std::ceil(bytes * 1e-7) * 1e-2);
   return text;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
 
-/// As many blocks in each stage as in any other, or one more. errc::invalid_argument: fewer blocks than stages.
-inline result<stage_split> split_evenly(std::size_t blocks, std::size_t stages) {
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<stage_split> split_evenly(std::size_t blocks, std::size_t stages) {
   CAUSEWAY_TRY(detail::check_stages(blocks, stages));
   stage_split split{std::vector<std::size_t>(stages), blocks, static_cast<double>((blocks + stages - 1) / stages)};
   for (std::size_t s = 0; s < stages; ++s) split.first_block[s] = s * blocks / stages;
   return split;
 }
 
-/// The largest stage has as few parameters as can be. errc::invalid_argument: fewer blocks than stages.
-inline result<stage_split> split_by_parameters(const model_cost& model, std::size_t stages) {
+CAUSEWAY_DECL result<stage_split> split_by_parameters(const model_cost& model, std::size_t stages) {
   CAUSEWAY_TRY(detail::check_stages(model.blocks.size(), stages));
   const detail::stage_sums sums{model};
   return detail::least_largest(model.blocks.size(), stages, [&](std::size_t, std::size_t from, std::size_t to) {
@@ -3123,10 +3754,7 @@ inline result<stage_split> split_by_parameters(const model_cost& model, std::siz
   });
 }
 
-/// Stage s on `devices[s]`: the slowest takes as little time as can be, and each fits its device's memory.
-/// errc::invalid_argument: fewer blocks than devices; errc::out_of_memory: no split fits, with the least memory of every
-/// device at which one would.
-inline result<stage_split> split_by_time(const model_cost& model, std::span<const stage_device> devices) {
+CAUSEWAY_DECL result<stage_split> split_by_time(const model_cost& model, std::span<const stage_device> devices) {
   const std::size_t blocks = model.blocks.size();
   CAUSEWAY_TRY(detail::check_stages(blocks, devices.size()));
   const detail::stage_sums sums{model};
@@ -3146,7 +3774,8 @@ inline result<stage_split> split_by_time(const model_cost& model, std::span<cons
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_STAGE_SPLIT_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
+#endif
 
 // ---- causeway/plan/step_estimate.hpp ----
 #ifndef CAUSEWAY_PLAN_STEP_ESTIMATE_HPP
@@ -3186,8 +3815,38 @@ struct step_estimate {
 namespace detail {
 
 /// One replica's two passes; `links`: null for free ones.
-inline double replica_seconds(const step_work& work, const placement& where, std::span<const double> speeds,
-                              const link_matrix* links, std::size_t replica) {
+CAUSEWAY_DECL double replica_seconds(const step_work& work, const placement& where, std::span<const double> speeds,
+                                     const link_matrix* links, std::size_t replica);
+
+CAUSEWAY_DECL double stage_average(const link_matrix& links, const placement& where, const step_work& work,
+                                   std::size_t stage);
+
+}  // namespace detail
+
+/// The step of `where`; device d computes at `speeds[d]`, which is above 0.
+CAUSEWAY_DECL step_estimate estimate_step(const link_matrix& links, const placement& where, std::span<const double> speeds,
+                                          const step_work& work);
+
+/// Swaps devices of `where` with one another, and with those that it leaves out, as long as that makes the step shorter;
+/// at most `evaluations` tries. DTFM's cost takes all devices as equally fast and a batch as one message: this does not.
+CAUSEWAY_DECL step_estimate refine_by_swaps(const link_matrix& links, placement& where, std::span<const double> speeds,
+                                            const step_work& work, std::size_t evaluations);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_STEP_ESTIMATE_HPP
+
+// ---- causeway/plan/impl/step_estimate.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_STEP_ESTIMATE_IPP
+#define CAUSEWAY_PLAN_IMPL_STEP_ESTIMATE_IPP
+
+// Bodies of plan/step_estimate.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL double replica_seconds(const step_work& work, const placement& where, std::span<const double> speeds,
+                                     const link_matrix* links, std::size_t replica) {
   double down = 0, up = 0, slowest_down = 0, slowest_up = 0;
   const auto add = [](double seconds, double latency, double& sum, double& slowest) {
     sum += seconds + latency;
@@ -3206,15 +3865,17 @@ inline double replica_seconds(const step_work& work, const placement& where, std
   return down + up + static_cast<double>(work.micro_batches - 1) * (slowest_down + slowest_up);
 }
 
-inline double stage_average(const link_matrix& links, const placement& where, const step_work& work, std::size_t stage) {
+CAUSEWAY_DECL double stage_average(const link_matrix& links, const placement& where, const step_work& work,
+                                   std::size_t stage) {
   return data_parallel_seconds(links, where.group(stage), {where.replicas, where.stages(), work.gradient_bytes[stage], 0});
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
 
-/// The step of `where`; device d computes at `speeds[d]`, which is above 0.
-inline step_estimate estimate_step(const link_matrix& links, const placement& where, std::span<const double> speeds,
-                                   const step_work& work) {
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL step_estimate estimate_step(const link_matrix& links, const placement& where, std::span<const double> speeds,
+                                          const step_work& work) {
   CAUSEWAY_EXPECT(speeds.size() == links.size() && work.forward.size() == where.stages() && work.micro_batches > 0);
   step_estimate e;
   double slowest = 0;
@@ -3235,10 +3896,8 @@ inline step_estimate estimate_step(const link_matrix& links, const placement& wh
   return e;
 }
 
-/// Swaps devices of `where` with one another, and with those that it leaves out, as long as that makes the step shorter;
-/// at most `evaluations` tries. DTFM's cost takes all devices as equally fast and a batch as one message: this does not.
-inline step_estimate refine_by_swaps(const link_matrix& links, placement& where, std::span<const double> speeds,
-                                     const step_work& work, std::size_t evaluations) {
+CAUSEWAY_DECL step_estimate refine_by_swaps(const link_matrix& links, placement& where, std::span<const double> speeds,
+                                            const step_work& work, std::size_t evaluations) {
   std::vector<char> used(links.size());
   for (const std::size_t d : where.devices) used[d] = 1;
   std::vector<std::size_t> all = where.devices;
@@ -3271,7 +3930,8 @@ inline step_estimate refine_by_swaps(const link_matrix& links, placement& where,
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_STEP_ESTIMATE_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_STEP_ESTIMATE_IPP
+#endif
 
 // ---- causeway/plan/transformer_cost.hpp ----
 #ifndef CAUSEWAY_PLAN_TRANSFORMER_COST_HPP
@@ -3316,12 +3976,7 @@ inline constexpr std::array<transformer_shape, 14> transformer_presets{{
 }};
 
 /// The preset called `name`, or nullptr.
-inline const transformer_shape* find_transformer(std::string_view name) {
-  for (const transformer_shape& t : transformer_presets) {
-    if (t.name == name) return &t;
-  }
-  return nullptr;
-}
+CAUSEWAY_DECL const transformer_shape* find_transformer(std::string_view name);
 
 /// How numbers are kept.
 struct training_bytes {
@@ -3332,44 +3987,86 @@ struct training_bytes {
 
 namespace detail {
 
-inline double matrix_parameters(const transformer_shape& t) {
-  const auto w = static_cast<double>(t.width), h = static_cast<double>(t.hidden), kv = static_cast<double>(t.kv_width);
-  return 2 * w * w + 2 * w * kv + (t.gated ? 3 : 2) * w * h;
-}
+CAUSEWAY_DECL double matrix_parameters(const transformer_shape& t);
 
 /// Forward; the backward pass takes twice as much.
-inline double block_operations(const transformer_shape& t) {
-  return 2 * matrix_parameters(t) + 2 * static_cast<double>(t.context) * static_cast<double>(t.width);
-}
+CAUSEWAY_DECL double block_operations(const transformer_shape& t);
 
 }  // namespace detail
 
 /// Of one block, with norms and biases.
-inline double block_parameters(const transformer_shape& t) {
+CAUSEWAY_DECL double block_parameters(const transformer_shape& t);
+
+/// Of the whole model.
+CAUSEWAY_DECL double total_parameters(const transformer_shape& t);
+
+/// Bytes from one stage to the next, for `tokens` tokens; their gradients are as many.
+CAUSEWAY_DECL double boundary_bytes(const transformer_shape& t, double tokens, const training_bytes& bytes);
+
+/// Bytes that a stage needs while it works on one block, once.
+CAUSEWAY_DECL double working_bytes(const transformer_shape& t, double tokens);
+
+/// Each block with micro-batches of `tokens` tokens. `seconds` are operations of forward, recomputed forward and backward,
+/// and so seconds on a device of `speed` operations per second.
+CAUSEWAY_DECL model_cost cost_of(const transformer_shape& t, double tokens, const training_bytes& bytes);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_TRANSFORMER_COST_HPP
+
+// ---- causeway/plan/impl/transformer_cost.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_TRANSFORMER_COST_IPP
+#define CAUSEWAY_PLAN_IMPL_TRANSFORMER_COST_IPP
+
+// Bodies of plan/transformer_cost.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL const transformer_shape* find_transformer(std::string_view name) {
+  for (const transformer_shape& t : transformer_presets) {
+    if (t.name == name) return &t;
+  }
+  return nullptr;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL double matrix_parameters(const transformer_shape& t) {
+  const auto w = static_cast<double>(t.width), h = static_cast<double>(t.hidden), kv = static_cast<double>(t.kv_width);
+  return 2 * w * w + 2 * w * kv + (t.gated ? 3 : 2) * w * h;
+}
+
+CAUSEWAY_DECL double block_operations(const transformer_shape& t) {
+  return 2 * matrix_parameters(t) + 2 * static_cast<double>(t.context) * static_cast<double>(t.width);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL double block_parameters(const transformer_shape& t) {
   const auto w = static_cast<double>(t.width), h = static_cast<double>(t.hidden), kv = static_cast<double>(t.kv_width);
   return detail::matrix_parameters(t) + (t.gated ? 2 * w : 4 * w + 2 * w + 2 * kv + h + w);
 }
 
-/// Of the whole model.
-inline double total_parameters(const transformer_shape& t) {
+CAUSEWAY_DECL double total_parameters(const transformer_shape& t) {
   const auto w = static_cast<double>(t.width), v = static_cast<double>(t.vocabulary);
   const double tables = v * w * (t.tied ? 1 : 2) + (t.gated ? 0 : static_cast<double>(t.context) * w);
   return static_cast<double>(t.layers) * block_parameters(t) + tables + (t.gated ? w : 2 * w);
 }
 
-/// Bytes from one stage to the next, for `tokens` tokens; their gradients are as many.
-inline double boundary_bytes(const transformer_shape& t, double tokens, const training_bytes& bytes) {
+CAUSEWAY_DECL double boundary_bytes(const transformer_shape& t, double tokens, const training_bytes& bytes) {
   return tokens * static_cast<double>(t.width) * bytes.activation;
 }
 
-/// Bytes that a stage needs while it works on one block, once.
-inline double working_bytes(const transformer_shape& t, double tokens) {
+CAUSEWAY_DECL double working_bytes(const transformer_shape& t, double tokens) {
   return 34 * tokens * static_cast<double>(t.width);
 }
 
-/// Each block with micro-batches of `tokens` tokens. `seconds` are operations of forward, recomputed forward and backward,
-/// and so seconds on a device of `speed` operations per second.
-inline model_cost cost_of(const transformer_shape& t, double tokens, const training_bytes& bytes) {
+CAUSEWAY_DECL model_cost cost_of(const transformer_shape& t, double tokens, const training_bytes& bytes) {
   constexpr double passes = 4;  // forward, forward again, and twice that for the backward pass
   const auto w = static_cast<double>(t.width), v = static_cast<double>(t.vocabulary);
   model_cost m;
@@ -3386,7 +4083,8 @@ inline model_cost cost_of(const transformer_shape& t, double tokens, const train
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_TRANSFORMER_COST_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_TRANSFORMER_COST_IPP
+#endif
 
 // ---- causeway/plan/pipeline_plan.hpp ----
 #ifndef CAUSEWAY_PLAN_PIPELINE_PLAN_HPP
@@ -3431,93 +4129,27 @@ namespace detail {
 class pipeline_planner {
  public:
   pipeline_planner(const transformer_shape& shape, const link_matrix& links, std::span<const compute_device> devices,
-                   const pipeline_plan_options& options)
-      : shape_{shape}, links_{links}, devices_{devices.begin(), devices.end()}, options_{options} {
-    tokens_ = static_cast<double>(options.micro_batch * shape.context);
-    model_ = plan::cost_of(shape, tokens_, options.bytes);
-    for (const compute_device& d : devices_) speeds_.push_back(d.speed);
-  }
+                   const pipeline_plan_options& options);
 
   [[nodiscard]] std::span<const double> speeds() const noexcept { return speeds_; }
 
-  [[nodiscard]] pipeline_task task(std::size_t replicas, std::size_t stages) const {
-    const double tokens = static_cast<double>(share(replicas) * shape_.context);
-    return {replicas, stages, total_parameters(shape_) / static_cast<double>(stages) * options_.bytes.gradient,
-            boundary_bytes(shape_, tokens, options_.bytes)};
-  }
+  [[nodiscard]] pipeline_task task(std::size_t replicas, std::size_t stages) const;
 
   /// The cut for these devices: each stage is as fast, and as large, as the least of its replicas.
-  [[nodiscard]] result<pipeline_plan> cut(placement where) const {
-    pipeline_plan p;
-    p.work.micro_batches = (share(where.replicas) + options_.micro_batch - 1) / options_.micro_batch;
-    std::vector<stage_device> holders;
-    for (std::size_t s = 0; s < where.stages(); ++s) {
-      stage_device h{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(),
-                     static_cast<double>(p.work.micro_batches)};
-      for (const std::size_t d : where.group(s)) {
-        h.speed = std::min(h.speed, devices_[d].speed);
-        h.memory = std::min(h.memory, devices_[d].memory - working_bytes(shape_, tokens_));
-      }
-      holders.push_back(h);
-    }
-    CAUSEWAY_ASSIGN(p.split, split_by_time(model_, holders));
-    set_work(p);
-    p.where = std::move(where);
-    return p;
-  }
+  [[nodiscard]] result<pipeline_plan> cut(placement where) const;
 
   /// The best plan of this shape, with a search of `search`. DTFM is asked twice: as in the paper, where a replica's
   /// activations cross each hop as one message, and with messages that go on as micro-batches, so that the hops' times
   /// overlap: then a hop costs about 1 / (stages - 1) of that. The order of the list is tried too: it is often by site.
-  [[nodiscard]] result<pipeline_plan> run(std::size_t replicas, std::size_t stages, const dtfm_options& search) const {
-    pipeline_task whole = task(replicas, stages), overlapped = whole;
-    overlapped.activation_bytes /= static_cast<double>(std::max<std::size_t>(2, stages) - 1);
-    result<pipeline_plan> best = fail(errc::out_of_memory, "plan", "nothing was tried");
-    std::uint64_t evaluations = 0;
-    const auto consider = [&](placement where) {
-      auto p = arranged(std::move(where), search);
-      if (!best || (p && p->step.total() < best->step.total())) best = std::move(p);
-    };
-    for (const pipeline_task& t : {whole, overlapped}) {
-      CAUSEWAY_ASSIGN(dtfm_plan placed, plan_dtfm(links_, t, search));
-      evaluations += placed.evaluations;
-      consider(std::move(placed.where));
-      if (stages <= 2) break;  // one hop: the same twice
-    }
-    if (options_.refine) consider(placed_by_stage(whole));
-    if (options_.refine) consider(placed_by_replica(whole));
-    if (!best) return best;
-    best->evaluations = evaluations;
-    best->dtfm = plan::cost_of(links_, best->where, whole);
-    return best;
-  }
+  [[nodiscard]] result<pipeline_plan> run(std::size_t replicas, std::size_t stages, const dtfm_options& search) const;
 
  private:
   [[nodiscard]] std::size_t share(std::size_t replicas) const { return (options_.global_batch + replicas - 1) / replicas; }
 
-  void set_work(pipeline_plan& p) const {
-    for (std::size_t s = 0; s < p.split.stages(); ++s) {
-      const block_cost c = cost_of_stage(model_, p.split.first_block[s], p.split.end(s));
-      p.work.forward.push_back(c.seconds / 4);  // of forward, recomputed forward, and twice that
-      p.work.backward.push_back(c.seconds * 3 / 4);
-      p.work.gradient_bytes.push_back(c.parameters * options_.bytes.gradient);
-    }
-    p.work.message_bytes = boundary_bytes(shape_, tokens_, options_.bytes);
-  }
+  void set_work(pipeline_plan& p) const;
 
   /// Cut, and refined where that is wanted and helps.
-  [[nodiscard]] result<pipeline_plan> arranged(placement where, const dtfm_options& search) const {
-    CAUSEWAY_ASSIGN(pipeline_plan p, cut(std::move(where)));
-    p.step = estimate_step(links_, p.where, speeds_, p.work);
-    if (!options_.refine) return p;
-    placement swapped = p.where;
-    refine_by_swaps(links_, swapped, speeds_, p.work, std::max<std::uint64_t>(4000, search.evaluations / 4));
-    auto anew = cut(std::move(swapped));  // other devices, other cut; their memory may not do
-    if (!anew) return p;
-    anew->step = estimate_step(links_, anew->where, speeds_, anew->work);
-    if (anew->step.total() < p.step.total()) return anew;
-    return p;
-  }
+  [[nodiscard]] result<pipeline_plan> arranged(placement where, const dtfm_options& search) const;
 
   transformer_shape shape_;
   const link_matrix& links_;
@@ -3528,8 +4160,141 @@ class pipeline_planner {
   std::vector<double> speeds_;
 };
 
-inline result<void> check_pipeline_plan(const link_matrix& links, std::span<const compute_device> devices,
-                                        const pipeline_plan_options& o) {
+CAUSEWAY_DECL result<void> check_pipeline_plan(const link_matrix& links, std::span<const compute_device> devices,
+                                               const pipeline_plan_options& o);
+
+}  // namespace detail
+
+/// The shapes (replicas, stages) that `options` leave open, for a model of `layers` blocks on `devices` devices.
+CAUSEWAY_DECL std::vector<std::pair<std::size_t, std::size_t>> pipeline_shapes(std::size_t layers, std::size_t devices,
+                                                                               const pipeline_plan_options& options);
+
+namespace detail {
+
+/// Searches each shape a little, the better quarter of them six times as long, and so on (successive halving, Jamieson and
+/// Talwalkar 2016): the last ones with the whole of `search`.
+CAUSEWAY_DECL result<pipeline_plan> best_of_shapes(const pipeline_planner& planner,
+                                                   const std::vector<std::pair<std::size_t, std::size_t>>& shapes,
+                                                   const dtfm_options& search);
+
+}  // namespace detail
+
+/// The plan with the shortest step that the search finds. errc::out_of_memory: the model fits in no shape;
+/// errc::invalid_argument: sizes that do not go together. The same input and seed give the same plan.
+CAUSEWAY_DECL result<pipeline_plan> plan_pipeline(const transformer_shape& shape, const link_matrix& links,
+                                                  std::span<const compute_device> devices,
+                                                  const pipeline_plan_options& options);
+
+/// What placements take that know nothing of the links, with the shape of `like` and the devices' own cut.
+struct blind_steps {
+  double mean = 0;        ///< of `draws` random placements
+  double median = 0;      ///<
+  double by_stage = 0;    ///< the devices in the order of their list, stage by stage
+  double by_replica = 0;  ///< replica by replica: round robin over the stages
+  double dtfm = 0;        ///< the mean cost of random placements in DTFM's model
+};
+
+/// Placements whose devices cannot hold what they get are left out; 0 where none can.
+CAUSEWAY_DECL blind_steps estimate_blind(const transformer_shape& shape, const link_matrix& links,
+                                         std::span<const compute_device> devices, const pipeline_plan_options& options,
+                                         std::size_t replicas, std::size_t stages, std::size_t draws = 200);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_PIPELINE_PLAN_HPP
+
+// ---- causeway/plan/impl/pipeline_plan.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_PIPELINE_PLAN_IPP
+#define CAUSEWAY_PLAN_IMPL_PIPELINE_PLAN_IPP
+
+// Bodies of plan/pipeline_plan.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL pipeline_planner::pipeline_planner(const transformer_shape& shape, const link_matrix& links,
+                                                 std::span<const compute_device> devices,
+                                                 const pipeline_plan_options& options)
+    : shape_{shape}, links_{links}, devices_{devices.begin(), devices.end()}, options_{options} {
+  tokens_ = static_cast<double>(options.micro_batch * shape.context);
+  model_ = plan::cost_of(shape, tokens_, options.bytes);
+  for (const compute_device& d : devices_) speeds_.push_back(d.speed);
+}
+
+CAUSEWAY_DECL pipeline_task pipeline_planner::task(std::size_t replicas, std::size_t stages) const {
+  const double tokens = static_cast<double>(share(replicas) * shape_.context);
+  return {replicas, stages, total_parameters(shape_) / static_cast<double>(stages) * options_.bytes.gradient,
+          boundary_bytes(shape_, tokens, options_.bytes)};
+}
+
+CAUSEWAY_DECL result<pipeline_plan> pipeline_planner::cut(placement where) const {
+  pipeline_plan p;
+  p.work.micro_batches = (share(where.replicas) + options_.micro_batch - 1) / options_.micro_batch;
+  std::vector<stage_device> holders;
+  for (std::size_t s = 0; s < where.stages(); ++s) {
+    stage_device h{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(),
+                   static_cast<double>(p.work.micro_batches)};
+    for (const std::size_t d : where.group(s)) {
+      h.speed = std::min(h.speed, devices_[d].speed);
+      h.memory = std::min(h.memory, devices_[d].memory - working_bytes(shape_, tokens_));
+    }
+    holders.push_back(h);
+  }
+  CAUSEWAY_ASSIGN(p.split, split_by_time(model_, holders));
+  set_work(p);
+  p.where = std::move(where);
+  return p;
+}
+
+CAUSEWAY_DECL result<pipeline_plan> pipeline_planner::run(std::size_t replicas, std::size_t stages,
+                                                          const dtfm_options& search) const {
+  pipeline_task whole = task(replicas, stages), overlapped = whole;
+  overlapped.activation_bytes /= static_cast<double>(std::max<std::size_t>(2, stages) - 1);
+  result<pipeline_plan> best = fail(errc::out_of_memory, "plan", "nothing was tried");
+  std::uint64_t evaluations = 0;
+  const auto consider = [&](placement where) {
+    auto p = arranged(std::move(where), search);
+    if (!best || (p && p->step.total() < best->step.total())) best = std::move(p);
+  };
+  for (const pipeline_task& t : {whole, overlapped}) {
+    CAUSEWAY_ASSIGN(dtfm_plan placed, plan_dtfm(links_, t, search));
+    evaluations += placed.evaluations;
+    consider(std::move(placed.where));
+    if (stages <= 2) break;  // one hop: the same twice
+  }
+  if (options_.refine) consider(placed_by_stage(whole));
+  if (options_.refine) consider(placed_by_replica(whole));
+  if (!best) return best;
+  best->evaluations = evaluations;
+  best->dtfm = plan::cost_of(links_, best->where, whole);
+  return best;
+}
+
+CAUSEWAY_DECL void pipeline_planner::set_work(pipeline_plan& p) const {
+  for (std::size_t s = 0; s < p.split.stages(); ++s) {
+    const block_cost c = cost_of_stage(model_, p.split.first_block[s], p.split.end(s));
+    p.work.forward.push_back(c.seconds / 4);  // of forward, recomputed forward, and twice that
+    p.work.backward.push_back(c.seconds * 3 / 4);
+    p.work.gradient_bytes.push_back(c.parameters * options_.bytes.gradient);
+  }
+  p.work.message_bytes = boundary_bytes(shape_, tokens_, options_.bytes);
+}
+
+CAUSEWAY_DECL result<pipeline_plan> pipeline_planner::arranged(placement where, const dtfm_options& search) const {
+  CAUSEWAY_ASSIGN(pipeline_plan p, cut(std::move(where)));
+  p.step = estimate_step(links_, p.where, speeds_, p.work);
+  if (!options_.refine) return p;
+  placement swapped = p.where;
+  refine_by_swaps(links_, swapped, speeds_, p.work, std::max<std::uint64_t>(4000, search.evaluations / 4));
+  auto anew = cut(std::move(swapped));  // other devices, other cut; their memory may not do
+  if (!anew) return p;
+  anew->step = estimate_step(links_, anew->where, speeds_, anew->work);
+  if (anew->step.total() < p.step.total()) return anew;
+  return p;
+}
+
+CAUSEWAY_DECL result<void> check_pipeline_plan(const link_matrix& links, std::span<const compute_device> devices,
+                                               const pipeline_plan_options& o) {
   const auto wrong = [](std::string what) { return fail(errc::invalid_argument, "plan", std::move(what)); };
   if (devices.empty() || devices.size() != links.size()) return wrong("needs a device for each row of the links");
   for (const compute_device& d : devices) {
@@ -3540,11 +4305,12 @@ inline result<void> check_pipeline_plan(const link_matrix& links, std::span<cons
   return {};
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
 
-/// The shapes (replicas, stages) that `options` leave open, for a model of `layers` blocks on `devices` devices.
-inline std::vector<std::pair<std::size_t, std::size_t>> pipeline_shapes(std::size_t layers, std::size_t devices,
-                                                                        const pipeline_plan_options& options) {
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL std::vector<std::pair<std::size_t, std::size_t>> pipeline_shapes(std::size_t layers, std::size_t devices,
+                                                                               const pipeline_plan_options& options) {
   std::vector<std::pair<std::size_t, std::size_t>> shapes;
   for (std::size_t s = 1; s <= std::min(layers, devices); ++s) {
     if (options.stages != 0 && s != options.stages) continue;
@@ -3556,13 +4322,13 @@ inline std::vector<std::pair<std::size_t, std::size_t>> pipeline_shapes(std::siz
   return shapes;
 }
 
-namespace detail {
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-/// Searches each shape a little, the better quarter of them six times as long, and so on (successive halving, Jamieson and
-/// Talwalkar 2016): the last ones with the whole of `search`.
-inline result<pipeline_plan> best_of_shapes(const pipeline_planner& planner,
-                                            const std::vector<std::pair<std::size_t, std::size_t>>& shapes,
-                                            const dtfm_options& search) {
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL result<pipeline_plan> best_of_shapes(const pipeline_planner& planner,
+                                                   const std::vector<std::pair<std::size_t, std::size_t>>& shapes,
+                                                   const dtfm_options& search) {
   struct attempt {
     std::size_t replicas = 0, stages = 0;
     double seconds = 0;
@@ -3584,12 +4350,13 @@ inline result<pipeline_plan> best_of_shapes(const pipeline_planner& planner,
   }
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
 
-/// The plan with the shortest step that the search finds. errc::out_of_memory: the model fits in no shape;
-/// errc::invalid_argument: sizes that do not go together. The same input and seed give the same plan.
-inline result<pipeline_plan> plan_pipeline(const transformer_shape& shape, const link_matrix& links,
-                                           std::span<const compute_device> devices, const pipeline_plan_options& options) {
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<pipeline_plan> plan_pipeline(const transformer_shape& shape, const link_matrix& links,
+                                                  std::span<const compute_device> devices,
+                                                  const pipeline_plan_options& options) {
   CAUSEWAY_TRY(detail::check_pipeline_plan(links, devices, options));
   const detail::pipeline_planner planner{shape, links, devices, options};
   const auto shapes = pipeline_shapes(shape.layers, devices.size(), options);
@@ -3603,19 +4370,9 @@ inline result<pipeline_plan> plan_pipeline(const transformer_shape& shape, const
   return detail::best_of_shapes(planner, shapes, options.search);
 }
 
-/// What placements take that know nothing of the links, with the shape of `like` and the devices' own cut.
-struct blind_steps {
-  double mean = 0;        ///< of `draws` random placements
-  double median = 0;      ///<
-  double by_stage = 0;    ///< the devices in the order of their list, stage by stage
-  double by_replica = 0;  ///< replica by replica: round robin over the stages
-  double dtfm = 0;        ///< the mean cost of random placements in DTFM's model
-};
-
-/// Placements whose devices cannot hold what they get are left out; 0 where none can.
-inline blind_steps estimate_blind(const transformer_shape& shape, const link_matrix& links,
-                                  std::span<const compute_device> devices, const pipeline_plan_options& options,
-                                  std::size_t replicas, std::size_t stages, std::size_t draws = 200) {
+CAUSEWAY_DECL blind_steps estimate_blind(const transformer_shape& shape, const link_matrix& links,
+                                         std::span<const compute_device> devices, const pipeline_plan_options& options,
+                                         std::size_t replicas, std::size_t stages, std::size_t draws) {
   const detail::pipeline_planner planner{shape, links, devices, options};
   const pipeline_task task = planner.task(replicas, stages);
   const auto seconds = [&](placement where) {
@@ -3639,7 +4396,8 @@ inline blind_steps estimate_blind(const transformer_shape& shape, const link_mat
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_PIPELINE_PLAN_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_PIPELINE_PLAN_IPP
+#endif
 
 // ---- causeway/plan/preemption_trace.hpp ----
 #ifndef CAUSEWAY_PLAN_PREEMPTION_TRACE_HPP
@@ -3689,7 +4447,70 @@ struct trace_summary {
   double hourly_loss_share = 0;  ///< losses for each instance and hour
 };
 
-inline trace_summary summary_of(const preemption_trace& trace) {
+CAUSEWAY_DECL trace_summary summary_of(const preemption_trace& trace);
+
+/// What a made-up trace is to be like.
+struct trace_options {
+  std::uint32_t instances = 48;     ///< asked for; all are there at the start
+  std::uint32_t zones = 3;          ///< instances are spread over them in turn
+  double hours = 24;                ///< length
+  double hourly_loss_share = 0.10;  ///< of the live instances, in an hour on average
+  double bulk = 3;                  ///< instances lost at once, on average, if the zone has as many; >= 1
+  double replacement = 600;         ///< seconds until a lost instance is replaced, on average
+};
+
+namespace detail {
+
+/// Uniform in (0, 1).
+inline double open_unit(rng& draw) { return (static_cast<double>(draw.next() >> 12U) + 0.5) * 0x1.0p-52; }
+
+inline double exponential(rng& draw, double mean) { return -mean * std::log(open_unit(draw)); }
+
+/// At least 1, with this mean.
+CAUSEWAY_DECL std::uint32_t geometric(rng& draw, double mean);
+
+/// Whole milliseconds, as files have them.
+inline double whole_ms(double seconds) { return std::ceil(seconds * 1000) / 1000; }
+
+class trace_maker {
+ public:
+  trace_maker(const trace_options& o, std::uint64_t seed);
+
+  preemption_trace make();
+
+ private:
+  void arrive(double now, std::uint32_t zone);
+
+  /// Some instances of the zone of one that is drawn: large zones are hit more often.
+  void lose(double now);
+
+  const trace_options& options_;
+  rng draw_;
+  preemption_trace trace_;
+  std::vector<std::uint32_t> live_;
+  using arrival = std::pair<double, std::uint32_t>;  // when, zone
+  std::priority_queue<arrival, std::vector<arrival>, std::greater<>> coming_;
+};
+
+}  // namespace detail
+
+/// A made-up trace; the same for the same options and seed. Times are whole milliseconds.
+CAUSEWAY_DECL preemption_trace make_trace(const trace_options& options, std::uint64_t seed);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_PREEMPTION_TRACE_HPP
+
+// ---- causeway/plan/impl/preemption_trace.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_PREEMPTION_TRACE_IPP
+#define CAUSEWAY_PLAN_IMPL_PREEMPTION_TRACE_IPP
+
+// Bodies of plan/preemption_trace.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL trace_summary summary_of(const preemption_trace& trace) {
   trace_summary s{0, std::numeric_limits<std::size_t>::max(), 0, 0, 0, 0};
   std::size_t live = 0;
   double sum = 0, last_loss = -1;
@@ -3712,98 +4533,71 @@ inline trace_summary summary_of(const preemption_trace& trace) {
   return s;
 }
 
-/// What a made-up trace is to be like.
-struct trace_options {
-  std::uint32_t instances = 48;     ///< asked for; all are there at the start
-  std::uint32_t zones = 3;          ///< instances are spread over them in turn
-  double hours = 24;                ///< length
-  double hourly_loss_share = 0.10;  ///< of the live instances, in an hour on average
-  double bulk = 3;                  ///< instances lost at once, on average, if the zone has as many; >= 1
-  double replacement = 600;         ///< seconds until a lost instance is replaced, on average
-};
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-namespace detail {
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
 
-/// Uniform in (0, 1).
-inline double open_unit(rng& draw) { return (static_cast<double>(draw.next() >> 12U) + 0.5) * 0x1.0p-52; }
-
-inline double exponential(rng& draw, double mean) { return -mean * std::log(open_unit(draw)); }
-
-/// At least 1, with this mean.
-inline std::uint32_t geometric(rng& draw, double mean) {
+CAUSEWAY_DECL std::uint32_t geometric(rng& draw, double mean) {
   std::uint32_t n = 1;
   while (n < 4096 && open_unit(draw) > 1 / mean) ++n;
   return n;
 }
 
-/// Whole milliseconds, as files have them.
-inline double whole_ms(double seconds) { return std::ceil(seconds * 1000) / 1000; }
+CAUSEWAY_DECL trace_maker::trace_maker(const trace_options& o, std::uint64_t seed)
+    : options_{o}, draw_{seed, mix(0x7472616365U)} {
+  for (std::uint32_t z = 0; z < o.zones; ++z) trace_.zones.push_back("zone" + std::to_string(z));
+}
 
-class trace_maker {
- public:
-  trace_maker(const trace_options& o, std::uint64_t seed) : options_{o}, draw_{seed, mix(0x7472616365U)} {
-    for (std::uint32_t z = 0; z < o.zones; ++z) trace_.zones.push_back("zone" + std::to_string(z));
-  }
-
-  preemption_trace make() {
-    const double end = options_.hours * 3600;
-    for (std::uint32_t i = 0; i < options_.instances; ++i) arrive(0, i % options_.zones);
-    double now = 0;
-    while (now < end) {
-      const double rate = options_.hourly_loss_share * static_cast<double>(live_.size()) / (3600 * options_.bulk);
-      const double loss = rate > 0 ? whole_ms(now + exponential(draw_, 1 / rate)) : std::numeric_limits<double>::infinity();
-      const double come = coming_.empty() ? std::numeric_limits<double>::infinity() : coming_.top().first;
-      now = std::min(loss, come);  // an arrival changes the rate: the next loss is drawn anew, which has no memory
-      if (now >= end) break;
-      if (come <= loss) {
-        const std::uint32_t zone = coming_.top().second;
-        coming_.pop();
-        arrive(now, zone);
-      } else {
-        lose(now);
-      }
-    }
-    trace_.seconds = end;
-    return std::move(trace_);
-  }
-
- private:
-  void arrive(double now, std::uint32_t zone) {
-    const auto id = static_cast<std::uint32_t>(trace_.instances.size());
-    trace_.instances.push_back({"node" + std::to_string(id + 1), zone});
-    trace_.events.push_back({now, true, id});
-    live_.push_back(id);
-  }
-
-  /// Some instances of the zone of one that is drawn: large zones are hit more often.
-  void lose(double now) {
-    const std::uint32_t zone = trace_.instances[live_[draw_.below(live_.size())]].zone;
-    std::vector<std::uint32_t> there;
-    for (const std::uint32_t id : live_) {
-      if (trace_.instances[id].zone == zone) there.push_back(id);
-    }
-    for (std::uint32_t n = geometric(draw_, options_.bulk); n > 0 && !there.empty(); --n) {
-      const auto at = static_cast<std::ptrdiff_t>(draw_.below(there.size()));
-      const std::uint32_t id = there[static_cast<std::size_t>(at)];
-      there.erase(there.begin() + at);
-      live_.erase(std::find(live_.begin(), live_.end(), id));
-      trace_.events.push_back({now, false, id});
-      coming_.emplace(whole_ms(now + exponential(draw_, options_.replacement)), zone);
+CAUSEWAY_DECL preemption_trace trace_maker::make() {
+  const double end = options_.hours * 3600;
+  for (std::uint32_t i = 0; i < options_.instances; ++i) arrive(0, i % options_.zones);
+  double now = 0;
+  while (now < end) {
+    const double rate = options_.hourly_loss_share * static_cast<double>(live_.size()) / (3600 * options_.bulk);
+    const double loss = rate > 0 ? whole_ms(now + exponential(draw_, 1 / rate)) : std::numeric_limits<double>::infinity();
+    const double come = coming_.empty() ? std::numeric_limits<double>::infinity() : coming_.top().first;
+    now = std::min(loss, come);  // an arrival changes the rate: the next loss is drawn anew, which has no memory
+    if (now >= end) break;
+    if (come <= loss) {
+      const std::uint32_t zone = coming_.top().second;
+      coming_.pop();
+      arrive(now, zone);
+    } else {
+      lose(now);
     }
   }
+  trace_.seconds = end;
+  return std::move(trace_);
+}
 
-  const trace_options& options_;
-  rng draw_;
-  preemption_trace trace_;
-  std::vector<std::uint32_t> live_;
-  using arrival = std::pair<double, std::uint32_t>;  // when, zone
-  std::priority_queue<arrival, std::vector<arrival>, std::greater<>> coming_;
-};
+CAUSEWAY_DECL void trace_maker::arrive(double now, std::uint32_t zone) {
+  const auto id = static_cast<std::uint32_t>(trace_.instances.size());
+  trace_.instances.push_back({"node" + std::to_string(id + 1), zone});
+  trace_.events.push_back({now, true, id});
+  live_.push_back(id);
+}
 
-}  // namespace detail
+CAUSEWAY_DECL void trace_maker::lose(double now) {
+  const std::uint32_t zone = trace_.instances[live_[draw_.below(live_.size())]].zone;
+  std::vector<std::uint32_t> there;
+  for (const std::uint32_t id : live_) {
+    if (trace_.instances[id].zone == zone) there.push_back(id);
+  }
+  for (std::uint32_t n = geometric(draw_, options_.bulk); n > 0 && !there.empty(); --n) {
+    const auto at = static_cast<std::ptrdiff_t>(draw_.below(there.size()));
+    const std::uint32_t id = there[static_cast<std::size_t>(at)];
+    there.erase(there.begin() + at);
+    live_.erase(std::find(live_.begin(), live_.end(), id));
+    trace_.events.push_back({now, false, id});
+    coming_.emplace(whole_ms(now + exponential(draw_, options_.replacement)), zone);
+  }
+}
 
-/// A made-up trace; the same for the same options and seed. Times are whole milliseconds.
-inline preemption_trace make_trace(const trace_options& options, std::uint64_t seed) {
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL preemption_trace make_trace(const trace_options& options, std::uint64_t seed) {
   CAUSEWAY_EXPECT(options.zones > 0 && options.hours > 0 && options.hourly_loss_share >= 0 && options.bulk >= 1 &&
                   options.replacement > 0);
   return detail::trace_maker{options, seed}.make();
@@ -3811,7 +4605,8 @@ inline preemption_trace make_trace(const trace_options& options, std::uint64_t s
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_PREEMPTION_TRACE_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_PREEMPTION_TRACE_IPP
+#endif
 
 // ---- causeway/plan/routed_time.hpp ----
 #ifndef CAUSEWAY_PLAN_ROUTED_TIME_HPP
@@ -3841,53 +4636,16 @@ struct routed_step {
 };
 
 /// The same way for all micro-batches: peers 0, 1, ... are a pipeline.
-inline std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches) {
-  std::vector<std::uint32_t> route(stages);
-  for (std::size_t s = 0; s < stages; ++s) route[s] = static_cast<std::uint32_t>(s);
-  return std::vector<std::vector<std::uint32_t>>(micro_batches, route);
-}
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches);
 
 namespace detail {
 
 class route_clock {
  public:
-  explicit route_clock(const routed_step& step) : step_{step}, stages_{step.costs.stages.size()} {
-    std::uint32_t peers = 0;
-    for (const auto& route : step.routes) {
-      CAUSEWAY_EXPECT(route.size() == stages_);
-      for (std::size_t s = 0; s < stages_; ++s) {
-        peers = std::max(peers, route[s] + 1);
-        ++room_[{route[s], s}];
-      }
-    }
-    for (auto& [at, room] : room_) {  // of all micro-batches that come here, those that fit at once
-      const std::size_t usual = ((stages_ - at.second) * room + step.share - 1) / step.share;
-      room = std::max<std::size_t>(1, step.room > 0 ? step.room : usual);
-    }
-    peers_.resize(peers);
-    orders_.resize(peers);
-    for (std::uint32_t m = 0; m < step.routes.size(); ++m) peers_[step.routes[m][0]].ready[forward].insert({m, 0});
-  }
+  explicit route_clock(const routed_step& step);
 
   /// Seconds until all is done.
-  double run() {
-    for (std::uint32_t p = 0; p < peers_.size(); ++p) choose(p);
-    std::set<std::uint32_t> awake;
-    while (!events_.empty()) {
-      now_ = std::get<0>(events_.top());
-      for (awake.clear(); !events_.empty() && std::get<0>(events_.top()) == now_; events_.pop()) {
-        const auto [when, sequence, peer, k, what, ends] = events_.top();
-        if (ends)
-          finish(peer, k, what);
-        else
-          peers_[peer].ready[k].insert(what);
-        awake.insert(peer);
-      }
-      for (const std::uint32_t p : awake) choose(p);
-    }
-    CAUSEWAY_EXPECT(gradients_ == step_.routes.size() * stages_);  // the last stage always goes on, so all do
-    return now_;
-  }
+  double run();
 
   /// What each peer has done, without redundant forwards; an operation's chunk is its stage.
   [[nodiscard]] std::vector<std::vector<operation>> take_orders() { return std::move(orders_); }
@@ -3906,67 +4664,17 @@ class route_clock {
   [[nodiscard]] std::uint32_t peer_of(const item& i) const { return step_.routes[i.first][i.second]; }
   [[nodiscard]] std::size_t next_stage(std::size_t s) const { return s + 1 < stages_ ? s + 1 : 0; }
 
-  [[nodiscard]] double seconds(kind k, const item& i) const {
-    const stage_cost& c = step_.costs.stages[i.second];
-    if (k == gradient) return c.input_gradient + (step_.halves ? 0 : c.weight_gradient);
-    if (k == weight) return c.weight_gradient;
-    return k == forward ? c.forward : step_.costs.stages[next_stage(i.second)].forward;
-  }
+  [[nodiscard]] double seconds(kind k, const item& i) const;
 
-  [[nodiscard]] work work_of(kind k) const {
-    if (k == forward) return work::forward;
-    if (k == weight) return work::weight_gradient;
-    return step_.halves ? work::input_gradient : work::backward;
-  }
+  [[nodiscard]] work work_of(kind k) const;
 
-  void choose(std::uint32_t peer) {
-    peer_state& p = peers_[peer];
-    if (p.busy) return;
-    for (int k = 0; k < kinds; ++k) {
-      for (const item& i : p.ready[static_cast<std::size_t>(k)]) {
-        if (k == forward && room_[{peer, i.second}] == 0) continue;
-        start(peer, static_cast<kind>(k), i);
-        return;
-      }
-    }
-  }
+  void choose(std::uint32_t peer);
 
-  void start(std::uint32_t peer, kind k, item i) {
-    peers_[peer].ready[k].erase(i);
-    peers_[peer].busy = true;
-    if (k == forward) --room_[{peer, i.second}];
-    if (k != shadow) orders_[peer].push_back({work_of(k), i.first, static_cast<std::uint32_t>(i.second)});
-    events_.emplace(now_ + seconds(k, i), sequence_++, peer, k, i, true);
-  }
+  void start(std::uint32_t peer, kind k, item i);
 
-  void finish(std::uint32_t peer, kind k, item i) {
-    peers_[peer].busy = false;
-    if (k == forward) {
-      if (step_.shadows && stages_ > 1 && step_.routes[i.first][next_stage(i.second)] != peer)
-        peers_[peer].ready[shadow].insert(i);
-      if (i.second + 1 < stages_)
-        send(peer, forward, {i.first, i.second + 1}, i.second);
-      else
-        peers_[peer].ready[gradient].insert(i);
-    } else if (k == gradient) {
-      ++gradients_;
-      if (step_.halves)
-        peers_[peer].ready[weight].insert(i);
-      else
-        ++room_[{peer, i.second}];
-      if (i.second > 0) send(peer, gradient, {i.first, i.second - 1}, i.second - 1);
-    } else if (k == weight) {
-      ++room_[{peer, i.second}];
-    }
-  }
+  void finish(std::uint32_t peer, kind k, item i);
 
-  void send(std::uint32_t from, kind k, const item& what, std::size_t edge) {
-    const edge_cost& e = step_.costs.edges[edge];
-    const std::uint32_t to = peer_of(what);
-    const double bytes = k == forward ? e.bytes_forward : e.bytes_backward;
-    const double way = to == from ? 0 : e.latency + bytes / e.bytes_per_second;
-    events_.emplace(now_ + way, sequence_++, to, k, what, false);
-  }
+  void send(std::uint32_t from, kind k, const item& what, std::size_t edge);
 
   const routed_step& step_;
   std::size_t stages_;
@@ -3983,14 +4691,143 @@ class route_clock {
 
 /// Seconds from the start of a step until all its work is done; without averaging gradients.
 /// Costs O(n log n) of n micro-batches times stages.
-inline double seconds_of(const routed_step& step) {
+CAUSEWAY_DECL double seconds_of(const routed_step& step);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_ROUTED_TIME_HPP
+
+// ---- causeway/plan/impl/routed_time.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
+#define CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
+
+// Bodies of plan/routed_time.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches) {
+  std::vector<std::uint32_t> route(stages);
+  for (std::size_t s = 0; s < stages; ++s) route[s] = static_cast<std::uint32_t>(s);
+  return std::vector<std::vector<std::uint32_t>>(micro_batches, route);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL route_clock::route_clock(const routed_step& step) : step_{step}, stages_{step.costs.stages.size()} {
+  std::uint32_t peers = 0;
+  for (const auto& route : step.routes) {
+    CAUSEWAY_EXPECT(route.size() == stages_);
+    for (std::size_t s = 0; s < stages_; ++s) {
+      peers = std::max(peers, route[s] + 1);
+      ++room_[{route[s], s}];
+    }
+  }
+  for (auto& [at, room] : room_) {  // of all micro-batches that come here, those that fit at once
+    const std::size_t usual = ((stages_ - at.second) * room + step.share - 1) / step.share;
+    room = std::max<std::size_t>(1, step.room > 0 ? step.room : usual);
+  }
+  peers_.resize(peers);
+  orders_.resize(peers);
+  for (std::uint32_t m = 0; m < step.routes.size(); ++m) peers_[step.routes[m][0]].ready[forward].insert({m, 0});
+}
+
+CAUSEWAY_DECL double route_clock::run() {
+  for (std::uint32_t p = 0; p < peers_.size(); ++p) choose(p);
+  std::set<std::uint32_t> awake;
+  while (!events_.empty()) {
+    now_ = std::get<0>(events_.top());
+    for (awake.clear(); !events_.empty() && std::get<0>(events_.top()) == now_; events_.pop()) {
+      const auto [when, sequence, peer, k, what, ends] = events_.top();
+      if (ends)
+        finish(peer, k, what);
+      else
+        peers_[peer].ready[k].insert(what);
+      awake.insert(peer);
+    }
+    for (const std::uint32_t p : awake) choose(p);
+  }
+  CAUSEWAY_EXPECT(gradients_ == step_.routes.size() * stages_);  // the last stage always goes on, so all do
+  return now_;
+}
+
+CAUSEWAY_DECL double route_clock::seconds(kind k, const item& i) const {
+  const stage_cost& c = step_.costs.stages[i.second];
+  if (k == gradient) return c.input_gradient + (step_.halves ? 0 : c.weight_gradient);
+  if (k == weight) return c.weight_gradient;
+  return k == forward ? c.forward : step_.costs.stages[next_stage(i.second)].forward;
+}
+
+CAUSEWAY_DECL work route_clock::work_of(kind k) const {
+  if (k == forward) return work::forward;
+  if (k == weight) return work::weight_gradient;
+  return step_.halves ? work::input_gradient : work::backward;
+}
+
+CAUSEWAY_DECL void route_clock::choose(std::uint32_t peer) {
+  peer_state& p = peers_[peer];
+  if (p.busy) return;
+  for (int k = 0; k < kinds; ++k) {
+    for (const item& i : p.ready[static_cast<std::size_t>(k)]) {
+      if (k == forward && room_[{peer, i.second}] == 0) continue;
+      start(peer, static_cast<kind>(k), i);
+      return;
+    }
+  }
+}
+
+CAUSEWAY_DECL void route_clock::start(std::uint32_t peer, kind k, item i) {
+  peers_[peer].ready[k].erase(i);
+  peers_[peer].busy = true;
+  if (k == forward) --room_[{peer, i.second}];
+  if (k != shadow) orders_[peer].push_back({work_of(k), i.first, static_cast<std::uint32_t>(i.second)});
+  events_.emplace(now_ + seconds(k, i), sequence_++, peer, k, i, true);
+}
+
+CAUSEWAY_DECL void route_clock::finish(std::uint32_t peer, kind k, item i) {
+  peers_[peer].busy = false;
+  if (k == forward) {
+    if (step_.shadows && stages_ > 1 && step_.routes[i.first][next_stage(i.second)] != peer)
+      peers_[peer].ready[shadow].insert(i);
+    if (i.second + 1 < stages_)
+      send(peer, forward, {i.first, i.second + 1}, i.second);
+    else
+      peers_[peer].ready[gradient].insert(i);
+  } else if (k == gradient) {
+    ++gradients_;
+    if (step_.halves)
+      peers_[peer].ready[weight].insert(i);
+    else
+      ++room_[{peer, i.second}];
+    if (i.second > 0) send(peer, gradient, {i.first, i.second - 1}, i.second - 1);
+  } else if (k == weight) {
+    ++room_[{peer, i.second}];
+  }
+}
+
+CAUSEWAY_DECL void route_clock::send(std::uint32_t from, kind k, const item& what, std::size_t edge) {
+  const edge_cost& e = step_.costs.edges[edge];
+  const std::uint32_t to = peer_of(what);
+  const double bytes = k == forward ? e.bytes_forward : e.bytes_backward;
+  const double way = to == from ? 0 : e.latency + bytes / e.bytes_per_second;
+  events_.emplace(now_ + way, sequence_++, to, k, what, false);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL double seconds_of(const routed_step& step) {
   CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
   return detail::route_clock{step}.run();
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_ROUTED_TIME_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
+#endif
 
 // ---- causeway/plan/recovery.hpp ----
 #ifndef CAUSEWAY_PLAN_RECOVERY_HPP
@@ -4022,9 +4859,7 @@ struct recovery_job {
 
   [[nodiscard]] double samples() const { return static_cast<double>(micro_batches * micro_batch); }
   /// Of one sample on one peer that does all the model and never waits.
-  [[nodiscard]] double sample_seconds() const {
-    return cost_of_stage(model, 0, model.blocks.size()).seconds / static_cast<double>(micro_batch);
-  }
+  [[nodiscard]] double sample_seconds() const;
 };
 
 /// What becomes of the step that is under way.
@@ -4058,22 +4893,7 @@ inline constexpr double no_step = std::numeric_limits<double>::infinity();
 class cut_job {
  public:
   /// The slowest stage is as quick as can be. errc::invalid_argument: more stages than blocks.
-  static result<cut_job> make(const recovery_job& job, std::size_t stages) {
-    const std::vector<stage_device> devices(stages);
-    CAUSEWAY_ASSIGN(const stage_split split, split_by_time(job.model, devices));
-    cut_job cut;
-    cut.job_ = &job;
-    for (std::size_t s = 0; s < stages; ++s) {
-      const block_cost cost = cost_of_stage(job.model, split.first_block[s], split.end(s));
-      const double forward = cost.seconds * job.forward_share, half = (cost.seconds - forward) / 2;
-      cut.costs_.stages.push_back({forward, half, half, forward});
-      cut.state_ = std::max(cut.state_, cost.memory);
-      cut.parameters_ = std::max(cut.parameters_, cost.parameters);
-    }
-    const edge_cost edge{job.link.delay, job.boundary_bytes, job.boundary_bytes, job.link.bandwidth / 8};
-    cut.costs_.edges.assign(stages - 1, edge);
-    return cut;
-  }
+  static result<cut_job> make(const recovery_job& job, std::size_t stages);
 
   [[nodiscard]] const recovery_job& job() const { return *job_; }
   [[nodiscard]] std::size_t stages() const { return costs_.stages.size(); }
@@ -4083,20 +4903,13 @@ class cut_job {
   [[nodiscard]] double load_seconds() const { return state_ / job_->read_bytes_per_second; }
 
   /// A ring all-reduce of the largest stage over `replicas`.
-  [[nodiscard]] double average_seconds(std::size_t replicas) const {
-    const auto d = static_cast<double>(replicas);
-    return replicas < 2 ? 0 : 2 * (d - 1) * job_->link.seconds(parameters_ * job_->gradient_bytes / d);
-  }
+  [[nodiscard]] double average_seconds(std::size_t replicas) const;
 
   /// The micro-batches of the pipeline with the most, of `replicas`.
   [[nodiscard]] std::size_t share(std::size_t replicas) const { return (job_->micro_batches + replicas - 1) / replicas; }
 
   /// A step of `replicas` whole pipelines in 1F1B.
-  [[nodiscard]] double step_seconds(std::size_t replicas) const {
-    if (replicas == 0) return no_step;
-    const std::size_t m = share(replicas);
-    return seconds_of({costs_, straight_routes(stages(), m), static_cast<std::uint32_t>(m)}) + average_seconds(replicas);
-  }
+  [[nodiscard]] double step_seconds(std::size_t replicas) const;
 
  private:
   cut_job() = default;
@@ -4109,15 +4922,67 @@ class cut_job {
 namespace detail {
 
 /// Takes `gone` out of `from`; both keep their order. How many were there.
-inline std::size_t take_out(std::vector<std::uint32_t>& from, std::span<const std::uint32_t> gone) {
-  return std::erase_if(from, [&](std::uint32_t id) { return std::binary_search(gone.begin(), gone.end(), id); });
-}
+CAUSEWAY_DECL std::size_t take_out(std::vector<std::uint32_t>& from, std::span<const std::uint32_t> gone);
 
 }  // namespace detail
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
 #endif  // CAUSEWAY_PLAN_RECOVERY_HPP
+
+// ---- causeway/plan/impl/recovery.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_IPP
+#define CAUSEWAY_PLAN_IMPL_RECOVERY_IPP
+
+// Bodies of plan/recovery.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL double recovery_job::sample_seconds() const {
+  return cost_of_stage(model, 0, model.blocks.size()).seconds / static_cast<double>(micro_batch);
+}
+
+CAUSEWAY_DECL result<cut_job> cut_job::make(const recovery_job& job, std::size_t stages) {
+  const std::vector<stage_device> devices(stages);
+  CAUSEWAY_ASSIGN(const stage_split split, split_by_time(job.model, devices));
+  cut_job cut;
+  cut.job_ = &job;
+  for (std::size_t s = 0; s < stages; ++s) {
+    const block_cost cost = cost_of_stage(job.model, split.first_block[s], split.end(s));
+    const double forward = cost.seconds * job.forward_share, half = (cost.seconds - forward) / 2;
+    cut.costs_.stages.push_back({forward, half, half, forward});
+    cut.state_ = std::max(cut.state_, cost.memory);
+    cut.parameters_ = std::max(cut.parameters_, cost.parameters);
+  }
+  const edge_cost edge{job.link.delay, job.boundary_bytes, job.boundary_bytes, job.link.bandwidth / 8};
+  cut.costs_.edges.assign(stages - 1, edge);
+  return cut;
+}
+
+CAUSEWAY_DECL double cut_job::average_seconds(std::size_t replicas) const {
+  const auto d = static_cast<double>(replicas);
+  return replicas < 2 ? 0 : 2 * (d - 1) * job_->link.seconds(parameters_ * job_->gradient_bytes / d);
+}
+
+CAUSEWAY_DECL double cut_job::step_seconds(std::size_t replicas) const {
+  if (replicas == 0) return no_step;
+  const std::size_t m = share(replicas);
+  return seconds_of({costs_, straight_routes(stages(), m), static_cast<std::uint32_t>(m)}) + average_seconds(replicas);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL std::size_t take_out(std::vector<std::uint32_t>& from, std::span<const std::uint32_t> gone) {
+  return std::erase_if(from, [&](std::uint32_t id) { return std::binary_search(gone.begin(), gone.end(), id); });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+#endif  // CAUSEWAY_PLAN_IMPL_RECOVERY_IPP
+#endif
 
 // ---- causeway/plan/preemption_replay.hpp ----
 #ifndef CAUSEWAY_PLAN_PREEMPTION_REPLAY_HPP
@@ -4336,162 +5201,38 @@ inline constexpr std::size_t most_trace_events = std::size_t{1} << 20U;
 inline constexpr std::size_t most_trace_instances = 65'536;  // at one time
 inline constexpr double longest_trace = 1e9;                 // seconds: 31 years
 
-inline std::string_view trimmed_field(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r";
-  const std::size_t begin = text.find_first_not_of(blanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
-}
+CAUSEWAY_DECL std::string_view trimmed_field(std::string_view text);
 
-inline std::vector<std::string_view> fields_of(std::string_view line) {
-  std::vector<std::string_view> fields;
-  for (;;) {
-    const std::size_t end = line.find(',');
-    fields.push_back(trimmed_field(line.substr(0, end)));
-    if (end == std::string_view::npos) return fields;
-    line.remove_prefix(end + 1);
-  }
-}
+CAUSEWAY_DECL std::vector<std::string_view> fields_of(std::string_view line);
 
 class trace_reader {
  public:
   explicit trace_reader(const trace_text_options& o)
       : options_{o}, per_second_{o.per_second}, draw_{o.seed, mix(0x636f756e74U)} {}
 
-  result<preemption_trace> read(std::string_view text) {
-    if (text.size() > longest_trace_text)
-      return fail(errc::too_large, options_.name, "longer than 16 MiB; cut it into shorter traces");
-    for (line_ = 1; !text.empty(); ++line_) {
-      const std::size_t end = text.find('\n');
-      const std::string_view whole = text.substr(0, end);
-      text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-      const std::string_view line = trimmed_field(whole.substr(0, whole.find('#')));
-      if (!line.empty()) CAUSEWAY_TRY(take(fields_of(line)));
-    }
-    if (!known_) return fail(errc::bad_text, options_.name, "has no line with a time; see docs/reference/traces.md");
-    if (trace_.zones.empty()) trace_.zones.emplace_back();
-    return std::move(trace_);
-  }
+  result<preemption_trace> read(std::string_view text);
 
  private:
   static constexpr std::size_t absent = static_cast<std::size_t>(-1);
 
-  [[nodiscard]] error wrong(const std::string& what) const {
-    return fail(errc::bad_text, options_.name + ", line " + std::to_string(line_), what);
-  }
+  [[nodiscard]] error wrong(const std::string& what) const;
   static std::string quoted(std::string_view field) { return '"' + std::string{field.substr(0, 40)} + '"'; }
 
-  result<void> take(const std::vector<std::string_view>& fields) {
-    if (!known_) {
-      known_ = true;
-      width_ = fields.size();
-      if (!is_number(fields[0])) return take_header(fields);
-      if (width_ != 2 && width_ != 3)
-        return wrong("a table without names of columns has 2 (time,count) or 3 (time,add|remove,instance), not " +
-                     std::to_string(width_));
-      (width_ == 2 ? count_ : event_) = 1;
-      if (width_ == 3) instance_ = 2;
-      time_ = 0;
-    }
-    if (fields.size() != width_)
-      return wrong("has " + std::to_string(fields.size()) + " fields, the first line " + std::to_string(width_));
-    CAUSEWAY_ASSIGN(const double seconds, time_from(fields[time_]));
-    trace_.seconds = seconds;
-    return count_ != absent ? take_count(seconds, fields[count_]) : take_event(seconds, fields);
-  }
+  result<void> take(const std::vector<std::string_view>& fields);
 
-  result<void> take_header(const std::vector<std::string_view>& names) {
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      const std::string_view n = names[i];
-      std::size_t* column = nullptr;
-      if (n == "time" || n == "seconds" || n == "milliseconds") column = &time_;
-      if (n == "event") column = &event_;
-      if (n == "instance" || n == "node") column = &instance_;
-      if (n == "zone") column = &zone_;
-      if (n == "count") column = &count_;
-      if (column == nullptr) continue;  // columns for people
-      if (*column != absent) return wrong("names the column " + quoted(n) + " twice");
-      *column = i;
-      if (n == "seconds") per_second_ = 1;
-      if (n == "milliseconds") per_second_ = 1000;
-    }
-    if (time_ == absent) return wrong("names no column seconds, milliseconds or time");
-    const bool events = event_ != absent && instance_ != absent;
-    if (events == (count_ != absent)) return wrong("names either event and instance, or count");
-    return {};
-  }
+  result<void> take_header(const std::vector<std::string_view>& names);
 
-  static bool is_number(std::string_view field) {
-    double value = 0;
-    const auto [end, code] = std::from_chars(field.data(), field.data() + field.size(), value);
-    return !field.empty() && code == std::errc{} && end == field.data() + field.size() && std::isfinite(value);
-  }
+  static bool is_number(std::string_view field);
 
-  result<double> time_from(std::string_view field) {
-    if (!is_number(field)) return wrong("the time is not a number: " + quoted(field));
-    double value = 0;
-    std::from_chars(field.data(), field.data() + field.size(), value);
-    value /= per_second_;
-    if (!(value >= 0 && value <= longest_trace)) return wrong("times are from 0 to 1e9 seconds, not " + quoted(field));
-    if (value < trace_.seconds) return wrong("goes back in time; sort the lines");
-    return value;
-  }
+  result<double> time_from(std::string_view field);
 
-  result<void> take_event(double seconds, const std::vector<std::string_view>& fields) {
-    const std::string_view what = fields[event_], name = fields[instance_];
-    if (what == "end") return {};  // only makes the trace as long as that
-    if (what != "add" && what != "remove") return wrong("the event is add, remove or end, not " + quoted(what));
-    if (name.empty() || name.size() > 64) return wrong("the instance's name has 1 to 64 bytes");
-    CAUSEWAY_ASSIGN(const std::uint32_t id, instance_of(name, zone_ == absent ? std::string_view{} : fields[zone_]));
-    return add(seconds, what == "add", id);
-  }
+  result<void> take_event(double seconds, const std::vector<std::string_view>& fields);
 
-  result<std::uint32_t> instance_of(std::string_view name, std::string_view zone) {
-    if (zone.size() > 64) return wrong("the zone's name has at most 64 bytes");
-    const auto z = zones_.emplace(std::string{zone}, static_cast<std::uint32_t>(zones_.size()));
-    if (z.second) trace_.zones.emplace_back(zone);
-    const auto id = ids_.emplace(std::string{name}, static_cast<std::uint32_t>(ids_.size()));
-    if (id.second) {
-      trace_.instances.push_back({std::string{name}, z.first->second});
-      here_.push_back(false);
-      place_.push_back(0);
-    }
-    if (trace_.instances[id.first->second].zone != z.first->second)
-      return wrong(quoted(name) + " was in another zone before");
-    return id.first->second;
-  }
+  result<std::uint32_t> instance_of(std::string_view name, std::string_view zone);
 
-  result<void> add(double seconds, bool arrives, std::uint32_t id) {
-    if (here_[id] == arrives)
-      return wrong(quoted(trace_.instances[id].name) + (arrives ? " is there already" : " is not there"));
-    if (trace_.events.size() == most_trace_events || (arrives && live_.size() == most_trace_instances))
-      return fail(errc::too_large, options_.name + ", line " + std::to_string(line_),
-                  "more than 1,048,576 events, or 65,536 instances at one time");
-    here_[id] = arrives;
-    if (arrives) {
-      place_[id] = live_.size();
-      live_.push_back(id);
-    } else {
-      live_[place_[id]] = live_.back();
-      place_[live_.back()] = place_[id];
-      live_.pop_back();
-    }
-    trace_.events.push_back({seconds, arrives, id});
-    return {};
-  }
+  result<void> add(double seconds, bool arrives, std::uint32_t id);
 
-  result<void> take_count(double seconds, std::string_view field) {
-    std::uint32_t count = 0;
-    const auto [end, code] = std::from_chars(field.data(), field.data() + field.size(), count);
-    if (field.empty() || code != std::errc{} || end != field.data() + field.size() || count > most_trace_instances)
-      return wrong("the count is a whole number up to 65,536, not " + quoted(field));
-    while (live_.size() < count) {
-      CAUSEWAY_ASSIGN(const std::uint32_t id, instance_of("node" + std::to_string(ids_.size() + 1), {}));
-      CAUSEWAY_TRY(add(seconds, true, id));
-    }
-    while (live_.size() > count) CAUSEWAY_TRY(add(seconds, false, live_[draw_.below(live_.size())]));
-    return {};
-  }
+  result<void> take_count(double seconds, std::string_view field);
 
   const trace_text_options& options_;
   double per_second_;
@@ -4510,12 +5251,181 @@ class trace_reader {
 
 /// Reads a trace. errc::bad_text names the line; errc::too_large beyond 16 MiB, 1,048,576 events or 65,536 instances at one
 /// time. In tables of counts the instances that leave are drawn with `options.seed`.
-inline result<preemption_trace> read_trace(std::string_view text, const trace_text_options& options = {}) {
+CAUSEWAY_DECL result<preemption_trace> read_trace(std::string_view text, const trace_text_options& options = {});
+
+/// As `milliseconds,event,instance,zone`; read_trace gives the same trace again if its times are whole milliseconds.
+CAUSEWAY_DECL std::string write_trace(const preemption_trace& trace);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_PREEMPTION_TRACE_TEXT_HPP
+
+// ---- causeway/plan/impl/preemption_trace_text.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_PREEMPTION_TRACE_TEXT_IPP
+#define CAUSEWAY_PLAN_IMPL_PREEMPTION_TRACE_TEXT_IPP
+
+// Bodies of plan/preemption_trace_text.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL std::string_view trimmed_field(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r";
+  const std::size_t begin = text.find_first_not_of(blanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
+CAUSEWAY_DECL std::vector<std::string_view> fields_of(std::string_view line) {
+  std::vector<std::string_view> fields;
+  for (;;) {
+    const std::size_t end = line.find(',');
+    fields.push_back(trimmed_field(line.substr(0, end)));
+    if (end == std::string_view::npos) return fields;
+    line.remove_prefix(end + 1);
+  }
+}
+
+CAUSEWAY_DECL result<preemption_trace> trace_reader::read(std::string_view text) {
+  if (text.size() > longest_trace_text)
+    return fail(errc::too_large, options_.name, "longer than 16 MiB; cut it into shorter traces");
+  for (line_ = 1; !text.empty(); ++line_) {
+    const std::size_t end = text.find('\n');
+    const std::string_view whole = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    const std::string_view line = trimmed_field(whole.substr(0, whole.find('#')));
+    if (!line.empty()) CAUSEWAY_TRY(take(fields_of(line)));
+  }
+  if (!known_) return fail(errc::bad_text, options_.name, "has no line with a time; see docs/reference/traces.md");
+  if (trace_.zones.empty()) trace_.zones.emplace_back();
+  return std::move(trace_);
+}
+
+CAUSEWAY_DECL error trace_reader::wrong(const std::string& what) const {
+  return fail(errc::bad_text, options_.name + ", line " + std::to_string(line_), what);
+}
+
+CAUSEWAY_DECL result<void> trace_reader::take(const std::vector<std::string_view>& fields) {
+  if (!known_) {
+    known_ = true;
+    width_ = fields.size();
+    if (!is_number(fields[0])) return take_header(fields);
+    if (width_ != 2 && width_ != 3)
+      return wrong("a table without names of columns has 2 (time,count) or 3 (time,add|remove,instance), not " +
+                   std::to_string(width_));
+    (width_ == 2 ? count_ : event_) = 1;
+    if (width_ == 3) instance_ = 2;
+    time_ = 0;
+  }
+  if (fields.size() != width_)
+    return wrong("has " + std::to_string(fields.size()) + " fields, the first line " + std::to_string(width_));
+  CAUSEWAY_ASSIGN(const double seconds, time_from(fields[time_]));
+  trace_.seconds = seconds;
+  return count_ != absent ? take_count(seconds, fields[count_]) : take_event(seconds, fields);
+}
+
+CAUSEWAY_DECL result<void> trace_reader::take_header(const std::vector<std::string_view>& names) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string_view n = names[i];
+    std::size_t* column = nullptr;
+    if (n == "time" || n == "seconds" || n == "milliseconds") column = &time_;
+    if (n == "event") column = &event_;
+    if (n == "instance" || n == "node") column = &instance_;
+    if (n == "zone") column = &zone_;
+    if (n == "count") column = &count_;
+    if (column == nullptr) continue;  // columns for people
+    if (*column != absent) return wrong("names the column " + quoted(n) + " twice");
+    *column = i;
+    if (n == "seconds") per_second_ = 1;
+    if (n == "milliseconds") per_second_ = 1000;
+  }
+  if (time_ == absent) return wrong("names no column seconds, milliseconds or time");
+  const bool events = event_ != absent && instance_ != absent;
+  if (events == (count_ != absent)) return wrong("names either event and instance, or count");
+  return {};
+}
+
+CAUSEWAY_DECL bool trace_reader::is_number(std::string_view field) {
+  double value = 0;
+  const auto [end, code] = std::from_chars(field.data(), field.data() + field.size(), value);
+  return !field.empty() && code == std::errc{} && end == field.data() + field.size() && std::isfinite(value);
+}
+
+CAUSEWAY_DECL result<double> trace_reader::time_from(std::string_view field) {
+  if (!is_number(field)) return wrong("the time is not a number: " + quoted(field));
+  double value = 0;
+  std::from_chars(field.data(), field.data() + field.size(), value);
+  value /= per_second_;
+  if (!(value >= 0 && value <= longest_trace)) return wrong("times are from 0 to 1e9 seconds, not " + quoted(field));
+  if (value < trace_.seconds) return wrong("goes back in time; sort the lines");
+  return value;
+}
+
+CAUSEWAY_DECL result<void> trace_reader::take_event(double seconds, const std::vector<std::string_view>& fields) {
+  const std::string_view what = fields[event_], name = fields[instance_];
+  if (what == "end") return {};  // only makes the trace as long as that
+  if (what != "add" && what != "remove") return wrong("the event is add, remove or end, not " + quoted(what));
+  if (name.empty() || name.size() > 64) return wrong("the instance's name has 1 to 64 bytes");
+  CAUSEWAY_ASSIGN(const std::uint32_t id, instance_of(name, zone_ == absent ? std::string_view{} : fields[zone_]));
+  return add(seconds, what == "add", id);
+}
+
+CAUSEWAY_DECL result<std::uint32_t> trace_reader::instance_of(std::string_view name, std::string_view zone) {
+  if (zone.size() > 64) return wrong("the zone's name has at most 64 bytes");
+  const auto z = zones_.emplace(std::string{zone}, static_cast<std::uint32_t>(zones_.size()));
+  if (z.second) trace_.zones.emplace_back(zone);
+  const auto id = ids_.emplace(std::string{name}, static_cast<std::uint32_t>(ids_.size()));
+  if (id.second) {
+    trace_.instances.push_back({std::string{name}, z.first->second});
+    here_.push_back(false);
+    place_.push_back(0);
+  }
+  if (trace_.instances[id.first->second].zone != z.first->second)
+    return wrong(quoted(name) + " was in another zone before");
+  return id.first->second;
+}
+
+CAUSEWAY_DECL result<void> trace_reader::add(double seconds, bool arrives, std::uint32_t id) {
+  if (here_[id] == arrives)
+    return wrong(quoted(trace_.instances[id].name) + (arrives ? " is there already" : " is not there"));
+  if (trace_.events.size() == most_trace_events || (arrives && live_.size() == most_trace_instances))
+    return fail(errc::too_large, options_.name + ", line " + std::to_string(line_),
+                "more than 1,048,576 events, or 65,536 instances at one time");
+  here_[id] = arrives;
+  if (arrives) {
+    place_[id] = live_.size();
+    live_.push_back(id);
+  } else {
+    live_[place_[id]] = live_.back();
+    place_[live_.back()] = place_[id];
+    live_.pop_back();
+  }
+  trace_.events.push_back({seconds, arrives, id});
+  return {};
+}
+
+CAUSEWAY_DECL result<void> trace_reader::take_count(double seconds, std::string_view field) {
+  std::uint32_t count = 0;
+  const auto [end, code] = std::from_chars(field.data(), field.data() + field.size(), count);
+  if (field.empty() || code != std::errc{} || end != field.data() + field.size() || count > most_trace_instances)
+    return wrong("the count is a whole number up to 65,536, not " + quoted(field));
+  while (live_.size() < count) {
+    CAUSEWAY_ASSIGN(const std::uint32_t id, instance_of("node" + std::to_string(ids_.size() + 1), {}));
+    CAUSEWAY_TRY(add(seconds, true, id));
+  }
+  while (live_.size() > count) CAUSEWAY_TRY(add(seconds, false, live_[draw_.below(live_.size())]));
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<preemption_trace> read_trace(std::string_view text, const trace_text_options& options) {
   return detail::trace_reader{options}.read(text);
 }
 
-/// As `milliseconds,event,instance,zone`; read_trace gives the same trace again if its times are whole milliseconds.
-inline std::string write_trace(const preemption_trace& trace) {
+CAUSEWAY_DECL std::string write_trace(const preemption_trace& trace) {
   std::string text = "milliseconds,event,instance,zone\n";
   const auto ms = [](double seconds) { return std::to_string(std::llround(seconds * 1000)); };
   for (const instance_event& e : trace.events) {
@@ -4527,7 +5437,8 @@ inline std::string write_trace(const preemption_trace& trace) {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_PREEMPTION_TRACE_TEXT_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_PREEMPTION_TRACE_TEXT_IPP
+#endif
 
 // ---- causeway/plan/schedules.hpp ----
 #ifndef CAUSEWAY_PLAN_SCHEDULES_HPP
@@ -4544,8 +5455,79 @@ namespace detail {
 inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of one schedule: 800 MB
 
 /// An empty schedule of these sizes, or why there is none.
-[[nodiscard]] inline result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks,
-                                                     std::uint32_t micro_batches) {
+[[nodiscard]] CAUSEWAY_DECL result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks,
+                                                            std::uint32_t micro_batches);
+
+/// Forwards ahead of the first backward, then one backward for each forward, then the backwards that remain.
+[[nodiscard]] CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches);
+
+}  // namespace detail
+
+/// GPipe (Huang et al., NeurIPS 2019): all forwards, then all backwards. Holds the activations of all micro-batches.
+/// Bubble with equal stages: (p - 1) / (m + p - 1) of the step, for p ranks and m micro-batches.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> gpipe(std::uint32_t ranks, std::uint32_t micro_batches);
+
+/// Forwards alone, chunk by chunk: an evaluation.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks,
+                                                           std::uint32_t micro_batches);
+
+/// PipeDream-flush (Narayanan et al., ICML 2021), "1F1B": rank r runs p - 1 - r forwards ahead, then alternates. The bubble
+/// of GPipe, but at most p - r sets of activations on rank r.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> one_f_one_b(std::uint32_t ranks, std::uint32_t micro_batches);
+
+/// Interleaved 1F1B (Narayanan et al., SC 2021; the order of Megatron-LM): each rank holds `chunks` parts of the model, and
+/// micro-batches go through them in groups of `ranks`. `micro_batches` must be a multiple of `ranks`.
+/// Bubble: (p - 1) / (v m + p - 1) of the step for v chunks, at up to 2 (p - 1 - r) + (v - 1) p + 1 activations of 1 / v
+/// the size.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> interleaved(std::uint32_t ranks, std::uint32_t chunks,
+                                                         std::uint32_t micro_batches);
+
+/// ZB-H1 (Qi et al., ICLR 2024, arXiv 2401.10241): 1F1B with backwards in halves. Only the input gradient keeps the stage
+/// before waiting; rank r stays r weight gradients behind and runs them where 1F1B has its last bubble. Every rank holds up
+/// to p sets of activations, as many as rank 0 of 1F1B. Each rank waits (p - 1)(F + I - W) seconds for m >= p, equal stages
+/// and W <= F; above that (p - 1) I, as a weight gradient then delays the next forward.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches);
+
+/// The k-th operation (0, 1, ...) of a rank in PipeDream's endless stream (Narayanan et al., SOSP 2019): p - r forwards,
+/// then a backward and a forward in turn, without a flush. A stage updates its weights after each backward, so that
+/// p - 1 - r updates come between a micro-batch's forward and its backward on rank r.
+[[nodiscard]] constexpr operation stream_operation(std::uint32_t ranks, std::uint32_t rank, std::uint64_t k) noexcept {
+  const std::uint64_t warm_up = ranks - rank;
+  if (k < warm_up) return {work::forward, static_cast<std::uint32_t>(k)};
+  const std::uint64_t turn = k - warm_up;
+  if (turn % 2 == 0) return {work::backward, static_cast<std::uint32_t>(turn / 2)};
+  return {work::forward, static_cast<std::uint32_t>(warm_up + turn / 2)};
+}
+
+/// A stretch of that stream: its first `micro_batches`, all of which come to their end. No flush in between, `flushes` is
+/// false; the bubble is that of filling the pipeline once. The order is that of 1F1B: only the updates differ.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> asynchronous(std::uint32_t ranks, std::uint32_t micro_batches);
+
+/// The same schedule with activations recomputed: forwards store only their input, and a recompute stands right before each
+/// backward (or input gradient), but not where the forward itself stands there. GPipe's and Megatron's checkpoints.
+[[nodiscard]] CAUSEWAY_DECL schedule with_recompute(const schedule& s);
+
+/// The part of a step in which each rank waits with equal stages and no cost of links: (p - 1) / (v m + p - 1), of gpipe
+/// and one_f_one_b for v = 1 chunk and of interleaved.
+[[nodiscard]] constexpr double flush_bubble(std::uint32_t ranks, std::uint32_t micro_batches, std::uint32_t chunks = 1) {
+  CAUSEWAY_EXPECT(ranks > 0 && micro_batches > 0 && chunks > 0);
+  return (ranks - 1.0) / (static_cast<double>(chunks) * micro_batches + ranks - 1.0);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULES_HPP
+
+// ---- causeway/plan/impl/schedules.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SCHEDULES_IPP
+#define CAUSEWAY_PLAN_IMPL_SCHEDULES_IPP
+
+// Bodies of plan/schedules.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
   if (ranks == 0 || chunks == 0 || micro_batches == 0)
     return fail(errc::invalid_argument, "schedule", "needs at least one rank, one chunk and one micro-batch");
   const std::uint64_t stages = std::uint64_t{ranks} * chunks;  // no overflow: both have 32 bits
@@ -4559,8 +5541,7 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
   return s;
 }
 
-/// Forwards ahead of the first backward, then one backward for each forward, then the backwards that remain.
-[[nodiscard]] inline std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches) {
+CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches) {
   std::vector<operation> order;
   order.reserve(std::size_t{2} * micro_batches);
   std::uint32_t forward = 0;
@@ -4572,19 +5553,17 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
   return order;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
 
-/// GPipe (Huang et al., NeurIPS 2019): all forwards, then all backwards. Holds the activations of all micro-batches.
-/// Bubble with equal stages: (p - 1) / (m + p - 1) of the step, for p ranks and m micro-batches.
-[[nodiscard]] inline result<schedule> gpipe(std::uint32_t ranks, std::uint32_t micro_batches) {
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<schedule> gpipe(std::uint32_t ranks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
   for (auto& order : s.orders) order = detail::one_for_one(micro_batches, micro_batches);
   return s;
 }
 
-/// Forwards alone, chunk by chunk: an evaluation.
-[[nodiscard]] inline result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks,
-                                                    std::uint32_t micro_batches) {
+CAUSEWAY_DECL result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, chunks, micro_batches));
   for (auto& order : s.orders) {
     for (std::uint32_t c = 0; c < chunks; ++c) {
@@ -4594,19 +5573,13 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
   return s;
 }
 
-/// PipeDream-flush (Narayanan et al., ICML 2021), "1F1B": rank r runs p - 1 - r forwards ahead, then alternates. The bubble
-/// of GPipe, but at most p - r sets of activations on rank r.
-[[nodiscard]] inline result<schedule> one_f_one_b(std::uint32_t ranks, std::uint32_t micro_batches) {
+CAUSEWAY_DECL result<schedule> one_f_one_b(std::uint32_t ranks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
   for (std::uint32_t r = 0; r < ranks; ++r) s.orders[r] = detail::one_for_one(ranks - 1 - r, micro_batches);
   return s;
 }
 
-/// Interleaved 1F1B (Narayanan et al., SC 2021; the order of Megatron-LM): each rank holds `chunks` parts of the model, and
-/// micro-batches go through them in groups of `ranks`. `micro_batches` must be a multiple of `ranks`.
-/// Bubble: (p - 1) / (v m + p - 1) of the step for v chunks, at up to 2 (p - 1 - r) + (v - 1) p + 1 activations of 1 / v
-/// the size.
-[[nodiscard]] inline result<schedule> interleaved(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
+CAUSEWAY_DECL result<schedule> interleaved(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, chunks, micro_batches));
   if (micro_batches % ranks != 0) {
     return fail(errc::invalid_argument, "interleaved",
@@ -4628,11 +5601,7 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
   return s;
 }
 
-/// ZB-H1 (Qi et al., ICLR 2024, arXiv 2401.10241): 1F1B with backwards in halves. Only the input gradient keeps the stage
-/// before waiting; rank r stays r weight gradients behind and runs them where 1F1B has its last bubble. Every rank holds up
-/// to p sets of activations, as many as rank 0 of 1F1B. Each rank waits (p - 1)(F + I - W) seconds for m >= p, equal stages
-/// and W <= F; above that (p - 1) I, as a weight gradient then delays the next forward.
-[[nodiscard]] inline result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches) {
+CAUSEWAY_DECL result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
   for (std::uint32_t r = 0; r < ranks; ++r) {
     std::uint32_t done = 0;  // weight gradients
@@ -4646,28 +5615,13 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
   return s;
 }
 
-/// The k-th operation (0, 1, ...) of a rank in PipeDream's endless stream (Narayanan et al., SOSP 2019): p - r forwards,
-/// then a backward and a forward in turn, without a flush. A stage updates its weights after each backward, so that
-/// p - 1 - r updates come between a micro-batch's forward and its backward on rank r.
-[[nodiscard]] constexpr operation stream_operation(std::uint32_t ranks, std::uint32_t rank, std::uint64_t k) noexcept {
-  const std::uint64_t warm_up = ranks - rank;
-  if (k < warm_up) return {work::forward, static_cast<std::uint32_t>(k)};
-  const std::uint64_t turn = k - warm_up;
-  if (turn % 2 == 0) return {work::backward, static_cast<std::uint32_t>(turn / 2)};
-  return {work::forward, static_cast<std::uint32_t>(warm_up + turn / 2)};
-}
-
-/// A stretch of that stream: its first `micro_batches`, all of which come to their end. No flush in between, `flushes` is
-/// false; the bubble is that of filling the pipeline once. The order is that of 1F1B: only the updates differ.
-[[nodiscard]] inline result<schedule> asynchronous(std::uint32_t ranks, std::uint32_t micro_batches) {
+CAUSEWAY_DECL result<schedule> asynchronous(std::uint32_t ranks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, one_f_one_b(ranks, micro_batches));
   s.flushes = false;
   return s;
 }
 
-/// The same schedule with activations recomputed: forwards store only their input, and a recompute stands right before each
-/// backward (or input gradient), but not where the forward itself stands there. GPipe's and Megatron's checkpoints.
-[[nodiscard]] inline schedule with_recompute(const schedule& s) {
+CAUSEWAY_DECL schedule with_recompute(const schedule& s) {
   schedule out = s;
   for (auto& order : out.orders) {
     const std::vector<operation> before = std::exchange(order, {});
@@ -4681,16 +5635,10 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
   return out;
 }
 
-/// The part of a step in which each rank waits with equal stages and no cost of links: (p - 1) / (v m + p - 1), of gpipe
-/// and one_f_one_b for v = 1 chunk and of interleaved.
-[[nodiscard]] constexpr double flush_bubble(std::uint32_t ranks, std::uint32_t micro_batches, std::uint32_t chunks = 1) {
-  CAUSEWAY_EXPECT(ranks > 0 && micro_batches > 0 && chunks > 0);
-  return (ranks - 1.0) / (static_cast<double>(chunks) * micro_batches + ranks - 1.0);
-}
-
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_SCHEDULES_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_SCHEDULES_IPP
+#endif
 
 // ---- causeway/plan/schedule_varuna.hpp ----
 #ifndef CAUSEWAY_PLAN_SCHEDULE_VARUNA_HPP
@@ -4716,32 +5664,12 @@ class varuna_rule {
   varuna_rule(const schedule& shape, std::uint32_t rank, std::uint32_t stored_inputs)
       : rank_{rank}, last_{rank + 1 == shape.ranks}, micro_batches_{shape.micro_batches}, most_stored_{stored_inputs} {}
 
-  [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock) {
-    if (backwards_ == micro_batches_) return std::nullopt;
-    const operation backward{work::backward, backwards_}, recompute{work::recompute, backwards_};
-    if (has_activations_ && clock.arrived(rank_, backward)) return take(backward);
-    const double gradient = forwards_ == backwards_ ? pipeline_clock::never : clock.expected(rank_, backward);
-    const double needed = has_activations_ ? 0 : clock.cost(rank_, recompute);
-    const auto forward = next_forward(clock);
-    if (forward && clock.now() + clock.cost(rank_, *forward) + needed <= gradient) return take(*forward);
-    if (!has_activations_ && gradient < pipeline_clock::never) return take(recompute);
-    return std::nullopt;
-  }
+  [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
 
  private:
-  [[nodiscard]] std::optional<operation> next_forward(const pipeline_clock& clock) const {
-    const operation forward{work::forward, forwards_};
-    const bool room = last_ ? forwards_ == backwards_ : forwards_ - backwards_ - (has_activations_ ? 1 : 0) < most_stored_;
-    if (forwards_ == micro_batches_ || !room || !clock.arrived(rank_, forward)) return std::nullopt;
-    return forward;
-  }
+  [[nodiscard]] std::optional<operation> next_forward(const pipeline_clock& clock) const;
 
-  [[nodiscard]] operation take(const operation& op) {
-    forwards_ += op.kind == work::forward ? 1 : 0;
-    backwards_ += op.kind == work::backward ? 1 : 0;
-    if (op.kind != work::forward || last_) has_activations_ = op.kind != work::backward;
-    return op;
-  }
+  [[nodiscard]] operation take(const operation& op);
 
   std::uint32_t rank_;
   bool last_;
@@ -4757,8 +5685,53 @@ class varuna_rule {
 /// The order that the rule writes on the costs of one stage per rank, when no rank stores more than `stored_inputs`. Twice
 /// as many as ranks make it as short as 1F1B with recomputation on equal stages without links; slow links want more.
 /// Errors: costs that do not fit; no room for an input.
-[[nodiscard]] inline result<schedule> varuna(const stage_costs& costs, std::uint32_t micro_batches,
-                                             std::uint32_t stored_inputs) {
+[[nodiscard]] CAUSEWAY_DECL result<schedule> varuna(const stage_costs& costs, std::uint32_t micro_batches,
+                                                    std::uint32_t stored_inputs);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULE_VARUNA_HPP
+
+// ---- causeway/plan/impl/schedule_varuna.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_VARUNA_IPP
+#define CAUSEWAY_PLAN_IMPL_SCHEDULE_VARUNA_IPP
+
+// Bodies of plan/schedule_varuna.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL std::optional<operation> varuna_rule::choose(const pipeline_clock& clock) {
+  if (backwards_ == micro_batches_) return std::nullopt;
+  const operation backward{work::backward, backwards_}, recompute{work::recompute, backwards_};
+  if (has_activations_ && clock.arrived(rank_, backward)) return take(backward);
+  const double gradient = forwards_ == backwards_ ? pipeline_clock::never : clock.expected(rank_, backward);
+  const double needed = has_activations_ ? 0 : clock.cost(rank_, recompute);
+  const auto forward = next_forward(clock);
+  if (forward && clock.now() + clock.cost(rank_, *forward) + needed <= gradient) return take(*forward);
+  if (!has_activations_ && gradient < pipeline_clock::never) return take(recompute);
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL std::optional<operation> varuna_rule::next_forward(const pipeline_clock& clock) const {
+  const operation forward{work::forward, forwards_};
+  const bool room = last_ ? forwards_ == backwards_ : forwards_ - backwards_ - (has_activations_ ? 1 : 0) < most_stored_;
+  if (forwards_ == micro_batches_ || !room || !clock.arrived(rank_, forward)) return std::nullopt;
+  return forward;
+}
+
+CAUSEWAY_DECL operation varuna_rule::take(const operation& op) {
+  forwards_ += op.kind == work::forward ? 1 : 0;
+  backwards_ += op.kind == work::backward ? 1 : 0;
+  if (op.kind != work::forward || last_) has_activations_ = op.kind != work::backward;
+  return op;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<schedule> varuna(const stage_costs& costs, std::uint32_t micro_batches, std::uint32_t stored_inputs) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(static_cast<std::uint32_t>(costs.stages.size()), 1, micro_batches));
   CAUSEWAY_TRY(plan::check(costs, s.ranks));
   if (stored_inputs == 0) return fail(errc::invalid_argument, "varuna", "a rank must have room for at least one input");
@@ -4775,7 +5748,8 @@ class varuna_rule {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_SCHEDULE_VARUNA_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_SCHEDULE_VARUNA_IPP
+#endif
 
 // ---- causeway/plan/varuna_search.hpp ----
 #ifndef CAUSEWAY_PLAN_VARUNA_SEARCH_HPP
@@ -4831,7 +5805,56 @@ struct varuna_plan {
 
 /// The place in `sizes` of the micro-batch at the knee of F(m) / m, F summed over all cut-points: larger ones would only
 /// make the bubble larger.
-inline std::size_t knee_of(const varuna_calibration& c, double tolerance) {
+CAUSEWAY_DECL std::size_t knee_of(const varuna_calibration& c, double tolerance);
+
+namespace detail {
+
+/// One number of stages at one micro-batch size.
+class varuna_try {
+ public:
+  varuna_try(const varuna_calibration& c, const varuna_options& o, std::size_t size);
+
+  [[nodiscard]] result<varuna_plan> run(std::size_t stages) const;
+
+ private:
+  [[nodiscard]] stage_costs costs_of(const stage_split& split) const;
+
+  [[nodiscard]] double average_seconds(const varuna_plan& plan) const;
+
+  const varuna_calibration& calibration_;
+  const varuna_options& options_;
+  std::size_t size_;
+  double samples_;
+  model_cost model_;  // its `parameters` are the bytes of gradients
+};
+
+CAUSEWAY_DECL result<void> check_varuna(const varuna_calibration& c, const varuna_options& o);
+
+}  // namespace detail
+
+/// The quickest (P, D, m, N_m) with P * D <= G. errc::invalid_argument: a calibration that is not complete;
+/// errc::out_of_memory: the model fits in no number of stages. Costs a simulation for each number of stages up to G.
+CAUSEWAY_DECL result<varuna_plan> plan_varuna(const varuna_calibration& calibration, const varuna_options& options);
+
+/// The plan for each number of devices from 1 to `options.devices`, or why there is none: what to change to when devices
+/// come and go.
+CAUSEWAY_DECL std::vector<result<varuna_plan>> morphing_table(const varuna_calibration& calibration,
+                                                              varuna_options options);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_VARUNA_SEARCH_HPP
+
+// ---- causeway/plan/impl/varuna_search.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_VARUNA_SEARCH_IPP
+#define CAUSEWAY_PLAN_IMPL_VARUNA_SEARCH_IPP
+
+// Bodies of plan/varuna_search.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL std::size_t knee_of(const varuna_calibration& c, double tolerance) {
   std::vector<double> per_sample(c.sizes.size());
   for (std::size_t i = 0; i < per_sample.size(); ++i) {
     for (const cut_point& p : c.points) per_sample[i] += p.forward[i] / static_cast<double>(c.sizes[i]);
@@ -4842,71 +5865,62 @@ inline std::size_t knee_of(const varuna_calibration& c, double tolerance) {
   return knee;
 }
 
-namespace detail {
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-/// One number of stages at one micro-batch size.
-class varuna_try {
- public:
-  varuna_try(const varuna_calibration& c, const varuna_options& o, std::size_t size)
-      : calibration_{c}, options_{o}, size_{size}, samples_{static_cast<double>(c.sizes[size])} {
-    for (const cut_point& p : c.points) {
-      model_.blocks.push_back({p.gradient_bytes, p.forward[size] + p.backward[size], p.memory, p.activation * samples_});
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL varuna_try::varuna_try(const varuna_calibration& c, const varuna_options& o, std::size_t size)
+    : calibration_{c}, options_{o}, size_{size}, samples_{static_cast<double>(c.sizes[size])} {
+  for (const cut_point& p : c.points) {
+    model_.blocks.push_back({p.gradient_bytes, p.forward[size] + p.backward[size], p.memory, p.activation * samples_});
+  }
+}
+
+CAUSEWAY_DECL result<varuna_plan> varuna_try::run(std::size_t stages) const {
+  const std::size_t replicas = options_.devices / stages;
+  const std::size_t share = (options_.global_batch + replicas - 1) / replicas;
+  varuna_plan plan{replicas, calibration_.sizes[size_], 0, {}, 0, 0};
+  plan.micro_batches = (share + plan.micro_batch - 1) / plan.micro_batch;
+  const std::size_t stored =
+      std::min(options_.stored_inputs == 0 ? 2 * stages : options_.stored_inputs, plan.micro_batches);
+  const double kept = static_cast<double>(stored) * calibration_.boundary_bytes * samples_;
+  const std::vector<stage_device> devices(stages, stage_device{1, options_.device_memory - kept, 1});
+  CAUSEWAY_ASSIGN(plan.split, split_by_time(model_, devices));
+  const stage_costs costs = costs_of(plan.split);
+  CAUSEWAY_ASSIGN(const schedule order,
+                  varuna(costs, static_cast<std::uint32_t>(plan.micro_batches), static_cast<std::uint32_t>(stored)));
+  CAUSEWAY_ASSIGN(const timeline t, timeline_of(order, costs));
+  plan.pipeline_seconds = t.makespan;
+  plan.average_seconds = average_seconds(plan);
+  return plan;
+}
+
+CAUSEWAY_DECL stage_costs varuna_try::costs_of(const stage_split& split) const {
+  stage_costs costs;
+  for (std::size_t s = 0; s < split.stages(); ++s) {
+    double forward = 0, backward = 0;
+    for (std::size_t i = split.first_block[s]; i < split.end(s); ++i) {
+      forward += calibration_.points[i].forward[size_];
+      backward += calibration_.points[i].backward[size_];
     }
+    costs.stages.push_back({forward, backward / 2, backward / 2, forward});
   }
+  const double bytes = calibration_.boundary_bytes * samples_;
+  costs.edges.assign(split.stages() - 1, {calibration_.hop.delay, bytes, bytes, calibration_.hop.bandwidth / 8});
+  return costs;
+}
 
-  [[nodiscard]] result<varuna_plan> run(std::size_t stages) const {
-    const std::size_t replicas = options_.devices / stages;
-    const std::size_t share = (options_.global_batch + replicas - 1) / replicas;
-    varuna_plan plan{replicas, calibration_.sizes[size_], 0, {}, 0, 0};
-    plan.micro_batches = (share + plan.micro_batch - 1) / plan.micro_batch;
-    const std::size_t stored =
-        std::min(options_.stored_inputs == 0 ? 2 * stages : options_.stored_inputs, plan.micro_batches);
-    const double kept = static_cast<double>(stored) * calibration_.boundary_bytes * samples_;
-    const std::vector<stage_device> devices(stages, stage_device{1, options_.device_memory - kept, 1});
-    CAUSEWAY_ASSIGN(plan.split, split_by_time(model_, devices));
-    const stage_costs costs = costs_of(plan.split);
-    CAUSEWAY_ASSIGN(const schedule order,
-                    varuna(costs, static_cast<std::uint32_t>(plan.micro_batches), static_cast<std::uint32_t>(stored)));
-    CAUSEWAY_ASSIGN(const timeline t, timeline_of(order, costs));
-    plan.pipeline_seconds = t.makespan;
-    plan.average_seconds = average_seconds(plan);
-    return plan;
+CAUSEWAY_DECL double varuna_try::average_seconds(const varuna_plan& plan) const {
+  const double d = static_cast<double>(plan.replicas);
+  double slowest = 0;
+  for (std::size_t s = 0; s < plan.stages(); ++s) {
+    const block_cost stage = cost_of_stage(model_, plan.split.first_block[s], plan.split.end(s));
+    slowest = std::max(slowest, 2 * (d - 1) * calibration_.ring.seconds(stage.parameters / d));
   }
+  return slowest;
+}
 
- private:
-  [[nodiscard]] stage_costs costs_of(const stage_split& split) const {
-    stage_costs costs;
-    for (std::size_t s = 0; s < split.stages(); ++s) {
-      double forward = 0, backward = 0;
-      for (std::size_t i = split.first_block[s]; i < split.end(s); ++i) {
-        forward += calibration_.points[i].forward[size_];
-        backward += calibration_.points[i].backward[size_];
-      }
-      costs.stages.push_back({forward, backward / 2, backward / 2, forward});
-    }
-    const double bytes = calibration_.boundary_bytes * samples_;
-    costs.edges.assign(split.stages() - 1, {calibration_.hop.delay, bytes, bytes, calibration_.hop.bandwidth / 8});
-    return costs;
-  }
-
-  [[nodiscard]] double average_seconds(const varuna_plan& plan) const {
-    const double d = static_cast<double>(plan.replicas);
-    double slowest = 0;
-    for (std::size_t s = 0; s < plan.stages(); ++s) {
-      const block_cost stage = cost_of_stage(model_, plan.split.first_block[s], plan.split.end(s));
-      slowest = std::max(slowest, 2 * (d - 1) * calibration_.ring.seconds(stage.parameters / d));
-    }
-    return slowest;
-  }
-
-  const varuna_calibration& calibration_;
-  const varuna_options& options_;
-  std::size_t size_;
-  double samples_;
-  model_cost model_;  // its `parameters` are the bytes of gradients
-};
-
-inline result<void> check_varuna(const varuna_calibration& c, const varuna_options& o) {
+CAUSEWAY_DECL result<void> check_varuna(const varuna_calibration& c, const varuna_options& o) {
   const auto wrong = [](const char* what) { return fail(errc::invalid_argument, "varuna's search", what); };
   if (c.sizes.empty() || c.sizes[0] == 0 ||
       std::adjacent_find(c.sizes.begin(), c.sizes.end(), [](auto a, auto b) { return a >= b; }) != c.sizes.end())
@@ -4920,11 +5934,11 @@ inline result<void> check_varuna(const varuna_calibration& c, const varuna_optio
   return {};
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
 
-/// The quickest (P, D, m, N_m) with P * D <= G. errc::invalid_argument: a calibration that is not complete;
-/// errc::out_of_memory: the model fits in no number of stages. Costs a simulation for each number of stages up to G.
-inline result<varuna_plan> plan_varuna(const varuna_calibration& calibration, const varuna_options& options) {
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<varuna_plan> plan_varuna(const varuna_calibration& calibration, const varuna_options& options) {
   CAUSEWAY_TRY(detail::check_varuna(calibration, options));
   const detail::varuna_try attempt{calibration, options, knee_of(calibration, options.knee)};
   result<varuna_plan> best = fail(errc::out_of_memory, "varuna's search", "nothing was tried");
@@ -4935,9 +5949,8 @@ inline result<varuna_plan> plan_varuna(const varuna_calibration& calibration, co
   return best;
 }
 
-/// The plan for each number of devices from 1 to `options.devices`, or why there is none: what to change to when devices
-/// come and go.
-inline std::vector<result<varuna_plan>> morphing_table(const varuna_calibration& calibration, varuna_options options) {
+CAUSEWAY_DECL std::vector<result<varuna_plan>> morphing_table(const varuna_calibration& calibration,
+                                                              varuna_options options) {
   std::vector<result<varuna_plan>> table;
   for (std::size_t devices = options.devices, g = 1; g <= devices; ++g) {
     options.devices = g;
@@ -4948,7 +5961,8 @@ inline std::vector<result<varuna_plan>> morphing_table(const varuna_calibration&
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_VARUNA_SEARCH_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_VARUNA_SEARCH_IPP
+#endif
 
 // ---- causeway/plan/recovery_morph.hpp ----
 #ifndef CAUSEWAY_PLAN_RECOVERY_MORPH_HPP
@@ -4962,43 +5976,14 @@ inline std::vector<result<varuna_plan>> morphing_table(const varuna_calibration&
 namespace causeway::inline CAUSEWAY_ABI::plan {
 
 /// A job as Varuna's search takes it: each block is a cut-point, the embedding and the head are of the first and the last.
-inline varuna_calibration calibration_of(const recovery_job& job) {
-  varuna_calibration c{
-      {job.micro_batch}, {}, job.boundary_bytes / static_cast<double>(job.micro_batch), job.link, job.link};
-  const std::size_t blocks = job.model.blocks.size();
-  for (std::size_t b = 0; b < blocks; ++b) {
-    block_cost cost = job.model.blocks[b];
-    if (b == 0) cost += job.model.embedding;
-    if (b + 1 == blocks) cost += job.model.head;
-    const double forward = cost.seconds * job.forward_share;
-    c.points.push_back({{forward}, {cost.seconds - forward}, cost.parameters * job.gradient_bytes, cost.memory, 0});
-  }
-  return c;
-}
+CAUSEWAY_DECL varuna_calibration calibration_of(const recovery_job& job);
 
 class morph_recovery {
  public:
   /// `device_memory`: bytes for parameters and optimizer state, and the inputs that are kept to be recomputed from.
-  explicit morph_recovery(const recovery_job& job, double device_memory = std::numeric_limits<double>::infinity())
-      : job_{&job}, calibration_{calibration_of(job)} {
-    options_.global_batch = job.micro_batches * job.micro_batch;
-    options_.device_memory = device_memory;
-  }
+  explicit morph_recovery(const recovery_job& job, double device_memory = std::numeric_limits<double>::infinity());
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come) {
-    const std::size_t broken = detail::take_out(active_, lost);
-    detail::take_out(spare_, lost);
-    spare_.insert(spare_.end(), come.begin(), come.end());
-    const choice next = best(active_.size() + spare_.size());
-    if (broken == 0 && next.stages == now_.stages && next.replicas == now_.replicas) return {};
-    now_ = next;
-    spare_.insert(spare_.begin(), active_.begin(), active_.end());
-    const auto used = spare_.begin() + static_cast<std::ptrdiff_t>(next.stages * next.replicas);
-    active_.assign(spare_.begin(), used);
-    spare_.erase(spare_.begin(), used);
-    return {(broken > 0 ? job_->detection : 0) + job_->restart + next.bytes / job_->read_bytes_per_second,
-            step_fate::from_checkpoint};
-  }
+  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
   recovery_action boundary() { return {}; }
   [[nodiscard]] double step_seconds() const { return now_.seconds; }
@@ -5013,20 +5998,7 @@ class morph_recovery {
     double bytes = 0;  // of the largest stage
   };
 
-  choice best(std::size_t peers) {
-    const auto [known, fresh] = known_.try_emplace(peers);
-    if (!fresh || peers == 0) return known->second;
-    options_.devices = peers;
-    const auto plan = plan_varuna(calibration_, options_);
-    if (!plan) return known->second;  // too few
-    choice& c = known->second;
-    c = {plan->stages(), plan->replicas, plan->seconds(), 0};
-    for (std::size_t s = 0; s < plan->stages(); ++s) {
-      const block_cost stage = cost_of_stage(job_->model, plan->split.first_block[s], plan->split.end(s));
-      c.bytes = std::max(c.bytes, stage.memory);
-    }
-    return c;
-  }
+  choice best(std::size_t peers);
 
   const recovery_job* job_;
   varuna_calibration calibration_;
@@ -5039,6 +6011,71 @@ class morph_recovery {
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
 #endif  // CAUSEWAY_PLAN_RECOVERY_MORPH_HPP
+
+// ---- causeway/plan/impl/recovery_morph.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_MORPH_IPP
+#define CAUSEWAY_PLAN_IMPL_RECOVERY_MORPH_IPP
+
+// Bodies of plan/recovery_morph.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL varuna_calibration calibration_of(const recovery_job& job) {
+  varuna_calibration c{
+      {job.micro_batch}, {}, job.boundary_bytes / static_cast<double>(job.micro_batch), job.link, job.link};
+  const std::size_t blocks = job.model.blocks.size();
+  for (std::size_t b = 0; b < blocks; ++b) {
+    block_cost cost = job.model.blocks[b];
+    if (b == 0) cost += job.model.embedding;
+    if (b + 1 == blocks) cost += job.model.head;
+    const double forward = cost.seconds * job.forward_share;
+    c.points.push_back({{forward}, {cost.seconds - forward}, cost.parameters * job.gradient_bytes, cost.memory, 0});
+  }
+  return c;
+}
+
+CAUSEWAY_DECL morph_recovery::morph_recovery(const recovery_job& job, double device_memory)
+    : job_{&job}, calibration_{calibration_of(job)} {
+  options_.global_batch = job.micro_batches * job.micro_batch;
+  options_.device_memory = device_memory;
+}
+
+CAUSEWAY_DECL recovery_action morph_recovery::changed(std::span<const std::uint32_t> lost,
+                                                      std::span<const std::uint32_t> come) {
+  const std::size_t broken = detail::take_out(active_, lost);
+  detail::take_out(spare_, lost);
+  spare_.insert(spare_.end(), come.begin(), come.end());
+  const choice next = best(active_.size() + spare_.size());
+  if (broken == 0 && next.stages == now_.stages && next.replicas == now_.replicas) return {};
+  now_ = next;
+  spare_.insert(spare_.begin(), active_.begin(), active_.end());
+  const auto used = spare_.begin() + static_cast<std::ptrdiff_t>(next.stages * next.replicas);
+  active_.assign(spare_.begin(), used);
+  spare_.erase(spare_.begin(), used);
+  return {(broken > 0 ? job_->detection : 0) + job_->restart + next.bytes / job_->read_bytes_per_second,
+          step_fate::from_checkpoint};
+}
+
+CAUSEWAY_DECL auto morph_recovery::best(std::size_t peers) -> choice {
+  const auto [known, fresh] = known_.try_emplace(peers);
+  if (!fresh || peers == 0) return known->second;
+  options_.devices = peers;
+  const auto plan = plan_varuna(calibration_, options_);
+  if (!plan) return known->second;  // too few
+  choice& c = known->second;
+  c = {plan->stages(), plan->replicas, plan->seconds(), 0};
+  for (std::size_t s = 0; s < plan->stages(); ++s) {
+    const block_cost stage = cost_of_stage(job_->model, plan->split.first_block[s], plan->split.end(s));
+    c.bytes = std::max(c.bytes, stage.memory);
+  }
+  return c;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_RECOVERY_MORPH_IPP
+#endif
 
 // ---- causeway/plan/recovery_neighbour.hpp ----
 #ifndef CAUSEWAY_PLAN_RECOVERY_NEIGHBOUR_HPP
@@ -5060,37 +6097,11 @@ struct neighbour_options {
 
 class neighbour_recovery {
  public:
-  static result<neighbour_recovery> make(const recovery_job& job, const neighbour_options& options) {
-    CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, options.stages));
-    return neighbour_recovery{std::move(cut), options};
-  }
+  static result<neighbour_recovery> make(const recovery_job& job, const neighbour_options& options);
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come) {
-    const std::size_t broken = grid_.lose(lost).size();
-    grid_.add_spares(come);
-    if (broken == 0 && (grid_.pipelines() > 0 || grid_.peers() < cut_.stages())) return {};
-    double made_up = owed_;  // stages
-    if (started_ && grid_.pipelines() > 0) {
-      for (std::size_t s = 0; s < cut_.stages(); ++s) made_up += grid_.holders(s) == 0 ? 1 : 0;
-    }
-    grid_.rebuild();
-    step_ = cut_.step_seconds(grid_.pipelines());
-    started_ = true;
-    owed_ = 0;
-    if (grid_.pipelines() == 0) {  // those who are left keep their weights and wait
-      owed_ = made_up;
-      return {0, step_fate::begins_again};
-    }
-    return {cut_.job().detection + cut_.job().regroup + cut_.copy_seconds(), step_fate::begins_again,
-            made_up * options_.repeated_steps};
-  }
+  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
-  recovery_action boundary() {
-    if (grid_.peers() / cut_.stages() <= grid_.pipelines()) return {};
-    grid_.rebuild();
-    step_ = cut_.step_seconds(grid_.pipelines());
-    return {cut_.job().regroup + cut_.copy_seconds()};
-  }
+  recovery_action boundary();
 
   [[nodiscard]] double step_seconds() const { return step_; }
   [[nodiscard]] double checkpoint_bytes() const { return 0; }
@@ -5111,6 +6122,54 @@ class neighbour_recovery {
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
 #endif  // CAUSEWAY_PLAN_RECOVERY_NEIGHBOUR_HPP
+
+// ---- causeway/plan/impl/recovery_neighbour.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_NEIGHBOUR_IPP
+#define CAUSEWAY_PLAN_IMPL_RECOVERY_NEIGHBOUR_IPP
+
+// Bodies of plan/recovery_neighbour.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<neighbour_recovery> neighbour_recovery::make(const recovery_job& job,
+                                                                  const neighbour_options& options) {
+  CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, options.stages));
+  return neighbour_recovery{std::move(cut), options};
+}
+
+CAUSEWAY_DECL recovery_action neighbour_recovery::changed(std::span<const std::uint32_t> lost,
+                                                          std::span<const std::uint32_t> come) {
+  const std::size_t broken = grid_.lose(lost).size();
+  grid_.add_spares(come);
+  if (broken == 0 && (grid_.pipelines() > 0 || grid_.peers() < cut_.stages())) return {};
+  double made_up = owed_;  // stages
+  if (started_ && grid_.pipelines() > 0) {
+    for (std::size_t s = 0; s < cut_.stages(); ++s) made_up += grid_.holders(s) == 0 ? 1 : 0;
+  }
+  grid_.rebuild();
+  step_ = cut_.step_seconds(grid_.pipelines());
+  started_ = true;
+  owed_ = 0;
+  if (grid_.pipelines() == 0) {  // those who are left keep their weights and wait
+    owed_ = made_up;
+    return {0, step_fate::begins_again};
+  }
+  return {cut_.job().detection + cut_.job().regroup + cut_.copy_seconds(), step_fate::begins_again,
+          made_up * options_.repeated_steps};
+}
+
+CAUSEWAY_DECL recovery_action neighbour_recovery::boundary() {
+  if (grid_.peers() / cut_.stages() <= grid_.pipelines()) return {};
+  grid_.rebuild();
+  step_ = cut_.step_seconds(grid_.pipelines());
+  return {cut_.job().regroup + cut_.copy_seconds()};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_RECOVERY_NEIGHBOUR_IPP
+#endif
 
 // ---- causeway/plan/recovery_proactive.hpp ----
 #ifndef CAUSEWAY_PLAN_RECOVERY_PROACTIVE_HPP
@@ -5137,101 +6196,30 @@ class proactive_recovery {
  public:
   proactive_recovery(const recovery_job& job, const proactive_options& options) : job_{&job}, options_{options} {}
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come) {
-    const std::size_t before = peers();
-    std::size_t broken = 0;
-    for (auto& stage : of_stage_) broken += detail::take_out(stage, lost);
-    detail::take_out(spare_, lost);
-    spare_.insert(spare_.end(), come.begin(), come.end());
-    if (broken == 0 && shape_.instances() > 0) return {};  // peers that came wait for the next plan
-    const double pause = take(next_shape(before), broken > 0);
-    return {pause + (broken > 0 ? job_->detection : 0), step_fate::begins_again};
-  }
+  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
-  recovery_action boundary() {
-    elapsed_ += step_;
-    if (elapsed_ < options_.interval) return {};
-    elapsed_ = 0;
-    history_.push_back(peers());
-    if (history_.size() > options_.history) history_.erase(history_.begin());
-    return {take(next_shape(peers()), false)};
-  }
+  recovery_action boundary();
 
   [[nodiscard]] double step_seconds() const { return step_; }
   [[nodiscard]] double checkpoint_bytes() const { return 0; }
   [[nodiscard]] const pipeline_shape& shape() const { return shape_; }
 
  private:
-  [[nodiscard]] std::size_t peers() const {
-    std::size_t n = spare_.size();
-    for (const auto& stage : of_stage_) n += stage.size();
-    return n;
-  }
+  [[nodiscard]] std::size_t peers() const;
 
   /// What a step of a shape takes; infinite if it does not fit.
-  double seconds(const pipeline_shape& s) {
-    if (s.instances() == 0 || s.stages > job_->model.blocks.size()) return no_step;
-    const auto [known, fresh] = seconds_.try_emplace({s.replicas, s.stages}, no_step);
-    if (!fresh) return known->second;
-    const auto cut = cut_job::make(*job_, s.stages);
-    if (cut && cut->state_bytes() <= options_.device_memory) known->second = cut->step_seconds(s.replicas);
-    return known->second;
-  }
+  double seconds(const pipeline_shape& s);
 
   /// From the shape that is, which `before` peers had, to the first of the best sequence for what is forecast.
-  pipeline_shape next_shape(std::size_t before) {
-    std::vector<std::size_t> available{peers()};
-    for (const std::size_t n : forecast(fit_availability(history_), peers(), options_.lookahead)) available.push_back(n);
-    const std::size_t had = std::max(before, shape_.instances());
-    std::vector<std::size_t> key{shape_.replicas, shape_.stages, had};
-    key.insert(key.end(), available.begin(), available.end());
-    const auto [known, fresh] = planned_.try_emplace(std::move(key));
-    if (!fresh) return known->second;
-    const double copy = job_->link.seconds(largest_stage());
-    const migration_costs costs{job_->regroup, job_->regroup + copy, job_->regroup + copy};
-    const auto throughput = [&](const pipeline_shape& s) { return job_->samples() / seconds(s); };
-    const liveput_plan plan =
-        plan_liveput(shape_, had, available, options_.interval, options_.most_stages, costs, throughput, options_.draws);
-    return known->second = plan.shapes.front();
-  }
+  pipeline_shape next_shape(std::size_t before);
 
-  [[nodiscard]] double largest_stage() {
-    if (shape_.instances() == 0) return 0;
-    return cut_job::make(*job_, shape_.stages)->state_bytes();
-  }
+  [[nodiscard]] double largest_stage();
 
   /// Moves peers so that there are pipelines of this shape: seconds.
-  double take(const pipeline_shape& next, bool broken) {
-    const bool grows = next.replicas > shape_.replicas;
-    const bool same = next.stages == shape_.stages && next.instances() > 0;
-    if (!same) {
-      for (const auto& stage : of_stage_) spare_.insert(spare_.end(), stage.begin(), stage.end());
-      of_stage_.assign(next.stages, {});
-    }
-    shape_ = next;
-    step_ = seconds(next);
-    if (next.instances() == 0) return 0;
-    const std::size_t moved = deal();
-    if (moved > 0) return job_->regroup + job_->link.seconds(largest_stage());
-    return broken || grows ? job_->regroup : 0;
-  }
+  double take(const pipeline_shape& next, bool broken);
 
   /// Stages with too few peers take spares, and from stages with too many. How many peers changed.
-  std::size_t deal() {
-    std::size_t moved = 0;
-    for (auto& stage : of_stage_) {
-      for (; stage.size() < shape_.replicas; ++moved) {
-        auto* from = &spare_;
-        for (auto& other : of_stage_) {
-          if (from->empty() && other.size() > shape_.replicas) from = &other;
-        }
-        CAUSEWAY_EXPECT(!from->empty());  // a shape has at most as many instances as there are
-        stage.push_back(from->back());
-        from->pop_back();
-      }
-    }
-    return moved;
-  }
+  std::size_t deal();
 
   const recovery_job* job_;
   proactive_options options_;
@@ -5247,6 +6235,108 @@ class proactive_recovery {
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
 #endif  // CAUSEWAY_PLAN_RECOVERY_PROACTIVE_HPP
+
+// ---- causeway/plan/impl/recovery_proactive.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_PROACTIVE_IPP
+#define CAUSEWAY_PLAN_IMPL_RECOVERY_PROACTIVE_IPP
+
+// Bodies of plan/recovery_proactive.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL recovery_action proactive_recovery::changed(std::span<const std::uint32_t> lost,
+                                                          std::span<const std::uint32_t> come) {
+  const std::size_t before = peers();
+  std::size_t broken = 0;
+  for (auto& stage : of_stage_) broken += detail::take_out(stage, lost);
+  detail::take_out(spare_, lost);
+  spare_.insert(spare_.end(), come.begin(), come.end());
+  if (broken == 0 && shape_.instances() > 0) return {};  // peers that came wait for the next plan
+  const double pause = take(next_shape(before), broken > 0);
+  return {pause + (broken > 0 ? job_->detection : 0), step_fate::begins_again};
+}
+
+CAUSEWAY_DECL recovery_action proactive_recovery::boundary() {
+  elapsed_ += step_;
+  if (elapsed_ < options_.interval) return {};
+  elapsed_ = 0;
+  history_.push_back(peers());
+  if (history_.size() > options_.history) history_.erase(history_.begin());
+  return {take(next_shape(peers()), false)};
+}
+
+CAUSEWAY_DECL std::size_t proactive_recovery::peers() const {
+  std::size_t n = spare_.size();
+  for (const auto& stage : of_stage_) n += stage.size();
+  return n;
+}
+
+CAUSEWAY_DECL double proactive_recovery::seconds(const pipeline_shape& s) {
+  if (s.instances() == 0 || s.stages > job_->model.blocks.size()) return no_step;
+  const auto [known, fresh] = seconds_.try_emplace({s.replicas, s.stages}, no_step);
+  if (!fresh) return known->second;
+  const auto cut = cut_job::make(*job_, s.stages);
+  if (cut && cut->state_bytes() <= options_.device_memory) known->second = cut->step_seconds(s.replicas);
+  return known->second;
+}
+
+CAUSEWAY_DECL pipeline_shape proactive_recovery::next_shape(std::size_t before) {
+  std::vector<std::size_t> available{peers()};
+  for (const std::size_t n : forecast(fit_availability(history_), peers(), options_.lookahead)) available.push_back(n);
+  const std::size_t had = std::max(before, shape_.instances());
+  std::vector<std::size_t> key{shape_.replicas, shape_.stages, had};
+  key.insert(key.end(), available.begin(), available.end());
+  const auto [known, fresh] = planned_.try_emplace(std::move(key));
+  if (!fresh) return known->second;
+  const double copy = job_->link.seconds(largest_stage());
+  const migration_costs costs{job_->regroup, job_->regroup + copy, job_->regroup + copy};
+  const auto throughput = [&](const pipeline_shape& s) { return job_->samples() / seconds(s); };
+  const liveput_plan plan =
+      plan_liveput(shape_, had, available, options_.interval, options_.most_stages, costs, throughput, options_.draws);
+  return known->second = plan.shapes.front();
+}
+
+CAUSEWAY_DECL double proactive_recovery::largest_stage() {
+  if (shape_.instances() == 0) return 0;
+  return cut_job::make(*job_, shape_.stages)->state_bytes();
+}
+
+CAUSEWAY_DECL double proactive_recovery::take(const pipeline_shape& next, bool broken) {
+  const bool grows = next.replicas > shape_.replicas;
+  const bool same = next.stages == shape_.stages && next.instances() > 0;
+  if (!same) {
+    for (const auto& stage : of_stage_) spare_.insert(spare_.end(), stage.begin(), stage.end());
+    of_stage_.assign(next.stages, {});
+  }
+  shape_ = next;
+  step_ = seconds(next);
+  if (next.instances() == 0) return 0;
+  const std::size_t moved = deal();
+  if (moved > 0) return job_->regroup + job_->link.seconds(largest_stage());
+  return broken || grows ? job_->regroup : 0;
+}
+
+CAUSEWAY_DECL std::size_t proactive_recovery::deal() {
+  std::size_t moved = 0;
+  for (auto& stage : of_stage_) {
+    for (; stage.size() < shape_.replicas; ++moved) {
+      auto* from = &spare_;
+      for (auto& other : of_stage_) {
+        if (from->empty() && other.size() > shape_.replicas) from = &other;
+      }
+      CAUSEWAY_EXPECT(!from->empty());  // a shape has at most as many instances as there are
+      stage.push_back(from->back());
+      from->pop_back();
+    }
+  }
+  return moved;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_RECOVERY_PROACTIVE_IPP
+#endif
 
 // ---- causeway/plan/recovery_redundant.hpp ----
 #ifndef CAUSEWAY_PLAN_RECOVERY_REDUNDANT_HPP
@@ -5270,28 +6360,9 @@ struct redundant_options {
 
 class redundant_recovery {
  public:
-  static result<redundant_recovery> make(const recovery_job& job, const redundant_options& options) {
-    CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, options.stages));
-    return redundant_recovery{std::move(cut), options};
-  }
+  static result<redundant_recovery> make(const recovery_job& job, const redundant_options& options);
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come) {
-    const std::size_t broken = grid_.lose(lost).size();
-    grid_.add_spares(come);
-    const recovery_job& job = cut_.job();
-    if (grid_.pipelines() == 0) return revive();
-    if (broken == 0) return {};
-    if (!fatal()) {
-      update();
-      return {job.detection + options_.failover};
-    }
-    const bool held = all_stages_held();
-    recovery_action action = regroup();
-    action.pause += job.detection;
-    action.fate = step_fate::begins_again;
-    if (!held) action = {job.detection + job.restart + 2 * cut_.load_seconds(), step_fate::from_checkpoint};
-    return action;
-  }
+  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
   recovery_action boundary() { return must_regroup() ? regroup() : recovery_action{}; }
 
@@ -5306,65 +6377,22 @@ class redundant_recovery {
   [[nodiscard]] std::size_t before(std::size_t s) const { return s == 0 ? cut_.stages() - 1 : s - 1; }
 
   /// A hole whose predecessor is a hole has nobody who can do it.
-  [[nodiscard]] bool fatal() const {
-    for (std::size_t d = 0; d < grid_.pipelines(); ++d) {
-      for (std::size_t s = 0; s < cut_.stages(); ++s) {
-        if (!grid_.filled(d, s) && !grid_.filled(d, before(s))) return true;
-      }
-    }
-    return false;
-  }
+  [[nodiscard]] bool fatal() const;
 
   /// A stage is held by its own peers and their predecessors.
-  [[nodiscard]] bool all_stages_held() const {
-    for (std::size_t s = 0; s < cut_.stages(); ++s) {
-      if (grid_.holders(s) + grid_.holders(before(s)) == 0) return false;
-    }
-    return true;
-  }
+  [[nodiscard]] bool all_stages_held() const;
 
-  [[nodiscard]] bool must_regroup() const {
-    if (grid_.peers() < cut_.stages()) return false;  // the last pipeline goes on with peers that do two stages
-    const std::size_t doubled = grid_.holes();  // peers with two stages; neither they nor their predecessors may be lost
-    const auto active = static_cast<double>(grid_.pipelines() * cut_.stages() - doubled);
-    return (doubled > 0 && grid_.spares() >= doubled) ||
-           2 * static_cast<double>(doubled) > options_.most_at_risk * active ||
-           grid_.peers() / cut_.stages() > grid_.pipelines();
-  }
+  [[nodiscard]] bool must_regroup() const;
 
-  recovery_action regroup() {
-    const std::size_t moved = grid_.rebuild();
-    update();
-    // A peer with a new stage fetches that and its successor's.
-    return {cut_.job().regroup + (moved > 0 ? 2 * cut_.copy_seconds() : 0)};
-  }
+  recovery_action regroup();
 
   /// From nothing, once there are enough peers: only a checkpoint has the weights.
-  recovery_action revive() {
-    if (grid_.peers() < cut_.stages()) return {};
-    regroup();
-    return {cut_.job().restart + 2 * cut_.load_seconds(), step_fate::from_checkpoint};
-  }
+  recovery_action revive();
 
   /// A step takes as long as the slowest pipeline.
-  void update() {
-    step_ = grid_.pipelines() == 0 ? no_step : 0;
-    for (std::size_t d = 0; d < grid_.pipelines(); ++d) step_ = std::max(step_, pipeline_seconds(d));
-    step_ += cut_.average_seconds(grid_.pipelines());
-  }
+  void update();
 
-  double pipeline_seconds(std::size_t d) {
-    const std::size_t m = cut_.share(grid_.pipelines());
-    std::vector<std::uint32_t> route(cut_.stages());
-    for (std::size_t s = 0; s < route.size(); ++s)
-      route[s] = static_cast<std::uint32_t>(grid_.filled(d, s) ? s : before(s));
-    const auto [known, fresh] = seconds_.try_emplace({m, route});
-    if (fresh) {
-      const std::vector<std::vector<std::uint32_t>> routes(m, route);
-      known->second = seconds_of({cut_.costs(), routes, static_cast<std::uint32_t>(m), false, true});
-    }
-    return known->second;
-  }
+  double pipeline_seconds(std::size_t d);
 
   cut_job cut_;
   redundant_options options_;
@@ -5376,6 +6404,100 @@ class redundant_recovery {
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
 #endif  // CAUSEWAY_PLAN_RECOVERY_REDUNDANT_HPP
+
+// ---- causeway/plan/impl/recovery_redundant.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_REDUNDANT_IPP
+#define CAUSEWAY_PLAN_IMPL_RECOVERY_REDUNDANT_IPP
+
+// Bodies of plan/recovery_redundant.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<redundant_recovery> redundant_recovery::make(const recovery_job& job,
+                                                                  const redundant_options& options) {
+  CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, options.stages));
+  return redundant_recovery{std::move(cut), options};
+}
+
+CAUSEWAY_DECL recovery_action redundant_recovery::changed(std::span<const std::uint32_t> lost,
+                                                          std::span<const std::uint32_t> come) {
+  const std::size_t broken = grid_.lose(lost).size();
+  grid_.add_spares(come);
+  const recovery_job& job = cut_.job();
+  if (grid_.pipelines() == 0) return revive();
+  if (broken == 0) return {};
+  if (!fatal()) {
+    update();
+    return {job.detection + options_.failover};
+  }
+  const bool held = all_stages_held();
+  recovery_action action = regroup();
+  action.pause += job.detection;
+  action.fate = step_fate::begins_again;
+  if (!held) action = {job.detection + job.restart + 2 * cut_.load_seconds(), step_fate::from_checkpoint};
+  return action;
+}
+
+CAUSEWAY_DECL bool redundant_recovery::fatal() const {
+  for (std::size_t d = 0; d < grid_.pipelines(); ++d) {
+    for (std::size_t s = 0; s < cut_.stages(); ++s) {
+      if (!grid_.filled(d, s) && !grid_.filled(d, before(s))) return true;
+    }
+  }
+  return false;
+}
+
+CAUSEWAY_DECL bool redundant_recovery::all_stages_held() const {
+  for (std::size_t s = 0; s < cut_.stages(); ++s) {
+    if (grid_.holders(s) + grid_.holders(before(s)) == 0) return false;
+  }
+  return true;
+}
+
+CAUSEWAY_DECL bool redundant_recovery::must_regroup() const {
+  if (grid_.peers() < cut_.stages()) return false;  // the last pipeline goes on with peers that do two stages
+  const std::size_t doubled = grid_.holes();  // peers with two stages; neither they nor their predecessors may be lost
+  const auto active = static_cast<double>(grid_.pipelines() * cut_.stages() - doubled);
+  return (doubled > 0 && grid_.spares() >= doubled) || 2 * static_cast<double>(doubled) > options_.most_at_risk * active ||
+         grid_.peers() / cut_.stages() > grid_.pipelines();
+}
+
+CAUSEWAY_DECL recovery_action redundant_recovery::regroup() {
+  const std::size_t moved = grid_.rebuild();
+  update();
+  // A peer with a new stage fetches that and its successor's.
+  return {cut_.job().regroup + (moved > 0 ? 2 * cut_.copy_seconds() : 0)};
+}
+
+CAUSEWAY_DECL recovery_action redundant_recovery::revive() {
+  if (grid_.peers() < cut_.stages()) return {};
+  regroup();
+  return {cut_.job().restart + 2 * cut_.load_seconds(), step_fate::from_checkpoint};
+}
+
+CAUSEWAY_DECL void redundant_recovery::update() {
+  step_ = grid_.pipelines() == 0 ? no_step : 0;
+  for (std::size_t d = 0; d < grid_.pipelines(); ++d) step_ = std::max(step_, pipeline_seconds(d));
+  step_ += cut_.average_seconds(grid_.pipelines());
+}
+
+CAUSEWAY_DECL double redundant_recovery::pipeline_seconds(std::size_t d) {
+  const std::size_t m = cut_.share(grid_.pipelines());
+  std::vector<std::uint32_t> route(cut_.stages());
+  for (std::size_t s = 0; s < route.size(); ++s) route[s] = static_cast<std::uint32_t>(grid_.filled(d, s) ? s : before(s));
+  const auto [known, fresh] = seconds_.try_emplace({m, route});
+  if (fresh) {
+    const std::vector<std::vector<std::uint32_t>> routes(m, route);
+    known->second = seconds_of({cut_.costs(), routes, static_cast<std::uint32_t>(m), false, true});
+  }
+  return known->second;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_RECOVERY_REDUNDANT_IPP
+#endif
 
 // ---- causeway/plan/recovery_reroute.hpp ----
 #ifndef CAUSEWAY_PLAN_RECOVERY_REROUTE_HPP
@@ -5391,37 +6513,11 @@ namespace causeway::inline CAUSEWAY_ABI::plan {
 
 class reroute_recovery {
  public:
-  static result<reroute_recovery> make(const recovery_job& job, std::size_t stages) {
-    CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, stages));
-    return reroute_recovery{std::move(cut)};
-  }
+  static result<reroute_recovery> make(const recovery_job& job, std::size_t stages);
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come) {
-    const std::size_t broken = grid_.lose(lost).size();
-    grid_.add_spares(come);
-    const recovery_job& job = cut_.job();
-    if (broken == 0 && grid_.pipelines() > 0) return {};
-    if (grid_.pipelines() == 0 || fewest() == 0) {
-      const bool wait = grid_.pipelines() == 0 && grid_.peers() < cut_.stages();
-      grid_.rebuild();
-      update();
-      if (wait) return {};
-      return {job.detection + job.restart + cut_.load_seconds(), step_fate::from_checkpoint};
-    }
-    update();
-    return {job.detection, step_fate::begins_again};
-  }
+  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
-  recovery_action boundary() {
-    std::size_t moved = 0;
-    if (grid_.peers() / cut_.stages() > grid_.pipelines())
-      moved = grid_.rebuild();
-    else
-      moved = grid_.fill() + even_out();
-    if (moved == 0) return {};
-    update();
-    return {cut_.job().regroup + cut_.copy_seconds()};
-  }
+  recovery_action boundary();
 
   [[nodiscard]] double step_seconds() const { return step_; }
   [[nodiscard]] double checkpoint_bytes() const { return cut_.state_bytes(); }
@@ -5430,68 +6526,17 @@ class reroute_recovery {
  private:
   explicit reroute_recovery(cut_job cut) : cut_{std::move(cut)}, grid_{cut_.stages()} {}
 
-  [[nodiscard]] std::size_t fewest() const {
-    std::size_t least = grid_.pipelines();
-    for (std::size_t s = 0; s < cut_.stages(); ++s) least = std::min(least, grid_.holders(s));
-    return least;
-  }
+  [[nodiscard]] std::size_t fewest() const;
 
   /// Until no stage has two peers more than another. How many peers moved.
-  std::size_t even_out() {
-    for (std::size_t moved = 0;; ++moved) {
-      std::size_t rich = 0, poor = 0;
-      for (std::size_t s = 1; s < cut_.stages(); ++s) {
-        if (grid_.holders(s) > grid_.holders(rich)) rich = s;
-        if (grid_.holders(s) < grid_.holders(poor)) poor = s;
-      }
-      if (grid_.holders(rich) < grid_.holders(poor) + 2) return moved;
-      grid_.move(place(rich, true), place(poor, false));
-    }
-  }
+  std::size_t even_out();
 
-  [[nodiscard]] peer_grid::place place(std::size_t stage, bool filled) const {
-    std::size_t d = 0;
-    while (grid_.filled(d, stage) != filled) ++d;
-    return {d, stage};
-  }
+  [[nodiscard]] peer_grid::place place(std::size_t stage, bool filled) const;
 
-  void update() {
-    const std::size_t replicas = grid_.pipelines();
-    if (replicas == 0 || fewest() == 0) {
-      step_ = no_step;
-      return;
-    }
-    std::vector<std::uint32_t> alive;
-    for (std::size_t s = 0; s < cut_.stages(); ++s) {
-      for (std::size_t d = 0; d < replicas; ++d) alive.push_back(grid_.filled(d, s) ? 1 : 0);
-    }
-    const auto [known, fresh] = seconds_.try_emplace(alive);
-    if (fresh) {
-      routed_step step{cut_.costs(), routes(), static_cast<std::uint32_t>(cut_.share(replicas))};
-      step.halves = true;
-      known->second = seconds_of(step);
-    }
-    step_ = known->second + cut_.average_seconds(replicas);
-  }
+  void update();
 
   /// Micro-batch m belongs to pipeline m mod D; where that has a hole, the twins take its micro-batches in turn.
-  [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const {
-    const std::size_t replicas = grid_.pipelines(), stages = cut_.stages();
-    std::vector<std::vector<std::uint32_t>> all;
-    std::vector<std::size_t> turn(stages);
-    for (std::size_t m = 0; m < cut_.job().micro_batches; ++m) {
-      all.emplace_back();
-      for (std::size_t s = 0; s < stages; ++s) {
-        std::size_t d = m % replicas;
-        if (!grid_.filled(d, s)) {
-          do d = turn[s]++ % replicas;
-          while (!grid_.filled(d, s));
-        }
-        all.back().push_back(static_cast<std::uint32_t>(d * stages + s));
-      }
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
 
   cut_job cut_;
   peer_grid grid_;
@@ -5502,6 +6547,114 @@ class reroute_recovery {
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
 #endif  // CAUSEWAY_PLAN_RECOVERY_REROUTE_HPP
+
+// ---- causeway/plan/impl/recovery_reroute.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_REROUTE_IPP
+#define CAUSEWAY_PLAN_IMPL_RECOVERY_REROUTE_IPP
+
+// Bodies of plan/recovery_reroute.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<reroute_recovery> reroute_recovery::make(const recovery_job& job, std::size_t stages) {
+  CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, stages));
+  return reroute_recovery{std::move(cut)};
+}
+
+CAUSEWAY_DECL recovery_action reroute_recovery::changed(std::span<const std::uint32_t> lost,
+                                                        std::span<const std::uint32_t> come) {
+  const std::size_t broken = grid_.lose(lost).size();
+  grid_.add_spares(come);
+  const recovery_job& job = cut_.job();
+  if (broken == 0 && grid_.pipelines() > 0) return {};
+  if (grid_.pipelines() == 0 || fewest() == 0) {
+    const bool wait = grid_.pipelines() == 0 && grid_.peers() < cut_.stages();
+    grid_.rebuild();
+    update();
+    if (wait) return {};
+    return {job.detection + job.restart + cut_.load_seconds(), step_fate::from_checkpoint};
+  }
+  update();
+  return {job.detection, step_fate::begins_again};
+}
+
+CAUSEWAY_DECL recovery_action reroute_recovery::boundary() {
+  std::size_t moved = 0;
+  if (grid_.peers() / cut_.stages() > grid_.pipelines())
+    moved = grid_.rebuild();
+  else
+    moved = grid_.fill() + even_out();
+  if (moved == 0) return {};
+  update();
+  return {cut_.job().regroup + cut_.copy_seconds()};
+}
+
+CAUSEWAY_DECL std::size_t reroute_recovery::fewest() const {
+  std::size_t least = grid_.pipelines();
+  for (std::size_t s = 0; s < cut_.stages(); ++s) least = std::min(least, grid_.holders(s));
+  return least;
+}
+
+CAUSEWAY_DECL std::size_t reroute_recovery::even_out() {
+  for (std::size_t moved = 0;; ++moved) {
+    std::size_t rich = 0, poor = 0;
+    for (std::size_t s = 1; s < cut_.stages(); ++s) {
+      if (grid_.holders(s) > grid_.holders(rich)) rich = s;
+      if (grid_.holders(s) < grid_.holders(poor)) poor = s;
+    }
+    if (grid_.holders(rich) < grid_.holders(poor) + 2) return moved;
+    grid_.move(place(rich, true), place(poor, false));
+  }
+}
+
+CAUSEWAY_DECL peer_grid::place reroute_recovery::place(std::size_t stage, bool filled) const {
+  std::size_t d = 0;
+  while (grid_.filled(d, stage) != filled) ++d;
+  return {d, stage};
+}
+
+CAUSEWAY_DECL void reroute_recovery::update() {
+  const std::size_t replicas = grid_.pipelines();
+  if (replicas == 0 || fewest() == 0) {
+    step_ = no_step;
+    return;
+  }
+  std::vector<std::uint32_t> alive;
+  for (std::size_t s = 0; s < cut_.stages(); ++s) {
+    for (std::size_t d = 0; d < replicas; ++d) alive.push_back(grid_.filled(d, s) ? 1 : 0);
+  }
+  const auto [known, fresh] = seconds_.try_emplace(alive);
+  if (fresh) {
+    routed_step step{cut_.costs(), routes(), static_cast<std::uint32_t>(cut_.share(replicas))};
+    step.halves = true;
+    known->second = seconds_of(step);
+  }
+  step_ = known->second + cut_.average_seconds(replicas);
+}
+
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> reroute_recovery::routes() const {
+  const std::size_t replicas = grid_.pipelines(), stages = cut_.stages();
+  std::vector<std::vector<std::uint32_t>> all;
+  std::vector<std::size_t> turn(stages);
+  for (std::size_t m = 0; m < cut_.job().micro_batches; ++m) {
+    all.emplace_back();
+    for (std::size_t s = 0; s < stages; ++s) {
+      std::size_t d = m % replicas;
+      if (!grid_.filled(d, s)) {
+        do d = turn[s]++ % replicas;
+        while (!grid_.filled(d, s));
+      }
+      all.back().push_back(static_cast<std::uint32_t>(d * stages + s));
+    }
+  }
+  return all;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_RECOVERY_REROUTE_IPP
+#endif
 
 // ---- causeway/plan/recovery_restart.hpp ----
 #ifndef CAUSEWAY_PLAN_RECOVERY_RESTART_HPP
@@ -5515,26 +6668,9 @@ namespace causeway::inline CAUSEWAY_ABI::plan {
 
 class restart_recovery {
  public:
-  static result<restart_recovery> make(const recovery_job& job, std::size_t stages) {
-    CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, stages));
-    return restart_recovery{std::move(cut)};
-  }
+  static result<restart_recovery> make(const recovery_job& job, std::size_t stages);
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come) {
-    const std::size_t broken = detail::take_out(active_, lost);
-    detail::take_out(spare_, lost);
-    spare_.insert(spare_.end(), come.begin(), come.end());
-    const std::size_t replicas = (active_.size() + spare_.size()) / cut_.stages();
-    if (broken == 0 && replicas <= replicas_) return {};
-    spare_.insert(spare_.end(), active_.begin(), active_.end());
-    const auto used = spare_.begin() + static_cast<std::ptrdiff_t>(replicas * cut_.stages());
-    active_.assign(spare_.begin(), used);
-    spare_.erase(spare_.begin(), used);
-    replicas_ = replicas;
-    step_ = cut_.step_seconds(replicas);
-    const recovery_job& job = cut_.job();
-    return {(broken > 0 ? job.detection : 0) + job.restart + cut_.load_seconds(), step_fate::from_checkpoint};
-  }
+  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
   recovery_action boundary() { return {}; }
   [[nodiscard]] double step_seconds() const { return step_; }
@@ -5553,6 +6689,42 @@ class restart_recovery {
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
 #endif  // CAUSEWAY_PLAN_RECOVERY_RESTART_HPP
+
+// ---- causeway/plan/impl/recovery_restart.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_RESTART_IPP
+#define CAUSEWAY_PLAN_IMPL_RECOVERY_RESTART_IPP
+
+// Bodies of plan/recovery_restart.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<restart_recovery> restart_recovery::make(const recovery_job& job, std::size_t stages) {
+  CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, stages));
+  return restart_recovery{std::move(cut)};
+}
+
+CAUSEWAY_DECL recovery_action restart_recovery::changed(std::span<const std::uint32_t> lost,
+                                                        std::span<const std::uint32_t> come) {
+  const std::size_t broken = detail::take_out(active_, lost);
+  detail::take_out(spare_, lost);
+  spare_.insert(spare_.end(), come.begin(), come.end());
+  const std::size_t replicas = (active_.size() + spare_.size()) / cut_.stages();
+  if (broken == 0 && replicas <= replicas_) return {};
+  spare_.insert(spare_.end(), active_.begin(), active_.end());
+  const auto used = spare_.begin() + static_cast<std::ptrdiff_t>(replicas * cut_.stages());
+  active_.assign(spare_.begin(), used);
+  spare_.erase(spare_.begin(), used);
+  replicas_ = replicas;
+  step_ = cut_.step_seconds(replicas);
+  const recovery_job& job = cut_.job();
+  return {(broken > 0 ? job.detection : 0) + job.restart + cut_.load_seconds(), step_fate::from_checkpoint};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_RECOVERY_RESTART_IPP
+#endif
 
 // ---- causeway/plan/recovery_swarm.hpp ----
 #ifndef CAUSEWAY_PLAN_RECOVERY_SWARM_HPP
@@ -5573,34 +6745,11 @@ struct swarm_options {
 
 class swarm_recovery {
  public:
-  static result<swarm_recovery> make(const recovery_job& job, const swarm_options& options) {
-    CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, options.stages));
-    return swarm_recovery{std::move(cut), options};
-  }
+  static result<swarm_recovery> make(const recovery_job& job, const swarm_options& options);
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come) {
-    const bool stalled = fewest() == 0;
-    std::size_t broken = 0;
-    for (auto& peers : of_stage_) broken += detail::take_out(peers, lost);
-    if (fewest() == 0) lost_weights_ = lost_weights_ || !stalled;
-    for (const std::uint32_t id : come) of_stage_[extreme(false)].push_back(id);
-    update();
-    if (stalled || lost_weights_) return resume();
-    return {broken > 0 ? cut_.job().detection : 0};
-  }
+  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
-  recovery_action boundary() {
-    if (!options_.rebalances || fewest() == 0) return {};
-    std::size_t moved = 0;
-    for (;; ++moved) {
-      auto &rich = of_stage_[extreme(true)], &poor = of_stage_[extreme(false)];
-      if (rich.size() < poor.size() + 2) break;
-      poor.push_back(rich.back());
-      rich.pop_back();
-    }
-    if (moved > 0) update();
-    return {moved > 0 ? cut_.copy_seconds() : 0};  // weights of the new stage, all that move at once
-  }
+  recovery_action boundary();
 
   [[nodiscard]] double step_seconds() const { return step_; }
   [[nodiscard]] double checkpoint_bytes() const { return cut_.state_bytes(); }
@@ -5610,45 +6759,14 @@ class swarm_recovery {
   swarm_recovery(cut_job cut, const swarm_options& options)
       : cut_{std::move(cut)}, options_{options}, of_stage_(options.stages) {}
 
-  [[nodiscard]] std::size_t extreme(bool most) const {
-    std::size_t found = 0;
-    for (std::size_t s = 1; s < of_stage_.size(); ++s) {
-      const std::size_t a = of_stage_[s].size(), b = of_stage_[found].size();
-      if (most ? a > b : a < b) found = s;
-    }
-    return found;
-  }
+  [[nodiscard]] std::size_t extreme(bool most) const;
   [[nodiscard]] std::size_t fewest() const { return of_stage_[extreme(false)].size(); }
 
-  recovery_action resume() {
-    if (fewest() == 0) return {0, step_fate::begins_again};
-    lost_weights_ = false;
-    return {cut_.load_seconds(), step_fate::from_checkpoint};
-  }
+  recovery_action resume();
 
-  void update() {
-    if (fewest() == 0) {
-      step_ = no_step;
-      return;
-    }
-    std::vector<std::size_t> counts;
-    for (const auto& peers : of_stage_) counts.push_back(peers.size());
-    const auto [known, fresh] = seconds_.try_emplace(counts);
-    if (fresh) known->second = seconds_of({cut_.costs(), routes(counts), 1});  // share 1: queues, not a memory bound
-    step_ = known->second + cut_.average_seconds(*std::max_element(counts.begin(), counts.end()));
-  }
+  void update();
 
-  [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes(const std::vector<std::size_t>& counts) const {
-    std::vector<std::vector<std::uint32_t>> all(cut_.job().micro_batches);
-    for (std::size_t m = 0; m < all.size(); ++m) {
-      std::size_t first = 0;  // peer of the stage
-      for (const std::size_t n : counts) {
-        all[m].push_back(static_cast<std::uint32_t>(first + m % n));
-        first += n;
-      }
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes(const std::vector<std::size_t>& counts) const;
 
   cut_job cut_;
   swarm_options options_;
@@ -5661,6 +6779,89 @@ class swarm_recovery {
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
 #endif  // CAUSEWAY_PLAN_RECOVERY_SWARM_HPP
+
+// ---- causeway/plan/impl/recovery_swarm.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_SWARM_IPP
+#define CAUSEWAY_PLAN_IMPL_RECOVERY_SWARM_IPP
+
+// Bodies of plan/recovery_swarm.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<swarm_recovery> swarm_recovery::make(const recovery_job& job, const swarm_options& options) {
+  CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, options.stages));
+  return swarm_recovery{std::move(cut), options};
+}
+
+CAUSEWAY_DECL recovery_action swarm_recovery::changed(std::span<const std::uint32_t> lost,
+                                                      std::span<const std::uint32_t> come) {
+  const bool stalled = fewest() == 0;
+  std::size_t broken = 0;
+  for (auto& peers : of_stage_) broken += detail::take_out(peers, lost);
+  if (fewest() == 0) lost_weights_ = lost_weights_ || !stalled;
+  for (const std::uint32_t id : come) of_stage_[extreme(false)].push_back(id);
+  update();
+  if (stalled || lost_weights_) return resume();
+  return {broken > 0 ? cut_.job().detection : 0};
+}
+
+CAUSEWAY_DECL recovery_action swarm_recovery::boundary() {
+  if (!options_.rebalances || fewest() == 0) return {};
+  std::size_t moved = 0;
+  for (;; ++moved) {
+    auto &rich = of_stage_[extreme(true)], &poor = of_stage_[extreme(false)];
+    if (rich.size() < poor.size() + 2) break;
+    poor.push_back(rich.back());
+    rich.pop_back();
+  }
+  if (moved > 0) update();
+  return {moved > 0 ? cut_.copy_seconds() : 0};  // weights of the new stage, all that move at once
+}
+
+CAUSEWAY_DECL std::size_t swarm_recovery::extreme(bool most) const {
+  std::size_t found = 0;
+  for (std::size_t s = 1; s < of_stage_.size(); ++s) {
+    const std::size_t a = of_stage_[s].size(), b = of_stage_[found].size();
+    if (most ? a > b : a < b) found = s;
+  }
+  return found;
+}
+
+CAUSEWAY_DECL recovery_action swarm_recovery::resume() {
+  if (fewest() == 0) return {0, step_fate::begins_again};
+  lost_weights_ = false;
+  return {cut_.load_seconds(), step_fate::from_checkpoint};
+}
+
+CAUSEWAY_DECL void swarm_recovery::update() {
+  if (fewest() == 0) {
+    step_ = no_step;
+    return;
+  }
+  std::vector<std::size_t> counts;
+  for (const auto& peers : of_stage_) counts.push_back(peers.size());
+  const auto [known, fresh] = seconds_.try_emplace(counts);
+  if (fresh) known->second = seconds_of({cut_.costs(), routes(counts), 1});  // share 1: queues, not a memory bound
+  step_ = known->second + cut_.average_seconds(*std::max_element(counts.begin(), counts.end()));
+}
+
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> swarm_recovery::routes(const std::vector<std::size_t>& counts) const {
+  std::vector<std::vector<std::uint32_t>> all(cut_.job().micro_batches);
+  for (std::size_t m = 0; m < all.size(); ++m) {
+    std::size_t first = 0;  // peer of the stage
+    for (const std::size_t n : counts) {
+      all[m].push_back(static_cast<std::uint32_t>(first + m % n));
+      first += n;
+    }
+  }
+  return all;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_RECOVERY_SWARM_IPP
+#endif
 
 // ---- causeway/plan/templates.hpp ----
 #ifndef CAUSEWAY_PLAN_TEMPLATES_HPP
@@ -5703,18 +6904,9 @@ struct pipeline_template {
   double slowest = 0;     ///< seconds: of the stages
 
   /// Seconds that `micro_batches` take; 0 for none.
-  [[nodiscard]] double seconds(std::size_t micro_batches) const noexcept {
-    return micro_batches == 0 ? 0 : fill_drain + slowest * static_cast<double>(micro_batches - 1);
-  }
+  [[nodiscard]] double seconds(std::size_t micro_batches) const noexcept;
   /// How many micro-batches are through in `limit` seconds, at most `most`. The inverse of `seconds`.
-  [[nodiscard]] std::size_t within(double limit, std::size_t most) const noexcept {
-    if (limit < fill_drain) return 0;
-    std::size_t n = most;
-    if (slowest > 0) n = static_cast<std::size_t>(std::min((limit - fill_drain) / slowest + 1, static_cast<double>(most)));
-    while (n < most && seconds(n + 1) <= limit) ++n;  // the division rounds
-    while (n > 0 && seconds(n) > limit) --n;
-    return n;
-  }
+  [[nodiscard]] std::size_t within(double limit, std::size_t most) const noexcept;
 };
 
 /// Templates of consecutive sizes.
@@ -5725,10 +6917,7 @@ struct template_set {
   [[nodiscard]] std::size_t smallest() const { return templates.front().peers; }  ///< n0
   [[nodiscard]] std::size_t largest() const { return templates.back().peers; }
   [[nodiscard]] bool has(std::size_t peers) const { return peers >= smallest() && peers <= largest(); }
-  [[nodiscard]] const pipeline_template& of(std::size_t peers) const {
-    CAUSEWAY_EXPECT(has(peers));
-    return templates[peers - smallest()];
-  }
+  [[nodiscard]] const pipeline_template& of(std::size_t peers) const;
 };
 
 namespace detail {
@@ -5739,30 +6928,7 @@ class template_cutter {
       : sums_{model}, blocks_{model.blocks.size()}, peers_{peers}, micro_batches_{micro_batches} {}
 
   /// The best template of `n` peers; no stages: the model does not fit, or has too few blocks.
-  [[nodiscard]] pipeline_template best(std::size_t n) {
-    fill(n);
-    const std::vector<point>& ends = at(blocks_, n * peers_.accelerators);
-    pipeline_template t{n, {}, 0, 0};
-    const point* chosen = nullptr;
-    const auto seconds = [&](const point& p) { return p.sum + static_cast<double>(micro_batches_ - 1) * p.most; };
-    for (const point& p : ends) {
-      if (chosen == nullptr || seconds(p) < seconds(*chosen)) chosen = &p;
-    }
-    if (chosen == nullptr) return t;
-    t.fill_drain = chosen->sum;
-    t.slowest = chosen->most;
-    std::size_t end = blocks_, used = n * peers_.accelerators;
-    for (const point* p = chosen; end > 0;) {
-      const std::size_t mine = used - p->used;
-      t.stages.push_back({p->block, end, mine, p->used / peers_.accelerators, stage_seconds(p->block, end, mine)});
-      const point* next = &at(p->block, p->used)[p->before];
-      end = p->block;
-      used = p->used;
-      p = next;
-    }
-    std::reverse(t.stages.begin(), t.stages.end());
-    return t;
-  }
+  [[nodiscard]] pipeline_template best(std::size_t n);
 
  private:
   struct point {
@@ -5773,45 +6939,14 @@ class template_cutter {
 
   std::vector<point>& at(std::size_t block, std::size_t used) { return points_[block * width_ + used]; }
 
-  [[nodiscard]] double stage_seconds(std::size_t from, std::size_t to, std::size_t accelerators) const {
-    return sums_.of(&block_cost::seconds, from, to) / (1 + peers_.sharing * static_cast<double>(accelerators - 1));
-  }
+  [[nodiscard]] double stage_seconds(std::size_t from, std::size_t to, std::size_t accelerators) const;
 
   /// Blocks [0, b) on exactly u accelerators, for all b and u; a peer's next stage never reaches into the next peer.
-  void fill(std::size_t n) {
-    width_ = n * peers_.accelerators + 1;
-    points_.assign((blocks_ + 1) * width_, {});
-    at(0, 0).push_back({});
-    for (std::size_t u = 1; u < width_; ++u) {
-      for (std::size_t b = 1; b <= blocks_; ++b) {
-        for (std::size_t mine = 1; mine <= (u - 1) % peers_.accelerators + 1; ++mine) {
-          for (std::size_t from = 0; from < b; ++from) add_stage(from, b, u - mine, mine);
-        }
-      }
-    }
-  }
+  void fill(std::size_t n);
 
-  void add_stage(std::size_t from, std::size_t to, std::size_t used, std::size_t mine) {
-    const std::vector<point>& before = at(from, used);
-    if (before.empty()) return;
-    // 1F1B keeps a micro-batch for its own and each later stage. How many come is open here: at most one per accelerator.
-    const double memory = sums_.of(&block_cost::memory, from, to) +
-                          sums_.of(&block_cost::activation, from, to) * static_cast<double>(width_ - 1 - used);
-    if (memory > peers_.memory * static_cast<double>(mine)) return;
-    const double seconds = stage_seconds(from, to, mine);
-    const double hop = from == 0 ? 0 : peers_.hop;
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      keep(at(to, used + mine), {before[i].sum + seconds + hop, std::max(before[i].most, seconds), from, used, i});
-    }
-  }
+  void add_stage(std::size_t from, std::size_t to, std::size_t used, std::size_t mine);
 
-  static void keep(std::vector<point>& front, const point& p) {
-    for (const point& q : front) {
-      if (q.sum <= p.sum && q.most <= p.most) return;
-    }
-    std::erase_if(front, [&](const point& q) { return p.sum <= q.sum && p.most <= q.most; });
-    front.push_back(p);
-  }
+  static void keep(std::vector<point>& front, const point& p);
 
   stage_sums sums_;
   std::size_t blocks_;
@@ -5824,18 +6959,126 @@ class template_cutter {
 }  // namespace detail
 
 /// Whether `pipelines` or more pipelines with sizes from `smallest` to `largest` add up to exactly `peers`.
-inline bool covers(std::size_t smallest, std::size_t largest, std::size_t pipelines, std::size_t peers) {
+CAUSEWAY_DECL bool covers(std::size_t smallest, std::size_t largest, std::size_t pipelines, std::size_t peers);
+
+/// The templates for `peers` peers that survive `failures` at once. `micro_batches` of an iteration of one pipeline weigh
+/// the slowest stage against the sum. errc::out_of_memory: too few peers for f + 1 copies of the model, with how many would
+/// do; errc::invalid_argument: sizes that cannot make every number of peers, as the model has too few blocks.
+CAUSEWAY_DECL result<template_set> make_templates(const model_cost& model, const template_peers& kind, std::size_t peers,
+                                                  std::size_t failures, std::size_t micro_batches);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_TEMPLATES_HPP
+
+// ---- causeway/plan/impl/templates.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_TEMPLATES_IPP
+#define CAUSEWAY_PLAN_IMPL_TEMPLATES_IPP
+
+// Bodies of plan/templates.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL double pipeline_template::seconds(std::size_t micro_batches) const noexcept {
+  return micro_batches == 0 ? 0 : fill_drain + slowest * static_cast<double>(micro_batches - 1);
+}
+
+CAUSEWAY_DECL std::size_t pipeline_template::within(double limit, std::size_t most) const noexcept {
+  if (limit < fill_drain) return 0;
+  std::size_t n = most;
+  if (slowest > 0) n = static_cast<std::size_t>(std::min((limit - fill_drain) / slowest + 1, static_cast<double>(most)));
+  while (n < most && seconds(n + 1) <= limit) ++n;  // the division rounds
+  while (n > 0 && seconds(n) > limit) --n;
+  return n;
+}
+
+CAUSEWAY_DECL const pipeline_template& template_set::of(std::size_t peers) const {
+  CAUSEWAY_EXPECT(has(peers));
+  return templates[peers - smallest()];
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL pipeline_template template_cutter::best(std::size_t n) {
+  fill(n);
+  const std::vector<point>& ends = at(blocks_, n * peers_.accelerators);
+  pipeline_template t{n, {}, 0, 0};
+  const point* chosen = nullptr;
+  const auto seconds = [&](const point& p) { return p.sum + static_cast<double>(micro_batches_ - 1) * p.most; };
+  for (const point& p : ends) {
+    if (chosen == nullptr || seconds(p) < seconds(*chosen)) chosen = &p;
+  }
+  if (chosen == nullptr) return t;
+  t.fill_drain = chosen->sum;
+  t.slowest = chosen->most;
+  std::size_t end = blocks_, used = n * peers_.accelerators;
+  for (const point* p = chosen; end > 0;) {
+    const std::size_t mine = used - p->used;
+    t.stages.push_back({p->block, end, mine, p->used / peers_.accelerators, stage_seconds(p->block, end, mine)});
+    const point* next = &at(p->block, p->used)[p->before];
+    end = p->block;
+    used = p->used;
+    p = next;
+  }
+  std::reverse(t.stages.begin(), t.stages.end());
+  return t;
+}
+
+CAUSEWAY_DECL double template_cutter::stage_seconds(std::size_t from, std::size_t to, std::size_t accelerators) const {
+  return sums_.of(&block_cost::seconds, from, to) / (1 + peers_.sharing * static_cast<double>(accelerators - 1));
+}
+
+CAUSEWAY_DECL void template_cutter::fill(std::size_t n) {
+  width_ = n * peers_.accelerators + 1;
+  points_.assign((blocks_ + 1) * width_, {});
+  at(0, 0).push_back({});
+  for (std::size_t u = 1; u < width_; ++u) {
+    for (std::size_t b = 1; b <= blocks_; ++b) {
+      for (std::size_t mine = 1; mine <= (u - 1) % peers_.accelerators + 1; ++mine) {
+        for (std::size_t from = 0; from < b; ++from) add_stage(from, b, u - mine, mine);
+      }
+    }
+  }
+}
+
+CAUSEWAY_DECL void template_cutter::add_stage(std::size_t from, std::size_t to, std::size_t used, std::size_t mine) {
+  const std::vector<point>& before = at(from, used);
+  if (before.empty()) return;
+  // 1F1B keeps a micro-batch for its own and each later stage. How many come is open here: at most one per accelerator.
+  const double memory = sums_.of(&block_cost::memory, from, to) +
+                        sums_.of(&block_cost::activation, from, to) * static_cast<double>(width_ - 1 - used);
+  if (memory > peers_.memory * static_cast<double>(mine)) return;
+  const double seconds = stage_seconds(from, to, mine);
+  const double hop = from == 0 ? 0 : peers_.hop;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    keep(at(to, used + mine), {before[i].sum + seconds + hop, std::max(before[i].most, seconds), from, used, i});
+  }
+}
+
+CAUSEWAY_DECL void template_cutter::keep(std::vector<point>& front, const point& p) {
+  for (const point& q : front) {
+    if (q.sum <= p.sum && q.most <= p.most) return;
+  }
+  std::erase_if(front, [&](const point& q) { return p.sum <= q.sum && p.most <= q.most; });
+  front.push_back(p);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL bool covers(std::size_t smallest, std::size_t largest, std::size_t pipelines, std::size_t peers) {
   // x pipelines give every sum from x * smallest to x * largest, and no other.
   if (smallest == 0 || peers / smallest < pipelines) return false;
   const std::size_t x = std::max(pipelines, (peers + largest - 1) / largest);
   return x * smallest <= peers;
 }
 
-/// The templates for `peers` peers that survive `failures` at once. `micro_batches` of an iteration of one pipeline weigh
-/// the slowest stage against the sum. errc::out_of_memory: too few peers for f + 1 copies of the model, with how many would
-/// do; errc::invalid_argument: sizes that cannot make every number of peers, as the model has too few blocks.
-inline result<template_set> make_templates(const model_cost& model, const template_peers& kind, std::size_t peers,
-                                           std::size_t failures, std::size_t micro_batches) {
+CAUSEWAY_DECL result<template_set> make_templates(const model_cost& model, const template_peers& kind, std::size_t peers,
+                                                  std::size_t failures, std::size_t micro_batches) {
   if (model.blocks.empty() || kind.accelerators == 0 || micro_batches == 0 || !(kind.sharing >= 0 && kind.sharing <= 1))
     return fail(errc::invalid_argument, "templates", "need a block, an accelerator, a micro-batch, and sharing in [0, 1]");
   detail::template_cutter cutter{model, kind, micro_batches};
@@ -5866,7 +7109,8 @@ inline result<template_set> make_templates(const model_cost& model, const templa
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_TEMPLATES_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_TEMPLATES_IPP
+#endif
 
 // ---- causeway/plan/template_choice.hpp ----
 #ifndef CAUSEWAY_PLAN_TEMPLATE_CHOICE_HPP
@@ -5911,36 +7155,9 @@ class template_knapsack {
       : set_{set}, peers_{peers}, least_{least}, best_((peers + 1) * (least + 1)), last_(best_.size()) {}
 
   /// The most micro-batches, or `none`.
-  std::size_t solve(double limit, std::size_t most) {
-    std::fill(best_.begin(), best_.end(), none);
-    best_[0] = 0;
-    for (std::size_t n = 1; n <= peers_; ++n) {
-      for (std::size_t size = set_.smallest(); size <= std::min(n, set_.largest()); ++size) {
-        const std::size_t gain = set_.of(size).within(limit, most);
-        for (std::size_t k = 0; k <= least_; ++k) {
-          const std::size_t before = best_[at(n - size, k)];
-          if (before == none) continue;
-          const std::size_t to = at(n, std::min(k + 1, least_));
-          if (best_[to] != none && before + gain <= best_[to]) continue;
-          best_[to] = before + gain;
-          last_[to] = {size, k};
-        }
-      }
-    }
-    return best_[at(peers_, least_)];
-  }
+  std::size_t solve(double limit, std::size_t most);
 
-  [[nodiscard]] std::vector<std::size_t> sizes() const {
-    std::vector<std::size_t> all;
-    for (std::size_t n = peers_, k = least_; n > 0;) {
-      const auto [size, before] = last_[at(n, k)];
-      all.push_back(size);
-      n -= size;
-      k = before;
-    }
-    std::sort(all.rbegin(), all.rend());
-    return all;
-  }
+  [[nodiscard]] std::vector<std::size_t> sizes() const;
 
   static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
@@ -5959,7 +7176,64 @@ class template_knapsack {
 }  // namespace detail
 
 /// Splits `micro_batches` over pipelines of `sizes` so that the last ends as early as can be. Exact.
-inline template_choice split_batch(const template_set& set, std::vector<std::size_t> sizes, std::size_t micro_batches) {
+CAUSEWAY_DECL template_choice split_batch(const template_set& set, std::vector<std::size_t> sizes,
+                                          std::size_t micro_batches);
+
+/// The pipelines, at least f + 1, that all of `peers` peers together make, so that `micro_batches` take the least time.
+/// Exact. errc::out_of_memory: too few peers; save a checkpoint and wait.
+CAUSEWAY_DECL result<template_choice> choose_templates(const template_set& set, std::size_t peers,
+                                                       std::size_t micro_batches);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_TEMPLATE_CHOICE_HPP
+
+// ---- causeway/plan/impl/template_choice.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_TEMPLATE_CHOICE_IPP
+#define CAUSEWAY_PLAN_IMPL_TEMPLATE_CHOICE_IPP
+
+// Bodies of plan/template_choice.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL std::size_t template_knapsack::solve(double limit, std::size_t most) {
+  std::fill(best_.begin(), best_.end(), none);
+  best_[0] = 0;
+  for (std::size_t n = 1; n <= peers_; ++n) {
+    for (std::size_t size = set_.smallest(); size <= std::min(n, set_.largest()); ++size) {
+      const std::size_t gain = set_.of(size).within(limit, most);
+      for (std::size_t k = 0; k <= least_; ++k) {
+        const std::size_t before = best_[at(n - size, k)];
+        if (before == none) continue;
+        const std::size_t to = at(n, std::min(k + 1, least_));
+        if (best_[to] != none && before + gain <= best_[to]) continue;
+        best_[to] = before + gain;
+        last_[to] = {size, k};
+      }
+    }
+  }
+  return best_[at(peers_, least_)];
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> template_knapsack::sizes() const {
+  std::vector<std::size_t> all;
+  for (std::size_t n = peers_, k = least_; n > 0;) {
+    const auto [size, before] = last_[at(n, k)];
+    all.push_back(size);
+    n -= size;
+    k = before;
+  }
+  std::sort(all.rbegin(), all.rend());
+  return all;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL template_choice split_batch(const template_set& set, std::vector<std::size_t> sizes,
+                                          std::size_t micro_batches) {
   std::vector<const pipeline_template*> kinds;
   for (const std::size_t s : sizes) kinds.push_back(&set.of(s));
   const auto total = [&](double limit) {
@@ -5983,9 +7257,8 @@ inline template_choice split_batch(const template_set& set, std::vector<std::siz
   return choice;
 }
 
-/// The pipelines, at least f + 1, that all of `peers` peers together make, so that `micro_batches` take the least time.
-/// Exact. errc::out_of_memory: too few peers; save a checkpoint and wait.
-inline result<template_choice> choose_templates(const template_set& set, std::size_t peers, std::size_t micro_batches) {
+CAUSEWAY_DECL result<template_choice> choose_templates(const template_set& set, std::size_t peers,
+                                                       std::size_t micro_batches) {
   const std::size_t least = set.failures + 1;
   if (!covers(set.smallest(), set.largest(), least, peers)) {
     return fail(errc::out_of_memory, "templates",
@@ -6006,7 +7279,8 @@ inline result<template_choice> choose_templates(const template_set& set, std::si
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_TEMPLATE_CHOICE_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_TEMPLATE_CHOICE_IPP
+#endif
 
 // ---- causeway/plan/template_reaction.hpp ----
 #ifndef CAUSEWAY_PLAN_TEMPLATE_REACTION_HPP
@@ -6039,7 +7313,45 @@ struct template_reaction {
 };
 
 /// Which blocks each peer holds: (peer, block) for all.
-inline std::vector<std::pair<std::size_t, std::size_t>> held_blocks(const template_set& set, const pipeline_peers& all) {
+CAUSEWAY_DECL std::vector<std::pair<std::size_t, std::size_t>> held_blocks(const template_set& set,
+                                                                           const pipeline_peers& all);
+
+namespace detail {
+
+/// The pipeline of most (or fewest) peers but `but`; the first of equals. `all.size()`: there is none.
+CAUSEWAY_DECL std::size_t extreme_pipeline(const pipeline_peers& all, std::size_t but, bool most);
+
+/// Fills up or merges the pipelines that are too small.
+CAUSEWAY_DECL void mend(const template_set& set, template_reaction& r);
+
+/// Pipelines beyond the largest template give what they cannot use to the smallest ones; what nobody can use stays spare.
+CAUSEWAY_DECL void shorten(const template_set& set, pipeline_peers& all);
+
+CAUSEWAY_DECL result<std::vector<block_copy>> copies_for(const template_set& set, const pipeline_peers& before,
+                                                         const pipeline_peers& after, const std::vector<std::size_t>& lost);
+
+}  // namespace detail
+
+/// The pipelines without `lost`, and what must be copied for them. errc::out_of_memory: fewer than (f + 1) n0 peers are
+/// left; errc::peer_lost: a block is gone with all its holders (more than f losses at once). In both cases: checkpoint.
+CAUSEWAY_DECL result<template_reaction> react(const template_set& set, const pipeline_peers& pipelines,
+                                              const std::vector<std::size_t>& lost);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_TEMPLATE_REACTION_HPP
+
+// ---- causeway/plan/impl/template_reaction.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_TEMPLATE_REACTION_IPP
+#define CAUSEWAY_PLAN_IMPL_TEMPLATE_REACTION_IPP
+
+// Bodies of plan/template_reaction.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL std::vector<std::pair<std::size_t, std::size_t>> held_blocks(const template_set& set,
+                                                                           const pipeline_peers& all) {
   std::vector<std::pair<std::size_t, std::size_t>> held;
   for (const auto& peers : all) {
     for (const template_stage& s : set.of(peers.size()).stages) {
@@ -6050,10 +7362,11 @@ inline std::vector<std::pair<std::size_t, std::size_t>> held_blocks(const templa
   return held;
 }
 
-namespace detail {
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-/// The pipeline of most (or fewest) peers but `but`; the first of equals. `all.size()`: there is none.
-inline std::size_t extreme_pipeline(const pipeline_peers& all, std::size_t but, bool most) {
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL std::size_t extreme_pipeline(const pipeline_peers& all, std::size_t but, bool most) {
   std::size_t found = all.size();
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (i == but) continue;
@@ -6062,8 +7375,7 @@ inline std::size_t extreme_pipeline(const pipeline_peers& all, std::size_t but, 
   return found;
 }
 
-/// Fills up or merges the pipelines that are too small.
-inline void mend(const template_set& set, template_reaction& r) {
+CAUSEWAY_DECL void mend(const template_set& set, template_reaction& r) {
   for (std::size_t i = 0; i < r.pipelines.size();) {
     while (r.pipelines[i].size() < set.smallest()) {
       const std::size_t donor = extreme_pipeline(r.pipelines, i, true);
@@ -6085,8 +7397,7 @@ inline void mend(const template_set& set, template_reaction& r) {
   }
 }
 
-/// Pipelines beyond the largest template give what they cannot use to the smallest ones; what nobody can use stays spare.
-inline void shorten(const template_set& set, pipeline_peers& all) {
+CAUSEWAY_DECL void shorten(const template_set& set, pipeline_peers& all) {
   std::vector<std::size_t> spare;
   for (auto& p : all) {
     for (; p.size() > set.largest(); p.pop_back()) spare.push_back(p.back());
@@ -6097,8 +7408,9 @@ inline void shorten(const template_set& set, pipeline_peers& all) {
   }
 }
 
-inline result<std::vector<block_copy>> copies_for(const template_set& set, const pipeline_peers& before,
-                                                  const pipeline_peers& after, const std::vector<std::size_t>& lost) {
+CAUSEWAY_DECL result<std::vector<block_copy>> copies_for(const template_set& set, const pipeline_peers& before,
+                                                         const pipeline_peers& after,
+                                                         const std::vector<std::size_t>& lost) {
   const auto had = held_blocks(set, before);
   std::map<std::size_t, std::size_t> sends;  // how often a peer is a source: spread evenly
   std::vector<block_copy> copies;
@@ -6119,12 +7431,12 @@ inline result<std::vector<block_copy>> copies_for(const template_set& set, const
   return copies;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
 
-/// The pipelines without `lost`, and what must be copied for them. errc::out_of_memory: fewer than (f + 1) n0 peers are
-/// left; errc::peer_lost: a block is gone with all its holders (more than f losses at once). In both cases: checkpoint.
-inline result<template_reaction> react(const template_set& set, const pipeline_peers& pipelines,
-                                       const std::vector<std::size_t>& lost) {
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<template_reaction> react(const template_set& set, const pipeline_peers& pipelines,
+                                              const std::vector<std::size_t>& lost) {
   template_reaction r;
   std::size_t left = 0;
   for (const auto& peers : pipelines) {
@@ -6149,7 +7461,8 @@ inline result<template_reaction> react(const template_set& set, const pipeline_p
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_TEMPLATE_REACTION_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_TEMPLATE_REACTION_IPP
+#endif
 
 // ---- causeway/plan/recovery_templates.hpp ----
 #ifndef CAUSEWAY_PLAN_RECOVERY_TEMPLATES_HPP
@@ -6167,157 +7480,41 @@ class template_recovery {
   /// `set`: of the job's model.
   template_recovery(const recovery_job& job, template_set set) : job_{&job}, set_{std::move(set)} {}
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come) {
-    const std::vector<std::size_t> gone(lost.begin(), lost.end());
-    const bool broken = holds_any(gone);
-    std::erase_if(spare_, [&](std::size_t id) { return std::binary_search(gone.begin(), gone.end(), id); });
-    spare_.insert(spare_.end(), come.begin(), come.end());
-    if (pipelines_.empty()) return revive(0);
-    if (!broken) return {};
-    const auto r = react(set_, pipelines_, gone);
-    if (!r) return break_down(gone);
-    keep_spares(r->pipelines, gone);
-    pipelines_ = r->pipelines;
-    update();
-    return {job_->detection + job_->regroup + copy_seconds(r->copies), step_fate::begins_again};
-  }
+  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
-  recovery_action boundary() {
-    if (spare_.empty() || pipelines_.empty()) return {};
-    const auto choice = choose_templates(set_, peers(), job_->micro_batches);
-    if (!choice) return {};  // as before: the spares do not help
-    const pipeline_peers after = arranged(choice->sizes);
-    if (choice_of(after).seconds >= choice_of(pipelines_).seconds) return {};
-    const auto copies = detail::copies_for(set_, pipelines_, after, {});
-    CAUSEWAY_EXPECT(copies.has_value());  // nobody is lost
-    pipelines_ = after;
-    spare_.clear();
-    update();
-    return {job_->regroup + copy_seconds(*copies)};
-  }
+  recovery_action boundary();
 
   [[nodiscard]] double step_seconds() const { return step_; }
   [[nodiscard]] double checkpoint_bytes() const { return largest_stage(set_.of(set_.smallest())); }
   [[nodiscard]] const pipeline_peers& pipelines() const { return pipelines_; }
 
  private:
-  [[nodiscard]] bool holds_any(const std::vector<std::size_t>& ids) const {
-    for (const auto& p : pipelines_) {
-      for (const std::size_t id : p) {
-        if (std::binary_search(ids.begin(), ids.end(), id)) return true;
-      }
-    }
-    return false;
-  }
+  [[nodiscard]] bool holds_any(const std::vector<std::size_t>& ids) const;
 
-  [[nodiscard]] std::size_t peers() const {
-    std::size_t n = spare_.size();
-    for (const auto& p : pipelines_) n += p.size();
-    return n;
-  }
+  [[nodiscard]] std::size_t peers() const;
 
-  [[nodiscard]] double largest_stage(const pipeline_template& t) const {
-    double most = 0;
-    for (const template_stage& s : t.stages) most = std::max(most, cost_of_stage(job_->model, s.first_block, s.end).memory);
-    return most;
-  }
+  [[nodiscard]] double largest_stage(const pipeline_template& t) const;
 
   /// Peers of `pipelines_` that neither are lost nor in `after`.
-  void keep_spares(const pipeline_peers& after, const std::vector<std::size_t>& gone) {
-    for (const auto& p : pipelines_) {
-      for (const std::size_t id : p) {
-        const auto in = [&](const std::vector<std::size_t>& some) {
-          return std::find(some.begin(), some.end(), id) != some.end();
-        };
-        if (!in(gone) && std::none_of(after.begin(), after.end(), in)) spare_.push_back(id);
-      }
-    }
-  }
+  void keep_spares(const pipeline_peers& after, const std::vector<std::size_t>& gone);
 
-  recovery_action break_down(const std::vector<std::size_t>& gone) {
-    keep_spares({}, gone);
-    pipelines_.clear();
-    step_ = no_step;
-    return revive(job_->detection);
-  }
+  recovery_action break_down(const std::vector<std::size_t>& gone);
 
-  recovery_action revive(double pause) {
-    const auto choice = choose_templates(set_, spare_.size(), job_->micro_batches);
-    if (!choice) return {pause, step_fate::begins_again};
-    pipelines_ = arranged(choice->sizes);
-    spare_.clear();
-    update();
-    pause += job_->restart + checkpoint_bytes() / job_->read_bytes_per_second;
-    return {pause, step_fate::from_checkpoint};
-  }
+  recovery_action revive(double pause);
 
   /// Pipelines of these sizes of all peers. Each present pipeline goes on as the nearest size; what it has too many, and
   /// the spares, go where there are too few.
-  [[nodiscard]] pipeline_peers arranged(const std::vector<std::size_t>& sizes) const {
-    pipeline_peers old = pipelines_, all;
-    std::stable_sort(old.begin(), old.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
-    std::vector<std::size_t> loose;
-    for (std::size_t i = 0; i < std::max(old.size(), sizes.size()); ++i) {
-      std::vector<std::size_t> p = i < old.size() ? old[i] : std::vector<std::size_t>{};
-      for (; i >= sizes.size() ? !p.empty() : p.size() > sizes[i]; p.pop_back()) loose.push_back(p.back());
-      if (i < sizes.size()) all.push_back(p);
-    }
-    loose.insert(loose.end(), spare_.begin(), spare_.end());
-    for (std::size_t i = 0, next = 0; i < all.size(); ++i) {
-      while (all[i].size() < sizes[i]) all[i].push_back(loose[next++]);
-    }
-    return all;
-  }
+  [[nodiscard]] pipeline_peers arranged(const std::vector<std::size_t>& sizes) const;
 
-  [[nodiscard]] template_choice choice_of(const pipeline_peers& pipelines) const {
-    std::vector<std::size_t> sizes;
-    for (const auto& p : pipelines) sizes.push_back(p.size());
-    return split_batch(set_, std::move(sizes), job_->micro_batches);
-  }
+  [[nodiscard]] template_choice choice_of(const pipeline_peers& pipelines) const;
 
   /// All copies at once; a peer sends or takes one after another.
-  [[nodiscard]] double copy_seconds(const std::vector<block_copy>& copies) const {
-    std::map<std::size_t, double> sent, taken;
-    double most = 0;
-    const std::size_t blocks = job_->model.blocks.size();
-    for (const block_copy& c : copies) {
-      double bytes = job_->model.blocks[c.block].memory;
-      if (c.block == 0) bytes += job_->model.embedding.memory;
-      if (c.block + 1 == blocks) bytes += job_->model.head.memory;
-      const double seconds = job_->link.seconds(bytes);
-      most = std::max({most, sent[c.from] += seconds, taken[c.peer] += seconds});
-    }
-    return most;
-  }
+  [[nodiscard]] double copy_seconds(const std::vector<block_copy>& copies) const;
 
   /// The slowest pipeline's timeline, each with its share of micro-batches, and the average of the gradients.
-  void update() {
-    const template_choice choice = choice_of(pipelines_);
-    step_ = 0;
-    double parameters = 0;
-    for (std::size_t i = 0; i < choice.sizes.size(); ++i) {
-      step_ = std::max(step_, pipeline_seconds(choice.sizes[i], choice.micro_batches[i]));
-      for (const template_stage& s : set_.of(choice.sizes[i]).stages)
-        parameters = std::max(parameters, cost_of_stage(job_->model, s.first_block, s.end).parameters);
-    }
-    const auto d = static_cast<double>(choice.sizes.size());
-    if (d > 1) step_ += 2 * (d - 1) * job_->link.seconds(parameters * job_->gradient_bytes / d);
-  }
+  void update();
 
-  double pipeline_seconds(std::size_t size, std::size_t micro_batches) {
-    if (micro_batches == 0) return 0;
-    const auto [known, fresh] = seconds_.try_emplace({size, micro_batches});
-    if (!fresh) return known->second;
-    stage_costs costs;
-    for (const template_stage& s : set_.of(size).stages) {
-      const double forward = s.seconds * job_->forward_share, half = (s.seconds - forward) / 2;
-      costs.stages.push_back({forward, half, half, forward});
-    }
-    const edge_cost edge{job_->link.delay, job_->boundary_bytes, job_->boundary_bytes, job_->link.bandwidth / 8};
-    costs.edges.assign(costs.stages.size() - 1, edge);
-    const auto routes = straight_routes(costs.stages.size(), micro_batches);
-    return known->second = seconds_of({std::move(costs), routes, static_cast<std::uint32_t>(micro_batches)});
-  }
+  double pipeline_seconds(std::size_t size, std::size_t micro_batches);
 
   const recovery_job* job_;
   template_set set_;
@@ -6330,6 +7527,163 @@ class template_recovery {
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
 #endif  // CAUSEWAY_PLAN_RECOVERY_TEMPLATES_HPP
+
+// ---- causeway/plan/impl/recovery_templates.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_TEMPLATES_IPP
+#define CAUSEWAY_PLAN_IMPL_RECOVERY_TEMPLATES_IPP
+
+// Bodies of plan/recovery_templates.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL recovery_action template_recovery::changed(std::span<const std::uint32_t> lost,
+                                                         std::span<const std::uint32_t> come) {
+  const std::vector<std::size_t> gone(lost.begin(), lost.end());
+  const bool broken = holds_any(gone);
+  std::erase_if(spare_, [&](std::size_t id) { return std::binary_search(gone.begin(), gone.end(), id); });
+  spare_.insert(spare_.end(), come.begin(), come.end());
+  if (pipelines_.empty()) return revive(0);
+  if (!broken) return {};
+  const auto r = react(set_, pipelines_, gone);
+  if (!r) return break_down(gone);
+  keep_spares(r->pipelines, gone);
+  pipelines_ = r->pipelines;
+  update();
+  return {job_->detection + job_->regroup + copy_seconds(r->copies), step_fate::begins_again};
+}
+
+CAUSEWAY_DECL recovery_action template_recovery::boundary() {
+  if (spare_.empty() || pipelines_.empty()) return {};
+  const auto choice = choose_templates(set_, peers(), job_->micro_batches);
+  if (!choice) return {};  // as before: the spares do not help
+  const pipeline_peers after = arranged(choice->sizes);
+  if (choice_of(after).seconds >= choice_of(pipelines_).seconds) return {};
+  const auto copies = detail::copies_for(set_, pipelines_, after, {});
+  CAUSEWAY_EXPECT(copies.has_value());  // nobody is lost
+  pipelines_ = after;
+  spare_.clear();
+  update();
+  return {job_->regroup + copy_seconds(*copies)};
+}
+
+CAUSEWAY_DECL bool template_recovery::holds_any(const std::vector<std::size_t>& ids) const {
+  for (const auto& p : pipelines_) {
+    for (const std::size_t id : p) {
+      if (std::binary_search(ids.begin(), ids.end(), id)) return true;
+    }
+  }
+  return false;
+}
+
+CAUSEWAY_DECL std::size_t template_recovery::peers() const {
+  std::size_t n = spare_.size();
+  for (const auto& p : pipelines_) n += p.size();
+  return n;
+}
+
+CAUSEWAY_DECL double template_recovery::largest_stage(const pipeline_template& t) const {
+  double most = 0;
+  for (const template_stage& s : t.stages) most = std::max(most, cost_of_stage(job_->model, s.first_block, s.end).memory);
+  return most;
+}
+
+CAUSEWAY_DECL void template_recovery::keep_spares(const pipeline_peers& after, const std::vector<std::size_t>& gone) {
+  for (const auto& p : pipelines_) {
+    for (const std::size_t id : p) {
+      const auto in = [&](const std::vector<std::size_t>& some) {
+        return std::find(some.begin(), some.end(), id) != some.end();
+      };
+      if (!in(gone) && std::none_of(after.begin(), after.end(), in)) spare_.push_back(id);
+    }
+  }
+}
+
+CAUSEWAY_DECL recovery_action template_recovery::break_down(const std::vector<std::size_t>& gone) {
+  keep_spares({}, gone);
+  pipelines_.clear();
+  step_ = no_step;
+  return revive(job_->detection);
+}
+
+CAUSEWAY_DECL recovery_action template_recovery::revive(double pause) {
+  const auto choice = choose_templates(set_, spare_.size(), job_->micro_batches);
+  if (!choice) return {pause, step_fate::begins_again};
+  pipelines_ = arranged(choice->sizes);
+  spare_.clear();
+  update();
+  pause += job_->restart + checkpoint_bytes() / job_->read_bytes_per_second;
+  return {pause, step_fate::from_checkpoint};
+}
+
+CAUSEWAY_DECL pipeline_peers template_recovery::arranged(const std::vector<std::size_t>& sizes) const {
+  pipeline_peers old = pipelines_, all;
+  std::stable_sort(old.begin(), old.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  std::vector<std::size_t> loose;
+  for (std::size_t i = 0; i < std::max(old.size(), sizes.size()); ++i) {
+    std::vector<std::size_t> p = i < old.size() ? old[i] : std::vector<std::size_t>{};
+    for (; i >= sizes.size() ? !p.empty() : p.size() > sizes[i]; p.pop_back()) loose.push_back(p.back());
+    if (i < sizes.size()) all.push_back(p);
+  }
+  loose.insert(loose.end(), spare_.begin(), spare_.end());
+  for (std::size_t i = 0, next = 0; i < all.size(); ++i) {
+    while (all[i].size() < sizes[i]) all[i].push_back(loose[next++]);
+  }
+  return all;
+}
+
+CAUSEWAY_DECL template_choice template_recovery::choice_of(const pipeline_peers& pipelines) const {
+  std::vector<std::size_t> sizes;
+  for (const auto& p : pipelines) sizes.push_back(p.size());
+  return split_batch(set_, std::move(sizes), job_->micro_batches);
+}
+
+CAUSEWAY_DECL double template_recovery::copy_seconds(const std::vector<block_copy>& copies) const {
+  std::map<std::size_t, double> sent, taken;
+  double most = 0;
+  const std::size_t blocks = job_->model.blocks.size();
+  for (const block_copy& c : copies) {
+    double bytes = job_->model.blocks[c.block].memory;
+    if (c.block == 0) bytes += job_->model.embedding.memory;
+    if (c.block + 1 == blocks) bytes += job_->model.head.memory;
+    const double seconds = job_->link.seconds(bytes);
+    most = std::max({most, sent[c.from] += seconds, taken[c.peer] += seconds});
+  }
+  return most;
+}
+
+CAUSEWAY_DECL void template_recovery::update() {
+  const template_choice choice = choice_of(pipelines_);
+  step_ = 0;
+  double parameters = 0;
+  for (std::size_t i = 0; i < choice.sizes.size(); ++i) {
+    step_ = std::max(step_, pipeline_seconds(choice.sizes[i], choice.micro_batches[i]));
+    for (const template_stage& s : set_.of(choice.sizes[i]).stages)
+      parameters = std::max(parameters, cost_of_stage(job_->model, s.first_block, s.end).parameters);
+  }
+  const auto d = static_cast<double>(choice.sizes.size());
+  if (d > 1) step_ += 2 * (d - 1) * job_->link.seconds(parameters * job_->gradient_bytes / d);
+}
+
+CAUSEWAY_DECL double template_recovery::pipeline_seconds(std::size_t size, std::size_t micro_batches) {
+  if (micro_batches == 0) return 0;
+  const auto [known, fresh] = seconds_.try_emplace({size, micro_batches});
+  if (!fresh) return known->second;
+  stage_costs costs;
+  for (const template_stage& s : set_.of(size).stages) {
+    const double forward = s.seconds * job_->forward_share, half = (s.seconds - forward) / 2;
+    costs.stages.push_back({forward, half, half, forward});
+  }
+  const edge_cost edge{job_->link.delay, job_->boundary_bytes, job_->boundary_bytes, job_->link.bandwidth / 8};
+  costs.edges.assign(costs.stages.size() - 1, edge);
+  const auto routes = straight_routes(costs.stages.size(), micro_batches);
+  return known->second = seconds_of({std::move(costs), routes, static_cast<std::uint32_t>(micro_batches)});
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_RECOVERY_TEMPLATES_IPP
+#endif
 
 // ---- causeway/plan/resumed_order.hpp ----
 #ifndef CAUSEWAY_PLAN_RESUMED_ORDER_HPP
@@ -6363,12 +7717,7 @@ struct step_progress {
   [[nodiscard]] std::size_t micro_batches() const noexcept { return units.empty() ? 0 : units.front().size(); }
 
   /// Of a step that nobody has begun, with a rank for each stage.
-  [[nodiscard]] static step_progress fresh(std::size_t stages, std::size_t micro_batches) {
-    step_progress p;
-    for (std::size_t s = 0; s < stages; ++s) p.owners.push_back(static_cast<std::uint32_t>(s));
-    p.units.assign(stages, std::vector<unit_state>(micro_batches));
-    return p;
-  }
+  [[nodiscard]] static step_progress fresh(std::size_t stages, std::size_t micro_batches);
 };
 
 /// What one rank does, in which order; an operation's chunk is its stage.
@@ -6384,32 +7733,9 @@ inline constexpr double forward_takes = 1, backward_takes = 2;  // about
 
 class resumed_clock {
  public:
-  explicit resumed_clock(const step_progress& p)
-      : p_{p}, left_{p}, row_(p.stages()), forward_at_(p.stages(), std::vector<double>(p.micro_batches())) {
-    back_at_ = forward_at_;
-    for (const std::uint32_t rank : p.owners) plans_.resize(std::max<std::size_t>(plans_.size(), rank + 1));
-    free_at_.resize(plans_.size());
-    for (std::size_t s = 0; s < p.stages(); ++s) {
-      for (const unit_state u : p.units[s]) row_[s].in_flight += u == unit_state::forward ? 1 : 0;
-      pass_by(s);
-    }
-  }
+  explicit resumed_clock(const step_progress& p);
 
-  [[nodiscard]] result<std::vector<rank_plan>> run() {
-    for (;;) {
-      std::optional<candidate> first;
-      bool left = false;
-      for (std::size_t s = 0; s < p_.stages(); ++s) {
-        left = left || row_[s].next_back < p_.micro_batches();
-        consider(back(s), first);
-        consider(forward(s), first);
-      }
-      if (!first && left)
-        return fail(errc::protocol, "step", "what peers say that they have done of it cannot come of one order");
-      if (!first) return ended();
-      take(*first);
-    }
-  }
+  [[nodiscard]] result<std::vector<rank_plan>> run();
 
  private:
   struct row {
@@ -6422,56 +7748,22 @@ class resumed_clock {
     [[nodiscard]] auto rank() const { return std::tuple{begin, op.kind == work::forward, op.micro_batch, ~op.chunk}; }
   };
 
-  static void consider(const std::optional<candidate>& c, std::optional<candidate>& first) {
-    if (c && (!first || c->rank() < first->rank())) first = c;
-  }
+  static void consider(const std::optional<candidate>& c, std::optional<candidate>& first);
 
   // Activations that fit: as in 1F1B.
   [[nodiscard]] std::size_t room(std::size_t s) const { return p_.stages() - s; }
 
-  void pass_by(std::size_t s) {
-    row& r = row_[s];
-    while (r.next_forward < p_.micro_batches() && left_.units[s][r.next_forward] != unit_state::untouched) ++r.next_forward;
-    while (r.next_back < p_.micro_batches() && left_.units[s][r.next_back] == unit_state::done) ++r.next_back;
-  }
+  void pass_by(std::size_t s);
 
-  [[nodiscard]] std::optional<candidate> forward(std::size_t s) const {
-    const std::size_t m = row_[s].next_forward;
-    if (m == p_.micro_batches() || row_[s].in_flight >= room(s)) return std::nullopt;
-    if (s > 0 && left_.units[s - 1][m] == unit_state::untouched) return std::nullopt;
-    const double input = s > 0 ? forward_at_[s - 1][m] : 0;
-    return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::forward, m, s)};
-  }
+  [[nodiscard]] std::optional<candidate> forward(std::size_t s) const;
 
-  [[nodiscard]] std::optional<candidate> back(std::size_t s) const {
-    const std::size_t m = row_[s].next_back;
-    if (m == p_.micro_batches() || left_.units[s][m] != unit_state::forward) return std::nullopt;
-    if (s + 1 < p_.stages() && left_.units[s + 1][m] != unit_state::done) return std::nullopt;
-    const double input = std::max(forward_at_[s][m], s + 1 < p_.stages() ? back_at_[s + 1][m] : 0);
-    return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::backward, m, s)};
-  }
+  [[nodiscard]] std::optional<candidate> back(std::size_t s) const;
 
-  [[nodiscard]] std::vector<rank_plan> ended() {
-    for (rank_plan& p : plans_) p.end = *std::max_element(free_at_.begin(), free_at_.end());
-    return std::move(plans_);
-  }
+  [[nodiscard]] std::vector<rank_plan> ended();
 
-  [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s) {
-    return {kind, static_cast<std::uint32_t>(m), static_cast<std::uint32_t>(s)};
-  }
+  [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s);
 
-  void take(const candidate& c) {
-    const std::size_t s = c.op.chunk, m = c.op.micro_batch;
-    const bool goes_forward = c.op.kind == work::forward;
-    const double end = c.begin + (goes_forward ? forward_takes : backward_takes);
-    free_at_[p_.owners[s]] = end;
-    plans_[p_.owners[s]].order.push_back(c.op);
-    plans_[p_.owners[s]].begins.push_back(c.begin);
-    (goes_forward ? forward_at_ : back_at_)[s][m] = end;
-    left_.units[s][m] = goes_forward ? unit_state::forward : unit_state::done;
-    goes_forward ? ++row_[s].in_flight : --row_[s].in_flight;
-    pass_by(s);
-  }
+  void take(const candidate& c);
 
   const step_progress& p_;
   step_progress left_;
@@ -6485,17 +7777,125 @@ class resumed_clock {
 
 /// What each rank does. Time: what is left, times stages. errc::protocol where nothing that is left can go on, which honest
 /// ranks never say.
-[[nodiscard]] inline result<std::vector<rank_plan>> resumed_orders(const step_progress& p) {
+[[nodiscard]] CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_orders(const step_progress& p);
+
+/// The order of `plan` with forwards of another rank's stage `repeated` in between, of `missing` micro-batches, rising: in
+/// idle time, and, with `all`, the others at the end. The input of stage 0 is always there, that of another is what this
+/// rank's stage before gives.
+[[nodiscard]] CAUSEWAY_DECL std::vector<operation> with_repeats(const rank_plan& plan, std::size_t repeated,
+                                                                std::span<const std::uint32_t> missing, bool all);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_RESUMED_ORDER_HPP
+
+// ---- causeway/plan/impl/resumed_order.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_RESUMED_ORDER_IPP
+#define CAUSEWAY_PLAN_IMPL_RESUMED_ORDER_IPP
+
+// Bodies of plan/resumed_order.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL step_progress step_progress::fresh(std::size_t stages, std::size_t micro_batches) {
+  step_progress p;
+  for (std::size_t s = 0; s < stages; ++s) p.owners.push_back(static_cast<std::uint32_t>(s));
+  p.units.assign(stages, std::vector<unit_state>(micro_batches));
+  return p;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL resumed_clock::resumed_clock(const step_progress& p)
+    : p_{p}, left_{p}, row_(p.stages()), forward_at_(p.stages(), std::vector<double>(p.micro_batches())) {
+  back_at_ = forward_at_;
+  for (const std::uint32_t rank : p.owners) plans_.resize(std::max<std::size_t>(plans_.size(), rank + 1));
+  free_at_.resize(plans_.size());
+  for (std::size_t s = 0; s < p.stages(); ++s) {
+    for (const unit_state u : p.units[s]) row_[s].in_flight += u == unit_state::forward ? 1 : 0;
+    pass_by(s);
+  }
+}
+
+CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_clock::run() {
+  for (;;) {
+    std::optional<candidate> first;
+    bool left = false;
+    for (std::size_t s = 0; s < p_.stages(); ++s) {
+      left = left || row_[s].next_back < p_.micro_batches();
+      consider(back(s), first);
+      consider(forward(s), first);
+    }
+    if (!first && left)
+      return fail(errc::protocol, "step", "what peers say that they have done of it cannot come of one order");
+    if (!first) return ended();
+    take(*first);
+  }
+}
+
+CAUSEWAY_DECL void resumed_clock::consider(const std::optional<candidate>& c, std::optional<candidate>& first) {
+  if (c && (!first || c->rank() < first->rank())) first = c;
+}
+
+CAUSEWAY_DECL void resumed_clock::pass_by(std::size_t s) {
+  row& r = row_[s];
+  while (r.next_forward < p_.micro_batches() && left_.units[s][r.next_forward] != unit_state::untouched) ++r.next_forward;
+  while (r.next_back < p_.micro_batches() && left_.units[s][r.next_back] == unit_state::done) ++r.next_back;
+}
+
+CAUSEWAY_DECL auto resumed_clock::forward(std::size_t s) const -> std::optional<candidate> {
+  const std::size_t m = row_[s].next_forward;
+  if (m == p_.micro_batches() || row_[s].in_flight >= room(s)) return std::nullopt;
+  if (s > 0 && left_.units[s - 1][m] == unit_state::untouched) return std::nullopt;
+  const double input = s > 0 ? forward_at_[s - 1][m] : 0;
+  return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::forward, m, s)};
+}
+
+CAUSEWAY_DECL auto resumed_clock::back(std::size_t s) const -> std::optional<candidate> {
+  const std::size_t m = row_[s].next_back;
+  if (m == p_.micro_batches() || left_.units[s][m] != unit_state::forward) return std::nullopt;
+  if (s + 1 < p_.stages() && left_.units[s + 1][m] != unit_state::done) return std::nullopt;
+  const double input = std::max(forward_at_[s][m], s + 1 < p_.stages() ? back_at_[s + 1][m] : 0);
+  return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::backward, m, s)};
+}
+
+CAUSEWAY_DECL std::vector<rank_plan> resumed_clock::ended() {
+  for (rank_plan& p : plans_) p.end = *std::max_element(free_at_.begin(), free_at_.end());
+  return std::move(plans_);
+}
+
+CAUSEWAY_DECL operation resumed_clock::named(work kind, std::size_t m, std::size_t s) {
+  return {kind, static_cast<std::uint32_t>(m), static_cast<std::uint32_t>(s)};
+}
+
+CAUSEWAY_DECL void resumed_clock::take(const candidate& c) {
+  const std::size_t s = c.op.chunk, m = c.op.micro_batch;
+  const bool goes_forward = c.op.kind == work::forward;
+  const double end = c.begin + (goes_forward ? forward_takes : backward_takes);
+  free_at_[p_.owners[s]] = end;
+  plans_[p_.owners[s]].order.push_back(c.op);
+  plans_[p_.owners[s]].begins.push_back(c.begin);
+  (goes_forward ? forward_at_ : back_at_)[s][m] = end;
+  left_.units[s][m] = goes_forward ? unit_state::forward : unit_state::done;
+  goes_forward ? ++row_[s].in_flight : --row_[s].in_flight;
+  pass_by(s);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_orders(const step_progress& p) {
   for ([[maybe_unused]] const auto& row : p.units)
     CAUSEWAY_EXPECT(row.size() == p.micro_batches() && p.units.size() == p.stages());
   return detail::resumed_clock{p}.run();
 }
 
-/// The order of `plan` with forwards of another rank's stage `repeated` in between, of `missing` micro-batches, rising: in
-/// idle time, and, with `all`, the others at the end. The input of stage 0 is always there, that of another is what this
-/// rank's stage before gives.
-[[nodiscard]] inline std::vector<operation> with_repeats(const rank_plan& plan, std::size_t repeated,
-                                                         std::span<const std::uint32_t> missing, bool all) {
+CAUSEWAY_DECL std::vector<operation> with_repeats(const rank_plan& plan, std::size_t repeated,
+                                                  std::span<const std::uint32_t> missing, bool all) {
   const auto stage = static_cast<std::uint32_t>(repeated);
   const auto ready = [&](std::uint32_t m) {
     for (std::size_t i = 0; i < plan.order.size() && stage > 0; ++i) {
@@ -6525,7 +7925,8 @@ class resumed_clock {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_RESUMED_ORDER_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_RESUMED_ORDER_IPP
+#endif
 
 // ---- causeway/plan/roles.hpp ----
 #ifndef CAUSEWAY_PLAN_ROLES_HPP
@@ -6567,46 +7968,9 @@ class role_search {
       : peers_{peers.begin(), peers.end()}, batch_{batch}, bytes_{bytes} {}
 
   /// With these trainers.
-  [[nodiscard]] role_plan rated(std::vector<bool> trains) const {
-    role_plan p{std::move(trains), std::vector<double>(peers_.size())};
-    double speed = 0, least = 0, trainers = 0;
-    for (std::size_t i = 0; i < peers_.size(); ++i) {
-      if (!p.trains[i]) continue;
-      if (peers_[i].speed <= 0) return p;
-      speed += peers_[i].speed;
-      trainers += 1;
-      least = std::max(least, 1 / width(i));  // it must at least send its own
-    }
-    if (trainers == 0) return p;
-    p.gather_seconds = batch_ / speed;
-    const double xi = trainers == 1 ? 0 : least_time(p.trains, trainers, least);
-    p.average_seconds = xi * bytes_;
-    double total = 0;
-    for (std::size_t i = 0; i < peers_.size() && xi < infinite; ++i)
-      total += p.shares[i] = room(i, p.trains[i], trainers, xi);
-    for (double& w : p.shares) w = total > 0 ? w / total : 0;
-    return p;
-  }
+  [[nodiscard]] role_plan rated(std::vector<bool> trains) const;
 
-  [[nodiscard]] role_plan best() const {
-    role_plan best;
-    std::vector<std::size_t> order(peers_.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    for (const bool by_speed : {true, false}) {
-      std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        return by_speed ? peers_[a].speed > peers_[b].speed : width(a) > width(b);
-      });
-      std::vector<bool> trains(peers_.size(), false);
-      for (const std::size_t i : order) {  // the first one, two, three, ...
-        if (peers_[i].speed <= 0) continue;
-        trains[i] = true;
-        keep(best, rated(trains));
-      }
-    }
-    while (change_roles(best)) {
-    }
-    return best;
-  }
+  [[nodiscard]] role_plan best() const;
 
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
@@ -6614,51 +7978,13 @@ class role_search {
   [[nodiscard]] double width(std::size_t i) const { return std::min(peers_[i].download, peers_[i].upload); }
 
   /// The share that peer i can average within xi.
-  [[nodiscard]] double room(std::size_t i, bool trains, double trainers, double xi) const {
-    if (!trains) return std::min(1.0, width(i) * xi / trainers);
-    if (trainers <= 2) return 1;  // what it averages it need not send
-    return std::clamp((width(i) * xi - 1) / (trainers - 2), 0.0, 1.0);
-  }
+  [[nodiscard]] double room(std::size_t i, bool trains, double trainers, double xi) const;
 
-  [[nodiscard]] double least_time(const std::vector<bool>& trains, double trainers, double least) const {
-    const auto fits = [&](double xi) {
-      double sum = 0;
-      for (std::size_t i = 0; i < peers_.size(); ++i) sum += room(i, trains[i], trainers, xi);
-      return sum >= 1;
-    };
-    if (least == infinite || fits(least)) return least;
-    double low = least, high = least;
-    while (!fits(high)) low = high, high *= 2;  // a trainer's room grows without limit
-    for (int i = 0; i < 200 && low < high; ++i) {
-      const double middle = low + (high - low) / 2;
-      if (middle <= low || middle >= high) break;
-      (fits(middle) ? high : low) = middle;
-    }
-    return high;
-  }
+  [[nodiscard]] double least_time(const std::vector<bool>& trains, double trainers, double least) const;
 
-  static bool keep(role_plan& best, role_plan next) {
-    // Equal rounds: the one whose two parts are shorter together.
-    const auto better = [](const role_plan& a, const role_plan& b) {
-      if (a.seconds() != b.seconds()) return a.seconds() < b.seconds();
-      return a.gather_seconds + a.average_seconds < b.gather_seconds + b.average_seconds;
-    };
-    if (!best.trains.empty() && !better(next, best)) return false;
-    best = std::move(next);
-    return true;
-  }
+  static bool keep(role_plan& best, role_plan next);
 
-  bool change_roles(role_plan& best) const {
-    for (std::size_t i = 0; i < peers_.size(); ++i) {
-      for (std::size_t j = 0; j <= i && i < best.trains.size(); ++j) {
-        std::vector<bool> trains = best.trains;
-        trains[i] = !trains[i];
-        if (j != i) trains[j] = !trains[j];
-        if (keep(best, rated(std::move(trains)))) return true;
-      }
-    }
-    return false;
-  }
+  bool change_roles(role_plan& best) const;
 
   std::vector<role_peer> peers_;
   double batch_;
@@ -6669,7 +7995,113 @@ class role_search {
 
 /// The roles with the shortest round that the search finds, for a global batch of `batch` samples and a vector of `bytes`
 /// bytes. Deterministic. Each step of the search tries about n^2 / 2 changes of n peers.
-inline role_plan assign_roles(std::span<const role_peer> peers, double batch, double bytes) {
+CAUSEWAY_DECL role_plan assign_roles(std::span<const role_peer> peers, double batch, double bytes);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_ROLES_HPP
+
+// ---- causeway/plan/impl/roles.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_ROLES_IPP
+#define CAUSEWAY_PLAN_IMPL_ROLES_IPP
+
+// Bodies of plan/roles.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL role_plan role_search::rated(std::vector<bool> trains) const {
+  role_plan p{std::move(trains), std::vector<double>(peers_.size())};
+  double speed = 0, least = 0, trainers = 0;
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    if (!p.trains[i]) continue;
+    if (peers_[i].speed <= 0) return p;
+    speed += peers_[i].speed;
+    trainers += 1;
+    least = std::max(least, 1 / width(i));  // it must at least send its own
+  }
+  if (trainers == 0) return p;
+  p.gather_seconds = batch_ / speed;
+  const double xi = trainers == 1 ? 0 : least_time(p.trains, trainers, least);
+  p.average_seconds = xi * bytes_;
+  double total = 0;
+  for (std::size_t i = 0; i < peers_.size() && xi < infinite; ++i)
+    total += p.shares[i] = room(i, p.trains[i], trainers, xi);
+  for (double& w : p.shares) w = total > 0 ? w / total : 0;
+  return p;
+}
+
+CAUSEWAY_DECL role_plan role_search::best() const {
+  role_plan best;
+  std::vector<std::size_t> order(peers_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (const bool by_speed : {true, false}) {
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return by_speed ? peers_[a].speed > peers_[b].speed : width(a) > width(b);
+    });
+    std::vector<bool> trains(peers_.size(), false);
+    for (const std::size_t i : order) {  // the first one, two, three, ...
+      if (peers_[i].speed <= 0) continue;
+      trains[i] = true;
+      keep(best, rated(trains));
+    }
+  }
+  while (change_roles(best)) {
+  }
+  return best;
+}
+
+CAUSEWAY_DECL double role_search::room(std::size_t i, bool trains, double trainers, double xi) const {
+  if (!trains) return std::min(1.0, width(i) * xi / trainers);
+  if (trainers <= 2) return 1;  // what it averages it need not send
+  return std::clamp((width(i) * xi - 1) / (trainers - 2), 0.0, 1.0);
+}
+
+CAUSEWAY_DECL double role_search::least_time(const std::vector<bool>& trains, double trainers, double least) const {
+  const auto fits = [&](double xi) {
+    double sum = 0;
+    for (std::size_t i = 0; i < peers_.size(); ++i) sum += room(i, trains[i], trainers, xi);
+    return sum >= 1;
+  };
+  if (least == infinite || fits(least)) return least;
+  double low = least, high = least;
+  while (!fits(high)) low = high, high *= 2;  // a trainer's room grows without limit
+  for (int i = 0; i < 200 && low < high; ++i) {
+    const double middle = low + (high - low) / 2;
+    if (middle <= low || middle >= high) break;
+    (fits(middle) ? high : low) = middle;
+  }
+  return high;
+}
+
+CAUSEWAY_DECL bool role_search::keep(role_plan& best, role_plan next) {
+  // Equal rounds: the one whose two parts are shorter together.
+  const auto better = [](const role_plan& a, const role_plan& b) {
+    if (a.seconds() != b.seconds()) return a.seconds() < b.seconds();
+    return a.gather_seconds + a.average_seconds < b.gather_seconds + b.average_seconds;
+  };
+  if (!best.trains.empty() && !better(next, best)) return false;
+  best = std::move(next);
+  return true;
+}
+
+CAUSEWAY_DECL bool role_search::change_roles(role_plan& best) const {
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    for (std::size_t j = 0; j <= i && i < best.trains.size(); ++j) {
+      std::vector<bool> trains = best.trains;
+      trains[i] = !trains[i];
+      if (j != i) trains[j] = !trains[j];
+      if (keep(best, rated(std::move(trains)))) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL role_plan assign_roles(std::span<const role_peer> peers, double batch, double bytes) {
   CAUSEWAY_EXPECT(batch > 0 && bytes >= 0);
   role_plan p = detail::role_search{peers, batch, bytes}.best();
   p.trains.resize(peers.size());
@@ -6679,7 +8111,8 @@ inline role_plan assign_roles(std::span<const role_peer> peers, double batch, do
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_ROLES_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_ROLES_IPP
+#endif
 
 // ---- causeway/plan/routed_schedule.hpp ----
 #ifndef CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
@@ -6699,31 +8132,14 @@ struct routed_schedule {
 };
 
 /// What the peers of that step do. See routed_time.hpp.
-[[nodiscard]] inline routed_schedule schedule_of(const routed_step& step) {
-  CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
-  detail::route_clock clock{step};
-  (void)clock.run();
-  return {step.routes, clock.take_orders()};
-}
+[[nodiscard]] CAUSEWAY_DECL routed_schedule schedule_of(const routed_step& step);
 
 /// Forwards only, in the order of the micro-batches. `peers`: how many there are.
-[[nodiscard]] inline routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes, std::size_t peers) {
-  routed_schedule s{std::move(routes), std::vector<std::vector<operation>>(peers)};
-  for (std::uint32_t m = 0; m < s.routes.size(); ++m) {
-    for (std::uint32_t k = 0; k < s.routes[m].size(); ++k) s.orders[s.routes[m][k]].push_back({work::forward, m, k});
-  }
-  return s;
-}
+[[nodiscard]] CAUSEWAY_DECL routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes,
+                                                            std::size_t peers);
 
 /// The most sets of activations that a peer holds at one time if it follows its order.
-[[nodiscard]] inline std::int64_t peak_activations(const routed_schedule& s, std::size_t peer) {
-  std::int64_t now = 0, peak = 0;
-  for (const operation& op : s.orders[peer]) {
-    if (op.kind == work::forward) peak = std::max(peak, ++now);
-    if (gives_weight_gradient(op.kind)) --now;
-  }
-  return peak;
-}
+[[nodiscard]] CAUSEWAY_DECL std::int64_t peak_activations(const routed_schedule& s, std::size_t peer);
 
 namespace detail {
 
@@ -6732,77 +8148,19 @@ class routed_check {
   explicit routed_check(const routed_schedule& s)
       : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
 
-  [[nodiscard]] result<void> run() {
-    if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
-    for (const auto& route : s_.routes) {
-      const bool known = std::all_of(route.begin(), route.end(), [&](std::uint32_t p) { return p < s_.orders.size(); });
-      if (route.size() != stages_ || !known)
-        return fail(errc::invalid_argument, "routed schedule", "a micro-batch has no peer for each stage");
-    }
-    for (std::size_t p = 0; p < s_.orders.size(); ++p) {
-      for (std::size_t i = 0; i < s_.orders[p].size(); ++i) CAUSEWAY_TRY(take(p, i));
-    }
-    for (std::size_t unit = 0; unit < seen_.size(); ++unit) {
-      if (seen_[unit] != all_of_it) return wrong(unit, "does not go forward and backward through it, once each");
-    }
-    return runs();
-  }
+  [[nodiscard]] result<void> run();
 
  private:
   static constexpr unsigned went_forward = 1, went_back = 2, has_weights = 4, all_of_it = 7;
 
-  [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const {
-    return fail(errc::invalid_argument,
-                "micro-batch " + std::to_string(unit / stages_) + ", stage " + std::to_string(unit % stages_), what);
-  }
+  [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const;
   [[nodiscard]] std::size_t unit_of(const operation& op) const { return op.micro_batch * stages_ + op.chunk; }
 
   // Each operation once, on the peer of its route, in the order in which one needs the other.
-  [[nodiscard]] result<void> take(std::size_t peer, std::size_t position) {
-    const operation& op = s_.orders[peer][position];
-    if (op.micro_batch >= s_.routes.size() || op.chunk >= stages_ || s_.routes[op.micro_batch][op.chunk] != peer) {
-      return fail(errc::invalid_argument,
-                  "peer " + std::to_string(peer) + ", position " + std::to_string(position) + ", " + to_string(op),
-                  "is of no route through this peer");
-    }
-    unsigned& seen = seen_[unit_of(op)];
-    unsigned adds = 0, needs = 0;
-    switch (op.kind) {
-      case work::forward: adds = went_forward; break;
-      case work::backward: needs = went_forward, adds = went_back | has_weights; break;
-      case work::input_gradient: needs = went_forward, adds = went_back; break;
-      case work::weight_gradient: needs = went_forward | went_back, adds = has_weights; break;
-      default: return wrong(unit_of(op), "recomputes; routed schedules do not");
-    }
-    if (seen != needs) return wrong(unit_of(op), to_string(op) + " stands too early, or twice");
-    seen |= adds;
-    return {};
-  }
+  [[nodiscard]] result<void> take(std::size_t peer, std::size_t position);
 
   // Without clocks: peers go on in turn as far as they can.
-  [[nodiscard]] result<void> runs() {
-    std::vector<char> forward_done(seen_.size()), back_done(seen_.size());
-    std::size_t left = 0;
-    for (const auto& order : s_.orders) left += order.size();
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (std::size_t p = 0; p < s_.orders.size(); ++p) {
-        for (; next_[p] < s_.orders[p].size(); ++next_[p], --left, moved = true) {
-          const operation& op = s_.orders[p][next_[p]];
-          const std::size_t unit = unit_of(op);
-          if (op.kind == work::forward && op.chunk > 0 && forward_done[unit - 1] == 0) break;
-          if (gives_input_gradient(op.kind) && op.chunk + 1 < stages_ && back_done[unit + 1] == 0) break;
-          if (op.kind == work::forward) forward_done[unit] = 1;
-          if (gives_input_gradient(op.kind)) back_done[unit] = 1;
-        }
-      }
-    }
-    if (left == 0) return {};
-    std::size_t stuck = 0;
-    while (next_[stuck] == s_.orders[stuck].size()) ++stuck;
-    return fail(errc::invalid_argument, "peer " + std::to_string(stuck) + ", position " + std::to_string(next_[stuck]),
-                "deadlock: waits for something that waits for what comes after it");
-  }
+  [[nodiscard]] result<void> runs();
 
   const routed_schedule& s_;
   std::size_t stages_;
@@ -6815,7 +8173,120 @@ class routed_check {
 /// Whether a routed schedule can be run: every micro-batch goes forward once and backward once (whole or in halves) through
 /// the peer of its route in each stage, no peers wait for each other in a circle, and none holds more sets of activations
 /// than `bound` says for it; without bounds it may hold any number. Reads nothing that it has not checked.
-[[nodiscard]] inline result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound = {}) {
+[[nodiscard]] CAUSEWAY_DECL result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound = {});
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
+
+// ---- causeway/plan/impl/routed_schedule.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
+#define CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
+
+// Bodies of plan/routed_schedule.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL routed_schedule schedule_of(const routed_step& step) {
+  CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
+  detail::route_clock clock{step};
+  (void)clock.run();
+  return {step.routes, clock.take_orders()};
+}
+
+CAUSEWAY_DECL routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes, std::size_t peers) {
+  routed_schedule s{std::move(routes), std::vector<std::vector<operation>>(peers)};
+  for (std::uint32_t m = 0; m < s.routes.size(); ++m) {
+    for (std::uint32_t k = 0; k < s.routes[m].size(); ++k) s.orders[s.routes[m][k]].push_back({work::forward, m, k});
+  }
+  return s;
+}
+
+CAUSEWAY_DECL std::int64_t peak_activations(const routed_schedule& s, std::size_t peer) {
+  std::int64_t now = 0, peak = 0;
+  for (const operation& op : s.orders[peer]) {
+    if (op.kind == work::forward) peak = std::max(peak, ++now);
+    if (gives_weight_gradient(op.kind)) --now;
+  }
+  return peak;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL result<void> routed_check::run() {
+  if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
+  for (const auto& route : s_.routes) {
+    const bool known = std::all_of(route.begin(), route.end(), [&](std::uint32_t p) { return p < s_.orders.size(); });
+    if (route.size() != stages_ || !known)
+      return fail(errc::invalid_argument, "routed schedule", "a micro-batch has no peer for each stage");
+  }
+  for (std::size_t p = 0; p < s_.orders.size(); ++p) {
+    for (std::size_t i = 0; i < s_.orders[p].size(); ++i) CAUSEWAY_TRY(take(p, i));
+  }
+  for (std::size_t unit = 0; unit < seen_.size(); ++unit) {
+    if (seen_[unit] != all_of_it) return wrong(unit, "does not go forward and backward through it, once each");
+  }
+  return runs();
+}
+
+CAUSEWAY_DECL error routed_check::wrong(std::size_t unit, const std::string& what) const {
+  return fail(errc::invalid_argument,
+              "micro-batch " + std::to_string(unit / stages_) + ", stage " + std::to_string(unit % stages_), what);
+}
+
+CAUSEWAY_DECL result<void> routed_check::take(std::size_t peer, std::size_t position) {
+  const operation& op = s_.orders[peer][position];
+  if (op.micro_batch >= s_.routes.size() || op.chunk >= stages_ || s_.routes[op.micro_batch][op.chunk] != peer) {
+    return fail(errc::invalid_argument,
+                "peer " + std::to_string(peer) + ", position " + std::to_string(position) + ", " + to_string(op),
+                "is of no route through this peer");
+  }
+  unsigned& seen = seen_[unit_of(op)];
+  unsigned adds = 0, needs = 0;
+  switch (op.kind) {
+    case work::forward: adds = went_forward; break;
+    case work::backward: needs = went_forward, adds = went_back | has_weights; break;
+    case work::input_gradient: needs = went_forward, adds = went_back; break;
+    case work::weight_gradient: needs = went_forward | went_back, adds = has_weights; break;
+    default: return wrong(unit_of(op), "recomputes; routed schedules do not");
+  }
+  if (seen != needs) return wrong(unit_of(op), to_string(op) + " stands too early, or twice");
+  seen |= adds;
+  return {};
+}
+
+CAUSEWAY_DECL result<void> routed_check::runs() {
+  std::vector<char> forward_done(seen_.size()), back_done(seen_.size());
+  std::size_t left = 0;
+  for (const auto& order : s_.orders) left += order.size();
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t p = 0; p < s_.orders.size(); ++p) {
+      for (; next_[p] < s_.orders[p].size(); ++next_[p], --left, moved = true) {
+        const operation& op = s_.orders[p][next_[p]];
+        const std::size_t unit = unit_of(op);
+        if (op.kind == work::forward && op.chunk > 0 && forward_done[unit - 1] == 0) break;
+        if (gives_input_gradient(op.kind) && op.chunk + 1 < stages_ && back_done[unit + 1] == 0) break;
+        if (op.kind == work::forward) forward_done[unit] = 1;
+        if (gives_input_gradient(op.kind)) back_done[unit] = 1;
+      }
+    }
+  }
+  if (left == 0) return {};
+  std::size_t stuck = 0;
+  while (next_[stuck] == s_.orders[stuck].size()) ++stuck;
+  return fail(errc::invalid_argument, "peer " + std::to_string(stuck) + ", position " + std::to_string(next_[stuck]),
+              "deadlock: waits for something that waits for what comes after it");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound) {
   CAUSEWAY_TRY(detail::routed_check{s}.run());
   for (std::size_t p = 0; p < bound.size() && p < s.orders.size(); ++p) {
     if (const std::int64_t peak = peak_activations(s, p); peak > bound[p]) {
@@ -6829,7 +8300,8 @@ class routed_check {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
+#endif
 
 // ---- causeway/plan/schedule_greedy.hpp ----
 #ifndef CAUSEWAY_PLAN_SCHEDULE_GREEDY_HPP
@@ -6867,76 +8339,28 @@ class list_scheduler {
   list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank)
       : options_{options}, rule_{rule}, rank_{rank}, done_(options.chunks) {}
 
-  [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock) {
-    const auto forward = best(clock, work::forward);
-    const auto gradient = best(clock, options_.halves ? work::input_gradient : work::backward);
-    const auto weight = options_.halves ? best(clock, work::weight_gradient) : std::nullopt;
-    const bool first = rule_.forwards_first;
-    for (const auto& candidate : {first ? forward : gradient, first ? gradient : forward, weight}) {
-      if (candidate && (gives_input_gradient(candidate->kind) || !must_wait(clock, *candidate))) return take(*candidate);
-    }
-    return std::nullopt;
-  }
+  [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
 
  private:
   struct progress {  // of a chunk: how many micro-batches
     std::uint32_t forward = 0, input = 0, weight = 0;
   };
 
-  [[nodiscard]] std::optional<operation> candidate(std::uint32_t chunk, work kind) const {
-    const progress& p = done_[chunk];
-    switch (kind) {
-      case work::forward: return at(kind, chunk, p.forward, has_room(chunk) ? options_.micro_batches : 0);
-      case work::weight_gradient: return at(kind, chunk, p.weight, p.input);
-      default: return at(kind, chunk, p.input, p.forward);
-    }
-  }
+  [[nodiscard]] std::optional<operation> candidate(std::uint32_t chunk, work kind) const;
 
-  static std::optional<operation> at(work kind, std::uint32_t chunk, std::uint32_t next, std::uint32_t end) {
-    return next < end ? std::optional{operation{kind, next, chunk}} : std::nullopt;
-  }
+  static std::optional<operation> at(work kind, std::uint32_t chunk, std::uint32_t next, std::uint32_t end);
 
   // Room for the chunks behind this one stays free, so that the oldest micro-batch always comes to its end.
-  [[nodiscard]] bool has_room(std::uint32_t chunk) const {
-    return held_ + (options_.chunks - chunk) <= options_.activations;
-  }
+  [[nodiscard]] bool has_room(std::uint32_t chunk) const;
 
-  [[nodiscard]] std::optional<operation> best(const pipeline_clock& clock, work kind) const {
-    std::optional<operation> found;
-    for (std::uint32_t c = 0; c < options_.chunks; ++c) {
-      const auto op = candidate(c, kind);
-      if (op && clock.arrived(rank_, *op) && (!found || order_key(*op) < order_key(*found))) found = op;
-    }
-    return found;
-  }
+  [[nodiscard]] std::optional<operation> best(const pipeline_clock& clock, work kind) const;
 
-  [[nodiscard]] std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> order_key(const operation& op) const {
-    const std::uint32_t behind = options_.chunks - 1 - op.chunk;  // chunks that the forward has still to go through
-    const std::uint32_t group = op.micro_batch / options_.ranks;
-    if (op.kind == work::forward) return rule_.deep_first ? std::tuple{behind, 0U, 0U} : std::tuple{group, op.chunk, 0U};
-    return rule_.deep_first ? std::tuple{op.chunk, 0U, 0U} : std::tuple{group, behind, 0U};
-  }
+  [[nodiscard]] std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> order_key(const operation& op) const;
 
   // Whether a gradient arrives while this would run.
-  [[nodiscard]] bool must_wait(const pipeline_clock& clock, const operation& op) const {
-    if (!rule_.patient) return false;
-    const double end = clock.now() + clock.cost(rank_, op);
-    for (std::uint32_t c = 0; c < options_.chunks; ++c) {
-      const auto gradient = candidate(c, options_.halves ? work::input_gradient : work::backward);
-      if (gradient && !clock.arrived(rank_, *gradient) && clock.expected(rank_, *gradient) < end) return true;
-    }
-    return false;
-  }
+  [[nodiscard]] bool must_wait(const pipeline_clock& clock, const operation& op) const;
 
-  [[nodiscard]] operation take(const operation& op) {
-    progress& p = done_[op.chunk];
-    p.forward += op.kind == work::forward ? 1 : 0;
-    p.input += gives_input_gradient(op.kind) ? 1 : 0;
-    p.weight += gives_weight_gradient(op.kind) ? 1 : 0;
-    if (op.kind == work::forward) ++held_;
-    if (gives_weight_gradient(op.kind)) --held_;
-    return op;
-  }
+  [[nodiscard]] operation take(const operation& op);
 
   greedy_options options_;
   list_rule rule_;
@@ -6945,8 +8369,107 @@ class list_scheduler {
   std::uint32_t held_ = 0;      // sets of activations
 };
 
-[[nodiscard]] inline schedule list_schedule(const schedule& shape, const stage_costs& costs, const greedy_options& options,
-                                            const list_rule& rule) {
+[[nodiscard]] CAUSEWAY_DECL schedule list_schedule(const schedule& shape, const stage_costs& costs,
+                                                   const greedy_options& options, const list_rule& rule);
+
+/// The same stages, with links that take `factor` times as long.
+[[nodiscard]] CAUSEWAY_DECL stage_costs with_links(const stage_costs& costs, double factor);
+
+/// The orders of all rules on links of all speeds; the first is for the links as they are.
+[[nodiscard]] CAUSEWAY_DECL std::vector<schedule> list_schedules(const schedule& shape, const stage_costs& costs,
+                                                                 const greedy_options& options);
+
+/// The schedule with a closed form for such a pipeline, if there is one that fits its room.
+[[nodiscard]] CAUSEWAY_DECL std::optional<schedule> closed_form(const greedy_options& o);
+
+}  // namespace detail
+
+/// The shortest order that list scheduling finds on these costs, never longer than zero_bubble with `halves`, interleaved
+/// with several chunks, or one_f_one_b, where these fit the room. Gradients keep the order of micro-batches. Errors: sizes
+/// or costs that do not fit; room for fewer activations than chunks. Cost: one simulation and one timeline for each of 8
+/// rules.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> greedy(const stage_costs& costs, const greedy_options& options);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULE_GREEDY_HPP
+
+// ---- causeway/plan/impl/schedule_greedy.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_GREEDY_IPP
+#define CAUSEWAY_PLAN_IMPL_SCHEDULE_GREEDY_IPP
+
+// Bodies of plan/schedule_greedy.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL std::optional<operation> list_scheduler::choose(const pipeline_clock& clock) {
+  const auto forward = best(clock, work::forward);
+  const auto gradient = best(clock, options_.halves ? work::input_gradient : work::backward);
+  const auto weight = options_.halves ? best(clock, work::weight_gradient) : std::nullopt;
+  const bool first = rule_.forwards_first;
+  for (const auto& candidate : {first ? forward : gradient, first ? gradient : forward, weight}) {
+    if (candidate && (gives_input_gradient(candidate->kind) || !must_wait(clock, *candidate))) return take(*candidate);
+  }
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL std::optional<operation> list_scheduler::candidate(std::uint32_t chunk, work kind) const {
+  const progress& p = done_[chunk];
+  switch (kind) {
+    case work::forward: return at(kind, chunk, p.forward, has_room(chunk) ? options_.micro_batches : 0);
+    case work::weight_gradient: return at(kind, chunk, p.weight, p.input);
+    default: return at(kind, chunk, p.input, p.forward);
+  }
+}
+
+CAUSEWAY_DECL std::optional<operation> list_scheduler::at(work kind, std::uint32_t chunk, std::uint32_t next,
+                                                          std::uint32_t end) {
+  return next < end ? std::optional{operation{kind, next, chunk}} : std::nullopt;
+}
+
+CAUSEWAY_DECL bool list_scheduler::has_room(std::uint32_t chunk) const {
+  return held_ + (options_.chunks - chunk) <= options_.activations;
+}
+
+CAUSEWAY_DECL std::optional<operation> list_scheduler::best(const pipeline_clock& clock, work kind) const {
+  std::optional<operation> found;
+  for (std::uint32_t c = 0; c < options_.chunks; ++c) {
+    const auto op = candidate(c, kind);
+    if (op && clock.arrived(rank_, *op) && (!found || order_key(*op) < order_key(*found))) found = op;
+  }
+  return found;
+}
+
+CAUSEWAY_DECL std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> list_scheduler::order_key(const operation& op) const {
+  const std::uint32_t behind = options_.chunks - 1 - op.chunk;  // chunks that the forward has still to go through
+  const std::uint32_t group = op.micro_batch / options_.ranks;
+  if (op.kind == work::forward) return rule_.deep_first ? std::tuple{behind, 0U, 0U} : std::tuple{group, op.chunk, 0U};
+  return rule_.deep_first ? std::tuple{op.chunk, 0U, 0U} : std::tuple{group, behind, 0U};
+}
+
+CAUSEWAY_DECL bool list_scheduler::must_wait(const pipeline_clock& clock, const operation& op) const {
+  if (!rule_.patient) return false;
+  const double end = clock.now() + clock.cost(rank_, op);
+  for (std::uint32_t c = 0; c < options_.chunks; ++c) {
+    const auto gradient = candidate(c, options_.halves ? work::input_gradient : work::backward);
+    if (gradient && !clock.arrived(rank_, *gradient) && clock.expected(rank_, *gradient) < end) return true;
+  }
+  return false;
+}
+
+CAUSEWAY_DECL operation list_scheduler::take(const operation& op) {
+  progress& p = done_[op.chunk];
+  p.forward += op.kind == work::forward ? 1 : 0;
+  p.input += gives_input_gradient(op.kind) ? 1 : 0;
+  p.weight += gives_weight_gradient(op.kind) ? 1 : 0;
+  if (op.kind == work::forward) ++held_;
+  if (gives_weight_gradient(op.kind)) --held_;
+  return op;
+}
+
+CAUSEWAY_DECL schedule list_schedule(const schedule& shape, const stage_costs& costs, const greedy_options& options,
+                                     const list_rule& rule) {
   schedule s = shape;
   std::vector<list_scheduler> ranks;
   for (std::uint32_t r = 0; r < s.ranks; ++r) ranks.emplace_back(options, rule, r);
@@ -6960,8 +8483,7 @@ class list_scheduler {
   return s;
 }
 
-/// The same stages, with links that take `factor` times as long.
-[[nodiscard]] inline stage_costs with_links(const stage_costs& costs, double factor) {
+CAUSEWAY_DECL stage_costs with_links(const stage_costs& costs, double factor) {
   stage_costs scaled = costs;
   for (edge_cost& e : scaled.edges) {
     e.latency *= factor;
@@ -6971,9 +8493,8 @@ class list_scheduler {
   return scaled;
 }
 
-/// The orders of all rules on links of all speeds; the first is for the links as they are.
-[[nodiscard]] inline std::vector<schedule> list_schedules(const schedule& shape, const stage_costs& costs,
-                                                          const greedy_options& options) {
+CAUSEWAY_DECL std::vector<schedule> list_schedules(const schedule& shape, const stage_costs& costs,
+                                                   const greedy_options& options) {
   std::vector<schedule> all;
   for (const double factor : {1.0, 0.0, 0.5, 2.0}) {
     const stage_costs scaled = with_links(costs, factor);
@@ -6984,8 +8505,7 @@ class list_scheduler {
   return all;
 }
 
-/// The schedule with a closed form for such a pipeline, if there is one that fits its room.
-[[nodiscard]] inline std::optional<schedule> closed_form(const greedy_options& o) {
+CAUSEWAY_DECL std::optional<schedule> closed_form(const greedy_options& o) {
   if (o.halves && o.chunks > 1) return std::nullopt;
   auto s = o.halves       ? zero_bubble(o.ranks, o.micro_batches)
            : o.chunks > 1 ? interleaved(o.ranks, o.chunks, o.micro_batches)
@@ -6994,13 +8514,11 @@ class list_scheduler {
   return *std::move(s);
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
 
-/// The shortest order that list scheduling finds on these costs, never longer than zero_bubble with `halves`, interleaved
-/// with several chunks, or one_f_one_b, where these fit the room. Gradients keep the order of micro-batches. Errors: sizes
-/// or costs that do not fit; room for fewer activations than chunks. Cost: one simulation and one timeline for each of 8
-/// rules.
-[[nodiscard]] inline result<schedule> greedy(const stage_costs& costs, const greedy_options& options) {
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<schedule> greedy(const stage_costs& costs, const greedy_options& options) {
   CAUSEWAY_ASSIGN(const schedule shape, detail::start_schedule(options.ranks, options.chunks, options.micro_batches));
   CAUSEWAY_TRY(plan::check(costs, virtual_stages(shape)));
   if (options.activations < options.chunks) {
@@ -7024,7 +8542,8 @@ class list_scheduler {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_SCHEDULE_GREEDY_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_SCHEDULE_GREEDY_IPP
+#endif
 
 // ---- causeway/plan/square_cube.hpp ----
 #ifndef CAUSEWAY_PLAN_SQUARE_CUBE_HPP
@@ -7045,21 +8564,39 @@ struct square_cube {
   /// t_compute >= bytes / bandwidth + latency / under way: the stage can be kept busy.
   [[nodiscard]] bool viable() const noexcept { return compute >= transfer + latency; }
   /// Above 1: messages are hidden, and by how much. Infinite: they cost nothing.
-  [[nodiscard]] double ratio() const noexcept {
-    const double sent = transfer + latency;
-    return sent > 0 ? compute / sent : std::numeric_limits<double>::infinity();
-  }
+  [[nodiscard]] double ratio() const noexcept;
 };
 
 /// For a stage of `compute` seconds that sends `bytes` over `link`, with `under_way` micro-batches, at least 1.
-inline square_cube check_square_cube(double compute, double bytes, const link_cost& link, std::size_t under_way) {
+CAUSEWAY_DECL square_cube check_square_cube(double compute, double bytes, const link_cost& link, std::size_t under_way);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SQUARE_CUBE_HPP
+
+// ---- causeway/plan/impl/square_cube.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SQUARE_CUBE_IPP
+#define CAUSEWAY_PLAN_IMPL_SQUARE_CUBE_IPP
+
+// Bodies of plan/square_cube.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL double square_cube::ratio() const noexcept {
+  const double sent = transfer + latency;
+  return sent > 0 ? compute / sent : std::numeric_limits<double>::infinity();
+}
+
+CAUSEWAY_DECL square_cube check_square_cube(double compute, double bytes, const link_cost& link, std::size_t under_way) {
   CAUSEWAY_EXPECT(under_way > 0);
   return {compute, 8 * bytes / link.bandwidth, link.delay / static_cast<double>(under_way)};
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_SQUARE_CUBE_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_SQUARE_CUBE_IPP
+#endif
 
 // ---- causeway/plan/utilisation.hpp ----
 #ifndef CAUSEWAY_PLAN_UTILISATION_HPP
@@ -7094,23 +8631,12 @@ namespace detail {
 /// Runs steps one after another and knows at each moment when the device and the link are free.
 class step_timeline {
  public:
-  step_timeline(const training_step& step, const exchange_pattern& pattern, double bits_per_second)
-      : pattern_{pattern},
-        task_seconds_{step.seconds / static_cast<double>(3 * step.layers - 1)},
-        exchange_seconds_{pattern.bits * step.parameters / static_cast<double>(step.layers) / bits_per_second},
-        exchanges_(step.layers) {
-    if (pattern_.spacing == 0) pattern_.spacing = pattern_.period / pattern_.fragments;
-  }
+  step_timeline(const training_step& step, const exchange_pattern& pattern, double bits_per_second);
 
   /// Seconds at the end of the last step's backward pass.
   [[nodiscard]] double now() const noexcept { return device_; }
 
-  void run(std::size_t steps) {
-    for (std::size_t i = 0; i < steps; ++i, ++step_) {
-      forward();
-      backward();
-    }
-  }
+  void run(std::size_t steps);
 
  private:
   struct exchange {
@@ -7118,30 +8644,13 @@ class step_timeline {
     double arrives = 0;
   };
 
-  void forward() {
-    for (const exchange& e : exchanges_) {
-      if (e.due <= step_) device_ = std::max(device_, e.arrives);
-      device_ += task_seconds_;
-    }
-  }
+  void forward();
 
-  void backward() {
-    for (std::size_t layer = exchanges_.size(); layer-- > 0;) {
-      device_ += task_seconds_;  // of the weights: first, as the link can start with them
-      if (is_sent(layer)) send(layer);
-      if (layer > 0) device_ += task_seconds_;  // of the activations
-    }
-  }
+  void backward();
 
-  [[nodiscard]] bool is_sent(std::size_t layer) const noexcept {
-    const std::size_t offset = layer % pattern_.fragments * pattern_.spacing;
-    return (step_ + 1 + pattern_.period - offset) % pattern_.period == 0;
-  }
+  [[nodiscard]] bool is_sent(std::size_t layer) const noexcept;
 
-  void send(std::size_t layer) {
-    link_ = std::max(link_, device_) + exchange_seconds_;
-    exchanges_[layer] = {step_ + 1 + pattern_.overlap, link_};
-  }
+  void send(std::size_t layer);
 
   exchange_pattern pattern_;
   double task_seconds_;
@@ -7157,8 +8666,73 @@ class step_timeline {
 /// The part of its time that a replica computes, in (0, 1], once the run is in its stride. Exact but where the link is all
 /// but full and results are waited for late: a backlog then takes long to grow, and up to 0.2 % can be missing. Takes some
 /// 8 * layers * max(2 * period, 512 * (overlap + 1)) additions.
-[[nodiscard]] inline double utilisation(const training_step& step, const exchange_pattern& pattern,
-                                        double bits_per_second) {
+[[nodiscard]] CAUSEWAY_DECL double utilisation(const training_step& step, const exchange_pattern& pattern,
+                                               double bits_per_second);
+
+/// The least of the bandwidths `grid` (bits per second, rising) at which utilisation reaches `target`; infinity if none
+/// does.
+[[nodiscard]] CAUSEWAY_DECL double least_bandwidth(const training_step& step, const exchange_pattern& pattern,
+                                                   double target, std::span<const double> grid);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_UTILISATION_HPP
+
+// ---- causeway/plan/impl/utilisation.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_UTILISATION_IPP
+#define CAUSEWAY_PLAN_IMPL_UTILISATION_IPP
+
+// Bodies of plan/utilisation.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL step_timeline::step_timeline(const training_step& step, const exchange_pattern& pattern,
+                                           double bits_per_second)
+    : pattern_{pattern},
+      task_seconds_{step.seconds / static_cast<double>(3 * step.layers - 1)},
+      exchange_seconds_{pattern.bits * step.parameters / static_cast<double>(step.layers) / bits_per_second},
+      exchanges_(step.layers) {
+  if (pattern_.spacing == 0) pattern_.spacing = pattern_.period / pattern_.fragments;
+}
+
+CAUSEWAY_DECL void step_timeline::run(std::size_t steps) {
+  for (std::size_t i = 0; i < steps; ++i, ++step_) {
+    forward();
+    backward();
+  }
+}
+
+CAUSEWAY_DECL void step_timeline::forward() {
+  for (const exchange& e : exchanges_) {
+    if (e.due <= step_) device_ = std::max(device_, e.arrives);
+    device_ += task_seconds_;
+  }
+}
+
+CAUSEWAY_DECL void step_timeline::backward() {
+  for (std::size_t layer = exchanges_.size(); layer-- > 0;) {
+    device_ += task_seconds_;  // of the weights: first, as the link can start with them
+    if (is_sent(layer)) send(layer);
+    if (layer > 0) device_ += task_seconds_;  // of the activations
+  }
+}
+
+CAUSEWAY_DECL bool step_timeline::is_sent(std::size_t layer) const noexcept {
+  const std::size_t offset = layer % pattern_.fragments * pattern_.spacing;
+  return (step_ + 1 + pattern_.period - offset) % pattern_.period == 0;
+}
+
+CAUSEWAY_DECL void step_timeline::send(std::size_t layer) {
+  link_ = std::max(link_, device_) + exchange_seconds_;
+  exchanges_[layer] = {step_ + 1 + pattern_.overlap, link_};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL double utilisation(const training_step& step, const exchange_pattern& pattern, double bits_per_second) {
   CAUSEWAY_EXPECT(step.layers > 0 && step.seconds > 0 && step.parameters >= 0 && bits_per_second > 0);
   CAUSEWAY_EXPECT(pattern.period > 0 && pattern.fragments > 0 && pattern.overlap < pattern.period);
   CAUSEWAY_EXPECT((pattern.fragments - 1) * pattern.spacing < pattern.period);
@@ -7171,10 +8745,8 @@ class step_timeline {
   return computing / (timeline.now() - begin);
 }
 
-/// The least of the bandwidths `grid` (bits per second, rising) at which utilisation reaches `target`; infinity if none
-/// does.
-[[nodiscard]] inline double least_bandwidth(const training_step& step, const exchange_pattern& pattern, double target,
-                                            std::span<const double> grid) {
+CAUSEWAY_DECL double least_bandwidth(const training_step& step, const exchange_pattern& pattern, double target,
+                                     std::span<const double> grid) {
   const auto found = std::partition_point(grid.begin(), grid.end(), [&](double b) {
     return utilisation(step, pattern, b) < target;  // rises with bandwidth
   });
@@ -7183,7 +8755,8 @@ class step_timeline {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_UTILISATION_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_UTILISATION_IPP
+#endif
 
 // ---- causeway/plan.hpp ----
 #ifndef CAUSEWAY_PLAN_HPP

@@ -42,6 +42,14 @@
 #define CAUSEWAY_EXPECT(condition) static_cast<void>(0)
 #endif
 
+// Functions that are no templates have their bodies in impl/*.ipp: part of the headers, or, with CAUSEWAY_COMPILED, of one
+// object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>).
+#ifdef CAUSEWAY_COMPILED
+#define CAUSEWAY_DECL
+#else
+#define CAUSEWAY_DECL inline
+#endif
+
 #define CAUSEWAY_RESTRICT __restrict__
 #define CAUSEWAY_ALWAYS_INLINE inline __attribute__((always_inline))
 #define CAUSEWAY_NOINLINE __attribute__((noinline))
@@ -420,11 +428,7 @@ struct one_by_one {
   double grace_seconds = 0;
   std::uint32_t most_ahead = no_bound;  ///< at least 1
 
-  [[nodiscard]] result<void> check(std::uint32_t) const {
-    if (grace_seconds >= 0 && most_ahead >= 1) return {};
-    return fail(errc::invalid_argument, "one_by_one",
-                "the grace period must not be negative (0 is none), and `most_ahead` at least 1");
-  }
+  [[nodiscard]] result<void> check(std::uint32_t) const;
   [[nodiscard]] double closes_after(const gathering&) const noexcept { return grace_seconds; }
 };
 
@@ -442,18 +446,8 @@ struct quorum {
   double cap_seconds = 60;
   std::uint32_t most_ahead = no_bound;  ///< at least 1
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const {
-    if (least >= 1 && least <= peers && gamma >= 0 && cap_seconds >= 0 && most_ahead >= 1) return {};
-    return fail(errc::invalid_argument, "quorum",
-                "`least` must be between 1 and the number of peers, `gamma` and `cap_seconds` not negative, and "
-                "`most_ahead` at least 1");
-  }
-  [[nodiscard]] double closes_after(const gathering& g) const noexcept {
-    const std::size_t enough = std::clamp<std::size_t>(g.expected, 1, least);
-    if (g.arrived.size() < enough) return std::numeric_limits<double>::infinity();
-    const double quorum_after = g.arrived[enough - 1];
-    return quorum_after + std::clamp(gamma * (g.slack - quorum_after), 0.0, cap_seconds);
-  }
+  [[nodiscard]] result<void> check(std::uint32_t peers) const;
+  [[nodiscard]] double closes_after(const gathering& g) const noexcept;
 };
 
 static_assert(Arrivals<one_by_one> && Arrivals<quorum>);
@@ -461,6 +455,40 @@ static_assert(Arrivals<one_by_one> && Arrivals<quorum>);
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_ARRIVALS_HPP
+
+// ---- causeway/axis/impl/arrivals.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_ARRIVALS_IPP
+#define CAUSEWAY_AXIS_IMPL_ARRIVALS_IPP
+
+// Bodies of axis/arrivals.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL result<void> one_by_one::check(std::uint32_t) const {
+  if (grace_seconds >= 0 && most_ahead >= 1) return {};
+  return fail(errc::invalid_argument, "one_by_one",
+              "the grace period must not be negative (0 is none), and `most_ahead` at least 1");
+}
+
+CAUSEWAY_DECL result<void> quorum::check(std::uint32_t peers) const {
+  if (least >= 1 && least <= peers && gamma >= 0 && cap_seconds >= 0 && most_ahead >= 1) return {};
+  return fail(errc::invalid_argument, "quorum",
+              "`least` must be between 1 and the number of peers, `gamma` and `cap_seconds` not negative, and "
+              "`most_ahead` at least 1");
+}
+
+CAUSEWAY_DECL double quorum::closes_after(const gathering& g) const noexcept {
+  const std::size_t enough = std::clamp<std::size_t>(g.expected, 1, least);
+  if (g.arrived.size() < enough) return std::numeric_limits<double>::infinity();
+  const double quorum_after = g.arrived[enough - 1];
+  return quorum_after + std::clamp(gamma * (g.slack - quorum_after), 0.0, cap_seconds);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_ARRIVALS_IPP
+#endif
 
 // ---- causeway/axis/every.hpp ----
 #ifndef CAUSEWAY_AXIS_EVERY_HPP
@@ -496,10 +524,7 @@ concept Trigger = T::decides == part::trigger&& requires(T& t, const T& c, std::
 
 namespace detail {
 
-inline result<void> check_steps(std::uint32_t steps, const char* who) {
-  if (steps > 0) return {};
-  return fail(errc::invalid_argument, who, "0 inner steps between exchanges; set it to 1 or more");
-}
+CAUSEWAY_DECL result<void> check_steps(std::uint32_t steps, const char* who);
 
 }  // namespace detail
 
@@ -525,17 +550,8 @@ struct staggered {
 
   std::uint32_t local_steps = 100;  ///< H
 
-  [[nodiscard]] result<void> check(std::size_t count) const {
-    CAUSEWAY_TRY(detail::check_steps(local_steps, "staggered"));
-    if (count <= local_steps) return {};
-    return fail(errc::invalid_argument, "staggered",
-                std::to_string(count) + " fragments in " + std::to_string(local_steps) +
-                    " inner steps; take fewer fragments or more steps, so that each has a step of its own");
-  }
-  [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t count) const noexcept {
-    const std::uint64_t share = (f + 1) * std::uint64_t{local_steps};
-    return static_cast<std::uint32_t>((share + count - 1) / count);
-  }
+  [[nodiscard]] result<void> check(std::size_t count) const;
+  [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t count) const noexcept;
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return local_steps; }
   result<void> exchanged(auto&, const exchange_report&) { return {}; }
   void serialize(auto&) {}
@@ -550,14 +566,8 @@ class periods {
 
   explicit periods(std::vector<std::uint32_t> steps = {32, 96, 192}) : steps_{std::move(steps)} {}
 
-  [[nodiscard]] result<void> check(std::size_t) const {
-    if (steps_.empty()) return detail::check_steps(0, "periods");
-    for (const std::uint32_t s : steps_) CAUSEWAY_TRY(detail::check_steps(s, "periods"));
-    return {};
-  }
-  [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t) const noexcept {
-    return steps_[f < steps_.size() ? f : steps_.size() - 1];
-  }
+  [[nodiscard]] result<void> check(std::size_t) const;
+  [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t) const noexcept;
   [[nodiscard]] std::uint32_t next(std::size_t f, std::size_t count) const noexcept { return first(f, count); }
   result<void> exchanged(auto&, const exchange_report&) { return {}; }
   void serialize(auto&) {}
@@ -571,6 +581,52 @@ static_assert(Trigger<every> && Trigger<staggered> && Trigger<periods>);
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_EVERY_HPP
+
+// ---- causeway/axis/impl/every.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_EVERY_IPP
+#define CAUSEWAY_AXIS_IMPL_EVERY_IPP
+
+// Bodies of axis/every.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis::detail {
+
+CAUSEWAY_DECL result<void> check_steps(std::uint32_t steps, const char* who) {
+  if (steps > 0) return {};
+  return fail(errc::invalid_argument, who, "0 inner steps between exchanges; set it to 1 or more");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis::detail
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL result<void> staggered::check(std::size_t count) const {
+  CAUSEWAY_TRY(detail::check_steps(local_steps, "staggered"));
+  if (count <= local_steps) return {};
+  return fail(errc::invalid_argument, "staggered",
+              std::to_string(count) + " fragments in " + std::to_string(local_steps) +
+                  " inner steps; take fewer fragments or more steps, so that each has a step of its own");
+}
+
+CAUSEWAY_DECL std::uint32_t staggered::first(std::size_t f, std::size_t count) const noexcept {
+  const std::uint64_t share = (f + 1) * std::uint64_t{local_steps};
+  return static_cast<std::uint32_t>((share + count - 1) / count);
+}
+
+CAUSEWAY_DECL result<void> periods::check(std::size_t) const {
+  if (steps_.empty()) return detail::check_steps(0, "periods");
+  for (const std::uint32_t s : steps_) CAUSEWAY_TRY(detail::check_steps(s, "periods"));
+  return {};
+}
+
+CAUSEWAY_DECL std::uint32_t periods::first(std::size_t f, std::size_t) const noexcept {
+  return steps_[f < steps_.size() ? f : steps_.size() - 1];
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_EVERY_IPP
+#endif
 
 // ---- causeway/collective/channels.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_CHANNELS_HPP
@@ -912,9 +968,7 @@ class solo_transport {
   static constexpr std::uint32_t size() noexcept { return 1; }
   static operation send(peer_index, const message_id&, std::span<const std::byte>) noexcept { return 1; }
   static operation receive(peer_index, const message_id&, std::span<std::byte>) noexcept { return 1; }
-  static result<std::size_t> wait(operation, time_point) {
-    return fail(errc::peer_lost, "solo transport", "there is no other peer in this run");
-  }
+  static result<std::size_t> wait(operation, time_point);
   static constexpr bool done(operation) noexcept { return true; }
   static traffic stats() noexcept { return {}; }
 };
@@ -938,12 +992,8 @@ class any_transport {
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
-    return model_->send(to, id, bytes);
-  }
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
-    return model_->receive(from, id, buffer);
-  }
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
@@ -984,6 +1034,32 @@ static_assert(Transport<any_transport>);
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_TRANSPORT_HPP
+
+// ---- causeway/net/impl/transport.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_TRANSPORT_IPP
+#define CAUSEWAY_NET_IMPL_TRANSPORT_IPP
+
+// Bodies of net/transport.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL result<std::size_t> solo_transport::wait(operation, time_point) {
+  return fail(errc::peer_lost, "solo transport", "there is no other peer in this run");
+}
+
+CAUSEWAY_DECL operation any_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
+  return model_->send(to, id, bytes);
+}
+
+CAUSEWAY_DECL operation any_transport::receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
+  return model_->receive(from, id, buffer);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_TRANSPORT_IPP
+#endif
 
 // ---- causeway/tensor/buffer.hpp ----
 #ifndef CAUSEWAY_TENSOR_BUFFER_HPP
@@ -1135,10 +1211,7 @@ enum class algorithm : std::uint8_t {
 class collective_workspace {
  public:
   /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
-  [[nodiscard]] std::byte* reserve(std::size_t bytes) {
-    if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
-    return memory_.data();
-  }
+  [[nodiscard]] std::byte* reserve(std::size_t bytes);
 
   [[nodiscard]] std::vector<net::operation>& operations() noexcept { return operations_; }
   [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
@@ -1181,6 +1254,25 @@ constexpr collective_options tuned_for_streams(collective_options o, std::size_t
 
 #endif  // CAUSEWAY_COLLECTIVE_OPTIONS_HPP
 
+// ---- causeway/collective/impl/options.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
+
+// Bodies of collective/options.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL std::byte* collective_workspace::reserve(std::size_t bytes) {
+  if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
+  return memory_.data();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
+#endif
+
 // ---- causeway/collective/flight.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_FLIGHT_HPP
 #define CAUSEWAY_COLLECTIVE_FLIGHT_HPP
@@ -1200,21 +1292,12 @@ struct part {
 
 namespace detail {
 
-inline net::message_id id_of(net::message_id id, const part& what) {
-  id.channel = numbered(id.channel + what.phase, what.chunk);
-  return id;
-}
+CAUSEWAY_DECL net::message_id id_of(net::message_id id, const part& what);
 
 /// An error says which peer was waited for.
-inline result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved) {
-  if (!moved && moved.error().where.empty()) moved.error().where = peer_name(peer);
-  return moved;
-}
+CAUSEWAY_DECL result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved);
 
-inline result<void> without_size(result<std::size_t> moved) {
-  if (!moved) return std::move(moved).error();
-  return {};
-}
+CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved);
 
 }  // namespace detail
 
@@ -1288,6 +1371,35 @@ class flight {
 
 #endif  // CAUSEWAY_COLLECTIVE_FLIGHT_HPP
 
+// ---- causeway/collective/impl/flight.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
+
+// Bodies of collective/flight.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL net::message_id id_of(net::message_id id, const part& what) {
+  id.channel = numbered(id.channel + what.phase, what.chunk);
+  return id;
+}
+
+CAUSEWAY_DECL result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved) {
+  if (!moved && moved.error().where.empty()) moved.error().where = peer_name(peer);
+  return moved;
+}
+
+CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved) {
+  if (!moved) return std::move(moved).error();
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
+#endif
+
 // ---- causeway/collective/gather.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_GATHER_HPP
 #define CAUSEWAY_COLLECTIVE_GATHER_HPP
@@ -1308,10 +1420,7 @@ struct gather_places {
   [[nodiscard]] std::size_t bytes_in(net::peer_index p) const { return 3 * peers + p; }
 };
 
-inline error too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
-  return fail(errc::too_large, peer_name(peer),
-              std::to_string(offered) + " bytes to gather, where the caller allows " + std::to_string(limit));
-}
+CAUSEWAY_DECL error too_long(net::peer_index peer, std::size_t offered, std::size_t limit);
 
 /// Receives from all others: `lengths` are under way already.
 template <net::Transport T>
@@ -1412,6 +1521,25 @@ result<void> all_gather(T& transport, const net::message_id& id, std::span<const
 
 #endif  // CAUSEWAY_COLLECTIVE_GATHER_HPP
 
+// ---- causeway/collective/impl/gather.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+
+// Bodies of collective/gather.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL error too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
+  return fail(errc::too_large, peer_name(peer),
+              std::to_string(offered) + " bytes to gather, where the caller allows " + std::to_string(limit));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+#endif
+
 // ---- causeway/axis/by_speed.hpp ----
 #ifndef CAUSEWAY_AXIS_BY_SPEED_HPP
 #define CAUSEWAY_AXIS_BY_SPEED_HPP
@@ -1444,26 +1572,12 @@ class by_speed {
 
   [[nodiscard]] const by_speed_options& options() const noexcept { return options_; }
 
-  [[nodiscard]] result<void> check(std::size_t) const {
-    CAUSEWAY_TRY(detail::check_steps(options_.local_steps, "by_speed"));
-    if (options_.percentile > 0 && options_.percentile <= 1) return {};
-    return fail(errc::invalid_argument, "by_speed", "`percentile` must be above 0 and at most 1");
-  }
+  [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return steps_; }
 
   /// Inner steps for a peer of `speed` among peers of `speeds`; 0, negative and not finite mean unknown.
-  [[nodiscard]] std::uint32_t steps_for(double speed, std::span<const double> speeds) const {
-    std::vector<double> known;
-    std::copy_if(speeds.begin(), speeds.end(), std::back_inserter(known), is_known);
-    if (known.empty() || !is_known(speed)) return options_.local_steps;
-    std::sort(known.begin(), known.end());
-    const double rank = std::ceil(options_.percentile * static_cast<double>(known.size()));
-    const double pace = known[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
-    constexpr double slack = 1 + 1e-9;  // half the speed is half the steps, however it was rounded
-    const double steps = std::floor(std::min(speed / pace * slack, 1.0) * options_.local_steps);
-    return static_cast<std::uint32_t>(std::max(steps, 1.0));
-  }
+  [[nodiscard]] std::uint32_t steps_for(double speed, std::span<const double> speeds) const;
 
   /// Tells all peers this one's speed.
   result<void> exchanged(auto& ctx, const exchange_report& report) {
@@ -1492,6 +1606,38 @@ class by_speed {
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_BY_SPEED_HPP
+
+// ---- causeway/axis/impl/by_speed.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_BY_SPEED_IPP
+#define CAUSEWAY_AXIS_IMPL_BY_SPEED_IPP
+
+// Bodies of axis/by_speed.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL result<void> by_speed::check(std::size_t) const {
+  CAUSEWAY_TRY(detail::check_steps(options_.local_steps, "by_speed"));
+  if (options_.percentile > 0 && options_.percentile <= 1) return {};
+  return fail(errc::invalid_argument, "by_speed", "`percentile` must be above 0 and at most 1");
+}
+
+CAUSEWAY_DECL std::uint32_t by_speed::steps_for(double speed, std::span<const double> speeds) const {
+  std::vector<double> known;
+  std::copy_if(speeds.begin(), speeds.end(), std::back_inserter(known), is_known);
+  if (known.empty() || !is_known(speed)) return options_.local_steps;
+  std::sort(known.begin(), known.end());
+  const double rank = std::ceil(options_.percentile * static_cast<double>(known.size()));
+  const double pace = known[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
+  constexpr double slack = 1 + 1e-9;  // half the speed is half the steps, however it was rounded
+  const double steps = std::floor(std::min(speed / pace * slack, 1.0) * options_.local_steps);
+  return static_cast<std::uint32_t>(std::max(steps, 1.0));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_BY_SPEED_IPP
+#endif
 
 // ---- causeway/collective/exchange.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_EXCHANGE_HPP
@@ -1585,15 +1731,39 @@ struct refusal {
 
 using refusal_bytes = std::array<std::byte, 8>;
 
-inline refusal_bytes to_bytes(const refusal& r) noexcept {
+CAUSEWAY_DECL refusal_bytes to_bytes(const refusal& r) noexcept;
+
+/// Reads what a peer claims; nullopt when it makes no sense.
+CAUSEWAY_DECL std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::uint32_t peers) noexcept;
+
+/// Keeps one of several refusals: the lowest peer's, so that all peers report the same one. What this peer saw itself
+/// counts for more than what it was told of the same peer.
+CAUSEWAY_DECL void note(std::optional<refusal>& kept, const refusal& r) noexcept;
+
+/// error::culprit is the refused peer, unless this one was only told.
+CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_REFUSAL_HPP
+
+// ---- causeway/collective/impl/refusal.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
+
+// Bodies of collective/refusal.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL refusal_bytes to_bytes(const refusal& r) noexcept {
   const std::uint32_t words[2] = {r.peer, static_cast<std::uint32_t>(r.code)};
   refusal_bytes bytes;
   std::memcpy(bytes.data(), words, sizeof words);
   return bytes;
 }
 
-/// Reads what a peer claims; nullopt when it makes no sense.
-inline std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::uint32_t peers) noexcept {
+CAUSEWAY_DECL std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::uint32_t peers) noexcept {
   if (bytes.size() != sizeof(refusal_bytes)) return std::nullopt;
   std::uint32_t words[2];
   std::memcpy(words, bytes.data(), sizeof words);
@@ -1604,15 +1774,12 @@ inline std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::
   return refusal{words[0], code, true};
 }
 
-/// Keeps one of several refusals: the lowest peer's, so that all peers report the same one. What this peer saw itself
-/// counts for more than what it was told of the same peer.
-inline void note(std::optional<refusal>& kept, const refusal& r) noexcept {
+CAUSEWAY_DECL void note(std::optional<refusal>& kept, const refusal& r) noexcept {
   const bool seen = kept && r.peer == kept->peer && !r.told;
   if (!kept || r.peer < kept->peer || seen) kept = r;
 }
 
-/// error::culprit is the refused peer, unless this one was only told.
-inline error to_error(const refusal& r, std::uint32_t peers) {
+CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers) {
   if (r.peer == peers && r.code == errc::invalid_argument) {
     return fail(errc::invalid_argument, "exchange",
                 "the weights of all peers add up to 0: nobody contributes to this mean");
@@ -1633,7 +1800,8 @@ inline error to_error(const refusal& r, std::uint32_t peers) {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
-#endif  // CAUSEWAY_COLLECTIVE_REFUSAL_HPP
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
+#endif
 
 // ---- causeway/collective/exchange_message.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_EXCHANGE_MESSAGE_HPP
@@ -1670,13 +1838,46 @@ constexpr std::size_t message_slot(std::size_t codec_bytes) { return (message_he
 
 inline constexpr refusal no_refusal{0, errc{}};
 
-inline void write_header(std::span<std::byte> room, float weight, std::size_t values, const refusal& bad = no_refusal) {
+CAUSEWAY_DECL void write_header(std::span<std::byte> room, float weight, std::size_t values,
+                                const refusal& bad = no_refusal);
+
+/// The header of a peer's own contribution; true when content follows.
+CAUSEWAY_DECL bool write_own_header(std::span<std::byte> room, const exchange_row& row, std::size_t values,
+                                    net::peer_index self);
+
+/// Reads bytes that anybody may have sent, about `values` values.
+CAUSEWAY_DECL peer_message read_message(net::peer_index from, std::span<const std::byte> bytes, std::size_t values,
+                                        std::uint32_t peers);
+
+/// Of a contribution: whatever its sender says, it is the one whose values cannot be used. What only sums can be is
+/// nonsense.
+CAUSEWAY_DECL refusal refused_contribution(net::peer_index from, const refusal& said);
+
+/// 1 / total weight in f32; 0 where that is no number to multiply with.
+CAUSEWAY_DECL float mean_factor(double total_weight);
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_EXCHANGE_MESSAGE_HPP
+
+// ---- causeway/collective/impl/exchange_message.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_EXCHANGE_MESSAGE_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_EXCHANGE_MESSAGE_IPP
+
+// Bodies of collective/exchange_message.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL void write_header(std::span<std::byte> room, float weight, std::size_t values, const refusal& bad) {
   const message_header h{weight, static_cast<std::uint32_t>(values), bad.peer, static_cast<std::uint32_t>(bad.code)};
   std::memcpy(room.data(), &h, sizeof h);
 }
 
-/// The header of a peer's own contribution; true when content follows.
-inline bool write_own_header(std::span<std::byte> room, const exchange_row& row, std::size_t values, net::peer_index self) {
+CAUSEWAY_DECL bool write_own_header(std::span<std::byte> room, const exchange_row& row, std::size_t values,
+                                    net::peer_index self) {
   CAUSEWAY_EXPECT(row.weight >= 0);
   CAUSEWAY_EXPECT(row.refused == errc{} || row.refused == errc::non_finite || row.refused == errc::corrupt ||
                   row.refused == errc::protocol);
@@ -1688,9 +1889,8 @@ inline bool write_own_header(std::span<std::byte> room, const exchange_row& row,
   return row.weight > 0;
 }
 
-/// Reads bytes that anybody may have sent, about `values` values.
-inline peer_message read_message(net::peer_index from, std::span<const std::byte> bytes, std::size_t values,
-                                 std::uint32_t peers) {
+CAUSEWAY_DECL peer_message read_message(net::peer_index from, std::span<const std::byte> bytes, std::size_t values,
+                                        std::uint32_t peers) {
   peer_message m{.peer = from};
   message_header h;
   if (bytes.size() < sizeof h) {
@@ -1713,23 +1913,19 @@ inline peer_message read_message(net::peer_index from, std::span<const std::byte
   return m;
 }
 
-/// Of a contribution: whatever its sender says, it is the one whose values cannot be used. What only sums can be is
-/// nonsense.
-inline refusal refused_contribution(net::peer_index from, const refusal& said) {
+CAUSEWAY_DECL refusal refused_contribution(net::peer_index from, const refusal& said) {
   return {from, said.code == errc::invalid_argument ? errc::protocol : said.code};
 }
 
-/// 1 / total weight in f32; 0 where that is no number to multiply with.
-inline float mean_factor(double total_weight) {
+CAUSEWAY_DECL float mean_factor(double total_weight) {
   const float factor = 1.0F / static_cast<float>(total_weight);
   return total_weight > 0 && std::isfinite(factor) ? factor : 0.0F;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
 
-}  // namespace causeway::inline CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_EXCHANGE_MESSAGE_HPP
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_EXCHANGE_MESSAGE_IPP
+#endif
 
 // ---- causeway/core/rng.hpp ----
 #ifndef CAUSEWAY_CORE_RNG_HPP
@@ -2804,8 +3000,31 @@ struct sum_parts_kernel {
 /// out[i] = factor · (parts[0][i] + parts[1][i] + ...), added from left to right in f32. `out` may be one of the parts.
 /// False when a result is NaN or infinite; then a part whose own values are not finite still holds them. Bit-identical for
 /// every thread count and instruction set. Reads 4 bytes an element and part, writes 4 an element.
-inline bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out, std::int64_t count,
-                      kernels::simd_level level = kernels::detect_simd_level()) {
+CAUSEWAY_DECL bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out,
+                             std::int64_t count, kernels::simd_level level = kernels::detect_simd_level());
+
+/// Whether no value is NaN or infinite.
+CAUSEWAY_DECL bool finite_values(std::span<const float> values, kernels::simd_level level = kernels::detect_simd_level());
+
+/// to = from, bit by bit, in one pass with the look for NaN and infinity; false where there are any.
+CAUSEWAY_DECL bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
+                               kernels::simd_level level = kernels::detect_simd_level());
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_SUM_HPP
+
+// ---- causeway/collective/impl/sum.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
+
+// Bodies of collective/sum.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out,
+                             std::int64_t count, kernels::simd_level level) {
   std::atomic<bool> finite{true};
   pool.for_range(count, 16 * detail::sum_parts_kernel::block, [&](index_range r) {
     const bool good = kernels::detail::dispatch<detail::sum_parts_kernel>(level, parts, factor, out, r.begin, r.end);
@@ -2814,15 +3033,13 @@ inline bool sum_parts(thread_pool& pool, std::span<const float* const> parts, fl
   return finite.load(std::memory_order_relaxed);
 }
 
-/// Whether no value is NaN or infinite.
-inline bool finite_values(std::span<const float> values, kernels::simd_level level = kernels::detect_simd_level()) {
+CAUSEWAY_DECL bool finite_values(std::span<const float> values, kernels::simd_level level) {
   return kernels::detail::dispatch<detail::finite_values_kernel>(level, values.data(),
                                                                  static_cast<std::int64_t>(values.size()));
 }
 
-/// to = from, bit by bit, in one pass with the look for NaN and infinity; false where there are any.
-inline bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
-                        kernels::simd_level level = kernels::detect_simd_level()) {
+CAUSEWAY_DECL bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
+                               kernels::simd_level level) {
   std::atomic<bool> finite{true};
   pool.for_range(static_cast<std::int64_t>(from.size()), 16 * detail::sum_parts_kernel::block, [&](index_range r) {
     const bool good =
@@ -2834,7 +3051,8 @@ inline bool copy_finite(thread_pool& pool, std::span<const float> from, std::spa
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
-#endif  // CAUSEWAY_COLLECTIVE_SUM_HPP
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
+#endif
 
 // ---- causeway/collective/aggregator.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_AGGREGATOR_HPP
@@ -2889,21 +3107,10 @@ std::optional<refusal> add_messages(const aggregation<C, X>& all, std::span<floa
 }
 
 /// Multiplies by `factor`; false when something is not finite.
-inline bool scale_finite(thread_pool& pool, std::span<float> values, float factor) {
-  const float* const whole[] = {values.data()};
-  return sum_parts(pool, whole, factor, values.data(), static_cast<std::int64_t>(values.size()));
-}
+CAUSEWAY_DECL bool scale_finite(thread_pool& pool, std::span<float> values, float factor);
 
 /// out = weight · values, and zeros for a weight of 0, whatever the values; false when something is not finite.
-inline bool weighted(thread_pool& pool, std::span<const float> values, float weight, std::span<float> out) {
-  const auto count = static_cast<std::int64_t>(values.size());
-  if (weight == 0) {
-    kernels::zero(pool, out.data(), count);
-    return true;
-  }
-  const float* const only[] = {values.data()};
-  return sum_parts(pool, only, weight, out.data(), count);
-}
+CAUSEWAY_DECL bool weighted(thread_pool& pool, std::span<const float> values, float weight, std::span<float> out);
 
 template <class F>
 void for_values(thread_pool& pool, std::size_t count, F&& f) {
@@ -3006,6 +3213,35 @@ using sign_of_mean = sign_of<mean>;
 
 #endif  // CAUSEWAY_COLLECTIVE_AGGREGATOR_HPP
 
+// ---- causeway/collective/impl/aggregator.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_AGGREGATOR_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_AGGREGATOR_IPP
+
+// Bodies of collective/aggregator.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL bool scale_finite(thread_pool& pool, std::span<float> values, float factor) {
+  const float* const whole[] = {values.data()};
+  return sum_parts(pool, whole, factor, values.data(), static_cast<std::int64_t>(values.size()));
+}
+
+CAUSEWAY_DECL bool weighted(thread_pool& pool, std::span<const float> values, float weight, std::span<float> out) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  if (weight == 0) {
+    kernels::zero(pool, out.data(), count);
+    return true;
+  }
+  const float* const only[] = {values.data()};
+  return sum_parts(pool, only, weight, out.data(), count);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_AGGREGATOR_IPP
+#endif
+
 // ---- causeway/collective/conversation.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_CONVERSATION_HPP
 #define CAUSEWAY_COLLECTIVE_CONVERSATION_HPP
@@ -3021,56 +3257,25 @@ class conversation {
   conversation() = default;
   conversation(conversation&& other) noexcept
       : transport_{std::exchange(other.transport_, nullptr)}, id_{other.id_}, places_{std::move(other.places_)} {}
-  conversation& operator=(conversation&& other) noexcept {
-    std::swap(transport_, other.transport_);
-    std::swap(id_, other.id_);
-    std::swap(places_, other.places_);
-    return *this;
-  }
+  conversation& operator=(conversation&& other) noexcept;
   ~conversation() { close(); }
 
-  void open(const exchange_port& port, std::size_t places) {
-    close();
-    transport_ = &port.transport;
-    id_ = port.id;
-    places_.assign(places, 0);
-  }
+  void open(const exchange_port& port, std::size_t places);
 
   [[nodiscard]] bool is_open() const noexcept { return transport_ != nullptr; }
 
   /// Cancels what is under way.
-  void close() {
-    if (transport_ == nullptr) return;
-    for (net::operation& op : places_) {
-      if (op != 0) (void)transport_->wait(std::exchange(op, 0), time_point{});  // a deadline in the past cancels
-    }
-    transport_ = nullptr;
-  }
+  void close();
 
-  void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes) {
-    CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
-    places_[place] = transport_->send(to, detail::id_of(id_, what), bytes);
-  }
+  void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes);
 
-  void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer) {
-    CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
-    places_[place] = transport_->receive(from, detail::id_of(id_, what), buffer);
-  }
+  void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer);
 
   /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer, and closes.
-  result<std::size_t> wait(std::size_t place, net::peer_index peer, time_point deadline) {
-    CAUSEWAY_EXPECT(is_open());
-    const net::operation op = std::exchange(places_[place], 0);
-    if (op == 0) return std::size_t{0};
-    auto moved = detail::naming(peer, transport_->wait(op, deadline));
-    if (!moved) close();
-    return moved;
-  }
+  result<std::size_t> wait(std::size_t place, net::peer_index peer, time_point deadline);
 
   /// As wait, for a send.
-  result<void> finish(std::size_t place, net::peer_index peer, time_point deadline) {
-    return detail::without_size(wait(place, peer, deadline));
-  }
+  result<void> finish(std::size_t place, net::peer_index peer, time_point deadline);
 
  private:
   net::any_transport* transport_ = nullptr;
@@ -3081,6 +3286,67 @@ class conversation {
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_CONVERSATION_HPP
+
+// ---- causeway/collective/impl/conversation.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_CONVERSATION_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_CONVERSATION_IPP
+
+// Bodies of collective/conversation.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL conversation& conversation::operator=(conversation&& other) noexcept {
+  std::swap(transport_, other.transport_);
+  std::swap(id_, other.id_);
+  std::swap(places_, other.places_);
+  return *this;
+}
+
+CAUSEWAY_DECL void conversation::open(const exchange_port& port, std::size_t places) {
+  close();
+  transport_ = &port.transport;
+  id_ = port.id;
+  places_.assign(places, 0);
+}
+
+CAUSEWAY_DECL void conversation::close() {
+  if (transport_ == nullptr) return;
+  for (net::operation& op : places_) {
+    if (op != 0) (void)transport_->wait(std::exchange(op, 0), time_point{});  // a deadline in the past cancels
+  }
+  transport_ = nullptr;
+}
+
+CAUSEWAY_DECL void conversation::send(std::size_t place, net::peer_index to, const part& what,
+                                      std::span<const std::byte> bytes) {
+  CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
+  places_[place] = transport_->send(to, detail::id_of(id_, what), bytes);
+}
+
+CAUSEWAY_DECL void conversation::receive(std::size_t place, net::peer_index from, const part& what,
+                                         std::span<std::byte> buffer) {
+  CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
+  places_[place] = transport_->receive(from, detail::id_of(id_, what), buffer);
+}
+
+CAUSEWAY_DECL result<std::size_t> conversation::wait(std::size_t place, net::peer_index peer, time_point deadline) {
+  CAUSEWAY_EXPECT(is_open());
+  const net::operation op = std::exchange(places_[place], 0);
+  if (op == 0) return std::size_t{0};
+  auto moved = detail::naming(peer, transport_->wait(op, deadline));
+  if (!moved) close();
+  return moved;
+}
+
+CAUSEWAY_DECL result<void> conversation::finish(std::size_t place, net::peer_index peer, time_point deadline) {
+  return detail::without_size(wait(place, peer, deadline));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_CONVERSATION_IPP
+#endif
 
 // ---- causeway/collective/gather_mean.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_GATHER_MEAN_HPP
@@ -3505,25 +3771,13 @@ namespace causeway::inline CAUSEWAY_ABI::collective {
 class server_residual {
  public:
   /// A try at round `step` begins.
-  void begin(std::uint64_t step) {
-    if (finished_ && step != step_) kept_ = std::exchange(next_, {});
-    finished_ = false;
-    step_ = step;
-  }
+  void begin(std::uint64_t step);
 
   /// mean += residual, for the values of the row from `begin` on.
-  void add_to(std::size_t begin, std::span<float> mean) const {
-    const std::size_t first = std::max(begin, kept_.begin);
-    const std::size_t last = std::min(begin + mean.size(), kept_.begin + kept_.values.size());
-    for (std::size_t i = first; i < last; ++i) mean[i - begin] += kept_.values[i - kept_.begin];
-  }
+  void add_to(std::size_t begin, std::span<float> mean) const;
 
   /// Where the residual of this try is to be written.
-  [[nodiscard]] std::span<float> next(std::size_t begin, std::size_t size) {
-    next_.begin = begin;
-    next_.values.resize(size);
-    return next_.values;
-  }
+  [[nodiscard]] std::span<float> next(std::size_t begin, std::size_t size);
 
   /// The try went through.
   void finish() noexcept { finished_ = true; }
@@ -3549,6 +3803,38 @@ class server_residual {
 
 #endif  // CAUSEWAY_COLLECTIVE_SERVER_RESIDUAL_HPP
 
+// ---- causeway/collective/impl/server_residual.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_SERVER_RESIDUAL_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_SERVER_RESIDUAL_IPP
+
+// Bodies of collective/server_residual.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL void server_residual::begin(std::uint64_t step) {
+  if (finished_ && step != step_) kept_ = std::exchange(next_, {});
+  finished_ = false;
+  step_ = step;
+}
+
+CAUSEWAY_DECL void server_residual::add_to(std::size_t begin, std::span<float> mean) const {
+  const std::size_t first = std::max(begin, kept_.begin);
+  const std::size_t last = std::min(begin + mean.size(), kept_.begin + kept_.values.size());
+  for (std::size_t i = first; i < last; ++i) mean[i - begin] += kept_.values[i - kept_.begin];
+}
+
+CAUSEWAY_DECL std::span<float> server_residual::next(std::size_t begin, std::size_t size) {
+  next_.begin = begin;
+  next_.values.resize(size);
+  return next_.values;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_SERVER_RESIDUAL_IPP
+#endif
+
 // ---- causeway/collective/shares.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_SHARES_HPP
 #define CAUSEWAY_COLLECTIVE_SHARES_HPP
@@ -3565,7 +3851,35 @@ namespace causeway::inline CAUSEWAY_ABI::collective {
 namespace detail {
 
 /// The best shares where only peers with `reduces[i]` may have one.
-inline std::vector<double> best_shares(std::span<const double> bandwidths, const std::vector<bool>& reduces) {
+CAUSEWAY_DECL std::vector<double> best_shares(std::span<const double> bandwidths, const std::vector<bool>& reduces);
+
+}  // namespace detail
+
+/// w_i for peers of bandwidth b_i (any unit, >= 0, finite): adds up to 1, and the slowest peer is done as early as can be.
+/// b_i = 0 marks a peer that only sends and receives its own; its w_i is 0. A peer whose share would be under
+/// `smallest_share` (a message costs something, however short) gets none, and the others share what it would have had; the
+/// last one keeps all. All zeros where all bandwidths are 0.
+CAUSEWAY_DECL std::vector<double> bandwidth_shares(std::span<const double> bandwidths, double smallest_share = 0);
+
+/// `total` things in whole numbers ∝ shares, by the quota of Hagenbach-Bischoff: everybody gets the whole part of its due;
+/// each thing left over goes where share / (number so far + 1) is largest, the lowest index first. Shares are >= 0 and not
+/// all 0; a share of 0 gets nothing. Adds up to `total`.
+CAUSEWAY_DECL std::vector<std::size_t> whole_parts(std::size_t total, std::span<const double> shares);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_SHARES_HPP
+
+// ---- causeway/collective/impl/shares.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_SHARES_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_SHARES_IPP
+
+// Bodies of collective/shares.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL std::vector<double> best_shares(std::span<const double> bandwidths, const std::vector<bool>& reduces) {
   const double n = static_cast<double>(bandwidths.size());
   double xi = 0, sum = 0, count = 0;
   for (std::size_t i = 0; i < bandwidths.size(); ++i) {
@@ -3585,13 +3899,11 @@ inline std::vector<double> best_shares(std::span<const double> bandwidths, const
   return shares;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
 
-/// w_i for peers of bandwidth b_i (any unit, >= 0, finite): adds up to 1, and the slowest peer is done as early as can be.
-/// b_i = 0 marks a peer that only sends and receives its own; its w_i is 0. A peer whose share would be under
-/// `smallest_share` (a message costs something, however short) gets none, and the others share what it would have had; the
-/// last one keeps all. All zeros where all bandwidths are 0.
-inline std::vector<double> bandwidth_shares(std::span<const double> bandwidths, double smallest_share = 0) {
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL std::vector<double> bandwidth_shares(std::span<const double> bandwidths, double smallest_share) {
   std::vector<bool> reduces(bandwidths.size());
   for (std::size_t i = 0; i < bandwidths.size(); ++i) reduces[i] = bandwidths[i] > 0;
   for (;;) {
@@ -3606,10 +3918,7 @@ inline std::vector<double> bandwidth_shares(std::span<const double> bandwidths, 
   }
 }
 
-/// `total` things in whole numbers ∝ shares, by the quota of Hagenbach-Bischoff: everybody gets the whole part of its due;
-/// each thing left over goes where share / (number so far + 1) is largest, the lowest index first. Shares are >= 0 and not
-/// all 0; a share of 0 gets nothing. Adds up to `total`.
-inline std::vector<std::size_t> whole_parts(std::size_t total, std::span<const double> shares) {
+CAUSEWAY_DECL std::vector<std::size_t> whole_parts(std::size_t total, std::span<const double> shares) {
   double sum = 0;
   for (const double s : shares) sum += s;
   CAUSEWAY_EXPECT(sum > 0);
@@ -3633,7 +3942,8 @@ inline std::vector<std::size_t> whole_parts(std::size_t total, std::span<const d
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
-#endif  // CAUSEWAY_COLLECTIVE_SHARES_HPP
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_SHARES_IPP
+#endif
 
 // ---- causeway/collective/split_mean.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_SPLIT_MEAN_HPP
@@ -4155,26 +4465,15 @@ class group_view {
  public:
   /// `members[r]` is the peer of rank r: distinct peers of `over`, its own self among them, in the same order on all of
   /// them.
-  group_view(net::any_transport& over, std::vector<net::peer_index> members)
-      : over_{&over}, members_{std::move(members)}, self_{rank_of(over.self())} {
-    CAUSEWAY_EXPECT(self_ < members_.size());
-    CAUSEWAY_EXPECT(are_distinct());
-  }
+  group_view(net::any_transport& over, std::vector<net::peer_index> members);
 
   [[nodiscard]] net::peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(members_.size()); }
   [[nodiscard]] net::peer_index peer_of(net::peer_index rank) const noexcept { return members_[rank]; }
 
-  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes) {
-    return is_other(to) ? over_->send(members_[to], id, bytes) : no_operation;
-  }
-  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer) {
-    return is_other(from) ? over_->receive(members_[from], id, buffer) : no_operation;
-  }
-  result<std::size_t> wait(net::operation op, time_point deadline) {
-    if (op == no_operation) return fail(errc::invalid_argument, "group", "there is no such other rank");
-    return over_->wait(op, deadline);
-  }
+  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
+  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
+  result<std::size_t> wait(net::operation op, time_point deadline);
   [[nodiscard]] bool done(net::operation op) const { return op == no_operation || over_->done(op); }
 
   /// Of the whole transport.
@@ -4185,14 +4484,8 @@ class group_view {
 
   [[nodiscard]] bool is_other(net::peer_index rank) const noexcept { return rank < members_.size() && rank != self_; }
 
-  [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const {
-    return static_cast<net::peer_index>(std::find(members_.begin(), members_.end(), peer) - members_.begin());
-  }
-  [[nodiscard]] bool are_distinct() const {
-    std::vector<net::peer_index> sorted = members_;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted.back() < over_->size() && std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
-  }
+  [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const;
+  [[nodiscard]] bool are_distinct() const;
 
   net::any_transport* over_;
   std::vector<net::peer_index> members_;
@@ -4203,6 +4496,51 @@ static_assert(net::Transport<group_view>);
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
+
+// ---- causeway/collective/impl/group_view.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
+
+// Bodies of collective/group_view.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL group_view::group_view(net::any_transport& over, std::vector<net::peer_index> members)
+    : over_{&over}, members_{std::move(members)}, self_{rank_of(over.self())} {
+  CAUSEWAY_EXPECT(self_ < members_.size());
+  CAUSEWAY_EXPECT(are_distinct());
+}
+
+CAUSEWAY_DECL net::operation group_view::send(net::peer_index to, const net::message_id& id,
+                                              std::span<const std::byte> bytes) {
+  return is_other(to) ? over_->send(members_[to], id, bytes) : no_operation;
+}
+
+CAUSEWAY_DECL net::operation group_view::receive(net::peer_index from, const net::message_id& id,
+                                                 std::span<std::byte> buffer) {
+  return is_other(from) ? over_->receive(members_[from], id, buffer) : no_operation;
+}
+
+CAUSEWAY_DECL result<std::size_t> group_view::wait(net::operation op, time_point deadline) {
+  if (op == no_operation) return fail(errc::invalid_argument, "group", "there is no such other rank");
+  return over_->wait(op, deadline);
+}
+
+CAUSEWAY_DECL net::peer_index group_view::rank_of(net::peer_index peer) const {
+  return static_cast<net::peer_index>(std::find(members_.begin(), members_.end(), peer) - members_.begin());
+}
+
+CAUSEWAY_DECL bool group_view::are_distinct() const {
+  std::vector<net::peer_index> sorted = members_;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted.back() < over_->size() && std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
+#endif
 
 // ---- causeway/collective/two_level_mean.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_TWO_LEVEL_MEAN_HPP
@@ -4227,10 +4565,7 @@ class held_transport {
  public:
   held_transport() = default;
   held_transport(held_transport&&) noexcept = default;
-  held_transport& operator=(held_transport&& other) noexcept {
-    std::swap(transport_, other.transport_);
-    return *this;
-  }
+  held_transport& operator=(held_transport&& other) noexcept;
 
   void hold(group_view group) { transport_ = std::make_unique<net::any_transport>(std::move(group)); }
   [[nodiscard]] net::any_transport& get() const noexcept { return *transport_; }
@@ -4502,6 +4837,25 @@ class two_level_mean {
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_TWO_LEVEL_MEAN_HPP
+
+// ---- causeway/collective/impl/two_level_mean.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_TWO_LEVEL_MEAN_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_TWO_LEVEL_MEAN_IPP
+
+// Bodies of collective/two_level_mean.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL held_transport& held_transport::operator=(held_transport&& other) noexcept {
+  std::swap(transport_, other.transport_);
+  return *this;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_TWO_LEVEL_MEAN_IPP
+#endif
 
 // ---- causeway/compress/codec.hpp ----
 #ifndef CAUSEWAY_COMPRESS_CODEC_HPP
@@ -5351,29 +5705,12 @@ struct fragment {
   /// Whether the row is the whole buffer as it lies.
   [[nodiscard]] bool is_whole(std::size_t length) const noexcept { return ranges.size() == 1 && size == length; }
 
-  void add(const parameter_segment& s, std::int64_t end) {
-    matrices.push_back({size, static_cast<std::size_t>(s.rows), static_cast<std::size_t>(s.columns)});
-    if (!ranges.empty() && ranges.back().end == s.offset) {
-      ranges.back().end = end;
-    } else {
-      ranges.push_back({s.offset, end});
-    }
-    size += static_cast<std::size_t>(end - s.offset);
-  }
+  void add(const parameter_segment& s, std::int64_t end);
 };
 
-inline void gather(const fragment& f, std::span<const float> all, std::span<float> row) {
-  auto to = row.begin();
-  for (const index_range r : f.ranges) to = std::copy(all.begin() + r.begin, all.begin() + r.end, to);
-}
+CAUSEWAY_DECL void gather(const fragment& f, std::span<const float> all, std::span<float> row);
 
-inline void scatter(const fragment& f, std::span<const float> row, std::span<float> all) {
-  auto from = row.begin();
-  for (const index_range r : f.ranges) {
-    std::copy(from, from + r.size(), all.begin() + r.begin);
-    from += r.size();
-  }
-}
+CAUSEWAY_DECL void scatter(const fragment& f, std::span<const float> row, std::span<float> all);
 
 /// `cut(segments, length)`: the fragments of a buffer of `length` values; errc::invalid_argument where the options do not
 /// fit the model. `single`: there is always just one.
@@ -5387,9 +5724,7 @@ concept Fragments = F::decides == part::fragments&& requires(const F& f, std::sp
 namespace detail {
 
 /// Where segment s ends, with the padding behind it.
-inline std::int64_t end_of(std::span<const parameter_segment> segments, std::size_t s, std::size_t length) {
-  return s + 1 < segments.size() ? segments[s + 1].offset : static_cast<std::int64_t>(length);
-}
+CAUSEWAY_DECL std::int64_t end_of(std::span<const parameter_segment> segments, std::size_t s, std::size_t length);
 
 /// Puts every segment s into the fragment that `of(s)` names.
 template <class Of>
@@ -5401,12 +5736,7 @@ std::vector<fragment> cut_by(std::span<const parameter_segment> segments, std::s
   return all;
 }
 
-inline std::size_t blocks_of(std::span<const parameter_segment> segments) {
-  // The head is in the block after the last; a model without a head of its own still has its last norm there.
-  int most = -1;
-  for (const auto& s : segments) most = std::max(most, s.block);
-  return most < 0 ? 0 : static_cast<std::size_t>(most);
-}
+CAUSEWAY_DECL std::size_t blocks_of(std::span<const parameter_segment> segments);
 
 }  // namespace detail
 
@@ -5415,10 +5745,7 @@ struct whole {
   static constexpr part decides = part::fragments;
   static constexpr bool single = true;
 
-  [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length) const {
-    if (segments.empty()) return std::vector<fragment>{{{{0, static_cast<std::int64_t>(length)}}, {}, length}};
-    return detail::cut_by(segments, length, 1, [](std::size_t) { return 0U; });
-  }
+  [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length) const;
 };
 
 /// Whole transformer blocks together; what is not in a block (embeddings, last norm, head) is the first fragment. Strided
@@ -5458,25 +5785,7 @@ struct balanced {
 
   std::uint32_t count = 24;
 
-  [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length) const {
-    if (count == 0 || count > segments.size()) {
-      return fail(errc::invalid_argument, "balanced",
-                  std::to_string(count) + " fragments of a model with " + std::to_string(segments.size()) +
-                      " tensors; take between 1 and that many");
-    }
-    const auto size = [&](std::size_t s) { return detail::end_of(segments, s, length) - segments[s].offset; };
-    std::vector<std::size_t> order(segments.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return size(a) > size(b); });
-    std::vector<std::int64_t> filled(count);
-    std::vector<std::size_t> home(segments.size());
-    for (const std::size_t s : order) {
-      const auto least = std::min_element(filled.begin(), filled.end());
-      *least += size(s);
-      home[s] = static_cast<std::size_t>(least - filled.begin());
-    }
-    return detail::cut_by(segments, length, count, [&](std::size_t s) { return home[s]; });
-  }
+  [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length) const;
 };
 
 static_assert(Fragments<whole> && Fragments<strided> && Fragments<consecutive> && Fragments<balanced>);
@@ -5484,6 +5793,89 @@ static_assert(Fragments<whole> && Fragments<strided> && Fragments<consecutive> &
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_FRAGMENTS_HPP
+
+// ---- causeway/axis/impl/fragments.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_FRAGMENTS_IPP
+#define CAUSEWAY_AXIS_IMPL_FRAGMENTS_IPP
+
+// Bodies of axis/fragments.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL void fragment::add(const parameter_segment& s, std::int64_t end) {
+  matrices.push_back({size, static_cast<std::size_t>(s.rows), static_cast<std::size_t>(s.columns)});
+  if (!ranges.empty() && ranges.back().end == s.offset) {
+    ranges.back().end = end;
+  } else {
+    ranges.push_back({s.offset, end});
+  }
+  size += static_cast<std::size_t>(end - s.offset);
+}
+
+CAUSEWAY_DECL void gather(const fragment& f, std::span<const float> all, std::span<float> row) {
+  auto to = row.begin();
+  for (const index_range r : f.ranges) to = std::copy(all.begin() + r.begin, all.begin() + r.end, to);
+}
+
+CAUSEWAY_DECL void scatter(const fragment& f, std::span<const float> row, std::span<float> all) {
+  auto from = row.begin();
+  for (const index_range r : f.ranges) {
+    std::copy(from, from + r.size(), all.begin() + r.begin);
+    from += r.size();
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+namespace causeway::inline CAUSEWAY_ABI::axis::detail {
+
+CAUSEWAY_DECL std::int64_t end_of(std::span<const parameter_segment> segments, std::size_t s, std::size_t length) {
+  return s + 1 < segments.size() ? segments[s + 1].offset : static_cast<std::int64_t>(length);
+}
+
+CAUSEWAY_DECL std::size_t blocks_of(std::span<const parameter_segment> segments) {
+  // The head is in the block after the last; a model without a head of its own still has its last norm there.
+  int most = -1;
+  for (const auto& s : segments) most = std::max(most, s.block);
+  return most < 0 ? 0 : static_cast<std::size_t>(most);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis::detail
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL result<std::vector<fragment>> whole::cut(std::span<const parameter_segment> segments,
+                                                       std::size_t length) const {
+  if (segments.empty()) return std::vector<fragment>{{{{0, static_cast<std::int64_t>(length)}}, {}, length}};
+  return detail::cut_by(segments, length, 1, [](std::size_t) { return 0U; });
+}
+
+CAUSEWAY_DECL result<std::vector<fragment>> balanced::cut(std::span<const parameter_segment> segments,
+                                                          std::size_t length) const {
+  if (count == 0 || count > segments.size()) {
+    return fail(errc::invalid_argument, "balanced",
+                std::to_string(count) + " fragments of a model with " + std::to_string(segments.size()) +
+                    " tensors; take between 1 and that many");
+  }
+  const auto size = [&](std::size_t s) { return detail::end_of(segments, s, length) - segments[s].offset; };
+  std::vector<std::size_t> order(segments.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return size(a) > size(b); });
+  std::vector<std::int64_t> filled(count);
+  std::vector<std::size_t> home(segments.size());
+  for (const std::size_t s : order) {
+    const auto least = std::min_element(filled.begin(), filled.end());
+    *least += size(s);
+    home[s] = static_cast<std::size_t>(least - filled.begin());
+  }
+  return detail::cut_by(segments, length, count, [&](std::size_t s) { return home[s]; });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_FRAGMENTS_IPP
+#endif
 
 // ---- causeway/kernels/rows.hpp ----
 #ifndef CAUSEWAY_KERNELS_ROWS_HPP
@@ -6111,9 +6503,7 @@ class gossip_nesterov {
   void keep_in(const memory_source& memory) { move_to(memory, velocity_); }
   void reset(std::int64_t size) { velocity_.assign(static_cast<std::size_t>(size), 0.0F); }
 
-  void step(thread_pool& pool, std::span<float> shared, std::span<float> mean, std::span<const float> mean_shared) {
-    (void)step_rows(kernels::host_rows{pool}, shared, mean, mean_shared);
-  }
+  void step(thread_pool& pool, std::span<float> shared, std::span<float> mean, std::span<const float> mean_shared);
   /// The same wherever the rows lie.
   template <kernels::RowArithmetic R>
   result<void> step_rows(const R& rows, std::span<float> shared, std::span<float> mean,
@@ -6133,6 +6523,25 @@ static_assert(Outer<outer<>> && Outer<gossip_nesterov>);
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_OUTER_HPP
+
+// ---- causeway/axis/impl/outer.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_OUTER_IPP
+#define CAUSEWAY_AXIS_IMPL_OUTER_IPP
+
+// Bodies of axis/outer.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL void gossip_nesterov::step(thread_pool& pool, std::span<float> shared, std::span<float> mean,
+                                         std::span<const float> mean_shared) {
+  (void)step_rows(kernels::host_rows{pool}, shared, mean, mean_shared);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_OUTER_IPP
+#endif
 
 // ---- causeway/kernels/outer_update.hpp ----
 #ifndef CAUSEWAY_KERNELS_OUTER_UPDATE_HPP
@@ -6350,17 +6759,8 @@ struct star {
 
   net::peer_index hub = 0;
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const {
-    if (hub < peers) return {};
-    return fail(errc::invalid_argument, "star", "the hub is not one of the peers");
-  }
-  [[nodiscard]] std::vector<hub_level> levels(std::uint32_t peers) const {
-    std::vector<net::peer_index> all{hub};
-    for (net::peer_index p = 0; p < peers; ++p) {
-      if (p != hub) all.push_back(p);
-    }
-    return {{.groups = {std::move(all)}}};
-  }
+  [[nodiscard]] result<void> check(std::uint32_t peers) const;
+  [[nodiscard]] std::vector<hub_level> levels(std::uint32_t peers) const;
   [[nodiscard]] static std::tuple<> outers() { return {}; }
 };
 
@@ -6413,6 +6813,33 @@ static_assert(Hubs<star> && Hubs<regions<>>);
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_HUBS_HPP
+
+// ---- causeway/axis/impl/hubs.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_HUBS_IPP
+#define CAUSEWAY_AXIS_IMPL_HUBS_IPP
+
+// Bodies of axis/hubs.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL result<void> star::check(std::uint32_t peers) const {
+  if (hub < peers) return {};
+  return fail(errc::invalid_argument, "star", "the hub is not one of the peers");
+}
+
+CAUSEWAY_DECL std::vector<hub_level> star::levels(std::uint32_t peers) const {
+  std::vector<net::peer_index> all{hub};
+  for (net::peer_index p = 0; p < peers; ++p) {
+    if (p != hub) all.push_back(p);
+  }
+  return {{.groups = {std::move(all)}}};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_HUBS_IPP
+#endif
 
 // ---- causeway/axis/landing.hpp ----
 #ifndef CAUSEWAY_AXIS_LANDING_HPP
@@ -6493,9 +6920,7 @@ struct compensated {
   }
 
  private:
-  [[nodiscard]] kernels::compensation coefficients() const noexcept {
-    return {.steps = static_cast<float>(steps), .lambda = lambda};
-  }
+  [[nodiscard]] kernels::compensation coefficients() const noexcept;
 };
 
 /// The outer step of a round uses the mean of the round before, which had a whole round to travel; nothing for the first
@@ -6515,6 +6940,24 @@ static_assert(Landing<blocking> && Landing<delayed> && Landing<compensated> && L
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_LANDING_HPP
+
+// ---- causeway/axis/impl/landing.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_LANDING_IPP
+#define CAUSEWAY_AXIS_IMPL_LANDING_IPP
+
+// Bodies of axis/landing.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL kernels::compensation compensated::coefficients() const noexcept {
+  return {.steps = static_cast<float>(steps), .lambda = lambda};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_LANDING_IPP
+#endif
 
 // ---- causeway/axis/residual.hpp ----
 #ifndef CAUSEWAY_AXIS_RESIDUAL_HPP
@@ -6791,13 +7234,9 @@ std::vector<tensor_piece> tensors_of(const X& ctx, std::size_t n) {
   return all;
 }
 
-inline double norm_of(thread_pool& pool, std::span<const float> x) {
-  return std::sqrt(kernels::sum_of_squares(pool, x.data(), static_cast<std::int64_t>(x.size())));
-}
+CAUSEWAY_DECL double norm_of(thread_pool& pool, std::span<const float> x);
 
-inline void add_scaled(thread_pool& pool, std::span<float> sum, double factor, std::span<const float> x) {
-  kernels::axpy(pool, sum.data(), static_cast<float>(factor), x.data(), static_cast<std::int64_t>(x.size()));
-}
+CAUSEWAY_DECL void add_scaled(thread_pool& pool, std::span<float> sum, double factor, std::span<const float> x);
 
 /// row = what a message says, as values.
 template <class C, class X>
@@ -6918,24 +7357,9 @@ struct median_norm_clip {
     return norms;
   }
 
-  [[nodiscard]] bool is_within(std::span<const float> x) const {
-    return std::all_of(x.begin(), x.end(), [this](float v) { return std::abs(v) <= largest; });
-  }
+  [[nodiscard]] bool is_within(std::span<const float> x) const;
 
-  static std::vector<double> medians(const std::vector<double>& norms, std::size_t tensors) {
-    std::vector<double> limits(tensors), counted;
-    for (std::size_t t = 0; t < tensors; ++t) {
-      counted.clear();
-      for (std::size_t at = t; at < norms.size(); at += tensors) {
-        if (!is_dropped(norms[at])) counted.push_back(norms[at]);
-      }
-      if (counted.empty()) continue;
-      const auto middle = counted.begin() + static_cast<std::ptrdiff_t>((counted.size() - 1) / 2);
-      std::nth_element(counted.begin(), middle, counted.end());
-      limits[t] = *middle;
-    }
-    return limits;
-  }
+  static std::vector<double> medians(const std::vector<double>& norms, std::size_t tensors);
 
   /// A tensor that nobody contributed to stays 0; when that is all of them, there is no result.
   template <class C, class X>
@@ -6954,6 +7378,51 @@ struct median_norm_clip {
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_NORM_AGGREGATORS_HPP
+
+// ---- causeway/collective/impl/norm_aggregators.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_NORM_AGGREGATORS_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_NORM_AGGREGATORS_IPP
+
+// Bodies of collective/norm_aggregators.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL double norm_of(thread_pool& pool, std::span<const float> x) {
+  return std::sqrt(kernels::sum_of_squares(pool, x.data(), static_cast<std::int64_t>(x.size())));
+}
+
+CAUSEWAY_DECL void add_scaled(thread_pool& pool, std::span<float> sum, double factor, std::span<const float> x) {
+  kernels::axpy(pool, sum.data(), static_cast<float>(factor), x.data(), static_cast<std::int64_t>(x.size()));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL bool median_norm_clip::is_within(std::span<const float> x) const {
+  return std::all_of(x.begin(), x.end(), [this](float v) { return std::abs(v) <= largest; });
+}
+
+CAUSEWAY_DECL std::vector<double> median_norm_clip::medians(const std::vector<double>& norms, std::size_t tensors) {
+  std::vector<double> limits(tensors), counted;
+  for (std::size_t t = 0; t < tensors; ++t) {
+    counted.clear();
+    for (std::size_t at = t; at < norms.size(); at += tensors) {
+      if (!is_dropped(norms[at])) counted.push_back(norms[at]);
+    }
+    if (counted.empty()) continue;
+    const auto middle = counted.begin() + static_cast<std::ptrdiff_t>((counted.size() - 1) / 2);
+    std::nth_element(counted.begin(), middle, counted.end());
+    limits[t] = *middle;
+  }
+  return limits;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_NORM_AGGREGATORS_IPP
+#endif
 
 // ---- causeway/axis/content.hpp ----
 #ifndef CAUSEWAY_AXIS_CONTENT_HPP
@@ -7206,40 +7675,19 @@ class hub_line {
   [[nodiscard]] net::peer_index peer() const noexcept { return peer_; }
 
   /// Whether `take` would return at once.
-  [[nodiscard]] bool arrived() {
-    listen();
-    return transport_.done(receive_);
-  }
+  [[nodiscard]] bool arrived();
 
   /// The next message; valid until the next call of arrived or take.
-  result<std::span<const std::byte>> take(time_point deadline) {
-    listen();
-    const auto moved = transport_.wait(std::exchange(receive_, 0), deadline);
-    if (!moved) return moved.error();
-    ++received_;
-    return std::span<const std::byte>{buffer_}.first(*moved);
-  }
+  result<std::span<const std::byte>> take(time_point deadline);
 
-  void send(std::vector<std::byte> bytes) {
-    outgoing_.push_back({0, std::move(bytes)});
-    outgoing_.back().operation = transport_.send(peer_, {.channel = out_, .step = sent_++}, outgoing_.back().bytes);
-  }
+  void send(std::vector<std::byte> bytes);
 
   /// Forgets sends that have ended.
-  result<void> sweep() {
-    while (!outgoing_.empty() && transport_.done(outgoing_.front().operation)) CAUSEWAY_TRY(end_oldest(time_point{}));
-    return {};
-  }
+  result<void> sweep();
   /// Waits for all sends.
-  result<void> flush(time_point deadline) {
-    while (!outgoing_.empty()) CAUSEWAY_TRY(end_oldest(deadline));
-    return {};
-  }
+  result<void> flush(time_point deadline);
 
-  void close() {
-    if (receive_ != 0) (void)transport_.wait(std::exchange(receive_, 0), time_point{});  // in the past: cancels
-    while (!outgoing_.empty()) (void)end_oldest(time_point{});
-  }
+  void close();
 
  private:
   struct departure {
@@ -7247,16 +7695,9 @@ class hub_line {
     std::vector<std::byte> bytes;
   };
 
-  void listen() {
-    if (receive_ == 0) receive_ = transport_.receive(peer_, {.channel = in_, .step = received_}, buffer_);
-  }
+  void listen();
 
-  result<void> end_oldest(time_point deadline) {
-    const auto moved = transport_.wait(outgoing_.front().operation, deadline);
-    outgoing_.pop_front();
-    if (!moved) return moved.error();
-    return {};
-  }
+  result<void> end_oldest(time_point deadline);
 
   net::any_transport& transport_;
   net::peer_index peer_;
@@ -7272,6 +7713,64 @@ class hub_line {
 }  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
 
 #endif  // CAUSEWAY_COMM_HUB_LINE_HPP
+
+// ---- causeway/comm/impl/hub_line.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_HUB_LINE_IPP
+#define CAUSEWAY_COMM_IMPL_HUB_LINE_IPP
+
+// Bodies of comm/hub_line.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+CAUSEWAY_DECL bool hub_line::arrived() {
+  listen();
+  return transport_.done(receive_);
+}
+
+CAUSEWAY_DECL result<std::span<const std::byte>> hub_line::take(time_point deadline) {
+  listen();
+  const auto moved = transport_.wait(std::exchange(receive_, 0), deadline);
+  if (!moved) return moved.error();
+  ++received_;
+  return std::span<const std::byte>{buffer_}.first(*moved);
+}
+
+CAUSEWAY_DECL void hub_line::send(std::vector<std::byte> bytes) {
+  outgoing_.push_back({0, std::move(bytes)});
+  outgoing_.back().operation = transport_.send(peer_, {.channel = out_, .step = sent_++}, outgoing_.back().bytes);
+}
+
+CAUSEWAY_DECL result<void> hub_line::sweep() {
+  while (!outgoing_.empty() && transport_.done(outgoing_.front().operation)) CAUSEWAY_TRY(end_oldest(time_point{}));
+  return {};
+}
+
+CAUSEWAY_DECL result<void> hub_line::flush(time_point deadline) {
+  while (!outgoing_.empty()) CAUSEWAY_TRY(end_oldest(deadline));
+  return {};
+}
+
+CAUSEWAY_DECL void hub_line::close() {
+  if (receive_ != 0) (void)transport_.wait(std::exchange(receive_, 0), time_point{});  // in the past: cancels
+  while (!outgoing_.empty()) (void)end_oldest(time_point{});
+}
+
+CAUSEWAY_DECL void hub_line::listen() {
+  if (receive_ == 0) receive_ = transport_.receive(peer_, {.channel = in_, .step = received_}, buffer_);
+}
+
+CAUSEWAY_DECL result<void> hub_line::end_oldest(time_point deadline) {
+  const auto moved = transport_.wait(outgoing_.front().operation, deadline);
+  outgoing_.pop_front();
+  if (!moved) return moved.error();
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_HUB_LINE_IPP
+#endif
 
 // ---- causeway/comm/hub_rules.hpp ----
 #ifndef CAUSEWAY_COMM_HUB_RULES_HPP
@@ -7306,10 +7805,7 @@ struct hub_terms {
   [[nodiscard]] time_point now() const { return clock.now(); }
 
   /// What a codec may know about a push of fragment f, but for the sender's own.
-  [[nodiscard]] compress::message_context about(std::uint32_t level, std::size_t f) const {
-    constexpr std::uint64_t stream = 0x6875627075736800;
-    return {.pool = pool, .matrices = cuts[f].matrices, .seed = mix(seed, stream + level, f)};
-  }
+  [[nodiscard]] compress::message_context about(std::uint32_t level, std::size_t f) const;
 };
 
 /// The axes, as far as hubs need them.
@@ -7338,6 +7834,25 @@ struct hub_rules {
 }  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
 
 #endif  // CAUSEWAY_COMM_HUB_RULES_HPP
+
+// ---- causeway/comm/impl/hub_rules.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
+#define CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
+
+// Bodies of comm/hub_rules.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+CAUSEWAY_DECL compress::message_context hub_terms::about(std::uint32_t level, std::size_t f) const {
+  constexpr std::uint64_t stream = 0x6875627075736800;
+  return {.pool = pool, .matrices = cuts[f].matrices, .seed = mix(seed, stream + level, f)};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
+#endif
 
 // ---- causeway/comm/hub_link.hpp ----
 #ifndef CAUSEWAY_COMM_HUB_LINK_HPP
@@ -7378,23 +7893,7 @@ struct hub_leg {
 
 class hub_link {
  public:
-  result<void> open(const hub_terms& terms, std::uint32_t level, net::peer_index hub, std::span<const float> parameters) {
-    if (anchor_.empty()) {
-      anchor_.assign(parameters.begin(), parameters.end());
-      legs_.resize(terms.cuts.size());
-    }
-    if (anchor_.size() != parameters.size() || legs_.size() != terms.cuts.size()) {
-      return fail(errc::wrong_model, "on_arrival",
-                  "the checkpoint was written with other fragments or another model; start with the settings it had");
-    }
-    level_ = level;
-    hub_ = hub;
-    if (hub == terms.transport.self()) return {};
-    const std::size_t most =
-        sizeof(answer_header) + std::max(anchor_.size() * sizeof(float), legs_.size() * sizeof(std::uint64_t));
-    line_ = std::make_unique<hub_line>(terms.transport, hub, hub_channel(level), hub_channel(level) + 1, most);
-    return {};
-  }
+  result<void> open(const hub_terms& terms, std::uint32_t level, net::peer_index hub, std::span<const float> parameters);
 
   [[nodiscard]] net::peer_index hub() const noexcept { return hub_; }
   [[nodiscard]] bool is_local() const noexcept { return line_ == nullptr; }
@@ -7406,36 +7905,11 @@ class hub_link {
 
   // ---- meeting the hub --------------------------------------------------------------------------------------------------
 
-  void greet() {
-    if (is_local()) return;
-    const push_header h{
-        .word = hub_word::hello, .fragment = static_cast<std::uint32_t>(legs_.size()), .samples = anchor_.size()};
-    auto bytes = with_header(h, legs_.size() * sizeof(hello_entry));
-    std::byte* to = bytes.data() + sizeof h;
-    for (const hub_leg& leg : legs_) {
-      const hello_entry entry{leg.number, leg.pending && !leg.answered ? 1U : 0U};
-      std::memcpy(to, &entry, sizeof entry);
-      to += sizeof entry;
-    }
-    line_->send(std::move(bytes));
-  }
+  void greet();
 
   /// Both sides may have been restored from checkpoints of different moments. A push that the hub does not have is made
   /// again; where the hub has pushes that this peer does not know of any more, it takes the hub's parameters over.
-  result<void> agree(const hub_terms& terms) {
-    if (is_local()) return {};
-    auto bytes = line_->take(terms.deadline);
-    if (!bytes) return hub_lost(bytes.error());
-    CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(*bytes, hub_));
-    if (h.word == hub_word::refused) return refused(h);
-    if (h.word != hub_word::hello || bytes->size() != legs_.size() * sizeof(std::uint64_t)) return nonsense();
-    for (std::size_t f = 0; f < legs_.size(); ++f) {
-      std::uint64_t taken = 0;
-      std::memcpy(&taken, bytes->data() + f * sizeof taken, sizeof taken);
-      agree(legs_[f], taken, terms);
-    }
-    return {};
-  }
+  result<void> agree(const hub_terms& terms);
 
   // ---- pushing ----------------------------------------------------------------------------------------------------------
 
@@ -7468,57 +7942,20 @@ class hub_link {
   void send(std::vector<std::byte> bytes) { line_->send(std::move(bytes)); }
 
   /// Nothing more will come from here. Answers are not used any more.
-  std::vector<std::byte> farewell() {
-    leaving_ = true;
-    return with_header(push_header{.word = hub_word::done}, 0);
-  }
+  std::vector<std::byte> farewell();
 
   // ---- answers ----------------------------------------------------------------------------------------------------------
 
   /// Takes in what has arrived, without waiting.
-  result<void> poll(const hub_terms& terms) {
-    while (!is_local() && last_.empty() && line_->arrived()) CAUSEWAY_TRY(wait(terms));
-    return {};
-  }
+  result<void> poll(const hub_terms& terms);
 
   /// Waits for one message of the hub.
-  result<void> wait(const hub_terms& terms) {
-    const auto bytes = line_->take(terms.deadline);
-    if (!bytes) return hub_lost(bytes.error());
-    CAUSEWAY_TRY(hear(terms, *bytes));
-    if (const auto sent = line_->sweep(); !sent) return hub_lost(sent.error());
-    return {};
-  }
+  result<void> wait(const hub_terms& terms);
 
-  result<void> hear(const hub_terms& terms, std::span<const std::byte> bytes) {
-    CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(bytes, hub_));
-    if (h.word == hub_word::refused) return refused(h);
-    if (h.word == hub_word::last) {
-      if (bytes.size() != anchor_.size() * sizeof(float)) return nonsense();
-      last_.resize(anchor_.size());
-      return compress::none::decode(terms.pool, bytes, last_);
-    }
-    if (leaving_) return {};
-    if (h.word != hub_word::answer || h.fragment >= legs_.size()) return nonsense();
-    hub_leg& leg = legs_[h.fragment];
-    const std::size_t size = terms.cuts[h.fragment].size;
-    const bool unsound = h.code == static_cast<std::uint32_t>(errc::non_finite);
-    if (h.code != 0 && !unsound) return nonsense();
-    if (!leg.pending || leg.answered || h.number != leg.number || bytes.size() != size * sizeof(float)) return nonsense();
-    leg.answer.resize(size);
-    CAUSEWAY_TRY(compress::none::decode(terms.pool, bytes, leg.answer));
-    leg.answered = true;
-    leg.unsound = unsound;
-    leg.answer_steps = h.steps;
-    sync_seconds_ = std::max(0.0, seconds(terms.now() - leg.sent_at) - h.held_seconds);
-    return {};
-  }
+  result<void> hear(const hub_terms& terms, std::span<const std::byte> bytes);
 
   /// The answer for fragment f was used.
-  void landed(hub_leg& leg) {
-    leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
-    if (leg.answer_steps != 0) leg.due_after = leg.answer_steps;
-  }
+  void landed(hub_leg& leg);
 
   void serialize(auto& ar) {
     std::uint64_t count = legs_.size();
@@ -7528,22 +7965,9 @@ class hub_link {
   }
 
  private:
-  void agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms) {
-    const bool waits = leg.pending && !leg.answered;
-    if (waits && taken < leg.number) return line_->send(message_of(leg, terms));
-    if (taken <= leg.number) return;
-    leg.number = taken;
-    leg.fresh = !waits;
-    leg.pending = true;
-    leg.answered = false;
-  }
+  void agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms);
 
-  std::vector<std::byte> message_of(hub_leg& leg, const hub_terms& terms) {
-    auto bytes = with_header(leg.header, leg.content.size());
-    std::memcpy(bytes.data() + sizeof leg.header, leg.content.data(), leg.content.size());
-    leg.sent_at = terms.now();
-    return bytes;
-  }
+  std::vector<std::byte> message_of(hub_leg& leg, const hub_terms& terms);
 
   template <axis::Residual R>
   void add_residual(const R& policy, float rate, const hub_leg& leg) {
@@ -7574,19 +7998,9 @@ class hub_link {
   }
 
   [[nodiscard]] std::string hub_name() const { return "peer " + std::to_string(hub_) + ", the hub"; }
-  [[nodiscard]] error hub_lost(const error& why) const {
-    return fail(why.code, hub_name(),
-                why.message + ". Without it nobody holds the shared parameters: restart it from its checkpoint");
-  }
-  [[nodiscard]] error refused(const answer_header& h) const {
-    return fail(h.code == static_cast<std::uint32_t>(errc::non_finite) ? errc::non_finite : errc::protocol, hub_name(),
-                "it could not use what this peer pushed. Look at its log; do all peers run the same model, options and "
-                "version, and is this peer's loss still finite?");
-  }
-  [[nodiscard]] error nonsense() const {
-    return fail(errc::protocol, hub_name(),
-                "its message makes no sense here; do all peers run the same options and version?");
-  }
+  [[nodiscard]] error hub_lost(const error& why) const;
+  [[nodiscard]] error refused(const answer_header& h) const;
+  [[nodiscard]] error nonsense() const;
 
   std::uint32_t level_ = 0;
   net::peer_index hub_ = 0;
@@ -7604,6 +8018,148 @@ class hub_link {
 }  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
 
 #endif  // CAUSEWAY_COMM_HUB_LINK_HPP
+
+// ---- causeway/comm/impl/hub_link.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_HUB_LINK_IPP
+#define CAUSEWAY_COMM_IMPL_HUB_LINK_IPP
+
+// Bodies of comm/hub_link.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+CAUSEWAY_DECL result<void> hub_link::open(const hub_terms& terms, std::uint32_t level, net::peer_index hub,
+                                          std::span<const float> parameters) {
+  if (anchor_.empty()) {
+    anchor_.assign(parameters.begin(), parameters.end());
+    legs_.resize(terms.cuts.size());
+  }
+  if (anchor_.size() != parameters.size() || legs_.size() != terms.cuts.size()) {
+    return fail(errc::wrong_model, "on_arrival",
+                "the checkpoint was written with other fragments or another model; start with the settings it had");
+  }
+  level_ = level;
+  hub_ = hub;
+  if (hub == terms.transport.self()) return {};
+  const std::size_t most =
+      sizeof(answer_header) + std::max(anchor_.size() * sizeof(float), legs_.size() * sizeof(std::uint64_t));
+  line_ = std::make_unique<hub_line>(terms.transport, hub, hub_channel(level), hub_channel(level) + 1, most);
+  return {};
+}
+
+CAUSEWAY_DECL void hub_link::greet() {
+  if (is_local()) return;
+  const push_header h{
+      .word = hub_word::hello, .fragment = static_cast<std::uint32_t>(legs_.size()), .samples = anchor_.size()};
+  auto bytes = with_header(h, legs_.size() * sizeof(hello_entry));
+  std::byte* to = bytes.data() + sizeof h;
+  for (const hub_leg& leg : legs_) {
+    const hello_entry entry{leg.number, leg.pending && !leg.answered ? 1U : 0U};
+    std::memcpy(to, &entry, sizeof entry);
+    to += sizeof entry;
+  }
+  line_->send(std::move(bytes));
+}
+
+CAUSEWAY_DECL result<void> hub_link::agree(const hub_terms& terms) {
+  if (is_local()) return {};
+  auto bytes = line_->take(terms.deadline);
+  if (!bytes) return hub_lost(bytes.error());
+  CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(*bytes, hub_));
+  if (h.word == hub_word::refused) return refused(h);
+  if (h.word != hub_word::hello || bytes->size() != legs_.size() * sizeof(std::uint64_t)) return nonsense();
+  for (std::size_t f = 0; f < legs_.size(); ++f) {
+    std::uint64_t taken = 0;
+    std::memcpy(&taken, bytes->data() + f * sizeof taken, sizeof taken);
+    agree(legs_[f], taken, terms);
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::vector<std::byte> hub_link::farewell() {
+  leaving_ = true;
+  return with_header(push_header{.word = hub_word::done}, 0);
+}
+
+CAUSEWAY_DECL result<void> hub_link::poll(const hub_terms& terms) {
+  while (!is_local() && last_.empty() && line_->arrived()) CAUSEWAY_TRY(wait(terms));
+  return {};
+}
+
+CAUSEWAY_DECL result<void> hub_link::wait(const hub_terms& terms) {
+  const auto bytes = line_->take(terms.deadline);
+  if (!bytes) return hub_lost(bytes.error());
+  CAUSEWAY_TRY(hear(terms, *bytes));
+  if (const auto sent = line_->sweep(); !sent) return hub_lost(sent.error());
+  return {};
+}
+
+CAUSEWAY_DECL result<void> hub_link::hear(const hub_terms& terms, std::span<const std::byte> bytes) {
+  CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(bytes, hub_));
+  if (h.word == hub_word::refused) return refused(h);
+  if (h.word == hub_word::last) {
+    if (bytes.size() != anchor_.size() * sizeof(float)) return nonsense();
+    last_.resize(anchor_.size());
+    return compress::none::decode(terms.pool, bytes, last_);
+  }
+  if (leaving_) return {};
+  if (h.word != hub_word::answer || h.fragment >= legs_.size()) return nonsense();
+  hub_leg& leg = legs_[h.fragment];
+  const std::size_t size = terms.cuts[h.fragment].size;
+  const bool unsound = h.code == static_cast<std::uint32_t>(errc::non_finite);
+  if (h.code != 0 && !unsound) return nonsense();
+  if (!leg.pending || leg.answered || h.number != leg.number || bytes.size() != size * sizeof(float)) return nonsense();
+  leg.answer.resize(size);
+  CAUSEWAY_TRY(compress::none::decode(terms.pool, bytes, leg.answer));
+  leg.answered = true;
+  leg.unsound = unsound;
+  leg.answer_steps = h.steps;
+  sync_seconds_ = std::max(0.0, seconds(terms.now() - leg.sent_at) - h.held_seconds);
+  return {};
+}
+
+CAUSEWAY_DECL void hub_link::landed(hub_leg& leg) {
+  leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+  if (leg.answer_steps != 0) leg.due_after = leg.answer_steps;
+}
+
+CAUSEWAY_DECL void hub_link::agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms) {
+  const bool waits = leg.pending && !leg.answered;
+  if (waits && taken < leg.number) return line_->send(message_of(leg, terms));
+  if (taken <= leg.number) return;
+  leg.number = taken;
+  leg.fresh = !waits;
+  leg.pending = true;
+  leg.answered = false;
+}
+
+CAUSEWAY_DECL std::vector<std::byte> hub_link::message_of(hub_leg& leg, const hub_terms& terms) {
+  auto bytes = with_header(leg.header, leg.content.size());
+  std::memcpy(bytes.data() + sizeof leg.header, leg.content.data(), leg.content.size());
+  leg.sent_at = terms.now();
+  return bytes;
+}
+
+CAUSEWAY_DECL error hub_link::hub_lost(const error& why) const {
+  return fail(why.code, hub_name(),
+              why.message + ". Without it nobody holds the shared parameters: restart it from its checkpoint");
+}
+
+CAUSEWAY_DECL error hub_link::refused(const answer_header& h) const {
+  return fail(h.code == static_cast<std::uint32_t>(errc::non_finite) ? errc::non_finite : errc::protocol, hub_name(),
+              "it could not use what this peer pushed. Look at its log; do all peers run the same model, options and "
+              "version, and is this peer's loss still finite?");
+}
+
+CAUSEWAY_DECL error hub_link::nonsense() const {
+  return fail(errc::protocol, hub_name(),
+              "its message makes no sense here; do all peers run the same options and version?");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_HUB_LINK_IPP
+#endif
 
 // ---- causeway/comm/push_merger.hpp ----
 #ifndef CAUSEWAY_COMM_PUSH_MERGER_HPP
@@ -7657,17 +8213,7 @@ class push_merger {
 
  private:
   /// Weights relative to the largest, so that equal ones are 1 and exact.
-  static std::vector<collective::peer_message> weighted(std::span<const waiting_push> batch) {
-    std::uint64_t most = 0;
-    for (const waiting_push& w : batch) most = std::max(most, w.samples);
-    std::vector<collective::peer_message> messages;
-    for (std::uint32_t i = 0; i < batch.size(); ++i) {
-      const float weight =
-          most == 0 ? 1.0F : static_cast<float>(static_cast<double>(batch[i].samples) / static_cast<double>(most));
-      if (weight > 0) messages.push_back({.peer = i, .weight = weight, .bytes = std::as_bytes(std::span{batch[i].bytes})});
-    }
-    return messages;
-  }
+  static std::vector<collective::peer_message> weighted(std::span<const waiting_push> batch);
 
   /// row_ ← what the aggregator makes of the messages; their peers are places in the batch.
   std::optional<collective::refusal> combine(const auto& rules, const hub_terms& terms, std::uint32_t level, std::size_t f,
@@ -7689,6 +8235,32 @@ class push_merger {
 }  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
 
 #endif  // CAUSEWAY_COMM_PUSH_MERGER_HPP
+
+// ---- causeway/comm/impl/push_merger.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_PUSH_MERGER_IPP
+#define CAUSEWAY_COMM_IMPL_PUSH_MERGER_IPP
+
+// Bodies of comm/push_merger.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+CAUSEWAY_DECL std::vector<collective::peer_message> push_merger::weighted(std::span<const waiting_push> batch) {
+  std::uint64_t most = 0;
+  for (const waiting_push& w : batch) most = std::max(most, w.samples);
+  std::vector<collective::peer_message> messages;
+  for (std::uint32_t i = 0; i < batch.size(); ++i) {
+    const float weight =
+        most == 0 ? 1.0F : static_cast<float>(static_cast<double>(batch[i].samples) / static_cast<double>(most));
+    if (weight > 0) messages.push_back({.peer = i, .weight = weight, .bytes = std::as_bytes(std::span{batch[i].bytes})});
+  }
+  return messages;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_PUSH_MERGER_IPP
+#endif
 
 // ---- causeway/comm/hub_station.hpp ----
 #ifndef CAUSEWAY_COMM_HUB_STATION_HPP
@@ -8937,12 +9509,7 @@ inline constexpr bool groups_last = requires {
 namespace detail {
 
 /// The peers in an order drawn from `draw`.
-inline std::vector<net::peer_index> shuffled(std::uint32_t peers, rng draw) {
-  std::vector<net::peer_index> order(peers);
-  std::iota(order.begin(), order.end(), net::peer_index{0});
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
-  return order;
-}
+CAUSEWAY_DECL std::vector<net::peer_index> shuffled(std::uint32_t peers, rng draw);
 
 inline constexpr std::uint64_t group_stream = 0x67726F757073;
 
@@ -8954,11 +9521,7 @@ struct all_peers {
   static constexpr bool everybody = true;
 
   [[nodiscard]] result<void> check(std::uint32_t) const { return {}; }
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
-    std::vector<net::peer_index> all(q.peers);
-    std::iota(all.begin(), all.end(), net::peer_index{0});
-    return all;
-  }
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
 };
@@ -8971,21 +9534,9 @@ struct random_groups {
 
   std::uint32_t size = 2;
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const {
-    if (size >= 2 || peers == 1) return {};
-    return fail(errc::invalid_argument, "random_groups", "groups of fewer than 2 peers never mix; set size to 2 or more");
-  }
+  [[nodiscard]] result<void> check(std::uint32_t peers) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
-    const auto order = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number)});
-    const auto place = static_cast<std::uint32_t>(std::find(order.begin(), order.end(), q.self) - order.begin());
-    const std::uint32_t groups = std::max(q.peers / size, 1U);
-    const std::uint32_t mine = std::min(place / size, groups - 1);
-    const auto begin = order.begin() + mine * size;
-    std::vector<net::peer_index> group(begin, mine + 1 == groups ? order.end() : begin + size);
-    std::sort(group.begin(), group.end());
-    return group;
-  }
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
 };
@@ -9001,66 +9552,22 @@ class grid {
   grid() : grid(4, 2) {}
   grid(std::uint32_t side, std::uint32_t dimensions) : side_{side}, dimensions_{dimensions} {}
 
-  [[nodiscard]] result<void> check(std::uint32_t) const {
-    if (side_ >= 2 && dimensions_ >= 1 && dimensions_ <= 16) return {};
-    return fail(errc::invalid_argument, "grid", "a side of at least 2 and 1 to 16 dimensions, please");
-  }
+  [[nodiscard]] result<void> check(std::uint32_t) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
-    const auto places = this->places(q.peers);
-    std::vector<net::peer_index> group;
-    for (net::peer_index p = 0; p < q.peers; ++p) {
-      if (meets(places, q.self, p, axis_of(q))) group.push_back(p);
-    }
-    return group;
-  }
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
 
-  void formed(const group_question& q) {
-    const auto places = this->places(q.peers);
-    const std::uint32_t axis = axis_of(q);
-    auto next = places;
-    std::vector<bool> moved(q.peers);
-    for (net::peer_index first = 0; first < q.peers; ++first) {
-      if (moved[first]) continue;
-      const auto order = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number, first)});
-      std::vector<net::peer_index> group;
-      for (const net::peer_index p : order) {
-        if (meets(places, first, p, axis)) group.push_back(p);
-      }
-      for (std::size_t i = 0; i < group.size(); ++i) {
-        moved[group[i]] = true;
-        next[group[i] * dimensions_ + axis] = static_cast<std::uint32_t>(i);
-      }
-    }
-    places_ = std::move(next);
-  }
+  void formed(const group_question& q);
 
   void serialize(auto& ar) { ar(places_); }
 
  private:
-  [[nodiscard]] std::uint32_t axis_of(const group_question& q) const {
-    return static_cast<std::uint32_t>(q.number % dimensions_);
-  }
+  [[nodiscard]] std::uint32_t axis_of(const group_question& q) const;
 
   // At the start peers fill the grid in order: peer p at the digits of p.
-  [[nodiscard]] std::vector<std::uint32_t> places(std::uint32_t peers) const {
-    if (places_.size() == std::size_t{peers} * dimensions_) return places_;
-    std::vector<std::uint32_t> all;
-    for (std::uint32_t p = 0; p < peers; ++p) {
-      std::uint64_t rest = p;
-      for (std::uint32_t d = 0; d < dimensions_; ++d, rest /= side_)
-        all.push_back(static_cast<std::uint32_t>(rest % side_));
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<std::uint32_t> places(std::uint32_t peers) const;
 
   [[nodiscard]] bool meets(const std::vector<std::uint32_t>& places, net::peer_index a, net::peer_index b,
-                           std::uint32_t axis) const {
-    for (std::uint32_t d = 0; d < dimensions_; ++d) {
-      if (d != axis && places[a * dimensions_ + d] != places[b * dimensions_ + d]) return false;
-    }
-    return true;
-  }
+                           std::uint32_t axis) const;
 
   std::uint32_t side_;
   std::uint32_t dimensions_;
@@ -9078,41 +9585,18 @@ class key_groups {
   key_groups() : key_groups(2, 2) {}
   key_groups(std::uint32_t bits, std::uint32_t step) : bits_{bits}, step_{step} {}
 
-  [[nodiscard]] result<void> check(std::uint32_t) const {
-    if (bits_ <= 30 && step_ >= 1 && step_ <= 16) return {};
-    return fail(errc::invalid_argument, "key_groups",
-                "keys have 0 to 30 bits and grow by 1 to 16; other numbers were given");
-  }
+  [[nodiscard]] result<void> check(std::uint32_t) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
-    const auto keys = this->keys(q.peers);
-    std::vector<net::peer_index> group;
-    for (net::peer_index p = 0; p < q.peers; ++p) {
-      if (keys[p] == keys[q.self]) group.push_back(p);
-    }
-    return group;
-  }
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
 
-  void formed(const group_question& q) {
-    const auto old = keys(q.peers);
-    const auto order = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number)});
-    std::vector<std::uint32_t> next(q.peers);
-    std::vector<std::uint32_t> seen(std::size_t{1} << bits_);
-    for (const net::peer_index p : order) next[p] = ((old[p] << step_) | (seen[old[p]]++ & ((1U << step_) - 1))) & mask();
-    keys_ = std::move(next);
-  }
+  void formed(const group_question& q);
 
   void serialize(auto& ar) { ar(keys_); }
 
  private:
   [[nodiscard]] std::uint32_t mask() const { return (1U << bits_) - 1U; }
 
-  [[nodiscard]] std::vector<std::uint32_t> keys(std::uint32_t peers) const {
-    if (keys_.size() == peers) return keys_;
-    std::vector<std::uint32_t> all(peers);
-    for (std::uint32_t p = 0; p < peers; ++p) all[p] = p & mask();
-    return all;
-  }
+  [[nodiscard]] std::vector<std::uint32_t> keys(std::uint32_t peers) const;
 
   std::uint32_t bits_;
   std::uint32_t step_;
@@ -9124,6 +9608,139 @@ static_assert(Group<all_peers> && Group<random_groups> && Group<grid> && Group<k
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_GROUPS_HPP
+
+// ---- causeway/axis/impl/groups.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_GROUPS_IPP
+#define CAUSEWAY_AXIS_IMPL_GROUPS_IPP
+
+// Bodies of axis/groups.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis::detail {
+
+CAUSEWAY_DECL std::vector<net::peer_index> shuffled(std::uint32_t peers, rng draw) {
+  std::vector<net::peer_index> order(peers);
+  std::iota(order.begin(), order.end(), net::peer_index{0});
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
+  return order;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis::detail
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL std::vector<net::peer_index> all_peers::members(const group_question& q) const {
+  std::vector<net::peer_index> all(q.peers);
+  std::iota(all.begin(), all.end(), net::peer_index{0});
+  return all;
+}
+
+CAUSEWAY_DECL result<void> random_groups::check(std::uint32_t peers) const {
+  if (size >= 2 || peers == 1) return {};
+  return fail(errc::invalid_argument, "random_groups", "groups of fewer than 2 peers never mix; set size to 2 or more");
+}
+
+CAUSEWAY_DECL std::vector<net::peer_index> random_groups::members(const group_question& q) const {
+  const auto order = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number)});
+  const auto place = static_cast<std::uint32_t>(std::find(order.begin(), order.end(), q.self) - order.begin());
+  const std::uint32_t groups = std::max(q.peers / size, 1U);
+  const std::uint32_t mine = std::min(place / size, groups - 1);
+  const auto begin = order.begin() + mine * size;
+  std::vector<net::peer_index> group(begin, mine + 1 == groups ? order.end() : begin + size);
+  std::sort(group.begin(), group.end());
+  return group;
+}
+
+CAUSEWAY_DECL result<void> grid::check(std::uint32_t) const {
+  if (side_ >= 2 && dimensions_ >= 1 && dimensions_ <= 16) return {};
+  return fail(errc::invalid_argument, "grid", "a side of at least 2 and 1 to 16 dimensions, please");
+}
+
+CAUSEWAY_DECL std::vector<net::peer_index> grid::members(const group_question& q) const {
+  const auto places = this->places(q.peers);
+  std::vector<net::peer_index> group;
+  for (net::peer_index p = 0; p < q.peers; ++p) {
+    if (meets(places, q.self, p, axis_of(q))) group.push_back(p);
+  }
+  return group;
+}
+
+CAUSEWAY_DECL void grid::formed(const group_question& q) {
+  const auto places = this->places(q.peers);
+  const std::uint32_t axis = axis_of(q);
+  auto next = places;
+  std::vector<bool> moved(q.peers);
+  for (net::peer_index first = 0; first < q.peers; ++first) {
+    if (moved[first]) continue;
+    const auto order = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number, first)});
+    std::vector<net::peer_index> group;
+    for (const net::peer_index p : order) {
+      if (meets(places, first, p, axis)) group.push_back(p);
+    }
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      moved[group[i]] = true;
+      next[group[i] * dimensions_ + axis] = static_cast<std::uint32_t>(i);
+    }
+  }
+  places_ = std::move(next);
+}
+
+CAUSEWAY_DECL std::uint32_t grid::axis_of(const group_question& q) const {
+  return static_cast<std::uint32_t>(q.number % dimensions_);
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> grid::places(std::uint32_t peers) const {
+  if (places_.size() == std::size_t{peers} * dimensions_) return places_;
+  std::vector<std::uint32_t> all;
+  for (std::uint32_t p = 0; p < peers; ++p) {
+    std::uint64_t rest = p;
+    for (std::uint32_t d = 0; d < dimensions_; ++d, rest /= side_) all.push_back(static_cast<std::uint32_t>(rest % side_));
+  }
+  return all;
+}
+
+CAUSEWAY_DECL bool grid::meets(const std::vector<std::uint32_t>& places, net::peer_index a, net::peer_index b,
+                               std::uint32_t axis) const {
+  for (std::uint32_t d = 0; d < dimensions_; ++d) {
+    if (d != axis && places[a * dimensions_ + d] != places[b * dimensions_ + d]) return false;
+  }
+  return true;
+}
+
+CAUSEWAY_DECL result<void> key_groups::check(std::uint32_t) const {
+  if (bits_ <= 30 && step_ >= 1 && step_ <= 16) return {};
+  return fail(errc::invalid_argument, "key_groups", "keys have 0 to 30 bits and grow by 1 to 16; other numbers were given");
+}
+
+CAUSEWAY_DECL std::vector<net::peer_index> key_groups::members(const group_question& q) const {
+  const auto keys = this->keys(q.peers);
+  std::vector<net::peer_index> group;
+  for (net::peer_index p = 0; p < q.peers; ++p) {
+    if (keys[p] == keys[q.self]) group.push_back(p);
+  }
+  return group;
+}
+
+CAUSEWAY_DECL void key_groups::formed(const group_question& q) {
+  const auto old = keys(q.peers);
+  const auto order = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number)});
+  std::vector<std::uint32_t> next(q.peers);
+  std::vector<std::uint32_t> seen(std::size_t{1} << bits_);
+  for (const net::peer_index p : order) next[p] = ((old[p] << step_) | (seen[old[p]]++ & ((1U << step_) - 1))) & mask();
+  keys_ = std::move(next);
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> key_groups::keys(std::uint32_t peers) const {
+  if (keys_.size() == peers) return keys_;
+  std::vector<std::uint32_t> all(peers);
+  for (std::uint32_t p = 0; p < peers; ++p) all[p] = p & mask();
+  return all;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_GROUPS_IPP
+#endif
 
 // ---- causeway/axis/participation.hpp ----
 #ifndef CAUSEWAY_AXIS_PARTICIPATION_HPP
@@ -9161,16 +9778,8 @@ struct sampled_peers {
 
   double share = 0.5;
 
-  [[nodiscard]] result<void> check() const {
-    if (share > 0 && share <= 1) return {};
-    return fail(errc::invalid_argument, "sampled_peers", "the share must be above 0 and at most 1");
-  }
-  [[nodiscard]] bool contributes(const group_question& q) const {
-    const auto wanted = std::max<std::int64_t>(1, std::llround(share * q.peers));
-    const auto order = detail::shuffled(q.peers, rng{q.seed, mix(stream, q.number)});
-    const auto place = std::find(order.begin(), order.end(), q.self) - order.begin();
-    return place < wanted;
-  }
+  [[nodiscard]] result<void> check() const;
+  [[nodiscard]] bool contributes(const group_question& q) const;
 
  private:
   static constexpr std::uint64_t stream = 0x73616D706C65;
@@ -9186,24 +9795,12 @@ struct dropped_rows {
 
   double probability = 0.5;
 
-  [[nodiscard]] result<void> check() const {
-    if (probability >= 0 && probability < 1) return {};
-    return fail(errc::invalid_argument, "dropped_rows", "the probability must be at least 0 and below 1");
-  }
-  [[nodiscard]] bool contributes(const group_question& q) const {
-    if (kept(q, q.self)) return true;
-    if (q.self != 0) return false;
-    for (net::peer_index p = 0; p < q.peers; ++p) {
-      if (kept(q, p)) return false;
-    }
-    return true;
-  }
+  [[nodiscard]] result<void> check() const;
+  [[nodiscard]] bool contributes(const group_question& q) const;
 
  private:
   static constexpr std::uint64_t stream = 0x64726F70;
-  [[nodiscard]] bool kept(const group_question& q, net::peer_index p) const {
-    return rng{q.seed, mix(stream, q.number, std::uint64_t{p})}.uniform() >= probability;
-  }
+  [[nodiscard]] bool kept(const group_question& q, net::peer_index p) const;
 };
 
 static_assert(Participation<everyone> && Participation<sampled_peers> && Participation<dropped_rows>);
@@ -9211,6 +9808,50 @@ static_assert(Participation<everyone> && Participation<sampled_peers> && Partici
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_PARTICIPATION_HPP
+
+// ---- causeway/axis/impl/participation.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_PARTICIPATION_IPP
+#define CAUSEWAY_AXIS_IMPL_PARTICIPATION_IPP
+
+// Bodies of axis/participation.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL result<void> sampled_peers::check() const {
+  if (share > 0 && share <= 1) return {};
+  return fail(errc::invalid_argument, "sampled_peers", "the share must be above 0 and at most 1");
+}
+
+CAUSEWAY_DECL bool sampled_peers::contributes(const group_question& q) const {
+  const auto wanted = std::max<std::int64_t>(1, std::llround(share * q.peers));
+  const auto order = detail::shuffled(q.peers, rng{q.seed, mix(stream, q.number)});
+  const auto place = std::find(order.begin(), order.end(), q.self) - order.begin();
+  return place < wanted;
+}
+
+CAUSEWAY_DECL result<void> dropped_rows::check() const {
+  if (probability >= 0 && probability < 1) return {};
+  return fail(errc::invalid_argument, "dropped_rows", "the probability must be at least 0 and below 1");
+}
+
+CAUSEWAY_DECL bool dropped_rows::contributes(const group_question& q) const {
+  if (kept(q, q.self)) return true;
+  if (q.self != 0) return false;
+  for (net::peer_index p = 0; p < q.peers; ++p) {
+    if (kept(q, p)) return false;
+  }
+  return true;
+}
+
+CAUSEWAY_DECL bool dropped_rows::kept(const group_question& q, net::peer_index p) const {
+  return rng{q.seed, mix(stream, q.number, std::uint64_t{p})}.uniform() >= probability;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_PARTICIPATION_IPP
+#endif
 
 // ---- causeway/comm/round_rules.hpp ----
 #ifndef CAUSEWAY_COMM_ROUND_RULES_HPP
@@ -11902,12 +12543,7 @@ struct async_local_sgd_options {
   double grace_seconds = 0.0;  ///< after a first push, for others
 };
 using async_local_sgd = comm::on_arrival<axis::by_speed, axis::one_by_one, axis::outer<optim::delayed_nesterov>>;
-[[nodiscard]] inline async_local_sgd make(const async_local_sgd_options& o) {
-  return async_local_sgd{
-      axis::by_speed{{.local_steps = o.local_steps, .percentile = o.percentile}}, axis::one_by_one{o.grace_seconds},
-      axis::outer<optim::delayed_nesterov>{o.outer_learning_rate,
-                                           optim::delayed_nesterov{{.momentum = o.outer_momentum, .period = o.period}}}};
-}
+[[nodiscard]] CAUSEWAY_DECL async_local_sgd make(const async_local_sgd_options& o);
 
 /// Decoupled DiLoCo (2026): fragments one after another to a hub that waits for a quorum and as long as overlap leaves
 /// free, merges by samples with norms and directions apart, and is blended in τ steps later. 4-bit rows. What is merged
@@ -11927,15 +12563,7 @@ struct decoupled_diloco_options {
 using decoupled_diloco =
     comm::on_arrival<axis::staggered, axis::balanced, axis::delayed, axis::quorum,
                      axis::push<compress::bits<4>, collective::radial_directional>, axis::outer<optim::nesterov_in_parts>>;
-[[nodiscard]] inline decoupled_diloco make(const decoupled_diloco_options& o) {
-  return decoupled_diloco{axis::staggered{o.local_steps},
-                          axis::balanced{o.fragments},
-                          axis::delayed{o.overlap_steps, o.local_share},
-                          axis::quorum{.least = o.quorum, .gamma = o.gamma, .cap_seconds = o.cap_seconds},
-                          axis::push<compress::bits<4>, collective::radial_directional>{},
-                          axis::outer<optim::nesterov_in_parts>{o.outer_learning_rate,
-                                                                optim::nesterov_in_parts{{.momentum = o.outer_momentum}}}};
-}
+[[nodiscard]] CAUSEWAY_DECL decoupled_diloco make(const decoupled_diloco_options& o);
 
 /// HALoS (Kim et al. 2025): peers push to their region's hub, which pushes to the global one after every few, and mixes the
 /// answer in. All asynchronous, momentum on both levels.
@@ -11948,11 +12576,7 @@ struct halos_options {
   float outer_learning_rate = 0.7F;
 };
 using halos = comm::on_arrival<axis::every, axis::regions<>, axis::outer<optim::delayed_nesterov>>;
-[[nodiscard]] inline halos make(const halos_options& o) {
-  return halos{axis::every{o.local_steps},
-               axis::regions<>{.members = o.regions, .pushes = o.pushes, .upper_share = o.global_share},
-               axis::outer<optim::delayed_nesterov>{o.outer_learning_rate}};
-}
+[[nodiscard]] CAUSEWAY_DECL halos make(const halos_options& o);
 
 /// DLion (Hong & Chandra 2021), synchronous form: work in proportion to speed, the larger part of what changed from
 /// everybody to everybody, the rest later. Here slow peers take fewer steps; with axis::batch_by_speed in place of by_speed
@@ -11967,7 +12591,45 @@ using dlion_codec = compress::sparse<compress::no_transform, compress::threshold
 }
 using dlion =
     comm::rounds<axis::by_speed, axis::error_feedback, axis::gather_mean<detail::dlion_codec>, axis::outer<optim::sgd>>;
-[[nodiscard]] inline dlion make(const dlion_options& o) {
+[[nodiscard]] CAUSEWAY_DECL dlion make(const dlion_options& o);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_ASYNCHRONOUS_HPP
+
+// ---- causeway/presets/impl/asynchronous.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PRESETS_IMPL_ASYNCHRONOUS_IPP
+#define CAUSEWAY_PRESETS_IMPL_ASYNCHRONOUS_IPP
+
+// Bodies of presets/asynchronous.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+CAUSEWAY_DECL async_local_sgd make(const async_local_sgd_options& o) {
+  return async_local_sgd{
+      axis::by_speed{{.local_steps = o.local_steps, .percentile = o.percentile}}, axis::one_by_one{o.grace_seconds},
+      axis::outer<optim::delayed_nesterov>{o.outer_learning_rate,
+                                           optim::delayed_nesterov{{.momentum = o.outer_momentum, .period = o.period}}}};
+}
+
+CAUSEWAY_DECL decoupled_diloco make(const decoupled_diloco_options& o) {
+  return decoupled_diloco{axis::staggered{o.local_steps},
+                          axis::balanced{o.fragments},
+                          axis::delayed{o.overlap_steps, o.local_share},
+                          axis::quorum{.least = o.quorum, .gamma = o.gamma, .cap_seconds = o.cap_seconds},
+                          axis::push<compress::bits<4>, collective::radial_directional>{},
+                          axis::outer<optim::nesterov_in_parts>{o.outer_learning_rate,
+                                                                optim::nesterov_in_parts{{.momentum = o.outer_momentum}}}};
+}
+
+CAUSEWAY_DECL halos make(const halos_options& o) {
+  return halos{axis::every{o.local_steps},
+               axis::regions<>{.members = o.regions, .pushes = o.pushes, .upper_share = o.global_share},
+               axis::outer<optim::delayed_nesterov>{o.outer_learning_rate}};
+}
+
+CAUSEWAY_DECL dlion make(const dlion_options& o) {
   const detail::dlion_codec codec{compress::no_transform{}, compress::threshold{{.least = o.threshold}}};
   return dlion{axis::by_speed{{.local_steps = o.local_steps}}, axis::error_feedback{},
                axis::gather_mean<detail::dlion_codec>{codec}, axis::outer<optim::sgd>{1.0F}};
@@ -11975,7 +12637,8 @@ using dlion =
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
 
-#endif  // CAUSEWAY_PRESETS_ASYNCHRONOUS_HPP
+#endif  // CAUSEWAY_PRESETS_IMPL_ASYNCHRONOUS_IPP
+#endif
 
 // ---- causeway/axis/global_samples.hpp ----
 #ifndef CAUSEWAY_AXIS_GLOBAL_SAMPLES_HPP
@@ -12004,10 +12667,7 @@ class global_samples {
 
   [[nodiscard]] std::uint64_t target() const noexcept { return target_; }
 
-  [[nodiscard]] result<void> check(std::size_t) const {
-    if (target_ > 0) return {};
-    return fail(errc::invalid_argument, "global_samples", "a target of 0 samples; set it to 1 or more");
-  }
+  [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] static std::uint32_t first(std::size_t, std::size_t) noexcept { return 1; }
   [[nodiscard]] static std::uint32_t next(std::size_t, std::size_t) noexcept { return 1; }
   result<void> exchanged(auto&, const exchange_report&) {
@@ -12049,11 +12709,7 @@ class global_samples {
   }
 
   /// Samples of all peers in this round, as far as they have said.
-  [[nodiscard]] std::uint64_t total(std::uint64_t own) const {
-    std::uint64_t sum = own;
-    for (const ear& e : ears_) sum += e.round == round_ ? e.samples : 0;
-    return sum;
-  }
+  [[nodiscard]] std::uint64_t total(std::uint64_t own) const;
 
   void serialize(auto& ar) { ar(round_); }
 
@@ -12132,6 +12788,31 @@ static_assert(Trigger<global_samples>);
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_GLOBAL_SAMPLES_HPP
+
+// ---- causeway/axis/impl/global_samples.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_GLOBAL_SAMPLES_IPP
+#define CAUSEWAY_AXIS_IMPL_GLOBAL_SAMPLES_IPP
+
+// Bodies of axis/global_samples.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL result<void> global_samples::check(std::size_t) const {
+  if (target_ > 0) return {};
+  return fail(errc::invalid_argument, "global_samples", "a target of 0 samples; set it to 1 or more");
+}
+
+CAUSEWAY_DECL std::uint64_t global_samples::total(std::uint64_t own) const {
+  std::uint64_t sum = own;
+  for (const ear& e : ears_) sum += e.round == round_ ? e.samples : 0;
+  return sum;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_GLOBAL_SAMPLES_IPP
+#endif
 
 // ---- causeway/compress/low_rank.hpp ----
 #ifndef CAUSEWAY_COMPRESS_LOW_RANK_HPP
@@ -12406,53 +13087,15 @@ class low_rank_exchange {
   explicit low_rank_exchange(std::uint32_t rank) : rank_{rank} {}
 
   result<void> begin(const collective::exchange_port& port, const collective::exchange_row& row,
-                     const compress::message_context& ctx) {
-    lay_out(row.values.size(), ctx);
-    for (const piece& p : pieces_) {
-      compress::low_rank_left(ctx.pool, p.shape, matrix(p, row.values), right(p), left(p));
-    }
-    auto to = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
-    for (const auto& [begin, end] : rest_) to = std::copy(row.values.begin() + begin, row.values.begin() + end, to);
-    return first_mean_.begin(port, {.values = first_, .weight = row.weight}, plain(ctx));
-  }
+                     const compress::message_context& ctx);
 
   result<void> turn(const collective::exchange_port& port, const collective::exchange_row& row,
-                    const compress::message_context& ctx) {
-    const collective::exchange_row first{.values = first_, .weight = row.weight};
-    CAUSEWAY_TRY(first_mean_.turn(port, first, plain(ctx)));
-    CAUSEWAY_TRY(first_mean_.finish(port, first, plain(ctx)));
-    next_.resize(right_.size());
-    for (const piece& p : pieces_) {
-      CAUSEWAY_TRY(compress::low_rank_orthonormalise(left(p), p.shape.rows));
-      compress::low_rank_right(ctx.pool, p.shape, matrix(p, row.values), left(p),
-                               std::span{next_}.subspan(p.right, p.shape.right_size()));
-    }
-    return second_mean_.begin(second(port), {.values = next_, .weight = row.weight}, plain(ctx));
-  }
+                    const compress::message_context& ctx);
 
   result<void> finish(const collective::exchange_port& port, const collective::exchange_row& row,
-                      const compress::message_context& ctx) {
-    const collective::exchange_row factors{.values = next_, .weight = row.weight};
-    CAUSEWAY_TRY(second_mean_.turn(second(port), factors, plain(ctx)));
-    CAUSEWAY_TRY(second_mean_.finish(second(port), factors, plain(ctx)));
-    std::swap(right_, next_);
-    std::copy(row.values.begin(), row.values.begin() + std::ssize(row.residual), row.residual.begin());
-    for (const piece& p : pieces_) {
-      compress::low_rank_expand(ctx.pool, p.shape, left(p), right(p), row.values.subspan(p.offset, p.shape.matrix_size()));
-    }
-    auto from = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
-    for (const auto& [begin, end] : rest_) {
-      std::copy(from, from + (end - begin), row.values.begin() + begin);
-      from += end - begin;
-    }
-    if (!row.residual.empty()) leave_residual(row);
-    return {};
-  }
+                      const compress::message_context& ctx);
 
-  void cancel() {
-    first_mean_.cancel();
-    second_mean_.cancel();
-  }
+  void cancel();
 
   void serialize(auto& ar) { ar(right_); }
 
@@ -12465,59 +13108,18 @@ class low_rank_exchange {
   };
   using bounds = std::pair<std::ptrdiff_t, std::ptrdiff_t>;
 
-  static std::span<const float> matrix(const piece& p, std::span<const float> row) {
-    return row.subspan(p.offset, p.shape.matrix_size());
-  }
+  static std::span<const float> matrix(const piece& p, std::span<const float> row);
   std::span<float> left(const piece& p) { return std::span{first_}.subspan(p.left, p.shape.left_size()); }
   std::span<float> right(const piece& p) { return std::span{right_}.subspan(p.right, p.shape.right_size()); }
 
   /// Factors are rows of their own, without matrices.
-  static compress::message_context plain(const compress::message_context& ctx) {
-    return {.pool = ctx.pool, .seed = ctx.seed, .own_seed = ctx.own_seed, .round = ctx.round};
-  }
-  static collective::exchange_port second(const collective::exchange_port& port) {
-    net::message_id id = port.id;
-    id.channel += 8;  // the first mean uses fewer
-    return {port.transport, id, port.options};
-  }
+  static compress::message_context plain(const compress::message_context& ctx);
+  static collective::exchange_port second(const collective::exchange_port& port);
 
-  void lay_out(std::size_t size, const compress::message_context& ctx) {
-    pieces_.clear();
-    rest_.clear();
-    left_size_ = 0;
-    std::size_t right_size = 0, covered = 0, rest_size = 0;
-    const auto leave = [&](std::size_t begin, std::size_t end) {
-      if (end > begin) rest_.emplace_back(begin, end);
-      rest_size += end - begin;
-    };
-    for (const auto& m : ctx.matrices) {
-      const compress::low_rank_shape shape{m.rows, m.columns, rank_};
-      const bool gains =
-          rank_ <= std::min(m.rows, m.columns) && shape.left_size() + shape.right_size() < shape.matrix_size();
-      if (!gains) continue;
-      leave(covered, m.offset);
-      covered = m.offset + shape.matrix_size();
-      pieces_.push_back({shape, m.offset, left_size_, right_size});
-      left_size_ += shape.left_size();
-      right_size += shape.right_size();
-    }
-    leave(covered, size);
-    first_.resize(left_size_ + rest_size);
-    if (right_.size() == right_size) return;
-    right_.resize(right_size);
-    for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      compress::low_rank_start(pieces_[i].shape, i, right(pieces_[i]));
-    }
-  }
+  void lay_out(std::size_t size, const compress::message_context& ctx);
 
   /// Where nothing was left out the residual is zero; a peer that only listened has sent nothing of its matrices.
-  void leave_residual(const collective::exchange_row& row) {
-    if (row.weight == 0) return;
-    for (const piece& p : pieces_) {
-      for (std::size_t i = p.offset; i < p.offset + p.shape.matrix_size(); ++i) row.residual[i] -= row.values[i];
-    }
-    for (const auto& [begin, end] : rest_) std::fill(row.residual.begin() + begin, row.residual.begin() + end, 0.0F);
-  }
+  void leave_residual(const collective::exchange_row& row);
 
   std::uint32_t rank_;
   std::vector<piece> pieces_;
@@ -12549,6 +13151,122 @@ static_assert(collective::Exchange<detail::low_rank_exchange, compress::message_
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_LOW_RANK_MEAN_HPP
+
+// ---- causeway/axis/impl/low_rank_mean.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_LOW_RANK_MEAN_IPP
+#define CAUSEWAY_AXIS_IMPL_LOW_RANK_MEAN_IPP
+
+// Bodies of axis/low_rank_mean.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis::detail {
+
+CAUSEWAY_DECL result<void> low_rank_exchange::begin(const collective::exchange_port& port,
+                                                    const collective::exchange_row& row,
+                                                    const compress::message_context& ctx) {
+  lay_out(row.values.size(), ctx);
+  for (const piece& p : pieces_) {
+    compress::low_rank_left(ctx.pool, p.shape, matrix(p, row.values), right(p), left(p));
+  }
+  auto to = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
+  for (const auto& [begin, end] : rest_) to = std::copy(row.values.begin() + begin, row.values.begin() + end, to);
+  return first_mean_.begin(port, {.values = first_, .weight = row.weight}, plain(ctx));
+}
+
+CAUSEWAY_DECL result<void> low_rank_exchange::turn(const collective::exchange_port& port,
+                                                   const collective::exchange_row& row,
+                                                   const compress::message_context& ctx) {
+  const collective::exchange_row first{.values = first_, .weight = row.weight};
+  CAUSEWAY_TRY(first_mean_.turn(port, first, plain(ctx)));
+  CAUSEWAY_TRY(first_mean_.finish(port, first, plain(ctx)));
+  next_.resize(right_.size());
+  for (const piece& p : pieces_) {
+    CAUSEWAY_TRY(compress::low_rank_orthonormalise(left(p), p.shape.rows));
+    compress::low_rank_right(ctx.pool, p.shape, matrix(p, row.values), left(p),
+                             std::span{next_}.subspan(p.right, p.shape.right_size()));
+  }
+  return second_mean_.begin(second(port), {.values = next_, .weight = row.weight}, plain(ctx));
+}
+
+CAUSEWAY_DECL result<void> low_rank_exchange::finish(const collective::exchange_port& port,
+                                                     const collective::exchange_row& row,
+                                                     const compress::message_context& ctx) {
+  const collective::exchange_row factors{.values = next_, .weight = row.weight};
+  CAUSEWAY_TRY(second_mean_.turn(second(port), factors, plain(ctx)));
+  CAUSEWAY_TRY(second_mean_.finish(second(port), factors, plain(ctx)));
+  std::swap(right_, next_);
+  std::copy(row.values.begin(), row.values.begin() + std::ssize(row.residual), row.residual.begin());
+  for (const piece& p : pieces_) {
+    compress::low_rank_expand(ctx.pool, p.shape, left(p), right(p), row.values.subspan(p.offset, p.shape.matrix_size()));
+  }
+  auto from = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
+  for (const auto& [begin, end] : rest_) {
+    std::copy(from, from + (end - begin), row.values.begin() + begin);
+    from += end - begin;
+  }
+  if (!row.residual.empty()) leave_residual(row);
+  return {};
+}
+
+CAUSEWAY_DECL void low_rank_exchange::cancel() {
+  first_mean_.cancel();
+  second_mean_.cancel();
+}
+
+CAUSEWAY_DECL std::span<const float> low_rank_exchange::matrix(const piece& p, std::span<const float> row) {
+  return row.subspan(p.offset, p.shape.matrix_size());
+}
+
+CAUSEWAY_DECL compress::message_context low_rank_exchange::plain(const compress::message_context& ctx) {
+  return {.pool = ctx.pool, .seed = ctx.seed, .own_seed = ctx.own_seed, .round = ctx.round};
+}
+
+CAUSEWAY_DECL collective::exchange_port low_rank_exchange::second(const collective::exchange_port& port) {
+  net::message_id id = port.id;
+  id.channel += 8;  // the first mean uses fewer
+  return {port.transport, id, port.options};
+}
+
+CAUSEWAY_DECL void low_rank_exchange::lay_out(std::size_t size, const compress::message_context& ctx) {
+  pieces_.clear();
+  rest_.clear();
+  left_size_ = 0;
+  std::size_t right_size = 0, covered = 0, rest_size = 0;
+  const auto leave = [&](std::size_t begin, std::size_t end) {
+    if (end > begin) rest_.emplace_back(begin, end);
+    rest_size += end - begin;
+  };
+  for (const auto& m : ctx.matrices) {
+    const compress::low_rank_shape shape{m.rows, m.columns, rank_};
+    const bool gains = rank_ <= std::min(m.rows, m.columns) && shape.left_size() + shape.right_size() < shape.matrix_size();
+    if (!gains) continue;
+    leave(covered, m.offset);
+    covered = m.offset + shape.matrix_size();
+    pieces_.push_back({shape, m.offset, left_size_, right_size});
+    left_size_ += shape.left_size();
+    right_size += shape.right_size();
+  }
+  leave(covered, size);
+  first_.resize(left_size_ + rest_size);
+  if (right_.size() == right_size) return;
+  right_.resize(right_size);
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    compress::low_rank_start(pieces_[i].shape, i, right(pieces_[i]));
+  }
+}
+
+CAUSEWAY_DECL void low_rank_exchange::leave_residual(const collective::exchange_row& row) {
+  if (row.weight == 0) return;
+  for (const piece& p : pieces_) {
+    for (std::size_t i = p.offset; i < p.offset + p.shape.matrix_size(); ++i) row.residual[i] -= row.values[i];
+  }
+  for (const auto& [begin, end] : rest_) std::fill(row.residual.begin() + begin, row.residual.begin() + end, 0.0F);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis::detail
+
+#endif  // CAUSEWAY_AXIS_IMPL_LOW_RANK_MEAN_IPP
+#endif
 
 // ---- causeway/comm/stacked.hpp ----
 #ifndef CAUSEWAY_COMM_STACKED_HPP
@@ -13835,13 +14553,7 @@ using sparse_loco_codec = compress::sparse<compress::no_transform, compress::top
 }
 using sparse_loco =
     comm::rounds<axis::every, axis::error_feedback, axis::gather_mean<detail::sparse_loco_codec>, axis::outer<optim::sgd>>;
-[[nodiscard]] inline sparse_loco make(const sparse_loco_options& o) {
-  // One scale for many values: 64 bits of scales for 4,096 entries would cost a third of the message.
-  const detail::sparse_loco_codec codec{compress::no_transform{}, compress::top_k{{.k = o.k}},
-                                        compress::bits<2>{{.bucket = 4096}}};
-  return sparse_loco{axis::every{o.local_steps}, axis::error_feedback{o.error_decay, 1.0F},
-                     axis::gather_mean<detail::sparse_loco_codec>{codec}, axis::outer<optim::sgd>{o.outer_learning_rate}};
-}
+[[nodiscard]] CAUSEWAY_DECL sparse_loco make(const sparse_loco_options& o);
 
 /// SPARTA (2025): in every step the same small random part of the parameters is averaged on all peers.
 struct sparta_options {
@@ -13853,11 +14565,7 @@ using sparta_codec = compress::sparse<compress::no_transform, compress::shared_m
 }
 using sparta =
     comm::rounds<axis::every, axis::parameters, axis::gather_mean<detail::sparta_codec, collective::contributor_mean>>;
-[[nodiscard]] inline sparta make(const sparta_options& o) {
-  const detail::sparta_codec codec{compress::no_transform{}, compress::shared_mask{{.share = o.share, .order = o.order}}};
-  return sparta{axis::every{1}, axis::parameters{},
-                axis::gather_mean<detail::sparta_codec, collective::contributor_mean>{codec}};
-}
+[[nodiscard]] CAUSEWAY_DECL sparta make(const sparta_options& o);
 
 /// SPARTA between the rounds of DiLoCo, which can then be ten times longer.
 struct sparta_diloco_options {
@@ -13867,12 +14575,7 @@ struct sparta_diloco_options {
   float outer_momentum = 0.9F;
 };
 using sparta_diloco = comm::stacked<sparta, comm::rounds<axis::every, axis::outer<optim::nesterov>>>;
-[[nodiscard]] inline sparta_diloco make(const sparta_diloco_options& o) {
-  return sparta_diloco{make(o.sparta), comm::rounds<axis::every, axis::outer<optim::nesterov>>{
-                                           axis::every{o.local_steps},
-                                           axis::outer<optim::nesterov>{o.outer_learning_rate,
-                                                                        optim::nesterov{{.momentum = o.outer_momentum}}}}};
-}
+[[nodiscard]] CAUSEWAY_DECL sparta_diloco make(const sparta_diloco_options& o);
 
 /// DeMo (Peng et al. 2024): every step the k largest DCT coefficients of each 64×64 tile of the momentum leave it and are
 /// sent; the step is the sign of their mean. Give the trainer optim::sgd with weight decay, and no clipping.
@@ -13886,22 +14589,14 @@ using demo_exchange =
     axis::gather_mean<compress::sparse<compress::dct_tiles, compress::top_k, Values>, collective::sign_of<>>;
 }
 using demo = comm::rounds<axis::every, axis::gradient, axis::momentum_residual, detail::demo_exchange<compress::none>>;
-[[nodiscard]] inline demo make(const demo_options& o) {
-  using codec = compress::sparse<compress::dct_tiles, compress::top_k, compress::none>;
-  return demo{axis::every{1}, axis::gradient{}, axis::momentum_residual{o.momentum},
-              detail::demo_exchange<compress::none>{codec{compress::dct_tiles{}, compress::top_k{{.k = o.k}}}}};
-}
+[[nodiscard]] CAUSEWAY_DECL demo make(const demo_options& o);
 
 /// DisTrO as Psyche runs it (Nous Research 2024): DeMo with one bit a coefficient, used one step late, so that the exchange
 /// has a whole step.
 struct distro_options : demo_options {};
 using distro = comm::rounds<axis::every, axis::gradient, axis::momentum_residual, axis::one_round_late,
                             detail::demo_exchange<compress::sign>>;
-[[nodiscard]] inline distro make(const distro_options& o) {
-  using codec = compress::sparse<compress::dct_tiles, compress::top_k, compress::sign>;
-  return distro{axis::every{1}, axis::gradient{}, axis::momentum_residual{o.momentum}, axis::one_round_late{},
-                detail::demo_exchange<compress::sign>{codec{compress::dct_tiles{}, compress::top_k{{.k = o.k}}}}};
-}
+[[nodiscard]] CAUSEWAY_DECL distro make(const distro_options& o);
 
 /// CocktailSGD (Wang et al. 2023): a random fifth of the distance to the shared parameters, of that the largest, in 4 bits,
 /// to the owner of each part, who keeps a residual of his own and answers likewise; what is not sent stays in the live
@@ -13916,16 +14611,7 @@ using cocktail_codec =
 }
 using cocktail_sgd = comm::rounds<axis::every, axis::implicit_residual, axis::one_round_late,
                                   axis::split_mean<detail::cocktail_codec>, axis::outer<optim::sgd>>;
-[[nodiscard]] inline cocktail_sgd make(const cocktail_sgd_options& o) {
-  const detail::cocktail_codec codec{
-      compress::no_transform{},
-      compress::stacked<compress::shared_mask, compress::top_k>{compress::shared_mask{{.share = o.mask_share}},
-                                                                compress::top_k{{.k = o.k, .chunks = {.run = 4096}}}},
-      compress::bits<4>{}};
-  return cocktail_sgd{axis::every{1}, axis::implicit_residual{}, axis::one_round_late{},
-                      axis::split_mean<detail::cocktail_codec>{{.shares = {}, .server_residual = true}, codec, codec},
-                      axis::outer<optim::sgd>{1.0F}};
-}
+[[nodiscard]] CAUSEWAY_DECL cocktail_sgd make(const cocktail_sgd_options& o);
 
 /// Gaia (Hsieh et al. 2017) between sites: after every step the updates travel that are significant, |u/w| > v_0/√t; the
 /// others go on accumulating where they are. The mean of the sites' updates moves the shared parameters.
@@ -13937,20 +14623,14 @@ using gaia_codec = compress::sparse<compress::no_transform, compress::significan
 }
 using gaia =
     comm::rounds<axis::every, axis::implicit_residual, axis::gather_mean<detail::gaia_codec>, axis::outer<optim::sgd>>;
-[[nodiscard]] inline gaia make(const gaia_options& o) {
-  const detail::gaia_codec codec{compress::no_transform{}, compress::significant{{.first = o.threshold}}};
-  return gaia{axis::every{1}, axis::implicit_residual{}, axis::gather_mean<detail::gaia_codec>{codec},
-              axis::outer<optim::sgd>{1.0F}};
-}
+[[nodiscard]] CAUSEWAY_DECL gaia make(const gaia_options& o);
 
 /// PowerSGD (Vogels et al. 2019): gradients as two thin factors a matrix, with error feedback; the rest in f32.
 struct power_sgd_options {
   std::uint32_t rank = 4;
 };
 using power_sgd = comm::rounds<axis::every, axis::gradient, axis::error_feedback, axis::low_rank_mean>;
-[[nodiscard]] inline power_sgd make(const power_sgd_options& o) {
-  return power_sgd{axis::every{1}, axis::gradient{}, axis::error_feedback{}, axis::low_rank_mean{o.rank}};
-}
+[[nodiscard]] CAUSEWAY_DECL power_sgd make(const power_sgd_options& o);
 
 /// DeDLOC (Diskin et al. 2021): peers gather gradients at their own pace until all have `batch` samples together, then
 /// average, weighted by samples, and step. `shares` are those of the peers as aggregators, from their bandwidths
@@ -13960,13 +14640,83 @@ struct dedloc_options {
   std::vector<double> shares{};
 };
 using dedloc = comm::rounds<axis::global_samples, axis::gradient, axis::split_mean<>>;
-[[nodiscard]] inline dedloc make(const dedloc_options& o) {
+[[nodiscard]] CAUSEWAY_DECL dedloc make(const dedloc_options& o);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_COMPRESSED_HPP
+
+// ---- causeway/presets/impl/compressed.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PRESETS_IMPL_COMPRESSED_IPP
+#define CAUSEWAY_PRESETS_IMPL_COMPRESSED_IPP
+
+// Bodies of presets/compressed.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+CAUSEWAY_DECL sparse_loco make(const sparse_loco_options& o) {
+  // One scale for many values: 64 bits of scales for 4,096 entries would cost a third of the message.
+  const detail::sparse_loco_codec codec{compress::no_transform{}, compress::top_k{{.k = o.k}},
+                                        compress::bits<2>{{.bucket = 4096}}};
+  return sparse_loco{axis::every{o.local_steps}, axis::error_feedback{o.error_decay, 1.0F},
+                     axis::gather_mean<detail::sparse_loco_codec>{codec}, axis::outer<optim::sgd>{o.outer_learning_rate}};
+}
+
+CAUSEWAY_DECL sparta make(const sparta_options& o) {
+  const detail::sparta_codec codec{compress::no_transform{}, compress::shared_mask{{.share = o.share, .order = o.order}}};
+  return sparta{axis::every{1}, axis::parameters{},
+                axis::gather_mean<detail::sparta_codec, collective::contributor_mean>{codec}};
+}
+
+CAUSEWAY_DECL sparta_diloco make(const sparta_diloco_options& o) {
+  return sparta_diloco{make(o.sparta), comm::rounds<axis::every, axis::outer<optim::nesterov>>{
+                                           axis::every{o.local_steps},
+                                           axis::outer<optim::nesterov>{o.outer_learning_rate,
+                                                                        optim::nesterov{{.momentum = o.outer_momentum}}}}};
+}
+
+CAUSEWAY_DECL demo make(const demo_options& o) {
+  using codec = compress::sparse<compress::dct_tiles, compress::top_k, compress::none>;
+  return demo{axis::every{1}, axis::gradient{}, axis::momentum_residual{o.momentum},
+              detail::demo_exchange<compress::none>{codec{compress::dct_tiles{}, compress::top_k{{.k = o.k}}}}};
+}
+
+CAUSEWAY_DECL distro make(const distro_options& o) {
+  using codec = compress::sparse<compress::dct_tiles, compress::top_k, compress::sign>;
+  return distro{axis::every{1}, axis::gradient{}, axis::momentum_residual{o.momentum}, axis::one_round_late{},
+                detail::demo_exchange<compress::sign>{codec{compress::dct_tiles{}, compress::top_k{{.k = o.k}}}}};
+}
+
+CAUSEWAY_DECL cocktail_sgd make(const cocktail_sgd_options& o) {
+  const detail::cocktail_codec codec{
+      compress::no_transform{},
+      compress::stacked<compress::shared_mask, compress::top_k>{compress::shared_mask{{.share = o.mask_share}},
+                                                                compress::top_k{{.k = o.k, .chunks = {.run = 4096}}}},
+      compress::bits<4>{}};
+  return cocktail_sgd{axis::every{1}, axis::implicit_residual{}, axis::one_round_late{},
+                      axis::split_mean<detail::cocktail_codec>{{.shares = {}, .server_residual = true}, codec, codec},
+                      axis::outer<optim::sgd>{1.0F}};
+}
+
+CAUSEWAY_DECL gaia make(const gaia_options& o) {
+  const detail::gaia_codec codec{compress::no_transform{}, compress::significant{{.first = o.threshold}}};
+  return gaia{axis::every{1}, axis::implicit_residual{}, axis::gather_mean<detail::gaia_codec>{codec},
+              axis::outer<optim::sgd>{1.0F}};
+}
+
+CAUSEWAY_DECL power_sgd make(const power_sgd_options& o) {
+  return power_sgd{axis::every{1}, axis::gradient{}, axis::error_feedback{}, axis::low_rank_mean{o.rank}};
+}
+
+CAUSEWAY_DECL dedloc make(const dedloc_options& o) {
   return dedloc{axis::global_samples{o.batch}, axis::gradient{}, axis::split_mean<>{.options = {.shares = o.shares}}};
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
 
-#endif  // CAUSEWAY_PRESETS_COMPRESSED_HPP
+#endif  // CAUSEWAY_PRESETS_IMPL_COMPRESSED_IPP
+#endif
 
 // ---- causeway/io/storage.hpp ----
 #ifndef CAUSEWAY_IO_STORAGE_HPP
@@ -14002,9 +14752,7 @@ concept Storage = std::movable<S> && requires(S& s, const std::string& path, con
 };
 
 /// A producer of bytes that exist already; they must outlive the write.
-inline byte_producer produce(std::span<const std::byte> content) {
-  return [content](const byte_sink& sink) { return sink(content); };
-}
+CAUSEWAY_DECL byte_producer produce(std::span<const std::byte> content);
 
 inline byte_producer produce(std::string_view text) { return produce(std::as_bytes(std::span{text.data(), text.size()})); }
 
@@ -14015,9 +14763,7 @@ class any_storage {
     requires(!std::same_as<S, any_storage>)
   &&Storage<S> explicit any_storage(S storage) : state_{std::make_shared<model<S>>(std::move(storage))} {}
 
-  result<void> write_atomic(const std::string& path, const byte_producer& producer) {
-    return state_->write_atomic(path, producer);
-  }
+  result<void> write_atomic(const std::string& path, const byte_producer& producer);
   result<byte_vector> read(const std::string& path) { return state_->read(path); }
   result<std::vector<std::string>> list(const std::string& folder) { return state_->list(folder); }
   result<void> remove(const std::string& path) { return state_->remove(path); }
@@ -14052,6 +14798,28 @@ static_assert(Storage<any_storage>);
 
 #endif  // CAUSEWAY_IO_STORAGE_HPP
 
+// ---- causeway/io/impl/storage.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_STORAGE_IPP
+#define CAUSEWAY_IO_IMPL_STORAGE_IPP
+
+// Bodies of io/storage.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL byte_producer produce(std::span<const std::byte> content) {
+  return [content](const byte_sink& sink) { return sink(content); };
+}
+
+CAUSEWAY_DECL result<void> any_storage::write_atomic(const std::string& path, const byte_producer& producer) {
+  return state_->write_atomic(path, producer);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_IMPL_STORAGE_IPP
+#endif
+
 // ---- causeway/nn/model_part.hpp ----
 #ifndef CAUSEWAY_NN_MODEL_PART_HPP
 #define CAUSEWAY_NN_MODEL_PART_HPP
@@ -14081,61 +14849,24 @@ class model_part {
   explicit model_part(block_range range) : ranges_{range} {}
 
   /// Embedding and output layer, and no block.
-  [[nodiscard]] static model_part ends() {
-    model_part p;
-    p.has_blocks_ = false;
-    return p;
-  }
+  [[nodiscard]] static model_part ends();
   /// Blocks, and nothing of what stands before the first and behind the last.
-  [[nodiscard]] static model_part blocks_alone(block_range range) {
-    model_part p{range};
-    p.has_ends_ = false;
-    return p;
-  }
+  [[nodiscard]] static model_part blocks_alone(block_range range);
 
   /// The ranges in a model of `layers` blocks.
-  [[nodiscard]] std::vector<block_range> ranges(std::int64_t layers) const {
-    if (!has_blocks_) return {};
-    return ranges_.empty() ? std::vector<block_range>{{0, layers}} : ranges_;
-  }
-  [[nodiscard]] bool is_whole(std::int64_t layers) const {
-    if (!has_blocks_ || !has_ends_) return false;
-    return ranges_.empty() || (ranges_.size() == 1 && ranges_[0] == block_range{0, layers});
-  }
+  [[nodiscard]] std::vector<block_range> ranges(std::int64_t layers) const;
+  [[nodiscard]] bool is_whole(std::int64_t layers) const;
   [[nodiscard]] bool holds(std::int64_t block) const noexcept { return holds(block_range{block, block + 1}); }
-  [[nodiscard]] bool holds(const block_range& wanted) const noexcept {
-    if (!has_blocks_) return false;
-    return ranges_.empty() || std::any_of(ranges_.begin(), ranges_.end(), [&wanted](const block_range& r) {
-             return r.first <= wanted.first && wanted.last <= r.last;
-           });
-  }
+  [[nodiscard]] bool holds(const block_range& wanted) const noexcept;
 
   /// Whether parameters of `block` are here, in a model of `layers`: before the first (-1) and behind the last (`layers`)
   /// as well.
-  [[nodiscard]] bool holds_parameters(std::int64_t block, std::int64_t layers) const noexcept {
-    const bool end = block < 0 || block >= layers;
-    if (!has_blocks_) return end;
-    if (!has_ends_) return !end && holds(block);
-    return holds(std::clamp(block, std::int64_t{0}, layers - 1));
-  }
+  [[nodiscard]] bool holds_parameters(std::int64_t block, std::int64_t layers) const noexcept;
 
   /// Ranges must rise, not be empty, not touch each other, and lie within the model.
-  [[nodiscard]] result<void> check(std::int64_t layers) const {
-    std::int64_t from = 0;
-    for (const block_range& r : ranges_) {
-      if (r.first < from || r.last <= r.first || r.last > layers) {
-        return fail(errc::invalid_argument, "model part",
-                    "blocks " + text(r) + " of a model with " + std::to_string(layers) +
-                        "; ranges must rise, be apart and have at least one block");
-      }
-      from = r.last + 1;
-    }
-    return {};
-  }
+  [[nodiscard]] result<void> check(std::int64_t layers) const;
 
-  [[nodiscard]] static std::string text(const block_range& r) {
-    return "[" + std::to_string(r.first) + ", " + std::to_string(r.last) + ")";
-  }
+  [[nodiscard]] static std::string text(const block_range& r);
 
  private:
   std::vector<block_range> ranges_;  // none: all blocks
@@ -14146,6 +14877,73 @@ class model_part {
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
 #endif  // CAUSEWAY_NN_MODEL_PART_HPP
+
+// ---- causeway/nn/impl/model_part.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_MODEL_PART_IPP
+#define CAUSEWAY_NN_IMPL_MODEL_PART_IPP
+
+// Bodies of nn/model_part.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+CAUSEWAY_DECL model_part model_part::ends() {
+  model_part p;
+  p.has_blocks_ = false;
+  return p;
+}
+
+CAUSEWAY_DECL model_part model_part::blocks_alone(block_range range) {
+  model_part p{range};
+  p.has_ends_ = false;
+  return p;
+}
+
+CAUSEWAY_DECL std::vector<block_range> model_part::ranges(std::int64_t layers) const {
+  if (!has_blocks_) return {};
+  return ranges_.empty() ? std::vector<block_range>{{0, layers}} : ranges_;
+}
+
+CAUSEWAY_DECL bool model_part::is_whole(std::int64_t layers) const {
+  if (!has_blocks_ || !has_ends_) return false;
+  return ranges_.empty() || (ranges_.size() == 1 && ranges_[0] == block_range{0, layers});
+}
+
+CAUSEWAY_DECL bool model_part::holds(const block_range& wanted) const noexcept {
+  if (!has_blocks_) return false;
+  return ranges_.empty() || std::any_of(ranges_.begin(), ranges_.end(), [&wanted](const block_range& r) {
+           return r.first <= wanted.first && wanted.last <= r.last;
+         });
+}
+
+CAUSEWAY_DECL bool model_part::holds_parameters(std::int64_t block, std::int64_t layers) const noexcept {
+  const bool end = block < 0 || block >= layers;
+  if (!has_blocks_) return end;
+  if (!has_ends_) return !end && holds(block);
+  return holds(std::clamp(block, std::int64_t{0}, layers - 1));
+}
+
+CAUSEWAY_DECL result<void> model_part::check(std::int64_t layers) const {
+  std::int64_t from = 0;
+  for (const block_range& r : ranges_) {
+    if (r.first < from || r.last <= r.first || r.last > layers) {
+      return fail(errc::invalid_argument, "model part",
+                  "blocks " + text(r) + " of a model with " + std::to_string(layers) +
+                      "; ranges must rise, be apart and have at least one block");
+    }
+    from = r.last + 1;
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::string model_part::text(const block_range& r) {
+  return "[" + std::to_string(r.first) + ", " + std::to_string(r.last) + ")";
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_IMPL_MODEL_PART_IPP
+#endif
 
 // ---- causeway/stage/layout.hpp ----
 #ifndef CAUSEWAY_STAGE_LAYOUT_HPP
@@ -14168,13 +14966,8 @@ struct seat {
   /// what it computes.
   std::vector<nn::block_range> keeps{};
 
-  [[nodiscard]] std::vector<nn::block_range> held() const {
-    return keeps.empty() ? std::vector<nn::block_range>{computes} : keeps;
-  }
-  [[nodiscard]] bool holds(std::int64_t block) const {
-    const auto has = [&](const nn::block_range& r) { return r.first <= block && block < r.last; };
-    return keeps.empty() ? has(computes) : std::any_of(keeps.begin(), keeps.end(), has);
-  }
+  [[nodiscard]] std::vector<nn::block_range> held() const;
+  [[nodiscard]] bool holds(std::int64_t block) const;
   friend bool operator==(const seat&, const seat&) = default;
 };
 
@@ -14194,123 +14987,34 @@ struct layout {
     std::size_t replica = 0, rank = 0;
   };
   /// Where a peer is; nullptr: spare.
-  [[nodiscard]] const seat* find(std::uint64_t peer, place* at = nullptr) const {
-    for (std::size_t r = 0; r < replicas.size(); ++r) {
-      for (std::size_t s = 0; s < replicas[r].seats.size(); ++s) {
-        if (replicas[r].seats[s].peer != peer) continue;
-        if (at != nullptr) *at = {r, s};
-        return &replicas[r].seats[s];
-      }
-    }
-    return nullptr;
-  }
+  [[nodiscard]] const seat* find(std::uint64_t peer, place* at = nullptr) const;
   /// The peers that hold a block, in the order of replicas and ranks.
-  [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const {
-    std::vector<std::uint64_t> all;
-    for (const replica& r : replicas) {
-      for (const seat& s : r.seats) {
-        if (s.peer != nobody && s.holds(block)) all.push_back(s.peer);
-      }
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
   /// The number of the first micro-batch of a replica.
-  [[nodiscard]] std::uint32_t first_micro_batch(std::size_t of) const {
-    std::uint32_t sum = 0;
-    for (std::size_t r = 0; r < of; ++r) sum += replicas[r].micro_batches;
-    return sum;
-  }
+  [[nodiscard]] std::uint32_t first_micro_batch(std::size_t of) const;
 
   /// Those who have a seat, in the order of replicas and ranks.
-  [[nodiscard]] std::vector<std::uint64_t> seated() const {
-    std::vector<std::uint64_t> all;
-    for (const replica& r : replicas) {
-      for (const seat& s : r.seats) {
-        if (s.peer != nobody) all.push_back(s.peer);
-      }
-    }
-    return all;
-  }
-  [[nodiscard]] bool has_empty_seats() const {
-    std::size_t seats = 0;
-    for (const replica& r : replicas) seats += r.seats.size();
-    return seated().size() < seats;
-  }
+  [[nodiscard]] std::vector<std::uint64_t> seated() const;
+  [[nodiscard]] bool has_empty_seats() const;
   /// Who computes each stage of each micro-batch of the global batch: [micro-batch][stage], places in `seated()`.
   /// Micro-batches go to the pipelines in turn; where one has an empty seat, to the others' peers of that stage in turn.
   /// Precondition: `check` finds nothing wrong, and all replicas are cut alike.
-  [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const {
-    std::vector<std::vector<std::uint32_t>> place_of;  // [replica][stage]
-    std::uint32_t next = 0;
-    for (const replica& r : replicas) {
-      auto& row = place_of.emplace_back();
-      for (const seat& s : r.seats) row.push_back(s.peer != nobody ? next++ : empty);
-    }
-    std::vector<std::vector<std::uint32_t>> all(first_micro_batch(replicas.size()));
-    std::vector<std::size_t> turn(place_of.front().size());
-    for (std::size_t m = 0; m < all.size(); ++m) {
-      for (std::size_t s = 0; s < turn.size(); ++s) {
-        std::uint32_t peer = place_of[m % replicas.size()][s];
-        while (peer == empty) peer = place_of[turn[s]++ % replicas.size()][s];
-        all[m].push_back(peer);
-      }
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const;
 
   friend bool operator==(const layout&, const layout&) = default;
 
   /// Every replica computes every block once, every micro-batch has one replica, every peer at most one seat. Where seats
   /// are empty, another peer of the replica keeps what is missing, or replicas are cut alike and somebody computes every
   /// stage.
-  [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const {
-    const auto wrong = [](const std::string& what) { return fail(errc::invalid_argument, "layout", what); };
-    std::vector<std::uint64_t> peers;
-    for (const replica& r : replicas) {
-      std::int64_t next = 0;
-      for (const seat& s : r.seats) {
-        if (s.computes.first != next || s.computes.size() < 1) return wrong("a replica does not compute each block once");
-        CAUSEWAY_TRY(nn::model_part{s.held()}.check(layers));
-        if (!nn::model_part{s.held()}.holds(s.computes)) return wrong("a peer computes what it does not hold");
-        next = s.computes.last;
-        if (s.peer != nobody) peers.push_back(s.peer);
-      }
-      if (next != layers) return wrong("a replica does not compute each block once");
-    }
-    std::sort(peers.begin(), peers.end());
-    if (std::adjacent_find(peers.begin(), peers.end()) != peers.end()) return wrong("a peer has two seats");
-    if (replicas.empty() || first_micro_batch(replicas.size()) != micro_batches)
-      return wrong("the replicas' micro-batches are not those of the global batch");
-    return has_empty_seats() ? check_detours() : result<void>{};
-  }
+  [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const;
 
  private:
   static constexpr std::uint32_t empty = UINT32_MAX;
 
   // Where each empty seat has another of its pipeline that keeps its stage, that one does it; else micro-batches go to
   // other pipelines, which must be cut alike.
-  [[nodiscard]] static bool is_kept_in(const replica& r, const seat& empty_one) {
-    return std::any_of(r.seats.begin(), r.seats.end(), [&](const seat& s) {
-      return s.peer != nobody && nn::model_part{s.held()}.holds(empty_one.computes);
-    });
-  }
-  [[nodiscard]] result<void> check_detours() const {
-    const bool all_kept = std::all_of(replicas.begin(), replicas.end(), [](const replica& r) {
-      return std::all_of(r.seats.begin(), r.seats.end(),
-                         [&](const seat& s) { return s.peer != nobody || is_kept_in(r, s); });
-    });
-    if (all_kept) return {};
-    for (const replica& r : replicas) {
-      const auto& first = replicas.front().seats;
-      const bool alike = std::equal(r.seats.begin(), r.seats.end(), first.begin(), first.end(),
-                                    [](const seat& a, const seat& b) { return a.computes == b.computes; });
-      if (!alike) return fail(errc::invalid_argument, "layout", "seats are empty, but replicas are not cut alike");
-      for (const seat& s : r.seats) {
-        if (holders(s.computes.first).empty()) return fail(errc::invalid_argument, "layout", "nobody computes a stage");
-      }
-    }
-    return {};
-  }
+  [[nodiscard]] static bool is_kept_in(const replica& r, const seat& empty_one);
+  [[nodiscard]] result<void> check_detours() const;
 };
 
 /// The rank whose stage `rank` keeps too, where every stage is on two ranks (Bamboo): the one behind it, the last keeps the
@@ -14322,15 +15026,146 @@ struct layout {
 }
 
 /// `micro_batches` over `replicas`, as evenly as can be; the first get one more.
-[[nodiscard]] inline std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas) {
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas);
+
+/// `layers` blocks in `stages` ranges, as evenly as can be. Precondition: 1 <= stages <= layers.
+[[nodiscard]] CAUSEWAY_DECL std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_LAYOUT_HPP
+
+// ---- causeway/stage/impl/layout.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
+#define CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
+
+// Bodies of stage/layout.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL std::vector<nn::block_range> seat::held() const {
+  return keeps.empty() ? std::vector<nn::block_range>{computes} : keeps;
+}
+
+CAUSEWAY_DECL bool seat::holds(std::int64_t block) const {
+  const auto has = [&](const nn::block_range& r) { return r.first <= block && block < r.last; };
+  return keeps.empty() ? has(computes) : std::any_of(keeps.begin(), keeps.end(), has);
+}
+
+CAUSEWAY_DECL const seat* layout::find(std::uint64_t peer, place* at) const {
+  for (std::size_t r = 0; r < replicas.size(); ++r) {
+    for (std::size_t s = 0; s < replicas[r].seats.size(); ++s) {
+      if (replicas[r].seats[s].peer != peer) continue;
+      if (at != nullptr) *at = {r, s};
+      return &replicas[r].seats[s];
+    }
+  }
+  return nullptr;
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> layout::holders(std::int64_t block) const {
+  std::vector<std::uint64_t> all;
+  for (const replica& r : replicas) {
+    for (const seat& s : r.seats) {
+      if (s.peer != nobody && s.holds(block)) all.push_back(s.peer);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL std::uint32_t layout::first_micro_batch(std::size_t of) const {
+  std::uint32_t sum = 0;
+  for (std::size_t r = 0; r < of; ++r) sum += replicas[r].micro_batches;
+  return sum;
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> layout::seated() const {
+  std::vector<std::uint64_t> all;
+  for (const replica& r : replicas) {
+    for (const seat& s : r.seats) {
+      if (s.peer != nobody) all.push_back(s.peer);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL bool layout::has_empty_seats() const {
+  std::size_t seats = 0;
+  for (const replica& r : replicas) seats += r.seats.size();
+  return seated().size() < seats;
+}
+
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> layout::routes() const {
+  std::vector<std::vector<std::uint32_t>> place_of;  // [replica][stage]
+  std::uint32_t next = 0;
+  for (const replica& r : replicas) {
+    auto& row = place_of.emplace_back();
+    for (const seat& s : r.seats) row.push_back(s.peer != nobody ? next++ : empty);
+  }
+  std::vector<std::vector<std::uint32_t>> all(first_micro_batch(replicas.size()));
+  std::vector<std::size_t> turn(place_of.front().size());
+  for (std::size_t m = 0; m < all.size(); ++m) {
+    for (std::size_t s = 0; s < turn.size(); ++s) {
+      std::uint32_t peer = place_of[m % replicas.size()][s];
+      while (peer == empty) peer = place_of[turn[s]++ % replicas.size()][s];
+      all[m].push_back(peer);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL result<void> layout::check(std::int64_t layers, std::uint32_t micro_batches) const {
+  const auto wrong = [](const std::string& what) { return fail(errc::invalid_argument, "layout", what); };
+  std::vector<std::uint64_t> peers;
+  for (const replica& r : replicas) {
+    std::int64_t next = 0;
+    for (const seat& s : r.seats) {
+      if (s.computes.first != next || s.computes.size() < 1) return wrong("a replica does not compute each block once");
+      CAUSEWAY_TRY(nn::model_part{s.held()}.check(layers));
+      if (!nn::model_part{s.held()}.holds(s.computes)) return wrong("a peer computes what it does not hold");
+      next = s.computes.last;
+      if (s.peer != nobody) peers.push_back(s.peer);
+    }
+    if (next != layers) return wrong("a replica does not compute each block once");
+  }
+  std::sort(peers.begin(), peers.end());
+  if (std::adjacent_find(peers.begin(), peers.end()) != peers.end()) return wrong("a peer has two seats");
+  if (replicas.empty() || first_micro_batch(replicas.size()) != micro_batches)
+    return wrong("the replicas' micro-batches are not those of the global batch");
+  return has_empty_seats() ? check_detours() : result<void>{};
+}
+
+CAUSEWAY_DECL bool layout::is_kept_in(const replica& r, const seat& empty_one) {
+  return std::any_of(r.seats.begin(), r.seats.end(),
+                     [&](const seat& s) { return s.peer != nobody && nn::model_part{s.held()}.holds(empty_one.computes); });
+}
+
+CAUSEWAY_DECL result<void> layout::check_detours() const {
+  const bool all_kept = std::all_of(replicas.begin(), replicas.end(), [](const replica& r) {
+    return std::all_of(r.seats.begin(), r.seats.end(), [&](const seat& s) { return s.peer != nobody || is_kept_in(r, s); });
+  });
+  if (all_kept) return {};
+  for (const replica& r : replicas) {
+    const auto& first = replicas.front().seats;
+    const bool alike = std::equal(r.seats.begin(), r.seats.end(), first.begin(), first.end(),
+                                  [](const seat& a, const seat& b) { return a.computes == b.computes; });
+    if (!alike) return fail(errc::invalid_argument, "layout", "seats are empty, but replicas are not cut alike");
+    for (const seat& s : r.seats) {
+      if (holders(s.computes.first).empty()) return fail(errc::invalid_argument, "layout", "nobody computes a stage");
+    }
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas) {
   const auto n = static_cast<std::uint32_t>(replicas);
   std::vector<std::uint32_t> shares(replicas, micro_batches / n);
   for (std::uint32_t i = 0; i < micro_batches % n; ++i) ++shares[i];
   return shares;
 }
 
-/// `layers` blocks in `stages` ranges, as evenly as can be. Precondition: 1 <= stages <= layers.
-[[nodiscard]] inline std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages) {
+CAUSEWAY_DECL std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages) {
   CAUSEWAY_EXPECT(stages >= 1 && stages <= layers);
   std::vector<nn::block_range> ranges;
   for (std::int64_t s = 0; s < stages; ++s) ranges.push_back({s * layers / stages, (s + 1) * layers / stages});
@@ -14339,7 +15174,8 @@ struct layout {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
-#endif  // CAUSEWAY_STAGE_LAYOUT_HPP
+#endif  // CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
+#endif
 
 // ---- causeway/stage/run_history.hpp ----
 #ifndef CAUSEWAY_STAGE_RUN_HISTORY_HPP
@@ -14360,22 +15196,11 @@ struct run_history {
 
   /// The run has taken its step number `steps`, laid out like this, with so many peers there. `interval`: in steps; 0:
   /// nothing, for a recovery policy that does not look back.
-  void took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers) {
-    if (interval == 0) return;
-    replicas = static_cast<std::uint32_t>(l.replicas.size());
-    stages = static_cast<std::uint32_t>(l.replicas.front().seats.size());
-    if (steps % interval == 0) add_interval(peers);
-  }
-  void add_interval(std::size_t peers) {
-    std::shift_left(there.begin(), there.end(), 1);
-    there.back() = static_cast<std::uint16_t>(std::min<std::size_t>(peers, std::numeric_limits<std::uint16_t>::max()));
-  }
+  void took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers);
+  void add_interval(std::size_t peers);
 
   /// Peers of each interval that there was.
-  [[nodiscard]] std::vector<std::size_t> counts() const {
-    const auto first = std::find_if(there.begin(), there.end(), [](std::uint16_t n) { return n > 0; });
-    return {first, there.end()};
-  }
+  [[nodiscard]] std::vector<std::size_t> counts() const;
 
   friend bool operator==(const run_history&, const run_history&) = default;
 };
@@ -14383,6 +15208,37 @@ struct run_history {
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
 #endif  // CAUSEWAY_STAGE_RUN_HISTORY_HPP
+
+// ---- causeway/stage/impl/run_history.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
+#define CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
+
+// Bodies of stage/run_history.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL void run_history::took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers) {
+  if (interval == 0) return;
+  replicas = static_cast<std::uint32_t>(l.replicas.size());
+  stages = static_cast<std::uint32_t>(l.replicas.front().seats.size());
+  if (steps % interval == 0) add_interval(peers);
+}
+
+CAUSEWAY_DECL void run_history::add_interval(std::size_t peers) {
+  std::shift_left(there.begin(), there.end(), 1);
+  there.back() = static_cast<std::uint16_t>(std::min<std::size_t>(peers, std::numeric_limits<std::uint16_t>::max()));
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> run_history::counts() const {
+  const auto first = std::find_if(there.begin(), there.end(), [](std::uint16_t n) { return n > 0; });
+  return {first, there.end()};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
+#endif
 
 // ---- causeway/parallel/crew.hpp ----
 #ifndef CAUSEWAY_PARALLEL_CREW_HPP
@@ -14475,10 +15331,7 @@ class section {
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] std::uint32_t version() const noexcept { return version_; }
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
-    if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
-    return *std::get_if<std::span<const std::byte>>(&content_);
-  }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
 
  private:
   std::string name_;
@@ -14488,7 +15341,7 @@ class section {
 
 /// Writes sections one after another into a sink; large ones are passed on without a copy. Reads every byte twice (once for
 /// the checksums, which stand in front): the bytes must not change meanwhile. Names must differ and be at most 4,096 bytes.
-inline result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections);
+CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections);
 
 namespace detail {
 
@@ -14528,7 +15381,33 @@ void append_object(byte_vector& out, const T& value) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
-inline byte_vector section_header(const section_stamp& stamp, std::span<const section> sections) {
+CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections);
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_SECTION_HPP
+
+// ---- causeway/io/impl/section.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_SECTION_IPP
+#define CAUSEWAY_IO_IMPL_SECTION_IPP
+
+// Bodies of io/section.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL std::span<const std::byte> section::bytes() const noexcept {
+  if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
+  return *std::get_if<std::span<const std::byte>>(&content_);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+namespace causeway::inline CAUSEWAY_ABI::io::detail {
+
+CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections) {
   section_file_head head{.run_id = stamp.run_id, .step = stamp.step};
   std::size_t length = sizeof head + sizeof(std::uint64_t);
   for (const section& s : sections) length += sizeof(section_entry) + s.name().size();
@@ -14551,9 +15430,11 @@ inline byte_vector section_header(const section_stamp& stamp, std::span<const se
   return header;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::io::detail
 
-inline result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections) {
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections) {
   for (const section& s : sections) {
     const auto same = [&](const section& other) { return other.name() == s.name(); };
     if (s.name().size() > detail::longest_section_name || std::count_if(sections.begin(), sections.end(), same) != 1) {
@@ -14574,7 +15455,8 @@ inline result<void> write_sections(const byte_sink& sink, section_stamp stamp, s
 
 }  // namespace causeway::inline CAUSEWAY_ABI::io
 
-#endif  // CAUSEWAY_IO_SECTION_HPP
+#endif  // CAUSEWAY_IO_IMPL_SECTION_IPP
+#endif
 
 // ---- causeway/io/section_file.hpp ----
 #ifndef CAUSEWAY_IO_SECTION_FILE_HPP
@@ -14654,24 +15536,45 @@ class section_cursor {
     rest_ = rest_.subspan(sizeof value);
     return true;
   }
-  bool take(std::size_t length, std::string_view& text) noexcept {
-    if (rest_.size() < length) return false;
-    text = {reinterpret_cast<const char*>(rest_.data()), length};
-    rest_ = rest_.subspan(length);
-    return true;
-  }
+  bool take(std::size_t length, std::string_view& text) noexcept;
   [[nodiscard]] bool empty() const noexcept { return rest_.empty(); }
 
  private:
   std::span<const std::byte> rest_;
 };
 
-inline bool all_zero(std::span<const std::byte> bytes) noexcept {
+CAUSEWAY_DECL bool all_zero(std::span<const std::byte> bytes) noexcept;
+
+/// The head, once the header's checksum fits.
+CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte> content, const std::string& name);
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_SECTION_FILE_HPP
+
+// ---- causeway/io/impl/section_file.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
+#define CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
+
+// Bodies of io/section_file.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io::detail {
+
+CAUSEWAY_DECL bool section_cursor::take(std::size_t length, std::string_view& text) noexcept {
+  if (rest_.size() < length) return false;
+  text = {reinterpret_cast<const char*>(rest_.data()), length};
+  rest_ = rest_.subspan(length);
+  return true;
+}
+
+CAUSEWAY_DECL bool all_zero(std::span<const std::byte> bytes) noexcept {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
-/// The head, once the header's checksum fits.
-inline result<section_file_head> verified_head(std::span<const std::byte> content, const std::string& name) {
+CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte> content, const std::string& name) {
   section_file_head head;
   const auto torn = [&](const std::string& what) {
     return fail(errc::corrupt, name, what + ". It was torn or damaged: use an older file");
@@ -14697,9 +15600,11 @@ inline result<section_file_head> verified_head(std::span<const std::byte> conten
   return head;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::io::detail
 
-inline result<section_file> section_file::parse(byte_vector content, const std::string& name) {
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL result<section_file> section_file::parse(byte_vector content, const std::string& name) {
   section_file file;
   file.name_ = name;
   file.content_ = std::move(content);
@@ -14730,7 +15635,7 @@ inline result<section_file> section_file::parse(byte_vector content, const std::
   return result<section_file>{std::move(file)};  // nvcc does not move a local by itself
 }
 
-inline std::string section_file::listing() const {
+CAUSEWAY_DECL std::string section_file::listing() const {
   std::string text;
   for (const section_view& s : sections_) {
     text += (text.empty() ? "" : ", ") + std::string{s.name} + " v" + std::to_string(s.version);
@@ -14738,20 +15643,20 @@ inline std::string section_file::listing() const {
   return text.empty() ? "nothing" : text;
 }
 
-inline result<section_view> section_file::find(std::string_view name) const {
+CAUSEWAY_DECL result<section_view> section_file::find(std::string_view name) const {
   for (const section_view& s : sections_) {
     if (s.name == name) return s;
   }
   return fail(errc::not_found, name_, "has no section \"" + std::string{name} + "\"; it has: " + listing());
 }
 
-inline error section_file::wrong_length(std::string_view name, std::size_t has, std::size_t wants) const {
+CAUSEWAY_DECL error section_file::wrong_length(std::string_view name, std::size_t has, std::size_t wants) const {
   return fail(errc::wrong_model, name_,
               "section \"" + std::string{name} + "\" has " + std::to_string(has) + " bytes, this model needs " +
                   std::to_string(wants) + ". Use the model options that the file was written with");
 }
 
-inline result<void> section_file::match(std::span<const wanted_section> wanted) const {
+CAUSEWAY_DECL result<void> section_file::match(std::span<const wanted_section> wanted) const {
   bool same = wanted.size() == sections_.size();
   bool newer = false;
   std::string wants;
@@ -14770,7 +15675,8 @@ inline result<void> section_file::match(std::span<const wanted_section> wanted) 
 
 }  // namespace causeway::inline CAUSEWAY_ABI::io
 
-#endif  // CAUSEWAY_IO_SECTION_FILE_HPP
+#endif  // CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
+#endif
 
 // ---- causeway/io/checkpoint.hpp ----
 #ifndef CAUSEWAY_IO_CHECKPOINT_HPP
@@ -14785,23 +15691,10 @@ inline result<void> section_file::match(std::span<const wanted_section> wanted) 
 namespace causeway::inline CAUSEWAY_ABI::io {
 
 /// The file name of a step: eight digits at least, so that names sort like steps for a person.
-inline std::string checkpoint_name(std::uint64_t step) {
-  const std::string digits = std::to_string(step);
-  return "step-" + std::string(digits.size() < 8 ? 8 - digits.size() : 0, '0') + digits + ".ckpt";
-}
+CAUSEWAY_DECL std::string checkpoint_name(std::uint64_t step);
 
 /// The step of a file name, if it is one of ours.
-inline std::optional<std::uint64_t> checkpoint_step(std::string_view name) {
-  if (!name.starts_with("step-") || !name.ends_with(".ckpt")) return std::nullopt;
-  const std::string_view digits = name.substr(5, name.size() - 10);
-  std::uint64_t step = 0;
-  for (const char c : digits) {
-    if (c < '0' || c > '9') return std::nullopt;
-    step = step * 10 + static_cast<std::uint64_t>(c - '0');
-  }
-  if (checkpoint_name(step) != name) return std::nullopt;  // too many digits, or too few
-  return step;
-}
+CAUSEWAY_DECL std::optional<std::uint64_t> checkpoint_step(std::string_view name);
 
 /// What `load_newest` found.
 struct loaded_checkpoint {
@@ -14960,6 +15853,37 @@ void checkpoint_directory<S>::prune(std::uint64_t saved) {
 
 #endif  // CAUSEWAY_IO_CHECKPOINT_HPP
 
+// ---- causeway/io/impl/checkpoint.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
+#define CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
+
+// Bodies of io/checkpoint.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL std::string checkpoint_name(std::uint64_t step) {
+  const std::string digits = std::to_string(step);
+  return "step-" + std::string(digits.size() < 8 ? 8 - digits.size() : 0, '0') + digits + ".ckpt";
+}
+
+CAUSEWAY_DECL std::optional<std::uint64_t> checkpoint_step(std::string_view name) {
+  if (!name.starts_with("step-") || !name.ends_with(".ckpt")) return std::nullopt;
+  const std::string_view digits = name.substr(5, name.size() - 10);
+  std::uint64_t step = 0;
+  for (const char c : digits) {
+    if (c < '0' || c > '9') return std::nullopt;
+    step = step * 10 + static_cast<std::uint64_t>(c - '0');
+  }
+  if (checkpoint_name(step) != name) return std::nullopt;  // too many digits, or too few
+  return step;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
+#endif
+
 // ---- causeway/plan/schedule.hpp ----
 #ifndef CAUSEWAY_PLAN_SCHEDULE_HPP
 #define CAUSEWAY_PLAN_SCHEDULE_HPP
@@ -15064,11 +15988,7 @@ struct stage_place {
 }
 
 /// "F3", and "F3.1" in chunk 1.
-[[nodiscard]] inline std::string to_string(const operation& op) {
-  std::string text = letter(op.kind) + std::to_string(op.micro_batch);
-  if (op.chunk > 0) text += '.' + std::to_string(op.chunk);
-  return text;
-}
+[[nodiscard]] CAUSEWAY_DECL std::string to_string(const operation& op);
 
 /// What a rank holds, in units of one micro-batch in one chunk.
 struct held_memory {
@@ -15093,7 +16013,31 @@ struct held_memory {
 
 /// What each operation of a rank adds to (or frees from) what the rank holds. Operations must name micro-batches and
 /// chunks that the schedule has.
-[[nodiscard]] inline std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank) {
+[[nodiscard]] CAUSEWAY_DECL std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank);
+
+/// The most that a rank holds at one time if it follows its order.
+[[nodiscard]] CAUSEWAY_DECL held_memory peak_memory(const schedule& s, std::uint32_t rank);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULE_HPP
+
+// ---- causeway/plan/impl/schedule.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
+#define CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
+
+// Bodies of plan/schedule.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL std::string to_string(const operation& op) {
+  std::string text = letter(op.kind) + std::to_string(op.micro_batch);
+  if (op.chunk > 0) text += '.' + std::to_string(op.chunk);
+  return text;
+}
+
+CAUSEWAY_DECL std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank) {
   CAUSEWAY_EXPECT(rank < s.orders.size());
   const std::vector<operation>& order = s.orders[rank];
   const auto unit = [&](const operation& op) {
@@ -15117,8 +16061,7 @@ struct held_memory {
   return changes;
 }
 
-/// The most that a rank holds at one time if it follows its order.
-[[nodiscard]] inline held_memory peak_memory(const schedule& s, std::uint32_t rank) {
+CAUSEWAY_DECL held_memory peak_memory(const schedule& s, std::uint32_t rank) {
   held_memory now, peak;
   for (const held_memory& change : memory_changes(s, rank)) {
     now += change;
@@ -15129,7 +16072,8 @@ struct held_memory {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_SCHEDULE_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
+#endif
 
 // ---- causeway/plan/stage_costs.hpp ----
 #ifndef CAUSEWAY_PLAN_STAGE_COSTS_HPP
@@ -15176,11 +16120,8 @@ struct stage_costs {
 };
 
 /// Stages that are all alike, and so are their links.
-[[nodiscard]] inline stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage = {},
-                                             const edge_cost& edge = {}) {
-  CAUSEWAY_EXPECT(virtual_stages > 0);
-  return {std::vector<stage_cost>(virtual_stages, stage), std::vector<edge_cost>(virtual_stages - 1, edge)};
-}
+[[nodiscard]] CAUSEWAY_DECL stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage = {},
+                                                    const edge_cost& edge = {});
 
 /// How far operations and messages take another time than their cost: each has a factor of its own,
 /// exp(sigma z - sigma^2 / 2) with z standard normal, so that its mean is 1. The factor depends on the seed and on what it
@@ -15189,17 +16130,39 @@ struct jitter {
   double sigma = 0;  ///< 0: none
   std::uint64_t seed = 0;
 
-  [[nodiscard]] double factor(std::uint32_t stage, const operation& op, bool message) const {
-    if (sigma == 0) return 1;
-    const std::uint64_t what = static_cast<std::uint64_t>(op.kind) * 2 + (message ? 1 : 0);
-    rng draw{seed, mix(stage, op.micro_batch, what)};
-    return std::exp(sigma * static_cast<double>(draw.normal()) - sigma * sigma / 2);
-  }
+  [[nodiscard]] double factor(std::uint32_t stage, const operation& op, bool message) const;
 };
 
 /// Whether costs are as many as the stages of a pipeline, none below 0, and none above 1e18 seconds or bytes (so that sums
 /// stay finite).
-[[nodiscard]] inline result<void> check(const stage_costs& costs, std::uint32_t virtual_stages) {
+[[nodiscard]] CAUSEWAY_DECL result<void> check(const stage_costs& costs, std::uint32_t virtual_stages);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_STAGE_COSTS_HPP
+
+// ---- causeway/plan/impl/stage_costs.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
+#define CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
+
+// Bodies of plan/stage_costs.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage, const edge_cost& edge) {
+  CAUSEWAY_EXPECT(virtual_stages > 0);
+  return {std::vector<stage_cost>(virtual_stages, stage), std::vector<edge_cost>(virtual_stages - 1, edge)};
+}
+
+CAUSEWAY_DECL double jitter::factor(std::uint32_t stage, const operation& op, bool message) const {
+  if (sigma == 0) return 1;
+  const std::uint64_t what = static_cast<std::uint64_t>(op.kind) * 2 + (message ? 1 : 0);
+  rng draw{seed, mix(stage, op.micro_batch, what)};
+  return std::exp(sigma * static_cast<double>(draw.normal()) - sigma * sigma / 2);
+}
+
+CAUSEWAY_DECL result<void> check(const stage_costs& costs, std::uint32_t virtual_stages) {
   if (costs.stages.size() != virtual_stages || costs.edges.size() + 1 != virtual_stages) {
     return fail(errc::invalid_argument, "costs",
                 "are of " + std::to_string(costs.stages.size()) + " stages and " + std::to_string(costs.edges.size()) +
@@ -15225,7 +16188,8 @@ struct jitter {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_STAGE_COSTS_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
+#endif
 
 // ---- causeway/plan/routed_time.hpp ----
 #ifndef CAUSEWAY_PLAN_ROUTED_TIME_HPP
@@ -15254,53 +16218,16 @@ struct routed_step {
 };
 
 /// The same way for all micro-batches: peers 0, 1, ... are a pipeline.
-inline std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches) {
-  std::vector<std::uint32_t> route(stages);
-  for (std::size_t s = 0; s < stages; ++s) route[s] = static_cast<std::uint32_t>(s);
-  return std::vector<std::vector<std::uint32_t>>(micro_batches, route);
-}
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches);
 
 namespace detail {
 
 class route_clock {
  public:
-  explicit route_clock(const routed_step& step) : step_{step}, stages_{step.costs.stages.size()} {
-    std::uint32_t peers = 0;
-    for (const auto& route : step.routes) {
-      CAUSEWAY_EXPECT(route.size() == stages_);
-      for (std::size_t s = 0; s < stages_; ++s) {
-        peers = std::max(peers, route[s] + 1);
-        ++room_[{route[s], s}];
-      }
-    }
-    for (auto& [at, room] : room_) {  // of all micro-batches that come here, those that fit at once
-      const std::size_t usual = ((stages_ - at.second) * room + step.share - 1) / step.share;
-      room = std::max<std::size_t>(1, step.room > 0 ? step.room : usual);
-    }
-    peers_.resize(peers);
-    orders_.resize(peers);
-    for (std::uint32_t m = 0; m < step.routes.size(); ++m) peers_[step.routes[m][0]].ready[forward].insert({m, 0});
-  }
+  explicit route_clock(const routed_step& step);
 
   /// Seconds until all is done.
-  double run() {
-    for (std::uint32_t p = 0; p < peers_.size(); ++p) choose(p);
-    std::set<std::uint32_t> awake;
-    while (!events_.empty()) {
-      now_ = std::get<0>(events_.top());
-      for (awake.clear(); !events_.empty() && std::get<0>(events_.top()) == now_; events_.pop()) {
-        const auto [when, sequence, peer, k, what, ends] = events_.top();
-        if (ends)
-          finish(peer, k, what);
-        else
-          peers_[peer].ready[k].insert(what);
-        awake.insert(peer);
-      }
-      for (const std::uint32_t p : awake) choose(p);
-    }
-    CAUSEWAY_EXPECT(gradients_ == step_.routes.size() * stages_);  // the last stage always goes on, so all do
-    return now_;
-  }
+  double run();
 
   /// What each peer has done, without redundant forwards; an operation's chunk is its stage.
   [[nodiscard]] std::vector<std::vector<operation>> take_orders() { return std::move(orders_); }
@@ -15319,67 +16246,17 @@ class route_clock {
   [[nodiscard]] std::uint32_t peer_of(const item& i) const { return step_.routes[i.first][i.second]; }
   [[nodiscard]] std::size_t next_stage(std::size_t s) const { return s + 1 < stages_ ? s + 1 : 0; }
 
-  [[nodiscard]] double seconds(kind k, const item& i) const {
-    const stage_cost& c = step_.costs.stages[i.second];
-    if (k == gradient) return c.input_gradient + (step_.halves ? 0 : c.weight_gradient);
-    if (k == weight) return c.weight_gradient;
-    return k == forward ? c.forward : step_.costs.stages[next_stage(i.second)].forward;
-  }
+  [[nodiscard]] double seconds(kind k, const item& i) const;
 
-  [[nodiscard]] work work_of(kind k) const {
-    if (k == forward) return work::forward;
-    if (k == weight) return work::weight_gradient;
-    return step_.halves ? work::input_gradient : work::backward;
-  }
+  [[nodiscard]] work work_of(kind k) const;
 
-  void choose(std::uint32_t peer) {
-    peer_state& p = peers_[peer];
-    if (p.busy) return;
-    for (int k = 0; k < kinds; ++k) {
-      for (const item& i : p.ready[static_cast<std::size_t>(k)]) {
-        if (k == forward && room_[{peer, i.second}] == 0) continue;
-        start(peer, static_cast<kind>(k), i);
-        return;
-      }
-    }
-  }
+  void choose(std::uint32_t peer);
 
-  void start(std::uint32_t peer, kind k, item i) {
-    peers_[peer].ready[k].erase(i);
-    peers_[peer].busy = true;
-    if (k == forward) --room_[{peer, i.second}];
-    if (k != shadow) orders_[peer].push_back({work_of(k), i.first, static_cast<std::uint32_t>(i.second)});
-    events_.emplace(now_ + seconds(k, i), sequence_++, peer, k, i, true);
-  }
+  void start(std::uint32_t peer, kind k, item i);
 
-  void finish(std::uint32_t peer, kind k, item i) {
-    peers_[peer].busy = false;
-    if (k == forward) {
-      if (step_.shadows && stages_ > 1 && step_.routes[i.first][next_stage(i.second)] != peer)
-        peers_[peer].ready[shadow].insert(i);
-      if (i.second + 1 < stages_)
-        send(peer, forward, {i.first, i.second + 1}, i.second);
-      else
-        peers_[peer].ready[gradient].insert(i);
-    } else if (k == gradient) {
-      ++gradients_;
-      if (step_.halves)
-        peers_[peer].ready[weight].insert(i);
-      else
-        ++room_[{peer, i.second}];
-      if (i.second > 0) send(peer, gradient, {i.first, i.second - 1}, i.second - 1);
-    } else if (k == weight) {
-      ++room_[{peer, i.second}];
-    }
-  }
+  void finish(std::uint32_t peer, kind k, item i);
 
-  void send(std::uint32_t from, kind k, const item& what, std::size_t edge) {
-    const edge_cost& e = step_.costs.edges[edge];
-    const std::uint32_t to = peer_of(what);
-    const double bytes = k == forward ? e.bytes_forward : e.bytes_backward;
-    const double way = to == from ? 0 : e.latency + bytes / e.bytes_per_second;
-    events_.emplace(now_ + way, sequence_++, to, k, what, false);
-  }
+  void send(std::uint32_t from, kind k, const item& what, std::size_t edge);
 
   const routed_step& step_;
   std::size_t stages_;
@@ -15396,14 +16273,143 @@ class route_clock {
 
 /// Seconds from the start of a step until all its work is done; without averaging gradients.
 /// Costs O(n log n) of n micro-batches times stages.
-inline double seconds_of(const routed_step& step) {
+CAUSEWAY_DECL double seconds_of(const routed_step& step);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_ROUTED_TIME_HPP
+
+// ---- causeway/plan/impl/routed_time.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
+#define CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
+
+// Bodies of plan/routed_time.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches) {
+  std::vector<std::uint32_t> route(stages);
+  for (std::size_t s = 0; s < stages; ++s) route[s] = static_cast<std::uint32_t>(s);
+  return std::vector<std::vector<std::uint32_t>>(micro_batches, route);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL route_clock::route_clock(const routed_step& step) : step_{step}, stages_{step.costs.stages.size()} {
+  std::uint32_t peers = 0;
+  for (const auto& route : step.routes) {
+    CAUSEWAY_EXPECT(route.size() == stages_);
+    for (std::size_t s = 0; s < stages_; ++s) {
+      peers = std::max(peers, route[s] + 1);
+      ++room_[{route[s], s}];
+    }
+  }
+  for (auto& [at, room] : room_) {  // of all micro-batches that come here, those that fit at once
+    const std::size_t usual = ((stages_ - at.second) * room + step.share - 1) / step.share;
+    room = std::max<std::size_t>(1, step.room > 0 ? step.room : usual);
+  }
+  peers_.resize(peers);
+  orders_.resize(peers);
+  for (std::uint32_t m = 0; m < step.routes.size(); ++m) peers_[step.routes[m][0]].ready[forward].insert({m, 0});
+}
+
+CAUSEWAY_DECL double route_clock::run() {
+  for (std::uint32_t p = 0; p < peers_.size(); ++p) choose(p);
+  std::set<std::uint32_t> awake;
+  while (!events_.empty()) {
+    now_ = std::get<0>(events_.top());
+    for (awake.clear(); !events_.empty() && std::get<0>(events_.top()) == now_; events_.pop()) {
+      const auto [when, sequence, peer, k, what, ends] = events_.top();
+      if (ends)
+        finish(peer, k, what);
+      else
+        peers_[peer].ready[k].insert(what);
+      awake.insert(peer);
+    }
+    for (const std::uint32_t p : awake) choose(p);
+  }
+  CAUSEWAY_EXPECT(gradients_ == step_.routes.size() * stages_);  // the last stage always goes on, so all do
+  return now_;
+}
+
+CAUSEWAY_DECL double route_clock::seconds(kind k, const item& i) const {
+  const stage_cost& c = step_.costs.stages[i.second];
+  if (k == gradient) return c.input_gradient + (step_.halves ? 0 : c.weight_gradient);
+  if (k == weight) return c.weight_gradient;
+  return k == forward ? c.forward : step_.costs.stages[next_stage(i.second)].forward;
+}
+
+CAUSEWAY_DECL work route_clock::work_of(kind k) const {
+  if (k == forward) return work::forward;
+  if (k == weight) return work::weight_gradient;
+  return step_.halves ? work::input_gradient : work::backward;
+}
+
+CAUSEWAY_DECL void route_clock::choose(std::uint32_t peer) {
+  peer_state& p = peers_[peer];
+  if (p.busy) return;
+  for (int k = 0; k < kinds; ++k) {
+    for (const item& i : p.ready[static_cast<std::size_t>(k)]) {
+      if (k == forward && room_[{peer, i.second}] == 0) continue;
+      start(peer, static_cast<kind>(k), i);
+      return;
+    }
+  }
+}
+
+CAUSEWAY_DECL void route_clock::start(std::uint32_t peer, kind k, item i) {
+  peers_[peer].ready[k].erase(i);
+  peers_[peer].busy = true;
+  if (k == forward) --room_[{peer, i.second}];
+  if (k != shadow) orders_[peer].push_back({work_of(k), i.first, static_cast<std::uint32_t>(i.second)});
+  events_.emplace(now_ + seconds(k, i), sequence_++, peer, k, i, true);
+}
+
+CAUSEWAY_DECL void route_clock::finish(std::uint32_t peer, kind k, item i) {
+  peers_[peer].busy = false;
+  if (k == forward) {
+    if (step_.shadows && stages_ > 1 && step_.routes[i.first][next_stage(i.second)] != peer)
+      peers_[peer].ready[shadow].insert(i);
+    if (i.second + 1 < stages_)
+      send(peer, forward, {i.first, i.second + 1}, i.second);
+    else
+      peers_[peer].ready[gradient].insert(i);
+  } else if (k == gradient) {
+    ++gradients_;
+    if (step_.halves)
+      peers_[peer].ready[weight].insert(i);
+    else
+      ++room_[{peer, i.second}];
+    if (i.second > 0) send(peer, gradient, {i.first, i.second - 1}, i.second - 1);
+  } else if (k == weight) {
+    ++room_[{peer, i.second}];
+  }
+}
+
+CAUSEWAY_DECL void route_clock::send(std::uint32_t from, kind k, const item& what, std::size_t edge) {
+  const edge_cost& e = step_.costs.edges[edge];
+  const std::uint32_t to = peer_of(what);
+  const double bytes = k == forward ? e.bytes_forward : e.bytes_backward;
+  const double way = to == from ? 0 : e.latency + bytes / e.bytes_per_second;
+  events_.emplace(now_ + way, sequence_++, to, k, what, false);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL double seconds_of(const routed_step& step) {
   CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
   return detail::route_clock{step}.run();
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_ROUTED_TIME_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
+#endif
 
 // ---- causeway/plan/routed_schedule.hpp ----
 #ifndef CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
@@ -15423,31 +16429,14 @@ struct routed_schedule {
 };
 
 /// What the peers of that step do. See routed_time.hpp.
-[[nodiscard]] inline routed_schedule schedule_of(const routed_step& step) {
-  CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
-  detail::route_clock clock{step};
-  (void)clock.run();
-  return {step.routes, clock.take_orders()};
-}
+[[nodiscard]] CAUSEWAY_DECL routed_schedule schedule_of(const routed_step& step);
 
 /// Forwards only, in the order of the micro-batches. `peers`: how many there are.
-[[nodiscard]] inline routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes, std::size_t peers) {
-  routed_schedule s{std::move(routes), std::vector<std::vector<operation>>(peers)};
-  for (std::uint32_t m = 0; m < s.routes.size(); ++m) {
-    for (std::uint32_t k = 0; k < s.routes[m].size(); ++k) s.orders[s.routes[m][k]].push_back({work::forward, m, k});
-  }
-  return s;
-}
+[[nodiscard]] CAUSEWAY_DECL routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes,
+                                                            std::size_t peers);
 
 /// The most sets of activations that a peer holds at one time if it follows its order.
-[[nodiscard]] inline std::int64_t peak_activations(const routed_schedule& s, std::size_t peer) {
-  std::int64_t now = 0, peak = 0;
-  for (const operation& op : s.orders[peer]) {
-    if (op.kind == work::forward) peak = std::max(peak, ++now);
-    if (gives_weight_gradient(op.kind)) --now;
-  }
-  return peak;
-}
+[[nodiscard]] CAUSEWAY_DECL std::int64_t peak_activations(const routed_schedule& s, std::size_t peer);
 
 namespace detail {
 
@@ -15456,77 +16445,19 @@ class routed_check {
   explicit routed_check(const routed_schedule& s)
       : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
 
-  [[nodiscard]] result<void> run() {
-    if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
-    for (const auto& route : s_.routes) {
-      const bool known = std::all_of(route.begin(), route.end(), [&](std::uint32_t p) { return p < s_.orders.size(); });
-      if (route.size() != stages_ || !known)
-        return fail(errc::invalid_argument, "routed schedule", "a micro-batch has no peer for each stage");
-    }
-    for (std::size_t p = 0; p < s_.orders.size(); ++p) {
-      for (std::size_t i = 0; i < s_.orders[p].size(); ++i) CAUSEWAY_TRY(take(p, i));
-    }
-    for (std::size_t unit = 0; unit < seen_.size(); ++unit) {
-      if (seen_[unit] != all_of_it) return wrong(unit, "does not go forward and backward through it, once each");
-    }
-    return runs();
-  }
+  [[nodiscard]] result<void> run();
 
  private:
   static constexpr unsigned went_forward = 1, went_back = 2, has_weights = 4, all_of_it = 7;
 
-  [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const {
-    return fail(errc::invalid_argument,
-                "micro-batch " + std::to_string(unit / stages_) + ", stage " + std::to_string(unit % stages_), what);
-  }
+  [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const;
   [[nodiscard]] std::size_t unit_of(const operation& op) const { return op.micro_batch * stages_ + op.chunk; }
 
   // Each operation once, on the peer of its route, in the order in which one needs the other.
-  [[nodiscard]] result<void> take(std::size_t peer, std::size_t position) {
-    const operation& op = s_.orders[peer][position];
-    if (op.micro_batch >= s_.routes.size() || op.chunk >= stages_ || s_.routes[op.micro_batch][op.chunk] != peer) {
-      return fail(errc::invalid_argument,
-                  "peer " + std::to_string(peer) + ", position " + std::to_string(position) + ", " + to_string(op),
-                  "is of no route through this peer");
-    }
-    unsigned& seen = seen_[unit_of(op)];
-    unsigned adds = 0, needs = 0;
-    switch (op.kind) {
-      case work::forward: adds = went_forward; break;
-      case work::backward: needs = went_forward, adds = went_back | has_weights; break;
-      case work::input_gradient: needs = went_forward, adds = went_back; break;
-      case work::weight_gradient: needs = went_forward | went_back, adds = has_weights; break;
-      default: return wrong(unit_of(op), "recomputes; routed schedules do not");
-    }
-    if (seen != needs) return wrong(unit_of(op), to_string(op) + " stands too early, or twice");
-    seen |= adds;
-    return {};
-  }
+  [[nodiscard]] result<void> take(std::size_t peer, std::size_t position);
 
   // Without clocks: peers go on in turn as far as they can.
-  [[nodiscard]] result<void> runs() {
-    std::vector<char> forward_done(seen_.size()), back_done(seen_.size());
-    std::size_t left = 0;
-    for (const auto& order : s_.orders) left += order.size();
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (std::size_t p = 0; p < s_.orders.size(); ++p) {
-        for (; next_[p] < s_.orders[p].size(); ++next_[p], --left, moved = true) {
-          const operation& op = s_.orders[p][next_[p]];
-          const std::size_t unit = unit_of(op);
-          if (op.kind == work::forward && op.chunk > 0 && forward_done[unit - 1] == 0) break;
-          if (gives_input_gradient(op.kind) && op.chunk + 1 < stages_ && back_done[unit + 1] == 0) break;
-          if (op.kind == work::forward) forward_done[unit] = 1;
-          if (gives_input_gradient(op.kind)) back_done[unit] = 1;
-        }
-      }
-    }
-    if (left == 0) return {};
-    std::size_t stuck = 0;
-    while (next_[stuck] == s_.orders[stuck].size()) ++stuck;
-    return fail(errc::invalid_argument, "peer " + std::to_string(stuck) + ", position " + std::to_string(next_[stuck]),
-                "deadlock: waits for something that waits for what comes after it");
-  }
+  [[nodiscard]] result<void> runs();
 
   const routed_schedule& s_;
   std::size_t stages_;
@@ -15539,7 +16470,120 @@ class routed_check {
 /// Whether a routed schedule can be run: every micro-batch goes forward once and backward once (whole or in halves) through
 /// the peer of its route in each stage, no peers wait for each other in a circle, and none holds more sets of activations
 /// than `bound` says for it; without bounds it may hold any number. Reads nothing that it has not checked.
-[[nodiscard]] inline result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound = {}) {
+[[nodiscard]] CAUSEWAY_DECL result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound = {});
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
+
+// ---- causeway/plan/impl/routed_schedule.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
+#define CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
+
+// Bodies of plan/routed_schedule.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL routed_schedule schedule_of(const routed_step& step) {
+  CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
+  detail::route_clock clock{step};
+  (void)clock.run();
+  return {step.routes, clock.take_orders()};
+}
+
+CAUSEWAY_DECL routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes, std::size_t peers) {
+  routed_schedule s{std::move(routes), std::vector<std::vector<operation>>(peers)};
+  for (std::uint32_t m = 0; m < s.routes.size(); ++m) {
+    for (std::uint32_t k = 0; k < s.routes[m].size(); ++k) s.orders[s.routes[m][k]].push_back({work::forward, m, k});
+  }
+  return s;
+}
+
+CAUSEWAY_DECL std::int64_t peak_activations(const routed_schedule& s, std::size_t peer) {
+  std::int64_t now = 0, peak = 0;
+  for (const operation& op : s.orders[peer]) {
+    if (op.kind == work::forward) peak = std::max(peak, ++now);
+    if (gives_weight_gradient(op.kind)) --now;
+  }
+  return peak;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL result<void> routed_check::run() {
+  if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
+  for (const auto& route : s_.routes) {
+    const bool known = std::all_of(route.begin(), route.end(), [&](std::uint32_t p) { return p < s_.orders.size(); });
+    if (route.size() != stages_ || !known)
+      return fail(errc::invalid_argument, "routed schedule", "a micro-batch has no peer for each stage");
+  }
+  for (std::size_t p = 0; p < s_.orders.size(); ++p) {
+    for (std::size_t i = 0; i < s_.orders[p].size(); ++i) CAUSEWAY_TRY(take(p, i));
+  }
+  for (std::size_t unit = 0; unit < seen_.size(); ++unit) {
+    if (seen_[unit] != all_of_it) return wrong(unit, "does not go forward and backward through it, once each");
+  }
+  return runs();
+}
+
+CAUSEWAY_DECL error routed_check::wrong(std::size_t unit, const std::string& what) const {
+  return fail(errc::invalid_argument,
+              "micro-batch " + std::to_string(unit / stages_) + ", stage " + std::to_string(unit % stages_), what);
+}
+
+CAUSEWAY_DECL result<void> routed_check::take(std::size_t peer, std::size_t position) {
+  const operation& op = s_.orders[peer][position];
+  if (op.micro_batch >= s_.routes.size() || op.chunk >= stages_ || s_.routes[op.micro_batch][op.chunk] != peer) {
+    return fail(errc::invalid_argument,
+                "peer " + std::to_string(peer) + ", position " + std::to_string(position) + ", " + to_string(op),
+                "is of no route through this peer");
+  }
+  unsigned& seen = seen_[unit_of(op)];
+  unsigned adds = 0, needs = 0;
+  switch (op.kind) {
+    case work::forward: adds = went_forward; break;
+    case work::backward: needs = went_forward, adds = went_back | has_weights; break;
+    case work::input_gradient: needs = went_forward, adds = went_back; break;
+    case work::weight_gradient: needs = went_forward | went_back, adds = has_weights; break;
+    default: return wrong(unit_of(op), "recomputes; routed schedules do not");
+  }
+  if (seen != needs) return wrong(unit_of(op), to_string(op) + " stands too early, or twice");
+  seen |= adds;
+  return {};
+}
+
+CAUSEWAY_DECL result<void> routed_check::runs() {
+  std::vector<char> forward_done(seen_.size()), back_done(seen_.size());
+  std::size_t left = 0;
+  for (const auto& order : s_.orders) left += order.size();
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t p = 0; p < s_.orders.size(); ++p) {
+      for (; next_[p] < s_.orders[p].size(); ++next_[p], --left, moved = true) {
+        const operation& op = s_.orders[p][next_[p]];
+        const std::size_t unit = unit_of(op);
+        if (op.kind == work::forward && op.chunk > 0 && forward_done[unit - 1] == 0) break;
+        if (gives_input_gradient(op.kind) && op.chunk + 1 < stages_ && back_done[unit + 1] == 0) break;
+        if (op.kind == work::forward) forward_done[unit] = 1;
+        if (gives_input_gradient(op.kind)) back_done[unit] = 1;
+      }
+    }
+  }
+  if (left == 0) return {};
+  std::size_t stuck = 0;
+  while (next_[stuck] == s_.orders[stuck].size()) ++stuck;
+  return fail(errc::invalid_argument, "peer " + std::to_string(stuck) + ", position " + std::to_string(next_[stuck]),
+              "deadlock: waits for something that waits for what comes after it");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound) {
   CAUSEWAY_TRY(detail::routed_check{s}.run());
   for (std::size_t p = 0; p < bound.size() && p < s.orders.size(); ++p) {
     if (const std::int64_t peak = peak_activations(s, p); peak > bound[p]) {
@@ -15553,7 +16597,8 @@ class routed_check {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
+#endif
 
 // ---- causeway/stage/recovery.hpp ----
 #ifndef CAUSEWAY_STAGE_RECOVERY_HPP
@@ -15587,26 +16632,10 @@ struct present_peer {
   std::vector<double> squares{};
   begun_step begun{};
 
-  [[nodiscard]] std::int64_t overlap(const nn::block_range& with) const {
-    std::int64_t sum = 0;
-    for (const nn::block_range& r : holds) {
-      sum += std::max<std::int64_t>(0, std::min(r.last, with.last) - std::max(r.first, with.first));
-    }
-    return sum;
-  }
+  [[nodiscard]] std::int64_t overlap(const nn::block_range& with) const;
   [[nodiscard]] bool holds_all(const nn::block_range& r) const { return overlap(r) == r.size(); }
   /// 0 where it does not know.
-  [[nodiscard]] double squares_of(std::int64_t block) const {
-    std::size_t place = 0;
-    for (const nn::block_range& r : holds) {
-      if (r.first <= block && block < r.last) {
-        place += static_cast<std::size_t>(block - r.first);
-        return place < squares.size() ? squares[place] : 0;
-      }
-      place += static_cast<std::size_t>(r.size());
-    }
-    return 0;
-  }
+  [[nodiscard]] double squares_of(std::int64_t block) const;
 };
 
 /// What all peers of an attempt know.
@@ -15620,12 +16649,7 @@ struct gathering {
   run_history history{};    ///< of policies with an `interval`
 
   /// The place of the first peer that holds a block; peers.size() where nobody does.
-  [[nodiscard]] std::size_t first_holder(std::int64_t block) const {
-    const auto found = std::find_if(peers.begin(), peers.end(), [&](const present_peer& p) {
-      return p.overlap({block, block + 1}) == 1;
-    });
-    return static_cast<std::size_t>(found - peers.begin());
-  }
+  [[nodiscard]] std::size_t first_holder(std::int64_t block) const;
   [[nodiscard]] bool somebody_holds(std::int64_t block) const { return first_holder(block) < peers.size(); }
 };
 
@@ -15670,46 +16694,12 @@ concept WorkKeeping = Recovery<R> && R::traits.keeps_work&& requires(const R& r,
 
 /// Seats for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the greatest
 /// overlap, ties to whoever sat there, then by the order of rows and ids. Precondition: at least as many peers as ranges.
-[[nodiscard]] inline layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
-                                       std::span<const std::uint32_t> micro_batches, const gathering& g) {
-  struct open_seat {
-    std::size_t replica, rank;
-  };
-  layout made;
-  std::vector<open_seat> open;
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    made.replicas.push_back({std::vector<seat>(rows[r].size()), micro_batches[r]});
-    for (std::size_t s = 0; s < rows[r].size(); ++s) open.push_back({r, s});
-  }
-  CAUSEWAY_EXPECT(open.size() <= g.peers.size());
-  std::vector<const present_peer*> free;
-  for (const present_peer& p : g.peers) free.push_back(&p);
-  while (!open.empty()) {
-    std::size_t best_seat = 0, best_peer = 0;
-    std::pair<std::int64_t, bool> best{-1, false};
-    for (std::size_t i = 0; i < open.size(); ++i) {
-      const nn::block_range& range = rows[open[i].replica][open[i].rank];
-      for (std::size_t p = 0; p < free.size(); ++p) {
-        const bool sat = free[p]->computes == range && free[p]->replica == open[i].replica;
-        const std::pair fit{free[p]->overlap(range), sat};
-        if (fit > best) best = fit, best_seat = i, best_peer = p;
-      }
-    }
-    const open_seat at = open[best_seat];
-    made.replicas[at.replica].seats[at.rank] = {free[best_peer]->id, rows[at.replica][at.rank]};
-    open.erase(open.begin() + static_cast<std::ptrdiff_t>(best_seat));
-    free.erase(free.begin() + static_cast<std::ptrdiff_t>(best_peer));
-  }
-  return made;
-}
+[[nodiscard]] CAUSEWAY_DECL layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
+                                              std::span<const std::uint32_t> micro_batches, const gathering& g);
 
 namespace recovery {
 
-[[nodiscard]] inline error too_few(std::size_t peers, std::int64_t needed) {
-  return fail(errc::out_of_memory, "layout",
-              std::to_string(peers) + " peers cannot hold the model, it takes " + std::to_string(needed) +
-                  "; the run goes on when more are there");
-}
+[[nodiscard]] CAUSEWAY_DECL error too_few(std::size_t peers, std::int64_t needed);
 
 /// As many pipelines of `stages` even stages as there are peers for; the others are spare. A lost peer's seat goes to a
 /// spare one, or to one of a pipeline that is given up; what it held is copied from another pipeline.
@@ -15723,16 +16713,7 @@ class regroup {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g) {
-    if (stages_ < 1 || stages_ > g.layers) {
-      return fail(errc::invalid_argument, "regroup",
-                  std::to_string(g.layers) + " blocks do not make " + std::to_string(stages_) + " stages");
-    }
-    const std::size_t most = std::min<std::size_t>(g.peers.size() / static_cast<std::size_t>(stages_), g.micro_batches);
-    if (most == 0) return too_few(g.peers.size(), stages_);
-    const std::vector rows(most, even_cut(g.layers, stages_));
-    return seat_peers(rows, even_shares(g.micro_batches, most), g);
-  }
+  result<layout> arrange(const gathering& g);
 
  private:
   std::int64_t stages_;
@@ -15765,6 +16746,101 @@ static_assert(Recovery<neighbour_init>);
 
 #endif  // CAUSEWAY_STAGE_RECOVERY_HPP
 
+// ---- causeway/stage/impl/recovery.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
+#define CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
+
+// Bodies of stage/recovery.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL std::int64_t present_peer::overlap(const nn::block_range& with) const {
+  std::int64_t sum = 0;
+  for (const nn::block_range& r : holds) {
+    sum += std::max<std::int64_t>(0, std::min(r.last, with.last) - std::max(r.first, with.first));
+  }
+  return sum;
+}
+
+CAUSEWAY_DECL double present_peer::squares_of(std::int64_t block) const {
+  std::size_t place = 0;
+  for (const nn::block_range& r : holds) {
+    if (r.first <= block && block < r.last) {
+      place += static_cast<std::size_t>(block - r.first);
+      return place < squares.size() ? squares[place] : 0;
+    }
+    place += static_cast<std::size_t>(r.size());
+  }
+  return 0;
+}
+
+CAUSEWAY_DECL std::size_t gathering::first_holder(std::int64_t block) const {
+  const auto found = std::find_if(peers.begin(), peers.end(), [&](const present_peer& p) {
+    return p.overlap({block, block + 1}) == 1;
+  });
+  return static_cast<std::size_t>(found - peers.begin());
+}
+
+CAUSEWAY_DECL layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
+                                std::span<const std::uint32_t> micro_batches, const gathering& g) {
+  struct open_seat {
+    std::size_t replica, rank;
+  };
+  layout made;
+  std::vector<open_seat> open;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    made.replicas.push_back({std::vector<seat>(rows[r].size()), micro_batches[r]});
+    for (std::size_t s = 0; s < rows[r].size(); ++s) open.push_back({r, s});
+  }
+  CAUSEWAY_EXPECT(open.size() <= g.peers.size());
+  std::vector<const present_peer*> free;
+  for (const present_peer& p : g.peers) free.push_back(&p);
+  while (!open.empty()) {
+    std::size_t best_seat = 0, best_peer = 0;
+    std::pair<std::int64_t, bool> best{-1, false};
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      const nn::block_range& range = rows[open[i].replica][open[i].rank];
+      for (std::size_t p = 0; p < free.size(); ++p) {
+        const bool sat = free[p]->computes == range && free[p]->replica == open[i].replica;
+        const std::pair fit{free[p]->overlap(range), sat};
+        if (fit > best) best = fit, best_seat = i, best_peer = p;
+      }
+    }
+    const open_seat at = open[best_seat];
+    made.replicas[at.replica].seats[at.rank] = {free[best_peer]->id, rows[at.replica][at.rank]};
+    open.erase(open.begin() + static_cast<std::ptrdiff_t>(best_seat));
+    free.erase(free.begin() + static_cast<std::ptrdiff_t>(best_peer));
+  }
+  return made;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
+
+CAUSEWAY_DECL error too_few(std::size_t peers, std::int64_t needed) {
+  return fail(errc::out_of_memory, "layout",
+              std::to_string(peers) + " peers cannot hold the model, it takes " + std::to_string(needed) +
+                  "; the run goes on when more are there");
+}
+
+CAUSEWAY_DECL result<layout> regroup::arrange(const gathering& g) {
+  if (stages_ < 1 || stages_ > g.layers) {
+    return fail(errc::invalid_argument, "regroup",
+                std::to_string(g.layers) + " blocks do not make " + std::to_string(stages_) + " stages");
+  }
+  const std::size_t most = std::min<std::size_t>(g.peers.size() / static_cast<std::size_t>(stages_), g.micro_batches);
+  if (most == 0) return too_few(g.peers.size(), stages_);
+  const std::vector rows(most, even_cut(g.layers, stages_));
+  return seat_peers(rows, even_shares(g.micro_batches, most), g);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
+#endif
+
 // ---- causeway/parallel/block_moves.hpp ----
 #ifndef CAUSEWAY_PARALLEL_BLOCK_MOVES_HPP
 #define CAUSEWAY_PARALLEL_BLOCK_MOVES_HPP
@@ -15785,7 +16861,39 @@ struct block_move {
 
 /// What must move so that everybody has what it is to hold; blocks that nobody has are left out. Each comes from the holder
 /// that sends least so far.
-[[nodiscard]] inline std::vector<block_move> moves_for(const stage::layout& to, const stage::gathering& g) {
+[[nodiscard]] CAUSEWAY_DECL std::vector<block_move> moves_for(const stage::layout& to, const stage::gathering& g);
+
+/// The place of blocks [range.first, range.last) in flat buffers with these segments; what stands before the first block
+/// goes with it, what stands behind the last likewise. Precondition: they are held.
+[[nodiscard]] CAUSEWAY_DECL std::span<float> blocks_in(std::span<float> flat, std::span<const parameter_segment> segments,
+                                                       const nn::block_range& range, std::int64_t layers);
+
+/// Contents of a block: parameters, then each of the optimizer's moments.
+using block_contents = std::vector<float>;
+
+/// Sends and receives `moves` of this peer, `self` in gathering::peers; `index_of[p]` is the transport's number of place p.
+/// `outward` has the contents of what it sends, `inward` room for what it receives, by block. errc::non_finite: a peer sent
+/// what are no parameters. Bytes: the blocks, 12 a parameter with AdamW.
+CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net::message_id& id, time_point deadline,
+                                       std::span<const block_move> moves, net::peer_index self,
+                                       std::span<const net::peer_index> index_of,
+                                       const std::map<std::int64_t, block_contents>& outward,
+                                       std::map<std::int64_t, block_contents>& inward);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_MOVES_HPP
+
+// ---- causeway/parallel/impl/block_moves.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_MOVES_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_MOVES_IPP
+
+// Bodies of parallel/block_moves.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL std::vector<block_move> moves_for(const stage::layout& to, const stage::gathering& g) {
   std::vector<std::int64_t> sends(g.peers.size(), 0);
   std::vector<block_move> moves;
   for (net::peer_index p = 0; p < g.peers.size(); ++p) {
@@ -15806,10 +16914,8 @@ struct block_move {
   return moves;
 }
 
-/// The place of blocks [range.first, range.last) in flat buffers with these segments; what stands before the first block
-/// goes with it, what stands behind the last likewise. Precondition: they are held.
-[[nodiscard]] inline std::span<float> blocks_in(std::span<float> flat, std::span<const parameter_segment> segments,
-                                                const nn::block_range& range, std::int64_t layers) {
+CAUSEWAY_DECL std::span<float> blocks_in(std::span<float> flat, std::span<const parameter_segment> segments,
+                                         const nn::block_range& range, std::int64_t layers) {
   const auto block_of = [layers](const parameter_segment& s) { return std::clamp<std::int64_t>(s.block, 0, layers - 1); };
   const auto from =
       std::find_if(segments.begin(), segments.end(), [&](const auto& s) { return block_of(s) >= range.first; });
@@ -15820,17 +16926,11 @@ struct block_move {
   return flat.subspan(begin, end - begin);
 }
 
-/// Contents of a block: parameters, then each of the optimizer's moments.
-using block_contents = std::vector<float>;
-
-/// Sends and receives `moves` of this peer, `self` in gathering::peers; `index_of[p]` is the transport's number of place p.
-/// `outward` has the contents of what it sends, `inward` room for what it receives, by block. errc::non_finite: a peer sent
-/// what are no parameters. Bytes: the blocks, 12 a parameter with AdamW.
-inline result<void> move_blocks(net::any_transport& transport, const net::message_id& id, time_point deadline,
-                                std::span<const block_move> moves, net::peer_index self,
-                                std::span<const net::peer_index> index_of,
-                                const std::map<std::int64_t, block_contents>& outward,
-                                std::map<std::int64_t, block_contents>& inward) {
+CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net::message_id& id, time_point deadline,
+                                       std::span<const block_move> moves, net::peer_index self,
+                                       std::span<const net::peer_index> index_of,
+                                       const std::map<std::int64_t, block_contents>& outward,
+                                       std::map<std::int64_t, block_contents>& inward) {
   std::vector<net::operation> places;
   collective::flight flight{transport, id, deadline, places, moves.size()};
   for (std::size_t i = 0; i < moves.size(); ++i) {
@@ -15854,7 +16954,8 @@ inline result<void> move_blocks(net::any_transport& transport, const net::messag
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_BLOCK_MOVES_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_MOVES_IPP
+#endif
 
 // ---- causeway/parallel/block_store.hpp ----
 #ifndef CAUSEWAY_PARALLEL_BLOCK_STORE_HPP
@@ -15871,44 +16972,16 @@ class block_store {
   block_store(io::any_storage storage, std::string folder) : storage_{std::move(storage)}, folder_{std::move(folder)} {}
 
   /// Durable on return.
-  result<void> save(const crew_words& state, std::int64_t block, std::span<const float> contents) {
-    std::vector<io::section> sections;
-    sections.emplace_back("state", 1, std::as_bytes(std::span{&state, 1}));
-    sections.emplace_back("block", 1, std::as_bytes(contents));
-    return directory(block).save(state.step, sections, 0);
-  }
+  result<void> save(const crew_words& state, std::int64_t block, std::span<const float> contents);
 
   /// The newest state of which every block is there and whole; none: there is none. Reads what it finds.
-  result<std::optional<crew_words>> newest(std::int64_t layers) {
-    CAUSEWAY_ASSIGN(const auto steps, directory(0).steps());
-    for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-      std::optional<crew_words> first;
-      bool whole = true;
-      for (std::int64_t b = 0; whole && b < layers; ++b) {
-        crew_words found;
-        const auto file = directory(b).load(*step);
-        whole = file && file->copy_to("state", std::span{&found, 1}) && found.step == *step && (!first || found == *first);
-        first = found;
-      }
-      if (whole) return first;
-    }
-    return std::optional<crew_words>{};
-  }
+  result<std::optional<crew_words>> newest(std::int64_t layers);
 
   /// A block of a state that `newest` found, into `contents`. errc::not_found: another state is stored for that step.
-  result<void> load(const crew_words& state, std::int64_t block, std::span<float> contents) {
-    CAUSEWAY_ASSIGN(const io::section_file file, directory(block).load(state.step));
-    crew_words found;
-    CAUSEWAY_TRY(file.copy_to("state", std::span{&found, 1}));
-    if (!(found == state))
-      return fail(errc::not_found, directory(block).directory(), "another state of this step is stored");
-    return file.copy_to("block", contents);
-  }
+  result<void> load(const crew_words& state, std::int64_t block, std::span<float> contents);
 
  private:
-  [[nodiscard]] io::checkpoint_directory<io::any_storage> directory(std::int64_t block) const {
-    return io::checkpoint_directory<io::any_storage>{storage_, folder_ + "/block-" + std::to_string(block), 2};
-  }
+  [[nodiscard]] io::checkpoint_directory<io::any_storage> directory(std::int64_t block) const;
 
   io::any_storage storage_;
   std::string folder_;
@@ -15917,6 +16990,55 @@ class block_store {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_BLOCK_STORE_HPP
+
+// ---- causeway/parallel/impl/block_store.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_STORE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_STORE_IPP
+
+// Bodies of parallel/block_store.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<void> block_store::save(const crew_words& state, std::int64_t block, std::span<const float> contents) {
+  std::vector<io::section> sections;
+  sections.emplace_back("state", 1, std::as_bytes(std::span{&state, 1}));
+  sections.emplace_back("block", 1, std::as_bytes(contents));
+  return directory(block).save(state.step, sections, 0);
+}
+
+CAUSEWAY_DECL result<std::optional<crew_words>> block_store::newest(std::int64_t layers) {
+  CAUSEWAY_ASSIGN(const auto steps, directory(0).steps());
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    std::optional<crew_words> first;
+    bool whole = true;
+    for (std::int64_t b = 0; whole && b < layers; ++b) {
+      crew_words found;
+      const auto file = directory(b).load(*step);
+      whole = file && file->copy_to("state", std::span{&found, 1}) && found.step == *step && (!first || found == *first);
+      first = found;
+    }
+    if (whole) return first;
+  }
+  return std::optional<crew_words>{};
+}
+
+CAUSEWAY_DECL result<void> block_store::load(const crew_words& state, std::int64_t block, std::span<float> contents) {
+  CAUSEWAY_ASSIGN(const io::section_file file, directory(block).load(state.step));
+  crew_words found;
+  CAUSEWAY_TRY(file.copy_to("state", std::span{&found, 1}));
+  if (!(found == state)) return fail(errc::not_found, directory(block).directory(), "another state of this step is stored");
+  return file.copy_to("block", contents);
+}
+
+CAUSEWAY_DECL io::checkpoint_directory<io::any_storage> block_store::directory(std::int64_t block) const {
+  return io::checkpoint_directory<io::any_storage>{storage_, folder_ + "/block-" + std::to_string(block), 2};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_STORE_IPP
+#endif
 
 // ---- causeway/collective/encoding.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_ENCODING_HPP
@@ -16505,9 +17627,7 @@ struct embedding_tables {
 
 /// GPT-2's deviation, and the one of matrices that write into the residual stream: 2·layers of them add up.
 inline constexpr float initial_deviation = 0.02F;
-[[nodiscard]] inline float residual_deviation(std::int64_t layers) noexcept {
-  return initial_deviation / std::sqrt(2.0F * static_cast<float>(layers));
-}
+[[nodiscard]] CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept;
 
 /// Adds segments to a store and remembers how they start. All functions return the segment's number, or `not_held`.
 class declaration {
@@ -16520,31 +17640,17 @@ class declaration {
   void in_block(std::int64_t block) noexcept { block_ = block; }
 
   /// A token table; one that is the output layer too is held at both ends.
-  std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
-    return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
-               tied && part_.holds_parameters(layers_, layers_));
-  }
+  std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied);
 
-  std::size_t table(std::string name, std::int64_t rows, std::int64_t columns) {
-    return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation});
-  }
-  std::size_t matrix(std::string name, std::int64_t outputs, std::int64_t inputs, float deviation = initial_deviation) {
-    return add(std::move(name), parameter_kind::matrix, outputs, inputs, {0.0F, deviation});
-  }
-  std::size_t vector(std::string name, std::int64_t size, float value) {
-    return add(std::move(name), parameter_kind::vector, 1, size, {value, 0.0F});
-  }
+  std::size_t table(std::string name, std::int64_t rows, std::int64_t columns);
+  std::size_t matrix(std::string name, std::int64_t outputs, std::int64_t inputs, float deviation = initial_deviation);
+  std::size_t vector(std::string name, std::int64_t size, float value);
 
   [[nodiscard]] std::vector<initial_distribution> take_initial() && noexcept { return std::move(initial_); }
 
  private:
   std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, initial_distribution d,
-                  bool also_here = false) {
-    d.number = declared_++;
-    if (!also_here && !part_.holds_parameters(block_, layers_)) return not_held;
-    initial_.push_back(d);
-    return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block_));
-  }
+                  bool also_here = false);
 
   parameter_store& store_;
   model_part part_;
@@ -16556,8 +17662,54 @@ class declaration {
 
 /// Gives every parameter its initial value, a function of (seed, parameter, row) alone: the same on every machine, for any
 /// number of threads, and however the model is cut.
-inline void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
-                         std::uint64_t seed) {
+CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
+                                std::uint64_t seed);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_DECLARATION_HPP
+
+// ---- causeway/nn/impl/declaration.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_DECLARATION_IPP
+#define CAUSEWAY_NN_IMPL_DECLARATION_IPP
+
+// Bodies of nn/declaration.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept {
+  return initial_deviation / std::sqrt(2.0F * static_cast<float>(layers));
+}
+
+CAUSEWAY_DECL std::size_t declaration::token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
+  return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
+             tied && part_.holds_parameters(layers_, layers_));
+}
+
+CAUSEWAY_DECL std::size_t declaration::table(std::string name, std::int64_t rows, std::int64_t columns) {
+  return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation});
+}
+
+CAUSEWAY_DECL std::size_t declaration::matrix(std::string name, std::int64_t outputs, std::int64_t inputs,
+                                              float deviation) {
+  return add(std::move(name), parameter_kind::matrix, outputs, inputs, {0.0F, deviation});
+}
+
+CAUSEWAY_DECL std::size_t declaration::vector(std::string name, std::int64_t size, float value) {
+  return add(std::move(name), parameter_kind::vector, 1, size, {value, 0.0F});
+}
+
+CAUSEWAY_DECL std::size_t declaration::add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
+                                           initial_distribution d, bool also_here) {
+  d.number = declared_++;
+  if (!also_here && !part_.holds_parameters(block_, layers_)) return not_held;
+  initial_.push_back(d);
+  return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block_));
+}
+
+CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
+                                std::uint64_t seed) {
   for (std::size_t i = 0; i < store.segments().size(); ++i) {
     const auto& s = store.segments()[i];
     float* values = store.value(i);
@@ -16574,7 +17726,8 @@ inline void fill_initial(thread_pool& pool, parameter_store& store, std::span<co
 
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
-#endif  // CAUSEWAY_NN_DECLARATION_HPP
+#endif  // CAUSEWAY_NN_IMPL_DECLARATION_IPP
+#endif
 
 // ---- causeway/parallel/tied_table.hpp ----
 #ifndef CAUSEWAY_PARALLEL_TIED_TABLE_HPP
@@ -16618,7 +17771,22 @@ void for_pieces_of(Model& model, std::span<float> flat, std::int64_t block, F&& 
 }
 
 /// Who holds the table: those who hold the first block, then those who hold only the last.
-[[nodiscard]] inline std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers) {
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_TIED_TABLE_HPP
+
+// ---- causeway/parallel/impl/tied_table.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
+
+// Bodies of parallel/tied_table.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers) {
   std::vector<std::uint64_t> all = l.holders(0);
   for (const std::uint64_t peer : l.holders(layers - 1)) {
     if (std::find(all.begin(), all.end(), peer) == all.end()) all.push_back(peer);
@@ -16628,7 +17796,8 @@ void for_pieces_of(Model& model, std::span<float> flat, std::int64_t block, F&& 
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_TIED_TABLE_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
+#endif
 
 // ---- causeway/parallel/block_sums.hpp ----
 #ifndef CAUSEWAY_PARALLEL_BLOCK_SUMS_HPP
@@ -16645,18 +17814,7 @@ struct shared_run {
   std::vector<std::uint64_t> holders;
 };
 
-[[nodiscard]] inline std::vector<shared_run> shared_runs(const stage::layout& l, std::int64_t layers) {
-  std::vector<shared_run> runs;
-  for (std::int64_t b = 0; b < layers; ++b) {
-    auto holders = l.holders(b);
-    if (!runs.empty() && runs.back().holders == holders) {
-      runs.back().blocks.last = b + 1;
-    } else {
-      runs.push_back({{b, b + 1}, std::move(holders)});
-    }
-  }
-  return runs;
-}
+[[nodiscard]] CAUSEWAY_DECL std::vector<shared_run> shared_runs(const stage::layout& l, std::int64_t layers);
 
 /// Squared norms of summed gradients. A tied table counts as part of the first block.
 struct block_squares {
@@ -16666,16 +17824,10 @@ struct block_squares {
 
 /// Sums over `holders`, of whom this peer is one; the same bits for all of them. Of nothing: nothing. `index_of`: the
 /// transport's number of each.
-inline result<void> sum_over(net::any_transport& transport, const net::message_id& id,
-                             std::span<const std::uint64_t> holders,
-                             const std::map<std::uint64_t, net::peer_index>& index_of, std::span<float> values,
-                             const collective::collective_options& options) {
-  if (holders.size() < 2 || values.empty()) return {};
-  std::vector<net::peer_index> peers;
-  for (const std::uint64_t holder : holders) peers.push_back(index_of.at(holder));
-  collective::group_view view{transport, std::move(peers)};
-  return collective::all_reduce_sum(view, id, values, options);
-}
+CAUSEWAY_DECL result<void> sum_over(net::any_transport& transport, const net::message_id& id,
+                                    std::span<const std::uint64_t> holders,
+                                    const std::map<std::uint64_t, net::peer_index>& index_of, std::span<float> values,
+                                    const collective::collective_options& options);
 
 /// Sums the gradients of `ctx` over their holders. Who holds a block without computing it puts in zeros and gets the sum,
 /// which keeps it up to date. `self`: this peer in the layout; `index_of`: the transport's number of each.
@@ -16710,6 +17862,44 @@ result<block_squares> sum_blocks(auto& ctx, net::any_transport& transport, const
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_BLOCK_SUMS_HPP
+
+// ---- causeway/parallel/impl/block_sums.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_SUMS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_SUMS_IPP
+
+// Bodies of parallel/block_sums.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL std::vector<shared_run> shared_runs(const stage::layout& l, std::int64_t layers) {
+  std::vector<shared_run> runs;
+  for (std::int64_t b = 0; b < layers; ++b) {
+    auto holders = l.holders(b);
+    if (!runs.empty() && runs.back().holders == holders) {
+      runs.back().blocks.last = b + 1;
+    } else {
+      runs.push_back({{b, b + 1}, std::move(holders)});
+    }
+  }
+  return runs;
+}
+
+CAUSEWAY_DECL result<void> sum_over(net::any_transport& transport, const net::message_id& id,
+                                    std::span<const std::uint64_t> holders,
+                                    const std::map<std::uint64_t, net::peer_index>& index_of, std::span<float> values,
+                                    const collective::collective_options& options) {
+  if (holders.size() < 2 || values.empty()) return {};
+  std::vector<net::peer_index> peers;
+  for (const std::uint64_t holder : holders) peers.push_back(index_of.at(holder));
+  collective::group_view view{transport, std::move(peers)};
+  return collective::all_reduce_sum(view, id, values, options);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_SUMS_IPP
+#endif
 
 // ---- causeway/net/codec.hpp ----
 #ifndef CAUSEWAY_NET_CODEC_HPP
@@ -16768,12 +17958,7 @@ class byte_writer {
   }
 
   /// A blob behind its length as a u32. Precondition: shorter than 4 GiB.
-  byte_writer& put_bytes(std::span<const std::byte> blob) {
-    CAUSEWAY_EXPECT(blob.size() <= UINT32_MAX);
-    put(static_cast<std::uint32_t>(blob.size()));
-    bytes_.insert(bytes_.end(), blob.begin(), blob.end());
-    return *this;
-  }
+  byte_writer& put_bytes(std::span<const std::byte> blob);
 
   byte_writer& put_text(std::string_view text) { return put_bytes(std::as_bytes(std::span{text.data(), text.size()})); }
 
@@ -16799,27 +17984,11 @@ class byte_reader {
   }
 
   /// A blob of at most `limit` bytes behind its u32 length.
-  std::span<const std::byte> get_bytes(std::size_t limit) noexcept {
-    const auto length = get<std::uint32_t>();
-    if (length > limit) return set_failed(state::over_limit), std::span<const std::byte>{};
-    if (!require(length)) return {};
-    const auto view = rest_.first(length);
-    rest_ = rest_.subspan(length);
-    return view;
-  }
+  std::span<const std::byte> get_bytes(std::size_t limit) noexcept;
 
   /// Text of at most `limit` bytes; control characters and other bytes outside printable ASCII become '?', so that what a
   /// stranger sent can be shown on a terminal.
-  std::string get_text(std::size_t limit) {
-    const auto view = get_bytes(limit);
-    std::string text;
-    text.reserve(view.size());
-    for (const std::byte b : view) {
-      const auto c = static_cast<char>(b);
-      text.push_back(c >= ' ' && c <= '~' ? c : '?');
-    }
-    return text;
-  }
+  std::string get_text(std::size_t limit);
 
   /// What was read cannot be right (a count beyond its limit, an unknown kind): from now on every read fails.
   void refuse() noexcept { set_failed(state::over_limit); }
@@ -16828,31 +17997,14 @@ class byte_reader {
   [[nodiscard]] std::size_t remaining() const noexcept { return rest_.size(); }
 
   /// Success when every read succeeded and nothing is left; else errc::corrupt with the reason.
-  [[nodiscard]] result<void> finish(std::string_view what) const {
-    if (state_ == state::over_limit) {
-      return fail(errc::too_large, std::string{what}, "a length or kind in it is beyond its limit");
-    }
-    if (state_ == state::truncated) return fail(errc::corrupt, std::string{what}, "it ends in the middle of a value");
-    if (!rest_.empty()) {
-      return fail(errc::corrupt, std::string{what}, std::to_string(rest_.size()) + " bytes follow its end");
-    }
-    return {};
-  }
+  [[nodiscard]] result<void> finish(std::string_view what) const;
 
  private:
   enum class state : std::uint8_t { good, truncated, over_limit };
 
-  bool require(std::size_t n) noexcept {
-    if (!ok()) return false;
-    if (rest_.size() >= n) return true;
-    set_failed(state::truncated);
-    return false;
-  }
+  bool require(std::size_t n) noexcept;
 
-  void set_failed(state why) noexcept {
-    if (ok()) state_ = why;
-    rest_ = {};
-  }
+  void set_failed(state why) noexcept;
 
   std::span<const std::byte> rest_;
   state state_ = state::good;
@@ -16861,6 +18013,70 @@ class byte_reader {
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_CODEC_HPP
+
+// ---- causeway/net/impl/codec.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_CODEC_IPP
+#define CAUSEWAY_NET_IMPL_CODEC_IPP
+
+// Bodies of net/codec.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL byte_writer& byte_writer::put_bytes(std::span<const std::byte> blob) {
+  CAUSEWAY_EXPECT(blob.size() <= UINT32_MAX);
+  put(static_cast<std::uint32_t>(blob.size()));
+  bytes_.insert(bytes_.end(), blob.begin(), blob.end());
+  return *this;
+}
+
+CAUSEWAY_DECL std::span<const std::byte> byte_reader::get_bytes(std::size_t limit) noexcept {
+  const auto length = get<std::uint32_t>();
+  if (length > limit) return set_failed(state::over_limit), std::span<const std::byte>{};
+  if (!require(length)) return {};
+  const auto view = rest_.first(length);
+  rest_ = rest_.subspan(length);
+  return view;
+}
+
+CAUSEWAY_DECL std::string byte_reader::get_text(std::size_t limit) {
+  const auto view = get_bytes(limit);
+  std::string text;
+  text.reserve(view.size());
+  for (const std::byte b : view) {
+    const auto c = static_cast<char>(b);
+    text.push_back(c >= ' ' && c <= '~' ? c : '?');
+  }
+  return text;
+}
+
+CAUSEWAY_DECL result<void> byte_reader::finish(std::string_view what) const {
+  if (state_ == state::over_limit) {
+    return fail(errc::too_large, std::string{what}, "a length or kind in it is beyond its limit");
+  }
+  if (state_ == state::truncated) return fail(errc::corrupt, std::string{what}, "it ends in the middle of a value");
+  if (!rest_.empty()) {
+    return fail(errc::corrupt, std::string{what}, std::to_string(rest_.size()) + " bytes follow its end");
+  }
+  return {};
+}
+
+CAUSEWAY_DECL bool byte_reader::require(std::size_t n) noexcept {
+  if (!ok()) return false;
+  if (rest_.size() >= n) return true;
+  set_failed(state::truncated);
+  return false;
+}
+
+CAUSEWAY_DECL void byte_reader::set_failed(state why) noexcept {
+  if (ok()) state_ = why;
+  rest_ = {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_CODEC_IPP
+#endif
 
 // ---- causeway/parallel/crew_turns.hpp ----
 #ifndef CAUSEWAY_PARALLEL_CREW_TURNS_HPP
@@ -16878,29 +18094,19 @@ struct crew_turn {
   double last = std::numeric_limits<double>::quiet_NaN();  ///< what the last of those came to; not a number: unknown
 
   /// Rises from turn to turn.
-  [[nodiscard]] std::uint32_t order() const noexcept {
-    return trains ? std::numeric_limits<std::uint32_t>::max() : evaluated;
-  }
+  [[nodiscard]] std::uint32_t order() const noexcept;
 };
 
 /// A peer's turns.
 class crew_turns {
  public:
   /// `state` names the parameters that it holds: those of another state begin anew.
-  void at(std::uint64_t state) noexcept {
-    if (state == state_) return;
-    state_ = state;
-    evaluated_ = 0;
-    last_ = std::numeric_limits<double>::quiet_NaN();
-  }
+  void at(std::uint64_t state) noexcept;
 
   [[nodiscard]] crew_turn now(bool trains) const noexcept { return {evaluated_, trains, last_}; }
 
   /// This evaluation is over; `sum`: not a number where nobody told.
-  void came_to(double sum) noexcept {
-    ++evaluated_;
-    last_ = sum;
-  }
+  void came_to(double sum) noexcept;
 
  private:
   std::uint64_t state_ = 0;
@@ -16909,14 +18115,47 @@ class crew_turns {
 };
 
 /// The turn of those who are furthest.
-[[nodiscard]] inline std::uint32_t furthest(std::span<const crew_turn> all) noexcept {
+[[nodiscard]] CAUSEWAY_DECL std::uint32_t furthest(std::span<const crew_turn> all) noexcept;
+
+/// What the evaluation came to that `own` wants and others are through with. Not a number: nobody knows any more.
+[[nodiscard]] CAUSEWAY_DECL double missed(const crew_turn& own, std::span<const crew_turn> all) noexcept;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_CREW_TURNS_HPP
+
+// ---- causeway/parallel/impl/crew_turns.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_CREW_TURNS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_CREW_TURNS_IPP
+
+// Bodies of parallel/crew_turns.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL std::uint32_t crew_turn::order() const noexcept {
+  return trains ? std::numeric_limits<std::uint32_t>::max() : evaluated;
+}
+
+CAUSEWAY_DECL void crew_turns::at(std::uint64_t state) noexcept {
+  if (state == state_) return;
+  state_ = state;
+  evaluated_ = 0;
+  last_ = std::numeric_limits<double>::quiet_NaN();
+}
+
+CAUSEWAY_DECL void crew_turns::came_to(double sum) noexcept {
+  ++evaluated_;
+  last_ = sum;
+}
+
+CAUSEWAY_DECL std::uint32_t furthest(std::span<const crew_turn> all) noexcept {
   std::uint32_t most = 0;
   for (const crew_turn& t : all) most = std::max(most, t.order());
   return most;
 }
 
-/// What the evaluation came to that `own` wants and others are through with. Not a number: nobody knows any more.
-[[nodiscard]] inline double missed(const crew_turn& own, std::span<const crew_turn> all) noexcept {
+CAUSEWAY_DECL double missed(const crew_turn& own, std::span<const crew_turn> all) noexcept {
   for (const crew_turn& t : all) {
     if (t.evaluated == own.evaluated + 1 && std::isfinite(t.last)) return t.last;
   }
@@ -16925,7 +18164,8 @@ class crew_turns {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_CREW_TURNS_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_CREW_TURNS_IPP
+#endif
 
 // ---- causeway/parallel/crew_facts.hpp ----
 #ifndef CAUSEWAY_PARALLEL_CREW_FACTS_HPP
@@ -16946,30 +18186,83 @@ namespace detail {
 
 inline constexpr std::uint32_t most_ranges = 64;  // that a peer may hold
 
-inline void put_range(net::byte_writer& w, const nn::block_range& r) {
+CAUSEWAY_DECL void put_range(net::byte_writer& w, const nn::block_range& r);
+
+/// Ranges of a model with `layers` blocks; empty ones only where `may_be_empty`.
+CAUSEWAY_DECL nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty);
+
+}  // namespace detail
+
+namespace detail {
+
+CAUSEWAY_DECL void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all);
+
+/// Rising and apart.
+CAUSEWAY_DECL std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers);
+
+CAUSEWAY_DECL void put_begun(net::byte_writer& w, const stage::begun_step& b);
+
+CAUSEWAY_DECL stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers);
+
+}  // namespace detail
+
+/// What a peer says when peers meet.
+struct crew_member {
+  stage::present_peer peer;
+  crew_turn turn;
+};
+
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed);
+
+/// errc::wrong_model: another model or other options than ours.
+[[nodiscard]] CAUSEWAY_DECL result<crew_member> decode_crew_member(std::span<const std::byte> bytes,
+                                                                   const crew_agreement& ours);
+
+/// The peers of an attempt, and the transport's number of each.
+struct crew_facts {
+  stage::gathering gathered;
+  std::vector<net::peer_index> index_of;  ///< [place in gathered.peers]
+  net::peer_index self = 0;               ///< place of this peer
+  std::vector<crew_turn> turns;           ///< [place]
+};
+
+/// From and to everybody; 65 bytes, 16 for each range and 8 for each block that a peer holds; 16 more where it has begun
+/// the step.
+CAUSEWAY_DECL result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id,
+                                              const crew_member& own, const crew_agreement& ours,
+                                              const collective::collective_options& options);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_CREW_FACTS_HPP
+
+// ---- causeway/parallel/impl/crew_facts.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_CREW_FACTS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_CREW_FACTS_IPP
+
+// Bodies of parallel/crew_facts.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::detail {
+
+CAUSEWAY_DECL void put_range(net::byte_writer& w, const nn::block_range& r) {
   w.put(static_cast<std::uint64_t>(r.first)).put(static_cast<std::uint64_t>(r.last));
 }
 
-/// Ranges of a model with `layers` blocks; empty ones only where `may_be_empty`.
-inline nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty) {
+CAUSEWAY_DECL nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty) {
   const auto first = r.get<std::uint64_t>(), last = r.get<std::uint64_t>();
   const auto most = static_cast<std::uint64_t>(layers);
   if (last > most || first > last || (first == last && !may_be_empty)) r.refuse();
   return {static_cast<std::int64_t>(first), static_cast<std::int64_t>(last)};
 }
 
-}  // namespace detail
-
-namespace detail {
-
-inline void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all) {
+CAUSEWAY_DECL void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all) {
   CAUSEWAY_EXPECT(all.size() <= most_ranges);
   w.put(static_cast<std::uint32_t>(all.size()));
   for (const nn::block_range& r : all) put_range(w, r);
 }
 
-/// Rising and apart.
-inline std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers) {
+CAUSEWAY_DECL std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers) {
   std::vector<nn::block_range> all;
   const auto ranges = r.get<std::uint32_t>();
   if (ranges > most_ranges) r.refuse();
@@ -16980,14 +18273,14 @@ inline std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t
   return all;
 }
 
-inline void put_begun(net::byte_writer& w, const stage::begun_step& b) {
+CAUSEWAY_DECL void put_begun(net::byte_writer& w, const stage::begun_step& b) {
   w.put(b.name);
   if (b.name == 0) return;
   w.put(b.replicas).put(b.stages).put(b.stage);
   put_ranges(w, b.keeps);
 }
 
-inline stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers) {
+CAUSEWAY_DECL stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers) {
   stage::begun_step b;
   b.name = r.get<std::uint64_t>();
   if (!r.ok() || b.name == 0) return b;
@@ -16999,15 +18292,11 @@ inline stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, s
   return b;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::detail
 
-/// What a peer says when peers meet.
-struct crew_member {
-  stage::present_peer peer;
-  crew_turn turn;
-};
+namespace causeway::inline CAUSEWAY_ABI::parallel {
 
-[[nodiscard]] inline std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed) {
+CAUSEWAY_DECL std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed) {
   const stage::present_peer& p = m.peer;
   net::byte_writer w;
   w.put(agreed).put(p.id).put(p.replica);
@@ -17020,8 +18309,7 @@ struct crew_member {
   return std::move(w).take();
 }
 
-/// errc::wrong_model: another model or other options than ours.
-[[nodiscard]] inline result<crew_member> decode_crew_member(std::span<const std::byte> bytes, const crew_agreement& ours) {
+CAUSEWAY_DECL result<crew_member> decode_crew_member(std::span<const std::byte> bytes, const crew_agreement& ours) {
   net::byte_reader r{bytes};
   const auto agreed = r.get<std::uint64_t>();
   if (r.ok() && agreed != ours.hash) {
@@ -17049,18 +18337,9 @@ struct crew_member {
   return m;
 }
 
-/// The peers of an attempt, and the transport's number of each.
-struct crew_facts {
-  stage::gathering gathered;
-  std::vector<net::peer_index> index_of;  ///< [place in gathered.peers]
-  net::peer_index self = 0;               ///< place of this peer
-  std::vector<crew_turn> turns;           ///< [place]
-};
-
-/// From and to everybody; 65 bytes, 16 for each range and 8 for each block that a peer holds; 16 more where it has begun
-/// the step.
-inline result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id, const crew_member& own,
-                                       const crew_agreement& ours, const collective::collective_options& options) {
+CAUSEWAY_DECL result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id,
+                                              const crew_member& own, const crew_agreement& ours,
+                                              const collective::collective_options& options) {
   const std::size_t most = 120 + 32 * detail::most_ranges + 8 * static_cast<std::size_t>(ours.layers);
   std::vector<std::vector<std::byte>> all(transport.size());
   if (transport.size() > 1) CAUSEWAY_TRY(collective::all_gather(transport, id, encode(own, ours.hash), most, all, options));
@@ -17091,7 +18370,8 @@ inline result<crew_facts> gather_facts(net::any_transport& transport, const net:
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_CREW_FACTS_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_CREW_FACTS_IPP
+#endif
 
 // ---- causeway/parallel/held_blocks.hpp ----
 #ifndef CAUSEWAY_PARALLEL_HELD_BLOCKS_HPP
@@ -17107,36 +18387,13 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 class held_blocks {
  public:
   /// `store`: where the run is saved; none: nowhere.
-  void begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store) {
-    store_ = std::move(store);
-    if (!valid_.empty()) return;  // restored
-    for (std::int64_t b = 0; b < layers; ++b) valid_.push_back(part.holds(b) ? 1 : 0);
-  }
+  void begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store);
 
   /// Whether the model has all that it computes or keeps up to date in `part`, in the state that the run is in.
-  [[nodiscard]] bool is_ready(const nn::model_part& part, const crew_words& w) const {
-    bool ready = is_at(w);
-    for (std::size_t b = 0; b < valid_.size(); ++b) {
-      ready = ready && (!part.holds(static_cast<std::int64_t>(b)) || valid_[b] != 0);
-    }
-    return ready;
-  }
+  [[nodiscard]] bool is_ready(const nn::model_part& part, const crew_words& w) const;
 
   /// What others are told; the id is theirs to fill in.
-  [[nodiscard]] stage::present_peer described(const crew_words& w, std::int64_t layers) const {
-    stage::present_peer p;
-    p.replica = replica_;
-    p.computes = computes_;
-    for (std::int64_t b = 0; b < layers; ++b) {
-      if (!has(w, b)) continue;
-      if (p.holds.empty() || p.holds.back().last != b) p.holds.push_back({b, b});
-      p.holds.back().last = b + 1;
-      if (w.step == 0) continue;
-      const auto known = squares_.find(b);
-      p.squares.push_back(known != squares_.end() ? known->second : 0);
-    }
-    return p;
-  }
+  [[nodiscard]] stage::present_peer described(const crew_words& w, std::int64_t layers) const;
 
   /// Blocks whose parameters or moments are not finite are held no more, as if this peer had been lost with them. How many
   /// those were.
@@ -17157,10 +18414,7 @@ class held_blocks {
   }
 
   /// Its seat in the attempt under way; none where it is spare.
-  void seated(const nn::block_range& computes, std::uint32_t replica) noexcept {
-    computes_ = computes;
-    replica_ = replica;
-  }
+  void seated(const nn::block_range& computes, std::uint32_t replica) noexcept;
 
   /// Parameters and moments of a block. Precondition: `described` names it. Errors: those of the storage, where it is not
   /// in memory.
@@ -17218,11 +18472,7 @@ class held_blocks {
   }
 
   /// The run went back to a state that is in the store: everybody has all blocks of it.
-  void went_back(const crew_words& w) {
-    forget();
-    stored_ = w;
-    state_ = w.state;
-  }
+  void went_back(const crew_words& w);
 
   /// Saves a block of the state that the run is in.
   result<void> save(auto& ctx, std::int64_t block, const crew_words& w) {
@@ -17232,13 +18482,7 @@ class held_blocks {
 
   /// The run took a step, with these squared norms of the gradients of what is held: what this peer computes with is of the
   /// new state, the rest of the old one.
-  void moved_to(std::uint64_t state, std::map<std::int64_t, double> squares) {
-    squares_ = std::move(squares);
-    state_ = state;
-    attic_.clear();
-    stored_.reset();
-    if (computes_.size() == 0) std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
-  }
+  void moved_to(std::uint64_t state, std::map<std::int64_t, double> squares);
 
   template <class Archive>
   void serialize(Archive& ar) {
@@ -17248,16 +18492,9 @@ class held_blocks {
  private:
   [[nodiscard]] bool is_at(const crew_words& w) const noexcept { return state_ == w.state; }
 
-  [[nodiscard]] bool has(const crew_words& w, std::int64_t block) const {
-    if (!is_at(w)) return false;
-    return w.step == 0 || stored_ || valid_[static_cast<std::size_t>(block)] != 0 || attic_.contains(block);
-  }
+  [[nodiscard]] bool has(const crew_words& w, std::int64_t block) const;
 
-  void forget() {
-    stored_.reset();
-    std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
-    attic_.clear();
-  }
+  void forget();
 
   template <class F>
   static void for_parts(auto& ctx, std::int64_t block, F&& f) {
@@ -17278,6 +18515,79 @@ class held_blocks {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_HELD_BLOCKS_HPP
+
+// ---- causeway/parallel/impl/held_blocks.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_HELD_BLOCKS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_HELD_BLOCKS_IPP
+
+// Bodies of parallel/held_blocks.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL void held_blocks::begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store) {
+  store_ = std::move(store);
+  if (!valid_.empty()) return;  // restored
+  for (std::int64_t b = 0; b < layers; ++b) valid_.push_back(part.holds(b) ? 1 : 0);
+}
+
+CAUSEWAY_DECL bool held_blocks::is_ready(const nn::model_part& part, const crew_words& w) const {
+  bool ready = is_at(w);
+  for (std::size_t b = 0; b < valid_.size(); ++b) {
+    ready = ready && (!part.holds(static_cast<std::int64_t>(b)) || valid_[b] != 0);
+  }
+  return ready;
+}
+
+CAUSEWAY_DECL stage::present_peer held_blocks::described(const crew_words& w, std::int64_t layers) const {
+  stage::present_peer p;
+  p.replica = replica_;
+  p.computes = computes_;
+  for (std::int64_t b = 0; b < layers; ++b) {
+    if (!has(w, b)) continue;
+    if (p.holds.empty() || p.holds.back().last != b) p.holds.push_back({b, b});
+    p.holds.back().last = b + 1;
+    if (w.step == 0) continue;
+    const auto known = squares_.find(b);
+    p.squares.push_back(known != squares_.end() ? known->second : 0);
+  }
+  return p;
+}
+
+CAUSEWAY_DECL void held_blocks::seated(const nn::block_range& computes, std::uint32_t replica) noexcept {
+  computes_ = computes;
+  replica_ = replica;
+}
+
+CAUSEWAY_DECL void held_blocks::went_back(const crew_words& w) {
+  forget();
+  stored_ = w;
+  state_ = w.state;
+}
+
+CAUSEWAY_DECL void held_blocks::moved_to(std::uint64_t state, std::map<std::int64_t, double> squares) {
+  squares_ = std::move(squares);
+  state_ = state;
+  attic_.clear();
+  stored_.reset();
+  if (computes_.size() == 0) std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
+}
+
+CAUSEWAY_DECL bool held_blocks::has(const crew_words& w, std::int64_t block) const {
+  if (!is_at(w)) return false;
+  return w.step == 0 || stored_ || valid_[static_cast<std::size_t>(block)] != 0 || attic_.contains(block);
+}
+
+CAUSEWAY_DECL void held_blocks::forget() {
+  stored_.reset();
+  std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
+  attic_.clear();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_HELD_BLOCKS_IPP
+#endif
 
 // ---- causeway/tensor/shape.hpp ----
 #ifndef CAUSEWAY_TENSOR_SHAPE_HPP
@@ -17645,20 +18955,50 @@ struct token_limits {
 
 namespace detail {
 
-inline error wrong_batch(const token_limits& l, std::string_view what, const std::string& message) {
+CAUSEWAY_DECL error wrong_batch(const token_limits& l, std::string_view what, const std::string& message);
+
+CAUSEWAY_DECL error wrong_token(const token_limits& l, std::string_view what, std::int32_t token);
+
+}  // namespace detail
+
+/// Inputs must make `batch` sequences of 1 to context tokens, each in [0, vocabulary).
+[[nodiscard]] CAUSEWAY_DECL result<void> check_inputs(const token_limits& l, const micro_batch& b);
+
+/// There must be one target for each input, below the vocabulary.
+[[nodiscard]] CAUSEWAY_DECL result<void> check_targets(const token_limits& l, const micro_batch& b);
+
+/// Activations that another stage sent must be f32 [inputs, width].
+[[nodiscard]] CAUSEWAY_DECL result<void> check_boundary(const token_limits& l, const micro_batch& b, const tensor& boundary,
+                                                        std::int64_t width);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_MICRO_BATCH_HPP
+
+// ---- causeway/nn/impl/micro_batch.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_MICRO_BATCH_IPP
+#define CAUSEWAY_NN_IMPL_MICRO_BATCH_IPP
+
+// Bodies of nn/micro_batch.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::nn::detail {
+
+CAUSEWAY_DECL error wrong_batch(const token_limits& l, std::string_view what, const std::string& message) {
   return fail(errc::invalid_argument, std::string{l.name} + " " + std::string{what}, message);
 }
 
-inline error wrong_token(const token_limits& l, std::string_view what, std::int32_t token) {
+CAUSEWAY_DECL error wrong_token(const token_limits& l, std::string_view what, std::int32_t token) {
   return wrong_batch(l, what,
                      "token " + std::to_string(token) + "; the vocabulary has " + std::to_string(l.vocabulary) +
                          ": the tokenizer and the model do not match");
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::nn::detail
 
-/// Inputs must make `batch` sequences of 1 to context tokens, each in [0, vocabulary).
-[[nodiscard]] inline result<void> check_inputs(const token_limits& l, const micro_batch& b) {
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+CAUSEWAY_DECL result<void> check_inputs(const token_limits& l, const micro_batch& b) {
   const auto n = static_cast<std::int64_t>(b.inputs.size());
   if (b.batch < 1 || n < b.batch || n % b.batch != 0) {
     return detail::wrong_batch(
@@ -17676,8 +19016,7 @@ inline error wrong_token(const token_limits& l, std::string_view what, std::int3
   return {};
 }
 
-/// There must be one target for each input, below the vocabulary.
-[[nodiscard]] inline result<void> check_targets(const token_limits& l, const micro_batch& b) {
+CAUSEWAY_DECL result<void> check_targets(const token_limits& l, const micro_batch& b) {
   if (b.targets.size() != b.inputs.size()) {
     return detail::wrong_batch(l, "targets",
                                std::to_string(b.targets.size()) + " targets for " + std::to_string(b.inputs.size()) +
@@ -17689,9 +19028,8 @@ inline error wrong_token(const token_limits& l, std::string_view what, std::int3
   return {};
 }
 
-/// Activations that another stage sent must be f32 [inputs, width].
-[[nodiscard]] inline result<void> check_boundary(const token_limits& l, const micro_batch& b, const tensor& boundary,
-                                                 std::int64_t width) {
+CAUSEWAY_DECL result<void> check_boundary(const token_limits& l, const micro_batch& b, const tensor& boundary,
+                                          std::int64_t width) {
   const tensor_shape expected{static_cast<std::int64_t>(b.inputs.size()), width};
   if (boundary && boundary.type() == dtype::f32 && boundary.shape() == expected) return {};
   return detail::wrong_batch(l, "boundary",
@@ -17702,7 +19040,8 @@ inline error wrong_token(const token_limits& l, std::string_view what, std::int3
 
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
-#endif  // CAUSEWAY_NN_MICRO_BATCH_HPP
+#endif  // CAUSEWAY_NN_IMPL_MICRO_BATCH_IPP
+#endif
 
 // ---- causeway/autograd/variable.hpp ----
 #ifndef CAUSEWAY_AUTOGRAD_VARIABLE_HPP
@@ -22405,21 +23744,10 @@ struct adapter_shape {
   [[nodiscard]] bool has(linear_map map) const noexcept { return has(static_cast<std::size_t>(map)); }
 
   /// Whether the sizes have all of its maps.
-  [[nodiscard]] bool fits(const map_sizes& sizes) const noexcept {
-    if (rank == 0) return maps == 0;
-    if (rank > most_rank || maps == 0 || maps >> linear_maps != 0) return false;
-    for (std::size_t i = 0; i < linear_maps; ++i) {
-      if (has(i) && sizes[i].inputs == 0) return false;
-    }
-    return true;
-  }
+  [[nodiscard]] bool fits(const map_sizes& sizes) const noexcept;
 
   /// Values of a block. Precondition: it fits.
-  [[nodiscard]] std::int64_t values(const map_sizes& sizes) const noexcept {
-    std::int64_t sides = 0;
-    for (std::size_t i = 0; i < linear_maps; ++i) sides += has(i) ? sizes[i].inputs + sizes[i].outputs : 0;
-    return sides * rank;
-  }
+  [[nodiscard]] std::int64_t values(const map_sizes& sizes) const noexcept;
 
   friend bool operator==(const adapter_shape&, const adapter_shape&) = default;
 };
@@ -22430,17 +23758,66 @@ struct block_tuning {
   adapter_shape adapters{};  ///< beside its linear maps
 
   /// Values of a block. Precondition: the adapters fit.
-  [[nodiscard]] std::int64_t values(std::int64_t width, const map_sizes& maps) const noexcept {
-    return prompts * width + adapters.values(maps);
-  }
+  [[nodiscard]] std::int64_t values(std::int64_t width, const map_sizes& maps) const noexcept;
   /// What a request's limit counts them as: rows of `width`.
-  [[nodiscard]] std::int64_t rows(std::int64_t width, const map_sizes& maps) const noexcept {
-    return prompts + (adapters.values(maps) + width - 1) / width;
-  }
+  [[nodiscard]] std::int64_t rows(std::int64_t width, const map_sizes& maps) const noexcept;
 };
 
 /// errc::invalid_argument where a rank is none or makes no map smaller, no map is chosen, or alpha is no positive number.
-[[nodiscard]] inline result<adapter_shape> shape_of(const adapter_options& o, const map_sizes& sizes) {
+[[nodiscard]] CAUSEWAY_DECL result<adapter_shape> shape_of(const adapter_options& o, const map_sizes& sizes);
+
+/// A block's adapters as its maps take them; none where `down` is empty. A factor is part of `up`.
+struct block_adapters {
+  struct pair {
+    autograd::parameter down;  ///< A
+    autograd::parameter up;    ///< B
+  };
+  std::array<pair, linear_maps> of{};
+
+  [[nodiscard]] const pair& operator[](linear_map map) const noexcept { return of[static_cast<std::size_t>(map)]; }
+};
+
+/// Of values and gradients that lie as adapter_shape says; null gradients: nobody wants them. The memory must outlive it.
+[[nodiscard]] CAUSEWAY_DECL block_adapters adapters_at(const adapter_shape& shape, const map_sizes& sizes,
+                                                       const float* values, float* gradients) noexcept;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_ADAPTERS_HPP
+
+// ---- causeway/nn/impl/adapters.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_ADAPTERS_IPP
+#define CAUSEWAY_NN_IMPL_ADAPTERS_IPP
+
+// Bodies of nn/adapters.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+CAUSEWAY_DECL bool adapter_shape::fits(const map_sizes& sizes) const noexcept {
+  if (rank == 0) return maps == 0;
+  if (rank > most_rank || maps == 0 || maps >> linear_maps != 0) return false;
+  for (std::size_t i = 0; i < linear_maps; ++i) {
+    if (has(i) && sizes[i].inputs == 0) return false;
+  }
+  return true;
+}
+
+CAUSEWAY_DECL std::int64_t adapter_shape::values(const map_sizes& sizes) const noexcept {
+  std::int64_t sides = 0;
+  for (std::size_t i = 0; i < linear_maps; ++i) sides += has(i) ? sizes[i].inputs + sizes[i].outputs : 0;
+  return sides * rank;
+}
+
+CAUSEWAY_DECL std::int64_t block_tuning::values(std::int64_t width, const map_sizes& maps) const noexcept {
+  return prompts * width + adapters.values(maps);
+}
+
+CAUSEWAY_DECL std::int64_t block_tuning::rows(std::int64_t width, const map_sizes& maps) const noexcept {
+  return prompts + (adapters.values(maps) + width - 1) / width;
+}
+
+CAUSEWAY_DECL result<adapter_shape> shape_of(const adapter_options& o, const map_sizes& sizes) {
   const std::array<bool, linear_maps> chosen{o.query,        o.key,          o.value,       o.output,
                                              o.feed_forward, o.feed_forward, o.feed_forward};
   std::int64_t least = 0;
@@ -22467,20 +23844,8 @@ struct block_tuning {
   return shape;
 }
 
-/// A block's adapters as its maps take them; none where `down` is empty. A factor is part of `up`.
-struct block_adapters {
-  struct pair {
-    autograd::parameter down;  ///< A
-    autograd::parameter up;    ///< B
-  };
-  std::array<pair, linear_maps> of{};
-
-  [[nodiscard]] const pair& operator[](linear_map map) const noexcept { return of[static_cast<std::size_t>(map)]; }
-};
-
-/// Of values and gradients that lie as adapter_shape says; null gradients: nobody wants them. The memory must outlive it.
-[[nodiscard]] inline block_adapters adapters_at(const adapter_shape& shape, const map_sizes& sizes, const float* values,
-                                                float* gradients) noexcept {
+CAUSEWAY_DECL block_adapters adapters_at(const adapter_shape& shape, const map_sizes& sizes, const float* values,
+                                         float* gradients) noexcept {
   const auto next = [&](std::int64_t rows, std::int64_t columns) {
     const autograd::parameter p{values, nullptr, gradients, rows, columns};
     values += rows * columns;
@@ -22498,7 +23863,8 @@ struct block_adapters {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
-#endif  // CAUSEWAY_NN_ADAPTERS_HPP
+#endif  // CAUSEWAY_NN_IMPL_ADAPTERS_IPP
+#endif
 
 // ---- causeway/nn/pass.hpp ----
 #ifndef CAUSEWAY_NN_PASS_HPP
@@ -22598,9 +23964,7 @@ struct memory_estimate {
   std::size_t logits = 0;                ///< one chunk of the output layer
   std::size_t scratch = 0;               ///< packed operands and partial sums of kernels
 
-  [[nodiscard]] std::size_t total() const noexcept {
-    return parameters + gradients + low_precision + activations + activation_gradients + logits + scratch;
-  }
+  [[nodiscard]] std::size_t total() const noexcept;
 };
 
 /// What an estimate depends on.
@@ -22614,7 +23978,26 @@ struct model_sizes {
   bool recompute = false;
 };
 
-[[nodiscard]] inline memory_estimate estimate_memory(const model_sizes& s, const activation_bytes& family) noexcept {
+[[nodiscard]] CAUSEWAY_DECL memory_estimate estimate_memory(const model_sizes& s, const activation_bytes& family) noexcept;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_MEMORY_ESTIMATE_HPP
+
+// ---- causeway/nn/impl/memory_estimate.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
+#define CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
+
+// Bodies of nn/memory_estimate.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+CAUSEWAY_DECL std::size_t memory_estimate::total() const noexcept {
+  return parameters + gradients + low_precision + activations + activation_gradients + logits + scratch;
+}
+
+CAUSEWAY_DECL memory_estimate estimate_memory(const model_sizes& s, const activation_bytes& family) noexcept {
   const auto bytes = [&s](std::int64_t columns, std::size_t each) { return pooled_bytes(s.rows, columns, each); };
   const std::size_t size = s.low ? 2 : 4;
   const auto layers = static_cast<std::size_t>(s.layers);
@@ -22636,7 +24019,8 @@ struct model_sizes {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
-#endif  // CAUSEWAY_NN_MEMORY_ESTIMATE_HPP
+#endif  // CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
+#endif
 
 // ---- causeway/nn/options.hpp ----
 #ifndef CAUSEWAY_NN_OPTIONS_HPP
@@ -22665,7 +24049,38 @@ struct named_size {
 };
 
 /// Every size must lie in [1, limit].
-inline result<void> check_sizes(std::string_view where, std::initializer_list<named_size> sizes) {
+CAUSEWAY_DECL result<void> check_sizes(std::string_view where, std::initializer_list<named_size> sizes);
+
+/// "1, 2, 4, 8": the divisors of `n`, ascending; in the middle of a long list, those around `near`.
+CAUSEWAY_DECL std::string divisors_near(std::int64_t n, std::int64_t near);
+
+/// `part` must divide `whole`.
+CAUSEWAY_DECL result<void> check_divides(std::string_view where, std::string_view part_name, std::int64_t part,
+                                         std::string_view whole_name, std::int64_t whole);
+
+CAUSEWAY_DECL result<void> check_fraction(std::string_view where, std::string_view name, float value);
+
+CAUSEWAY_DECL result<void> check_positive(std::string_view where, std::string_view name, float value);
+
+/// Parameter counts are computed in double first, so that no product of sizes can overflow.
+CAUSEWAY_DECL result<void> check_count(std::string_view where, double parameters);
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_OPTIONS_HPP
+
+// ---- causeway/nn/impl/options.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_OPTIONS_IPP
+#define CAUSEWAY_NN_IMPL_OPTIONS_IPP
+
+// Bodies of nn/options.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::nn::detail {
+
+CAUSEWAY_DECL result<void> check_sizes(std::string_view where, std::initializer_list<named_size> sizes) {
   for (const auto& s : sizes) {
     if (s.value >= 1 && s.value <= s.limit) continue;
     return fail(
@@ -22675,8 +24090,7 @@ inline result<void> check_sizes(std::string_view where, std::initializer_list<na
   return {};
 }
 
-/// "1, 2, 4, 8": the divisors of `n`, ascending; in the middle of a long list, those around `near`.
-inline std::string divisors_near(std::int64_t n, std::int64_t near) {
+CAUSEWAY_DECL std::string divisors_near(std::int64_t n, std::int64_t near) {
   std::vector<std::int64_t> all;
   for (std::int64_t d = 1; d * d <= n; ++d) {
     if (n % d != 0) continue;
@@ -22693,29 +24107,27 @@ inline std::string divisors_near(std::int64_t n, std::int64_t near) {
   return line;
 }
 
-/// `part` must divide `whole`.
-inline result<void> check_divides(std::string_view where, std::string_view part_name, std::int64_t part,
-                                  std::string_view whole_name, std::int64_t whole) {
+CAUSEWAY_DECL result<void> check_divides(std::string_view where, std::string_view part_name, std::int64_t part,
+                                         std::string_view whole_name, std::int64_t whole) {
   if (whole % part == 0) return {};
   return fail(errc::invalid_argument, std::string{where},
               std::string{part_name} + " (" + std::to_string(part) + ") does not divide " + std::string{whole_name} + " (" +
                   std::to_string(whole) + "); use one of " + divisors_near(whole, part));
 }
 
-inline result<void> check_fraction(std::string_view where, std::string_view name, float value) {
+CAUSEWAY_DECL result<void> check_fraction(std::string_view where, std::string_view name, float value) {
   if (value >= 0.0F && value < 1.0F) return {};
   return fail(errc::invalid_argument, std::string{where},
               std::string{name} + " is " + std::to_string(value) + "; it must be at least 0 and less than 1");
 }
 
-inline result<void> check_positive(std::string_view where, std::string_view name, float value) {
+CAUSEWAY_DECL result<void> check_positive(std::string_view where, std::string_view name, float value) {
   if (value > 0.0F && value < 3.0e38F) return {};
   return fail(errc::invalid_argument, std::string{where},
               std::string{name} + " is " + std::to_string(value) + "; it must be positive and finite");
 }
 
-/// Parameter counts are computed in double first, so that no product of sizes can overflow.
-inline result<void> check_count(std::string_view where, double parameters) {
+CAUSEWAY_DECL result<void> check_count(std::string_view where, double parameters) {
   constexpr double most = 1099511627776.0;  // 2^40
   if (parameters <= most) return {};
   return fail(errc::too_large, std::string{where},
@@ -22723,11 +24135,10 @@ inline result<void> check_count(std::string_view where, double parameters) {
                   " billion parameters; this library stops at 2^40: reduce layers, width or vocabulary");
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::nn::detail
 
-}  // namespace causeway::inline CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_OPTIONS_HPP
+#endif  // CAUSEWAY_NN_IMPL_OPTIONS_IPP
+#endif
 
 // ---- causeway/nn/recorded_passes.hpp ----
 #ifndef CAUSEWAY_NN_RECORDED_PASSES_HPP
@@ -23283,12 +24694,7 @@ struct step_progress {
   [[nodiscard]] std::size_t micro_batches() const noexcept { return units.empty() ? 0 : units.front().size(); }
 
   /// Of a step that nobody has begun, with a rank for each stage.
-  [[nodiscard]] static step_progress fresh(std::size_t stages, std::size_t micro_batches) {
-    step_progress p;
-    for (std::size_t s = 0; s < stages; ++s) p.owners.push_back(static_cast<std::uint32_t>(s));
-    p.units.assign(stages, std::vector<unit_state>(micro_batches));
-    return p;
-  }
+  [[nodiscard]] static step_progress fresh(std::size_t stages, std::size_t micro_batches);
 };
 
 /// What one rank does, in which order; an operation's chunk is its stage.
@@ -23304,32 +24710,9 @@ inline constexpr double forward_takes = 1, backward_takes = 2;  // about
 
 class resumed_clock {
  public:
-  explicit resumed_clock(const step_progress& p)
-      : p_{p}, left_{p}, row_(p.stages()), forward_at_(p.stages(), std::vector<double>(p.micro_batches())) {
-    back_at_ = forward_at_;
-    for (const std::uint32_t rank : p.owners) plans_.resize(std::max<std::size_t>(plans_.size(), rank + 1));
-    free_at_.resize(plans_.size());
-    for (std::size_t s = 0; s < p.stages(); ++s) {
-      for (const unit_state u : p.units[s]) row_[s].in_flight += u == unit_state::forward ? 1 : 0;
-      pass_by(s);
-    }
-  }
+  explicit resumed_clock(const step_progress& p);
 
-  [[nodiscard]] result<std::vector<rank_plan>> run() {
-    for (;;) {
-      std::optional<candidate> first;
-      bool left = false;
-      for (std::size_t s = 0; s < p_.stages(); ++s) {
-        left = left || row_[s].next_back < p_.micro_batches();
-        consider(back(s), first);
-        consider(forward(s), first);
-      }
-      if (!first && left)
-        return fail(errc::protocol, "step", "what peers say that they have done of it cannot come of one order");
-      if (!first) return ended();
-      take(*first);
-    }
-  }
+  [[nodiscard]] result<std::vector<rank_plan>> run();
 
  private:
   struct row {
@@ -23342,56 +24725,22 @@ class resumed_clock {
     [[nodiscard]] auto rank() const { return std::tuple{begin, op.kind == work::forward, op.micro_batch, ~op.chunk}; }
   };
 
-  static void consider(const std::optional<candidate>& c, std::optional<candidate>& first) {
-    if (c && (!first || c->rank() < first->rank())) first = c;
-  }
+  static void consider(const std::optional<candidate>& c, std::optional<candidate>& first);
 
   // Activations that fit: as in 1F1B.
   [[nodiscard]] std::size_t room(std::size_t s) const { return p_.stages() - s; }
 
-  void pass_by(std::size_t s) {
-    row& r = row_[s];
-    while (r.next_forward < p_.micro_batches() && left_.units[s][r.next_forward] != unit_state::untouched) ++r.next_forward;
-    while (r.next_back < p_.micro_batches() && left_.units[s][r.next_back] == unit_state::done) ++r.next_back;
-  }
+  void pass_by(std::size_t s);
 
-  [[nodiscard]] std::optional<candidate> forward(std::size_t s) const {
-    const std::size_t m = row_[s].next_forward;
-    if (m == p_.micro_batches() || row_[s].in_flight >= room(s)) return std::nullopt;
-    if (s > 0 && left_.units[s - 1][m] == unit_state::untouched) return std::nullopt;
-    const double input = s > 0 ? forward_at_[s - 1][m] : 0;
-    return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::forward, m, s)};
-  }
+  [[nodiscard]] std::optional<candidate> forward(std::size_t s) const;
 
-  [[nodiscard]] std::optional<candidate> back(std::size_t s) const {
-    const std::size_t m = row_[s].next_back;
-    if (m == p_.micro_batches() || left_.units[s][m] != unit_state::forward) return std::nullopt;
-    if (s + 1 < p_.stages() && left_.units[s + 1][m] != unit_state::done) return std::nullopt;
-    const double input = std::max(forward_at_[s][m], s + 1 < p_.stages() ? back_at_[s + 1][m] : 0);
-    return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::backward, m, s)};
-  }
+  [[nodiscard]] std::optional<candidate> back(std::size_t s) const;
 
-  [[nodiscard]] std::vector<rank_plan> ended() {
-    for (rank_plan& p : plans_) p.end = *std::max_element(free_at_.begin(), free_at_.end());
-    return std::move(plans_);
-  }
+  [[nodiscard]] std::vector<rank_plan> ended();
 
-  [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s) {
-    return {kind, static_cast<std::uint32_t>(m), static_cast<std::uint32_t>(s)};
-  }
+  [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s);
 
-  void take(const candidate& c) {
-    const std::size_t s = c.op.chunk, m = c.op.micro_batch;
-    const bool goes_forward = c.op.kind == work::forward;
-    const double end = c.begin + (goes_forward ? forward_takes : backward_takes);
-    free_at_[p_.owners[s]] = end;
-    plans_[p_.owners[s]].order.push_back(c.op);
-    plans_[p_.owners[s]].begins.push_back(c.begin);
-    (goes_forward ? forward_at_ : back_at_)[s][m] = end;
-    left_.units[s][m] = goes_forward ? unit_state::forward : unit_state::done;
-    goes_forward ? ++row_[s].in_flight : --row_[s].in_flight;
-    pass_by(s);
-  }
+  void take(const candidate& c);
 
   const step_progress& p_;
   step_progress left_;
@@ -23405,17 +24754,125 @@ class resumed_clock {
 
 /// What each rank does. Time: what is left, times stages. errc::protocol where nothing that is left can go on, which honest
 /// ranks never say.
-[[nodiscard]] inline result<std::vector<rank_plan>> resumed_orders(const step_progress& p) {
+[[nodiscard]] CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_orders(const step_progress& p);
+
+/// The order of `plan` with forwards of another rank's stage `repeated` in between, of `missing` micro-batches, rising: in
+/// idle time, and, with `all`, the others at the end. The input of stage 0 is always there, that of another is what this
+/// rank's stage before gives.
+[[nodiscard]] CAUSEWAY_DECL std::vector<operation> with_repeats(const rank_plan& plan, std::size_t repeated,
+                                                                std::span<const std::uint32_t> missing, bool all);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_RESUMED_ORDER_HPP
+
+// ---- causeway/plan/impl/resumed_order.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_RESUMED_ORDER_IPP
+#define CAUSEWAY_PLAN_IMPL_RESUMED_ORDER_IPP
+
+// Bodies of plan/resumed_order.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL step_progress step_progress::fresh(std::size_t stages, std::size_t micro_batches) {
+  step_progress p;
+  for (std::size_t s = 0; s < stages; ++s) p.owners.push_back(static_cast<std::uint32_t>(s));
+  p.units.assign(stages, std::vector<unit_state>(micro_batches));
+  return p;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL resumed_clock::resumed_clock(const step_progress& p)
+    : p_{p}, left_{p}, row_(p.stages()), forward_at_(p.stages(), std::vector<double>(p.micro_batches())) {
+  back_at_ = forward_at_;
+  for (const std::uint32_t rank : p.owners) plans_.resize(std::max<std::size_t>(plans_.size(), rank + 1));
+  free_at_.resize(plans_.size());
+  for (std::size_t s = 0; s < p.stages(); ++s) {
+    for (const unit_state u : p.units[s]) row_[s].in_flight += u == unit_state::forward ? 1 : 0;
+    pass_by(s);
+  }
+}
+
+CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_clock::run() {
+  for (;;) {
+    std::optional<candidate> first;
+    bool left = false;
+    for (std::size_t s = 0; s < p_.stages(); ++s) {
+      left = left || row_[s].next_back < p_.micro_batches();
+      consider(back(s), first);
+      consider(forward(s), first);
+    }
+    if (!first && left)
+      return fail(errc::protocol, "step", "what peers say that they have done of it cannot come of one order");
+    if (!first) return ended();
+    take(*first);
+  }
+}
+
+CAUSEWAY_DECL void resumed_clock::consider(const std::optional<candidate>& c, std::optional<candidate>& first) {
+  if (c && (!first || c->rank() < first->rank())) first = c;
+}
+
+CAUSEWAY_DECL void resumed_clock::pass_by(std::size_t s) {
+  row& r = row_[s];
+  while (r.next_forward < p_.micro_batches() && left_.units[s][r.next_forward] != unit_state::untouched) ++r.next_forward;
+  while (r.next_back < p_.micro_batches() && left_.units[s][r.next_back] == unit_state::done) ++r.next_back;
+}
+
+CAUSEWAY_DECL auto resumed_clock::forward(std::size_t s) const -> std::optional<candidate> {
+  const std::size_t m = row_[s].next_forward;
+  if (m == p_.micro_batches() || row_[s].in_flight >= room(s)) return std::nullopt;
+  if (s > 0 && left_.units[s - 1][m] == unit_state::untouched) return std::nullopt;
+  const double input = s > 0 ? forward_at_[s - 1][m] : 0;
+  return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::forward, m, s)};
+}
+
+CAUSEWAY_DECL auto resumed_clock::back(std::size_t s) const -> std::optional<candidate> {
+  const std::size_t m = row_[s].next_back;
+  if (m == p_.micro_batches() || left_.units[s][m] != unit_state::forward) return std::nullopt;
+  if (s + 1 < p_.stages() && left_.units[s + 1][m] != unit_state::done) return std::nullopt;
+  const double input = std::max(forward_at_[s][m], s + 1 < p_.stages() ? back_at_[s + 1][m] : 0);
+  return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::backward, m, s)};
+}
+
+CAUSEWAY_DECL std::vector<rank_plan> resumed_clock::ended() {
+  for (rank_plan& p : plans_) p.end = *std::max_element(free_at_.begin(), free_at_.end());
+  return std::move(plans_);
+}
+
+CAUSEWAY_DECL operation resumed_clock::named(work kind, std::size_t m, std::size_t s) {
+  return {kind, static_cast<std::uint32_t>(m), static_cast<std::uint32_t>(s)};
+}
+
+CAUSEWAY_DECL void resumed_clock::take(const candidate& c) {
+  const std::size_t s = c.op.chunk, m = c.op.micro_batch;
+  const bool goes_forward = c.op.kind == work::forward;
+  const double end = c.begin + (goes_forward ? forward_takes : backward_takes);
+  free_at_[p_.owners[s]] = end;
+  plans_[p_.owners[s]].order.push_back(c.op);
+  plans_[p_.owners[s]].begins.push_back(c.begin);
+  (goes_forward ? forward_at_ : back_at_)[s][m] = end;
+  left_.units[s][m] = goes_forward ? unit_state::forward : unit_state::done;
+  goes_forward ? ++row_[s].in_flight : --row_[s].in_flight;
+  pass_by(s);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_orders(const step_progress& p) {
   for ([[maybe_unused]] const auto& row : p.units)
     CAUSEWAY_EXPECT(row.size() == p.micro_batches() && p.units.size() == p.stages());
   return detail::resumed_clock{p}.run();
 }
 
-/// The order of `plan` with forwards of another rank's stage `repeated` in between, of `missing` micro-batches, rising: in
-/// idle time, and, with `all`, the others at the end. The input of stage 0 is always there, that of another is what this
-/// rank's stage before gives.
-[[nodiscard]] inline std::vector<operation> with_repeats(const rank_plan& plan, std::size_t repeated,
-                                                         std::span<const std::uint32_t> missing, bool all) {
+CAUSEWAY_DECL std::vector<operation> with_repeats(const rank_plan& plan, std::size_t repeated,
+                                                  std::span<const std::uint32_t> missing, bool all) {
   const auto stage = static_cast<std::uint32_t>(repeated);
   const auto ready = [&](std::uint32_t m) {
     for (std::size_t i = 0; i < plan.order.size() && stage > 0; ++i) {
@@ -23445,7 +24902,8 @@ class resumed_clock {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_RESUMED_ORDER_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_RESUMED_ORDER_IPP
+#endif
 
 // ---- causeway/parallel/kept_step.hpp ----
 #ifndef CAUSEWAY_PARALLEL_KEPT_STEP_HPP
@@ -23536,8 +24994,32 @@ class kept_step final : public any_kept_step {
 };
 
 /// What a peer says of its work, decoded: `stages` rows of `micro_batches`. errc::protocol, errc::corrupt.
-[[nodiscard]] inline result<std::array<std::vector<plan::unit_state>, 2>> decode_progress(std::span<const std::byte> bytes,
-                                                                                          std::size_t micro_batches) {
+[[nodiscard]] CAUSEWAY_DECL result<std::array<std::vector<plan::unit_state>, 2>> decode_progress(
+    std::span<const std::byte> bytes, std::size_t micro_batches);
+
+/// The work of everybody, by the transport's numbers; nothing of who has none. 2 bytes for each micro-batch of a pipeline,
+/// from and to everybody.
+CAUSEWAY_DECL result<std::vector<std::vector<std::byte>>> gather_progress(net::any_transport& transport,
+                                                                          const net::message_id& id,
+                                                                          const any_kept_step* own,
+                                                                          std::uint32_t micro_batches,
+                                                                          const collective::collective_options& options);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_KEPT_STEP_HPP
+
+// ---- causeway/parallel/impl/kept_step.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_KEPT_STEP_IPP
+#define CAUSEWAY_PARALLEL_IMPL_KEPT_STEP_IPP
+
+// Bodies of parallel/kept_step.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<std::array<std::vector<plan::unit_state>, 2>> decode_progress(std::span<const std::byte> bytes,
+                                                                                   std::size_t micro_batches) {
   if (bytes.size() != 2 * micro_batches) return fail(errc::protocol, "", "its work is of another number of micro-batches");
   std::array<std::vector<plan::unit_state>, 2> rows;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -23547,11 +25029,11 @@ class kept_step final : public any_kept_step {
   return rows;
 }
 
-/// The work of everybody, by the transport's numbers; nothing of who has none. 2 bytes for each micro-batch of a pipeline,
-/// from and to everybody.
-inline result<std::vector<std::vector<std::byte>>> gather_progress(net::any_transport& transport, const net::message_id& id,
-                                                                   const any_kept_step* own, std::uint32_t micro_batches,
-                                                                   const collective::collective_options& options) {
+CAUSEWAY_DECL result<std::vector<std::vector<std::byte>>> gather_progress(net::any_transport& transport,
+                                                                          const net::message_id& id,
+                                                                          const any_kept_step* own,
+                                                                          std::uint32_t micro_batches,
+                                                                          const collective::collective_options& options) {
   std::vector<std::vector<std::byte>> all(transport.size());
   all[transport.self()] = own != nullptr ? own->progress() : std::vector<std::byte>{};
   if (all.size() == 1) return all;
@@ -23563,7 +25045,8 @@ inline result<std::vector<std::vector<std::byte>>> gather_progress(net::any_tran
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_KEPT_STEP_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_KEPT_STEP_IPP
+#endif
 
 // ---- causeway/parallel/stage_model.hpp ----
 #ifndef CAUSEWAY_PARALLEL_STAGE_MODEL_HPP
@@ -23865,11 +25348,7 @@ struct pipeline_talk {
   net::message_id id;  ///< of consecutive channels, one for each kind
   collective::collective_options options;
 
-  [[nodiscard]] net::message_id on(std::uint32_t kind) const noexcept {
-    net::message_id named = id;
-    named.channel += kind;
-    return named;
-  }
+  [[nodiscard]] net::message_id on(std::uint32_t kind) const noexcept;
 };
 
 namespace detail {
@@ -23877,24 +25356,10 @@ namespace detail {
 enum talk_kind : std::uint32_t { parts_kind, loss_kind, norm_kind, table_kind = 5, base_kind = 7 };  // a gather takes two
 
 /// One message each way between first and last rank.
-inline result<void> swap_ends(collective::group_view& view, std::span<const float> mine, std::span<float> theirs,
-                              const pipeline_talk& talk) {
-  const net::peer_index other = view.self() == 0 ? view.size() - 1 : 0;
-  const auto inward = view.receive(other, talk.on(table_kind), std::as_writable_bytes(theirs));
-  const auto outward = view.send(other, talk.on(table_kind), std::as_bytes(mine));
-  const auto sent = view.wait(outward, talk.options.deadline);
-  const auto got = view.wait(inward, talk.options.deadline);
-  if (!sent) return sent.error();
-  if (!got) return got.error();
-  if (*got != theirs.size_bytes()) {
-    return fail(errc::protocol, "rank " + std::to_string(other), "it sent a token table of another size");
-  }
-  return {};
-}
+CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const float> mine, std::span<float> theirs,
+                                     const pipeline_talk& talk);
 
-[[nodiscard]] inline bool is_an_end(const collective::group_view& view) {
-  return view.self() == 0 || view.self() + 1 == view.size();
-}
+[[nodiscard]] CAUSEWAY_DECL bool is_an_end(const collective::group_view& view);
 
 }  // namespace detail
 
@@ -23908,8 +25373,71 @@ struct part_agreement {
 
 /// Checks that all ranks agree and that their parts, stage after stage, make the whole model. `talk` must not depend on the
 /// step. 16 bytes a chunk and 16 more from and to everybody.
-inline result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
-                                   std::span<const nn::block_range> chunks, const pipeline_talk& talk) {
+CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
+                                          std::span<const nn::block_range> chunks, const pipeline_talk& talk);
+
+/// The loss, which the last rank knows, on all ranks. 8 bytes to each.
+CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, const pipeline_talk& talk);
+
+/// The root of the sum of all ranks' `squares`, added up in the order of ranks on all of them.
+CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares, const pipeline_talk& talk);
+
+/// On the first and the last rank: table ← the last rank's + the first rank's, the same bits on both. `other` is memory for
+/// what the other end sends. Bytes: the table, each way. On an error the table is as it was.
+CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
+                                    std::vector<float>& other, const pipeline_talk& talk);
+
+/// The last rank's table becomes that of the first. Bytes: the table, once.
+CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
+
+// ---- causeway/parallel/impl/pipeline_talk.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_PIPELINE_TALK_IPP
+#define CAUSEWAY_PARALLEL_IMPL_PIPELINE_TALK_IPP
+
+// Bodies of parallel/pipeline_talk.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL net::message_id pipeline_talk::on(std::uint32_t kind) const noexcept {
+  net::message_id named = id;
+  named.channel += kind;
+  return named;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::detail {
+
+CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const float> mine, std::span<float> theirs,
+                                     const pipeline_talk& talk) {
+  const net::peer_index other = view.self() == 0 ? view.size() - 1 : 0;
+  const auto inward = view.receive(other, talk.on(table_kind), std::as_writable_bytes(theirs));
+  const auto outward = view.send(other, talk.on(table_kind), std::as_bytes(mine));
+  const auto sent = view.wait(outward, talk.options.deadline);
+  const auto got = view.wait(inward, talk.options.deadline);
+  if (!sent) return sent.error();
+  if (!got) return got.error();
+  if (*got != theirs.size_bytes()) {
+    return fail(errc::protocol, "rank " + std::to_string(other), "it sent a token table of another size");
+  }
+  return {};
+}
+
+CAUSEWAY_DECL bool is_an_end(const collective::group_view& view) {
+  return view.self() == 0 || view.self() + 1 == view.size();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::detail
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
+                                          std::span<const nn::block_range> chunks, const pipeline_talk& talk) {
   if (chunks.size() != mine.chunks) {
     return fail(errc::invalid_argument, "pipeline",
                 "this peer's model has " + std::to_string(chunks.size()) + " ranges of blocks, the schedule needs " +
@@ -23954,14 +25482,12 @@ inline result<void> agree_on_parts(collective::group_view& view, const part_agre
               "the last stage ends at block " + std::to_string(next) + " of " + std::to_string(mine.layers));
 }
 
-/// The loss, which the last rank knows, on all ranks. 8 bytes to each.
-inline result<double> loss_of_pipeline(collective::group_view& view, double loss, const pipeline_talk& talk) {
+CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, const pipeline_talk& talk) {
   CAUSEWAY_TRY(collective::broadcast(view, talk.on(detail::loss_kind), view.size() - 1, std::span{&loss, 1}, talk.options));
   return loss;
 }
 
-/// The root of the sum of all ranks' `squares`, added up in the order of ranks on all of them.
-inline result<float> norm_of_pipeline(collective::group_view& view, double squares, const pipeline_talk& talk) {
+CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares, const pipeline_talk& talk) {
   std::vector<double> all(view.size(), squares);
   if (view.size() > 1) {
     CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::norm_kind), std::as_bytes(std::span{&squares, 1}),
@@ -23972,10 +25498,8 @@ inline result<float> norm_of_pipeline(collective::group_view& view, double squar
   return static_cast<float>(std::sqrt(sum));
 }
 
-/// On the first and the last rank: table ← the last rank's + the first rank's, the same bits on both. `other` is memory for
-/// what the other end sends. Bytes: the table, each way. On an error the table is as it was.
-inline result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
-                             std::vector<float>& other, const pipeline_talk& talk) {
+CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
+                                    std::vector<float>& other, const pipeline_talk& talk) {
   if (!detail::is_an_end(view)) return {};
   other.resize(table.size());
   CAUSEWAY_TRY(detail::swap_ends(view, table, other, talk));
@@ -23983,8 +25507,7 @@ inline result<void> add_ends(collective::group_view& view, thread_pool& pool, st
   return {};
 }
 
-/// The last rank's table becomes that of the first. Bytes: the table, once.
-inline result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk) {
+CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk) {
   if (!detail::is_an_end(view)) return {};
   const bool sends = view.self() == 0;
   const auto id = talk.on(detail::table_kind + 1);
@@ -23997,7 +25520,8 @@ inline result<void> copy_to_last(collective::group_view& view, std::span<float> 
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_PIPELINE_TALK_IPP
+#endif
 
 // ---- causeway/stage/activation.hpp ----
 #ifndef CAUSEWAY_STAGE_ACTIVATION_HPP
@@ -24189,13 +25713,7 @@ class embedding_base {
   }
 
   /// The base of a micro-batch, [tokens, width] into `out`. errc::invalid_argument for tokens that are none.
-  result<void> rows(thread_pool& pool, const batch& b, std::span<float> out) const {
-    CAUSEWAY_EXPECT(!empty() && static_cast<std::int64_t>(out.size()) == b.tokens() * width_);
-    CAUSEWAY_TRY(nn::check_inputs(limits_, {b.inputs, {}, b.sequences}));
-    kernels::embedding_forward(pool, b.inputs.data(), tokens_.data(), positions_.empty() ? nullptr : positions_.data(),
-                               out.data(), b.sequences, b.tokens() / b.sequences, width_);
-    return {};
-  }
+  result<void> rows(thread_pool& pool, const batch& b, std::span<float> out) const;
 
  private:
   template <class Model>
@@ -24214,6 +25732,28 @@ class embedding_base {
 
 #endif  // CAUSEWAY_PARALLEL_EMBEDDING_BASE_HPP
 
+// ---- causeway/parallel/impl/embedding_base.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_EMBEDDING_BASE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_EMBEDDING_BASE_IPP
+
+// Bodies of parallel/embedding_base.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<void> embedding_base::rows(thread_pool& pool, const batch& b, std::span<float> out) const {
+  CAUSEWAY_EXPECT(!empty() && static_cast<std::int64_t>(out.size()) == b.tokens() * width_);
+  CAUSEWAY_TRY(nn::check_inputs(limits_, {b.inputs, {}, b.sequences}));
+  kernels::embedding_forward(pool, b.inputs.data(), tokens_.data(), positions_.empty() ? nullptr : positions_.data(),
+                             out.data(), b.sequences, b.tokens() / b.sequences, width_);
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_EMBEDDING_BASE_IPP
+#endif
+
 // ---- causeway/parallel/micro_batches.hpp ----
 #ifndef CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
 #define CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
@@ -24226,14 +25766,31 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 inline constexpr std::uint32_t most_micro_batch_bits = 20;
 
 /// errc::invalid_argument unless `count` is from 1 to 2^most_micro_batch_bits - 1. `policy`: who says so.
-[[nodiscard]] inline result<void> check_micro_batches(std::string_view policy, std::int64_t count) {
+[[nodiscard]] CAUSEWAY_DECL result<void> check_micro_batches(std::string_view policy, std::int64_t count);
+
+/// errc::invalid_argument unless the batch has sequences that make `pieces` equal micro-batches.
+[[nodiscard]] CAUSEWAY_DECL result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
+
+// ---- causeway/parallel/impl/micro_batches.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
+#define CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
+
+// Bodies of parallel/micro_batches.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<void> check_micro_batches(std::string_view policy, std::int64_t count) {
   if (count >= 1 && count < std::int64_t{1} << most_micro_batch_bits) return {};
   return fail(errc::invalid_argument, std::string{policy},
               std::to_string(count) + " micro-batches; choose at least 1, below a million");
 }
 
-/// errc::invalid_argument unless the batch has sequences that make `pieces` equal micro-batches.
-[[nodiscard]] inline result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces) {
+CAUSEWAY_DECL result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces) {
   if (pieces >= 1 && b.sequences >= 1 && b.sequences % pieces == 0) return {};
   return fail(errc::invalid_argument, std::string{policy},
               "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " + std::to_string(pieces) +
@@ -24242,7 +25799,8 @@ inline constexpr std::uint32_t most_micro_batch_bits = 20;
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
+#endif
 
 // ---- causeway/parallel/stage_mail.hpp ----
 #ifndef CAUSEWAY_PARALLEL_STAGE_MAIL_HPP
@@ -24516,17 +26074,7 @@ class schedule_cursor {
       : schedule_cursor{s, rank, mode, peak_memory(s, rank)} {}
 
   /// With another limit: at least what the order itself needs; more lets an opportunistic rank run further ahead.
-  schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode, const held_memory& limit)
-      : order_{s.orders[rank]},
-        changes_{memory_changes(s, rank)},
-        done_(order_.size()),
-        skipped_units_(std::size_t{s.micro_batches} * s.chunks),
-        skipped_kinds_(s.chunks),
-        micro_batches_{s.micro_batches},
-        mode_{mode},
-        limit_{limit} {
-    CAUSEWAY_EXPECT(peak_memory(s, rank).within(limit));
-  }
+  schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode, const held_memory& limit);
 
   [[nodiscard]] bool finished() const noexcept { return first_ == order_.size(); }
   [[nodiscard]] const std::vector<operation>& order() const noexcept { return order_; }
@@ -24552,22 +26100,13 @@ class schedule_cursor {
   }
 
   /// The operation of a choice has run.
-  void complete(std::size_t index) {
-    CAUSEWAY_EXPECT(index < order_.size() && !done_[index]);
-    done_[index] = true;
-    held_ += changes_[index];
-    while (first_ < order_.size() && done_[first_]) ++first_;
-  }
+  void complete(std::size_t index);
 
   /// What the rank holds now.
   [[nodiscard]] const held_memory& held() const noexcept { return held_; }
 
   /// From the first operation again: the next step.
-  void rewind() {
-    done_.assign(done_.size(), false);
-    first_ = 0;
-    held_ = {};
-  }
+  void rewind();
 
  private:
   // Of a chunk: what must keep its order among itself. A backward is of two of these.
@@ -24582,27 +26121,11 @@ class schedule_cursor {
     }
   }
 
-  [[nodiscard]] std::size_t unit(const operation& op) const noexcept {
-    return std::size_t{op.chunk} * micro_batches_ + op.micro_batch;
-  }
+  [[nodiscard]] std::size_t unit(const operation& op) const noexcept;
 
-  [[nodiscard]] bool may_overtake(std::size_t index, held_memory peak) const {
-    const operation& op = order_[index];
-    if (skipped_units_[unit(op)] == scan_) return false;
-    for (std::size_t l = 0; l < lines; ++l) {
-      if (is_on(op.kind, l) && skipped_kinds_[op.chunk][l] == scan_) return false;
-    }
-    const held_memory& change = changes_[index];
-    return (change.activations <= 0 || peak.activations + change.activations <= limit_.activations) &&
-           (change.inputs <= 0 || peak.inputs + change.inputs <= limit_.inputs);
-  }
+  [[nodiscard]] bool may_overtake(std::size_t index, held_memory peak) const;
 
-  void skip(const operation& op) {
-    skipped_units_[unit(op)] = scan_;
-    for (std::size_t l = 0; l < lines; ++l) {
-      if (is_on(op.kind, l)) skipped_kinds_[op.chunk][l] = scan_;
-    }
-  }
+  void skip(const operation& op);
 
   std::vector<operation> order_;
   std::vector<held_memory> changes_;
@@ -24621,6 +26144,68 @@ class schedule_cursor {
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
 #endif  // CAUSEWAY_PLAN_SCHEDULE_CURSOR_HPP
+
+// ---- causeway/plan/impl/schedule_cursor.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_CURSOR_IPP
+#define CAUSEWAY_PLAN_IMPL_SCHEDULE_CURSOR_IPP
+
+// Bodies of plan/schedule_cursor.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL schedule_cursor::schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode,
+                                               const held_memory& limit)
+    : order_{s.orders[rank]},
+      changes_{memory_changes(s, rank)},
+      done_(order_.size()),
+      skipped_units_(std::size_t{s.micro_batches} * s.chunks),
+      skipped_kinds_(s.chunks),
+      micro_batches_{s.micro_batches},
+      mode_{mode},
+      limit_{limit} {
+  CAUSEWAY_EXPECT(peak_memory(s, rank).within(limit));
+}
+
+CAUSEWAY_DECL void schedule_cursor::complete(std::size_t index) {
+  CAUSEWAY_EXPECT(index < order_.size() && !done_[index]);
+  done_[index] = true;
+  held_ += changes_[index];
+  while (first_ < order_.size() && done_[first_]) ++first_;
+}
+
+CAUSEWAY_DECL void schedule_cursor::rewind() {
+  done_.assign(done_.size(), false);
+  first_ = 0;
+  held_ = {};
+}
+
+CAUSEWAY_DECL std::size_t schedule_cursor::unit(const operation& op) const noexcept {
+  return std::size_t{op.chunk} * micro_batches_ + op.micro_batch;
+}
+
+CAUSEWAY_DECL bool schedule_cursor::may_overtake(std::size_t index, held_memory peak) const {
+  const operation& op = order_[index];
+  if (skipped_units_[unit(op)] == scan_) return false;
+  for (std::size_t l = 0; l < lines; ++l) {
+    if (is_on(op.kind, l) && skipped_kinds_[op.chunk][l] == scan_) return false;
+  }
+  const held_memory& change = changes_[index];
+  return (change.activations <= 0 || peak.activations + change.activations <= limit_.activations) &&
+         (change.inputs <= 0 || peak.inputs + change.inputs <= limit_.inputs);
+}
+
+CAUSEWAY_DECL void schedule_cursor::skip(const operation& op) {
+  skipped_units_[unit(op)] = scan_;
+  for (std::size_t l = 0; l < lines; ++l) {
+    if (is_on(op.kind, l)) skipped_kinds_[op.chunk][l] = scan_;
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_SCHEDULE_CURSOR_IPP
+#endif
 
 // ---- causeway/parallel/pipeline_pass.hpp ----
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_PASS_HPP
@@ -24807,8 +26392,79 @@ namespace detail {
 inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of one schedule: 800 MB
 
 /// An empty schedule of these sizes, or why there is none.
-[[nodiscard]] inline result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks,
-                                                     std::uint32_t micro_batches) {
+[[nodiscard]] CAUSEWAY_DECL result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks,
+                                                            std::uint32_t micro_batches);
+
+/// Forwards ahead of the first backward, then one backward for each forward, then the backwards that remain.
+[[nodiscard]] CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches);
+
+}  // namespace detail
+
+/// GPipe (Huang et al., NeurIPS 2019): all forwards, then all backwards. Holds the activations of all micro-batches.
+/// Bubble with equal stages: (p - 1) / (m + p - 1) of the step, for p ranks and m micro-batches.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> gpipe(std::uint32_t ranks, std::uint32_t micro_batches);
+
+/// Forwards alone, chunk by chunk: an evaluation.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks,
+                                                           std::uint32_t micro_batches);
+
+/// PipeDream-flush (Narayanan et al., ICML 2021), "1F1B": rank r runs p - 1 - r forwards ahead, then alternates. The bubble
+/// of GPipe, but at most p - r sets of activations on rank r.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> one_f_one_b(std::uint32_t ranks, std::uint32_t micro_batches);
+
+/// Interleaved 1F1B (Narayanan et al., SC 2021; the order of Megatron-LM): each rank holds `chunks` parts of the model, and
+/// micro-batches go through them in groups of `ranks`. `micro_batches` must be a multiple of `ranks`.
+/// Bubble: (p - 1) / (v m + p - 1) of the step for v chunks, at up to 2 (p - 1 - r) + (v - 1) p + 1 activations of 1 / v
+/// the size.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> interleaved(std::uint32_t ranks, std::uint32_t chunks,
+                                                         std::uint32_t micro_batches);
+
+/// ZB-H1 (Qi et al., ICLR 2024, arXiv 2401.10241): 1F1B with backwards in halves. Only the input gradient keeps the stage
+/// before waiting; rank r stays r weight gradients behind and runs them where 1F1B has its last bubble. Every rank holds up
+/// to p sets of activations, as many as rank 0 of 1F1B. Each rank waits (p - 1)(F + I - W) seconds for m >= p, equal stages
+/// and W <= F; above that (p - 1) I, as a weight gradient then delays the next forward.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches);
+
+/// The k-th operation (0, 1, ...) of a rank in PipeDream's endless stream (Narayanan et al., SOSP 2019): p - r forwards,
+/// then a backward and a forward in turn, without a flush. A stage updates its weights after each backward, so that
+/// p - 1 - r updates come between a micro-batch's forward and its backward on rank r.
+[[nodiscard]] constexpr operation stream_operation(std::uint32_t ranks, std::uint32_t rank, std::uint64_t k) noexcept {
+  const std::uint64_t warm_up = ranks - rank;
+  if (k < warm_up) return {work::forward, static_cast<std::uint32_t>(k)};
+  const std::uint64_t turn = k - warm_up;
+  if (turn % 2 == 0) return {work::backward, static_cast<std::uint32_t>(turn / 2)};
+  return {work::forward, static_cast<std::uint32_t>(warm_up + turn / 2)};
+}
+
+/// A stretch of that stream: its first `micro_batches`, all of which come to their end. No flush in between, `flushes` is
+/// false; the bubble is that of filling the pipeline once. The order is that of 1F1B: only the updates differ.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> asynchronous(std::uint32_t ranks, std::uint32_t micro_batches);
+
+/// The same schedule with activations recomputed: forwards store only their input, and a recompute stands right before each
+/// backward (or input gradient), but not where the forward itself stands there. GPipe's and Megatron's checkpoints.
+[[nodiscard]] CAUSEWAY_DECL schedule with_recompute(const schedule& s);
+
+/// The part of a step in which each rank waits with equal stages and no cost of links: (p - 1) / (v m + p - 1), of gpipe
+/// and one_f_one_b for v = 1 chunk and of interleaved.
+[[nodiscard]] constexpr double flush_bubble(std::uint32_t ranks, std::uint32_t micro_batches, std::uint32_t chunks = 1) {
+  CAUSEWAY_EXPECT(ranks > 0 && micro_batches > 0 && chunks > 0);
+  return (ranks - 1.0) / (static_cast<double>(chunks) * micro_batches + ranks - 1.0);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULES_HPP
+
+// ---- causeway/plan/impl/schedules.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SCHEDULES_IPP
+#define CAUSEWAY_PLAN_IMPL_SCHEDULES_IPP
+
+// Bodies of plan/schedules.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
   if (ranks == 0 || chunks == 0 || micro_batches == 0)
     return fail(errc::invalid_argument, "schedule", "needs at least one rank, one chunk and one micro-batch");
   const std::uint64_t stages = std::uint64_t{ranks} * chunks;  // no overflow: both have 32 bits
@@ -24822,8 +26478,7 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
   return s;
 }
 
-/// Forwards ahead of the first backward, then one backward for each forward, then the backwards that remain.
-[[nodiscard]] inline std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches) {
+CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches) {
   std::vector<operation> order;
   order.reserve(std::size_t{2} * micro_batches);
   std::uint32_t forward = 0;
@@ -24835,19 +26490,17 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
   return order;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
 
-/// GPipe (Huang et al., NeurIPS 2019): all forwards, then all backwards. Holds the activations of all micro-batches.
-/// Bubble with equal stages: (p - 1) / (m + p - 1) of the step, for p ranks and m micro-batches.
-[[nodiscard]] inline result<schedule> gpipe(std::uint32_t ranks, std::uint32_t micro_batches) {
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<schedule> gpipe(std::uint32_t ranks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
   for (auto& order : s.orders) order = detail::one_for_one(micro_batches, micro_batches);
   return s;
 }
 
-/// Forwards alone, chunk by chunk: an evaluation.
-[[nodiscard]] inline result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks,
-                                                    std::uint32_t micro_batches) {
+CAUSEWAY_DECL result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, chunks, micro_batches));
   for (auto& order : s.orders) {
     for (std::uint32_t c = 0; c < chunks; ++c) {
@@ -24857,19 +26510,13 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
   return s;
 }
 
-/// PipeDream-flush (Narayanan et al., ICML 2021), "1F1B": rank r runs p - 1 - r forwards ahead, then alternates. The bubble
-/// of GPipe, but at most p - r sets of activations on rank r.
-[[nodiscard]] inline result<schedule> one_f_one_b(std::uint32_t ranks, std::uint32_t micro_batches) {
+CAUSEWAY_DECL result<schedule> one_f_one_b(std::uint32_t ranks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
   for (std::uint32_t r = 0; r < ranks; ++r) s.orders[r] = detail::one_for_one(ranks - 1 - r, micro_batches);
   return s;
 }
 
-/// Interleaved 1F1B (Narayanan et al., SC 2021; the order of Megatron-LM): each rank holds `chunks` parts of the model, and
-/// micro-batches go through them in groups of `ranks`. `micro_batches` must be a multiple of `ranks`.
-/// Bubble: (p - 1) / (v m + p - 1) of the step for v chunks, at up to 2 (p - 1 - r) + (v - 1) p + 1 activations of 1 / v
-/// the size.
-[[nodiscard]] inline result<schedule> interleaved(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
+CAUSEWAY_DECL result<schedule> interleaved(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, chunks, micro_batches));
   if (micro_batches % ranks != 0) {
     return fail(errc::invalid_argument, "interleaved",
@@ -24891,11 +26538,7 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
   return s;
 }
 
-/// ZB-H1 (Qi et al., ICLR 2024, arXiv 2401.10241): 1F1B with backwards in halves. Only the input gradient keeps the stage
-/// before waiting; rank r stays r weight gradients behind and runs them where 1F1B has its last bubble. Every rank holds up
-/// to p sets of activations, as many as rank 0 of 1F1B. Each rank waits (p - 1)(F + I - W) seconds for m >= p, equal stages
-/// and W <= F; above that (p - 1) I, as a weight gradient then delays the next forward.
-[[nodiscard]] inline result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches) {
+CAUSEWAY_DECL result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
   for (std::uint32_t r = 0; r < ranks; ++r) {
     std::uint32_t done = 0;  // weight gradients
@@ -24909,28 +26552,13 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
   return s;
 }
 
-/// The k-th operation (0, 1, ...) of a rank in PipeDream's endless stream (Narayanan et al., SOSP 2019): p - r forwards,
-/// then a backward and a forward in turn, without a flush. A stage updates its weights after each backward, so that
-/// p - 1 - r updates come between a micro-batch's forward and its backward on rank r.
-[[nodiscard]] constexpr operation stream_operation(std::uint32_t ranks, std::uint32_t rank, std::uint64_t k) noexcept {
-  const std::uint64_t warm_up = ranks - rank;
-  if (k < warm_up) return {work::forward, static_cast<std::uint32_t>(k)};
-  const std::uint64_t turn = k - warm_up;
-  if (turn % 2 == 0) return {work::backward, static_cast<std::uint32_t>(turn / 2)};
-  return {work::forward, static_cast<std::uint32_t>(warm_up + turn / 2)};
-}
-
-/// A stretch of that stream: its first `micro_batches`, all of which come to their end. No flush in between, `flushes` is
-/// false; the bubble is that of filling the pipeline once. The order is that of 1F1B: only the updates differ.
-[[nodiscard]] inline result<schedule> asynchronous(std::uint32_t ranks, std::uint32_t micro_batches) {
+CAUSEWAY_DECL result<schedule> asynchronous(std::uint32_t ranks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, one_f_one_b(ranks, micro_batches));
   s.flushes = false;
   return s;
 }
 
-/// The same schedule with activations recomputed: forwards store only their input, and a recompute stands right before each
-/// backward (or input gradient), but not where the forward itself stands there. GPipe's and Megatron's checkpoints.
-[[nodiscard]] inline schedule with_recompute(const schedule& s) {
+CAUSEWAY_DECL schedule with_recompute(const schedule& s) {
   schedule out = s;
   for (auto& order : out.orders) {
     const std::vector<operation> before = std::exchange(order, {});
@@ -24944,16 +26572,10 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
   return out;
 }
 
-/// The part of a step in which each rank waits with equal stages and no cost of links: (p - 1) / (v m + p - 1), of gpipe
-/// and one_f_one_b for v = 1 chunk and of interleaved.
-[[nodiscard]] constexpr double flush_bubble(std::uint32_t ranks, std::uint32_t micro_batches, std::uint32_t chunks = 1) {
-  CAUSEWAY_EXPECT(ranks > 0 && micro_batches > 0 && chunks > 0);
-  return (ranks - 1.0) / (static_cast<double>(chunks) * micro_batches + ranks - 1.0);
-}
-
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_SCHEDULES_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_SCHEDULES_IPP
+#endif
 
 // ---- causeway/plan/pipeline_clock.hpp ----
 #ifndef CAUSEWAY_PLAN_PIPELINE_CLOCK_HPP
@@ -24989,20 +26611,14 @@ class pipeline_clock {
   static constexpr double never = std::numeric_limits<double>::infinity();
 
   [[nodiscard]] double now() const noexcept { return now_; }
-  [[nodiscard]] bool arrived(std::uint32_t rank, const operation& op) const noexcept {
-    return !source_of(shape_, rank, op) || arrives_[input(virtual_stage(shape_, {rank, op.chunk}), op)] <= now_;
-  }
+  [[nodiscard]] bool arrived(std::uint32_t rank, const operation& op) const noexcept;
 
   /// When the input of an operation is there, if its sender has begun with it, on links without queues or jitter; else
   /// `never`. 0 for what needs no input from elsewhere.
-  [[nodiscard]] double expected(std::uint32_t rank, const operation& op) const noexcept {
-    return source_of(shape_, rank, op) ? expected_[input(virtual_stage(shape_, {rank, op.chunk}), op)] : 0;
-  }
+  [[nodiscard]] double expected(std::uint32_t rank, const operation& op) const noexcept;
 
   /// Seconds that an operation takes, without jitter.
-  [[nodiscard]] double cost(std::uint32_t rank, const operation& op) const noexcept {
-    return costs_.stages[virtual_stage(shape_, {rank, op.chunk})].of(op.kind);
-  }
+  [[nodiscard]] double cost(std::uint32_t rank, const operation& op) const noexcept;
 
   /// Until nothing happens any more: `choose(rank)` gives an optional operation whenever a rank is free and something may
   /// have changed for it; `started(rank, timed_operation)` learns what has begun.
@@ -25031,70 +26647,25 @@ class pipeline_clock {
 
   void wake(double when, std::uint32_t rank) { events_.emplace(when, rank); }
 
-  [[nodiscard]] std::size_t input(std::uint32_t stage, const operation& op) const noexcept {
-    const std::size_t pass = op.kind == work::forward ? 0 : 1;
-    return (pass * virtual_stages(shape_) + stage) * shape_.micro_batches + op.micro_batch;
-  }
+  [[nodiscard]] std::size_t input(std::uint32_t stage, const operation& op) const noexcept;
 
-  timed_operation start(std::uint32_t rank, const operation& op) {
-    const std::uint32_t stage = virtual_stage(shape_, {rank, op.chunk});
-    const double end = now_ + costs_.stages[stage].of(op.kind) * noise_.factor(stage, op, false);
-    running_[rank] = {true, op, end};
-    if (const auto target = target_of(shape_, rank, op)) {
-      const double way = target->rank == rank ? 0 : transfer(stage, *target, op) + edge(stage, *target).latency;
-      expected_[input(virtual_stage(shape_, *target), op)] = end + way;
-    }
-    wake(end, rank);
-    return {op, now_, end};
-  }
+  timed_operation start(std::uint32_t rank, const operation& op);
 
   // All ranks for which something happens at the next moment, in their order.
-  bool take_events(std::vector<std::uint32_t>& awake) {
-    awake.clear();
-    if (events_.empty()) return false;
-    now_ = events_.top().first;
-    while (!events_.empty() && events_.top().first == now_) {
-      const std::uint32_t rank = events_.top().second;
-      events_.pop();
-      if (awake.empty() || awake.back() != rank) awake.push_back(rank);
-      if (running_[rank].busy && running_[rank].end <= now_) finish(rank);
-    }
-    return true;
-  }
+  bool take_events(std::vector<std::uint32_t>& awake);
 
-  void finish(std::uint32_t rank) {
-    running_[rank].busy = false;
-    const operation& op = running_[rank].op;
-    const auto target = target_of(shape_, rank, op);
-    if (!target) return;
-    const double there = target->rank == rank ? now_ : send(rank, *target, op);
-    arrives_[input(virtual_stage(shape_, *target), op)] = there;
-    if (target->rank != rank) wake(there, target->rank);
-  }
+  void finish(std::uint32_t rank);
 
   // The end of a message's way. Messages of all chunks share the link from this rank to that one.
-  double send(std::uint32_t rank, const stage_place& target, const operation& op) {
-    const std::uint32_t from = virtual_stage(shape_, {rank, op.chunk});
-    const double factor = noise_.factor(from, op, true);
-    double& free = link_free_[std::size_t{2} * rank + (is_next(rank, target.rank) ? 1 : 0)];
-    free = std::max(free, now_) + transfer(from, target, op) * factor;
-    return free + edge(from, target).latency * factor;
-  }
+  double send(std::uint32_t rank, const stage_place& target, const operation& op);
 
-  [[nodiscard]] const edge_cost& edge(std::uint32_t from, const stage_place& target) const noexcept {
-    return costs_.edges[std::min(from, virtual_stage(shape_, target))];
-  }
+  [[nodiscard]] const edge_cost& edge(std::uint32_t from, const stage_place& target) const noexcept;
 
   // Seconds for which a message occupies its link.
-  [[nodiscard]] double transfer(std::uint32_t from, const stage_place& target, const operation& op) const noexcept {
-    const edge_cost& e = edge(from, target);
-    return (op.kind == work::forward ? e.bytes_forward : e.bytes_backward) / e.bytes_per_second;
-  }
+  [[nodiscard]] double transfer(std::uint32_t from, const stage_place& target, const operation& op) const noexcept;
 
   // Ranks are on a ring: each has a link to the next and one to the one before; with two ranks these are the same.
-  [[nodiscard]] bool is_next(std::uint32_t rank, std::uint32_t target) const noexcept {
-    return target == (rank + 1) % shape_.ranks;
-  }
+  [[nodiscard]] bool is_next(std::uint32_t rank, std::uint32_t target) const noexcept;
 
   const schedule& shape_;
   const stage_costs& costs_;
@@ -25113,6 +26684,94 @@ class pipeline_clock {
 
 #endif  // CAUSEWAY_PLAN_PIPELINE_CLOCK_HPP
 
+// ---- causeway/plan/impl/pipeline_clock.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_PIPELINE_CLOCK_IPP
+#define CAUSEWAY_PLAN_IMPL_PIPELINE_CLOCK_IPP
+
+// Bodies of plan/pipeline_clock.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL bool pipeline_clock::arrived(std::uint32_t rank, const operation& op) const noexcept {
+  return !source_of(shape_, rank, op) || arrives_[input(virtual_stage(shape_, {rank, op.chunk}), op)] <= now_;
+}
+
+CAUSEWAY_DECL double pipeline_clock::expected(std::uint32_t rank, const operation& op) const noexcept {
+  return source_of(shape_, rank, op) ? expected_[input(virtual_stage(shape_, {rank, op.chunk}), op)] : 0;
+}
+
+CAUSEWAY_DECL double pipeline_clock::cost(std::uint32_t rank, const operation& op) const noexcept {
+  return costs_.stages[virtual_stage(shape_, {rank, op.chunk})].of(op.kind);
+}
+
+CAUSEWAY_DECL std::size_t pipeline_clock::input(std::uint32_t stage, const operation& op) const noexcept {
+  const std::size_t pass = op.kind == work::forward ? 0 : 1;
+  return (pass * virtual_stages(shape_) + stage) * shape_.micro_batches + op.micro_batch;
+}
+
+CAUSEWAY_DECL timed_operation pipeline_clock::start(std::uint32_t rank, const operation& op) {
+  const std::uint32_t stage = virtual_stage(shape_, {rank, op.chunk});
+  const double end = now_ + costs_.stages[stage].of(op.kind) * noise_.factor(stage, op, false);
+  running_[rank] = {true, op, end};
+  if (const auto target = target_of(shape_, rank, op)) {
+    const double way = target->rank == rank ? 0 : transfer(stage, *target, op) + edge(stage, *target).latency;
+    expected_[input(virtual_stage(shape_, *target), op)] = end + way;
+  }
+  wake(end, rank);
+  return {op, now_, end};
+}
+
+CAUSEWAY_DECL bool pipeline_clock::take_events(std::vector<std::uint32_t>& awake) {
+  awake.clear();
+  if (events_.empty()) return false;
+  now_ = events_.top().first;
+  while (!events_.empty() && events_.top().first == now_) {
+    const std::uint32_t rank = events_.top().second;
+    events_.pop();
+    if (awake.empty() || awake.back() != rank) awake.push_back(rank);
+    if (running_[rank].busy && running_[rank].end <= now_) finish(rank);
+  }
+  return true;
+}
+
+CAUSEWAY_DECL void pipeline_clock::finish(std::uint32_t rank) {
+  running_[rank].busy = false;
+  const operation& op = running_[rank].op;
+  const auto target = target_of(shape_, rank, op);
+  if (!target) return;
+  const double there = target->rank == rank ? now_ : send(rank, *target, op);
+  arrives_[input(virtual_stage(shape_, *target), op)] = there;
+  if (target->rank != rank) wake(there, target->rank);
+}
+
+CAUSEWAY_DECL double pipeline_clock::send(std::uint32_t rank, const stage_place& target, const operation& op) {
+  const std::uint32_t from = virtual_stage(shape_, {rank, op.chunk});
+  const double factor = noise_.factor(from, op, true);
+  double& free = link_free_[std::size_t{2} * rank + (is_next(rank, target.rank) ? 1 : 0)];
+  free = std::max(free, now_) + transfer(from, target, op) * factor;
+  return free + edge(from, target).latency * factor;
+}
+
+CAUSEWAY_DECL const edge_cost& pipeline_clock::edge(std::uint32_t from, const stage_place& target) const noexcept {
+  return costs_.edges[std::min(from, virtual_stage(shape_, target))];
+}
+
+CAUSEWAY_DECL double pipeline_clock::transfer(std::uint32_t from, const stage_place& target,
+                                              const operation& op) const noexcept {
+  const edge_cost& e = edge(from, target);
+  return (op.kind == work::forward ? e.bytes_forward : e.bytes_backward) / e.bytes_per_second;
+}
+
+CAUSEWAY_DECL bool pipeline_clock::is_next(std::uint32_t rank, std::uint32_t target) const noexcept {
+  return target == (rank + 1) % shape_.ranks;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+#endif  // CAUSEWAY_PLAN_IMPL_PIPELINE_CLOCK_IPP
+#endif
+
 // ---- causeway/plan/schedule_check.hpp ----
 #ifndef CAUSEWAY_PLAN_SCHEDULE_CHECK_HPP
 #define CAUSEWAY_PLAN_SCHEDULE_CHECK_HPP
@@ -25124,12 +26783,7 @@ namespace causeway::inline CAUSEWAY_ABI::plan {
 
 namespace detail {
 
-inline error wrong_operation(const schedule& s, std::size_t rank, std::size_t position, const std::string& message) {
-  return fail(errc::invalid_argument,
-              "rank " + std::to_string(rank) + ", position " + std::to_string(position) + ", " +
-                  to_string(s.orders[rank][position]),
-              message);
-}
+CAUSEWAY_DECL error wrong_operation(const schedule& s, std::size_t rank, std::size_t position, const std::string& message);
 
 constexpr unsigned bit_of(work kind) noexcept { return 1U << static_cast<unsigned>(kind); }
 
@@ -25139,47 +26793,12 @@ class rank_order_check {
   rank_order_check(const schedule& s, std::size_t rank)
       : s_{s}, rank_{rank}, seen_(std::size_t{s.chunks} * s.micro_batches) {}
 
-  [[nodiscard]] result<void> run() {
-    const std::vector<operation>& order = s_.orders[rank_];
-    for (std::size_t i = 0; i < order.size(); ++i) CAUSEWAY_TRY(take(i, order[i]));
-    for (std::size_t unit = 0; unit < seen_.size(); ++unit) CAUSEWAY_TRY(complete(unit));
-    return {};
-  }
+  [[nodiscard]] result<void> run();
 
  private:
-  [[nodiscard]] result<void> take(std::size_t position, const operation& op) {
-    constexpr unsigned gradients = bit_of(work::backward) | bit_of(work::input_gradient) | bit_of(work::weight_gradient);
-    const auto wrong = [&](const std::string& message) { return wrong_operation(s_, rank_, position, message); };
-    if (static_cast<unsigned>(op.kind) > static_cast<unsigned>(work::recompute)) return wrong("no such kind of work");
-    if (op.micro_batch >= s_.micro_batches || op.chunk >= s_.chunks)
-      return wrong("the schedule has no such micro-batch or chunk");
-    unsigned& seen = seen_[std::size_t{op.chunk} * s_.micro_batches + op.micro_batch];
-    if ((seen & bit_of(op.kind)) != 0) return wrong("stands here for the second time; remove one");
-    if (op.kind != work::forward && (seen & bit_of(work::forward)) == 0) return wrong("stands before its forward");
-    if (op.kind == work::recompute && (seen & gradients) != 0) return wrong("stands after the gradient that needs it");
-    if (op.kind == work::backward && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
-    if (op.kind == work::input_gradient && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
-    if (op.kind == work::weight_gradient && (seen & bit_of(work::backward)) != 0)
-      return wrong("repeats a gradient; remove one");
-    if (op.kind == work::weight_gradient && (seen & bit_of(work::input_gradient)) == 0)
-      return wrong("stands before its input gradient");
-    seen |= bit_of(op.kind);
-    return {};
-  }
+  [[nodiscard]] result<void> take(std::size_t position, const operation& op);
 
-  [[nodiscard]] result<void> complete(std::size_t unit) const {
-    const auto is_missing = [&](work kind) { return (seen_[unit] & bit_of(kind)) == 0; };
-    const auto missing = [&](work kind) {
-      const operation op{kind, static_cast<std::uint32_t>(unit % s_.micro_batches),
-                         static_cast<std::uint32_t>(unit / s_.micro_batches)};
-      return fail(errc::invalid_argument, "rank " + std::to_string(rank_), to_string(op) + " is missing");
-    };
-    if (is_missing(work::forward)) return missing(work::forward);
-    if (!is_missing(work::backward)) return {};
-    if (is_missing(work::input_gradient)) return missing(work::backward);
-    if (is_missing(work::weight_gradient)) return missing(work::weight_gradient);
-    return {};
-  }
+  [[nodiscard]] result<void> complete(std::size_t unit) const;
 
   const schedule& s_;
   std::size_t rank_;
@@ -25192,51 +26811,135 @@ class deadlock_check {
   explicit deadlock_check(const schedule& s)
       : s_{s}, next_(s.ranks), there_(std::size_t{2} * virtual_stages(s) * s.micro_batches) {}
 
-  [[nodiscard]] result<void> run() {
-    std::vector<std::uint32_t> awake;
-    for (std::uint32_t r = 0; r < s_.ranks; ++r) awake.push_back(r);
-    while (!awake.empty()) {
-      const std::uint32_t rank = awake.back();
-      awake.pop_back();
-      advance(rank, awake);
-    }
-    for (std::uint32_t r = 0; r < s_.ranks; ++r) {
-      if (next_[r] < s_.orders[r].size()) return stuck(r);
-    }
-    return {};
-  }
+  [[nodiscard]] result<void> run();
 
  private:
   // Whether the output of a virtual stage for a micro-batch exists, forward or backward.
-  [[nodiscard]] std::size_t output(std::uint32_t stage, const operation& op) const noexcept {
-    const std::size_t pass = op.kind == work::forward ? 0 : 1;
-    return (pass * virtual_stages(s_) + stage) * s_.micro_batches + op.micro_batch;
-  }
+  [[nodiscard]] std::size_t output(std::uint32_t stage, const operation& op) const noexcept;
 
-  void advance(std::uint32_t rank, std::vector<std::uint32_t>& awake) {
-    const std::vector<operation>& order = s_.orders[rank];
-    for (std::size_t& i = next_[rank]; i < order.size(); ++i) {
-      const auto source = source_of(s_, rank, order[i]);
-      if (source && !there_[output(virtual_stage(s_, *source), order[i])]) return;
-      if (order[i].kind != work::forward && !gives_input_gradient(order[i].kind)) continue;
-      there_[output(virtual_stage(s_, {rank, order[i].chunk}), order[i])] = true;
-      if (const auto target = target_of(s_, rank, order[i]); target && target->rank != rank) awake.push_back(target->rank);
-    }
-  }
+  void advance(std::uint32_t rank, std::vector<std::uint32_t>& awake);
 
-  [[nodiscard]] error stuck(std::uint32_t rank) const {
-    const auto source = source_of(s_, rank, s_.orders[rank][next_[rank]]);
-    return wrong_operation(s_, rank, next_[rank],
-                           "deadlock: waits for rank " + std::to_string(source->rank) + ", chunk " +
-                               std::to_string(source->chunk) + ", which waits for something after this");
-  }
+  [[nodiscard]] error stuck(std::uint32_t rank) const;
 
   const schedule& s_;
   std::vector<std::size_t> next_;
   std::vector<bool> there_;
 };
 
-[[nodiscard]] inline result<void> check_sizes(const schedule& s) {
+[[nodiscard]] CAUSEWAY_DECL result<void> check_sizes(const schedule& s);
+
+}  // namespace detail
+
+/// Whether each rank adds up each chunk's gradients in the order of the micro-batches: both the input's and the weights'.
+[[nodiscard]] CAUSEWAY_DECL result<void> keeps_order(const schedule& s);
+
+/// Whether a schedule can be run: each micro-batch goes forward once and backward once (whole or in halves) through each
+/// chunk of each rank, in the order of keeps_order if it `flushes`; and no ranks wait for each other in a circle.
+/// Gives what each rank holds at most. Errors name the rank, the position in its order, and the operation.
+[[nodiscard]] CAUSEWAY_DECL result<std::vector<held_memory>> check(const schedule& s);
+
+/// Also whether no rank holds more than `bound` at any time.
+[[nodiscard]] CAUSEWAY_DECL result<std::vector<held_memory>> check(const schedule& s, const held_memory& bound);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULE_CHECK_HPP
+
+// ---- causeway/plan/impl/schedule_check.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_CHECK_IPP
+#define CAUSEWAY_PLAN_IMPL_SCHEDULE_CHECK_IPP
+
+// Bodies of plan/schedule_check.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL error wrong_operation(const schedule& s, std::size_t rank, std::size_t position, const std::string& message) {
+  return fail(errc::invalid_argument,
+              "rank " + std::to_string(rank) + ", position " + std::to_string(position) + ", " +
+                  to_string(s.orders[rank][position]),
+              message);
+}
+
+CAUSEWAY_DECL result<void> rank_order_check::run() {
+  const std::vector<operation>& order = s_.orders[rank_];
+  for (std::size_t i = 0; i < order.size(); ++i) CAUSEWAY_TRY(take(i, order[i]));
+  for (std::size_t unit = 0; unit < seen_.size(); ++unit) CAUSEWAY_TRY(complete(unit));
+  return {};
+}
+
+CAUSEWAY_DECL result<void> rank_order_check::take(std::size_t position, const operation& op) {
+  constexpr unsigned gradients = bit_of(work::backward) | bit_of(work::input_gradient) | bit_of(work::weight_gradient);
+  const auto wrong = [&](const std::string& message) { return wrong_operation(s_, rank_, position, message); };
+  if (static_cast<unsigned>(op.kind) > static_cast<unsigned>(work::recompute)) return wrong("no such kind of work");
+  if (op.micro_batch >= s_.micro_batches || op.chunk >= s_.chunks)
+    return wrong("the schedule has no such micro-batch or chunk");
+  unsigned& seen = seen_[std::size_t{op.chunk} * s_.micro_batches + op.micro_batch];
+  if ((seen & bit_of(op.kind)) != 0) return wrong("stands here for the second time; remove one");
+  if (op.kind != work::forward && (seen & bit_of(work::forward)) == 0) return wrong("stands before its forward");
+  if (op.kind == work::recompute && (seen & gradients) != 0) return wrong("stands after the gradient that needs it");
+  if (op.kind == work::backward && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
+  if (op.kind == work::input_gradient && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
+  if (op.kind == work::weight_gradient && (seen & bit_of(work::backward)) != 0)
+    return wrong("repeats a gradient; remove one");
+  if (op.kind == work::weight_gradient && (seen & bit_of(work::input_gradient)) == 0)
+    return wrong("stands before its input gradient");
+  seen |= bit_of(op.kind);
+  return {};
+}
+
+CAUSEWAY_DECL result<void> rank_order_check::complete(std::size_t unit) const {
+  const auto is_missing = [&](work kind) { return (seen_[unit] & bit_of(kind)) == 0; };
+  const auto missing = [&](work kind) {
+    const operation op{kind, static_cast<std::uint32_t>(unit % s_.micro_batches),
+                       static_cast<std::uint32_t>(unit / s_.micro_batches)};
+    return fail(errc::invalid_argument, "rank " + std::to_string(rank_), to_string(op) + " is missing");
+  };
+  if (is_missing(work::forward)) return missing(work::forward);
+  if (!is_missing(work::backward)) return {};
+  if (is_missing(work::input_gradient)) return missing(work::backward);
+  if (is_missing(work::weight_gradient)) return missing(work::weight_gradient);
+  return {};
+}
+
+CAUSEWAY_DECL result<void> deadlock_check::run() {
+  std::vector<std::uint32_t> awake;
+  for (std::uint32_t r = 0; r < s_.ranks; ++r) awake.push_back(r);
+  while (!awake.empty()) {
+    const std::uint32_t rank = awake.back();
+    awake.pop_back();
+    advance(rank, awake);
+  }
+  for (std::uint32_t r = 0; r < s_.ranks; ++r) {
+    if (next_[r] < s_.orders[r].size()) return stuck(r);
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::size_t deadlock_check::output(std::uint32_t stage, const operation& op) const noexcept {
+  const std::size_t pass = op.kind == work::forward ? 0 : 1;
+  return (pass * virtual_stages(s_) + stage) * s_.micro_batches + op.micro_batch;
+}
+
+CAUSEWAY_DECL void deadlock_check::advance(std::uint32_t rank, std::vector<std::uint32_t>& awake) {
+  const std::vector<operation>& order = s_.orders[rank];
+  for (std::size_t& i = next_[rank]; i < order.size(); ++i) {
+    const auto source = source_of(s_, rank, order[i]);
+    if (source && !there_[output(virtual_stage(s_, *source), order[i])]) return;
+    if (order[i].kind != work::forward && !gives_input_gradient(order[i].kind)) continue;
+    there_[output(virtual_stage(s_, {rank, order[i].chunk}), order[i])] = true;
+    if (const auto target = target_of(s_, rank, order[i]); target && target->rank != rank) awake.push_back(target->rank);
+  }
+}
+
+CAUSEWAY_DECL error deadlock_check::stuck(std::uint32_t rank) const {
+  const auto source = source_of(s_, rank, s_.orders[rank][next_[rank]]);
+  return wrong_operation(s_, rank, next_[rank],
+                         "deadlock: waits for rank " + std::to_string(source->rank) + ", chunk " +
+                             std::to_string(source->chunk) + ", which waits for something after this");
+}
+
+CAUSEWAY_DECL result<void> check_sizes(const schedule& s) {
   if (s.ranks == 0 || s.chunks == 0 || s.micro_batches == 0)
     return fail(errc::invalid_argument, "schedule", "needs at least one rank, one chunk and one micro-batch");
   if (s.orders.size() != s.ranks) {
@@ -25254,10 +26957,11 @@ class deadlock_check {
   return {};
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
 
-/// Whether each rank adds up each chunk's gradients in the order of the micro-batches: both the input's and the weights'.
-[[nodiscard]] inline result<void> keeps_order(const schedule& s) {
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<void> keeps_order(const schedule& s) {
   for (std::size_t r = 0; r < s.orders.size(); ++r) {
     std::vector<std::uint32_t> inputs(s.chunks), weights(s.chunks);  // the micro-batch that comes next
     for (std::size_t i = 0; i < s.orders[r].size(); ++i) {
@@ -25275,10 +26979,7 @@ class deadlock_check {
   return {};
 }
 
-/// Whether a schedule can be run: each micro-batch goes forward once and backward once (whole or in halves) through each
-/// chunk of each rank, in the order of keeps_order if it `flushes`; and no ranks wait for each other in a circle.
-/// Gives what each rank holds at most. Errors name the rank, the position in its order, and the operation.
-[[nodiscard]] inline result<std::vector<held_memory>> check(const schedule& s) {
+CAUSEWAY_DECL result<std::vector<held_memory>> check(const schedule& s) {
   CAUSEWAY_TRY(detail::check_sizes(s));
   for (std::size_t r = 0; r < s.ranks; ++r) CAUSEWAY_TRY(detail::rank_order_check{s, r}.run());
   if (s.flushes) CAUSEWAY_TRY(keeps_order(s));
@@ -25288,8 +26989,7 @@ class deadlock_check {
   return peaks;
 }
 
-/// Also whether no rank holds more than `bound` at any time.
-[[nodiscard]] inline result<std::vector<held_memory>> check(const schedule& s, const held_memory& bound) {
+CAUSEWAY_DECL result<std::vector<held_memory>> check(const schedule& s, const held_memory& bound) {
   CAUSEWAY_ASSIGN(std::vector<held_memory> peaks, check(s));
   for (std::uint32_t r = 0; r < s.ranks; ++r) {
     if (peaks[r].within(bound)) continue;
@@ -25308,7 +27008,8 @@ class deadlock_check {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_SCHEDULE_CHECK_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_SCHEDULE_CHECK_IPP
+#endif
 
 // ---- causeway/plan/timeline.hpp ----
 #ifndef CAUSEWAY_PLAN_TIMELINE_HPP
@@ -25335,25 +27036,44 @@ struct timeline {
   std::uint32_t chunks = 1;
 
   /// Seconds in which a rank computes. Recomputing counts.
-  [[nodiscard]] double busy(std::uint32_t rank) const {
-    double sum = 0;
-    for (const timed_operation& t : ranks[rank]) sum += t.end - t.start;
-    return sum;
-  }
+  [[nodiscard]] double busy(std::uint32_t rank) const;
   /// The part of the makespan in which a rank does nothing.
   [[nodiscard]] double bubble(std::uint32_t rank) const { return makespan > 0 ? 1 - busy(rank) / makespan : 0; }
   /// The part of all ranks' time in which they compute.
-  [[nodiscard]] double efficiency() const {
-    double sum = 0;
-    for (std::uint32_t r = 0; r < ranks.size(); ++r) sum += busy(r);
-    return makespan > 0 ? sum / (static_cast<double>(ranks.size()) * makespan) : 1;
-  }
+  [[nodiscard]] double efficiency() const;
 };
 
 /// The timeline of a schedule. Errors: those of `check` for the schedule and for the costs; a limit below what an order
 /// needs. Cost: O(operations log ranks) in strict order.
-[[nodiscard]] inline result<timeline> timeline_of(const schedule& s, const stage_costs& costs,
-                                                  const timeline_options& options = {}) {
+[[nodiscard]] CAUSEWAY_DECL result<timeline> timeline_of(const schedule& s, const stage_costs& costs,
+                                                         const timeline_options& options = {});
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_TIMELINE_HPP
+
+// ---- causeway/plan/impl/timeline.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_TIMELINE_IPP
+#define CAUSEWAY_PLAN_IMPL_TIMELINE_IPP
+
+// Bodies of plan/timeline.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL double timeline::busy(std::uint32_t rank) const {
+  double sum = 0;
+  for (const timed_operation& t : ranks[rank]) sum += t.end - t.start;
+  return sum;
+}
+
+CAUSEWAY_DECL double timeline::efficiency() const {
+  double sum = 0;
+  for (std::uint32_t r = 0; r < ranks.size(); ++r) sum += busy(r);
+  return makespan > 0 ? sum / (static_cast<double>(ranks.size()) * makespan) : 1;
+}
+
+CAUSEWAY_DECL result<timeline> timeline_of(const schedule& s, const stage_costs& costs, const timeline_options& options) {
   CAUSEWAY_ASSIGN(const std::vector<held_memory> needs, options.limit ? plan::check(s, *options.limit) : plan::check(s));
   CAUSEWAY_TRY(plan::check(costs, virtual_stages(s)));
   std::vector<schedule_cursor> cursors;
@@ -25379,7 +27099,8 @@ struct timeline {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_TIMELINE_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_TIMELINE_IPP
+#endif
 
 // ---- causeway/plan/schedule_greedy.hpp ----
 #ifndef CAUSEWAY_PLAN_SCHEDULE_GREEDY_HPP
@@ -25417,76 +27138,28 @@ class list_scheduler {
   list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank)
       : options_{options}, rule_{rule}, rank_{rank}, done_(options.chunks) {}
 
-  [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock) {
-    const auto forward = best(clock, work::forward);
-    const auto gradient = best(clock, options_.halves ? work::input_gradient : work::backward);
-    const auto weight = options_.halves ? best(clock, work::weight_gradient) : std::nullopt;
-    const bool first = rule_.forwards_first;
-    for (const auto& candidate : {first ? forward : gradient, first ? gradient : forward, weight}) {
-      if (candidate && (gives_input_gradient(candidate->kind) || !must_wait(clock, *candidate))) return take(*candidate);
-    }
-    return std::nullopt;
-  }
+  [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
 
  private:
   struct progress {  // of a chunk: how many micro-batches
     std::uint32_t forward = 0, input = 0, weight = 0;
   };
 
-  [[nodiscard]] std::optional<operation> candidate(std::uint32_t chunk, work kind) const {
-    const progress& p = done_[chunk];
-    switch (kind) {
-      case work::forward: return at(kind, chunk, p.forward, has_room(chunk) ? options_.micro_batches : 0);
-      case work::weight_gradient: return at(kind, chunk, p.weight, p.input);
-      default: return at(kind, chunk, p.input, p.forward);
-    }
-  }
+  [[nodiscard]] std::optional<operation> candidate(std::uint32_t chunk, work kind) const;
 
-  static std::optional<operation> at(work kind, std::uint32_t chunk, std::uint32_t next, std::uint32_t end) {
-    return next < end ? std::optional{operation{kind, next, chunk}} : std::nullopt;
-  }
+  static std::optional<operation> at(work kind, std::uint32_t chunk, std::uint32_t next, std::uint32_t end);
 
   // Room for the chunks behind this one stays free, so that the oldest micro-batch always comes to its end.
-  [[nodiscard]] bool has_room(std::uint32_t chunk) const {
-    return held_ + (options_.chunks - chunk) <= options_.activations;
-  }
+  [[nodiscard]] bool has_room(std::uint32_t chunk) const;
 
-  [[nodiscard]] std::optional<operation> best(const pipeline_clock& clock, work kind) const {
-    std::optional<operation> found;
-    for (std::uint32_t c = 0; c < options_.chunks; ++c) {
-      const auto op = candidate(c, kind);
-      if (op && clock.arrived(rank_, *op) && (!found || order_key(*op) < order_key(*found))) found = op;
-    }
-    return found;
-  }
+  [[nodiscard]] std::optional<operation> best(const pipeline_clock& clock, work kind) const;
 
-  [[nodiscard]] std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> order_key(const operation& op) const {
-    const std::uint32_t behind = options_.chunks - 1 - op.chunk;  // chunks that the forward has still to go through
-    const std::uint32_t group = op.micro_batch / options_.ranks;
-    if (op.kind == work::forward) return rule_.deep_first ? std::tuple{behind, 0U, 0U} : std::tuple{group, op.chunk, 0U};
-    return rule_.deep_first ? std::tuple{op.chunk, 0U, 0U} : std::tuple{group, behind, 0U};
-  }
+  [[nodiscard]] std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> order_key(const operation& op) const;
 
   // Whether a gradient arrives while this would run.
-  [[nodiscard]] bool must_wait(const pipeline_clock& clock, const operation& op) const {
-    if (!rule_.patient) return false;
-    const double end = clock.now() + clock.cost(rank_, op);
-    for (std::uint32_t c = 0; c < options_.chunks; ++c) {
-      const auto gradient = candidate(c, options_.halves ? work::input_gradient : work::backward);
-      if (gradient && !clock.arrived(rank_, *gradient) && clock.expected(rank_, *gradient) < end) return true;
-    }
-    return false;
-  }
+  [[nodiscard]] bool must_wait(const pipeline_clock& clock, const operation& op) const;
 
-  [[nodiscard]] operation take(const operation& op) {
-    progress& p = done_[op.chunk];
-    p.forward += op.kind == work::forward ? 1 : 0;
-    p.input += gives_input_gradient(op.kind) ? 1 : 0;
-    p.weight += gives_weight_gradient(op.kind) ? 1 : 0;
-    if (op.kind == work::forward) ++held_;
-    if (gives_weight_gradient(op.kind)) --held_;
-    return op;
-  }
+  [[nodiscard]] operation take(const operation& op);
 
   greedy_options options_;
   list_rule rule_;
@@ -25495,8 +27168,107 @@ class list_scheduler {
   std::uint32_t held_ = 0;      // sets of activations
 };
 
-[[nodiscard]] inline schedule list_schedule(const schedule& shape, const stage_costs& costs, const greedy_options& options,
-                                            const list_rule& rule) {
+[[nodiscard]] CAUSEWAY_DECL schedule list_schedule(const schedule& shape, const stage_costs& costs,
+                                                   const greedy_options& options, const list_rule& rule);
+
+/// The same stages, with links that take `factor` times as long.
+[[nodiscard]] CAUSEWAY_DECL stage_costs with_links(const stage_costs& costs, double factor);
+
+/// The orders of all rules on links of all speeds; the first is for the links as they are.
+[[nodiscard]] CAUSEWAY_DECL std::vector<schedule> list_schedules(const schedule& shape, const stage_costs& costs,
+                                                                 const greedy_options& options);
+
+/// The schedule with a closed form for such a pipeline, if there is one that fits its room.
+[[nodiscard]] CAUSEWAY_DECL std::optional<schedule> closed_form(const greedy_options& o);
+
+}  // namespace detail
+
+/// The shortest order that list scheduling finds on these costs, never longer than zero_bubble with `halves`, interleaved
+/// with several chunks, or one_f_one_b, where these fit the room. Gradients keep the order of micro-batches. Errors: sizes
+/// or costs that do not fit; room for fewer activations than chunks. Cost: one simulation and one timeline for each of 8
+/// rules.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> greedy(const stage_costs& costs, const greedy_options& options);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULE_GREEDY_HPP
+
+// ---- causeway/plan/impl/schedule_greedy.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_GREEDY_IPP
+#define CAUSEWAY_PLAN_IMPL_SCHEDULE_GREEDY_IPP
+
+// Bodies of plan/schedule_greedy.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL std::optional<operation> list_scheduler::choose(const pipeline_clock& clock) {
+  const auto forward = best(clock, work::forward);
+  const auto gradient = best(clock, options_.halves ? work::input_gradient : work::backward);
+  const auto weight = options_.halves ? best(clock, work::weight_gradient) : std::nullopt;
+  const bool first = rule_.forwards_first;
+  for (const auto& candidate : {first ? forward : gradient, first ? gradient : forward, weight}) {
+    if (candidate && (gives_input_gradient(candidate->kind) || !must_wait(clock, *candidate))) return take(*candidate);
+  }
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL std::optional<operation> list_scheduler::candidate(std::uint32_t chunk, work kind) const {
+  const progress& p = done_[chunk];
+  switch (kind) {
+    case work::forward: return at(kind, chunk, p.forward, has_room(chunk) ? options_.micro_batches : 0);
+    case work::weight_gradient: return at(kind, chunk, p.weight, p.input);
+    default: return at(kind, chunk, p.input, p.forward);
+  }
+}
+
+CAUSEWAY_DECL std::optional<operation> list_scheduler::at(work kind, std::uint32_t chunk, std::uint32_t next,
+                                                          std::uint32_t end) {
+  return next < end ? std::optional{operation{kind, next, chunk}} : std::nullopt;
+}
+
+CAUSEWAY_DECL bool list_scheduler::has_room(std::uint32_t chunk) const {
+  return held_ + (options_.chunks - chunk) <= options_.activations;
+}
+
+CAUSEWAY_DECL std::optional<operation> list_scheduler::best(const pipeline_clock& clock, work kind) const {
+  std::optional<operation> found;
+  for (std::uint32_t c = 0; c < options_.chunks; ++c) {
+    const auto op = candidate(c, kind);
+    if (op && clock.arrived(rank_, *op) && (!found || order_key(*op) < order_key(*found))) found = op;
+  }
+  return found;
+}
+
+CAUSEWAY_DECL std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> list_scheduler::order_key(const operation& op) const {
+  const std::uint32_t behind = options_.chunks - 1 - op.chunk;  // chunks that the forward has still to go through
+  const std::uint32_t group = op.micro_batch / options_.ranks;
+  if (op.kind == work::forward) return rule_.deep_first ? std::tuple{behind, 0U, 0U} : std::tuple{group, op.chunk, 0U};
+  return rule_.deep_first ? std::tuple{op.chunk, 0U, 0U} : std::tuple{group, behind, 0U};
+}
+
+CAUSEWAY_DECL bool list_scheduler::must_wait(const pipeline_clock& clock, const operation& op) const {
+  if (!rule_.patient) return false;
+  const double end = clock.now() + clock.cost(rank_, op);
+  for (std::uint32_t c = 0; c < options_.chunks; ++c) {
+    const auto gradient = candidate(c, options_.halves ? work::input_gradient : work::backward);
+    if (gradient && !clock.arrived(rank_, *gradient) && clock.expected(rank_, *gradient) < end) return true;
+  }
+  return false;
+}
+
+CAUSEWAY_DECL operation list_scheduler::take(const operation& op) {
+  progress& p = done_[op.chunk];
+  p.forward += op.kind == work::forward ? 1 : 0;
+  p.input += gives_input_gradient(op.kind) ? 1 : 0;
+  p.weight += gives_weight_gradient(op.kind) ? 1 : 0;
+  if (op.kind == work::forward) ++held_;
+  if (gives_weight_gradient(op.kind)) --held_;
+  return op;
+}
+
+CAUSEWAY_DECL schedule list_schedule(const schedule& shape, const stage_costs& costs, const greedy_options& options,
+                                     const list_rule& rule) {
   schedule s = shape;
   std::vector<list_scheduler> ranks;
   for (std::uint32_t r = 0; r < s.ranks; ++r) ranks.emplace_back(options, rule, r);
@@ -25510,8 +27282,7 @@ class list_scheduler {
   return s;
 }
 
-/// The same stages, with links that take `factor` times as long.
-[[nodiscard]] inline stage_costs with_links(const stage_costs& costs, double factor) {
+CAUSEWAY_DECL stage_costs with_links(const stage_costs& costs, double factor) {
   stage_costs scaled = costs;
   for (edge_cost& e : scaled.edges) {
     e.latency *= factor;
@@ -25521,9 +27292,8 @@ class list_scheduler {
   return scaled;
 }
 
-/// The orders of all rules on links of all speeds; the first is for the links as they are.
-[[nodiscard]] inline std::vector<schedule> list_schedules(const schedule& shape, const stage_costs& costs,
-                                                          const greedy_options& options) {
+CAUSEWAY_DECL std::vector<schedule> list_schedules(const schedule& shape, const stage_costs& costs,
+                                                   const greedy_options& options) {
   std::vector<schedule> all;
   for (const double factor : {1.0, 0.0, 0.5, 2.0}) {
     const stage_costs scaled = with_links(costs, factor);
@@ -25534,8 +27304,7 @@ class list_scheduler {
   return all;
 }
 
-/// The schedule with a closed form for such a pipeline, if there is one that fits its room.
-[[nodiscard]] inline std::optional<schedule> closed_form(const greedy_options& o) {
+CAUSEWAY_DECL std::optional<schedule> closed_form(const greedy_options& o) {
   if (o.halves && o.chunks > 1) return std::nullopt;
   auto s = o.halves       ? zero_bubble(o.ranks, o.micro_batches)
            : o.chunks > 1 ? interleaved(o.ranks, o.chunks, o.micro_batches)
@@ -25544,13 +27313,11 @@ class list_scheduler {
   return *std::move(s);
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
 
-/// The shortest order that list scheduling finds on these costs, never longer than zero_bubble with `halves`, interleaved
-/// with several chunks, or one_f_one_b, where these fit the room. Gradients keep the order of micro-batches. Errors: sizes
-/// or costs that do not fit; room for fewer activations than chunks. Cost: one simulation and one timeline for each of 8
-/// rules.
-[[nodiscard]] inline result<schedule> greedy(const stage_costs& costs, const greedy_options& options) {
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<schedule> greedy(const stage_costs& costs, const greedy_options& options) {
   CAUSEWAY_ASSIGN(const schedule shape, detail::start_schedule(options.ranks, options.chunks, options.micro_batches));
   CAUSEWAY_TRY(plan::check(costs, virtual_stages(shape)));
   if (options.activations < options.chunks) {
@@ -25574,7 +27341,8 @@ class list_scheduler {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_SCHEDULE_GREEDY_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_SCHEDULE_GREEDY_IPP
+#endif
 
 // ---- causeway/plan/schedule_varuna.hpp ----
 #ifndef CAUSEWAY_PLAN_SCHEDULE_VARUNA_HPP
@@ -25600,32 +27368,12 @@ class varuna_rule {
   varuna_rule(const schedule& shape, std::uint32_t rank, std::uint32_t stored_inputs)
       : rank_{rank}, last_{rank + 1 == shape.ranks}, micro_batches_{shape.micro_batches}, most_stored_{stored_inputs} {}
 
-  [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock) {
-    if (backwards_ == micro_batches_) return std::nullopt;
-    const operation backward{work::backward, backwards_}, recompute{work::recompute, backwards_};
-    if (has_activations_ && clock.arrived(rank_, backward)) return take(backward);
-    const double gradient = forwards_ == backwards_ ? pipeline_clock::never : clock.expected(rank_, backward);
-    const double needed = has_activations_ ? 0 : clock.cost(rank_, recompute);
-    const auto forward = next_forward(clock);
-    if (forward && clock.now() + clock.cost(rank_, *forward) + needed <= gradient) return take(*forward);
-    if (!has_activations_ && gradient < pipeline_clock::never) return take(recompute);
-    return std::nullopt;
-  }
+  [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
 
  private:
-  [[nodiscard]] std::optional<operation> next_forward(const pipeline_clock& clock) const {
-    const operation forward{work::forward, forwards_};
-    const bool room = last_ ? forwards_ == backwards_ : forwards_ - backwards_ - (has_activations_ ? 1 : 0) < most_stored_;
-    if (forwards_ == micro_batches_ || !room || !clock.arrived(rank_, forward)) return std::nullopt;
-    return forward;
-  }
+  [[nodiscard]] std::optional<operation> next_forward(const pipeline_clock& clock) const;
 
-  [[nodiscard]] operation take(const operation& op) {
-    forwards_ += op.kind == work::forward ? 1 : 0;
-    backwards_ += op.kind == work::backward ? 1 : 0;
-    if (op.kind != work::forward || last_) has_activations_ = op.kind != work::backward;
-    return op;
-  }
+  [[nodiscard]] operation take(const operation& op);
 
   std::uint32_t rank_;
   bool last_;
@@ -25641,8 +27389,53 @@ class varuna_rule {
 /// The order that the rule writes on the costs of one stage per rank, when no rank stores more than `stored_inputs`. Twice
 /// as many as ranks make it as short as 1F1B with recomputation on equal stages without links; slow links want more.
 /// Errors: costs that do not fit; no room for an input.
-[[nodiscard]] inline result<schedule> varuna(const stage_costs& costs, std::uint32_t micro_batches,
-                                             std::uint32_t stored_inputs) {
+[[nodiscard]] CAUSEWAY_DECL result<schedule> varuna(const stage_costs& costs, std::uint32_t micro_batches,
+                                                    std::uint32_t stored_inputs);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULE_VARUNA_HPP
+
+// ---- causeway/plan/impl/schedule_varuna.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_VARUNA_IPP
+#define CAUSEWAY_PLAN_IMPL_SCHEDULE_VARUNA_IPP
+
+// Bodies of plan/schedule_varuna.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL std::optional<operation> varuna_rule::choose(const pipeline_clock& clock) {
+  if (backwards_ == micro_batches_) return std::nullopt;
+  const operation backward{work::backward, backwards_}, recompute{work::recompute, backwards_};
+  if (has_activations_ && clock.arrived(rank_, backward)) return take(backward);
+  const double gradient = forwards_ == backwards_ ? pipeline_clock::never : clock.expected(rank_, backward);
+  const double needed = has_activations_ ? 0 : clock.cost(rank_, recompute);
+  const auto forward = next_forward(clock);
+  if (forward && clock.now() + clock.cost(rank_, *forward) + needed <= gradient) return take(*forward);
+  if (!has_activations_ && gradient < pipeline_clock::never) return take(recompute);
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL std::optional<operation> varuna_rule::next_forward(const pipeline_clock& clock) const {
+  const operation forward{work::forward, forwards_};
+  const bool room = last_ ? forwards_ == backwards_ : forwards_ - backwards_ - (has_activations_ ? 1 : 0) < most_stored_;
+  if (forwards_ == micro_batches_ || !room || !clock.arrived(rank_, forward)) return std::nullopt;
+  return forward;
+}
+
+CAUSEWAY_DECL operation varuna_rule::take(const operation& op) {
+  forwards_ += op.kind == work::forward ? 1 : 0;
+  backwards_ += op.kind == work::backward ? 1 : 0;
+  if (op.kind != work::forward || last_) has_activations_ = op.kind != work::backward;
+  return op;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<schedule> varuna(const stage_costs& costs, std::uint32_t micro_batches, std::uint32_t stored_inputs) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(static_cast<std::uint32_t>(costs.stages.size()), 1, micro_batches));
   CAUSEWAY_TRY(plan::check(costs, s.ranks));
   if (stored_inputs == 0) return fail(errc::invalid_argument, "varuna", "a rank must have room for at least one input");
@@ -25659,7 +27452,8 @@ class varuna_rule {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_SCHEDULE_VARUNA_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_SCHEDULE_VARUNA_IPP
+#endif
 
 // ---- causeway/stage/schedules.hpp ----
 #ifndef CAUSEWAY_STAGE_SCHEDULES_HPP
@@ -25689,9 +27483,7 @@ struct gpipe {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
-    return plan::gpipe(ranks, micro_batches);
-  }
+  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// One forward, one backward, with a flush (Narayanan et al., ICML 2021).
@@ -25700,9 +27492,7 @@ struct one_f_one_b {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
-    return plan::one_f_one_b(ranks, micro_batches);
-  }
+  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// 1F1B with several chunks of the model on each rank (Narayanan et al., SC 2021). Micro-batches must be a multiple of the
@@ -25724,21 +27514,13 @@ struct zero_bubble {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
-    return plan::zero_bubble(ranks, micro_batches);
-  }
+  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 namespace detail {
 
 /// Costs of one stage a rank: the given ones, or stages that are all alike and links that cost nothing.
-[[nodiscard]] inline result<plan::stage_costs> costs_of(const plan::stage_costs& given, std::uint32_t ranks) {
-  if (ranks == 0 || given.stages.size() == ranks) return given;
-  if (given.stages.empty()) return plan::equal_costs(ranks);
-  return fail(
-      errc::invalid_argument, "schedule costs",
-      "of " + std::to_string(given.stages.size()) + " stages for " + std::to_string(ranks) + " ranks; give one each");
-}
+[[nodiscard]] CAUSEWAY_DECL result<plan::stage_costs> costs_of(const plan::stage_costs& given, std::uint32_t ranks);
 
 }  // namespace detail
 
@@ -25752,10 +27534,7 @@ struct varuna {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::opportunistic; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const {
-    CAUSEWAY_ASSIGN(const plan::stage_costs known, detail::costs_of(costs, ranks));
-    return plan::varuna(known, micro_batches, stored_inputs == 0 ? 2 * ranks : stored_inputs);
-  }
+  [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const;
 };
 
 /// The shortest order that list scheduling finds on an explicit model of delays and bandwidths, as CrossPipe does
@@ -25768,13 +27547,7 @@ struct crosspipe {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const {
-    CAUSEWAY_ASSIGN(const plan::stage_costs known, detail::costs_of(costs, ranks));
-    return plan::greedy(known, {.ranks = ranks,
-                                .micro_batches = micro_batches,
-                                .activations = activations == 0 ? 2 * ranks : activations,
-                                .halves = true});
-  }
+  [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const;
 };
 
 /// Another schedule whose ranks, while they wait for an input, run what is ready. `ahead` micro-batches more than the order
@@ -25792,6 +27565,61 @@ static_assert(Schedule<varuna> && Schedule<crosspipe> && Schedule<opportunistic<
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
 #endif  // CAUSEWAY_STAGE_SCHEDULES_HPP
+
+// ---- causeway/stage/impl/schedules.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_SCHEDULES_IPP
+#define CAUSEWAY_STAGE_IMPL_SCHEDULES_IPP
+
+// Bodies of stage/schedules.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL result<plan::schedule> gpipe::make(std::uint32_t ranks, std::uint32_t micro_batches) {
+  return plan::gpipe(ranks, micro_batches);
+}
+
+CAUSEWAY_DECL result<plan::schedule> one_f_one_b::make(std::uint32_t ranks, std::uint32_t micro_batches) {
+  return plan::one_f_one_b(ranks, micro_batches);
+}
+
+CAUSEWAY_DECL result<plan::schedule> zero_bubble::make(std::uint32_t ranks, std::uint32_t micro_batches) {
+  return plan::zero_bubble(ranks, micro_batches);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+namespace causeway::inline CAUSEWAY_ABI::stage::detail {
+
+CAUSEWAY_DECL result<plan::stage_costs> costs_of(const plan::stage_costs& given, std::uint32_t ranks) {
+  if (ranks == 0 || given.stages.size() == ranks) return given;
+  if (given.stages.empty()) return plan::equal_costs(ranks);
+  return fail(
+      errc::invalid_argument, "schedule costs",
+      "of " + std::to_string(given.stages.size()) + " stages for " + std::to_string(ranks) + " ranks; give one each");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::detail
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL result<plan::schedule> varuna::make(std::uint32_t ranks, std::uint32_t micro_batches) const {
+  CAUSEWAY_ASSIGN(const plan::stage_costs known, detail::costs_of(costs, ranks));
+  return plan::varuna(known, micro_batches, stored_inputs == 0 ? 2 * ranks : stored_inputs);
+}
+
+CAUSEWAY_DECL result<plan::schedule> crosspipe::make(std::uint32_t ranks, std::uint32_t micro_batches) const {
+  CAUSEWAY_ASSIGN(const plan::stage_costs known, detail::costs_of(costs, ranks));
+  return plan::greedy(known, {.ranks = ranks,
+                              .micro_batches = micro_batches,
+                              .activations = activations == 0 ? 2 * ranks : activations,
+                              .halves = true});
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_SCHEDULES_IPP
+#endif
 
 // ---- causeway/parallel/pipeline_batch.hpp ----
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_BATCH_HPP
@@ -25903,30 +27731,11 @@ struct seat_work {
 
 namespace detail {
 
-[[nodiscard]] inline seat_work work_in_pipeline(const stage::layout& l, const stage::layout::place& at, plan::schedule s) {
-  seat_work w{std::move(s), static_cast<std::uint32_t>(at.rank), {}, {}, l.first_micro_batch(at.replica), 1};
-  for (const stage::seat& seat : l.replicas[at.replica].seats) w.peers.push_back(seat.peer);
-  return w;
-}
+[[nodiscard]] CAUSEWAY_DECL seat_work work_in_pipeline(const stage::layout& l, const stage::layout::place& at,
+                                                       plan::schedule s);
 
-[[nodiscard]] inline seat_work work_on_routes(const stage::layout& l, const stage::layout::place& at,
-                                              plan::routed_schedule s) {
-  seat_work w;
-  w.peers = l.seated();
-  const auto stages = static_cast<std::uint32_t>(s.stages()), micro_batches = static_cast<std::uint32_t>(s.routes.size());
-  w.schedule = {stages, 1, micro_batches, true, std::vector<std::vector<plan::operation>>(stages)};
-  w.rank = static_cast<std::uint32_t>(at.rank);
-  const auto self = std::find(w.peers.begin(), w.peers.end(), l.replicas[at.replica].seats[at.rank].peer);
-  std::vector<plan::operation>& order = w.schedule.orders[w.rank];
-  order = std::move(s.orders[static_cast<std::size_t>(self - w.peers.begin())]);
-  for (plan::operation& op : order) op.chunk = 0;  // the only one on this peer
-  std::int64_t held = 1;
-  for (std::size_t p = 0; p < s.orders.size(); ++p) held = std::max(held, plan::peak_activations(s, p));
-  w.window =
-      static_cast<std::uint32_t>(std::min<std::size_t>(static_cast<std::size_t>(held) * l.replicas.size(), micro_batches));
-  w.routes = std::move(s.routes);
-  return w;
-}
+[[nodiscard]] CAUSEWAY_DECL seat_work work_on_routes(const stage::layout& l, const stage::layout::place& at,
+                                                     plan::routed_schedule s);
 
 }  // namespace detail
 
@@ -25954,22 +27763,7 @@ result<seat_work> work_of(const stage::layout& l, const stage::layout::place& at
 }
 
 /// Forwards only.
-[[nodiscard]] inline result<seat_work> forwards_of(const stage::layout& l, const stage::layout::place& at) {
-  constexpr std::uint32_t ahead = 2;  // boundary tensors from each peer
-  if (l.has_empty_seats()) {
-    seat_work w = detail::work_on_routes(l, at, plan::routed_forwards(l.routes(), l.seated().size()));
-    w.window = ahead * static_cast<std::uint32_t>(l.replicas.size());
-    return w;
-  }
-  const stage::replica& mine = l.replicas[at.replica];
-  plan::schedule s{1, 1, 0, true, {}};
-  if (mine.micro_batches > 0) {
-    CAUSEWAY_ASSIGN(s, plan::forwards_only(static_cast<std::uint32_t>(mine.seats.size()), 1, mine.micro_batches));
-  }
-  seat_work w = detail::work_in_pipeline(l, at, std::move(s));
-  w.window = ahead;
-  return w;
-}
+[[nodiscard]] CAUSEWAY_DECL result<seat_work> forwards_of(const stage::layout& l, const stage::layout::place& at);
 
 /// A batch for a seat.
 struct seat_batch {
@@ -26005,6 +27799,65 @@ result<double> pass_seat(Context& ctx, net::any_transport& transport,
 
 #endif  // CAUSEWAY_PARALLEL_SEAT_WORK_HPP
 
+// ---- causeway/parallel/impl/seat_work.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SEAT_WORK_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SEAT_WORK_IPP
+
+// Bodies of parallel/seat_work.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::detail {
+
+CAUSEWAY_DECL seat_work work_in_pipeline(const stage::layout& l, const stage::layout::place& at, plan::schedule s) {
+  seat_work w{std::move(s), static_cast<std::uint32_t>(at.rank), {}, {}, l.first_micro_batch(at.replica), 1};
+  for (const stage::seat& seat : l.replicas[at.replica].seats) w.peers.push_back(seat.peer);
+  return w;
+}
+
+CAUSEWAY_DECL seat_work work_on_routes(const stage::layout& l, const stage::layout::place& at, plan::routed_schedule s) {
+  seat_work w;
+  w.peers = l.seated();
+  const auto stages = static_cast<std::uint32_t>(s.stages()), micro_batches = static_cast<std::uint32_t>(s.routes.size());
+  w.schedule = {stages, 1, micro_batches, true, std::vector<std::vector<plan::operation>>(stages)};
+  w.rank = static_cast<std::uint32_t>(at.rank);
+  const auto self = std::find(w.peers.begin(), w.peers.end(), l.replicas[at.replica].seats[at.rank].peer);
+  std::vector<plan::operation>& order = w.schedule.orders[w.rank];
+  order = std::move(s.orders[static_cast<std::size_t>(self - w.peers.begin())]);
+  for (plan::operation& op : order) op.chunk = 0;  // the only one on this peer
+  std::int64_t held = 1;
+  for (std::size_t p = 0; p < s.orders.size(); ++p) held = std::max(held, plan::peak_activations(s, p));
+  w.window =
+      static_cast<std::uint32_t>(std::min<std::size_t>(static_cast<std::size_t>(held) * l.replicas.size(), micro_batches));
+  w.routes = std::move(s.routes);
+  return w;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::detail
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<seat_work> forwards_of(const stage::layout& l, const stage::layout::place& at) {
+  constexpr std::uint32_t ahead = 2;  // boundary tensors from each peer
+  if (l.has_empty_seats()) {
+    seat_work w = detail::work_on_routes(l, at, plan::routed_forwards(l.routes(), l.seated().size()));
+    w.window = ahead * static_cast<std::uint32_t>(l.replicas.size());
+    return w;
+  }
+  const stage::replica& mine = l.replicas[at.replica];
+  plan::schedule s{1, 1, 0, true, {}};
+  if (mine.micro_batches > 0) {
+    CAUSEWAY_ASSIGN(s, plan::forwards_only(static_cast<std::uint32_t>(mine.seats.size()), 1, mine.micro_batches));
+  }
+  seat_work w = detail::work_in_pipeline(l, at, std::move(s));
+  w.window = ahead;
+  return w;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_SEAT_WORK_IPP
+#endif
+
 // ---- causeway/parallel/kept_work.hpp ----
 #ifndef CAUSEWAY_PARALLEL_KEPT_WORK_HPP
 #define CAUSEWAY_PARALLEL_KEPT_WORK_HPP
@@ -26015,13 +27868,7 @@ result<double> pass_seat(Context& ctx, net::any_transport& transport,
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
 /// Peers, seats and shares of a layout.
-inline hasher& add_layout(hasher& h, const stage::layout& l) {
-  for (const stage::replica& r : l.replicas) {
-    h.add_value(r.micro_batches);
-    for (const stage::seat& s : r.seats) h.add_value(s.peer).add_value(s.computes.first);
-  }
-  return h;
-}
+CAUSEWAY_DECL hasher& add_layout(hasher& h, const stage::layout& l);
 
 /// How peers of an attempt talk about a step, and in it.
 struct kept_talk {
@@ -26036,11 +27883,7 @@ struct kept_talk {
 class kept_work {
  public:
   /// What others are told; `keeps`: the model's part.
-  [[nodiscard]] stage::begun_step described(const crew_words& w, std::vector<nn::block_range> keeps) const {
-    if (step_ == nullptr || step_->state != w.state) return {};
-    return {step_->name, step_->replicas, static_cast<std::uint32_t>(step_->stages),
-            static_cast<std::uint32_t>(step_->at.rank), std::move(keeps)};
-  }
+  [[nodiscard]] stage::begun_step described(const crew_words& w, std::vector<nn::block_range> keeps) const;
 
   /// The run has taken the step, or the part of the model is about to change.
   void forget() noexcept { step_.reset(); }
@@ -26059,14 +27902,7 @@ class kept_work {
   }
 
   /// An earlier attempt did some of it: hears what. `seated`: this peer has a seat in the layout.
-  result<void> resume(const kept_talk& talk, bool seated, std::uint32_t micro_batches) {
-    if (!seated) step_.reset();
-    CAUSEWAY_ASSIGN(told_, gather_progress(talk.transport, talk.progress, step_.get(), micro_batches, talk.how));
-    hasher h;
-    for (const auto& bytes : told_) h.add_value(bytes.size()).add(bytes);
-    agreed_ = h.finish();
-    return {};
-  }
+  result<void> resume(const kept_talk& talk, bool seated, std::uint32_t micro_batches);
 
   /// Of what all peers of the attempt had done before it; 0: nothing.
   [[nodiscard]] std::uint64_t agreed() const noexcept { return agreed_; }
@@ -26106,34 +27942,10 @@ class kept_work {
   using step_of = kept_step<typename std::remove_cvref_t<decltype(std::declval<Context&>().model())>::tape_type>;
 
   // The peers of a pipeline that are there.
-  [[nodiscard]] static std::vector<std::uint64_t> present(const stage::replica& r) {
-    std::vector<std::uint64_t> peers;
-    for (const stage::seat& s : r.seats) {
-      if (s.peer != stage::nobody) peers.push_back(s.peer);
-    }
-    return peers;
-  }
+  [[nodiscard]] static std::vector<std::uint64_t> present(const stage::replica& r);
 
   // How far the pipeline is, and who does the rest; owners are places in `present`.
-  [[nodiscard]] result<plan::step_progress> standing(const stage::replica& r, const kept_talk& talk) const {
-    const std::size_t stages = r.seats.size();
-    if (told_.empty()) return plan::step_progress::fresh(stages, r.micro_batches);
-    const auto peers = present(r);
-    plan::step_progress p;
-    for (std::size_t s = 0; s < stages; ++s) {
-      const bool lost = r.seats[s].peer == stage::nobody;
-      const std::uint64_t owner = r.seats[lost ? stage::shadow_of(s, stages) : s].peer;
-      const auto rank = std::find(peers.begin(), peers.end(), owner) - peers.begin();
-      auto rows = decode_progress(told_[talk.index_of.at(owner)], r.micro_batches);
-      if (!rows) {
-        rows.error().where = "peer " + std::to_string(talk.index_of.at(owner));
-        return std::move(rows).error();
-      }
-      p.owners.push_back(static_cast<std::uint32_t>(rank));
-      p.units.push_back(std::move((*rows)[lost ? 1 : 0]));
-    }
-    return p;
-  }
+  [[nodiscard]] result<plan::step_progress> standing(const stage::replica& r, const kept_talk& talk) const;
 
   static void zero(auto& ctx, const nn::block_range& blocks) {
     const auto part = untied_blocks_in(ctx.model(), ctx.gradients(), blocks);
@@ -26200,6 +28012,71 @@ class kept_work {
 
 #endif  // CAUSEWAY_PARALLEL_KEPT_WORK_HPP
 
+// ---- causeway/parallel/impl/kept_work.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_KEPT_WORK_IPP
+#define CAUSEWAY_PARALLEL_IMPL_KEPT_WORK_IPP
+
+// Bodies of parallel/kept_work.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL hasher& add_layout(hasher& h, const stage::layout& l) {
+  for (const stage::replica& r : l.replicas) {
+    h.add_value(r.micro_batches);
+    for (const stage::seat& s : r.seats) h.add_value(s.peer).add_value(s.computes.first);
+  }
+  return h;
+}
+
+CAUSEWAY_DECL stage::begun_step kept_work::described(const crew_words& w, std::vector<nn::block_range> keeps) const {
+  if (step_ == nullptr || step_->state != w.state) return {};
+  return {step_->name, step_->replicas, static_cast<std::uint32_t>(step_->stages),
+          static_cast<std::uint32_t>(step_->at.rank), std::move(keeps)};
+}
+
+CAUSEWAY_DECL result<void> kept_work::resume(const kept_talk& talk, bool seated, std::uint32_t micro_batches) {
+  if (!seated) step_.reset();
+  CAUSEWAY_ASSIGN(told_, gather_progress(talk.transport, talk.progress, step_.get(), micro_batches, talk.how));
+  hasher h;
+  for (const auto& bytes : told_) h.add_value(bytes.size()).add(bytes);
+  agreed_ = h.finish();
+  return {};
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> kept_work::present(const stage::replica& r) {
+  std::vector<std::uint64_t> peers;
+  for (const stage::seat& s : r.seats) {
+    if (s.peer != stage::nobody) peers.push_back(s.peer);
+  }
+  return peers;
+}
+
+CAUSEWAY_DECL result<plan::step_progress> kept_work::standing(const stage::replica& r, const kept_talk& talk) const {
+  const std::size_t stages = r.seats.size();
+  if (told_.empty()) return plan::step_progress::fresh(stages, r.micro_batches);
+  const auto peers = present(r);
+  plan::step_progress p;
+  for (std::size_t s = 0; s < stages; ++s) {
+    const bool lost = r.seats[s].peer == stage::nobody;
+    const std::uint64_t owner = r.seats[lost ? stage::shadow_of(s, stages) : s].peer;
+    const auto rank = std::find(peers.begin(), peers.end(), owner) - peers.begin();
+    auto rows = decode_progress(told_[talk.index_of.at(owner)], r.micro_batches);
+    if (!rows) {
+      rows.error().where = "peer " + std::to_string(talk.index_of.at(owner));
+      return std::move(rows).error();
+    }
+    p.owners.push_back(static_cast<std::uint32_t>(rank));
+    p.units.push_back(std::move((*rows)[lost ? 1 : 0]));
+  }
+  return p;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_KEPT_WORK_IPP
+#endif
+
 // ---- causeway/parallel/made_up_blocks.hpp ----
 #ifndef CAUSEWAY_PARALLEL_MADE_UP_BLOCKS_HPP
 #define CAUSEWAY_PARALLEL_MADE_UP_BLOCKS_HPP
@@ -26210,15 +28087,7 @@ class kept_work {
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
 /// Blocks in a row that no peer of the gathering holds.
-[[nodiscard]] inline std::vector<nn::block_range> lost_runs(const stage::gathering& g) {
-  std::vector<nn::block_range> runs;
-  for (std::int64_t b = 0; b < g.layers; ++b) {
-    if (g.somebody_holds(b)) continue;
-    if (runs.empty() || runs.back().last != b) runs.push_back({b, b});
-    runs.back().last = b + 1;
-  }
-  return runs;
-}
+[[nodiscard]] CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::gathering& g);
 
 /// W = share · W_before + (1 - share) · W_behind.
 struct made_up_block {
@@ -26230,7 +28099,44 @@ struct made_up_block {
 
 /// For each lost block the blocks at its place in the stages before and behind, taken as long as what is lost; where these
 /// are shorter, the last ones there are that somebody holds. Precondition: no run of lost blocks is at an end of the model.
-[[nodiscard]] inline std::vector<made_up_block> made_up_for(const stage::gathering& g) {
+[[nodiscard]] CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::gathering& g);
+
+/// Who sends which block to whom, so that all that are to hold a lost block can make it up. A peer may send to itself.
+[[nodiscard]] CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
+                                                               const stage::gathering& g);
+
+/// The parameters alone, out of contents with `moments` times as much behind them.
+[[nodiscard]] CAUSEWAY_DECL block_contents parameters_of(block_contents all, std::size_t moments);
+
+/// Contents of `size` values with `moments`, which are zero, from the parameters of the blocks that it is made of. The
+/// first and the last block have more than the others, in front of and behind what is theirs.
+[[nodiscard]] CAUSEWAY_DECL block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
+                                                   std::span<const float> before, std::span<const float> behind);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_MADE_UP_BLOCKS_HPP
+
+// ---- causeway/parallel/impl/made_up_blocks.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_MADE_UP_BLOCKS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_MADE_UP_BLOCKS_IPP
+
+// Bodies of parallel/made_up_blocks.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::gathering& g) {
+  std::vector<nn::block_range> runs;
+  for (std::int64_t b = 0; b < g.layers; ++b) {
+    if (g.somebody_holds(b)) continue;
+    if (runs.empty() || runs.back().last != b) runs.push_back({b, b});
+    runs.back().last = b + 1;
+  }
+  return runs;
+}
+
+CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::gathering& g) {
   const auto squares = [&](std::int64_t block) { return g.peers[g.first_holder(block)].squares_of(block); };
   std::vector<made_up_block> all;
   for (const nn::block_range& lost : lost_runs(g)) {
@@ -26248,9 +28154,8 @@ struct made_up_block {
   return all;
 }
 
-/// Who sends which block to whom, so that all that are to hold a lost block can make it up. A peer may send to itself.
-[[nodiscard]] inline std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
-                                                        const stage::gathering& g) {
+CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
+                                                 const stage::gathering& g) {
   std::vector<block_move> moves;
   for (net::peer_index p = 0; p < g.peers.size(); ++p) {
     const stage::seat* const seat = to.find(g.peers[p].id);
@@ -26265,16 +28170,13 @@ struct made_up_block {
   return moves;
 }
 
-/// The parameters alone, out of contents with `moments` times as much behind them.
-[[nodiscard]] inline block_contents parameters_of(block_contents all, std::size_t moments) {
+CAUSEWAY_DECL block_contents parameters_of(block_contents all, std::size_t moments) {
   all.resize(all.size() / (1 + moments));
   return all;
 }
 
-/// Contents of `size` values with `moments`, which are zero, from the parameters of the blocks that it is made of. The
-/// first and the last block have more than the others, in front of and behind what is theirs.
-[[nodiscard]] inline block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
-                                            std::span<const float> before, std::span<const float> behind) {
+CAUSEWAY_DECL block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
+                                     std::span<const float> before, std::span<const float> behind) {
   const std::size_t count = size / (1 + moments);
   const std::span<const float> a = m.before == 0 ? before.last(count) : before.first(count);
   const std::span<const float> b = behind.first(count);  // never the first block
@@ -26285,7 +28187,8 @@ struct made_up_block {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_MADE_UP_BLOCKS_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_MADE_UP_BLOCKS_IPP
+#endif
 
 // ---- causeway/parallel/part_change.hpp ----
 #ifndef CAUSEWAY_PARALLEL_PART_CHANGE_HPP
@@ -26385,9 +28288,7 @@ class part_change {
   }
 
   result<void> exchange(const net::message_id& id, std::span<const block_move> moves, const by_block& outward,
-                        by_block& inward) {
-    return move_blocks(roads_.transport, id, roads_.deadline, moves, facts_.self, facts_.index_of, outward, inward);
-  }
+                        by_block& inward);
 
   held_blocks& held_;
   const crew_words& words_;
@@ -26404,6 +28305,25 @@ class part_change {
 
 #endif  // CAUSEWAY_PARALLEL_PART_CHANGE_HPP
 
+// ---- causeway/parallel/impl/part_change.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
+
+// Bodies of parallel/part_change.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<void> part_change::exchange(const net::message_id& id, std::span<const block_move> moves,
+                                                 const by_block& outward, by_block& inward) {
+  return move_blocks(roads_.transport, id, roads_.deadline, moves, facts_.self, facts_.index_of, outward, inward);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
+#endif
+
 // ---- causeway/parallel/unsound_steps.hpp ----
 #ifndef CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP
 #define CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP
@@ -26414,10 +28334,7 @@ class part_change {
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
 /// errc::non_finite where the loss or the norm of the gradient is not finite: such a gradient goes into no sum.
-[[nodiscard]] inline result<void> check_sound(double loss, float norm) {
-  if (std::isfinite(loss) && std::isfinite(norm)) return {};
-  return fail(errc::non_finite, "this stage", "its loss or gradient is not finite");
-}
+[[nodiscard]] CAUSEWAY_DECL result<void> check_sound(double loss, float norm);
 
 /// Of one peer. Thread safety: none.
 class unsound_steps {
@@ -26425,19 +28342,7 @@ class unsound_steps {
   /// The step came to values that are not finite, here, and so many of this peer's blocks are not finite and given up.
   /// errc::corrupt: an attempt without this peer may go through. errc::diverged: its blocks are sound, and it happened for
   /// the fourth time in this step, so it would to everybody.
-  [[nodiscard]] error judge(std::uint64_t step, const error& why, std::size_t spoilt_blocks, const log_sink& log) {
-    if (std::exchange(step_, step) != step) times_ = 0;
-    if (spoilt_blocks == 0 && ++times_ > most_times) {
-      return fail(errc::diverged, why.where,
-                  why.message + ", " + std::to_string(times_) +
-                      " times from sound parameters: lower the learning rate, clip gradients, or look at this machine's "
-                      "memory");
-    }
-    const std::string lost = "; so are " + std::to_string(spoilt_blocks) + " of its blocks, which it gives up";
-    log(severity::warning, "step " + std::to_string(step + 1) + ": " + why.text() + (spoilt_blocks > 0 ? lost : "") +
-                               "; the others go on without this peer until it is sound");
-    return fail(errc::corrupt, why.where, why.message);
-  }
+  [[nodiscard]] error judge(std::uint64_t step, const error& why, std::size_t spoilt_blocks, const log_sink& log);
 
  private:
   static constexpr std::uint32_t most_times = 3;
@@ -26448,6 +28353,40 @@ class unsound_steps {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP
+
+// ---- causeway/parallel/impl/unsound_steps.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_UNSOUND_STEPS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_UNSOUND_STEPS_IPP
+
+// Bodies of parallel/unsound_steps.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<void> check_sound(double loss, float norm) {
+  if (std::isfinite(loss) && std::isfinite(norm)) return {};
+  return fail(errc::non_finite, "this stage", "its loss or gradient is not finite");
+}
+
+CAUSEWAY_DECL error unsound_steps::judge(std::uint64_t step, const error& why, std::size_t spoilt_blocks,
+                                         const log_sink& log) {
+  if (std::exchange(step_, step) != step) times_ = 0;
+  if (spoilt_blocks == 0 && ++times_ > most_times) {
+    return fail(errc::diverged, why.where,
+                why.message + ", " + std::to_string(times_) +
+                    " times from sound parameters: lower the learning rate, clip gradients, or look at this machine's "
+                    "memory");
+  }
+  const std::string lost = "; so are " + std::to_string(spoilt_blocks) + " of its blocks, which it gives up";
+  log(severity::warning, "step " + std::to_string(step + 1) + ": " + why.text() + (spoilt_blocks > 0 ? lost : "") +
+                             "; the others go on without this peer until it is sound");
+  return fail(errc::corrupt, why.where, why.message);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_UNSOUND_STEPS_IPP
+#endif
 
 // ---- causeway/parallel/elastic_pipeline.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
@@ -27018,13 +28957,7 @@ struct block_cost {
   double memory = 0;      ///< bytes of parameters, gradients and optimizer state
   double activation = 0;  ///< bytes kept for the backward pass, for each micro-batch under way
 
-  block_cost& operator+=(const block_cost& o) noexcept {
-    parameters += o.parameters;
-    seconds += o.seconds;
-    memory += o.memory;
-    activation += o.activation;
-    return *this;
-  }
+  block_cost& operator+=(const block_cost& o) noexcept;
 };
 
 /// A model as it can be cut.
@@ -27048,25 +28981,13 @@ struct stage_split {
   double slowest = 0;  ///< of the stages: seconds, or parameters, or blocks, as the split was made
 
   [[nodiscard]] std::size_t stages() const noexcept { return first_block.size(); }
-  [[nodiscard]] std::size_t end(std::size_t stage) const {
-    return stage + 1 < first_block.size() ? first_block[stage + 1] : blocks;
-  }
+  [[nodiscard]] std::size_t end(std::size_t stage) const;
   /// As parallel::pipeline takes them: the first block of each stage but the first.
-  [[nodiscard]] std::vector<std::int64_t> cuts() const {
-    std::vector<std::int64_t> some;
-    for (std::size_t s = 1; s < first_block.size(); ++s) some.push_back(static_cast<std::int64_t>(first_block[s]));
-    return some;
-  }
+  [[nodiscard]] std::vector<std::int64_t> cuts() const;
 };
 
 /// The blocks [from, to) of `model` as a stage, with the embedding and the head where it holds them.
-inline block_cost cost_of_stage(const model_cost& model, std::size_t from, std::size_t to) {
-  block_cost sum;
-  if (from == 0) sum += model.embedding;
-  for (std::size_t b = from; b < to; ++b) sum += model.blocks[b];
-  if (to == model.blocks.size()) sum += model.head;
-  return sum;
-}
+CAUSEWAY_DECL block_cost cost_of_stage(const model_cost& model, std::size_t from, std::size_t to);
 
 namespace detail {
 
@@ -27109,54 +29030,120 @@ stage_split least_largest(std::size_t blocks, std::size_t stages, Load load) {
 /// Sums over runs of blocks in constant time.
 class stage_sums {
  public:
-  explicit stage_sums(const model_cost& model) : model_{model}, before_(model.blocks.size() + 1) {
-    for (std::size_t b = 0; b < model.blocks.size(); ++b) {
-      before_[b + 1] = before_[b];
-      before_[b + 1] += model.blocks[b];
-    }
-  }
+  explicit stage_sums(const model_cost& model);
 
-  [[nodiscard]] double of(double block_cost::*what, std::size_t from, std::size_t to) const {
-    double sum = before_[to].*what - before_[from].*what;
-    if (from == 0) sum += model_.embedding.*what;
-    if (to + 1 == before_.size()) sum += model_.head.*what;
-    return sum;
-  }
+  [[nodiscard]] double of(double block_cost::*what, std::size_t from, std::size_t to) const;
 
-  [[nodiscard]] double memory(const stage_device& d, std::size_t from, std::size_t to) const {
-    return of(&block_cost::memory, from, to) + d.under_way * of(&block_cost::activation, from, to);
-  }
+  [[nodiscard]] double memory(const stage_device& d, std::size_t from, std::size_t to) const;
 
  private:
   const model_cost& model_;
   std::vector<block_cost> before_;
 };
 
-inline result<void> check_stages(std::size_t blocks, std::size_t stages) {
+CAUSEWAY_DECL result<void> check_stages(std::size_t blocks, std::size_t stages);
+
+CAUSEWAY_DECL std::string gigabytes(double bytes);
+
+}  // namespace detail
+
+/// As many blocks in each stage as in any other, or one more. errc::invalid_argument: fewer blocks than stages.
+CAUSEWAY_DECL result<stage_split> split_evenly(std::size_t blocks, std::size_t stages);
+
+/// The largest stage has as few parameters as can be. errc::invalid_argument: fewer blocks than stages.
+CAUSEWAY_DECL result<stage_split> split_by_parameters(const model_cost& model, std::size_t stages);
+
+/// Stage s on `devices[s]`: the slowest takes as little time as can be, and each fits its device's memory.
+/// errc::invalid_argument: fewer blocks than devices; errc::out_of_memory: no split fits, with the least memory of every
+/// device at which one would.
+CAUSEWAY_DECL result<stage_split> split_by_time(const model_cost& model, std::span<const stage_device> devices);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_STAGE_SPLIT_HPP
+
+// ---- causeway/plan/impl/stage_split.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
+#define CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
+
+// Bodies of plan/stage_split.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL block_cost& block_cost::operator+=(const block_cost& o) noexcept {
+  parameters += o.parameters;
+  seconds += o.seconds;
+  memory += o.memory;
+  activation += o.activation;
+  return *this;
+}
+
+CAUSEWAY_DECL std::size_t stage_split::end(std::size_t stage) const {
+  return stage + 1 < first_block.size() ? first_block[stage + 1] : blocks;
+}
+
+CAUSEWAY_DECL std::vector<std::int64_t> stage_split::cuts() const {
+  std::vector<std::int64_t> some;
+  for (std::size_t s = 1; s < first_block.size(); ++s) some.push_back(static_cast<std::int64_t>(first_block[s]));
+  return some;
+}
+
+CAUSEWAY_DECL block_cost cost_of_stage(const model_cost& model, std::size_t from, std::size_t to) {
+  block_cost sum;
+  if (from == 0) sum += model.embedding;
+  for (std::size_t b = from; b < to; ++b) sum += model.blocks[b];
+  if (to == model.blocks.size()) sum += model.head;
+  return sum;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL stage_sums::stage_sums(const model_cost& model) : model_{model}, before_(model.blocks.size() + 1) {
+  for (std::size_t b = 0; b < model.blocks.size(); ++b) {
+    before_[b + 1] = before_[b];
+    before_[b + 1] += model.blocks[b];
+  }
+}
+
+CAUSEWAY_DECL double stage_sums::of(double block_cost::*what, std::size_t from, std::size_t to) const {
+  double sum = before_[to].*what - before_[from].*what;
+  if (from == 0) sum += model_.embedding.*what;
+  if (to + 1 == before_.size()) sum += model_.head.*what;
+  return sum;
+}
+
+CAUSEWAY_DECL double stage_sums::memory(const stage_device& d, std::size_t from, std::size_t to) const {
+  return of(&block_cost::memory, from, to) + d.under_way * of(&block_cost::activation, from, to);
+}
+
+CAUSEWAY_DECL result<void> check_stages(std::size_t blocks, std::size_t stages) {
   if (stages > 0 && stages <= blocks) return {};
   return fail(errc::invalid_argument, "stages",
               std::to_string(blocks) + " blocks do not go into " + std::to_string(stages) +
                   " stages; each stage needs a block: take 1 to " + std::to_string(blocks));
 }
 
-inline std::string gigabytes(double bytes) {
+CAUSEWAY_DECL std::string gigabytes(double bytes) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f GB", std::ceil(bytes * 1e-7) * 1e-2);
   return text;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
 
-/// As many blocks in each stage as in any other, or one more. errc::invalid_argument: fewer blocks than stages.
-inline result<stage_split> split_evenly(std::size_t blocks, std::size_t stages) {
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<stage_split> split_evenly(std::size_t blocks, std::size_t stages) {
   CAUSEWAY_TRY(detail::check_stages(blocks, stages));
   stage_split split{std::vector<std::size_t>(stages), blocks, static_cast<double>((blocks + stages - 1) / stages)};
   for (std::size_t s = 0; s < stages; ++s) split.first_block[s] = s * blocks / stages;
   return split;
 }
 
-/// The largest stage has as few parameters as can be. errc::invalid_argument: fewer blocks than stages.
-inline result<stage_split> split_by_parameters(const model_cost& model, std::size_t stages) {
+CAUSEWAY_DECL result<stage_split> split_by_parameters(const model_cost& model, std::size_t stages) {
   CAUSEWAY_TRY(detail::check_stages(model.blocks.size(), stages));
   const detail::stage_sums sums{model};
   return detail::least_largest(model.blocks.size(), stages, [&](std::size_t, std::size_t from, std::size_t to) {
@@ -27164,10 +29151,7 @@ inline result<stage_split> split_by_parameters(const model_cost& model, std::siz
   });
 }
 
-/// Stage s on `devices[s]`: the slowest takes as little time as can be, and each fits its device's memory.
-/// errc::invalid_argument: fewer blocks than devices; errc::out_of_memory: no split fits, with the least memory of every
-/// device at which one would.
-inline result<stage_split> split_by_time(const model_cost& model, std::span<const stage_device> devices) {
+CAUSEWAY_DECL result<stage_split> split_by_time(const model_cost& model, std::span<const stage_device> devices) {
   const std::size_t blocks = model.blocks.size();
   CAUSEWAY_TRY(detail::check_stages(blocks, devices.size()));
   const detail::stage_sums sums{model};
@@ -27187,7 +29171,8 @@ inline result<stage_split> split_by_time(const model_cost& model, std::span<cons
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_STAGE_SPLIT_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
+#endif
 
 // ---- causeway/plan/templates.hpp ----
 #ifndef CAUSEWAY_PLAN_TEMPLATES_HPP
@@ -27230,18 +29215,9 @@ struct pipeline_template {
   double slowest = 0;     ///< seconds: of the stages
 
   /// Seconds that `micro_batches` take; 0 for none.
-  [[nodiscard]] double seconds(std::size_t micro_batches) const noexcept {
-    return micro_batches == 0 ? 0 : fill_drain + slowest * static_cast<double>(micro_batches - 1);
-  }
+  [[nodiscard]] double seconds(std::size_t micro_batches) const noexcept;
   /// How many micro-batches are through in `limit` seconds, at most `most`. The inverse of `seconds`.
-  [[nodiscard]] std::size_t within(double limit, std::size_t most) const noexcept {
-    if (limit < fill_drain) return 0;
-    std::size_t n = most;
-    if (slowest > 0) n = static_cast<std::size_t>(std::min((limit - fill_drain) / slowest + 1, static_cast<double>(most)));
-    while (n < most && seconds(n + 1) <= limit) ++n;  // the division rounds
-    while (n > 0 && seconds(n) > limit) --n;
-    return n;
-  }
+  [[nodiscard]] std::size_t within(double limit, std::size_t most) const noexcept;
 };
 
 /// Templates of consecutive sizes.
@@ -27252,10 +29228,7 @@ struct template_set {
   [[nodiscard]] std::size_t smallest() const { return templates.front().peers; }  ///< n0
   [[nodiscard]] std::size_t largest() const { return templates.back().peers; }
   [[nodiscard]] bool has(std::size_t peers) const { return peers >= smallest() && peers <= largest(); }
-  [[nodiscard]] const pipeline_template& of(std::size_t peers) const {
-    CAUSEWAY_EXPECT(has(peers));
-    return templates[peers - smallest()];
-  }
+  [[nodiscard]] const pipeline_template& of(std::size_t peers) const;
 };
 
 namespace detail {
@@ -27266,30 +29239,7 @@ class template_cutter {
       : sums_{model}, blocks_{model.blocks.size()}, peers_{peers}, micro_batches_{micro_batches} {}
 
   /// The best template of `n` peers; no stages: the model does not fit, or has too few blocks.
-  [[nodiscard]] pipeline_template best(std::size_t n) {
-    fill(n);
-    const std::vector<point>& ends = at(blocks_, n * peers_.accelerators);
-    pipeline_template t{n, {}, 0, 0};
-    const point* chosen = nullptr;
-    const auto seconds = [&](const point& p) { return p.sum + static_cast<double>(micro_batches_ - 1) * p.most; };
-    for (const point& p : ends) {
-      if (chosen == nullptr || seconds(p) < seconds(*chosen)) chosen = &p;
-    }
-    if (chosen == nullptr) return t;
-    t.fill_drain = chosen->sum;
-    t.slowest = chosen->most;
-    std::size_t end = blocks_, used = n * peers_.accelerators;
-    for (const point* p = chosen; end > 0;) {
-      const std::size_t mine = used - p->used;
-      t.stages.push_back({p->block, end, mine, p->used / peers_.accelerators, stage_seconds(p->block, end, mine)});
-      const point* next = &at(p->block, p->used)[p->before];
-      end = p->block;
-      used = p->used;
-      p = next;
-    }
-    std::reverse(t.stages.begin(), t.stages.end());
-    return t;
-  }
+  [[nodiscard]] pipeline_template best(std::size_t n);
 
  private:
   struct point {
@@ -27300,45 +29250,14 @@ class template_cutter {
 
   std::vector<point>& at(std::size_t block, std::size_t used) { return points_[block * width_ + used]; }
 
-  [[nodiscard]] double stage_seconds(std::size_t from, std::size_t to, std::size_t accelerators) const {
-    return sums_.of(&block_cost::seconds, from, to) / (1 + peers_.sharing * static_cast<double>(accelerators - 1));
-  }
+  [[nodiscard]] double stage_seconds(std::size_t from, std::size_t to, std::size_t accelerators) const;
 
   /// Blocks [0, b) on exactly u accelerators, for all b and u; a peer's next stage never reaches into the next peer.
-  void fill(std::size_t n) {
-    width_ = n * peers_.accelerators + 1;
-    points_.assign((blocks_ + 1) * width_, {});
-    at(0, 0).push_back({});
-    for (std::size_t u = 1; u < width_; ++u) {
-      for (std::size_t b = 1; b <= blocks_; ++b) {
-        for (std::size_t mine = 1; mine <= (u - 1) % peers_.accelerators + 1; ++mine) {
-          for (std::size_t from = 0; from < b; ++from) add_stage(from, b, u - mine, mine);
-        }
-      }
-    }
-  }
+  void fill(std::size_t n);
 
-  void add_stage(std::size_t from, std::size_t to, std::size_t used, std::size_t mine) {
-    const std::vector<point>& before = at(from, used);
-    if (before.empty()) return;
-    // 1F1B keeps a micro-batch for its own and each later stage. How many come is open here: at most one per accelerator.
-    const double memory = sums_.of(&block_cost::memory, from, to) +
-                          sums_.of(&block_cost::activation, from, to) * static_cast<double>(width_ - 1 - used);
-    if (memory > peers_.memory * static_cast<double>(mine)) return;
-    const double seconds = stage_seconds(from, to, mine);
-    const double hop = from == 0 ? 0 : peers_.hop;
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      keep(at(to, used + mine), {before[i].sum + seconds + hop, std::max(before[i].most, seconds), from, used, i});
-    }
-  }
+  void add_stage(std::size_t from, std::size_t to, std::size_t used, std::size_t mine);
 
-  static void keep(std::vector<point>& front, const point& p) {
-    for (const point& q : front) {
-      if (q.sum <= p.sum && q.most <= p.most) return;
-    }
-    std::erase_if(front, [&](const point& q) { return p.sum <= q.sum && p.most <= q.most; });
-    front.push_back(p);
-  }
+  static void keep(std::vector<point>& front, const point& p);
 
   stage_sums sums_;
   std::size_t blocks_;
@@ -27351,18 +29270,126 @@ class template_cutter {
 }  // namespace detail
 
 /// Whether `pipelines` or more pipelines with sizes from `smallest` to `largest` add up to exactly `peers`.
-inline bool covers(std::size_t smallest, std::size_t largest, std::size_t pipelines, std::size_t peers) {
+CAUSEWAY_DECL bool covers(std::size_t smallest, std::size_t largest, std::size_t pipelines, std::size_t peers);
+
+/// The templates for `peers` peers that survive `failures` at once. `micro_batches` of an iteration of one pipeline weigh
+/// the slowest stage against the sum. errc::out_of_memory: too few peers for f + 1 copies of the model, with how many would
+/// do; errc::invalid_argument: sizes that cannot make every number of peers, as the model has too few blocks.
+CAUSEWAY_DECL result<template_set> make_templates(const model_cost& model, const template_peers& kind, std::size_t peers,
+                                                  std::size_t failures, std::size_t micro_batches);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_TEMPLATES_HPP
+
+// ---- causeway/plan/impl/templates.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_TEMPLATES_IPP
+#define CAUSEWAY_PLAN_IMPL_TEMPLATES_IPP
+
+// Bodies of plan/templates.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL double pipeline_template::seconds(std::size_t micro_batches) const noexcept {
+  return micro_batches == 0 ? 0 : fill_drain + slowest * static_cast<double>(micro_batches - 1);
+}
+
+CAUSEWAY_DECL std::size_t pipeline_template::within(double limit, std::size_t most) const noexcept {
+  if (limit < fill_drain) return 0;
+  std::size_t n = most;
+  if (slowest > 0) n = static_cast<std::size_t>(std::min((limit - fill_drain) / slowest + 1, static_cast<double>(most)));
+  while (n < most && seconds(n + 1) <= limit) ++n;  // the division rounds
+  while (n > 0 && seconds(n) > limit) --n;
+  return n;
+}
+
+CAUSEWAY_DECL const pipeline_template& template_set::of(std::size_t peers) const {
+  CAUSEWAY_EXPECT(has(peers));
+  return templates[peers - smallest()];
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL pipeline_template template_cutter::best(std::size_t n) {
+  fill(n);
+  const std::vector<point>& ends = at(blocks_, n * peers_.accelerators);
+  pipeline_template t{n, {}, 0, 0};
+  const point* chosen = nullptr;
+  const auto seconds = [&](const point& p) { return p.sum + static_cast<double>(micro_batches_ - 1) * p.most; };
+  for (const point& p : ends) {
+    if (chosen == nullptr || seconds(p) < seconds(*chosen)) chosen = &p;
+  }
+  if (chosen == nullptr) return t;
+  t.fill_drain = chosen->sum;
+  t.slowest = chosen->most;
+  std::size_t end = blocks_, used = n * peers_.accelerators;
+  for (const point* p = chosen; end > 0;) {
+    const std::size_t mine = used - p->used;
+    t.stages.push_back({p->block, end, mine, p->used / peers_.accelerators, stage_seconds(p->block, end, mine)});
+    const point* next = &at(p->block, p->used)[p->before];
+    end = p->block;
+    used = p->used;
+    p = next;
+  }
+  std::reverse(t.stages.begin(), t.stages.end());
+  return t;
+}
+
+CAUSEWAY_DECL double template_cutter::stage_seconds(std::size_t from, std::size_t to, std::size_t accelerators) const {
+  return sums_.of(&block_cost::seconds, from, to) / (1 + peers_.sharing * static_cast<double>(accelerators - 1));
+}
+
+CAUSEWAY_DECL void template_cutter::fill(std::size_t n) {
+  width_ = n * peers_.accelerators + 1;
+  points_.assign((blocks_ + 1) * width_, {});
+  at(0, 0).push_back({});
+  for (std::size_t u = 1; u < width_; ++u) {
+    for (std::size_t b = 1; b <= blocks_; ++b) {
+      for (std::size_t mine = 1; mine <= (u - 1) % peers_.accelerators + 1; ++mine) {
+        for (std::size_t from = 0; from < b; ++from) add_stage(from, b, u - mine, mine);
+      }
+    }
+  }
+}
+
+CAUSEWAY_DECL void template_cutter::add_stage(std::size_t from, std::size_t to, std::size_t used, std::size_t mine) {
+  const std::vector<point>& before = at(from, used);
+  if (before.empty()) return;
+  // 1F1B keeps a micro-batch for its own and each later stage. How many come is open here: at most one per accelerator.
+  const double memory = sums_.of(&block_cost::memory, from, to) +
+                        sums_.of(&block_cost::activation, from, to) * static_cast<double>(width_ - 1 - used);
+  if (memory > peers_.memory * static_cast<double>(mine)) return;
+  const double seconds = stage_seconds(from, to, mine);
+  const double hop = from == 0 ? 0 : peers_.hop;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    keep(at(to, used + mine), {before[i].sum + seconds + hop, std::max(before[i].most, seconds), from, used, i});
+  }
+}
+
+CAUSEWAY_DECL void template_cutter::keep(std::vector<point>& front, const point& p) {
+  for (const point& q : front) {
+    if (q.sum <= p.sum && q.most <= p.most) return;
+  }
+  std::erase_if(front, [&](const point& q) { return p.sum <= q.sum && p.most <= q.most; });
+  front.push_back(p);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL bool covers(std::size_t smallest, std::size_t largest, std::size_t pipelines, std::size_t peers) {
   // x pipelines give every sum from x * smallest to x * largest, and no other.
   if (smallest == 0 || peers / smallest < pipelines) return false;
   const std::size_t x = std::max(pipelines, (peers + largest - 1) / largest);
   return x * smallest <= peers;
 }
 
-/// The templates for `peers` peers that survive `failures` at once. `micro_batches` of an iteration of one pipeline weigh
-/// the slowest stage against the sum. errc::out_of_memory: too few peers for f + 1 copies of the model, with how many would
-/// do; errc::invalid_argument: sizes that cannot make every number of peers, as the model has too few blocks.
-inline result<template_set> make_templates(const model_cost& model, const template_peers& kind, std::size_t peers,
-                                           std::size_t failures, std::size_t micro_batches) {
+CAUSEWAY_DECL result<template_set> make_templates(const model_cost& model, const template_peers& kind, std::size_t peers,
+                                                  std::size_t failures, std::size_t micro_batches) {
   if (model.blocks.empty() || kind.accelerators == 0 || micro_batches == 0 || !(kind.sharing >= 0 && kind.sharing <= 1))
     return fail(errc::invalid_argument, "templates", "need a block, an accelerator, a micro-batch, and sharing in [0, 1]");
   detail::template_cutter cutter{model, kind, micro_batches};
@@ -27393,7 +29420,8 @@ inline result<template_set> make_templates(const model_cost& model, const templa
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_TEMPLATES_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_TEMPLATES_IPP
+#endif
 
 // ---- causeway/plan/link_matrix.hpp ----
 #ifndef CAUSEWAY_PLAN_LINK_MATRIX_HPP
@@ -27419,44 +29447,22 @@ class link_matrix {
   link_matrix() = default;
 
   /// The same link everywhere, and nothing to pay from a device to itself.
-  explicit link_matrix(std::size_t devices, const link_cost& everywhere = {})
-      : size_{devices}, links_(devices * devices, everywhere) {
-    for (std::size_t i = 0; i < devices; ++i) links_[i * devices + i] = {};
-  }
+  explicit link_matrix(std::size_t devices, const link_cost& everywhere = {});
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  [[nodiscard]] const link_cost& operator()(std::size_t from, std::size_t to) const {
-    CAUSEWAY_EXPECT(from < size_ && to < size_);
-    return links_[from * size_ + to];
-  }
+  [[nodiscard]] const link_cost& operator()(std::size_t from, std::size_t to) const;
 
   /// One direction.
-  void set(std::size_t from, std::size_t to, const link_cost& link) {
-    CAUSEWAY_EXPECT(from < size_ && to < size_);
-    links_[from * size_ + to] = link;
-  }
+  void set(std::size_t from, std::size_t to, const link_cost& link);
 
-  void set_both(std::size_t a, std::size_t b, const link_cost& link) {
-    set(a, b, link);
-    set(b, a, link);
-  }
+  void set_both(std::size_t a, std::size_t b, const link_cost& link);
 
   /// Seconds for `bytes` there and as many back, halved: what a direction costs on average.
-  [[nodiscard]] double mean_seconds(std::size_t a, std::size_t b, double bytes) const {
-    return ((*this)(a, b).seconds(bytes) + (*this)(b, a).seconds(bytes)) / 2;
-  }
+  [[nodiscard]] double mean_seconds(std::size_t a, std::size_t b, double bytes) const;
 
   /// The links between devices, where this matrix is one of regions and device i stands in region `region_of[i]`.
-  [[nodiscard]] link_matrix devices_in(std::span<const std::size_t> region_of) const {
-    link_matrix all{region_of.size()};
-    for (std::size_t i = 0; i < region_of.size(); ++i) {
-      for (std::size_t j = 0; j < region_of.size(); ++j) {
-        if (i != j) all.set(i, j, (*this)(region_of[i], region_of[j]));
-      }
-    }
-    return all;
-  }
+  [[nodiscard]] link_matrix devices_in(std::span<const std::size_t> region_of) const;
 
  private:
   std::size_t size_ = 0;
@@ -27464,7 +29470,56 @@ class link_matrix {
 };
 
 /// Whether every delay is finite and >= 0, and every bandwidth > 0. errc::invalid_argument names the pair.
-inline result<void> check(const link_matrix& links) {
+CAUSEWAY_DECL result<void> check(const link_matrix& links);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_LINK_MATRIX_HPP
+
+// ---- causeway/plan/impl/link_matrix.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_LINK_MATRIX_IPP
+#define CAUSEWAY_PLAN_IMPL_LINK_MATRIX_IPP
+
+// Bodies of plan/link_matrix.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL link_matrix::link_matrix(std::size_t devices, const link_cost& everywhere)
+    : size_{devices}, links_(devices * devices, everywhere) {
+  for (std::size_t i = 0; i < devices; ++i) links_[i * devices + i] = {};
+}
+
+CAUSEWAY_DECL const link_cost& link_matrix::operator()(std::size_t from, std::size_t to) const {
+  CAUSEWAY_EXPECT(from < size_ && to < size_);
+  return links_[from * size_ + to];
+}
+
+CAUSEWAY_DECL void link_matrix::set(std::size_t from, std::size_t to, const link_cost& link) {
+  CAUSEWAY_EXPECT(from < size_ && to < size_);
+  links_[from * size_ + to] = link;
+}
+
+CAUSEWAY_DECL void link_matrix::set_both(std::size_t a, std::size_t b, const link_cost& link) {
+  set(a, b, link);
+  set(b, a, link);
+}
+
+CAUSEWAY_DECL double link_matrix::mean_seconds(std::size_t a, std::size_t b, double bytes) const {
+  return ((*this)(a, b).seconds(bytes) + (*this)(b, a).seconds(bytes)) / 2;
+}
+
+CAUSEWAY_DECL link_matrix link_matrix::devices_in(std::span<const std::size_t> region_of) const {
+  link_matrix all{region_of.size()};
+  for (std::size_t i = 0; i < region_of.size(); ++i) {
+    for (std::size_t j = 0; j < region_of.size(); ++j) {
+      if (i != j) all.set(i, j, (*this)(region_of[i], region_of[j]));
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL result<void> check(const link_matrix& links) {
   for (std::size_t i = 0; i < links.size(); ++i) {
     for (std::size_t j = 0; j < links.size(); ++j) {
       const link_cost& l = links(i, j);
@@ -27478,7 +29533,8 @@ inline result<void> check(const link_matrix& links) {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_LINK_MATRIX_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_LINK_MATRIX_IPP
+#endif
 
 // ---- causeway/plan/varuna_search.hpp ----
 #ifndef CAUSEWAY_PLAN_VARUNA_SEARCH_HPP
@@ -27534,7 +29590,56 @@ struct varuna_plan {
 
 /// The place in `sizes` of the micro-batch at the knee of F(m) / m, F summed over all cut-points: larger ones would only
 /// make the bubble larger.
-inline std::size_t knee_of(const varuna_calibration& c, double tolerance) {
+CAUSEWAY_DECL std::size_t knee_of(const varuna_calibration& c, double tolerance);
+
+namespace detail {
+
+/// One number of stages at one micro-batch size.
+class varuna_try {
+ public:
+  varuna_try(const varuna_calibration& c, const varuna_options& o, std::size_t size);
+
+  [[nodiscard]] result<varuna_plan> run(std::size_t stages) const;
+
+ private:
+  [[nodiscard]] stage_costs costs_of(const stage_split& split) const;
+
+  [[nodiscard]] double average_seconds(const varuna_plan& plan) const;
+
+  const varuna_calibration& calibration_;
+  const varuna_options& options_;
+  std::size_t size_;
+  double samples_;
+  model_cost model_;  // its `parameters` are the bytes of gradients
+};
+
+CAUSEWAY_DECL result<void> check_varuna(const varuna_calibration& c, const varuna_options& o);
+
+}  // namespace detail
+
+/// The quickest (P, D, m, N_m) with P * D <= G. errc::invalid_argument: a calibration that is not complete;
+/// errc::out_of_memory: the model fits in no number of stages. Costs a simulation for each number of stages up to G.
+CAUSEWAY_DECL result<varuna_plan> plan_varuna(const varuna_calibration& calibration, const varuna_options& options);
+
+/// The plan for each number of devices from 1 to `options.devices`, or why there is none: what to change to when devices
+/// come and go.
+CAUSEWAY_DECL std::vector<result<varuna_plan>> morphing_table(const varuna_calibration& calibration,
+                                                              varuna_options options);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_VARUNA_SEARCH_HPP
+
+// ---- causeway/plan/impl/varuna_search.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_VARUNA_SEARCH_IPP
+#define CAUSEWAY_PLAN_IMPL_VARUNA_SEARCH_IPP
+
+// Bodies of plan/varuna_search.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL std::size_t knee_of(const varuna_calibration& c, double tolerance) {
   std::vector<double> per_sample(c.sizes.size());
   for (std::size_t i = 0; i < per_sample.size(); ++i) {
     for (const cut_point& p : c.points) per_sample[i] += p.forward[i] / static_cast<double>(c.sizes[i]);
@@ -27545,71 +29650,62 @@ inline std::size_t knee_of(const varuna_calibration& c, double tolerance) {
   return knee;
 }
 
-namespace detail {
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-/// One number of stages at one micro-batch size.
-class varuna_try {
- public:
-  varuna_try(const varuna_calibration& c, const varuna_options& o, std::size_t size)
-      : calibration_{c}, options_{o}, size_{size}, samples_{static_cast<double>(c.sizes[size])} {
-    for (const cut_point& p : c.points) {
-      model_.blocks.push_back({p.gradient_bytes, p.forward[size] + p.backward[size], p.memory, p.activation * samples_});
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL varuna_try::varuna_try(const varuna_calibration& c, const varuna_options& o, std::size_t size)
+    : calibration_{c}, options_{o}, size_{size}, samples_{static_cast<double>(c.sizes[size])} {
+  for (const cut_point& p : c.points) {
+    model_.blocks.push_back({p.gradient_bytes, p.forward[size] + p.backward[size], p.memory, p.activation * samples_});
+  }
+}
+
+CAUSEWAY_DECL result<varuna_plan> varuna_try::run(std::size_t stages) const {
+  const std::size_t replicas = options_.devices / stages;
+  const std::size_t share = (options_.global_batch + replicas - 1) / replicas;
+  varuna_plan plan{replicas, calibration_.sizes[size_], 0, {}, 0, 0};
+  plan.micro_batches = (share + plan.micro_batch - 1) / plan.micro_batch;
+  const std::size_t stored =
+      std::min(options_.stored_inputs == 0 ? 2 * stages : options_.stored_inputs, plan.micro_batches);
+  const double kept = static_cast<double>(stored) * calibration_.boundary_bytes * samples_;
+  const std::vector<stage_device> devices(stages, stage_device{1, options_.device_memory - kept, 1});
+  CAUSEWAY_ASSIGN(plan.split, split_by_time(model_, devices));
+  const stage_costs costs = costs_of(plan.split);
+  CAUSEWAY_ASSIGN(const schedule order,
+                  varuna(costs, static_cast<std::uint32_t>(plan.micro_batches), static_cast<std::uint32_t>(stored)));
+  CAUSEWAY_ASSIGN(const timeline t, timeline_of(order, costs));
+  plan.pipeline_seconds = t.makespan;
+  plan.average_seconds = average_seconds(plan);
+  return plan;
+}
+
+CAUSEWAY_DECL stage_costs varuna_try::costs_of(const stage_split& split) const {
+  stage_costs costs;
+  for (std::size_t s = 0; s < split.stages(); ++s) {
+    double forward = 0, backward = 0;
+    for (std::size_t i = split.first_block[s]; i < split.end(s); ++i) {
+      forward += calibration_.points[i].forward[size_];
+      backward += calibration_.points[i].backward[size_];
     }
+    costs.stages.push_back({forward, backward / 2, backward / 2, forward});
   }
+  const double bytes = calibration_.boundary_bytes * samples_;
+  costs.edges.assign(split.stages() - 1, {calibration_.hop.delay, bytes, bytes, calibration_.hop.bandwidth / 8});
+  return costs;
+}
 
-  [[nodiscard]] result<varuna_plan> run(std::size_t stages) const {
-    const std::size_t replicas = options_.devices / stages;
-    const std::size_t share = (options_.global_batch + replicas - 1) / replicas;
-    varuna_plan plan{replicas, calibration_.sizes[size_], 0, {}, 0, 0};
-    plan.micro_batches = (share + plan.micro_batch - 1) / plan.micro_batch;
-    const std::size_t stored =
-        std::min(options_.stored_inputs == 0 ? 2 * stages : options_.stored_inputs, plan.micro_batches);
-    const double kept = static_cast<double>(stored) * calibration_.boundary_bytes * samples_;
-    const std::vector<stage_device> devices(stages, stage_device{1, options_.device_memory - kept, 1});
-    CAUSEWAY_ASSIGN(plan.split, split_by_time(model_, devices));
-    const stage_costs costs = costs_of(plan.split);
-    CAUSEWAY_ASSIGN(const schedule order,
-                    varuna(costs, static_cast<std::uint32_t>(plan.micro_batches), static_cast<std::uint32_t>(stored)));
-    CAUSEWAY_ASSIGN(const timeline t, timeline_of(order, costs));
-    plan.pipeline_seconds = t.makespan;
-    plan.average_seconds = average_seconds(plan);
-    return plan;
+CAUSEWAY_DECL double varuna_try::average_seconds(const varuna_plan& plan) const {
+  const double d = static_cast<double>(plan.replicas);
+  double slowest = 0;
+  for (std::size_t s = 0; s < plan.stages(); ++s) {
+    const block_cost stage = cost_of_stage(model_, plan.split.first_block[s], plan.split.end(s));
+    slowest = std::max(slowest, 2 * (d - 1) * calibration_.ring.seconds(stage.parameters / d));
   }
+  return slowest;
+}
 
- private:
-  [[nodiscard]] stage_costs costs_of(const stage_split& split) const {
-    stage_costs costs;
-    for (std::size_t s = 0; s < split.stages(); ++s) {
-      double forward = 0, backward = 0;
-      for (std::size_t i = split.first_block[s]; i < split.end(s); ++i) {
-        forward += calibration_.points[i].forward[size_];
-        backward += calibration_.points[i].backward[size_];
-      }
-      costs.stages.push_back({forward, backward / 2, backward / 2, forward});
-    }
-    const double bytes = calibration_.boundary_bytes * samples_;
-    costs.edges.assign(split.stages() - 1, {calibration_.hop.delay, bytes, bytes, calibration_.hop.bandwidth / 8});
-    return costs;
-  }
-
-  [[nodiscard]] double average_seconds(const varuna_plan& plan) const {
-    const double d = static_cast<double>(plan.replicas);
-    double slowest = 0;
-    for (std::size_t s = 0; s < plan.stages(); ++s) {
-      const block_cost stage = cost_of_stage(model_, plan.split.first_block[s], plan.split.end(s));
-      slowest = std::max(slowest, 2 * (d - 1) * calibration_.ring.seconds(stage.parameters / d));
-    }
-    return slowest;
-  }
-
-  const varuna_calibration& calibration_;
-  const varuna_options& options_;
-  std::size_t size_;
-  double samples_;
-  model_cost model_;  // its `parameters` are the bytes of gradients
-};
-
-inline result<void> check_varuna(const varuna_calibration& c, const varuna_options& o) {
+CAUSEWAY_DECL result<void> check_varuna(const varuna_calibration& c, const varuna_options& o) {
   const auto wrong = [](const char* what) { return fail(errc::invalid_argument, "varuna's search", what); };
   if (c.sizes.empty() || c.sizes[0] == 0 ||
       std::adjacent_find(c.sizes.begin(), c.sizes.end(), [](auto a, auto b) { return a >= b; }) != c.sizes.end())
@@ -27623,11 +29719,11 @@ inline result<void> check_varuna(const varuna_calibration& c, const varuna_optio
   return {};
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
 
-/// The quickest (P, D, m, N_m) with P * D <= G. errc::invalid_argument: a calibration that is not complete;
-/// errc::out_of_memory: the model fits in no number of stages. Costs a simulation for each number of stages up to G.
-inline result<varuna_plan> plan_varuna(const varuna_calibration& calibration, const varuna_options& options) {
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<varuna_plan> plan_varuna(const varuna_calibration& calibration, const varuna_options& options) {
   CAUSEWAY_TRY(detail::check_varuna(calibration, options));
   const detail::varuna_try attempt{calibration, options, knee_of(calibration, options.knee)};
   result<varuna_plan> best = fail(errc::out_of_memory, "varuna's search", "nothing was tried");
@@ -27638,9 +29734,8 @@ inline result<varuna_plan> plan_varuna(const varuna_calibration& calibration, co
   return best;
 }
 
-/// The plan for each number of devices from 1 to `options.devices`, or why there is none: what to change to when devices
-/// come and go.
-inline std::vector<result<varuna_plan>> morphing_table(const varuna_calibration& calibration, varuna_options options) {
+CAUSEWAY_DECL std::vector<result<varuna_plan>> morphing_table(const varuna_calibration& calibration,
+                                                              varuna_options options) {
   std::vector<result<varuna_plan>> table;
   for (std::size_t devices = options.devices, g = 1; g <= devices; ++g) {
     options.devices = g;
@@ -27651,7 +29746,8 @@ inline std::vector<result<varuna_plan>> morphing_table(const varuna_calibration&
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_VARUNA_SEARCH_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_VARUNA_SEARCH_IPP
+#endif
 
 // ---- causeway/stage/recovery_morph.hpp ----
 #ifndef CAUSEWAY_STAGE_RECOVERY_MORPH_HPP
@@ -27682,27 +29778,7 @@ class morph {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g) {
-    plan::varuna_calibration calibration = options_.calibration;
-    if (calibration.points.empty()) {
-      calibration.sizes = {1};
-      calibration.points.assign(static_cast<std::size_t>(g.layers), {{1}, {2}, 0, 1, 0});
-    }
-    if (calibration.points.size() != static_cast<std::size_t>(g.layers) || calibration.sizes.size() != 1) {
-      return fail(errc::invalid_argument, "morph",
-                  "its calibration needs one cut-point for every block of the model, for one size of micro-batches");
-    }
-    calibration.sizes = {1};  // counted in micro-batches
-    const plan::varuna_options search{
-        .devices = g.peers.size(), .global_batch = g.micro_batches, .device_memory = options_.device_memory};
-    CAUSEWAY_ASSIGN(const plan::varuna_plan plan, plan::plan_varuna(calibration, search));
-    std::vector<nn::block_range> row;
-    for (std::size_t s = 0; s < plan.stages(); ++s) {
-      row.push_back({static_cast<std::int64_t>(plan.split.first_block[s]), static_cast<std::int64_t>(plan.split.end(s))});
-    }
-    const std::size_t replicas = std::min<std::size_t>(plan.replicas, g.micro_batches);
-    return seat_peers(std::vector(replicas, row), even_shares(g.micro_batches, replicas), g);
-  }
+  result<layout> arrange(const gathering& g);
 
  private:
   morph_options options_;
@@ -27712,6 +29788,42 @@ static_assert(Recovery<morph>);
 }  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
 
 #endif  // CAUSEWAY_STAGE_RECOVERY_MORPH_HPP
+
+// ---- causeway/stage/impl/recovery_morph.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_MORPH_IPP
+#define CAUSEWAY_STAGE_IMPL_RECOVERY_MORPH_IPP
+
+// Bodies of stage/recovery_morph.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
+
+CAUSEWAY_DECL result<layout> morph::arrange(const gathering& g) {
+  plan::varuna_calibration calibration = options_.calibration;
+  if (calibration.points.empty()) {
+    calibration.sizes = {1};
+    calibration.points.assign(static_cast<std::size_t>(g.layers), {{1}, {2}, 0, 1, 0});
+  }
+  if (calibration.points.size() != static_cast<std::size_t>(g.layers) || calibration.sizes.size() != 1) {
+    return fail(errc::invalid_argument, "morph",
+                "its calibration needs one cut-point for every block of the model, for one size of micro-batches");
+  }
+  calibration.sizes = {1};  // counted in micro-batches
+  const plan::varuna_options search{
+      .devices = g.peers.size(), .global_batch = g.micro_batches, .device_memory = options_.device_memory};
+  CAUSEWAY_ASSIGN(const plan::varuna_plan plan, plan::plan_varuna(calibration, search));
+  std::vector<nn::block_range> row;
+  for (std::size_t s = 0; s < plan.stages(); ++s) {
+    row.push_back({static_cast<std::int64_t>(plan.split.first_block[s]), static_cast<std::int64_t>(plan.split.end(s))});
+  }
+  const std::size_t replicas = std::min<std::size_t>(plan.replicas, g.micro_batches);
+  return seat_peers(std::vector(replicas, row), even_shares(g.micro_batches, replicas), g);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_MORPH_IPP
+#endif
 
 // ---- causeway/plan/availability.hpp ----
 #ifndef CAUSEWAY_PLAN_AVAILABILITY_HPP
@@ -27731,7 +29843,25 @@ struct availability_model {
 };
 
 /// From instances per interval, in order. With fewer than three intervals, or without change: the last number stays.
-inline availability_model fit_availability(std::span<const std::size_t> history) {
+CAUSEWAY_DECL availability_model fit_availability(std::span<const std::size_t> history);
+
+/// The expected number of instances in each of the next `intervals`, rounded, after an interval with `now`.
+CAUSEWAY_DECL std::vector<std::size_t> forecast(const availability_model& m, std::size_t now, std::size_t intervals);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_AVAILABILITY_HPP
+
+// ---- causeway/plan/impl/availability.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_AVAILABILITY_IPP
+#define CAUSEWAY_PLAN_IMPL_AVAILABILITY_IPP
+
+// Bodies of plan/availability.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL availability_model fit_availability(std::span<const std::size_t> history) {
   availability_model m{history.empty() ? 0 : static_cast<double>(history.back()), 1, 0};
   if (history.size() < 3) return m;
   double mean = 0;
@@ -27753,8 +29883,7 @@ inline availability_model fit_availability(std::span<const std::size_t> history)
   return m;
 }
 
-/// The expected number of instances in each of the next `intervals`, rounded, after an interval with `now`.
-inline std::vector<std::size_t> forecast(const availability_model& m, std::size_t now, std::size_t intervals) {
+CAUSEWAY_DECL std::vector<std::size_t> forecast(const availability_model& m, std::size_t now, std::size_t intervals) {
   std::vector<std::size_t> next(intervals);
   double away = static_cast<double>(now) - m.mean;
   for (std::size_t& n : next) {
@@ -27766,7 +29895,8 @@ inline std::vector<std::size_t> forecast(const availability_model& m, std::size_
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_AVAILABILITY_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_AVAILABILITY_IPP
+#endif
 
 // ---- causeway/plan/liveput.hpp ----
 #ifndef CAUSEWAY_PLAN_LIVEPUT_HPP
@@ -27819,20 +29949,7 @@ namespace detail {
 class preemption_draws {
  public:
   /// `lost` of `available` instances, of which `shape` uses the first ones and the others are spare.
-  preemption_draws(const pipeline_shape& shape, std::size_t available, std::size_t lost, const liveput_options& o)
-      : shape_{shape} {
-    std::vector<std::size_t> all(available);
-    std::iota(all.begin(), all.end(), std::size_t{0});
-    rng draw{o.seed, mix(shape.replicas, shape.stages, available * 4096 + lost)};
-    for (std::size_t i = 0; i < std::max<std::size_t>(1, o.samples); ++i) {
-      std::vector<std::size_t> alive(shape.stages, shape.replicas);
-      for (std::size_t k = 0; k < std::min(lost, available); ++k) {
-        std::swap(all[k], all[k + draw.below(available - k)]);
-        if (all[k] < shape.instances()) --alive[all[k] % shape.stages];
-      }
-      draws_.push_back(std::move(alive));
-    }
-  }
+  preemption_draws(const pipeline_shape& shape, std::size_t available, std::size_t lost, const liveput_options& o);
 
   /// The mean of `f(alive instances of each stage)`.
   template <class F>
@@ -27846,24 +29963,10 @@ class preemption_draws {
   }
 
   /// Seconds to go on as `next`.
-  [[nodiscard]] double migration(const pipeline_shape& next, const migration_costs& costs) const {
-    if (next.instances() == 0) return 0;
-    if (next.stages != shape_.stages) return costs.pipeline;
-    return mean([&](const std::vector<std::size_t>& alive) {
-      const std::size_t fewest = *std::min_element(alive.begin(), alive.end());
-      const std::size_t most = *std::max_element(alive.begin(), alive.end());
-      if (next.replicas > fewest) return costs.inter_stage;
-      return fewest == shape_.replicas && most == shape_.replicas ? 0.0 : costs.intra_stage;
-    });
-  }
+  [[nodiscard]] double migration(const pipeline_shape& next, const migration_costs& costs) const;
 
   /// The part of the draws in which nothing is left of some stage.
-  [[nodiscard]] double lost_share() const {
-    if (shape_.instances() == 0) return 0;
-    return mean([](const std::vector<std::size_t>& alive) {
-      return *std::min_element(alive.begin(), alive.end()) == 0 ? 1.0 : 0.0;
-    });
-  }
+  [[nodiscard]] double lost_share() const;
 
  private:
   pipeline_shape shape_;
@@ -27886,11 +29989,9 @@ double liveput(const pipeline_shape& shape, std::size_t available, std::size_t l
 }
 
 /// Seconds that going from `now`, with `before` instances, to `next`, with `after`, is expected to take.
-inline double expected_migration(const pipeline_shape& now, std::size_t before, const pipeline_shape& next,
-                                 std::size_t after, const migration_costs& costs, const liveput_options& options = {}) {
-  if (now.instances() == 0) return next.instances() == 0 ? 0 : costs.pipeline;
-  return detail::preemption_draws{now, before, before > after ? before - after : 0, options}.migration(next, costs);
-}
+CAUSEWAY_DECL double expected_migration(const pipeline_shape& now, std::size_t before, const pipeline_shape& next,
+                                        std::size_t after, const migration_costs& costs,
+                                        const liveput_options& options = {});
 
 /// A shape for each interval.
 struct liveput_plan {
@@ -27950,6 +30051,63 @@ liveput_plan plan_liveput(const pipeline_shape& now, std::size_t instances, std:
 
 #endif  // CAUSEWAY_PLAN_LIVEPUT_HPP
 
+// ---- causeway/plan/impl/liveput.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_LIVEPUT_IPP
+#define CAUSEWAY_PLAN_IMPL_LIVEPUT_IPP
+
+// Bodies of plan/liveput.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL preemption_draws::preemption_draws(const pipeline_shape& shape, std::size_t available, std::size_t lost,
+                                                 const liveput_options& o)
+    : shape_{shape} {
+  std::vector<std::size_t> all(available);
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  rng draw{o.seed, mix(shape.replicas, shape.stages, available * 4096 + lost)};
+  for (std::size_t i = 0; i < std::max<std::size_t>(1, o.samples); ++i) {
+    std::vector<std::size_t> alive(shape.stages, shape.replicas);
+    for (std::size_t k = 0; k < std::min(lost, available); ++k) {
+      std::swap(all[k], all[k + draw.below(available - k)]);
+      if (all[k] < shape.instances()) --alive[all[k] % shape.stages];
+    }
+    draws_.push_back(std::move(alive));
+  }
+}
+
+CAUSEWAY_DECL double preemption_draws::migration(const pipeline_shape& next, const migration_costs& costs) const {
+  if (next.instances() == 0) return 0;
+  if (next.stages != shape_.stages) return costs.pipeline;
+  return mean([&](const std::vector<std::size_t>& alive) {
+    const std::size_t fewest = *std::min_element(alive.begin(), alive.end());
+    const std::size_t most = *std::max_element(alive.begin(), alive.end());
+    if (next.replicas > fewest) return costs.inter_stage;
+    return fewest == shape_.replicas && most == shape_.replicas ? 0.0 : costs.intra_stage;
+  });
+}
+
+CAUSEWAY_DECL double preemption_draws::lost_share() const {
+  if (shape_.instances() == 0) return 0;
+  return mean(
+      [](const std::vector<std::size_t>& alive) { return *std::min_element(alive.begin(), alive.end()) == 0 ? 1.0 : 0.0; });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL double expected_migration(const pipeline_shape& now, std::size_t before, const pipeline_shape& next,
+                                        std::size_t after, const migration_costs& costs, const liveput_options& options) {
+  if (now.instances() == 0) return next.instances() == 0 ? 0 : costs.pipeline;
+  return detail::preemption_draws{now, before, before > after ? before - after : 0, options}.migration(next, costs);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_LIVEPUT_IPP
+#endif
+
 // ---- causeway/plan/recovery.hpp ----
 #ifndef CAUSEWAY_PLAN_RECOVERY_HPP
 #define CAUSEWAY_PLAN_RECOVERY_HPP
@@ -27980,9 +30138,7 @@ struct recovery_job {
 
   [[nodiscard]] double samples() const { return static_cast<double>(micro_batches * micro_batch); }
   /// Of one sample on one peer that does all the model and never waits.
-  [[nodiscard]] double sample_seconds() const {
-    return cost_of_stage(model, 0, model.blocks.size()).seconds / static_cast<double>(micro_batch);
-  }
+  [[nodiscard]] double sample_seconds() const;
 };
 
 /// What becomes of the step that is under way.
@@ -28016,22 +30172,7 @@ inline constexpr double no_step = std::numeric_limits<double>::infinity();
 class cut_job {
  public:
   /// The slowest stage is as quick as can be. errc::invalid_argument: more stages than blocks.
-  static result<cut_job> make(const recovery_job& job, std::size_t stages) {
-    const std::vector<stage_device> devices(stages);
-    CAUSEWAY_ASSIGN(const stage_split split, split_by_time(job.model, devices));
-    cut_job cut;
-    cut.job_ = &job;
-    for (std::size_t s = 0; s < stages; ++s) {
-      const block_cost cost = cost_of_stage(job.model, split.first_block[s], split.end(s));
-      const double forward = cost.seconds * job.forward_share, half = (cost.seconds - forward) / 2;
-      cut.costs_.stages.push_back({forward, half, half, forward});
-      cut.state_ = std::max(cut.state_, cost.memory);
-      cut.parameters_ = std::max(cut.parameters_, cost.parameters);
-    }
-    const edge_cost edge{job.link.delay, job.boundary_bytes, job.boundary_bytes, job.link.bandwidth / 8};
-    cut.costs_.edges.assign(stages - 1, edge);
-    return cut;
-  }
+  static result<cut_job> make(const recovery_job& job, std::size_t stages);
 
   [[nodiscard]] const recovery_job& job() const { return *job_; }
   [[nodiscard]] std::size_t stages() const { return costs_.stages.size(); }
@@ -28041,20 +30182,13 @@ class cut_job {
   [[nodiscard]] double load_seconds() const { return state_ / job_->read_bytes_per_second; }
 
   /// A ring all-reduce of the largest stage over `replicas`.
-  [[nodiscard]] double average_seconds(std::size_t replicas) const {
-    const auto d = static_cast<double>(replicas);
-    return replicas < 2 ? 0 : 2 * (d - 1) * job_->link.seconds(parameters_ * job_->gradient_bytes / d);
-  }
+  [[nodiscard]] double average_seconds(std::size_t replicas) const;
 
   /// The micro-batches of the pipeline with the most, of `replicas`.
   [[nodiscard]] std::size_t share(std::size_t replicas) const { return (job_->micro_batches + replicas - 1) / replicas; }
 
   /// A step of `replicas` whole pipelines in 1F1B.
-  [[nodiscard]] double step_seconds(std::size_t replicas) const {
-    if (replicas == 0) return no_step;
-    const std::size_t m = share(replicas);
-    return seconds_of({costs_, straight_routes(stages(), m), static_cast<std::uint32_t>(m)}) + average_seconds(replicas);
-  }
+  [[nodiscard]] double step_seconds(std::size_t replicas) const;
 
  private:
   cut_job() = default;
@@ -28067,15 +30201,67 @@ class cut_job {
 namespace detail {
 
 /// Takes `gone` out of `from`; both keep their order. How many were there.
-inline std::size_t take_out(std::vector<std::uint32_t>& from, std::span<const std::uint32_t> gone) {
-  return std::erase_if(from, [&](std::uint32_t id) { return std::binary_search(gone.begin(), gone.end(), id); });
-}
+CAUSEWAY_DECL std::size_t take_out(std::vector<std::uint32_t>& from, std::span<const std::uint32_t> gone);
 
 }  // namespace detail
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
 #endif  // CAUSEWAY_PLAN_RECOVERY_HPP
+
+// ---- causeway/plan/impl/recovery.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_IPP
+#define CAUSEWAY_PLAN_IMPL_RECOVERY_IPP
+
+// Bodies of plan/recovery.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL double recovery_job::sample_seconds() const {
+  return cost_of_stage(model, 0, model.blocks.size()).seconds / static_cast<double>(micro_batch);
+}
+
+CAUSEWAY_DECL result<cut_job> cut_job::make(const recovery_job& job, std::size_t stages) {
+  const std::vector<stage_device> devices(stages);
+  CAUSEWAY_ASSIGN(const stage_split split, split_by_time(job.model, devices));
+  cut_job cut;
+  cut.job_ = &job;
+  for (std::size_t s = 0; s < stages; ++s) {
+    const block_cost cost = cost_of_stage(job.model, split.first_block[s], split.end(s));
+    const double forward = cost.seconds * job.forward_share, half = (cost.seconds - forward) / 2;
+    cut.costs_.stages.push_back({forward, half, half, forward});
+    cut.state_ = std::max(cut.state_, cost.memory);
+    cut.parameters_ = std::max(cut.parameters_, cost.parameters);
+  }
+  const edge_cost edge{job.link.delay, job.boundary_bytes, job.boundary_bytes, job.link.bandwidth / 8};
+  cut.costs_.edges.assign(stages - 1, edge);
+  return cut;
+}
+
+CAUSEWAY_DECL double cut_job::average_seconds(std::size_t replicas) const {
+  const auto d = static_cast<double>(replicas);
+  return replicas < 2 ? 0 : 2 * (d - 1) * job_->link.seconds(parameters_ * job_->gradient_bytes / d);
+}
+
+CAUSEWAY_DECL double cut_job::step_seconds(std::size_t replicas) const {
+  if (replicas == 0) return no_step;
+  const std::size_t m = share(replicas);
+  return seconds_of({costs_, straight_routes(stages(), m), static_cast<std::uint32_t>(m)}) + average_seconds(replicas);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL std::size_t take_out(std::vector<std::uint32_t>& from, std::span<const std::uint32_t> gone) {
+  return std::erase_if(from, [&](std::uint32_t id) { return std::binary_search(gone.begin(), gone.end(), id); });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+#endif  // CAUSEWAY_PLAN_IMPL_RECOVERY_IPP
+#endif
 
 // ---- causeway/stage/recovery_proactive.hpp ----
 #ifndef CAUSEWAY_STAGE_RECOVERY_PROACTIVE_HPP
@@ -28110,25 +30296,10 @@ class shape_speeds {
   shape_speeds(const plan::recovery_job& job, double device_memory) : job_{job}, device_memory_{device_memory} {}
 
   /// Seconds of a step; infinite where the model does not fit, or a pipeline would have no micro-batch.
-  double seconds(const plan::pipeline_shape& s) {
-    if (s.instances() == 0 || s.stages > job_.model.blocks.size() || s.replicas > job_.micro_batches) return plan::no_step;
-    const auto [known, fresh] = seconds_.try_emplace({s.replicas, s.stages}, plan::no_step);
-    if (!fresh) return known->second;
-    const auto cut = plan::cut_job::make(job_, s.stages);
-    if (cut && cut->state_bytes() <= device_memory_) known->second = cut->step_seconds(s.replicas);
-    return known->second;
-  }
+  double seconds(const plan::pipeline_shape& s);
 
   /// For at most so many peers; 0 x 0 if they are too few. Of several, the one with the fewest stages.
-  plan::pipeline_shape quickest(std::size_t peers) {
-    plan::pipeline_shape best;
-    for (std::size_t p = 1; p <= std::min(peers, job_.model.blocks.size()); ++p) {
-      for (std::size_t d = 1; d * p <= peers; ++d) {
-        if (seconds({d, p}) < seconds(best)) best = {d, p};
-      }
-    }
-    return best;
-  }
+  plan::pipeline_shape quickest(std::size_t peers);
 
  private:
   const plan::recovery_job& job_;
@@ -28152,95 +30323,26 @@ class proactive {
 
   [[nodiscard]] std::uint64_t interval() const noexcept { return options_.interval; }
 
-  result<layout> arrange(const gathering& g) {
-    CAUSEWAY_ASSIGN(const plan::recovery_job job, job_for(g));
-    plan::pipeline_shape shape = last_shape(g);
-    if (g.step % options_.interval == 0 || !stands(g, row_of(job, shape.stages), shape.replicas)) {
-      CAUSEWAY_ASSIGN(shape, planned(g, job, shape));
-    }
-    const std::vector rows(shape.replicas, row_of(job, shape.stages));
-    return seat_peers(rows, even_shares(g.micro_batches, shape.replicas), g);
-  }
+  result<layout> arrange(const gathering& g);
 
  private:
-  [[nodiscard]] result<plan::recovery_job> job_for(const gathering& g) const {
-    plan::recovery_job job = options_.job;
-    if (job.model.blocks.empty()) {
-      job.model.blocks.assign(static_cast<std::size_t>(g.layers), plan::block_cost{1, 1, 1, 0});
-      job.forward_share = 1.0 / 3;
-      job.regroup = 1;
-    }
-    if (job.model.blocks.size() != static_cast<std::size_t>(g.layers) || options_.interval == 0) {
-      return fail(errc::invalid_argument, "proactive",
-                  "it needs the cost of every block of the model, and an interval of at least one step");
-    }
-    job.micro_batches = g.micro_batches;
-    job.micro_batch = 1;  // counted in micro-batches
-    return job;
-  }
+  [[nodiscard]] result<plan::recovery_job> job_for(const gathering& g) const;
 
   // Of the last step; none before the first, and where the history is of another run.
-  [[nodiscard]] plan::pipeline_shape last_shape(const gathering& g) const {
-    const plan::pipeline_shape s{g.history.replicas, g.history.stages};
-    const bool known = s.instances() <= options_.most_peers && s.stages <= static_cast<std::size_t>(g.layers);
-    return known ? s : plan::pipeline_shape{};
-  }
+  [[nodiscard]] plan::pipeline_shape last_shape(const gathering& g) const;
 
-  static std::vector<nn::block_range> row_of(const plan::recovery_job& job, std::size_t stages) {
-    std::vector<nn::block_range> row;
-    if (stages == 0) return row;
-    const auto split = plan::split_by_time(job.model, std::vector<plan::stage_device>(stages));
-    CAUSEWAY_EXPECT(split.has_value());  // at most as many stages as blocks, and all the memory they want
-    for (std::size_t s = 0; s < stages; ++s) {
-      row.push_back({static_cast<std::int64_t>(split->first_block[s]), static_cast<std::int64_t>(split->end(s))});
-    }
-    return row;
-  }
+  static std::vector<nn::block_range> row_of(const plan::recovery_job& job, std::size_t stages);
 
   // Whether every seat of so many pipelines has its peer.
-  static bool stands(const gathering& g, const std::vector<nn::block_range>& row, std::size_t replicas) {
-    std::set<std::pair<std::uint32_t, std::int64_t>> filled;
-    for (const present_peer& p : g.peers) {
-      const bool sits = p.replica < replicas && std::find(row.begin(), row.end(), p.computes) != row.end();
-      if (sits && p.holds_all(p.computes)) filled.emplace(p.replica, p.computes.first);
-    }
-    return !row.empty() && replicas > 0 && filled.size() == row.size() * replicas;
-  }
+  static bool stands(const gathering& g, const std::vector<nn::block_range>& row, std::size_t replicas);
 
   [[nodiscard]] result<plan::pipeline_shape> planned(const gathering& g, const plan::recovery_job& job,
-                                                     const plan::pipeline_shape& now) const {
-    detail::shape_speeds speeds{job, options_.device_memory};
-    const std::size_t there = std::min(g.peers.size(), options_.most_peers);
-    const plan::pipeline_shape quickest = speeds.quickest(there);
-    if (quickest.instances() == 0) return too_few(g.peers.size(), fewest_peers(speeds, there));
-    std::vector<std::size_t> history = g.history.counts(), available{there};
-    for (std::size_t& n : history) n = std::min(n, options_.most_peers);
-    for (const std::size_t n : plan::forecast(plan::fit_availability(history), there, options_.lookahead))
-      available.push_back(n);
-    const std::size_t had = std::max({now.instances(), there, history.empty() ? 0 : history.back()});
-    const double step = speeds.seconds(quickest), interval = static_cast<double>(options_.interval) * step;
-    const auto rate = [&](const plan::pipeline_shape& s) { return job.samples() / speeds.seconds(s); };
-    const plan::liveput_plan plan =
-        plan::plan_liveput(now, had, available, interval, job.model.blocks.size(), costs_of_change(job, now), rate,
-                           {options_.samples, mix(g.state, liveput_stream)});
-    // An interval that is shorter than any change of the layout trains nothing in any plan.
-    return plan.shapes.front().instances() > 0 ? plan.shapes.front() : quickest;
-  }
+                                                     const plan::pipeline_shape& now) const;
 
-  [[nodiscard]] plan::migration_costs costs_of_change(const plan::recovery_job& job,
-                                                      const plan::pipeline_shape& now) const {
-    const auto cut = plan::cut_job::make(job, std::max<std::size_t>(1, now.stages));
-    const double copy = cut ? cut->copy_seconds() : 0;
-    return {job.regroup, job.regroup + copy, job.regroup + copy, options_.repeated_steps * job.samples()};
-  }
+  [[nodiscard]] plan::migration_costs costs_of_change(const plan::recovery_job& job, const plan::pipeline_shape& now) const;
 
   // That more than `there` peers are needed for; one more where no number would do.
-  [[nodiscard]] std::int64_t fewest_peers(detail::shape_speeds& speeds, std::size_t there) const {
-    for (std::size_t n = there + 1; n <= options_.most_peers; ++n) {
-      if (speeds.quickest(n).instances() > 0) return static_cast<std::int64_t>(n);
-    }
-    return static_cast<std::int64_t>(there) + 1;
-  }
+  [[nodiscard]] std::int64_t fewest_peers(detail::shape_speeds& speeds, std::size_t there) const;
 
   static constexpr std::uint64_t liveput_stream = 0x6C697665;
 
@@ -28251,6 +30353,129 @@ static_assert(Recovery<proactive>);
 }  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
 
 #endif  // CAUSEWAY_STAGE_RECOVERY_PROACTIVE_HPP
+
+// ---- causeway/stage/impl/recovery_proactive.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_PROACTIVE_IPP
+#define CAUSEWAY_STAGE_IMPL_RECOVERY_PROACTIVE_IPP
+
+// Bodies of stage/recovery_proactive.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery::detail {
+
+CAUSEWAY_DECL double shape_speeds::seconds(const plan::pipeline_shape& s) {
+  if (s.instances() == 0 || s.stages > job_.model.blocks.size() || s.replicas > job_.micro_batches) return plan::no_step;
+  const auto [known, fresh] = seconds_.try_emplace({s.replicas, s.stages}, plan::no_step);
+  if (!fresh) return known->second;
+  const auto cut = plan::cut_job::make(job_, s.stages);
+  if (cut && cut->state_bytes() <= device_memory_) known->second = cut->step_seconds(s.replicas);
+  return known->second;
+}
+
+CAUSEWAY_DECL plan::pipeline_shape shape_speeds::quickest(std::size_t peers) {
+  plan::pipeline_shape best;
+  for (std::size_t p = 1; p <= std::min(peers, job_.model.blocks.size()); ++p) {
+    for (std::size_t d = 1; d * p <= peers; ++d) {
+      if (seconds({d, p}) < seconds(best)) best = {d, p};
+    }
+  }
+  return best;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery::detail
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
+
+CAUSEWAY_DECL result<layout> proactive::arrange(const gathering& g) {
+  CAUSEWAY_ASSIGN(const plan::recovery_job job, job_for(g));
+  plan::pipeline_shape shape = last_shape(g);
+  if (g.step % options_.interval == 0 || !stands(g, row_of(job, shape.stages), shape.replicas)) {
+    CAUSEWAY_ASSIGN(shape, planned(g, job, shape));
+  }
+  const std::vector rows(shape.replicas, row_of(job, shape.stages));
+  return seat_peers(rows, even_shares(g.micro_batches, shape.replicas), g);
+}
+
+CAUSEWAY_DECL result<plan::recovery_job> proactive::job_for(const gathering& g) const {
+  plan::recovery_job job = options_.job;
+  if (job.model.blocks.empty()) {
+    job.model.blocks.assign(static_cast<std::size_t>(g.layers), plan::block_cost{1, 1, 1, 0});
+    job.forward_share = 1.0 / 3;
+    job.regroup = 1;
+  }
+  if (job.model.blocks.size() != static_cast<std::size_t>(g.layers) || options_.interval == 0) {
+    return fail(errc::invalid_argument, "proactive",
+                "it needs the cost of every block of the model, and an interval of at least one step");
+  }
+  job.micro_batches = g.micro_batches;
+  job.micro_batch = 1;  // counted in micro-batches
+  return job;
+}
+
+CAUSEWAY_DECL plan::pipeline_shape proactive::last_shape(const gathering& g) const {
+  const plan::pipeline_shape s{g.history.replicas, g.history.stages};
+  const bool known = s.instances() <= options_.most_peers && s.stages <= static_cast<std::size_t>(g.layers);
+  return known ? s : plan::pipeline_shape{};
+}
+
+CAUSEWAY_DECL std::vector<nn::block_range> proactive::row_of(const plan::recovery_job& job, std::size_t stages) {
+  std::vector<nn::block_range> row;
+  if (stages == 0) return row;
+  const auto split = plan::split_by_time(job.model, std::vector<plan::stage_device>(stages));
+  CAUSEWAY_EXPECT(split.has_value());  // at most as many stages as blocks, and all the memory they want
+  for (std::size_t s = 0; s < stages; ++s) {
+    row.push_back({static_cast<std::int64_t>(split->first_block[s]), static_cast<std::int64_t>(split->end(s))});
+  }
+  return row;
+}
+
+CAUSEWAY_DECL bool proactive::stands(const gathering& g, const std::vector<nn::block_range>& row, std::size_t replicas) {
+  std::set<std::pair<std::uint32_t, std::int64_t>> filled;
+  for (const present_peer& p : g.peers) {
+    const bool sits = p.replica < replicas && std::find(row.begin(), row.end(), p.computes) != row.end();
+    if (sits && p.holds_all(p.computes)) filled.emplace(p.replica, p.computes.first);
+  }
+  return !row.empty() && replicas > 0 && filled.size() == row.size() * replicas;
+}
+
+CAUSEWAY_DECL result<plan::pipeline_shape> proactive::planned(const gathering& g, const plan::recovery_job& job,
+                                                              const plan::pipeline_shape& now) const {
+  detail::shape_speeds speeds{job, options_.device_memory};
+  const std::size_t there = std::min(g.peers.size(), options_.most_peers);
+  const plan::pipeline_shape quickest = speeds.quickest(there);
+  if (quickest.instances() == 0) return too_few(g.peers.size(), fewest_peers(speeds, there));
+  std::vector<std::size_t> history = g.history.counts(), available{there};
+  for (std::size_t& n : history) n = std::min(n, options_.most_peers);
+  for (const std::size_t n : plan::forecast(plan::fit_availability(history), there, options_.lookahead))
+    available.push_back(n);
+  const std::size_t had = std::max({now.instances(), there, history.empty() ? 0 : history.back()});
+  const double step = speeds.seconds(quickest), interval = static_cast<double>(options_.interval) * step;
+  const auto rate = [&](const plan::pipeline_shape& s) { return job.samples() / speeds.seconds(s); };
+  const plan::liveput_plan plan =
+      plan::plan_liveput(now, had, available, interval, job.model.blocks.size(), costs_of_change(job, now), rate,
+                         {options_.samples, mix(g.state, liveput_stream)});
+  // An interval that is shorter than any change of the layout trains nothing in any plan.
+  return plan.shapes.front().instances() > 0 ? plan.shapes.front() : quickest;
+}
+
+CAUSEWAY_DECL plan::migration_costs proactive::costs_of_change(const plan::recovery_job& job,
+                                                               const plan::pipeline_shape& now) const {
+  const auto cut = plan::cut_job::make(job, std::max<std::size_t>(1, now.stages));
+  const double copy = cut ? cut->copy_seconds() : 0;
+  return {job.regroup, job.regroup + copy, job.regroup + copy, options_.repeated_steps * job.samples()};
+}
+
+CAUSEWAY_DECL std::int64_t proactive::fewest_peers(detail::shape_speeds& speeds, std::size_t there) const {
+  for (std::size_t n = there + 1; n <= options_.most_peers; ++n) {
+    if (speeds.quickest(n).instances() > 0) return static_cast<std::int64_t>(n);
+  }
+  return static_cast<std::int64_t>(there) + 1;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_PROACTIVE_IPP
+#endif
 
 // ---- causeway/stage/recovery_redundant.hpp ----
 #ifndef CAUSEWAY_STAGE_RECOVERY_REDUNDANT_HPP
@@ -28284,81 +30509,24 @@ class redundant {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g) {
-    const auto standing = mended(g);
-    const bool enough = g.peers.size() / static_cast<std::size_t>(stages_) > (standing ? standing->replicas.size() : 0);
-    if (standing && !(enough && g.micro_batches > standing->replicas.size()) && !can_fill(*standing, g)) {
-      return with_shadows(*standing);
-    }
-    auto anew = even_.arrange(g);
-    if (anew) return with_shadows(std::move(*anew));
-    if (standing) return with_shadows(*standing);  // fewer peers than stages, but each has what it needs
-    return anew.error();
-  }
+  result<layout> arrange(const gathering& g);
 
  private:
   // The pipelines as they were, with neighbours in the place of who is gone; none if one of them cannot be mended.
-  [[nodiscard]] std::optional<layout> mended(const gathering& g) const {
-    std::map<std::uint32_t, std::vector<const present_peer*>> rows;
-    for (const present_peer& p : g.peers) {
-      if (p.computes.size() > 0) rows[p.replica].push_back(&p);
-    }
-    layout made;
-    for (auto& [number, row] : rows) {
-      std::sort(row.begin(), row.end(), [](auto* a, auto* b) { return a->computes.first < b->computes.first; });
-      auto seats = mended(row, g.layers);
-      if (!seats) return std::nullopt;
-      made.replicas.push_back({std::move(*seats), 0});
-    }
-    if (made.replicas.empty()) return std::nullopt;
-    const auto shares = even_shares(g.micro_batches, made.replicas.size());
-    for (std::size_t r = 0; r < shares.size(); ++r) made.replicas[r].micro_batches = shares[r];
-    return made;
-  }
+  [[nodiscard]] std::optional<layout> mended(const gathering& g) const;
 
   [[nodiscard]] std::optional<std::vector<seat>> mended(const std::vector<const present_peer*>& row,
-                                                        std::int64_t layers) const {
-    std::vector<seat> seats;
-    for (const present_peer* p : row) seats.push_back({p->id, p->computes});
-    seats.front().computes.first = 0;
-    for (std::size_t i = 0; i < seats.size(); ++i) {
-      seats[i].computes.last = i + 1 < seats.size() ? seats[i + 1].computes.first : layers;
-      if (seats[i].computes.size() < 1 || !can_have(*row[i], seats[i].computes, *row.back())) return std::nullopt;
-    }
-    return seats;
-  }
+                                                        std::int64_t layers) const;
 
   // Who becomes the first may fetch the lost first stage, which the last has.
-  [[nodiscard]] bool can_have(const present_peer& p, const nn::block_range& r, const present_peer& last) const {
-    if (p.holds_all(r)) return true;
-    if (first_ == first_stage::with_second || r.first > 0) return false;
-    return p.holds_all({p.computes.first, r.last}) && last.holds_all({0, p.computes.first});
-  }
+  [[nodiscard]] bool can_have(const present_peer& p, const nn::block_range& r, const present_peer& last) const;
 
   // Whether whole pipelines can be made of as many as there are, where now peers do two stages.
-  [[nodiscard]] bool can_fill(const layout& standing, const gathering& g) const {
-    std::size_t seats = 0;
-    for (const replica& r : standing.replicas) seats += r.seats.size();
-    const std::size_t whole = standing.replicas.size() * static_cast<std::size_t>(stages_);
-    return seats < whole && g.peers.size() >= whole;
-  }
+  [[nodiscard]] bool can_fill(const layout& standing, const gathering& g) const;
 
-  [[nodiscard]] layout with_shadows(layout l) const {
-    for (replica& r : l.replicas) {
-      for (std::size_t s = 0; s < r.seats.size(); ++s) r.seats[s].keeps = kept_by(s, r.seats);
-    }
-    return l;
-  }
+  [[nodiscard]] layout with_shadows(layout l) const;
 
-  [[nodiscard]] std::vector<nn::block_range> kept_by(std::size_t s, const std::vector<seat>& seats) const {
-    const std::size_t last = seats.size() - 1;
-    const nn::block_range own = seats[s].computes;
-    const bool ring = first_ == first_stage::with_last;
-    if (s < last) return {{!ring && s == 1 ? 0 : own.first, seats[s + 1].computes.last}};
-    if (last == 1) return {{0, own.last}};
-    if (ring && last > 1) return {seats[0].computes, own};
-    return {own};
-  }
+  [[nodiscard]] std::vector<nn::block_range> kept_by(std::size_t s, const std::vector<seat>& seats) const;
 
   std::int64_t stages_;
   first_stage first_;
@@ -28369,6 +30537,92 @@ static_assert(Recovery<redundant>);
 }  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
 
 #endif  // CAUSEWAY_STAGE_RECOVERY_REDUNDANT_HPP
+
+// ---- causeway/stage/impl/recovery_redundant.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_REDUNDANT_IPP
+#define CAUSEWAY_STAGE_IMPL_RECOVERY_REDUNDANT_IPP
+
+// Bodies of stage/recovery_redundant.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
+
+CAUSEWAY_DECL result<layout> redundant::arrange(const gathering& g) {
+  const auto standing = mended(g);
+  const bool enough = g.peers.size() / static_cast<std::size_t>(stages_) > (standing ? standing->replicas.size() : 0);
+  if (standing && !(enough && g.micro_batches > standing->replicas.size()) && !can_fill(*standing, g)) {
+    return with_shadows(*standing);
+  }
+  auto anew = even_.arrange(g);
+  if (anew) return with_shadows(std::move(*anew));
+  if (standing) return with_shadows(*standing);  // fewer peers than stages, but each has what it needs
+  return anew.error();
+}
+
+CAUSEWAY_DECL std::optional<layout> redundant::mended(const gathering& g) const {
+  std::map<std::uint32_t, std::vector<const present_peer*>> rows;
+  for (const present_peer& p : g.peers) {
+    if (p.computes.size() > 0) rows[p.replica].push_back(&p);
+  }
+  layout made;
+  for (auto& [number, row] : rows) {
+    std::sort(row.begin(), row.end(), [](auto* a, auto* b) { return a->computes.first < b->computes.first; });
+    auto seats = mended(row, g.layers);
+    if (!seats) return std::nullopt;
+    made.replicas.push_back({std::move(*seats), 0});
+  }
+  if (made.replicas.empty()) return std::nullopt;
+  const auto shares = even_shares(g.micro_batches, made.replicas.size());
+  for (std::size_t r = 0; r < shares.size(); ++r) made.replicas[r].micro_batches = shares[r];
+  return made;
+}
+
+CAUSEWAY_DECL std::optional<std::vector<seat>> redundant::mended(const std::vector<const present_peer*>& row,
+                                                                 std::int64_t layers) const {
+  std::vector<seat> seats;
+  for (const present_peer* p : row) seats.push_back({p->id, p->computes});
+  seats.front().computes.first = 0;
+  for (std::size_t i = 0; i < seats.size(); ++i) {
+    seats[i].computes.last = i + 1 < seats.size() ? seats[i + 1].computes.first : layers;
+    if (seats[i].computes.size() < 1 || !can_have(*row[i], seats[i].computes, *row.back())) return std::nullopt;
+  }
+  return seats;
+}
+
+CAUSEWAY_DECL bool redundant::can_have(const present_peer& p, const nn::block_range& r, const present_peer& last) const {
+  if (p.holds_all(r)) return true;
+  if (first_ == first_stage::with_second || r.first > 0) return false;
+  return p.holds_all({p.computes.first, r.last}) && last.holds_all({0, p.computes.first});
+}
+
+CAUSEWAY_DECL bool redundant::can_fill(const layout& standing, const gathering& g) const {
+  std::size_t seats = 0;
+  for (const replica& r : standing.replicas) seats += r.seats.size();
+  const std::size_t whole = standing.replicas.size() * static_cast<std::size_t>(stages_);
+  return seats < whole && g.peers.size() >= whole;
+}
+
+CAUSEWAY_DECL layout redundant::with_shadows(layout l) const {
+  for (replica& r : l.replicas) {
+    for (std::size_t s = 0; s < r.seats.size(); ++s) r.seats[s].keeps = kept_by(s, r.seats);
+  }
+  return l;
+}
+
+CAUSEWAY_DECL std::vector<nn::block_range> redundant::kept_by(std::size_t s, const std::vector<seat>& seats) const {
+  const std::size_t last = seats.size() - 1;
+  const nn::block_range own = seats[s].computes;
+  const bool ring = first_ == first_stage::with_last;
+  if (s < last) return {{!ring && s == 1 ? 0 : own.first, seats[s + 1].computes.last}};
+  if (last == 1) return {{0, own.last}};
+  if (ring && last > 1) return {seats[0].computes, own};
+  return {own};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_REDUNDANT_IPP
+#endif
 
 // ---- causeway/stage/recovery_redundant_forward.hpp ----
 #ifndef CAUSEWAY_STAGE_RECOVERY_REDUNDANT_FORWARD_HPP
@@ -28420,10 +30674,7 @@ class redundant_forward {
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
   [[nodiscard]] bool repeats_all() const noexcept { return repeat_ == repeat_forwards::all; }
 
-  result<layout> arrange(const gathering& g) {
-    if (auto begun = resumed(g)) return std::move(*begun);
-    return anew_.arrange(g);
-  }
+  result<layout> arrange(const gathering& g);
 
   [[nodiscard]] bool resumes(const gathering& g) const { return resumed(g).has_value(); }
 
@@ -28432,60 +30683,14 @@ class redundant_forward {
 
   // The layout in which most of those who are there have begun the step, with empty seats for who is lost. None: nobody
   // has, or a stage is gone with its shadow.
-  [[nodiscard]] static std::optional<layout> resumed(const gathering& g) {
-    const std::uint64_t wanted = most_begun(g);
-    std::vector<row> rows;
-    for (const present_peer& p : g.peers) {
-      if (p.begun.name == 0 || p.begun.name != wanted) continue;
-      if (rows.empty() && p.begun.replicas <= g.peers.size()) rows.resize(p.begun.replicas);
-      if (!put(rows, p)) return std::nullopt;
-    }
-    if (rows.empty() || rows.size() > g.micro_batches) return std::nullopt;
-    layout made;
-    const auto shares = even_shares(g.micro_batches, rows.size());
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      auto seats = seats_of(rows[r], g.layers);
-      if (!seats) return std::nullopt;
-      made.replicas.push_back({std::move(*seats), shares[r]});
-    }
-    if (!made.check(g.layers, g.micro_batches)) return std::nullopt;
-    return made;
-  }
+  [[nodiscard]] static std::optional<layout> resumed(const gathering& g);
 
-  [[nodiscard]] static std::uint64_t most_begun(const gathering& g) {
-    std::map<std::uint64_t, std::size_t> count;
-    for (const present_peer& p : g.peers) count[p.begun.name] += p.begun.name != 0 ? 1 : 0;
-    const auto most = std::max_element(count.begin(), count.end(), [](auto& a, auto& b) { return a.second < b.second; });
-    return most == count.end() ? 0 : most->first;
-  }
+  [[nodiscard]] static std::uint64_t most_begun(const gathering& g);
 
   // False: what it says does not go with what the others say.
-  static bool put(std::vector<row>& rows, const present_peer& p) {
-    if (p.begun.replicas != rows.size() || p.replica >= rows.size()) return false;
-    row& r = rows[p.replica];
-    if (r.empty()) r.resize(p.begun.stages);
-    if (r.size() != p.begun.stages || p.begun.stage >= r.size() || r[p.begun.stage] != nullptr) return false;
-    r[p.begun.stage] = &p;
-    return true;
-  }
+  static bool put(std::vector<row>& rows, const present_peer& p);
 
-  [[nodiscard]] static std::optional<std::vector<seat>> seats_of(const row& r, std::int64_t layers) {
-    std::vector<seat> seats;
-    for (std::size_t s = 0; s < r.size(); ++s) {
-      if (r[s] != nullptr) {
-        seats.push_back({r[s]->id, r[s]->computes, r[s]->begun.keeps});
-        continue;
-      }
-      const present_peer* const shadow = r[shadow_of(s, r.size())];
-      const present_peer* const next = s + 1 < r.size() ? r[s + 1] : nullptr;
-      if (shadow == nullptr || (next == nullptr && s + 1 < r.size())) return std::nullopt;
-      const nn::block_range lost{s > 0 ? seats.back().computes.last : 0, next != nullptr ? next->computes.first : layers};
-      if (!nn::model_part{shadow->begun.keeps}.holds(lost)) return std::nullopt;
-      seats.push_back({nobody, lost});
-    }
-    if (seats.empty()) return std::nullopt;
-    return seats;
-  }
+  [[nodiscard]] static std::optional<std::vector<seat>> seats_of(const row& r, std::int64_t layers);
 
   repeat_forwards repeat_;
   redundant anew_;
@@ -28495,6 +30700,79 @@ static_assert(WorkKeeping<redundant_forward>);
 }  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
 
 #endif  // CAUSEWAY_STAGE_RECOVERY_REDUNDANT_FORWARD_HPP
+
+// ---- causeway/stage/impl/recovery_redundant_forward.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_REDUNDANT_FORWARD_IPP
+#define CAUSEWAY_STAGE_IMPL_RECOVERY_REDUNDANT_FORWARD_IPP
+
+// Bodies of stage/recovery_redundant_forward.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
+
+CAUSEWAY_DECL result<layout> redundant_forward::arrange(const gathering& g) {
+  if (auto begun = resumed(g)) return std::move(*begun);
+  return anew_.arrange(g);
+}
+
+CAUSEWAY_DECL std::optional<layout> redundant_forward::resumed(const gathering& g) {
+  const std::uint64_t wanted = most_begun(g);
+  std::vector<row> rows;
+  for (const present_peer& p : g.peers) {
+    if (p.begun.name == 0 || p.begun.name != wanted) continue;
+    if (rows.empty() && p.begun.replicas <= g.peers.size()) rows.resize(p.begun.replicas);
+    if (!put(rows, p)) return std::nullopt;
+  }
+  if (rows.empty() || rows.size() > g.micro_batches) return std::nullopt;
+  layout made;
+  const auto shares = even_shares(g.micro_batches, rows.size());
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    auto seats = seats_of(rows[r], g.layers);
+    if (!seats) return std::nullopt;
+    made.replicas.push_back({std::move(*seats), shares[r]});
+  }
+  if (!made.check(g.layers, g.micro_batches)) return std::nullopt;
+  return made;
+}
+
+CAUSEWAY_DECL std::uint64_t redundant_forward::most_begun(const gathering& g) {
+  std::map<std::uint64_t, std::size_t> count;
+  for (const present_peer& p : g.peers) count[p.begun.name] += p.begun.name != 0 ? 1 : 0;
+  const auto most = std::max_element(count.begin(), count.end(), [](auto& a, auto& b) { return a.second < b.second; });
+  return most == count.end() ? 0 : most->first;
+}
+
+CAUSEWAY_DECL bool redundant_forward::put(std::vector<row>& rows, const present_peer& p) {
+  if (p.begun.replicas != rows.size() || p.replica >= rows.size()) return false;
+  row& r = rows[p.replica];
+  if (r.empty()) r.resize(p.begun.stages);
+  if (r.size() != p.begun.stages || p.begun.stage >= r.size() || r[p.begun.stage] != nullptr) return false;
+  r[p.begun.stage] = &p;
+  return true;
+}
+
+CAUSEWAY_DECL std::optional<std::vector<seat>> redundant_forward::seats_of(const row& r, std::int64_t layers) {
+  std::vector<seat> seats;
+  for (std::size_t s = 0; s < r.size(); ++s) {
+    if (r[s] != nullptr) {
+      seats.push_back({r[s]->id, r[s]->computes, r[s]->begun.keeps});
+      continue;
+    }
+    const present_peer* const shadow = r[shadow_of(s, r.size())];
+    const present_peer* const next = s + 1 < r.size() ? r[s + 1] : nullptr;
+    if (shadow == nullptr || (next == nullptr && s + 1 < r.size())) return std::nullopt;
+    const nn::block_range lost{s > 0 ? seats.back().computes.last : 0, next != nullptr ? next->computes.first : layers};
+    if (!nn::model_part{shadow->begun.keeps}.holds(lost)) return std::nullopt;
+    seats.push_back({nobody, lost});
+  }
+  if (seats.empty()) return std::nullopt;
+  return seats;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_REDUNDANT_FORWARD_IPP
+#endif
 
 // ---- causeway/stage/recovery_reroute.hpp ----
 #ifndef CAUSEWAY_STAGE_RECOVERY_REROUTE_HPP
@@ -28525,111 +30803,31 @@ class reroute {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g) {
-    if (stages_ < 1 || stages_ > g.layers) return even_.arrange(g);  // says what is wrong
-    const std::vector<nn::block_range> row = even_cut(g.layers, stages_);
-    std::vector<const present_peer*> spare;
-    grid seats = last_seats(g, row, spare);
-    const std::size_t most = std::min<std::size_t>(g.peers.size() / row.size(), g.micro_batches);
-    fill(seats, row, spare);
-    if (most > seats.size() || !has_all_stages(seats)) return even_.arrange(g);
-    even_out(seats);
-    const auto shares = even_shares(g.micro_batches, seats.size());
-    layout made;
-    for (std::size_t r = 0; r < seats.size(); ++r) {
-      replica& next = made.replicas.emplace_back();
-      next.micro_batches = shares[r];
-      for (std::size_t s = 0; s < row.size(); ++s) next.seats.push_back({seats[r][s], row[s]});
-    }
-    return made;
-  }
+  result<layout> arrange(const gathering& g);
 
   /// What all peers of a layout with empty seats do: their places are those of layout::seated.
-  [[nodiscard]] result<plan::routed_schedule> order(const layout& l) const {
-    CAUSEWAY_ASSIGN(const plan::routed_step step, step_of(l));
-    plan::routed_schedule s = plan::schedule_of(step);
-    const std::vector<std::int64_t> room(s.orders.size(), static_cast<std::int64_t>(s.stages()));
-    CAUSEWAY_TRY(plan::check(s, room));
-    return s;
-  }
+  [[nodiscard]] result<plan::routed_schedule> order(const layout& l) const;
 
   /// What its forwards and backwards take, by the costs.
-  [[nodiscard]] result<double> seconds(const layout& l) const {
-    CAUSEWAY_ASSIGN(const plan::routed_step step, step_of(l));
-    return plan::seconds_of(step);
-  }
+  [[nodiscard]] result<double> seconds(const layout& l) const;
 
  private:
   using grid = std::vector<std::vector<std::uint64_t>>;  // [replica][stage]: peer
 
   // Pipelines of which somebody is left, with those who sat there and have what they compute. Others are spare.
   static grid last_seats(const gathering& g, const std::vector<nn::block_range>& row,
-                         std::vector<const present_peer*>& spare) {
-    std::map<std::uint32_t, std::vector<std::uint64_t>> rows;
-    for (const present_peer& p : g.peers) {
-      const auto stage = static_cast<std::size_t>(std::find(row.begin(), row.end(), p.computes) - row.begin());
-      const bool sits = stage < row.size() && p.holds_all(p.computes);
-      auto* const replica = sits ? &rows.try_emplace(p.replica, row.size(), nobody).first->second : nullptr;
-      if (replica != nullptr && (*replica)[stage] == nobody)
-        (*replica)[stage] = p.id;
-      else
-        spare.push_back(&p);
-    }
-    grid seats;
-    for (auto& [number, peers] : rows) seats.push_back(std::move(peers));
-    return seats;
-  }
+                         std::vector<const present_peer*>& spare);
 
   // Who holds most of what is missing goes first.
-  static void fill(grid& seats, const std::vector<nn::block_range>& row, std::vector<const present_peer*>& spare) {
-    for (auto& replica : seats) {
-      for (std::size_t s = 0; s < row.size(); ++s) {
-        if (replica[s] != nobody || spare.empty()) continue;
-        const auto best = std::max_element(spare.begin(), spare.end(), [&](const auto* a, const auto* b) {
-          return a->overlap(row[s]) < b->overlap(row[s]);
-        });
-        replica[s] = (*best)->id;
-        spare.erase(best);
-      }
-    }
-  }
+  static void fill(grid& seats, const std::vector<nn::block_range>& row, std::vector<const present_peer*>& spare);
 
-  static std::size_t filled(const grid& seats, std::size_t stage) {
-    return static_cast<std::size_t>(
-        std::count_if(seats.begin(), seats.end(), [&](const auto& replica) { return replica[stage] != nobody; }));
-  }
-  [[nodiscard]] bool has_all_stages(const grid& seats) const {
-    for (std::size_t s = 0; s < static_cast<std::size_t>(stages_); ++s) {
-      if (filled(seats, s) == 0) return false;
-    }
-    return true;
-  }
+  static std::size_t filled(const grid& seats, std::size_t stage);
+  [[nodiscard]] bool has_all_stages(const grid& seats) const;
 
   // Until no stage has two peers more than another.
-  void even_out(grid& seats) const {
-    for (;;) {
-      std::size_t rich = 0, poor = 0;
-      for (std::size_t s = 1; s < static_cast<std::size_t>(stages_); ++s) {
-        if (filled(seats, s) > filled(seats, rich)) rich = s;
-        if (filled(seats, s) < filled(seats, poor)) poor = s;
-      }
-      if (filled(seats, rich) < filled(seats, poor) + 2) return;
-      std::size_t from = 0, to = 0;
-      while (seats[from][rich] == nobody) ++from;
-      while (seats[to][poor] != nobody) ++to;
-      std::swap(seats[from][rich], seats[to][poor]);
-    }
-  }
+  void even_out(grid& seats) const;
 
-  [[nodiscard]] result<plan::routed_step> step_of(const layout& l) const {
-    const auto stages = static_cast<std::uint32_t>(l.replicas.front().seats.size());
-    CAUSEWAY_ASSIGN(plan::stage_costs costs, stage::detail::costs_of(costs_, stages));
-    CAUSEWAY_TRY(plan::check(costs, stages));
-    plan::routed_step step{std::move(costs), l.routes(), l.replicas.front().micro_batches};
-    step.halves = true;
-    step.room = stages;
-    return step;
-  }
+  [[nodiscard]] result<plan::routed_step> step_of(const layout& l) const;
 
   std::int64_t stages_;
   plan::stage_costs costs_;
@@ -28640,6 +30838,120 @@ static_assert(Rerouting<reroute>);
 }  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
 
 #endif  // CAUSEWAY_STAGE_RECOVERY_REROUTE_HPP
+
+// ---- causeway/stage/impl/recovery_reroute.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_REROUTE_IPP
+#define CAUSEWAY_STAGE_IMPL_RECOVERY_REROUTE_IPP
+
+// Bodies of stage/recovery_reroute.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
+
+CAUSEWAY_DECL result<layout> reroute::arrange(const gathering& g) {
+  if (stages_ < 1 || stages_ > g.layers) return even_.arrange(g);  // says what is wrong
+  const std::vector<nn::block_range> row = even_cut(g.layers, stages_);
+  std::vector<const present_peer*> spare;
+  grid seats = last_seats(g, row, spare);
+  const std::size_t most = std::min<std::size_t>(g.peers.size() / row.size(), g.micro_batches);
+  fill(seats, row, spare);
+  if (most > seats.size() || !has_all_stages(seats)) return even_.arrange(g);
+  even_out(seats);
+  const auto shares = even_shares(g.micro_batches, seats.size());
+  layout made;
+  for (std::size_t r = 0; r < seats.size(); ++r) {
+    replica& next = made.replicas.emplace_back();
+    next.micro_batches = shares[r];
+    for (std::size_t s = 0; s < row.size(); ++s) next.seats.push_back({seats[r][s], row[s]});
+  }
+  return made;
+}
+
+CAUSEWAY_DECL result<plan::routed_schedule> reroute::order(const layout& l) const {
+  CAUSEWAY_ASSIGN(const plan::routed_step step, step_of(l));
+  plan::routed_schedule s = plan::schedule_of(step);
+  const std::vector<std::int64_t> room(s.orders.size(), static_cast<std::int64_t>(s.stages()));
+  CAUSEWAY_TRY(plan::check(s, room));
+  return s;
+}
+
+CAUSEWAY_DECL result<double> reroute::seconds(const layout& l) const {
+  CAUSEWAY_ASSIGN(const plan::routed_step step, step_of(l));
+  return plan::seconds_of(step);
+}
+
+CAUSEWAY_DECL auto reroute::last_seats(const gathering& g, const std::vector<nn::block_range>& row,
+                                       std::vector<const present_peer*>& spare) -> grid {
+  std::map<std::uint32_t, std::vector<std::uint64_t>> rows;
+  for (const present_peer& p : g.peers) {
+    const auto stage = static_cast<std::size_t>(std::find(row.begin(), row.end(), p.computes) - row.begin());
+    const bool sits = stage < row.size() && p.holds_all(p.computes);
+    auto* const replica = sits ? &rows.try_emplace(p.replica, row.size(), nobody).first->second : nullptr;
+    if (replica != nullptr && (*replica)[stage] == nobody)
+      (*replica)[stage] = p.id;
+    else
+      spare.push_back(&p);
+  }
+  grid seats;
+  for (auto& [number, peers] : rows) seats.push_back(std::move(peers));
+  return seats;
+}
+
+CAUSEWAY_DECL void reroute::fill(grid& seats, const std::vector<nn::block_range>& row,
+                                 std::vector<const present_peer*>& spare) {
+  for (auto& replica : seats) {
+    for (std::size_t s = 0; s < row.size(); ++s) {
+      if (replica[s] != nobody || spare.empty()) continue;
+      const auto best = std::max_element(spare.begin(), spare.end(), [&](const auto* a, const auto* b) {
+        return a->overlap(row[s]) < b->overlap(row[s]);
+      });
+      replica[s] = (*best)->id;
+      spare.erase(best);
+    }
+  }
+}
+
+CAUSEWAY_DECL std::size_t reroute::filled(const grid& seats, std::size_t stage) {
+  return static_cast<std::size_t>(
+      std::count_if(seats.begin(), seats.end(), [&](const auto& replica) { return replica[stage] != nobody; }));
+}
+
+CAUSEWAY_DECL bool reroute::has_all_stages(const grid& seats) const {
+  for (std::size_t s = 0; s < static_cast<std::size_t>(stages_); ++s) {
+    if (filled(seats, s) == 0) return false;
+  }
+  return true;
+}
+
+CAUSEWAY_DECL void reroute::even_out(grid& seats) const {
+  for (;;) {
+    std::size_t rich = 0, poor = 0;
+    for (std::size_t s = 1; s < static_cast<std::size_t>(stages_); ++s) {
+      if (filled(seats, s) > filled(seats, rich)) rich = s;
+      if (filled(seats, s) < filled(seats, poor)) poor = s;
+    }
+    if (filled(seats, rich) < filled(seats, poor) + 2) return;
+    std::size_t from = 0, to = 0;
+    while (seats[from][rich] == nobody) ++from;
+    while (seats[to][poor] != nobody) ++to;
+    std::swap(seats[from][rich], seats[to][poor]);
+  }
+}
+
+CAUSEWAY_DECL result<plan::routed_step> reroute::step_of(const layout& l) const {
+  const auto stages = static_cast<std::uint32_t>(l.replicas.front().seats.size());
+  CAUSEWAY_ASSIGN(plan::stage_costs costs, stage::detail::costs_of(costs_, stages));
+  CAUSEWAY_TRY(plan::check(costs, stages));
+  plan::routed_step step{std::move(costs), l.routes(), l.replicas.front().micro_batches};
+  step.halves = true;
+  step.room = stages;
+  return step;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_REROUTE_IPP
+#endif
 
 // ---- causeway/plan/template_choice.hpp ----
 #ifndef CAUSEWAY_PLAN_TEMPLATE_CHOICE_HPP
@@ -28684,36 +30996,9 @@ class template_knapsack {
       : set_{set}, peers_{peers}, least_{least}, best_((peers + 1) * (least + 1)), last_(best_.size()) {}
 
   /// The most micro-batches, or `none`.
-  std::size_t solve(double limit, std::size_t most) {
-    std::fill(best_.begin(), best_.end(), none);
-    best_[0] = 0;
-    for (std::size_t n = 1; n <= peers_; ++n) {
-      for (std::size_t size = set_.smallest(); size <= std::min(n, set_.largest()); ++size) {
-        const std::size_t gain = set_.of(size).within(limit, most);
-        for (std::size_t k = 0; k <= least_; ++k) {
-          const std::size_t before = best_[at(n - size, k)];
-          if (before == none) continue;
-          const std::size_t to = at(n, std::min(k + 1, least_));
-          if (best_[to] != none && before + gain <= best_[to]) continue;
-          best_[to] = before + gain;
-          last_[to] = {size, k};
-        }
-      }
-    }
-    return best_[at(peers_, least_)];
-  }
+  std::size_t solve(double limit, std::size_t most);
 
-  [[nodiscard]] std::vector<std::size_t> sizes() const {
-    std::vector<std::size_t> all;
-    for (std::size_t n = peers_, k = least_; n > 0;) {
-      const auto [size, before] = last_[at(n, k)];
-      all.push_back(size);
-      n -= size;
-      k = before;
-    }
-    std::sort(all.rbegin(), all.rend());
-    return all;
-  }
+  [[nodiscard]] std::vector<std::size_t> sizes() const;
 
   static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
@@ -28732,7 +31017,64 @@ class template_knapsack {
 }  // namespace detail
 
 /// Splits `micro_batches` over pipelines of `sizes` so that the last ends as early as can be. Exact.
-inline template_choice split_batch(const template_set& set, std::vector<std::size_t> sizes, std::size_t micro_batches) {
+CAUSEWAY_DECL template_choice split_batch(const template_set& set, std::vector<std::size_t> sizes,
+                                          std::size_t micro_batches);
+
+/// The pipelines, at least f + 1, that all of `peers` peers together make, so that `micro_batches` take the least time.
+/// Exact. errc::out_of_memory: too few peers; save a checkpoint and wait.
+CAUSEWAY_DECL result<template_choice> choose_templates(const template_set& set, std::size_t peers,
+                                                       std::size_t micro_batches);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_TEMPLATE_CHOICE_HPP
+
+// ---- causeway/plan/impl/template_choice.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_TEMPLATE_CHOICE_IPP
+#define CAUSEWAY_PLAN_IMPL_TEMPLATE_CHOICE_IPP
+
+// Bodies of plan/template_choice.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL std::size_t template_knapsack::solve(double limit, std::size_t most) {
+  std::fill(best_.begin(), best_.end(), none);
+  best_[0] = 0;
+  for (std::size_t n = 1; n <= peers_; ++n) {
+    for (std::size_t size = set_.smallest(); size <= std::min(n, set_.largest()); ++size) {
+      const std::size_t gain = set_.of(size).within(limit, most);
+      for (std::size_t k = 0; k <= least_; ++k) {
+        const std::size_t before = best_[at(n - size, k)];
+        if (before == none) continue;
+        const std::size_t to = at(n, std::min(k + 1, least_));
+        if (best_[to] != none && before + gain <= best_[to]) continue;
+        best_[to] = before + gain;
+        last_[to] = {size, k};
+      }
+    }
+  }
+  return best_[at(peers_, least_)];
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> template_knapsack::sizes() const {
+  std::vector<std::size_t> all;
+  for (std::size_t n = peers_, k = least_; n > 0;) {
+    const auto [size, before] = last_[at(n, k)];
+    all.push_back(size);
+    n -= size;
+    k = before;
+  }
+  std::sort(all.rbegin(), all.rend());
+  return all;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL template_choice split_batch(const template_set& set, std::vector<std::size_t> sizes,
+                                          std::size_t micro_batches) {
   std::vector<const pipeline_template*> kinds;
   for (const std::size_t s : sizes) kinds.push_back(&set.of(s));
   const auto total = [&](double limit) {
@@ -28756,9 +31098,8 @@ inline template_choice split_batch(const template_set& set, std::vector<std::siz
   return choice;
 }
 
-/// The pipelines, at least f + 1, that all of `peers` peers together make, so that `micro_batches` take the least time.
-/// Exact. errc::out_of_memory: too few peers; save a checkpoint and wait.
-inline result<template_choice> choose_templates(const template_set& set, std::size_t peers, std::size_t micro_batches) {
+CAUSEWAY_DECL result<template_choice> choose_templates(const template_set& set, std::size_t peers,
+                                                       std::size_t micro_batches) {
   const std::size_t least = set.failures + 1;
   if (!covers(set.smallest(), set.largest(), least, peers)) {
     return fail(errc::out_of_memory, "templates",
@@ -28779,7 +31120,8 @@ inline result<template_choice> choose_templates(const template_set& set, std::si
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_TEMPLATE_CHOICE_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_TEMPLATE_CHOICE_IPP
+#endif
 
 // ---- causeway/stage/recovery_templates.hpp ----
 #ifndef CAUSEWAY_STAGE_RECOVERY_TEMPLATES_HPP
@@ -28811,30 +31153,7 @@ class templates {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g) {
-    if (!set_) {
-      plan::model_cost model = options_.model;
-      if (model.blocks.empty()) model.blocks.assign(static_cast<std::size_t>(g.layers), plan::block_cost{1, 1, 1, 0});
-      if (model.blocks.size() != static_cast<std::size_t>(g.layers) || options_.kind.accelerators != 1) {
-        return fail(errc::invalid_argument, "templates",
-                    "they need the cost of every block of the model, and one accelerator in a peer");
-      }
-      CAUSEWAY_ASSIGN(set_,
-                      plan::make_templates(model, options_.kind, options_.most_peers, options_.failures, g.micro_batches));
-    }
-    const std::size_t peers = std::min(g.peers.size(), options_.most_peers);
-    CAUSEWAY_ASSIGN(const plan::template_choice choice, plan::choose_templates(*set_, peers, g.micro_batches));
-    std::vector<std::vector<nn::block_range>> rows;
-    std::vector<std::uint32_t> shares;
-    for (std::size_t i = 0; i < choice.sizes.size(); ++i) {
-      std::vector<nn::block_range>& row = rows.emplace_back();
-      for (const plan::template_stage& s : set_->of(choice.sizes[i]).stages) {
-        row.push_back({static_cast<std::int64_t>(s.first_block), static_cast<std::int64_t>(s.end)});
-      }
-      shares.push_back(static_cast<std::uint32_t>(choice.micro_batches[i]));
-    }
-    return seat_peers(rows, shares, g);
-  }
+  result<layout> arrange(const gathering& g);
 
  private:
   templates_options options_;
@@ -28845,6 +31164,45 @@ static_assert(Recovery<templates>);
 }  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
 
 #endif  // CAUSEWAY_STAGE_RECOVERY_TEMPLATES_HPP
+
+// ---- causeway/stage/impl/recovery_templates.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_TEMPLATES_IPP
+#define CAUSEWAY_STAGE_IMPL_RECOVERY_TEMPLATES_IPP
+
+// Bodies of stage/recovery_templates.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
+
+CAUSEWAY_DECL result<layout> templates::arrange(const gathering& g) {
+  if (!set_) {
+    plan::model_cost model = options_.model;
+    if (model.blocks.empty()) model.blocks.assign(static_cast<std::size_t>(g.layers), plan::block_cost{1, 1, 1, 0});
+    if (model.blocks.size() != static_cast<std::size_t>(g.layers) || options_.kind.accelerators != 1) {
+      return fail(errc::invalid_argument, "templates",
+                  "they need the cost of every block of the model, and one accelerator in a peer");
+    }
+    CAUSEWAY_ASSIGN(set_,
+                    plan::make_templates(model, options_.kind, options_.most_peers, options_.failures, g.micro_batches));
+  }
+  const std::size_t peers = std::min(g.peers.size(), options_.most_peers);
+  CAUSEWAY_ASSIGN(const plan::template_choice choice, plan::choose_templates(*set_, peers, g.micro_batches));
+  std::vector<std::vector<nn::block_range>> rows;
+  std::vector<std::uint32_t> shares;
+  for (std::size_t i = 0; i < choice.sizes.size(); ++i) {
+    std::vector<nn::block_range>& row = rows.emplace_back();
+    for (const plan::template_stage& s : set_->of(choice.sizes[i]).stages) {
+      row.push_back({static_cast<std::int64_t>(s.first_block), static_cast<std::int64_t>(s.end)});
+    }
+    shares.push_back(static_cast<std::uint32_t>(choice.micro_batches[i]));
+  }
+  return seat_peers(rows, shares, g);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_TEMPLATES_IPP
+#endif
 
 // ---- causeway/presets/elastic_pipelines.hpp ----
 #ifndef CAUSEWAY_PRESETS_ELASTIC_PIPELINES_HPP
@@ -28868,11 +31226,7 @@ struct oobleck_options {
   std::optional<io::any_storage> storage{};  ///< that all peers reach: the last resort
 };
 using oobleck = parallel::elastic_pipeline<stage::recovery::templates, stage::one_f_one_b>;
-[[nodiscard]] inline oobleck make(const oobleck_options& o) {
-  return oobleck{o.peers,
-                 {.micro_batches = o.micro_batches, .storage = o.storage},
-                 stage::recovery::templates{{o.failures, o.most_peers, o.model, o.kind}}};
-}
+[[nodiscard]] CAUSEWAY_DECL oobleck make(const oobleck_options& o);
 
 /// Varuna's job morphing (Athlur et al., EuroSys 2022): another number of stages and pipelines whenever peers come and go,
 /// with the same global batch, and its schedule in each. The paper loads a checkpoint when it morphs; here blocks are
@@ -28885,11 +31239,7 @@ struct varuna_morphing_options {
   std::uint64_t store_every = 100;           ///< steps between copies there
 };
 using varuna_morphing = parallel::elastic_pipeline<stage::recovery::morph, stage::varuna>;
-[[nodiscard]] inline varuna_morphing make(const varuna_morphing_options& o) {
-  return varuna_morphing{o.peers,
-                         {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
-                         stage::recovery::morph{o.search}};
-}
+[[nodiscard]] CAUSEWAY_DECL varuna_morphing make(const varuna_morphing_options& o);
 
 /// Parcae (Duan et al., NSDI 2024): the number of stages and pipelines that is expected to train most over the next
 /// intervals, given how many peers the run had so far, which of them may go, and what a change costs; changed before peers
@@ -28903,11 +31253,7 @@ struct parcae_options {
   std::uint64_t store_every = 100;            ///< steps between copies there
 };
 using parcae = parallel::elastic_pipeline<stage::recovery::proactive, stage::one_f_one_b>;
-[[nodiscard]] inline parcae make(const parcae_options& o) {
-  return parcae{o.peers,
-                {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
-                stage::recovery::proactive{o.plan}};
-}
+[[nodiscard]] CAUSEWAY_DECL parcae make(const parcae_options& o);
 
 /// Bamboo (Thorpe et al., NSDI 2023): every peer holds its successor's stage too, repeats its forwards in idle time and
 /// keeps their activations. When the successor is lost, its predecessor does what is left of both stages, and the step goes
@@ -28922,11 +31268,7 @@ struct bamboo_options {
   std::uint64_t store_every = 100;           ///< steps between copies there
 };
 using bamboo = parallel::elastic_pipeline<stage::recovery::redundant_forward, stage::one_f_one_b>;
-[[nodiscard]] inline bamboo make(const bamboo_options& o) {
-  return bamboo{o.peers,
-                {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
-                stage::recovery::redundant_forward{o.stages}};
-}
+[[nodiscard]] CAUSEWAY_DECL bamboo make(const bamboo_options& o);
 
 /// ReCycle (Gandhi et al., SOSP 2024): a lost peer's micro-batches go to the peers of the same stage in other pipelines,
 /// while its own pipeline goes on with its other stages. No block moves, and no peer has to be spare; backwards are split,
@@ -28940,10 +31282,7 @@ struct recycle_options {
   std::optional<io::any_storage> storage{};  ///< that all peers reach: for when a stage's last peer is lost
 };
 using recycle = parallel::elastic_pipeline<stage::recovery::reroute, stage::one_f_one_b>;
-[[nodiscard]] inline recycle make(const recycle_options& o) {
-  return recycle{
-      o.peers, {.micro_batches = o.micro_batches, .storage = o.storage}, stage::recovery::reroute{o.stages, o.costs}};
-}
+[[nodiscard]] CAUSEWAY_DECL recycle make(const recycle_options& o);
 
 /// CheckFree (Blagoev et al., 2025): no checkpoints and no redundancy. A lost stage between others is made up from its two
 /// neighbours, weighted by the squared norms of their gradients. Not here: CheckFree+, which swaps stages during training
@@ -28954,13 +31293,58 @@ struct checkfree_options {
   std::int64_t stages = 4;                  ///< of each pipeline
 };
 using checkfree = parallel::elastic_pipeline<stage::recovery::neighbour_init, stage::one_f_one_b>;
-[[nodiscard]] inline checkfree make(const checkfree_options& o) {
+[[nodiscard]] CAUSEWAY_DECL checkfree make(const checkfree_options& o);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_ELASTIC_PIPELINES_HPP
+
+// ---- causeway/presets/impl/elastic_pipelines.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PRESETS_IMPL_ELASTIC_PIPELINES_IPP
+#define CAUSEWAY_PRESETS_IMPL_ELASTIC_PIPELINES_IPP
+
+// Bodies of presets/elastic_pipelines.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+CAUSEWAY_DECL oobleck make(const oobleck_options& o) {
+  return oobleck{o.peers,
+                 {.micro_batches = o.micro_batches, .storage = o.storage},
+                 stage::recovery::templates{{o.failures, o.most_peers, o.model, o.kind}}};
+}
+
+CAUSEWAY_DECL varuna_morphing make(const varuna_morphing_options& o) {
+  return varuna_morphing{o.peers,
+                         {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
+                         stage::recovery::morph{o.search}};
+}
+
+CAUSEWAY_DECL parcae make(const parcae_options& o) {
+  return parcae{o.peers,
+                {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
+                stage::recovery::proactive{o.plan}};
+}
+
+CAUSEWAY_DECL bamboo make(const bamboo_options& o) {
+  return bamboo{o.peers,
+                {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
+                stage::recovery::redundant_forward{o.stages}};
+}
+
+CAUSEWAY_DECL recycle make(const recycle_options& o) {
+  return recycle{
+      o.peers, {.micro_batches = o.micro_batches, .storage = o.storage}, stage::recovery::reroute{o.stages, o.costs}};
+}
+
+CAUSEWAY_DECL checkfree make(const checkfree_options& o) {
   return checkfree{o.peers, {.micro_batches = o.micro_batches}, stage::recovery::neighbour_init{o.stages}};
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
 
-#endif  // CAUSEWAY_PRESETS_ELASTIC_PIPELINES_HPP
+#endif  // CAUSEWAY_PRESETS_IMPL_ELASTIC_PIPELINES_IPP
+#endif
 
 // ---- causeway/net/fabric.hpp ----
 #ifndef CAUSEWAY_NET_FABRIC_HPP
@@ -29077,21 +31461,9 @@ struct kind {
 
 inline void put_real(net::byte_writer& out, double v) { out.put(std::bit_cast<std::uint64_t>(v)); }
 /// A finite one.
-inline double get_real(net::byte_reader& in) {
-  const auto v = std::bit_cast<double>(in.get<std::uint64_t>());
-  if (!std::isfinite(v)) in.refuse();
-  return v;
-}
-inline std::uint8_t get_flag(net::byte_reader& in) {
-  const auto v = in.get<std::uint8_t>();
-  if (v > 1) in.refuse();
-  return v;
-}
-inline std::uint32_t get_below(net::byte_reader& in, std::uint32_t limit) {
-  const auto v = in.get<std::uint32_t>();
-  if (v >= limit) in.refuse();
-  return v;
-}
+CAUSEWAY_DECL double get_real(net::byte_reader& in);
+CAUSEWAY_DECL std::uint8_t get_flag(net::byte_reader& in);
+CAUSEWAY_DECL std::uint32_t get_below(net::byte_reader& in, std::uint32_t limit);
 
 namespace detail {
 
@@ -29140,6 +31512,38 @@ template <class Message, class Read>
 
 #endif  // CAUSEWAY_PARALLEL_ENVELOPE_HPP
 
+// ---- causeway/parallel/impl/envelope.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_ENVELOPE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_ENVELOPE_IPP
+
+// Bodies of parallel/envelope.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::envelope {
+
+CAUSEWAY_DECL double get_real(net::byte_reader& in) {
+  const auto v = std::bit_cast<double>(in.get<std::uint64_t>());
+  if (!std::isfinite(v)) in.refuse();
+  return v;
+}
+
+CAUSEWAY_DECL std::uint8_t get_flag(net::byte_reader& in) {
+  const auto v = in.get<std::uint8_t>();
+  if (v > 1) in.refuse();
+  return v;
+}
+
+CAUSEWAY_DECL std::uint32_t get_below(net::byte_reader& in, std::uint32_t limit) {
+  const auto v = in.get<std::uint32_t>();
+  if (v >= limit) in.refuse();
+  return v;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::envelope
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_ENVELOPE_IPP
+#endif
+
 // ---- causeway/stage/expert_directory.hpp ----
 #ifndef CAUSEWAY_STAGE_EXPERT_DIRECTORY_HPP
 #define CAUSEWAY_STAGE_EXPERT_DIRECTORY_HPP
@@ -29156,15 +31560,7 @@ using expert_id = std::uint64_t;
 /// sides[i] places on axis i. 1 to 16 axes, fewer than 2^63 places in all.
 class expert_grid {
  public:
-  explicit expert_grid(std::vector<std::uint32_t> sides) : sides_{std::move(sides)}, below_(sides_.size(), 1) {
-    CAUSEWAY_EXPECT(!sides_.empty() && sides_.size() <= 16);
-    for (std::size_t i = sides_.size(); i > 0; --i) {
-      CAUSEWAY_EXPECT(sides_[i - 1] >= 1 && count_ <= (std::uint64_t{1} << 62U) / sides_[i - 1]);
-      below_[i - 1] = count_;
-      count_ *= sides_[i - 1];
-      heads_ += sides_[i - 1];
-    }
-  }
+  explicit expert_grid(std::vector<std::uint32_t> sides);
 
   [[nodiscard]] std::size_t axes() const noexcept { return sides_.size(); }
   [[nodiscard]] std::span<const std::uint32_t> sides() const noexcept { return sides_; }
@@ -29173,9 +31569,7 @@ class expert_grid {
   [[nodiscard]] std::size_t heads() const noexcept { return heads_; }
   /// Places that share the first axis + 1 coordinates.
   [[nodiscard]] std::uint64_t below(std::size_t axis) const noexcept { return below_[axis]; }
-  [[nodiscard]] std::uint32_t coordinate(expert_id e, std::size_t axis) const noexcept {
-    return static_cast<std::uint32_t>(e / below_[axis] % sides_[axis]);
-  }
+  [[nodiscard]] std::uint32_t coordinate(expert_id e, std::size_t axis) const noexcept;
 
  private:
   std::vector<std::uint32_t> sides_;
@@ -29202,28 +31596,13 @@ class expert_directory {
   [[nodiscard]] bool contains(expert_id e) const { return alive_.contains(e); }
 
   /// The expert is there until then, or longer if it was said before. Precondition: a place of the grid.
-  void announce(expert_id e, time_point until = no_deadline) {
-    CAUSEWAY_EXPECT(e < grid_.places());
-    time_point& known = alive_.try_emplace(e, until).first->second;
-    if (known < until) known = until;
-  }
+  void announce(expert_id e, time_point until = no_deadline);
   /// The expert did not answer.
   void remove(expert_id e) { alive_.erase(e); }
   /// Forgets whoever did not announce itself again.
-  void expire(time_point now) {
-    std::erase_if(alive_, [&](const auto& entry) { return entry.second <= now; });
-  }
+  void expire(time_point now);
 
-  void extensions(expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const {
-    out.clear();
-    const std::uint64_t each = grid_.below(axis), side = grid_.sides()[axis];
-    const expert_id first = prefix * side * each, last = first + side * each;
-    for (auto at = alive_.lower_bound(first); at != alive_.end() && at->first < last;) {
-      const std::uint64_t place = (at->first - first) / each;
-      out.push_back(static_cast<std::uint32_t>(place));
-      at = alive_.lower_bound(first + (place + 1) * each);
-    }
-  }
+  void extensions(expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const;
 
  private:
   expert_grid grid_;
@@ -29234,6 +31613,56 @@ static_assert(ExpertDirectory<expert_directory>);
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
 #endif  // CAUSEWAY_STAGE_EXPERT_DIRECTORY_HPP
+
+// ---- causeway/stage/impl/expert_directory.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_EXPERT_DIRECTORY_IPP
+#define CAUSEWAY_STAGE_IMPL_EXPERT_DIRECTORY_IPP
+
+// Bodies of stage/expert_directory.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL expert_grid::expert_grid(std::vector<std::uint32_t> sides)
+    : sides_{std::move(sides)}, below_(sides_.size(), 1) {
+  CAUSEWAY_EXPECT(!sides_.empty() && sides_.size() <= 16);
+  for (std::size_t i = sides_.size(); i > 0; --i) {
+    CAUSEWAY_EXPECT(sides_[i - 1] >= 1 && count_ <= (std::uint64_t{1} << 62U) / sides_[i - 1]);
+    below_[i - 1] = count_;
+    count_ *= sides_[i - 1];
+    heads_ += sides_[i - 1];
+  }
+}
+
+CAUSEWAY_DECL std::uint32_t expert_grid::coordinate(expert_id e, std::size_t axis) const noexcept {
+  return static_cast<std::uint32_t>(e / below_[axis] % sides_[axis]);
+}
+
+CAUSEWAY_DECL void expert_directory::announce(expert_id e, time_point until) {
+  CAUSEWAY_EXPECT(e < grid_.places());
+  time_point& known = alive_.try_emplace(e, until).first->second;
+  if (known < until) known = until;
+}
+
+CAUSEWAY_DECL void expert_directory::expire(time_point now) {
+  std::erase_if(alive_, [&](const auto& entry) { return entry.second <= now; });
+}
+
+CAUSEWAY_DECL void expert_directory::extensions(expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const {
+  out.clear();
+  const std::uint64_t each = grid_.below(axis), side = grid_.sides()[axis];
+  const expert_id first = prefix * side * each, last = first + side * each;
+  for (auto at = alive_.lower_bound(first); at != alive_.end() && at->first < last;) {
+    const std::uint64_t place = (at->first - first) / each;
+    out.push_back(static_cast<std::uint32_t>(place));
+    at = alive_.lower_bound(first + (place + 1) * each);
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_EXPERT_DIRECTORY_IPP
+#endif
 
 // ---- causeway/parallel/expert_messages.hpp ----
 #ifndef CAUSEWAY_PARALLEL_EXPERT_MESSAGES_HPP
@@ -29276,11 +31705,44 @@ namespace detail {
 
 inline constexpr envelope::kind messages{"expert message", "grid or width of experts", 1};
 
-inline void put_values(net::byte_writer& out, std::span<const float> values) {
+CAUSEWAY_DECL void put_values(net::byte_writer& out, std::span<const float> values);
+CAUSEWAY_DECL std::vector<float> get_values(net::byte_reader& in);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const announcement& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, announcement& m);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const request& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, request& m);
+
+inline void write(net::byte_writer& out, const answer& m) { put_values(out.put(m.number), m.values); }
+CAUSEWAY_DECL void read(net::byte_reader& in, answer& m);
+
+}  // namespace detail
+
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m);
+
+/// As envelope::open; values that are not finite are refused as well.
+[[nodiscard]] CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::expert_wire
+
+#endif  // CAUSEWAY_PARALLEL_EXPERT_MESSAGES_HPP
+
+// ---- causeway/parallel/impl/expert_messages.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_EXPERT_MESSAGES_IPP
+#define CAUSEWAY_PARALLEL_IMPL_EXPERT_MESSAGES_IPP
+
+// Bodies of parallel/expert_messages.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::expert_wire::detail {
+
+CAUSEWAY_DECL void put_values(net::byte_writer& out, std::span<const float> values) {
   out.put(static_cast<std::uint32_t>(values.size()));
   for (const float v : values) out.put(std::bit_cast<std::uint32_t>(v));
 }
-inline std::vector<float> get_values(net::byte_reader& in) {
+
+CAUSEWAY_DECL std::vector<float> get_values(net::byte_reader& in) {
   const auto count = in.get<std::uint32_t>();
   if (std::size_t{count} * sizeof(float) > in.remaining()) in.refuse();
   std::vector<float> values(in.ok() ? count : 0);
@@ -29291,21 +31753,23 @@ inline std::vector<float> get_values(net::byte_reader& in) {
   return values;
 }
 
-inline void write(net::byte_writer& out, const announcement& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const announcement& m) {
   out.put(m.milliseconds).put(static_cast<std::uint32_t>(m.experts.size()));
   for (const stage::expert_id e : m.experts) out.put(e);
 }
-inline void read(net::byte_reader& in, announcement& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, announcement& m) {
   m.milliseconds = in.get<std::uint32_t>();
   const auto count = in.get<std::uint32_t>();
   if (count > most_experts) in.refuse();
   for (std::uint32_t i = 0; i < count && in.ok(); ++i) m.experts.push_back(in.get<std::uint64_t>());
 }
 
-inline void write(net::byte_writer& out, const request& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const request& m) {
   put_values(out.put(m.number).put(m.backward).put(m.expert), m.values);
 }
-inline void read(net::byte_reader& in, request& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, request& m) {
   m.number = in.get<std::uint64_t>();
   m.backward = in.get<std::uint8_t>();
   if (m.backward > 1) in.refuse();
@@ -29313,28 +31777,29 @@ inline void read(net::byte_reader& in, request& m) {
   m.values = get_values(in);
 }
 
-inline void write(net::byte_writer& out, const answer& m) { put_values(out.put(m.number), m.values); }
-inline void read(net::byte_reader& in, answer& m) {
+CAUSEWAY_DECL void read(net::byte_reader& in, answer& m) {
   m.number = in.get<std::uint64_t>();
   m.values = get_values(in);
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::expert_wire::detail
 
-[[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m) {
+namespace causeway::inline CAUSEWAY_ABI::parallel::expert_wire {
+
+CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m) {
   return envelope::seal(detail::messages, run, m,
                         [](net::byte_writer& out, const auto& which) { detail::write(out, which); });
 }
 
-/// As envelope::open; values that are not finite are refused as well.
-[[nodiscard]] inline result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
+CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
   return envelope::open<message>(detail::messages, run, bytes,
                                  [](net::byte_reader& in, auto& which) { detail::read(in, which); });
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel::expert_wire
 
-#endif  // CAUSEWAY_PARALLEL_EXPERT_MESSAGES_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_EXPERT_MESSAGES_IPP
+#endif
 
 // ---- causeway/optim/adamw.hpp ----
 #ifndef CAUSEWAY_OPTIM_ADAMW_HPP
@@ -29628,19 +32093,10 @@ struct expert_mixture_options {
 };
 
 /// Of all layers: the layer is the first coordinate.
-[[nodiscard]] inline stage::expert_grid grid_of(const expert_mixture_options& o) {
-  std::vector<std::uint32_t> sides{o.layers};
-  sides.insert(sides.end(), o.sides.begin(), o.sides.end());
-  return stage::expert_grid{std::move(sides)};
-}
+[[nodiscard]] CAUSEWAY_DECL stage::expert_grid grid_of(const expert_mixture_options& o);
 
 /// What messages carry: equal on peers that understand each other.
-[[nodiscard]] inline std::uint64_t agreement(const expert_mixture_options& o) {
-  hasher h;
-  h.add_value(o.run).add_value(o.width).add_value(o.layers);
-  for (const std::uint32_t s : o.sides) h.add_value(s);
-  return h.finish();
-}
+[[nodiscard]] CAUSEWAY_DECL std::uint64_t agreement(const expert_mixture_options& o);
 
 struct expert_host_options {
   expert_mixture_options mixture{};
@@ -29771,6 +32227,33 @@ class expert_host final : private net::fabric_events {
 
 #endif  // CAUSEWAY_PARALLEL_EXPERT_HOST_HPP
 
+// ---- causeway/parallel/impl/expert_host.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_EXPERT_HOST_IPP
+#define CAUSEWAY_PARALLEL_IMPL_EXPERT_HOST_IPP
+
+// Bodies of parallel/expert_host.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL stage::expert_grid grid_of(const expert_mixture_options& o) {
+  std::vector<std::uint32_t> sides{o.layers};
+  sides.insert(sides.end(), o.sides.begin(), o.sides.end());
+  return stage::expert_grid{std::move(sides)};
+}
+
+CAUSEWAY_DECL std::uint64_t agreement(const expert_mixture_options& o) {
+  hasher h;
+  h.add_value(o.run).add_value(o.width).add_value(o.layers);
+  for (const std::uint32_t s : o.sides) h.add_value(s);
+  return h.finish();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_EXPERT_HOST_IPP
+#endif
+
 // ---- causeway/parallel/expert_client.hpp ----
 #ifndef CAUSEWAY_PARALLEL_EXPERT_CLIENT_HPP
 #define CAUSEWAY_PARALLEL_EXPERT_CLIENT_HPP
@@ -29800,16 +32283,7 @@ struct expert_question {
 /// One thread calls; events come as the fabric has them.
 class expert_client final : private net::fabric_events {
  public:
-  static result<std::unique_ptr<expert_client>> create(std::shared_ptr<net::fabric> fabric, expert_client_options options) {
-    const expert_mixture_options& m = options.mixture;
-    if (m.width < 1 || 2 * static_cast<std::size_t>(m.width) > expert_wire::most_values || m.layers < 1) {
-      return fail(errc::invalid_argument, "expert_client",
-                  "rows of " + std::to_string(m.width) + " values in " + std::to_string(m.layers) +
-                      " layers; a message takes 1 to " + std::to_string(expert_wire::most_values / 2) +
-                      ", and there must be a layer");
-    }
-    return std::unique_ptr<expert_client>{new expert_client{std::move(fabric), std::move(options)}};
-  }
+  static result<std::unique_ptr<expert_client>> create(std::shared_ptr<net::fabric> fabric, expert_client_options options);
   expert_client(const expert_client&) = delete;
   expert_client& operator=(const expert_client&) = delete;
   ~expert_client() override { fabric_->attach(nullptr); }
@@ -29817,40 +32291,13 @@ class expert_client final : private net::fabric_events {
   [[nodiscard]] const expert_mixture_options& mixture() const noexcept { return options_.mixture; }
 
   /// Waits until that many experts have announced themselves; false when the deadline came first.
-  result<bool> wait_for_experts(std::size_t count, time_point deadline) {
-    return fabric_->block([&] { return directory_.size() >= count; }, deadline);
-  }
+  result<bool> wait_for_experts(std::size_t count, time_point deadline);
   /// Who is known to be alive, on the grid of all layers.
-  [[nodiscard]] stage::expert_directory alive() {
-    stage::expert_directory now{directory_.grid()};
-    fabric_->locked([&] {
-      directory_.expire(fabric_->now());
-      now = directory_;
-    });
-    return now;
-  }
+  [[nodiscard]] stage::expert_directory alive();
 
   /// Asks all at once, and waits for the answers, `width` values for each item, into `out`. Says which items have one;
   /// `out` has the others' as they were. Who did not answer in time is not asked again before it announces itself.
-  result<std::vector<std::uint8_t>> ask(const expert_question& q, std::span<float> out) {
-    CAUSEWAY_EXPECT(q.row.size() == q.expert.size() && out.size() == q.expert.size() * width());
-    std::vector<std::uint8_t> answered(q.expert.size(), 0);
-    time_point deadline;
-    fabric_->locked([&] {
-      deadline = fabric_->now() + options_.patience;
-      send_all(q);
-    });
-    const auto all = [this] {
-      return std::all_of(under_way_.begin(), under_way_.end(), [](const auto& p) { return p.second.over; });
-    };
-    const auto happened = fabric_->block(all, deadline);
-    fabric_->locked([&] {
-      for (const auto& [number, p] : under_way_) take(q, p, answered, out);
-      under_way_.clear();
-    });
-    if (!happened) return happened.error();
-    return answered;
-  }
+  result<std::vector<std::uint8_t>> ask(const expert_question& q, std::span<float> out);
 
  private:
   /// A request under way: items of one expert.
@@ -29861,109 +32308,32 @@ class expert_client final : private net::fabric_events {
     bool over = false;
   };
 
-  expert_client(std::shared_ptr<net::fabric> fabric, expert_client_options options)
-      : fabric_{std::move(fabric)},
-        options_{std::move(options)},
-        run_{agreement(options_.mixture)},
-        directory_{grid_of(options_.mixture)} {
-    fabric_->attach(this);
-    fabric_->locked([this] { on_wake(); });
-  }
+  expert_client(std::shared_ptr<net::fabric> fabric, expert_client_options options);
 
   [[nodiscard]] std::size_t width() const noexcept { return static_cast<std::size_t>(options_.mixture.width); }
 
   /// Items by expert, and by row within one.
-  [[nodiscard]] static std::vector<std::size_t> by_expert(const expert_question& q) {
-    std::vector<std::size_t> order(q.expert.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return q.expert[a] < q.expert[b]; });
-    return order;
-  }
+  [[nodiscard]] static std::vector<std::size_t> by_expert(const expert_question& q);
 
-  void send_all(const expert_question& q) {
-    const std::size_t most = expert_wire::most_values / width() / (q.gradients.empty() ? 1 : 2);
-    const auto order = by_expert(q);
-    std::vector<std::size_t> items;
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      if (q.wanted.empty() || q.wanted[order[i]] != 0) items.push_back(order[i]);
-      const bool ends = i + 1 == order.size() || q.expert[order[i]] != q.expert[order[i + 1]];
-      if (!items.empty() && (ends || items.size() == most)) send(q, std::exchange(items, {}));
-    }
-  }
+  void send_all(const expert_question& q);
 
-  void send(const expert_question& q, std::vector<std::size_t> items) {
-    const stage::expert_id expert = q.expert[items[0]];
-    const auto holder = holders_.find(expert);
-    if (holder == holders_.end()) return;  // it went a moment ago
-    expert_wire::request r{++last_, q.gradients.empty() ? std::uint8_t{0} : std::uint8_t{1}, expert, {}};
-    const auto add = [&](std::span<const float> from, std::size_t row) {
-      const auto values = from.subspan(row * width(), width());
-      r.values.insert(r.values.end(), values.begin(), values.end());
-    };
-    for (const std::size_t i : items) add(q.x, q.row[i]);
-    for (const std::size_t i : items) {
-      if (!q.gradients.empty()) add(q.gradients, i);
-    }
-    under_way_[r.number] = {holder->second, std::move(items), {}, false};
-    fabric_->post(holder->second, expert_wire::encode(run_, r), true);
-  }
+  void send(const expert_question& q, std::vector<std::size_t> items);
 
-  void take(const expert_question& q, const piece& p, std::vector<std::uint8_t>& answered, std::span<float> out) {
-    if (p.values.empty()) return forget(q.expert[p.items[0]]);
-    for (std::size_t i = 0; i < p.items.size(); ++i) {
-      answered[p.items[i]] = 1;
-      std::copy_n(p.values.begin() + static_cast<std::ptrdiff_t>(i * width()), width(),
-                  out.begin() + static_cast<std::ptrdiff_t>(p.items[i] * width()));
-    }
-  }
-  void forget(stage::expert_id e) {
-    directory_.remove(e);
-    holders_.erase(e);
-  }
+  void take(const expert_question& q, const piece& p, std::vector<std::uint8_t>& answered, std::span<float> out);
+  void forget(stage::expert_id e);
 
   // ---- net::fabric_events
 
   void on_up(net::peer_index, net::peer_id, const std::string&) override {}
-  void on_down(net::peer_index link, const error&) override {
-    for (auto& [number, p] : under_way_) p.over = p.over || p.link == link;
-    std::vector<stage::expert_id> gone;
-    for (const auto& [expert, holder] : holders_) {
-      if (holder == link) gone.push_back(expert);
-    }
-    for (const stage::expert_id e : gone) forget(e);
-  }
+  void on_down(net::peer_index link, const error&) override;
   void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override {
-    auto m = expert_wire::decode(run_, bytes);
-    if (!m) return fabric_->close(link, m.error().message);
-    if (const auto* const a = std::get_if<expert_wire::announcement>(&*m)) return learn(link, *a);
-    if (auto* const a = std::get_if<expert_wire::answer>(&*m)) return note(link, std::move(*a));
-  }
-  void on_wake() override {
-    for (const std::string& a : options_.dial) fabric_->dial(a);
-    fabric_->wake_at(fabric_->now() + options_.redial);
-  }
+  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  void on_wake() override;
 
-  void learn(net::peer_index link, const expert_wire::announcement& a) {
-    for (const stage::expert_id e : a.experts) {
-      if (e >= directory_.grid().places()) return fabric_->close(link, "experts outside of the grid");
-    }
-    for (const stage::expert_id e : a.experts) {
-      directory_.announce(e, fabric_->now() + std::chrono::milliseconds{a.milliseconds});
-      holders_[e] = link;
-    }
-  }
+  void learn(net::peer_index link, const expert_wire::announcement& a);
 
   /// Answers that come late, or that nobody asked this peer for, find nothing here.
-  void note(net::peer_index link, expert_wire::answer a) {
-    const auto found = under_way_.find(a.number);
-    if (found == under_way_.end() || found->second.link != link || found->second.over) return;
-    piece& p = found->second;
-    p.over = true;
-    if (a.values.empty()) return;
-    if (a.values.size() != p.items.size() * width()) return fabric_->close(link, "an answer of another length");
-    p.values = std::move(a.values);
-  }
+  void note(net::peer_index link, expert_wire::answer a);
 
   std::shared_ptr<net::fabric> fabric_;
   expert_client_options options_;
@@ -29977,6 +32347,165 @@ class expert_client final : private net::fabric_events {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_EXPERT_CLIENT_HPP
+
+// ---- causeway/parallel/impl/expert_client.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_EXPERT_CLIENT_IPP
+#define CAUSEWAY_PARALLEL_IMPL_EXPERT_CLIENT_IPP
+
+// Bodies of parallel/expert_client.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<std::unique_ptr<expert_client>> expert_client::create(std::shared_ptr<net::fabric> fabric,
+                                                                           expert_client_options options) {
+  const expert_mixture_options& m = options.mixture;
+  if (m.width < 1 || 2 * static_cast<std::size_t>(m.width) > expert_wire::most_values || m.layers < 1) {
+    return fail(errc::invalid_argument, "expert_client",
+                "rows of " + std::to_string(m.width) + " values in " + std::to_string(m.layers) +
+                    " layers; a message takes 1 to " + std::to_string(expert_wire::most_values / 2) +
+                    ", and there must be a layer");
+  }
+  return std::unique_ptr<expert_client>{new expert_client{std::move(fabric), std::move(options)}};
+}
+
+CAUSEWAY_DECL result<bool> expert_client::wait_for_experts(std::size_t count, time_point deadline) {
+  return fabric_->block([&] { return directory_.size() >= count; }, deadline);
+}
+
+CAUSEWAY_DECL stage::expert_directory expert_client::alive() {
+  stage::expert_directory now{directory_.grid()};
+  fabric_->locked([&] {
+    directory_.expire(fabric_->now());
+    now = directory_;
+  });
+  return now;
+}
+
+CAUSEWAY_DECL result<std::vector<std::uint8_t>> expert_client::ask(const expert_question& q, std::span<float> out) {
+  CAUSEWAY_EXPECT(q.row.size() == q.expert.size() && out.size() == q.expert.size() * width());
+  std::vector<std::uint8_t> answered(q.expert.size(), 0);
+  time_point deadline;
+  fabric_->locked([&] {
+    deadline = fabric_->now() + options_.patience;
+    send_all(q);
+  });
+  const auto all = [this] {
+    return std::all_of(under_way_.begin(), under_way_.end(), [](const auto& p) { return p.second.over; });
+  };
+  const auto happened = fabric_->block(all, deadline);
+  fabric_->locked([&] {
+    for (const auto& [number, p] : under_way_) take(q, p, answered, out);
+    under_way_.clear();
+  });
+  if (!happened) return happened.error();
+  return answered;
+}
+
+CAUSEWAY_DECL expert_client::expert_client(std::shared_ptr<net::fabric> fabric, expert_client_options options)
+    : fabric_{std::move(fabric)},
+      options_{std::move(options)},
+      run_{agreement(options_.mixture)},
+      directory_{grid_of(options_.mixture)} {
+  fabric_->attach(this);
+  fabric_->locked([this] { on_wake(); });
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> expert_client::by_expert(const expert_question& q) {
+  std::vector<std::size_t> order(q.expert.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return q.expert[a] < q.expert[b]; });
+  return order;
+}
+
+CAUSEWAY_DECL void expert_client::send_all(const expert_question& q) {
+  const std::size_t most = expert_wire::most_values / width() / (q.gradients.empty() ? 1 : 2);
+  const auto order = by_expert(q);
+  std::vector<std::size_t> items;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (q.wanted.empty() || q.wanted[order[i]] != 0) items.push_back(order[i]);
+    const bool ends = i + 1 == order.size() || q.expert[order[i]] != q.expert[order[i + 1]];
+    if (!items.empty() && (ends || items.size() == most)) send(q, std::exchange(items, {}));
+  }
+}
+
+CAUSEWAY_DECL void expert_client::send(const expert_question& q, std::vector<std::size_t> items) {
+  const stage::expert_id expert = q.expert[items[0]];
+  const auto holder = holders_.find(expert);
+  if (holder == holders_.end()) return;  // it went a moment ago
+  expert_wire::request r{++last_, q.gradients.empty() ? std::uint8_t{0} : std::uint8_t{1}, expert, {}};
+  const auto add = [&](std::span<const float> from, std::size_t row) {
+    const auto values = from.subspan(row * width(), width());
+    r.values.insert(r.values.end(), values.begin(), values.end());
+  };
+  for (const std::size_t i : items) add(q.x, q.row[i]);
+  for (const std::size_t i : items) {
+    if (!q.gradients.empty()) add(q.gradients, i);
+  }
+  under_way_[r.number] = {holder->second, std::move(items), {}, false};
+  fabric_->post(holder->second, expert_wire::encode(run_, r), true);
+}
+
+CAUSEWAY_DECL void expert_client::take(const expert_question& q, const piece& p, std::vector<std::uint8_t>& answered,
+                                       std::span<float> out) {
+  if (p.values.empty()) return forget(q.expert[p.items[0]]);
+  for (std::size_t i = 0; i < p.items.size(); ++i) {
+    answered[p.items[i]] = 1;
+    std::copy_n(p.values.begin() + static_cast<std::ptrdiff_t>(i * width()), width(),
+                out.begin() + static_cast<std::ptrdiff_t>(p.items[i] * width()));
+  }
+}
+
+CAUSEWAY_DECL void expert_client::forget(stage::expert_id e) {
+  directory_.remove(e);
+  holders_.erase(e);
+}
+
+CAUSEWAY_DECL void expert_client::on_down(net::peer_index link, const error&) {
+  for (auto& [number, p] : under_way_) p.over = p.over || p.link == link;
+  std::vector<stage::expert_id> gone;
+  for (const auto& [expert, holder] : holders_) {
+    if (holder == link) gone.push_back(expert);
+  }
+  for (const stage::expert_id e : gone) forget(e);
+}
+
+CAUSEWAY_DECL void expert_client::on_control(net::peer_index link, std::span<const std::byte> bytes) {
+  auto m = expert_wire::decode(run_, bytes);
+  if (!m) return fabric_->close(link, m.error().message);
+  if (const auto* const a = std::get_if<expert_wire::announcement>(&*m)) return learn(link, *a);
+  if (auto* const a = std::get_if<expert_wire::answer>(&*m)) return note(link, std::move(*a));
+}
+
+CAUSEWAY_DECL void expert_client::on_wake() {
+  for (const std::string& a : options_.dial) fabric_->dial(a);
+  fabric_->wake_at(fabric_->now() + options_.redial);
+}
+
+CAUSEWAY_DECL void expert_client::learn(net::peer_index link, const expert_wire::announcement& a) {
+  for (const stage::expert_id e : a.experts) {
+    if (e >= directory_.grid().places()) return fabric_->close(link, "experts outside of the grid");
+  }
+  for (const stage::expert_id e : a.experts) {
+    directory_.announce(e, fabric_->now() + std::chrono::milliseconds{a.milliseconds});
+    holders_[e] = link;
+  }
+}
+
+CAUSEWAY_DECL void expert_client::note(net::peer_index link, expert_wire::answer a) {
+  const auto found = under_way_.find(a.number);
+  if (found == under_way_.end() || found->second.link != link || found->second.over) return;
+  piece& p = found->second;
+  p.over = true;
+  if (a.values.empty()) return;
+  if (a.values.size() != p.items.size() * width()) return fabric_->close(link, "an answer of another length");
+  p.values = std::move(a.values);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_EXPERT_CLIENT_IPP
+#endif
 
 // ---- causeway/stage/product_key_gate.hpp ----
 #ifndef CAUSEWAY_STAGE_PRODUCT_KEY_GATE_HPP
@@ -30013,9 +32542,7 @@ struct product_key_options {
 namespace detail {
 
 /// A total order: no two experts are equal.
-[[nodiscard]] inline bool better(const expert_choice& a, const expert_choice& b) noexcept {
-  return a.score != b.score ? a.score > b.score : a.expert < b.expert;
-}
+[[nodiscard]] CAUSEWAY_DECL bool better(const expert_choice& a, const expert_choice& b) noexcept;
 
 }  // namespace detail
 
@@ -30051,54 +32578,19 @@ template <ExpertDirectory Directory>
 
 /// weights[c] = softmax over the choices of each row that answered; 0 for the others, and for all where none did.
 /// `answered`: one for each choice, 0 where the expert is missing.
-inline void weigh_experts(const expert_choices& choices, std::span<const std::uint8_t> answered, std::span<float> weights) {
-  CAUSEWAY_EXPECT(answered.size() == choices.all.size() && weights.size() == answered.size());
-  std::fill(weights.begin(), weights.end(), 0.0F);
-  for (std::size_t r = 0; r < choices.rows(); ++r) {
-    const float* best = nullptr;  // choices are in the order of scores
-    double sum = 0;
-    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
-      if (answered[c] == 0) continue;
-      if (best == nullptr) best = &choices.all[c].score;
-      weights[c] = std::exp(choices.all[c].score - *best);
-      sum += static_cast<double>(weights[c]);
-    }
-    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
-      if (sum > 0) weights[c] = static_cast<float>(static_cast<double>(weights[c]) / sum);
-    }
-  }
-}
+CAUSEWAY_DECL void weigh_experts(const expert_choices& choices, std::span<const std::uint8_t> answered,
+                                 std::span<float> weights);
 
 /// The gradient of the scores from that of the weights, which `weigh_experts` made: ds = w·(dw - Σ w·dw), in place.
-inline void weigh_experts_backward(const expert_choices& choices, std::span<const float> weights,
-                                   std::span<float> gradient) {
-  CAUSEWAY_EXPECT(weights.size() == choices.all.size() && gradient.size() == weights.size());
-  for (std::size_t r = 0; r < choices.rows(); ++r) {
-    double mean = 0;
-    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
-      mean += static_cast<double>(weights[c]) * static_cast<double>(gradient[c]);
-    }
-    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
-      gradient[c] = weights[c] * static_cast<float>(static_cast<double>(gradient[c]) - mean);
-    }
-  }
-}
+CAUSEWAY_DECL void weigh_experts_backward(const expert_choices& choices, std::span<const float> weights,
+                                          std::span<float> gradient);
 
 /// The trained part: W, [heads, width], one row for each place of each axis. One thread at a time.
 class product_key_gate {
  public:
   /// errc::invalid_argument for options that cannot work.
   static result<product_key_gate> create(std::int64_t width, const expert_grid& grid,
-                                         const product_key_options& options = {}) {
-    const std::uint32_t beam = options.beam == 0 ? options.chosen : options.beam;
-    if (width < 1 || options.chosen < 1 || beam < options.chosen) {
-      return fail(errc::invalid_argument, "product_key_gate",
-                  "rows of " + std::to_string(width) + " values, " + std::to_string(options.chosen) +
-                      " experts each, a beam of " + std::to_string(beam) +
-                      "; all must be at least 1, the beam at least the experts");
-    }
-    return product_key_gate{width, grid, {options.chosen, beam, options.seed}};
-  }
+                                         const product_key_options& options = {});
 
   [[nodiscard]] const product_key_options& options() const noexcept { return options_; }
   [[nodiscard]] std::span<float> weights() noexcept { return weights_; }
@@ -30132,61 +32624,18 @@ class product_key_gate {
 
   /// Adds to the gradients of W, and to `dx` [rows, width], from `d_scores`, one for each choice.
   void backward(thread_pool& pool, std::span<const float> x, const expert_choices& choices, std::span<const float> d_scores,
-                std::span<float> dx) {
-    const std::size_t rows = rows_of(x), heads = grid_.heads();
-    CAUSEWAY_EXPECT(choices.rows() == rows && d_scores.size() == choices.all.size() && dx.size() == x.size());
-    if (rows == 0) return;
-    spread(choices, d_scores);
-    kernels::gemm_args<float, float> args = shape(heads, width_, rows);
-    args.transpose_a = true, args.accumulate = true;
-    args.a = scores_.data(), args.lda = args.m, args.b = x.data(), args.ldb = args.n;
-    args.c = gradients_.data(), args.ldc = args.n;
-    kernels::packed_gemm{}.multiply(pool, memory_, args);
-    args = shape(rows, width_, heads);
-    args.accumulate = true;
-    args.a = scores_.data(), args.lda = args.k, args.b = weights_.data(), args.ldb = args.n;
-    args.c = dx.data(), args.ldc = args.n;
-    kernels::packed_gemm{}.multiply(pool, memory_, args);
-  }
+                std::span<float> dx);
 
   void serialize(auto& ar) { ar(weights_); }
 
  private:
-  product_key_gate(std::int64_t width, const expert_grid& grid, const product_key_options& options)
-      : grid_{grid},
-        options_{options},
-        width_{static_cast<std::size_t>(width)},
-        weights_(grid.heads() * width_),
-        gradients_(weights_.size()) {
-    rng draw{options.seed, 0x67617465U};
-    const float deviation = 1.0F / std::sqrt(static_cast<float>(width));
-    for (float& w : weights_) w = deviation * draw.normal();
-  }
+  product_key_gate(std::int64_t width, const expert_grid& grid, const product_key_options& options);
 
-  [[nodiscard]] std::size_t rows_of(std::span<const float> x) const {
-    CAUSEWAY_EXPECT(x.size() % width_ == 0);
-    return x.size() / width_;
-  }
-  static kernels::gemm_args<float, float> shape(std::size_t m, std::size_t n, std::size_t k) {
-    kernels::gemm_args<float, float> args;
-    args.m = static_cast<std::int64_t>(m), args.n = static_cast<std::int64_t>(n), args.k = static_cast<std::int64_t>(k);
-    return args;
-  }
+  [[nodiscard]] std::size_t rows_of(std::span<const float> x) const;
+  static kernels::gemm_args<float, float> shape(std::size_t m, std::size_t n, std::size_t k);
 
   /// scores_ ← the gradient of all scores [rows, heads]: a choice's goes to its place on every axis.
-  void spread(const expert_choices& choices, std::span<const float> d_scores) {
-    const std::size_t heads = grid_.heads();
-    scores_.assign(choices.rows() * heads, 0.0F);
-    for (std::size_t r = 0; r < choices.rows(); ++r) {
-      for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
-        std::size_t at = r * heads;
-        for (std::size_t axis = 0; axis < grid_.axes(); ++axis) {
-          scores_[at + grid_.coordinate(choices.all[c].expert, axis)] += d_scores[c];
-          at += grid_.sides()[axis];
-        }
-      }
-    }
-  }
+  void spread(const expert_choices& choices, std::span<const float> d_scores);
 
   expert_grid grid_;
   product_key_options options_;
@@ -30199,6 +32648,128 @@ class product_key_gate {
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
 #endif  // CAUSEWAY_STAGE_PRODUCT_KEY_GATE_HPP
+
+// ---- causeway/stage/impl/product_key_gate.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_PRODUCT_KEY_GATE_IPP
+#define CAUSEWAY_STAGE_IMPL_PRODUCT_KEY_GATE_IPP
+
+// Bodies of stage/product_key_gate.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::detail {
+
+CAUSEWAY_DECL bool better(const expert_choice& a, const expert_choice& b) noexcept {
+  return a.score != b.score ? a.score > b.score : a.expert < b.expert;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::detail
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL void weigh_experts(const expert_choices& choices, std::span<const std::uint8_t> answered,
+                                 std::span<float> weights) {
+  CAUSEWAY_EXPECT(answered.size() == choices.all.size() && weights.size() == answered.size());
+  std::fill(weights.begin(), weights.end(), 0.0F);
+  for (std::size_t r = 0; r < choices.rows(); ++r) {
+    const float* best = nullptr;  // choices are in the order of scores
+    double sum = 0;
+    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
+      if (answered[c] == 0) continue;
+      if (best == nullptr) best = &choices.all[c].score;
+      weights[c] = std::exp(choices.all[c].score - *best);
+      sum += static_cast<double>(weights[c]);
+    }
+    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
+      if (sum > 0) weights[c] = static_cast<float>(static_cast<double>(weights[c]) / sum);
+    }
+  }
+}
+
+CAUSEWAY_DECL void weigh_experts_backward(const expert_choices& choices, std::span<const float> weights,
+                                          std::span<float> gradient) {
+  CAUSEWAY_EXPECT(weights.size() == choices.all.size() && gradient.size() == weights.size());
+  for (std::size_t r = 0; r < choices.rows(); ++r) {
+    double mean = 0;
+    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
+      mean += static_cast<double>(weights[c]) * static_cast<double>(gradient[c]);
+    }
+    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
+      gradient[c] = weights[c] * static_cast<float>(static_cast<double>(gradient[c]) - mean);
+    }
+  }
+}
+
+CAUSEWAY_DECL result<product_key_gate> product_key_gate::create(std::int64_t width, const expert_grid& grid,
+                                                                const product_key_options& options) {
+  const std::uint32_t beam = options.beam == 0 ? options.chosen : options.beam;
+  if (width < 1 || options.chosen < 1 || beam < options.chosen) {
+    return fail(errc::invalid_argument, "product_key_gate",
+                "rows of " + std::to_string(width) + " values, " + std::to_string(options.chosen) +
+                    " experts each, a beam of " + std::to_string(beam) +
+                    "; all must be at least 1, the beam at least the experts");
+  }
+  return product_key_gate{width, grid, {options.chosen, beam, options.seed}};
+}
+
+CAUSEWAY_DECL void product_key_gate::backward(thread_pool& pool, std::span<const float> x, const expert_choices& choices,
+                                              std::span<const float> d_scores, std::span<float> dx) {
+  const std::size_t rows = rows_of(x), heads = grid_.heads();
+  CAUSEWAY_EXPECT(choices.rows() == rows && d_scores.size() == choices.all.size() && dx.size() == x.size());
+  if (rows == 0) return;
+  spread(choices, d_scores);
+  kernels::gemm_args<float, float> args = shape(heads, width_, rows);
+  args.transpose_a = true, args.accumulate = true;
+  args.a = scores_.data(), args.lda = args.m, args.b = x.data(), args.ldb = args.n;
+  args.c = gradients_.data(), args.ldc = args.n;
+  kernels::packed_gemm{}.multiply(pool, memory_, args);
+  args = shape(rows, width_, heads);
+  args.accumulate = true;
+  args.a = scores_.data(), args.lda = args.k, args.b = weights_.data(), args.ldb = args.n;
+  args.c = dx.data(), args.ldc = args.n;
+  kernels::packed_gemm{}.multiply(pool, memory_, args);
+}
+
+CAUSEWAY_DECL product_key_gate::product_key_gate(std::int64_t width, const expert_grid& grid,
+                                                 const product_key_options& options)
+    : grid_{grid},
+      options_{options},
+      width_{static_cast<std::size_t>(width)},
+      weights_(grid.heads() * width_),
+      gradients_(weights_.size()) {
+  rng draw{options.seed, 0x67617465U};
+  const float deviation = 1.0F / std::sqrt(static_cast<float>(width));
+  for (float& w : weights_) w = deviation * draw.normal();
+}
+
+CAUSEWAY_DECL std::size_t product_key_gate::rows_of(std::span<const float> x) const {
+  CAUSEWAY_EXPECT(x.size() % width_ == 0);
+  return x.size() / width_;
+}
+
+CAUSEWAY_DECL kernels::gemm_args<float, float> product_key_gate::shape(std::size_t m, std::size_t n, std::size_t k) {
+  kernels::gemm_args<float, float> args;
+  args.m = static_cast<std::int64_t>(m), args.n = static_cast<std::int64_t>(n), args.k = static_cast<std::int64_t>(k);
+  return args;
+}
+
+CAUSEWAY_DECL void product_key_gate::spread(const expert_choices& choices, std::span<const float> d_scores) {
+  const std::size_t heads = grid_.heads();
+  scores_.assign(choices.rows() * heads, 0.0F);
+  for (std::size_t r = 0; r < choices.rows(); ++r) {
+    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
+      std::size_t at = r * heads;
+      for (std::size_t axis = 0; axis < grid_.axes(); ++axis) {
+        scores_[at + grid_.coordinate(choices.all[c].expert, axis)] += d_scores[c];
+        at += grid_.sides()[axis];
+      }
+    }
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_PRODUCT_KEY_GATE_IPP
+#endif
 
 // ---- causeway/parallel/expert_layer.hpp ----
 #ifndef CAUSEWAY_PARALLEL_EXPERT_LAYER_HPP
@@ -30217,10 +32788,7 @@ class layer_directory {
   layer_directory(const stage::expert_directory& all, const stage::expert_grid& grid, std::uint32_t layer)
       : all_{all}, grid_{grid}, layer_{layer} {}
   [[nodiscard]] const stage::expert_grid& grid() const noexcept { return grid_; }
-  void extensions(stage::expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const {
-    const std::uint64_t prefixes = grid_.places() / grid_.below(axis) / grid_.sides()[axis];
-    all_.extensions(layer_ * prefixes + prefix, axis + 1, out);
-  }
+  void extensions(stage::expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const;
 
  private:
   const stage::expert_directory& all_;
@@ -30245,60 +32813,14 @@ class expert_layer {
  public:
   /// `client` outlives the layer. errc::invalid_argument for a gate that cannot work or a layer that is none.
   static result<expert_layer> create(expert_client& client, const stage::product_key_options& gate = {},
-                                     std::uint32_t layer = 0) {
-    const expert_mixture_options& m = client.mixture();
-    if (layer >= m.layers) {
-      return fail(errc::invalid_argument, "expert_layer",
-                  "layer " + std::to_string(layer) + " of a mixture with " + std::to_string(m.layers));
-    }
-    const stage::expert_grid grid{m.sides};
-    CAUSEWAY_ASSIGN(auto made, stage::product_key_gate::create(m.width, grid, gate));
-    return expert_layer{client, grid, layer, std::move(made)};
-  }
+                                     std::uint32_t layer = 0);
 
   /// y = Σ w·f(x) for x [rows, width]; zero for rows of which no expert answered. errc::timeout where that is all of them:
   /// nobody is there to be trained.
-  result<expert_pass> forward(thread_pool& pool, std::span<const float> x, std::span<float> y) {
-    CAUSEWAY_EXPECT(y.size() == x.size() && x.size() % width() == 0);
-    expert_pass pass{
-        .x = {x.begin(), x.end()}, .choices = {}, .expert = {}, .row = {}, .answered = {}, .weights = {}, .outputs = {}};
-    CAUSEWAY_TRY(choose(pool, pass));
-    pass.outputs.assign(pass.row.size() * width(), 0.0F);
-    CAUSEWAY_ASSIGN(pass.answered, client_->ask({pass.expert, pass.row, pass.x}, pass.outputs));
-    pass.weights.assign(pass.row.size(), 0.0F);
-    stage::weigh_experts(pass.choices, pass.answered, pass.weights);
-    std::fill(y.begin(), y.end(), 0.0F);
-    for (std::size_t c = 0; c < pass.row.size(); ++c) {
-      for (std::size_t i = 0; i < width(); ++i)
-        y[pass.row[c] * width() + i] += pass.weights[c] * pass.outputs[c * width() + i];
-    }
-    if (x.empty() || std::any_of(pass.answered.begin(), pass.answered.end(), [](auto a) { return a != 0; })) return pass;
-    return fail(errc::timeout, "expert_layer",
-                "no expert has answered; are their hosts running, and reachable at the addresses to dial?");
-  }
+  result<expert_pass> forward(thread_pool& pool, std::span<const float> x, std::span<float> y);
 
   /// dx ← the gradient by x where dy is that by y; adds to the gate's gradients. Experts move by themselves.
-  result<void> backward(thread_pool& pool, const expert_pass& pass, std::span<const float> dy, std::span<float> dx) {
-    CAUSEWAY_EXPECT(dy.size() == pass.x.size() && dx.size() == dy.size());
-    const std::size_t count = pass.row.size();
-    std::vector<float> d_weights(count), d_outputs(count * width()), d_inputs(count * width());
-    for (std::size_t c = 0; c < count; ++c) {
-      for (std::size_t i = 0; i < width(); ++i) {
-        const float d = dy[pass.row[c] * width() + i];
-        d_weights[c] += d * pass.outputs[c * width() + i];
-        d_outputs[c * width() + i] = pass.weights[c] * d;
-      }
-    }
-    CAUSEWAY_ASSIGN(const auto answered, client_->ask({pass.expert, pass.row, pass.x, d_outputs, pass.answered}, d_inputs));
-    std::fill(dx.begin(), dx.end(), 0.0F);
-    for (std::size_t c = 0; c < count; ++c) {
-      lost_ += pass.answered[c] != answered[c] ? 1U : 0U;
-      for (std::size_t i = 0; i < width(); ++i) dx[pass.row[c] * width() + i] += d_inputs[c * width() + i];
-    }
-    stage::weigh_experts_backward(pass.choices, pass.weights, d_weights);
-    gate_.backward(pool, pass.x, pass.choices, d_weights, dx);
-    return {};
-  }
+  result<void> backward(thread_pool& pool, const expert_pass& pass, std::span<const float> dy, std::span<float> dx);
 
   [[nodiscard]] stage::product_key_gate& gate() noexcept { return gate_; }
   /// Rows whose backward an expert did not answer.
@@ -30310,18 +32832,7 @@ class expert_layer {
 
   [[nodiscard]] std::size_t width() const noexcept { return static_cast<std::size_t>(client_->mixture().width); }
 
-  result<void> choose(thread_pool& pool, expert_pass& pass) {
-    const stage::expert_directory all = client_->alive();
-    CAUSEWAY_ASSIGN(pass.choices,
-                    gate_.choose(pool, pass.x, layer_directory{all, grid_, static_cast<std::uint32_t>(layer_)}));
-    for (std::size_t r = 0; r < pass.choices.rows(); ++r) {
-      for (std::size_t c = pass.choices.first[r]; c < pass.choices.first[r + 1]; ++c) {
-        pass.row.push_back(r);
-        pass.expert.push_back(layer_ * grid_.places() + pass.choices.all[c].expert);
-      }
-    }
-    return {};
-  }
+  result<void> choose(thread_pool& pool, expert_pass& pass);
 
   expert_client* client_;
   stage::expert_grid grid_;
@@ -30333,6 +32844,93 @@ class expert_layer {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_EXPERT_LAYER_HPP
+
+// ---- causeway/parallel/impl/expert_layer.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_EXPERT_LAYER_IPP
+#define CAUSEWAY_PARALLEL_IMPL_EXPERT_LAYER_IPP
+
+// Bodies of parallel/expert_layer.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL void layer_directory::extensions(stage::expert_id prefix, std::size_t axis,
+                                               std::vector<std::uint32_t>& out) const {
+  const std::uint64_t prefixes = grid_.places() / grid_.below(axis) / grid_.sides()[axis];
+  all_.extensions(layer_ * prefixes + prefix, axis + 1, out);
+}
+
+CAUSEWAY_DECL result<expert_layer> expert_layer::create(expert_client& client, const stage::product_key_options& gate,
+                                                        std::uint32_t layer) {
+  const expert_mixture_options& m = client.mixture();
+  if (layer >= m.layers) {
+    return fail(errc::invalid_argument, "expert_layer",
+                "layer " + std::to_string(layer) + " of a mixture with " + std::to_string(m.layers));
+  }
+  const stage::expert_grid grid{m.sides};
+  CAUSEWAY_ASSIGN(auto made, stage::product_key_gate::create(m.width, grid, gate));
+  return expert_layer{client, grid, layer, std::move(made)};
+}
+
+CAUSEWAY_DECL result<expert_pass> expert_layer::forward(thread_pool& pool, std::span<const float> x, std::span<float> y) {
+  CAUSEWAY_EXPECT(y.size() == x.size() && x.size() % width() == 0);
+  expert_pass pass{
+      .x = {x.begin(), x.end()}, .choices = {}, .expert = {}, .row = {}, .answered = {}, .weights = {}, .outputs = {}};
+  CAUSEWAY_TRY(choose(pool, pass));
+  pass.outputs.assign(pass.row.size() * width(), 0.0F);
+  CAUSEWAY_ASSIGN(pass.answered, client_->ask({pass.expert, pass.row, pass.x}, pass.outputs));
+  pass.weights.assign(pass.row.size(), 0.0F);
+  stage::weigh_experts(pass.choices, pass.answered, pass.weights);
+  std::fill(y.begin(), y.end(), 0.0F);
+  for (std::size_t c = 0; c < pass.row.size(); ++c) {
+    for (std::size_t i = 0; i < width(); ++i)
+      y[pass.row[c] * width() + i] += pass.weights[c] * pass.outputs[c * width() + i];
+  }
+  if (x.empty() || std::any_of(pass.answered.begin(), pass.answered.end(), [](auto a) { return a != 0; })) return pass;
+  return fail(errc::timeout, "expert_layer",
+              "no expert has answered; are their hosts running, and reachable at the addresses to dial?");
+}
+
+CAUSEWAY_DECL result<void> expert_layer::backward(thread_pool& pool, const expert_pass& pass, std::span<const float> dy,
+                                                  std::span<float> dx) {
+  CAUSEWAY_EXPECT(dy.size() == pass.x.size() && dx.size() == dy.size());
+  const std::size_t count = pass.row.size();
+  std::vector<float> d_weights(count), d_outputs(count * width()), d_inputs(count * width());
+  for (std::size_t c = 0; c < count; ++c) {
+    for (std::size_t i = 0; i < width(); ++i) {
+      const float d = dy[pass.row[c] * width() + i];
+      d_weights[c] += d * pass.outputs[c * width() + i];
+      d_outputs[c * width() + i] = pass.weights[c] * d;
+    }
+  }
+  CAUSEWAY_ASSIGN(const auto answered, client_->ask({pass.expert, pass.row, pass.x, d_outputs, pass.answered}, d_inputs));
+  std::fill(dx.begin(), dx.end(), 0.0F);
+  for (std::size_t c = 0; c < count; ++c) {
+    lost_ += pass.answered[c] != answered[c] ? 1U : 0U;
+    for (std::size_t i = 0; i < width(); ++i) dx[pass.row[c] * width() + i] += d_inputs[c * width() + i];
+  }
+  stage::weigh_experts_backward(pass.choices, pass.weights, d_weights);
+  gate_.backward(pool, pass.x, pass.choices, d_weights, dx);
+  return {};
+}
+
+CAUSEWAY_DECL result<void> expert_layer::choose(thread_pool& pool, expert_pass& pass) {
+  const stage::expert_directory all = client_->alive();
+  CAUSEWAY_ASSIGN(pass.choices,
+                  gate_.choose(pool, pass.x, layer_directory{all, grid_, static_cast<std::uint32_t>(layer_)}));
+  for (std::size_t r = 0; r < pass.choices.rows(); ++r) {
+    for (std::size_t c = pass.choices.first[r]; c < pass.choices.first[r + 1]; ++c) {
+      pass.row.push_back(r);
+      pass.expert.push_back(layer_ * grid_.places() + pass.choices.all[c].expert);
+    }
+  }
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_EXPERT_LAYER_IPP
+#endif
 
 // ---- causeway/parallel/remote_pass.hpp ----
 #ifndef CAUSEWAY_PARALLEL_REMOTE_PASS_HPP
@@ -30399,49 +32997,23 @@ class expert_gpt {
 
   /// `client` outlives the model. errc::invalid_argument for sizes that cannot work.
   static result<expert_gpt> create(const expert_gpt_options& options, expert_client& client,
-                                   backend_type backend = backend_type{}) {
-    const expert_mixture_options& m = client.mixture();
-    if (options.heads < 1 || m.width % options.heads != 0 || options.context < 1 || options.vocabulary < 1) {
-      return fail(errc::invalid_argument, "expert_gpt",
-                  "width " + std::to_string(m.width) + " does not divide by " + std::to_string(options.heads) +
-                      " heads, or context or vocabulary is empty");
-    }
-    std::vector<expert_layer> layers;
-    for (std::uint32_t l = 0; l < m.layers; ++l) {
-      CAUSEWAY_ASSIGN(expert_layer one, expert_layer::create(client, options.gate, l));
-      layers.push_back(std::move(one));
-    }
-    expert_gpt model{options, m, std::move(layers), std::move(backend)};
-    model.initialize(0);
-    return result<expert_gpt>{std::move(model)};  // nvcc does not move by itself
-  }
+                                   backend_type backend = backend_type{});
 
   [[nodiscard]] parameter_store& parameters() noexcept { return engine_->store; }
   [[nodiscard]] backend_type& backend() noexcept { return engine_->backend; }
   /// Of the gate that experts of block l are chosen by, and what was lost there.
   [[nodiscard]] expert_layer& layer(std::size_t l) noexcept { return engine_->layers[l]; }
 
-  [[nodiscard]] std::uint64_t config_hash() const {
-    hasher h;
-    h.add_value(hash_text("expert_gpt")).add_value(engine_->options.heads).add_value(engine_->options.epsilon);
-    return h.add_value(engine_->store.layout_hash()).finish();
-  }
+  [[nodiscard]] std::uint64_t config_hash() const;
 
   /// Fresh parameters, a function of the seed.
-  void initialize(std::uint64_t seed) {
-    nn::fill_initial(engine_->backend.pool(), engine_->store, engine_->initial, seed);
-    engine_->store.touch();
-  }
+  void initialize(std::uint64_t seed);
 
   /// As nn::language_model; errc::timeout where no expert of a block answered. Experts that were asked before have moved.
   result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
-                                  std::int64_t sequences, float scale, std::uint64_t) {
-    return run({inputs, targets, sequences, scale, 0}, true);
-  }
+                                  std::int64_t sequences, float scale, std::uint64_t);
   result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
-                          std::int64_t sequences) {
-    return run({inputs, targets, sequences, 0.0F, 0}, false);
-  }
+                          std::int64_t sequences);
 
  private:
   using tape_type = autograd::tape<backend_type>;
@@ -30453,41 +33025,10 @@ class expert_gpt {
 
   // Everything, in one place that stays when the model moves: the tape points into it.
   struct engine {
-    engine(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> given, backend_type b)
-        : options{o}, width{m.width}, layers{std::move(given)}, backend{std::move(b)} {
-      nn::declaration d{store, nn::model_part{}, static_cast<std::int64_t>(layers.size())};
-      tokens = d.token_table("wte.weight", o.vocabulary, width, true);
-      positions = d.table("wpe.weight", o.context, width);
-      for (std::size_t l = 0; l < layers.size(); ++l) blocks.push_back(declare(d, l));
-      d.in_block(static_cast<std::int64_t>(layers.size()));
-      final_norm = declare_norm(d, "ln_f");
-      initial = std::move(d).take_initial();
-      store.allocate();
-    }
-    [[nodiscard]] block declare(nn::declaration& d, std::size_t l) {
-      const std::string p = "h." + std::to_string(l) + ".";
-      const float residual = nn::residual_deviation(static_cast<std::int64_t>(layers.size()));
-      const auto scores = static_cast<std::int64_t>(layers[l].gate().weights().size()) / width;
-      d.in_block(static_cast<std::int64_t>(l));
-      block b;
-      b.norm1 = declare_norm(d, p + "ln_1");
-      b.qkv = d.matrix(p + "attn.c_attn.weight", 3 * width, width);
-      d.vector(p + "attn.c_attn.bias", 3 * width, 0.0F);
-      b.projection = d.matrix(p + "attn.c_proj.weight", width, width, residual);
-      d.vector(p + "attn.c_proj.bias", width, 0.0F);
-      b.norm2 = declare_norm(d, p + "ln_2");
-      b.gate = d.matrix(p + "gate.weight", scores, width, 1.0F / std::sqrt(static_cast<float>(width)));
-      return b;
-    }
-    std::size_t declare_norm(nn::declaration& d, const std::string& prefix) const {
-      const std::size_t gain = d.vector(prefix + ".weight", width, 1.0F);
-      d.vector(prefix + ".bias", width, 0.0F);
-      return gain;
-    }
-    [[nodiscard]] autograd::parameter at(std::size_t segment) {
-      const parameter_segment& s = store.segments()[segment];
-      return {store.value(segment), nullptr, store.gradient(segment), s.rows, s.columns};
-    }
+    engine(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> given, backend_type b);
+    [[nodiscard]] block declare(nn::declaration& d, std::size_t l);
+    std::size_t declare_norm(nn::declaration& d, const std::string& prefix) const;
+    [[nodiscard]] autograd::parameter at(std::size_t segment);
 
     expert_gpt_options options;
     std::int64_t width;
@@ -30506,57 +33047,14 @@ class expert_gpt {
              backend_type backend)
       : engine_{std::make_unique<engine>(o, m, std::move(layers), std::move(backend))} {}
 
-  result<double> run(const nn::micro_batch& b, bool training) {
-    engine& e = *engine_;
-    const nn::token_limits limits{"expert_gpt", e.options.context, e.options.vocabulary};
-    return run_remote_pass(limits, b, e.tape, e.failed, training, [&] { return pass(b); });
-  }
+  result<double> run(const nn::micro_batch& b, bool training);
 
-  double pass(const nn::micro_batch& b) {
-    engine& e = *engine_;
-    tape_type& t = e.tape;
-    const std::int64_t T = static_cast<std::int64_t>(b.inputs.size()) / b.batch;
-    const autograd::head_layout layout{b.batch, T, e.options.heads, e.options.heads, e.width / e.options.heads};
-    auto x = autograd::embedding(t, b.inputs, e.at(e.tokens), e.at(e.positions), b.batch);
-    for (std::size_t l = 0; l < e.blocks.size() && !e.failed; ++l) {
-      const block& s = e.blocks[l];
-      const auto qkv = autograd::linear(t, norm(s.norm1, x), e.at(s.qkv), e.at(s.qkv + 1));
-      x = autograd::linear_to_residual(t, autograd::attention(t, qkv, layout), e.at(s.projection), e.at(s.projection + 1),
-                                       x);
-      x = autograd::add(t, x, mixture(l, norm(s.norm2, x)));
-    }
-    if (e.failed) return 0;
-    return autograd::cross_entropy(t, norm(e.final_norm, x), e.at(e.tokens), b.targets, b.grad_scale);
-  }
+  double pass(const nn::micro_batch& b);
 
-  [[nodiscard]] autograd::variable norm(std::size_t segment, const autograd::variable& x) {
-    engine& e = *engine_;
-    return autograd::layer_norm(e.tape, x, e.at(segment), e.at(segment + 1), e.options.epsilon);
-  }
+  [[nodiscard]] autograd::variable norm(std::size_t segment, const autograd::variable& x);
 
   /// What the experts of block l make of x. Their failure is kept: a tape cannot tell of it.
-  [[nodiscard]] autograd::variable mixture(std::size_t l, const autograd::variable& x) {
-    engine& e = *engine_;
-    tensor y = e.tape.make(dtype::f32, x.value.shape());
-    stage::product_key_gate& gate = e.layers[l].gate();
-    std::copy_n(e.store.value(e.blocks[l].gate), gate.weights().size(), gate.weights().begin());
-    auto asked = e.layers[l].forward(e.backend.pool(), x.value.span<float>(), y.span<float>());
-    if (!asked) {
-      e.failed = asked.error();
-      return {std::move(y)};
-    }
-    auto kept = std::make_unique<expert_pass>(std::move(*asked));
-    return e.tape.result(std::move(y), [&e, l, x, kept = std::move(kept)](tape_type& on, const tensor& dy) {
-      tensor dx = on.make(dtype::f32, dy.shape());
-      stage::product_key_gate& scores = e.layers[l].gate();
-      std::fill(scores.gradients().begin(), scores.gradients().end(), 0.0F);
-      const auto done = e.layers[l].backward(on.backend().pool(), *kept, dy.span<float>(), dx.span<float>());
-      if (!done) e.failed = done.error();
-      float* const gradient = e.store.gradient(e.blocks[l].gate);
-      kernels::add(on.backend().pool(), gradient, gradient, scores.gradients().data(), std::ssize(scores.gradients()));
-      on.contribute(x.slot, std::move(dx));
-    });
-  }
+  [[nodiscard]] autograd::variable mixture(std::size_t l, const autograd::variable& x);
 
   std::unique_ptr<engine> engine_;
 };
@@ -30564,6 +33062,150 @@ class expert_gpt {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_EXPERT_GPT_HPP
+
+// ---- causeway/parallel/impl/expert_gpt.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_EXPERT_GPT_IPP
+#define CAUSEWAY_PARALLEL_IMPL_EXPERT_GPT_IPP
+
+// Bodies of parallel/expert_gpt.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<expert_gpt> expert_gpt::create(const expert_gpt_options& options, expert_client& client,
+                                                    backend_type backend) {
+  const expert_mixture_options& m = client.mixture();
+  if (options.heads < 1 || m.width % options.heads != 0 || options.context < 1 || options.vocabulary < 1) {
+    return fail(errc::invalid_argument, "expert_gpt",
+                "width " + std::to_string(m.width) + " does not divide by " + std::to_string(options.heads) +
+                    " heads, or context or vocabulary is empty");
+  }
+  std::vector<expert_layer> layers;
+  for (std::uint32_t l = 0; l < m.layers; ++l) {
+    CAUSEWAY_ASSIGN(expert_layer one, expert_layer::create(client, options.gate, l));
+    layers.push_back(std::move(one));
+  }
+  expert_gpt model{options, m, std::move(layers), std::move(backend)};
+  model.initialize(0);
+  return result<expert_gpt>{std::move(model)};  // nvcc does not move by itself
+}
+
+CAUSEWAY_DECL std::uint64_t expert_gpt::config_hash() const {
+  hasher h;
+  h.add_value(hash_text("expert_gpt")).add_value(engine_->options.heads).add_value(engine_->options.epsilon);
+  return h.add_value(engine_->store.layout_hash()).finish();
+}
+
+CAUSEWAY_DECL void expert_gpt::initialize(std::uint64_t seed) {
+  nn::fill_initial(engine_->backend.pool(), engine_->store, engine_->initial, seed);
+  engine_->store.touch();
+}
+
+CAUSEWAY_DECL result<double> expert_gpt::forward_backward(std::span<const std::int32_t> inputs,
+                                                          std::span<const std::int32_t> targets, std::int64_t sequences,
+                                                          float scale, std::uint64_t) {
+  return run({inputs, targets, sequences, scale, 0}, true);
+}
+
+CAUSEWAY_DECL result<double> expert_gpt::evaluate(std::span<const std::int32_t> inputs,
+                                                  std::span<const std::int32_t> targets, std::int64_t sequences) {
+  return run({inputs, targets, sequences, 0.0F, 0}, false);
+}
+
+CAUSEWAY_DECL expert_gpt::engine::engine(const expert_gpt_options& o, const expert_mixture_options& m,
+                                         std::vector<expert_layer> given, backend_type b)
+    : options{o}, width{m.width}, layers{std::move(given)}, backend{std::move(b)} {
+  nn::declaration d{store, nn::model_part{}, static_cast<std::int64_t>(layers.size())};
+  tokens = d.token_table("wte.weight", o.vocabulary, width, true);
+  positions = d.table("wpe.weight", o.context, width);
+  for (std::size_t l = 0; l < layers.size(); ++l) blocks.push_back(declare(d, l));
+  d.in_block(static_cast<std::int64_t>(layers.size()));
+  final_norm = declare_norm(d, "ln_f");
+  initial = std::move(d).take_initial();
+  store.allocate();
+}
+
+CAUSEWAY_DECL auto expert_gpt::engine::declare(nn::declaration& d, std::size_t l) -> block {
+  const std::string p = "h." + std::to_string(l) + ".";
+  const float residual = nn::residual_deviation(static_cast<std::int64_t>(layers.size()));
+  const auto scores = static_cast<std::int64_t>(layers[l].gate().weights().size()) / width;
+  d.in_block(static_cast<std::int64_t>(l));
+  block b;
+  b.norm1 = declare_norm(d, p + "ln_1");
+  b.qkv = d.matrix(p + "attn.c_attn.weight", 3 * width, width);
+  d.vector(p + "attn.c_attn.bias", 3 * width, 0.0F);
+  b.projection = d.matrix(p + "attn.c_proj.weight", width, width, residual);
+  d.vector(p + "attn.c_proj.bias", width, 0.0F);
+  b.norm2 = declare_norm(d, p + "ln_2");
+  b.gate = d.matrix(p + "gate.weight", scores, width, 1.0F / std::sqrt(static_cast<float>(width)));
+  return b;
+}
+
+CAUSEWAY_DECL std::size_t expert_gpt::engine::declare_norm(nn::declaration& d, const std::string& prefix) const {
+  const std::size_t gain = d.vector(prefix + ".weight", width, 1.0F);
+  d.vector(prefix + ".bias", width, 0.0F);
+  return gain;
+}
+
+CAUSEWAY_DECL autograd::parameter expert_gpt::engine::at(std::size_t segment) {
+  const parameter_segment& s = store.segments()[segment];
+  return {store.value(segment), nullptr, store.gradient(segment), s.rows, s.columns};
+}
+
+CAUSEWAY_DECL result<double> expert_gpt::run(const nn::micro_batch& b, bool training) {
+  engine& e = *engine_;
+  const nn::token_limits limits{"expert_gpt", e.options.context, e.options.vocabulary};
+  return run_remote_pass(limits, b, e.tape, e.failed, training, [&] { return pass(b); });
+}
+
+CAUSEWAY_DECL double expert_gpt::pass(const nn::micro_batch& b) {
+  engine& e = *engine_;
+  tape_type& t = e.tape;
+  const std::int64_t T = static_cast<std::int64_t>(b.inputs.size()) / b.batch;
+  const autograd::head_layout layout{b.batch, T, e.options.heads, e.options.heads, e.width / e.options.heads};
+  auto x = autograd::embedding(t, b.inputs, e.at(e.tokens), e.at(e.positions), b.batch);
+  for (std::size_t l = 0; l < e.blocks.size() && !e.failed; ++l) {
+    const block& s = e.blocks[l];
+    const auto qkv = autograd::linear(t, norm(s.norm1, x), e.at(s.qkv), e.at(s.qkv + 1));
+    x = autograd::linear_to_residual(t, autograd::attention(t, qkv, layout), e.at(s.projection), e.at(s.projection + 1), x);
+    x = autograd::add(t, x, mixture(l, norm(s.norm2, x)));
+  }
+  if (e.failed) return 0;
+  return autograd::cross_entropy(t, norm(e.final_norm, x), e.at(e.tokens), b.targets, b.grad_scale);
+}
+
+CAUSEWAY_DECL autograd::variable expert_gpt::norm(std::size_t segment, const autograd::variable& x) {
+  engine& e = *engine_;
+  return autograd::layer_norm(e.tape, x, e.at(segment), e.at(segment + 1), e.options.epsilon);
+}
+
+CAUSEWAY_DECL autograd::variable expert_gpt::mixture(std::size_t l, const autograd::variable& x) {
+  engine& e = *engine_;
+  tensor y = e.tape.make(dtype::f32, x.value.shape());
+  stage::product_key_gate& gate = e.layers[l].gate();
+  std::copy_n(e.store.value(e.blocks[l].gate), gate.weights().size(), gate.weights().begin());
+  auto asked = e.layers[l].forward(e.backend.pool(), x.value.span<float>(), y.span<float>());
+  if (!asked) {
+    e.failed = asked.error();
+    return {std::move(y)};
+  }
+  auto kept = std::make_unique<expert_pass>(std::move(*asked));
+  return e.tape.result(std::move(y), [&e, l, x, kept = std::move(kept)](tape_type& on, const tensor& dy) {
+    tensor dx = on.make(dtype::f32, dy.shape());
+    stage::product_key_gate& scores = e.layers[l].gate();
+    std::fill(scores.gradients().begin(), scores.gradients().end(), 0.0F);
+    const auto done = e.layers[l].backward(on.backend().pool(), *kept, dy.span<float>(), dx.span<float>());
+    if (!done) e.failed = done.error();
+    float* const gradient = e.store.gradient(e.blocks[l].gate);
+    kernels::add(on.backend().pool(), gradient, gradient, scores.gradients().data(), std::ssize(scores.gradients()));
+    on.contribute(x.slot, std::move(dx));
+  });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_EXPERT_GPT_IPP
+#endif
 
 // ---- causeway/presets/experts.hpp ----
 #ifndef CAUSEWAY_PRESETS_EXPERTS_HPP
@@ -30581,13 +33223,29 @@ struct learning_at_home_options {
   std::uint32_t local_steps = 100;
 };
 using learning_at_home = comm::rounds<axis::every, axis::outer<optim::sgd>>;
-[[nodiscard]] inline learning_at_home make(const learning_at_home_options& o) {
+[[nodiscard]] CAUSEWAY_DECL learning_at_home make(const learning_at_home_options& o);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_EXPERTS_HPP
+
+// ---- causeway/presets/impl/experts.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PRESETS_IMPL_EXPERTS_IPP
+#define CAUSEWAY_PRESETS_IMPL_EXPERTS_IPP
+
+// Bodies of presets/experts.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+CAUSEWAY_DECL learning_at_home make(const learning_at_home_options& o) {
   return learning_at_home{axis::every{o.local_steps}, axis::outer<optim::sgd>{1.0F}};
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
 
-#endif  // CAUSEWAY_PRESETS_EXPERTS_HPP
+#endif  // CAUSEWAY_PRESETS_IMPL_EXPERTS_IPP
+#endif
 
 // ---- causeway/collective/ring_order.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
@@ -30622,84 +33280,30 @@ struct ring_cost {
 };
 
 /// What the ring `order` costs: each peer sends to the next one, the last to the first.
-inline ring_cost cost_of_ring(const link_costs& links, std::span<const net::peer_index> order) {
-  ring_cost c;
-  for (std::size_t i = 0; i < order.size() && order.size() > 1; ++i) {
-    const double link = links(order[i], order[(i + 1) % order.size()]);
-    c.slowest = std::max(c.slowest, link);
-    c.sum += link;
-  }
-  return c;
-}
+CAUSEWAY_DECL ring_cost cost_of_ring(const link_costs& links, std::span<const net::peer_index> order);
 
 namespace detail {
 
 inline constexpr std::uint32_t exact_ring_peers = 12;
 using ring_list = std::vector<net::peer_index>;
 
-inline bool is_better(const ring_cost& a, const ring_cost& b, ring_goal goal) {
-  if (goal == ring_goal::sum) return a.sum < b.sum;
-  return a.slowest < b.slowest || (a.slowest == b.slowest && a.sum < b.sum);
-}
+CAUSEWAY_DECL bool is_better(const ring_cost& a, const ring_cost& b, ring_goal goal);
 
 /// The best ring by the sum of its links, or by the largest one, over links that cost at most `limit`. best[s][j] is what
 /// the best path from peer 0 over exactly the peers of set s costs, when it ends at peer j + 1.
 class subset_search {
  public:
-  subset_search(const link_costs& links, bool by_sum, double limit)
-      : links_{links},
-        by_sum_{by_sum},
-        limit_{limit},
-        others_{links.peers - 1},
-        best_((std::size_t{1} << others_) * others_, std::numeric_limits<double>::infinity()),
-        before_(best_.size(), 0) {
-    for (std::uint32_t j = 0; j < others_; ++j) best_[at(1U << j, j)] = link(0, j + 1);
-    for (std::uint32_t set = 1; set < (1U << others_); ++set) {
-      for (std::uint32_t j = 0; j < others_; ++j) {
-        if ((set >> j & 1U) != 0 && std::popcount(set) > 1) extend(set, j);
-      }
-    }
-  }
+  subset_search(const link_costs& links, bool by_sum, double limit);
 
   /// What the best ring costs, and its order from peer 0 on.
-  [[nodiscard]] std::pair<double, ring_list> ring() const {
-    std::uint32_t set = (1U << others_) - 1, last = 0;
-    const auto closed = [&](std::uint32_t j) { return joined(best_[at(set, j)], link(j + 1, 0)); };
-    for (std::uint32_t j = 1; j < others_; ++j) {
-      if (closed(j) < closed(last)) last = j;
-    }
-    const double cost = closed(last);
-    ring_list order;
-    while (set != 0) {
-      order.push_back(last + 1);
-      const std::uint32_t previous = before_[at(set, last)];
-      set &= ~(1U << last);
-      last = previous;
-    }
-    order.push_back(0);
-    std::reverse(order.begin(), order.end());
-    return {cost, order};
-  }
+  [[nodiscard]] std::pair<double, ring_list> ring() const;
 
  private:
   [[nodiscard]] std::size_t at(std::uint32_t set, std::uint32_t j) const { return std::size_t{set} * others_ + j; }
-  [[nodiscard]] double link(net::peer_index from, net::peer_index to) const {
-    const double cost = links_(from, to);
-    return cost <= limit_ ? cost : std::numeric_limits<double>::infinity();
-  }
+  [[nodiscard]] double link(net::peer_index from, net::peer_index to) const;
   [[nodiscard]] double joined(double path, double link) const { return by_sum_ ? path + link : std::max(path, link); }
 
-  void extend(std::uint32_t set, std::uint32_t j) {
-    const std::uint32_t rest = set & ~(1U << j);
-    before_[at(set, j)] = static_cast<std::uint8_t>(std::countr_zero(rest));  // some path, also where no links are
-    for (std::uint32_t k = 0; k < others_; ++k) {
-      if ((rest >> k & 1U) == 0) continue;
-      const double cost = joined(best_[at(rest, k)], link(k + 1, j + 1));
-      if (cost >= best_[at(set, j)]) continue;
-      best_[at(set, j)] = cost;
-      before_[at(set, j)] = static_cast<std::uint8_t>(k);
-    }
-  }
+  void extend(std::uint32_t set, std::uint32_t j);
 
   const link_costs& links_;
   bool by_sum_;
@@ -30709,14 +33313,139 @@ class subset_search {
   std::vector<std::uint8_t> before_;
 };
 
-inline ring_list exact_ring(const link_costs& links, ring_goal goal) {
+CAUSEWAY_DECL ring_list exact_ring(const link_costs& links, ring_goal goal);
+
+/// From `start`, always to the nearest peer that is left.
+CAUSEWAY_DECL ring_list nearest_neighbours(const link_costs& links, net::peer_index start);
+
+/// Reverses and moves runs of peers as long as that helps (2-opt, Or-opt). Each try costs O(peers).
+class local_search {
+ public:
+  local_search(const link_costs& links, ring_goal goal, ring_list order);
+
+  [[nodiscard]] const ring_list& order() const noexcept { return order_; }
+  [[nodiscard]] const ring_cost& cost() const noexcept { return cost_; }
+
+ private:
+  bool reverse_runs();
+
+  bool move_runs();
+
+  bool move_run(std::size_t first, std::size_t length, std::size_t to);
+
+  bool keep_if_better();
+
+  const link_costs& links_;
+  ring_goal goal_;
+  ring_list order_;
+  ring_list tried_;
+  ring_cost cost_;
+};
+
+/// Costs with a price on links that do not exist, higher than that of any ring without one: so that fewer of them is
+/// better.
+CAUSEWAY_DECL std::vector<double> with_penalties(std::span<const double> costs);
+
+CAUSEWAY_DECL ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std::uint64_t seed);
+
+}  // namespace detail
+
+/// The peers in the order of a good ring, from peer 0 on: the best one up to 12 peers. Deterministic: the same costs and
+/// seed give the same order on every machine. Time: about a millisecond up to 12 peers; a tenth of a
+/// second for 64.
+CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, ring_goal goal = ring_goal::slowest,
+                                                      std::uint64_t seed = 0);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
+
+// ---- causeway/collective/impl/ring_order.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
+
+// Bodies of collective/ring_order.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL ring_cost cost_of_ring(const link_costs& links, std::span<const net::peer_index> order) {
+  ring_cost c;
+  for (std::size_t i = 0; i < order.size() && order.size() > 1; ++i) {
+    const double link = links(order[i], order[(i + 1) % order.size()]);
+    c.slowest = std::max(c.slowest, link);
+    c.sum += link;
+  }
+  return c;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL bool is_better(const ring_cost& a, const ring_cost& b, ring_goal goal) {
+  if (goal == ring_goal::sum) return a.sum < b.sum;
+  return a.slowest < b.slowest || (a.slowest == b.slowest && a.sum < b.sum);
+}
+
+CAUSEWAY_DECL subset_search::subset_search(const link_costs& links, bool by_sum, double limit)
+    : links_{links},
+      by_sum_{by_sum},
+      limit_{limit},
+      others_{links.peers - 1},
+      best_((std::size_t{1} << others_) * others_, std::numeric_limits<double>::infinity()),
+      before_(best_.size(), 0) {
+  for (std::uint32_t j = 0; j < others_; ++j) best_[at(1U << j, j)] = link(0, j + 1);
+  for (std::uint32_t set = 1; set < (1U << others_); ++set) {
+    for (std::uint32_t j = 0; j < others_; ++j) {
+      if ((set >> j & 1U) != 0 && std::popcount(set) > 1) extend(set, j);
+    }
+  }
+}
+
+CAUSEWAY_DECL std::pair<double, ring_list> subset_search::ring() const {
+  std::uint32_t set = (1U << others_) - 1, last = 0;
+  const auto closed = [&](std::uint32_t j) { return joined(best_[at(set, j)], link(j + 1, 0)); };
+  for (std::uint32_t j = 1; j < others_; ++j) {
+    if (closed(j) < closed(last)) last = j;
+  }
+  const double cost = closed(last);
+  ring_list order;
+  while (set != 0) {
+    order.push_back(last + 1);
+    const std::uint32_t previous = before_[at(set, last)];
+    set &= ~(1U << last);
+    last = previous;
+  }
+  order.push_back(0);
+  std::reverse(order.begin(), order.end());
+  return {cost, order};
+}
+
+CAUSEWAY_DECL double subset_search::link(net::peer_index from, net::peer_index to) const {
+  const double cost = links_(from, to);
+  return cost <= limit_ ? cost : std::numeric_limits<double>::infinity();
+}
+
+CAUSEWAY_DECL void subset_search::extend(std::uint32_t set, std::uint32_t j) {
+  const std::uint32_t rest = set & ~(1U << j);
+  before_[at(set, j)] = static_cast<std::uint8_t>(std::countr_zero(rest));  // some path, also where no links are
+  for (std::uint32_t k = 0; k < others_; ++k) {
+    if ((rest >> k & 1U) == 0) continue;
+    const double cost = joined(best_[at(rest, k)], link(k + 1, j + 1));
+    if (cost >= best_[at(set, j)]) continue;
+    best_[at(set, j)] = cost;
+    before_[at(set, j)] = static_cast<std::uint8_t>(k);
+  }
+}
+
+CAUSEWAY_DECL ring_list exact_ring(const link_costs& links, ring_goal goal) {
   double limit = std::numeric_limits<double>::infinity();
   if (goal == ring_goal::slowest) limit = subset_search{links, false, limit}.ring().first;
   return subset_search{links, true, limit}.ring().second;
 }
 
-/// From `start`, always to the nearest peer that is left.
-inline ring_list nearest_neighbours(const link_costs& links, net::peer_index start) {
+CAUSEWAY_DECL ring_list nearest_neighbours(const link_costs& links, net::peer_index start) {
   ring_list order(links.peers);
   std::iota(order.begin(), order.end(), 0U);
   std::swap(order[0], order[start]);
@@ -30729,71 +33458,54 @@ inline ring_list nearest_neighbours(const link_costs& links, net::peer_index sta
   return order;
 }
 
-/// Reverses and moves runs of peers as long as that helps (2-opt, Or-opt). Each try costs O(peers).
-class local_search {
- public:
-  local_search(const link_costs& links, ring_goal goal, ring_list order)
-      : links_{links}, goal_{goal}, order_{std::move(order)}, cost_{cost_of_ring(links, order_)} {
-    while (reverse_runs() || move_runs()) {
+CAUSEWAY_DECL local_search::local_search(const link_costs& links, ring_goal goal, ring_list order)
+    : links_{links}, goal_{goal}, order_{std::move(order)}, cost_{cost_of_ring(links, order_)} {
+  while (reverse_runs() || move_runs()) {
+  }
+}
+
+CAUSEWAY_DECL bool local_search::reverse_runs() {
+  bool helped = false;
+  for (std::size_t first = 0; first + 1 < order_.size(); ++first) {
+    for (std::size_t last = first + 2; last <= order_.size(); ++last) {
+      tried_ = order_;
+      std::reverse(tried_.begin() + static_cast<std::ptrdiff_t>(first), tried_.begin() + static_cast<std::ptrdiff_t>(last));
+      helped = keep_if_better() || helped;
     }
   }
+  return helped;
+}
 
-  [[nodiscard]] const ring_list& order() const noexcept { return order_; }
-  [[nodiscard]] const ring_cost& cost() const noexcept { return cost_; }
-
- private:
-  bool reverse_runs() {
-    bool helped = false;
-    for (std::size_t first = 0; first + 1 < order_.size(); ++first) {
-      for (std::size_t last = first + 2; last <= order_.size(); ++last) {
-        tried_ = order_;
-        std::reverse(tried_.begin() + static_cast<std::ptrdiff_t>(first),
-                     tried_.begin() + static_cast<std::ptrdiff_t>(last));
-        helped = keep_if_better() || helped;
-      }
+CAUSEWAY_DECL bool local_search::move_runs() {
+  constexpr std::size_t longest = 3;
+  bool helped = false;
+  for (std::size_t length = 1; length <= longest; ++length) {
+    for (std::size_t first = 0; first + length <= order_.size(); ++first) {
+      for (std::size_t to = 0; to + length <= order_.size(); ++to) helped = move_run(first, length, to) || helped;
     }
-    return helped;
   }
+  return helped;
+}
 
-  bool move_runs() {
-    constexpr std::size_t longest = 3;
-    bool helped = false;
-    for (std::size_t length = 1; length <= longest; ++length) {
-      for (std::size_t first = 0; first + length <= order_.size(); ++first) {
-        for (std::size_t to = 0; to + length <= order_.size(); ++to) helped = move_run(first, length, to) || helped;
-      }
-    }
-    return helped;
-  }
+CAUSEWAY_DECL bool local_search::move_run(std::size_t first, std::size_t length, std::size_t to) {
+  tried_ = order_;
+  const auto at = tried_.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto size = static_cast<std::ptrdiff_t>(length);
+  const auto target = tried_.begin() + static_cast<std::ptrdiff_t>(to);
+  if (to < first) std::rotate(target, at, at + size);
+  if (to > first) std::rotate(at, at + size, target + size);
+  return keep_if_better();
+}
 
-  bool move_run(std::size_t first, std::size_t length, std::size_t to) {
-    tried_ = order_;
-    const auto at = tried_.begin() + static_cast<std::ptrdiff_t>(first);
-    const auto size = static_cast<std::ptrdiff_t>(length);
-    const auto target = tried_.begin() + static_cast<std::ptrdiff_t>(to);
-    if (to < first) std::rotate(target, at, at + size);
-    if (to > first) std::rotate(at, at + size, target + size);
-    return keep_if_better();
-  }
+CAUSEWAY_DECL bool local_search::keep_if_better() {
+  const ring_cost c = cost_of_ring(links_, tried_);
+  if (!is_better(c, cost_, goal_)) return false;
+  cost_ = c;
+  std::swap(order_, tried_);
+  return true;
+}
 
-  bool keep_if_better() {
-    const ring_cost c = cost_of_ring(links_, tried_);
-    if (!is_better(c, cost_, goal_)) return false;
-    cost_ = c;
-    std::swap(order_, tried_);
-    return true;
-  }
-
-  const link_costs& links_;
-  ring_goal goal_;
-  ring_list order_;
-  ring_list tried_;
-  ring_cost cost_;
-};
-
-/// Costs with a price on links that do not exist, higher than that of any ring without one: so that fewer of them is
-/// better.
-inline std::vector<double> with_penalties(std::span<const double> costs) {
+CAUSEWAY_DECL std::vector<double> with_penalties(std::span<const double> costs) {
   std::vector<double> finite(costs.begin(), costs.end());
   double penalty = 1;
   for (const double c : costs) penalty += c < std::numeric_limits<double>::infinity() ? c : 0;
@@ -30801,7 +33513,7 @@ inline std::vector<double> with_penalties(std::span<const double> costs) {
   return finite;
 }
 
-inline ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std::uint64_t seed) {
+CAUSEWAY_DECL ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std::uint64_t seed) {
   constexpr int starts = 8;
   const std::vector<double> finite = with_penalties(with_gaps.costs);
   const link_costs links{finite, with_gaps.peers};
@@ -30820,13 +33532,11 @@ inline ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std:
   return order;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
 
-/// The peers in the order of a good ring, from peer 0 on: the best one up to 12 peers. Deterministic: the same costs and
-/// seed give the same order on every machine. Time: about a millisecond up to 12 peers; a tenth of a
-/// second for 64.
-inline std::vector<net::peer_index> ring_order(const link_costs& links, ring_goal goal = ring_goal::slowest,
-                                               std::uint64_t seed = 0) {
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, ring_goal goal, std::uint64_t seed) {
   CAUSEWAY_EXPECT(links.costs.size() == std::size_t{links.peers} * links.peers);
   if (links.peers < 2) return std::vector<net::peer_index>(links.peers, 0);
   if (links.peers <= detail::exact_ring_peers) return detail::exact_ring(links, goal);
@@ -30835,7 +33545,8 @@ inline std::vector<net::peer_index> ring_order(const link_costs& links, ring_goa
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
-#endif  // CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
+#endif
 
 // ---- causeway/axis/linked_groups.hpp ----
 #ifndef CAUSEWAY_AXIS_LINKED_GROUPS_HPP
@@ -30858,57 +33569,18 @@ struct linked_groups {
   std::vector<double> costs{};  ///< as collective::link_costs has them: seconds of a row, say. Equal on all peers
   double explore = 0.1;         ///< ε: above 0, for peers of good links would never meet the others
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const {
-    if (size < 2 && peers > 1) {
-      return fail(errc::invalid_argument, "linked_groups", "groups of fewer than 2 peers never mix; set size to 2 or more");
-    }
-    const bool costly = std::all_of(costs.begin(), costs.end(), [](double c) { return c >= 0; });
-    if (!costs.empty() && (costs.size() != std::size_t{peers} * peers || !costly)) {
-      return fail(errc::invalid_argument, "linked_groups",
-                  "`costs` must have one number for each two peers, not negative, or none at all");
-    }
-    if (explore > 0 && explore <= 1) return {};
-    return fail(errc::invalid_argument, "linked_groups", "`explore` must be above 0 and at most 1, else groups never mix");
-  }
+  [[nodiscard]] result<void> check(std::uint32_t peers) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
-    std::vector<net::peer_index> left = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number)});
-    rng draw{q.seed, mix(detail::group_stream, q.number, 1)};
-    std::vector<net::peer_index> group;
-    do {
-      const bool last = left.size() < 2 * std::size_t{size};
-      group = take_group(left, last ? left.size() : size, q.peers, draw);
-    } while (std::find(group.begin(), group.end(), q.self) == group.end());
-    std::sort(group.begin(), group.end());
-    return group;
-  }
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
 
  private:
   /// Takes `count` peers out of those that are left.
   [[nodiscard]] std::vector<net::peer_index> take_group(std::vector<net::peer_index>& left, std::size_t count,
-                                                        std::uint32_t peers, rng& draw) const {
-    std::vector<net::peer_index> group;
-    while (group.size() < count) {
-      auto next = left.begin();  // they are in a random order
-      if (!costs.empty() && !group.empty() && draw.uniform() >= explore) {
-        next = std::min_element(left.begin(), left.end(), [&](net::peer_index a, net::peer_index b) {
-          return worst(group, a, peers) < worst(group, b, peers);
-        });
-      }
-      group.push_back(*next);
-      left.erase(next);
-    }
-    return group;
-  }
+                                                        std::uint32_t peers, rng& draw) const;
 
-  [[nodiscard]] double worst(const std::vector<net::peer_index>& group, net::peer_index p, std::uint32_t peers) const {
-    const collective::link_costs links{costs, peers};
-    double most = 0;
-    for (const net::peer_index m : group) most = std::max({most, links(m, p), links(p, m)});
-    return most;
-  }
+  [[nodiscard]] double worst(const std::vector<net::peer_index>& group, net::peer_index p, std::uint32_t peers) const;
 };
 
 static_assert(Group<linked_groups>);
@@ -30916,6 +33588,69 @@ static_assert(Group<linked_groups>);
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_LINKED_GROUPS_HPP
+
+// ---- causeway/axis/impl/linked_groups.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_LINKED_GROUPS_IPP
+#define CAUSEWAY_AXIS_IMPL_LINKED_GROUPS_IPP
+
+// Bodies of axis/linked_groups.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL result<void> linked_groups::check(std::uint32_t peers) const {
+  if (size < 2 && peers > 1) {
+    return fail(errc::invalid_argument, "linked_groups", "groups of fewer than 2 peers never mix; set size to 2 or more");
+  }
+  const bool costly = std::all_of(costs.begin(), costs.end(), [](double c) { return c >= 0; });
+  if (!costs.empty() && (costs.size() != std::size_t{peers} * peers || !costly)) {
+    return fail(errc::invalid_argument, "linked_groups",
+                "`costs` must have one number for each two peers, not negative, or none at all");
+  }
+  if (explore > 0 && explore <= 1) return {};
+  return fail(errc::invalid_argument, "linked_groups", "`explore` must be above 0 and at most 1, else groups never mix");
+}
+
+CAUSEWAY_DECL std::vector<net::peer_index> linked_groups::members(const group_question& q) const {
+  std::vector<net::peer_index> left = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number)});
+  rng draw{q.seed, mix(detail::group_stream, q.number, 1)};
+  std::vector<net::peer_index> group;
+  do {
+    const bool last = left.size() < 2 * std::size_t{size};
+    group = take_group(left, last ? left.size() : size, q.peers, draw);
+  } while (std::find(group.begin(), group.end(), q.self) == group.end());
+  std::sort(group.begin(), group.end());
+  return group;
+}
+
+CAUSEWAY_DECL std::vector<net::peer_index> linked_groups::take_group(std::vector<net::peer_index>& left, std::size_t count,
+                                                                     std::uint32_t peers, rng& draw) const {
+  std::vector<net::peer_index> group;
+  while (group.size() < count) {
+    auto next = left.begin();  // they are in a random order
+    if (!costs.empty() && !group.empty() && draw.uniform() >= explore) {
+      next = std::min_element(left.begin(), left.end(), [&](net::peer_index a, net::peer_index b) {
+        return worst(group, a, peers) < worst(group, b, peers);
+      });
+    }
+    group.push_back(*next);
+    left.erase(next);
+  }
+  return group;
+}
+
+CAUSEWAY_DECL double linked_groups::worst(const std::vector<net::peer_index>& group, net::peer_index p,
+                                          std::uint32_t peers) const {
+  const collective::link_costs links{costs, peers};
+  double most = 0;
+  for (const net::peer_index m : group) most = std::max({most, links(m, p), links(p, m)});
+  return most;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_LINKED_GROUPS_IPP
+#endif
 
 // ---- causeway/presets/gossip.hpp ----
 #ifndef CAUSEWAY_PRESETS_GOSSIP_HPP
@@ -30933,10 +33668,7 @@ struct noloco_options {
 };
 using noloco = comm::rounds<axis::every, axis::random_groups, axis::pseudo_gradient_and_anchor, axis::gather_mean<>,
                             axis::gossip_nesterov>;
-[[nodiscard]] inline noloco make(const noloco_options& o) {
-  return noloco{axis::every{o.local_steps}, axis::random_groups{o.group_size}, axis::pseudo_gradient_and_anchor{},
-                axis::gather_mean<>{}, axis::gossip_nesterov{o.outer}};
-}
+[[nodiscard]] CAUSEWAY_DECL noloco make(const noloco_options& o);
 
 /// Moshpit SGD (Ryabinin et al. 2021): every τ steps parameters are averaged along one axis of a grid of peers.
 struct moshpit_sgd_options {
@@ -30945,10 +33677,7 @@ struct moshpit_sgd_options {
   std::uint32_t dimensions = 2;
 };
 using moshpit_sgd = comm::rounds<axis::every, axis::grid, axis::parameters, axis::split_mean<>>;
-[[nodiscard]] inline moshpit_sgd make(const moshpit_sgd_options& o) {
-  return moshpit_sgd{axis::every{o.local_steps}, axis::grid{o.side, o.dimensions}, axis::parameters{},
-                     axis::split_mean<>{}};
-}
+[[nodiscard]] CAUSEWAY_DECL moshpit_sgd make(const moshpit_sgd_options& o);
 
 /// BACombo (Jiang et al. 2020): gossip with segments; each segment of the parameters meets a partner of its own, one with a
 /// good link but for a share ε of random ones. Measure the links before (seconds of a row, say); without costs all are
@@ -30961,10 +33690,7 @@ struct bacombo_options {
   double explore = 0.1;              ///< ε
 };
 using bacombo = comm::rounds<axis::every, axis::linked_groups, axis::parameters, axis::balanced, axis::gather_mean<>>;
-[[nodiscard]] inline bacombo make(const bacombo_options& o) {
-  return bacombo{axis::every{o.local_steps}, axis::linked_groups{o.group_size, o.link_costs, o.explore}, axis::parameters{},
-                 axis::balanced{o.segments}, axis::gather_mean<>{}};
-}
+[[nodiscard]] CAUSEWAY_DECL bacombo make(const bacombo_options& o);
 
 /// Ravnest (Menon et al. 2024) between its clusters: each averages for itself, their hubs around a ring. Its pipelines
 /// inside a cluster are not this policy's.
@@ -30974,10 +33700,7 @@ struct ravnest_options {
 };
 using ravnest =
     comm::rounds<axis::every, axis::two_level_mean<axis::quantised_ring<compress::none>>, axis::outer<optim::sgd>>;
-[[nodiscard]] inline ravnest make(const ravnest_options& o) {
-  return ravnest{axis::every{o.local_steps}, axis::two_level_mean<axis::quantised_ring<compress::none>>{o.clusters},
-                 axis::outer<optim::sgd>{1.0F}};
-}
+[[nodiscard]] CAUSEWAY_DECL ravnest make(const ravnest_options& o);
 
 /// NETSTORM (2024): gradients cut into shares, each with a tree of its own to a root of its own. Trees are by index: order
 /// the peers by measured links (collective/ring_order.hpp) first.
@@ -30987,13 +33710,49 @@ struct netstorm_options {
   std::vector<net::peer_index> roots{0, 1, 2, 3};
 };
 using netstorm = comm::rounds<axis::every, axis::gradient, axis::balanced, axis::tree_mean<>>;
-[[nodiscard]] inline netstorm make(const netstorm_options& o) {
+[[nodiscard]] CAUSEWAY_DECL netstorm make(const netstorm_options& o);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_GOSSIP_HPP
+
+// ---- causeway/presets/impl/gossip.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PRESETS_IMPL_GOSSIP_IPP
+#define CAUSEWAY_PRESETS_IMPL_GOSSIP_IPP
+
+// Bodies of presets/gossip.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+CAUSEWAY_DECL noloco make(const noloco_options& o) {
+  return noloco{axis::every{o.local_steps}, axis::random_groups{o.group_size}, axis::pseudo_gradient_and_anchor{},
+                axis::gather_mean<>{}, axis::gossip_nesterov{o.outer}};
+}
+
+CAUSEWAY_DECL moshpit_sgd make(const moshpit_sgd_options& o) {
+  return moshpit_sgd{axis::every{o.local_steps}, axis::grid{o.side, o.dimensions}, axis::parameters{},
+                     axis::split_mean<>{}};
+}
+
+CAUSEWAY_DECL bacombo make(const bacombo_options& o) {
+  return bacombo{axis::every{o.local_steps}, axis::linked_groups{o.group_size, o.link_costs, o.explore}, axis::parameters{},
+                 axis::balanced{o.segments}, axis::gather_mean<>{}};
+}
+
+CAUSEWAY_DECL ravnest make(const ravnest_options& o) {
+  return ravnest{axis::every{o.local_steps}, axis::two_level_mean<axis::quantised_ring<compress::none>>{o.clusters},
+                 axis::outer<optim::sgd>{1.0F}};
+}
+
+CAUSEWAY_DECL netstorm make(const netstorm_options& o) {
   return netstorm{axis::every{1}, axis::gradient{}, axis::balanced{o.shares}, axis::tree_mean<>{o.arity, o.roots}};
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
 
-#endif  // CAUSEWAY_PRESETS_GOSSIP_HPP
+#endif  // CAUSEWAY_PRESETS_IMPL_GOSSIP_IPP
+#endif
 
 // ---- causeway/axis/growing.hpp ----
 #ifndef CAUSEWAY_AXIS_GROWING_HPP
@@ -31020,13 +33779,7 @@ class growing {
 
   explicit growing(growing_options options = {}) : options_{options}, steps_{options.local_steps} {}
 
-  [[nodiscard]] result<void> check(std::size_t) const {
-    if (options_.factor >= 1 && options_.most >= options_.local_steps && options_.tolerance >= 0) {
-      return detail::check_steps(options_.local_steps, "growing");
-    }
-    return fail(errc::invalid_argument, "growing",
-                "`factor` must be at least 1, `most` at least local_steps, and `tolerance` not negative");
-  }
+  [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return steps_; }
 
@@ -31049,6 +33802,28 @@ static_assert(Trigger<growing>);
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_GROWING_HPP
+
+// ---- causeway/axis/impl/growing.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_GROWING_IPP
+#define CAUSEWAY_AXIS_IMPL_GROWING_IPP
+
+// Bodies of axis/growing.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL result<void> growing::check(std::size_t) const {
+  if (options_.factor >= 1 && options_.most >= options_.local_steps && options_.tolerance >= 0) {
+    return detail::check_steps(options_.local_steps, "growing");
+  }
+  return fail(errc::invalid_argument, "growing",
+              "`factor` must be at least 1, `most` at least local_steps, and `tolerance` not negative");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_GROWING_IPP
+#endif
 
 // ---- causeway/comm/every_step.hpp ----
 #ifndef CAUSEWAY_COMM_EVERY_STEP_HPP
@@ -31390,19 +34165,12 @@ struct diloco_options {
   float outer_momentum = 0.9F;
 };
 using diloco = comm::rounds<axis::every, axis::outer<optim::nesterov>>;
-[[nodiscard]] inline diloco make(const diloco_options& o) {
-  return diloco{axis::every{o.local_steps},
-                axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
-}
+[[nodiscard]] CAUSEWAY_DECL diloco make(const diloco_options& o);
 
 /// OpenDiLoCo (Jaghouar et al. 2024): DiLoCo with fp16 pseudo-gradients.
 struct open_diloco_options : diloco_options {};
 using open_diloco = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::all_reduce<compress::fp16>>;
-[[nodiscard]] inline open_diloco make(const open_diloco_options& o) {
-  return open_diloco{axis::every{o.local_steps},
-                     axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
-                     axis::all_reduce<compress::fp16>{}};
-}
+[[nodiscard]] CAUSEWAY_DECL open_diloco make(const open_diloco_options& o);
 
 /// INTELLECT-1 / PRIME (Jaghouar et al. 2024): DiLoCo every 100 steps, with 8-bit codes of ±6σ and codebooks that travel,
 /// around a ring whose ends are equal bit for bit. The part inside a site (FSDP) is not this policy's.
@@ -31412,11 +34180,7 @@ struct intellect1_options {
   float outer_momentum = 0.9F;
 };
 using intellect1 = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::quantised_ring<compress::sigma_int8>>;
-[[nodiscard]] inline intellect1 make(const intellect1_options& o) {
-  return intellect1{axis::every{o.local_steps},
-                    axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
-                    axis::quantised_ring<compress::sigma_int8>{}};
-}
+[[nodiscard]] CAUSEWAY_DECL intellect1 make(const intellect1_options& o);
 
 /// MuLoCo (Thérien et al. 2025): DiLoCo with inner Muon (give the trainer optim::muon), 2-bit rows and error feedback.
 struct muloco_options {
@@ -31427,20 +34191,14 @@ struct muloco_options {
 };
 using muloco =
     comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::gather_mean<compress::bits<2>>, axis::error_feedback>;
-[[nodiscard]] inline muloco make(const muloco_options& o) {
-  return muloco{axis::every{o.local_steps},
-                axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
-                axis::gather_mean<compress::bits<2>>{}, axis::error_feedback{o.error_decay, 1.0F}};
-}
+[[nodiscard]] CAUSEWAY_DECL muloco make(const muloco_options& o);
 
 /// Local SGD (Stich 2019): parameters are averaged every H steps.
 struct local_sgd_options {
   std::uint32_t local_steps = 20;
 };
 using local_sgd = comm::rounds<axis::every, axis::outer<optim::sgd>>;
-[[nodiscard]] inline local_sgd make(const local_sgd_options& o) {
-  return local_sgd{axis::every{o.local_steps}, axis::outer<optim::sgd>{1.0F}};
-}
+[[nodiscard]] CAUSEWAY_DECL local_sgd make(const local_sgd_options& o);
 
 /// FedAvg (McMahan et al. 2017): a share of the peers trains a local epoch, `local_steps` batches, and is averaged.
 struct fedavg_options {
@@ -31448,9 +34206,7 @@ struct fedavg_options {
   double share = 1.0;
 };
 using fedavg = comm::rounds<axis::every, axis::outer<optim::sgd>, axis::sampled_peers>;
-[[nodiscard]] inline fedavg make(const fedavg_options& o) {
-  return fedavg{axis::every{o.local_steps}, axis::outer<optim::sgd>{1.0F}, axis::sampled_peers{o.share}};
-}
+[[nodiscard]] CAUSEWAY_DECL fedavg make(const fedavg_options& o);
 
 /// Photon (Sani et al. 2024): small batches with a high inner rate, sampled peers, an outer momentum (FedMom; momentum 0
 /// and rate 1 is FedAvg). 64 to 512 local steps: as many times less traffic.
@@ -31461,20 +34217,14 @@ struct photon_options {
   float outer_momentum = 0.0F;
 };
 using photon = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::sampled_peers>;
-[[nodiscard]] inline photon make(const photon_options& o) {
-  return photon{axis::every{o.local_steps},
-                axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
-                axis::sampled_peers{o.share}};
-}
+[[nodiscard]] CAUSEWAY_DECL photon make(const photon_options& o);
 
 /// Co-learning (Xu et al. 2019): averaging, with rounds that double when the model moves by less than a tolerance.
 struct co_learning_options {
   axis::growing_options rounds{.local_steps = 20, .most = 1280, .factor = 2, .tolerance = 0.01};
 };
 using co_learning = comm::rounds<axis::growing, axis::outer<optim::sgd>>;
-[[nodiscard]] inline co_learning make(const co_learning_options& o) {
-  return co_learning{axis::growing{o.rounds}, axis::outer<optim::sgd>{1.0F}};
-}
+[[nodiscard]] CAUSEWAY_DECL co_learning make(const co_learning_options& o);
 
 /// DES-LOC (Iacob et al. 2025): parameters and both moments of the inner optimizer are averaged, each with a period of its
 /// own. The inner optimizer must have moments (optim::adamw).
@@ -31484,14 +34234,71 @@ struct des_loc_options {
   std::uint32_t second_moment_every = 192;
 };
 using des_loc = comm::rounds<axis::periods, axis::parameters_and_moments, axis::split_mean<>>;
-[[nodiscard]] inline des_loc make(const des_loc_options& o) {
+[[nodiscard]] CAUSEWAY_DECL des_loc make(const des_loc_options& o);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_LOCAL_UPDATES_HPP
+
+// ---- causeway/presets/impl/local_updates.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PRESETS_IMPL_LOCAL_UPDATES_IPP
+#define CAUSEWAY_PRESETS_IMPL_LOCAL_UPDATES_IPP
+
+// Bodies of presets/local_updates.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+CAUSEWAY_DECL diloco make(const diloco_options& o) {
+  return diloco{axis::every{o.local_steps},
+                axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
+}
+
+CAUSEWAY_DECL open_diloco make(const open_diloco_options& o) {
+  return open_diloco{axis::every{o.local_steps},
+                     axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
+                     axis::all_reduce<compress::fp16>{}};
+}
+
+CAUSEWAY_DECL intellect1 make(const intellect1_options& o) {
+  return intellect1{axis::every{o.local_steps},
+                    axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
+                    axis::quantised_ring<compress::sigma_int8>{}};
+}
+
+CAUSEWAY_DECL muloco make(const muloco_options& o) {
+  return muloco{axis::every{o.local_steps},
+                axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
+                axis::gather_mean<compress::bits<2>>{}, axis::error_feedback{o.error_decay, 1.0F}};
+}
+
+CAUSEWAY_DECL local_sgd make(const local_sgd_options& o) {
+  return local_sgd{axis::every{o.local_steps}, axis::outer<optim::sgd>{1.0F}};
+}
+
+CAUSEWAY_DECL fedavg make(const fedavg_options& o) {
+  return fedavg{axis::every{o.local_steps}, axis::outer<optim::sgd>{1.0F}, axis::sampled_peers{o.share}};
+}
+
+CAUSEWAY_DECL photon make(const photon_options& o) {
+  return photon{axis::every{o.local_steps},
+                axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
+                axis::sampled_peers{o.share}};
+}
+
+CAUSEWAY_DECL co_learning make(const co_learning_options& o) {
+  return co_learning{axis::growing{o.rounds}, axis::outer<optim::sgd>{1.0F}};
+}
+
+CAUSEWAY_DECL des_loc make(const des_loc_options& o) {
   return des_loc{axis::periods{{o.parameters_every, o.first_moment_every, o.second_moment_every}},
                  axis::parameters_and_moments{}, axis::split_mean<>{}};
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
 
-#endif  // CAUSEWAY_PRESETS_LOCAL_UPDATES_HPP
+#endif  // CAUSEWAY_PRESETS_IMPL_LOCAL_UPDATES_IPP
+#endif
 
 // ---- causeway/axis/module_groups.hpp ----
 #ifndef CAUSEWAY_AXIS_MODULE_GROUPS_HPP
@@ -31509,7 +34316,43 @@ using module_paths = std::vector<std::vector<std::uint32_t>>;
 
 /// The paths through levels of `versions` modules, peer by peer and again from the first when all are taken, the last level
 /// changing first. In front there is a fragment that all share, as axis::consecutive has it.
-[[nodiscard]] inline module_paths every_path(const std::vector<std::uint32_t>& versions, std::uint32_t peers) {
+[[nodiscard]] CAUSEWAY_DECL module_paths every_path(const std::vector<std::uint32_t>& versions, std::uint32_t peers);
+
+/// For comm::rounds: the peers that have the same version of a fragment. All peers start with equal parameters, as versions
+/// of a level do that were copied from one model trained before; they part when their data do.
+struct module_groups {
+  static constexpr part decides = part::group;
+  static constexpr bool everybody = false;
+  static constexpr bool lasting = true;
+
+  module_paths paths{};           ///< [peer][fragment], equal on all peers
+  std::vector<double> weights{};  ///< what each peer's row counts, say the documents of its shard; none: all alike
+
+  [[nodiscard]] result<void> check(std::uint32_t peers) const;
+  [[nodiscard]] result<void> check_fragments(std::size_t count) const;
+
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
+  [[nodiscard]] float weight(const group_question& q) const;
+  void formed(const group_question&) {}
+  void serialize(auto&) {}
+};
+
+static_assert(Group<module_groups>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_MODULE_GROUPS_HPP
+
+// ---- causeway/axis/impl/module_groups.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_MODULE_GROUPS_IPP
+#define CAUSEWAY_AXIS_IMPL_MODULE_GROUPS_IPP
+
+// Bodies of axis/module_groups.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL module_paths every_path(const std::vector<std::uint32_t>& versions, std::uint32_t peers) {
   module_paths paths(peers);
   for (std::uint32_t p = 0; p < peers; ++p) {
     paths[p].assign(versions.size() + 1, 0);
@@ -31522,55 +34365,42 @@ using module_paths = std::vector<std::vector<std::uint32_t>>;
   return paths;
 }
 
-/// For comm::rounds: the peers that have the same version of a fragment. All peers start with equal parameters, as versions
-/// of a level do that were copied from one model trained before; they part when their data do.
-struct module_groups {
-  static constexpr part decides = part::group;
-  static constexpr bool everybody = false;
-  static constexpr bool lasting = true;
-
-  module_paths paths{};           ///< [peer][fragment], equal on all peers
-  std::vector<double> weights{};  ///< what each peer's row counts, say the documents of its shard; none: all alike
-
-  [[nodiscard]] result<void> check(std::uint32_t peers) const {
-    const auto length = [&](const auto& path) { return path.size() == paths[0].size(); };
-    if (paths.size() != peers || !std::all_of(paths.begin(), paths.end(), length)) {
-      return fail(errc::invalid_argument, "module_groups",
-                  std::to_string(paths.size()) + " paths for " + std::to_string(peers) +
-                      " peers; give each peer one, with a version of each fragment");
-    }
-    const auto counts = [](double w) { return w > 0 && std::isfinite(w); };
-    if (weights.empty() || (weights.size() == peers && std::all_of(weights.begin(), weights.end(), counts))) return {};
+CAUSEWAY_DECL result<void> module_groups::check(std::uint32_t peers) const {
+  const auto length = [&](const auto& path) { return path.size() == paths[0].size(); };
+  if (paths.size() != peers || !std::all_of(paths.begin(), paths.end(), length)) {
     return fail(errc::invalid_argument, "module_groups",
-                "`weights` must have a positive number for each peer, or none at all");
+                std::to_string(paths.size()) + " paths for " + std::to_string(peers) +
+                    " peers; give each peer one, with a version of each fragment");
   }
-  [[nodiscard]] result<void> check_fragments(std::size_t count) const {
-    if (paths[0].size() == count) return {};
-    return fail(errc::invalid_argument, "module_groups",
-                "paths of " + std::to_string(paths[0].size()) + " fragments, but the model is cut into " +
-                    std::to_string(count) +
-                    "; axis::consecutive makes one of what is not in a block, then those of blocks");
-  }
+  const auto counts = [](double w) { return w > 0 && std::isfinite(w); };
+  if (weights.empty() || (weights.size() == peers && std::all_of(weights.begin(), weights.end(), counts))) return {};
+  return fail(errc::invalid_argument, "module_groups",
+              "`weights` must have a positive number for each peer, or none at all");
+}
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
-    std::vector<net::peer_index> group;
-    for (net::peer_index p = 0; p < q.peers; ++p) {
-      if (paths[p][q.fragment] == paths[q.self][q.fragment]) group.push_back(p);
-    }
-    return group;
-  }
-  [[nodiscard]] float weight(const group_question& q) const {
-    return weights.empty() ? 1.0F : static_cast<float>(weights[q.self]);
-  }
-  void formed(const group_question&) {}
-  void serialize(auto&) {}
-};
+CAUSEWAY_DECL result<void> module_groups::check_fragments(std::size_t count) const {
+  if (paths[0].size() == count) return {};
+  return fail(errc::invalid_argument, "module_groups",
+              "paths of " + std::to_string(paths[0].size()) + " fragments, but the model is cut into " +
+                  std::to_string(count) + "; axis::consecutive makes one of what is not in a block, then those of blocks");
+}
 
-static_assert(Group<module_groups>);
+CAUSEWAY_DECL std::vector<net::peer_index> module_groups::members(const group_question& q) const {
+  std::vector<net::peer_index> group;
+  for (net::peer_index p = 0; p < q.peers; ++p) {
+    if (paths[p][q.fragment] == paths[q.self][q.fragment]) group.push_back(p);
+  }
+  return group;
+}
+
+CAUSEWAY_DECL float module_groups::weight(const group_question& q) const {
+  return weights.empty() ? 1.0F : static_cast<float>(weights[q.self]);
+}
 
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
-#endif  // CAUSEWAY_AXIS_MODULE_GROUPS_HPP
+#endif  // CAUSEWAY_AXIS_IMPL_MODULE_GROUPS_IPP
+#endif
 
 // ---- causeway/presets/modular.hpp ----
 #ifndef CAUSEWAY_PRESETS_MODULAR_HPP
@@ -31595,7 +34425,22 @@ struct dipaco_options {
 };
 using dipaco =
     comm::rounds<axis::every, axis::consecutive, axis::module_groups, axis::split_mean<>, axis::outer<optim::nesterov>>;
-[[nodiscard]] inline dipaco make(const dipaco_options& o) {
+[[nodiscard]] CAUSEWAY_DECL dipaco make(const dipaco_options& o);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_MODULAR_HPP
+
+// ---- causeway/presets/impl/modular.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PRESETS_IMPL_MODULAR_IPP
+#define CAUSEWAY_PRESETS_IMPL_MODULAR_IPP
+
+// Bodies of presets/modular.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+CAUSEWAY_DECL dipaco make(const dipaco_options& o) {
   return dipaco{axis::every{o.local_steps}, axis::consecutive{o.blocks_per_level}, axis::module_groups{o.paths, o.weights},
                 axis::split_mean<>{},
                 axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
@@ -31603,7 +34448,8 @@ using dipaco =
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
 
-#endif  // CAUSEWAY_PRESETS_MODULAR_HPP
+#endif  // CAUSEWAY_PRESETS_IMPL_MODULAR_IPP
+#endif
 
 // ---- causeway/axis/by_change.hpp ----
 #ifndef CAUSEWAY_AXIS_BY_CHANGE_HPP
@@ -31635,20 +34481,9 @@ class by_change {
   /// N for a link on which an exchange of one fragment takes `exchange_seconds`, of which `share` is to be used (CoCoDC's
   /// γ): N = share · H · t_step / t_exchange, at least one for each fragment and at most one a step.
   [[nodiscard]] static std::uint32_t exchanges_for(std::uint32_t local_steps, double step_seconds, double exchange_seconds,
-                                                   std::size_t fragments, double share = 1) {
-    const double room = share * local_steps * step_seconds / exchange_seconds;
-    const double least = std::min<double>(static_cast<double>(fragments), local_steps);
-    return static_cast<std::uint32_t>(room >= local_steps ? local_steps : std::max(room, least));
-  }
+                                                   std::size_t fragments, double share = 1);
 
-  [[nodiscard]] result<void> check(std::size_t count) const {
-    CAUSEWAY_TRY(detail::check_steps(options_.local_steps, "by_change"));
-    const std::size_t all = slots(count);
-    if (all >= count && all <= options_.local_steps) return {};
-    return fail(errc::invalid_argument, "by_change",
-                std::to_string(all) + " exchanges of " + std::to_string(count) + " fragments in " +
-                    std::to_string(options_.local_steps) + " inner steps; take at least one each, and at most one a step");
-  }
+  [[nodiscard]] result<void> check(std::size_t count) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
 
@@ -31695,12 +34530,7 @@ class by_change {
 
   [[nodiscard]] std::size_t slots(std::size_t count) const { return options_.exchanges == 0 ? count : options_.exchanges; }
 
-  [[nodiscard]] bool comes_before(const turn& a, const turn& b) const {
-    const bool a_late = a.since >= options_.local_steps, b_late = b.since >= options_.local_steps;
-    if (a_late != b_late) return a_late;
-    if (!a_late && a.rate != b.rate) return a.rate > b.rate;
-    return a.since > b.since;
-  }
+  [[nodiscard]] bool comes_before(const turn& a, const turn& b) const;
 
   by_change_options options_;
   std::vector<turn> turns_;
@@ -31712,6 +34542,43 @@ static_assert(Trigger<by_change>);
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_BY_CHANGE_HPP
+
+// ---- causeway/axis/impl/by_change.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_BY_CHANGE_IPP
+#define CAUSEWAY_AXIS_IMPL_BY_CHANGE_IPP
+
+// Bodies of axis/by_change.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL std::uint32_t by_change::exchanges_for(std::uint32_t local_steps, double step_seconds,
+                                                     double exchange_seconds, std::size_t fragments, double share) {
+  const double room = share * local_steps * step_seconds / exchange_seconds;
+  const double least = std::min<double>(static_cast<double>(fragments), local_steps);
+  return static_cast<std::uint32_t>(room >= local_steps ? local_steps : std::max(room, least));
+}
+
+CAUSEWAY_DECL result<void> by_change::check(std::size_t count) const {
+  CAUSEWAY_TRY(detail::check_steps(options_.local_steps, "by_change"));
+  const std::size_t all = slots(count);
+  if (all >= count && all <= options_.local_steps) return {};
+  return fail(errc::invalid_argument, "by_change",
+              std::to_string(all) + " exchanges of " + std::to_string(count) + " fragments in " +
+                  std::to_string(options_.local_steps) + " inner steps; take at least one each, and at most one a step");
+}
+
+CAUSEWAY_DECL bool by_change::comes_before(const turn& a, const turn& b) const {
+  const bool a_late = a.since >= options_.local_steps, b_late = b.since >= options_.local_steps;
+  if (a_late != b_late) return a_late;
+  if (!a_late && a.rate != b.rate) return a.rate > b.rate;
+  return a.since > b.since;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_BY_CHANGE_IPP
+#endif
 
 // ---- causeway/compress/e3m0.hpp ----
 #ifndef CAUSEWAY_COMPRESS_E3M0_HPP
@@ -31908,12 +34775,7 @@ struct streaming_diloco_options {
 };
 using streaming_diloco = comm::rounds<axis::staggered, axis::strided, axis::gather_mean<compress::e3m0>, axis::delayed,
                                       axis::outer<optim::nesterov>>;
-[[nodiscard]] inline streaming_diloco make(const streaming_diloco_options& o) {
-  return streaming_diloco{
-      axis::staggered{o.local_steps}, axis::strided{o.blocks_in_fragment}, axis::gather_mean<compress::e3m0>{},
-      axis::delayed{o.overlap_steps, o.local_share},
-      axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
-}
+[[nodiscard]] CAUSEWAY_DECL streaming_diloco make(const streaming_diloco_options& o);
 
 /// Eager updates for DiLoCo (Kale et al. 2025): the exchange has a whole round; a peer's own part of the outer gradient is
 /// fresh, the others' is one round old.
@@ -31923,10 +34785,7 @@ struct eager_diloco_options {
   float outer_momentum = 0.9F;
 };
 using eager_diloco = comm::rounds<axis::every, axis::eager, axis::split_mean<>, axis::outer<optim::nesterov>>;
-[[nodiscard]] inline eager_diloco make(const eager_diloco_options& o) {
-  return eager_diloco{axis::every{o.local_steps}, axis::eager{}, axis::split_mean<>{},
-                      axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
-}
+[[nodiscard]] CAUSEWAY_DECL eager_diloco make(const eager_diloco_options& o);
 
 /// CoCoDC (2025): Streaming DiLoCo with delay compensation of the steps that were taken meanwhile, and fragments that take
 /// turns by how much they change. How many exchanges the link carries is measured before: axis::by_change::exchanges_for.
@@ -31941,7 +34800,34 @@ struct cocodc_options {
 };
 using cocodc =
     comm::rounds<axis::by_change, axis::strided, axis::split_mean<>, axis::compensated, axis::outer<optim::nesterov>>;
-[[nodiscard]] inline cocodc make(const cocodc_options& o) {
+[[nodiscard]] CAUSEWAY_DECL cocodc make(const cocodc_options& o);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_OVERLAPPED_HPP
+
+// ---- causeway/presets/impl/overlapped.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PRESETS_IMPL_OVERLAPPED_IPP
+#define CAUSEWAY_PRESETS_IMPL_OVERLAPPED_IPP
+
+// Bodies of presets/overlapped.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+CAUSEWAY_DECL streaming_diloco make(const streaming_diloco_options& o) {
+  return streaming_diloco{
+      axis::staggered{o.local_steps}, axis::strided{o.blocks_in_fragment}, axis::gather_mean<compress::e3m0>{},
+      axis::delayed{o.overlap_steps, o.local_share},
+      axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
+}
+
+CAUSEWAY_DECL eager_diloco make(const eager_diloco_options& o) {
+  return eager_diloco{axis::every{o.local_steps}, axis::eager{}, axis::split_mean<>{},
+                      axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
+}
+
+CAUSEWAY_DECL cocodc make(const cocodc_options& o) {
   return cocodc{axis::by_change{{.local_steps = o.local_steps, .exchanges = o.exchanges}},
                 axis::strided{o.blocks_in_fragment}, axis::split_mean<>{}, axis::compensated{o.overlap_steps, o.lambda},
                 axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
@@ -31949,7 +34835,8 @@ using cocodc =
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
 
-#endif  // CAUSEWAY_PRESETS_OVERLAPPED_HPP
+#endif  // CAUSEWAY_PRESETS_IMPL_OVERLAPPED_IPP
+#endif
 
 // ---- causeway/compress/bf16.hpp ----
 #ifndef CAUSEWAY_COMPRESS_BF16_HPP
@@ -32013,18 +34900,7 @@ class arrival_statistics {
   explicit arrival_statistics(const arrival_options& options) : options_{options} {}
 
   /// One more arrival took `took`. Negative times count as 0.
-  void observe(duration took) noexcept {
-    const double t = std::max(0.0, seconds(took));
-    if (count_ == 0) {
-      mean_ = t;
-      deviation_ = t / 2;
-    } else {
-      const double off = t > mean_ ? t - mean_ : mean_ - t;
-      deviation_ += options_.deviation_weight * (off - deviation_);
-      mean_ += options_.mean_weight * (t - mean_);
-    }
-    ++count_;
-  }
+  void observe(duration took) noexcept;
 
   /// A wait of `waited` ended without an arrival: the next one may take twice as long (RFC 6298, rule 5.5), up to the cap.
   void overdue(duration waited) noexcept { observe(std::min(waited * 2, options_.cap)); }
@@ -32034,10 +34910,7 @@ class arrival_statistics {
   [[nodiscard]] duration deviation() const noexcept { return from_seconds(deviation_); }
 
   /// mean + K deviations, within floor and cap.
-  [[nodiscard]] duration patience() const noexcept {
-    if (count_ == 0) return options_.cap;
-    return std::clamp(from_seconds(mean_ + options_.deviations * deviation_), options_.floor, options_.cap);
-  }
+  [[nodiscard]] duration patience() const noexcept;
 
   /// The deadline of something that starts at `now`.
   [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
@@ -32048,10 +34921,7 @@ class arrival_statistics {
   }
 
  private:
-  static duration from_seconds(double s) noexcept {
-    constexpr double longest = 1e9;  // about 30 years: keeps the conversion within 64 bits
-    return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, longest)});
-  }
+  static duration from_seconds(double s) noexcept;
 
   arrival_options options_;
   double mean_ = 0;
@@ -32062,6 +34932,43 @@ class arrival_statistics {
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_DEADLINE_HPP
+
+// ---- causeway/net/impl/deadline.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_DEADLINE_IPP
+#define CAUSEWAY_NET_IMPL_DEADLINE_IPP
+
+// Bodies of net/deadline.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL void arrival_statistics::observe(duration took) noexcept {
+  const double t = std::max(0.0, seconds(took));
+  if (count_ == 0) {
+    mean_ = t;
+    deviation_ = t / 2;
+  } else {
+    const double off = t > mean_ ? t - mean_ : mean_ - t;
+    deviation_ += options_.deviation_weight * (off - deviation_);
+    mean_ += options_.mean_weight * (t - mean_);
+  }
+  ++count_;
+}
+
+CAUSEWAY_DECL duration arrival_statistics::patience() const noexcept {
+  if (count_ == 0) return options_.cap;
+  return std::clamp(from_seconds(mean_ + options_.deviations * deviation_), options_.floor, options_.cap);
+}
+
+CAUSEWAY_DECL duration arrival_statistics::from_seconds(double s) noexcept {
+  constexpr double longest = 1e9;  // about 30 years: keeps the conversion within 64 bits
+  return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, longest)});
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_DEADLINE_IPP
+#endif
 
 // ---- causeway/parallel/async_pipeline_mail.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ASYNC_PIPELINE_MAIL_HPP
@@ -32281,39 +35188,14 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 class weight_stash {
  public:
   /// Keeps `values` as those of `step`, which is later than all that are kept. Moves 8 bytes a parameter.
-  void keep(thread_pool& pool, std::uint64_t step, std::span<const float> values) {
-    CAUSEWAY_EXPECT(versions_.empty() || versions_.back().step < step);
-    version v{step, {}};
-    if (!spare_.empty()) {
-      v.values = std::move(spare_.back());
-      spare_.pop_back();
-    }
-    v.values.resize(values.size());
-    pool.for_range(static_cast<std::int64_t>(values.size()), share, [&](index_range part) {
-      std::copy(values.begin() + part.begin, values.begin() + part.end, v.values.begin() + part.begin);
-    });
-    versions_.push_back(std::move(v));
-  }
+  void keep(thread_pool& pool, std::uint64_t step, std::span<const float> values);
 
   /// Exchanges `values` with those of `step`; doing so again undoes it. False, and nothing done, if none are kept of it.
   /// Moves 16 bytes a parameter.
-  bool swap(thread_pool& pool, std::uint64_t step, std::span<float> values) {
-    const auto v = std::find_if(versions_.begin(), versions_.end(), [&](const version& w) { return w.step == step; });
-    if (v == versions_.end()) return false;
-    CAUSEWAY_EXPECT(v->values.size() == values.size());
-    pool.for_range(static_cast<std::int64_t>(values.size()), share, [&](index_range part) {
-      std::swap_ranges(values.begin() + part.begin, values.begin() + part.end, v->values.begin() + part.begin);
-    });
-    return true;
-  }
+  bool swap(thread_pool& pool, std::uint64_t step, std::span<float> values);
 
   /// Versions of steps before `step` are not needed any more. The memory of one is kept for the next.
-  void forget_before(std::uint64_t step) {
-    while (!versions_.empty() && versions_.front().step < step) {
-      if (spare_.empty()) spare_.push_back(std::move(versions_.front().values));
-      versions_.pop_front();
-    }
-  }
+  void forget_before(std::uint64_t step);
 
   [[nodiscard]] std::size_t size() const noexcept { return versions_.size(); }
 
@@ -32331,6 +35213,51 @@ class weight_stash {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_ASYNC_PIPELINE_STASH_HPP
+
+// ---- causeway/parallel/impl/async_pipeline_stash.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_ASYNC_PIPELINE_STASH_IPP
+#define CAUSEWAY_PARALLEL_IMPL_ASYNC_PIPELINE_STASH_IPP
+
+// Bodies of parallel/async_pipeline_stash.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL void weight_stash::keep(thread_pool& pool, std::uint64_t step, std::span<const float> values) {
+  CAUSEWAY_EXPECT(versions_.empty() || versions_.back().step < step);
+  version v{step, {}};
+  if (!spare_.empty()) {
+    v.values = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  v.values.resize(values.size());
+  pool.for_range(static_cast<std::int64_t>(values.size()), share, [&](index_range part) {
+    std::copy(values.begin() + part.begin, values.begin() + part.end, v.values.begin() + part.begin);
+  });
+  versions_.push_back(std::move(v));
+}
+
+CAUSEWAY_DECL bool weight_stash::swap(thread_pool& pool, std::uint64_t step, std::span<float> values) {
+  const auto v = std::find_if(versions_.begin(), versions_.end(), [&](const version& w) { return w.step == step; });
+  if (v == versions_.end()) return false;
+  CAUSEWAY_EXPECT(v->values.size() == values.size());
+  pool.for_range(static_cast<std::int64_t>(values.size()), share, [&](index_range part) {
+    std::swap_ranges(values.begin() + part.begin, values.begin() + part.end, v->values.begin() + part.begin);
+  });
+  return true;
+}
+
+CAUSEWAY_DECL void weight_stash::forget_before(std::uint64_t step) {
+  while (!versions_.empty() && versions_.front().step < step) {
+    if (spare_.empty()) spare_.push_back(std::move(versions_.front().values));
+    versions_.pop_front();
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_ASYNC_PIPELINE_STASH_IPP
+#endif
 
 // ---- causeway/parallel/async_pipeline_stream.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ASYNC_PIPELINE_STREAM_HPP
@@ -32581,8 +35508,39 @@ namespace detail {
 inline error wrong_placement(const std::string& what) { return fail(errc::invalid_argument, "pipeline placement", what); }
 
 /// The placement that `o` means for `peers` peers.
-[[nodiscard]] inline result<std::vector<std::vector<net::peer_index>>> placement_of(const pipeline_options& o,
-                                                                                    std::uint32_t peers) {
+[[nodiscard]] CAUSEWAY_DECL result<std::vector<std::vector<net::peer_index>>> placement_of(const pipeline_options& o,
+                                                                                           std::uint32_t peers);
+
+/// Every replica has the same number of ranks, every peer one place.
+[[nodiscard]] CAUSEWAY_DECL result<void> check_placement(const std::vector<std::vector<net::peer_index>>& rows,
+                                                         std::uint32_t peers);
+
+}  // namespace detail
+
+/// Where `self` of `peers` peers is.
+[[nodiscard]] CAUSEWAY_DECL result<pipeline_place> place_in(const pipeline_options& o, net::peer_index self,
+                                                            std::uint32_t peers);
+
+/// The blocks of a rank, for a model of `layers` blocks and a schedule with `chunks` parts on each rank: chunk c of rank p
+/// is virtual stage c · ranks + p.
+[[nodiscard]] CAUSEWAY_DECL result<nn::model_part> part_of(const pipeline_options& o, const pipeline_place& at,
+                                                           std::int64_t layers, std::uint32_t chunks = 1);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_PLACE_HPP
+
+// ---- causeway/parallel/impl/pipeline_place.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_PIPELINE_PLACE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_PIPELINE_PLACE_IPP
+
+// Bodies of parallel/pipeline_place.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::detail {
+
+CAUSEWAY_DECL result<std::vector<std::vector<net::peer_index>>> placement_of(const pipeline_options& o,
+                                                                             std::uint32_t peers) {
   if (!o.placement.empty()) return o.placement;
   const std::uint32_t ranks = o.ranks == 0 ? peers : o.ranks;
   if (ranks > peers || peers % ranks != 0) {
@@ -32594,9 +35552,7 @@ inline error wrong_placement(const std::string& what) { return fail(errc::invali
   return rows;
 }
 
-/// Every replica has the same number of ranks, every peer one place.
-[[nodiscard]] inline result<void> check_placement(const std::vector<std::vector<net::peer_index>>& rows,
-                                                  std::uint32_t peers) {
+CAUSEWAY_DECL result<void> check_placement(const std::vector<std::vector<net::peer_index>>& rows, std::uint32_t peers) {
   std::vector<net::peer_index> all;
   for (const auto& row : rows) {
     if (row.empty() || row.size() != rows[0].size()) return wrong_placement("all replicas need equally many ranks");
@@ -32609,10 +35565,11 @@ inline error wrong_placement(const std::string& what) { return fail(errc::invali
   return wrong_placement("every one of the " + std::to_string(peers) + " peers needs exactly one place");
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::detail
 
-/// Where `self` of `peers` peers is.
-[[nodiscard]] inline result<pipeline_place> place_in(const pipeline_options& o, net::peer_index self, std::uint32_t peers) {
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<pipeline_place> place_in(const pipeline_options& o, net::peer_index self, std::uint32_t peers) {
   CAUSEWAY_ASSIGN(const auto rows, detail::placement_of(o, peers));
   CAUSEWAY_TRY(detail::check_placement(rows, peers));
   pipeline_place at;
@@ -32627,10 +35584,8 @@ inline error wrong_placement(const std::string& what) { return fail(errc::invali
   return at;
 }
 
-/// The blocks of a rank, for a model of `layers` blocks and a schedule with `chunks` parts on each rank: chunk c of rank p
-/// is virtual stage c · ranks + p.
-[[nodiscard]] inline result<nn::model_part> part_of(const pipeline_options& o, const pipeline_place& at,
-                                                    std::int64_t layers, std::uint32_t chunks = 1) {
+CAUSEWAY_DECL result<nn::model_part> part_of(const pipeline_options& o, const pipeline_place& at, std::int64_t layers,
+                                             std::uint32_t chunks) {
   const std::int64_t stages = std::int64_t{at.ranks()} * chunks;
   std::vector<std::int64_t> starts{0};
   starts.insert(starts.end(), o.cuts.begin(), o.cuts.end());
@@ -32657,7 +35612,8 @@ inline error wrong_placement(const std::string& what) { return fail(errc::invali
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_PIPELINE_PLACE_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_PIPELINE_PLACE_IPP
+#endif
 
 // ---- causeway/parallel/async_pipeline.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ASYNC_PIPELINE_HPP
@@ -33136,15 +36092,9 @@ struct placement {
   std::vector<std::size_t> devices;  ///< stage by stage
 
   [[nodiscard]] std::size_t stages() const noexcept { return replicas == 0 ? 0 : devices.size() / replicas; }
-  [[nodiscard]] std::size_t device(std::size_t stage, std::size_t replica) const {
-    CAUSEWAY_EXPECT(replica < replicas && stage < stages());
-    return devices[stage * replicas + replica];
-  }
+  [[nodiscard]] std::size_t device(std::size_t stage, std::size_t replica) const;
   /// The devices that hold `stage`.
-  [[nodiscard]] std::span<const std::size_t> group(std::size_t stage) const {
-    CAUSEWAY_EXPECT(stage < stages());
-    return std::span{devices}.subspan(stage * replicas, replicas);
-  }
+  [[nodiscard]] std::span<const std::size_t> group(std::size_t stage) const;
 
   friend bool operator==(const placement&, const placement&) = default;
 };
@@ -33161,17 +36111,65 @@ struct placement_cost {
 namespace detail {
 
 /// What one of a group of `replicas` devices pays for another: its share of the other's gradients, and back.
-inline double exchange_seconds(const link_matrix& links, std::size_t a, std::size_t b, const pipeline_task& task) {
-  return 2 * links.mean_seconds(a, b, task.stage_bytes / static_cast<double>(task.replicas));
-}
+CAUSEWAY_DECL double exchange_seconds(const link_matrix& links, std::size_t a, std::size_t b, const pipeline_task& task);
 
 }  // namespace detail
 
 /// Seconds in which the devices `group` average the gradients of their stage:
 ///   max over d of the sum over d' != d of 2 (A(d,d') + c_dp / (D_DP B(d,d'))).
 /// Where the directions of a link differ, 2 x is both directions.
-inline double data_parallel_seconds(const link_matrix& links, std::span<const std::size_t> group,
-                                    const pipeline_task& task) {
+CAUSEWAY_DECL double data_parallel_seconds(const link_matrix& links, std::span<const std::size_t> group,
+                                           const pipeline_task& task);
+
+/// What `where` costs as it stands: nothing is paired or ordered anew.
+CAUSEWAY_DECL placement_cost cost_of(const link_matrix& links, const placement& where, const pipeline_task& task);
+
+/// Devices 0, 1, 2, ... fill the first stage, then the second: ranks of a stage are neighbours.
+CAUSEWAY_DECL placement placed_by_stage(const pipeline_task& task);
+
+/// Devices 0, 1, 2, ... fill the first replica, then the second: round robin over the stages.
+CAUSEWAY_DECL placement placed_by_replica(const pipeline_task& task);
+
+/// Blind to the network: each place gets a device at random.
+CAUSEWAY_DECL placement placed_at_random(const pipeline_task& task, std::size_t devices, rng& draw);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_PLACEMENT_HPP
+
+// ---- causeway/plan/impl/placement.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_PLACEMENT_IPP
+#define CAUSEWAY_PLAN_IMPL_PLACEMENT_IPP
+
+// Bodies of plan/placement.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL std::size_t placement::device(std::size_t stage, std::size_t replica) const {
+  CAUSEWAY_EXPECT(replica < replicas && stage < stages());
+  return devices[stage * replicas + replica];
+}
+
+CAUSEWAY_DECL std::span<const std::size_t> placement::group(std::size_t stage) const {
+  CAUSEWAY_EXPECT(stage < stages());
+  return std::span{devices}.subspan(stage * replicas, replicas);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL double exchange_seconds(const link_matrix& links, std::size_t a, std::size_t b, const pipeline_task& task) {
+  return 2 * links.mean_seconds(a, b, task.stage_bytes / static_cast<double>(task.replicas));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL double data_parallel_seconds(const link_matrix& links, std::span<const std::size_t> group,
+                                           const pipeline_task& task) {
   double slowest = 0;
   for (const std::size_t d : group) {
     double sum = 0;
@@ -33183,8 +36181,7 @@ inline double data_parallel_seconds(const link_matrix& links, std::span<const st
   return slowest;
 }
 
-/// What `where` costs as it stands: nothing is paired or ordered anew.
-inline placement_cost cost_of(const link_matrix& links, const placement& where, const pipeline_task& task) {
+CAUSEWAY_DECL placement_cost cost_of(const link_matrix& links, const placement& where, const pipeline_task& task) {
   CAUSEWAY_EXPECT(where.replicas == task.replicas && where.stages() == task.stages);
   placement_cost cost;
   for (std::size_t s = 0; s < task.stages; ++s) {
@@ -33198,15 +36195,13 @@ inline placement_cost cost_of(const link_matrix& links, const placement& where, 
   return cost;
 }
 
-/// Devices 0, 1, 2, ... fill the first stage, then the second: ranks of a stage are neighbours.
-inline placement placed_by_stage(const pipeline_task& task) {
+CAUSEWAY_DECL placement placed_by_stage(const pipeline_task& task) {
   placement p{task.replicas, std::vector<std::size_t>(task.replicas * task.stages)};
   std::iota(p.devices.begin(), p.devices.end(), std::size_t{0});
   return p;
 }
 
-/// Devices 0, 1, 2, ... fill the first replica, then the second: round robin over the stages.
-inline placement placed_by_replica(const pipeline_task& task) {
+CAUSEWAY_DECL placement placed_by_replica(const pipeline_task& task) {
   placement p = placed_by_stage(task);
   for (std::size_t s = 0; s < task.stages; ++s) {
     for (std::size_t r = 0; r < task.replicas; ++r) p.devices[s * task.replicas + r] = r * task.stages + s;
@@ -33214,8 +36209,7 @@ inline placement placed_by_replica(const pipeline_task& task) {
   return p;
 }
 
-/// Blind to the network: each place gets a device at random.
-inline placement placed_at_random(const pipeline_task& task, std::size_t devices, rng& draw) {
+CAUSEWAY_DECL placement placed_at_random(const pipeline_task& task, std::size_t devices, rng& draw) {
   CAUSEWAY_EXPECT(devices >= task.replicas * task.stages);
   std::vector<std::size_t> all(devices);
   std::iota(all.begin(), all.end(), std::size_t{0});
@@ -33226,7 +36220,8 @@ inline placement placed_at_random(const pipeline_task& task, std::size_t devices
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
 
-#endif  // CAUSEWAY_PLAN_PLACEMENT_HPP
+#endif  // CAUSEWAY_PLAN_IMPL_PLACEMENT_IPP
+#endif
 
 // ---- causeway/stage/adaptive_top_k.hpp ----
 #ifndef CAUSEWAY_STAGE_ADAPTIVE_TOP_K_HPP
@@ -33250,17 +36245,7 @@ struct edge_speeds {
 };
 
 /// errc::invalid_argument where a speed cannot be one.
-inline result<void> validate(const edge_speeds& speeds) {
-  for (const auto* const way : {&speeds.forward, &speeds.backward}) {
-    for (std::size_t edge = 0; edge < way->size(); ++edge) {
-      if (std::isfinite((*way)[edge]) && (*way)[edge] > 0) continue;
-      return fail(errc::invalid_argument, "adaptive_top_k",
-                  "boundary " + std::to_string(edge) + " carries " + std::to_string((*way)[edge]) +
-                      " bytes per second; measure it again, or leave all speeds out");
-    }
-  }
-  return {};
-}
+CAUSEWAY_DECL result<void> validate(const edge_speeds& speeds);
 
 struct adaptive_top_k_options {
   double ratio = 100;    ///< how many times fewer bytes than f32 the slowest link sends; 1 or more
@@ -33383,6 +36368,32 @@ static_assert(ActivationCodec<adaptive_top_k<>>);
 
 #endif  // CAUSEWAY_STAGE_ADAPTIVE_TOP_K_HPP
 
+// ---- causeway/stage/impl/adaptive_top_k.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_ADAPTIVE_TOP_K_IPP
+#define CAUSEWAY_STAGE_IMPL_ADAPTIVE_TOP_K_IPP
+
+// Bodies of stage/adaptive_top_k.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL result<void> validate(const edge_speeds& speeds) {
+  for (const auto* const way : {&speeds.forward, &speeds.backward}) {
+    for (std::size_t edge = 0; edge < way->size(); ++edge) {
+      if (std::isfinite((*way)[edge]) && (*way)[edge] > 0) continue;
+      return fail(errc::invalid_argument, "adaptive_top_k",
+                  "boundary " + std::to_string(edge) + " carries " + std::to_string((*way)[edge]) +
+                      " bytes per second; measure it again, or leave all speeds out");
+    }
+  }
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_ADAPTIVE_TOP_K_IPP
+#endif
+
 // ---- causeway/stage/row_bits.hpp ----
 #ifndef CAUSEWAY_STAGE_ROW_BITS_HPP
 #define CAUSEWAY_STAGE_ROW_BITS_HPP
@@ -33500,49 +36511,23 @@ struct sample_buffer {
   std::vector<std::uint8_t> bytes;
   std::uint32_t tag = 0;  ///< a hash of the bytes, never 0: what two sides compare
 
-  void seal() noexcept {
-    const auto hash = static_cast<std::uint32_t>(hash_bytes(std::as_bytes(std::span{bytes})));
-    tag = hash == 0 ? 1 : hash;
-  }
+  void seal() noexcept;
   void serialize(auto& ar) { ar(bytes, tag); }
 };
 
 class sample_buffers {
  public:
   /// The committed buffer, or null.
-  [[nodiscard]] const sample_buffer* find(const sample_key& key) const {
-    const auto at = buffers_.find(key);
-    return at == buffers_.end() ? nullptr : &at->second;
-  }
+  [[nodiscard]] const sample_buffer* find(const sample_key& key) const;
   /// Whether a buffer is there or will be after the step.
   [[nodiscard]] bool knows(const sample_key& key) const { return buffers_.contains(key) || staged_.contains(key); }
 
-  void stage(const sample_key& key, sample_buffer buffer, std::uint64_t seed, std::size_t place) {
-    const auto [at, fresh] = staged_.try_emplace(key);
-    change& c = at->second;
-    if (fresh && !buffers_.contains(key)) new_bytes_ += buffer.bytes.size();
-    if (fresh || std::tie(seed, place) >= std::tie(c.seed, c.place)) c = {std::move(buffer), seed, place};
-  }
-  void forget_staged() {
-    staged_.clear();
-    new_bytes_ = 0;
-  }
-  void commit() {
-    for (auto& [key, next] : staged_) {
-      sample_buffer& buffer = buffers_[key];
-      bytes_ = bytes_ - buffer.bytes.size() + next.buffer.bytes.size();
-      buffer = std::move(next.buffer);
-    }
-    forget_staged();
-  }
+  void stage(const sample_key& key, sample_buffer buffer, std::uint64_t seed, std::size_t place);
+  void forget_staged();
+  void commit();
 
   /// All of an edge.
-  void forget(std::uint32_t edge) {
-    for (auto at = buffers_.lower_bound({edge, 0}); at != buffers_.end() && at->first.edge == edge;) {
-      bytes_ -= at->second.bytes.size();
-      at = buffers_.erase(at);
-    }
-  }
+  void forget(std::uint32_t edge);
 
   /// Committed: number of buffers, and their bytes. A step in progress keeps a second copy of those that it changes.
   [[nodiscard]] std::size_t size() const noexcept { return buffers_.size(); }
@@ -33569,6 +36554,59 @@ class sample_buffers {
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
 #endif  // CAUSEWAY_STAGE_SAMPLE_BUFFERS_HPP
+
+// ---- causeway/stage/impl/sample_buffers.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_SAMPLE_BUFFERS_IPP
+#define CAUSEWAY_STAGE_IMPL_SAMPLE_BUFFERS_IPP
+
+// Bodies of stage/sample_buffers.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL void sample_buffer::seal() noexcept {
+  const auto hash = static_cast<std::uint32_t>(hash_bytes(std::as_bytes(std::span{bytes})));
+  tag = hash == 0 ? 1 : hash;
+}
+
+CAUSEWAY_DECL const sample_buffer* sample_buffers::find(const sample_key& key) const {
+  const auto at = buffers_.find(key);
+  return at == buffers_.end() ? nullptr : &at->second;
+}
+
+CAUSEWAY_DECL void sample_buffers::stage(const sample_key& key, sample_buffer buffer, std::uint64_t seed,
+                                         std::size_t place) {
+  const auto [at, fresh] = staged_.try_emplace(key);
+  change& c = at->second;
+  if (fresh && !buffers_.contains(key)) new_bytes_ += buffer.bytes.size();
+  if (fresh || std::tie(seed, place) >= std::tie(c.seed, c.place)) c = {std::move(buffer), seed, place};
+}
+
+CAUSEWAY_DECL void sample_buffers::forget_staged() {
+  staged_.clear();
+  new_bytes_ = 0;
+}
+
+CAUSEWAY_DECL void sample_buffers::commit() {
+  for (auto& [key, next] : staged_) {
+    sample_buffer& buffer = buffers_[key];
+    bytes_ = bytes_ - buffer.bytes.size() + next.buffer.bytes.size();
+    buffer = std::move(next.buffer);
+  }
+  forget_staged();
+}
+
+CAUSEWAY_DECL void sample_buffers::forget(std::uint32_t edge) {
+  for (auto at = buffers_.lower_bound({edge, 0}); at != buffers_.end() && at->first.edge == edge;) {
+    bytes_ -= at->second.bytes.size();
+    at = buffers_.erase(at);
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_SAMPLE_BUFFERS_IPP
+#endif
 
 // ---- causeway/stage/delta.hpp ----
 #ifndef CAUSEWAY_STAGE_DELTA_HPP
@@ -33850,15 +36888,7 @@ namespace causeway::inline CAUSEWAY_ABI::presets {
 namespace detail {
 
 /// [replica][rank] of a planner's placement, whose devices are peers.
-[[nodiscard]] inline std::vector<std::vector<net::peer_index>> rows_of(const plan::placement& where) {
-  std::vector<std::vector<net::peer_index>> rows(where.replicas);
-  for (std::size_t replica = 0; replica < where.replicas; ++replica) {
-    for (std::size_t rank = 0; rank < where.stages(); ++rank) {
-      rows[replica].push_back(static_cast<net::peer_index>(where.device(rank, replica)));
-    }
-  }
-  return rows;
-}
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::vector<net::peer_index>> rows_of(const plan::placement& where);
 
 }  // namespace detail
 
@@ -33871,9 +36901,7 @@ struct varuna_options {
   std::uint32_t stored_inputs = 0;  ///< at most, on each rank; 0: twice the ranks
 };
 using varuna = parallel::pipeline<stage::varuna, stage::coded<compress::fp16>>;
-[[nodiscard]] inline varuna make(const varuna_options& o) {
-  return varuna{{.micro_batches = o.micro_batches, .ranks = o.ranks}, stage::varuna{o.costs, o.stored_inputs}};
-}
+[[nodiscard]] CAUSEWAY_DECL varuna make(const varuna_options& o);
 
 /// DTFM (Yuan et al., NeurIPS 2022): GPipe on the placement that plan::plan_dtfm finds on measured links, with half
 /// precision on the wire.
@@ -33883,9 +36911,7 @@ struct dtfm_options {
   std::uint32_t ranks = 0;  ///< where there is no placement
 };
 using dtfm = parallel::pipeline<stage::gpipe, stage::coded<compress::fp16>>;
-[[nodiscard]] inline dtfm make(const dtfm_options& o) {
-  return dtfm{{.micro_batches = o.micro_batches, .ranks = o.ranks, .placement = detail::rows_of(o.where)}};
-}
+[[nodiscard]] CAUSEWAY_DECL dtfm make(const dtfm_options& o);
 
 /// AQ-SGD (Wang et al., NeurIPS 2022): activations as quantised changes since the sample's last visit, gradients quantised
 /// directly. Needs samples that come again: batches with `samples`, and a sampler without shifted grid.
@@ -33895,11 +36921,7 @@ struct aq_sgd_pipeline_options {
   std::size_t memory_limit = std::size_t{1} << 30U;  ///< bytes of the samples' buffers on a peer
 };
 using aq_sgd_pipeline = parallel::pipeline<stage::gpipe, stage::delta<4, 8, compress::fp16>>;
-[[nodiscard]] inline aq_sgd_pipeline make(const aq_sgd_pipeline_options& o) {
-  return aq_sgd_pipeline{{.micro_batches = o.micro_batches, .ranks = o.ranks},
-                         {},
-                         stage::delta<4, 8, compress::fp16>{{.memory_limit = o.memory_limit}}};
-}
+[[nodiscard]] CAUSEWAY_DECL aq_sgd_pipeline make(const aq_sgd_pipeline_options& o);
 
 /// CrossPipe (2025): the order that list scheduling finds on an explicit model of delays and bandwidths, with backwards in
 /// halves. Derived from the paper's model, not from its solver.
@@ -33910,9 +36932,7 @@ struct crosspipe_options {
   std::uint32_t activations = 0;  ///< micro-batches that a rank may hold; 0: twice the ranks
 };
 using crosspipe = parallel::pipeline<stage::crosspipe, stage::coded<compress::bf16>>;
-[[nodiscard]] inline crosspipe make(const crosspipe_options& o) {
-  return crosspipe{{.micro_batches = o.micro_batches, .ranks = o.ranks}, stage::crosspipe{o.costs, o.activations}};
-}
+[[nodiscard]] CAUSEWAY_DECL crosspipe make(const crosspipe_options& o);
 
 /// FusionLLM (Tang et al. 2024): GPipe over peers of unequal links, each of which sends the largest values, as many as it
 /// carries in the time that all take. Its cut by measured devices is plan::stage_split, given as `cuts`.
@@ -33924,11 +36944,7 @@ struct fusion_llm_options {
   std::vector<std::int64_t> cuts{};  ///< first block of every stage but the first; none: even
 };
 using fusion_llm = parallel::pipeline<stage::gpipe, stage::adaptive_top_k<>>;
-[[nodiscard]] inline fusion_llm make(const fusion_llm_options& o) {
-  return fusion_llm{{.micro_batches = o.micro_batches, .ranks = o.ranks, .cuts = o.cuts},
-                    {},
-                    stage::adaptive_top_k<>{{.ratio = o.ratio, .speeds = o.speeds}}};
-}
+[[nodiscard]] CAUSEWAY_DECL fusion_llm make(const fusion_llm_options& o);
 
 /// NAG-PP (Ajanthan et al., ICML 2025): stages that never wait for a flush, late gradients, and an inner optim::nadam whose
 /// look-ahead makes up for the delay. Stages keep no old parameters.
@@ -33939,13 +36955,67 @@ struct nag_pp_options {
   std::uint32_t ahead = 0;  ///< micro-batches in flight on each boundary besides one: hides latency, delays gradients
 };
 using nag_pp = parallel::async_pipeline<stage::plain>;
-[[nodiscard]] inline nag_pp make(const nag_pp_options& o) {
+[[nodiscard]] CAUSEWAY_DECL nag_pp make(const nag_pp_options& o);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_PIPELINES_HPP
+
+// ---- causeway/presets/impl/pipelines.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PRESETS_IMPL_PIPELINES_IPP
+#define CAUSEWAY_PRESETS_IMPL_PIPELINES_IPP
+
+// Bodies of presets/pipelines.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::presets::detail {
+
+CAUSEWAY_DECL std::vector<std::vector<net::peer_index>> rows_of(const plan::placement& where) {
+  std::vector<std::vector<net::peer_index>> rows(where.replicas);
+  for (std::size_t replica = 0; replica < where.replicas; ++replica) {
+    for (std::size_t rank = 0; rank < where.stages(); ++rank) {
+      rows[replica].push_back(static_cast<net::peer_index>(where.device(rank, replica)));
+    }
+  }
+  return rows;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets::detail
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+CAUSEWAY_DECL varuna make(const varuna_options& o) {
+  return varuna{{.micro_batches = o.micro_batches, .ranks = o.ranks}, stage::varuna{o.costs, o.stored_inputs}};
+}
+
+CAUSEWAY_DECL dtfm make(const dtfm_options& o) {
+  return dtfm{{.micro_batches = o.micro_batches, .ranks = o.ranks, .placement = detail::rows_of(o.where)}};
+}
+
+CAUSEWAY_DECL aq_sgd_pipeline make(const aq_sgd_pipeline_options& o) {
+  return aq_sgd_pipeline{{.micro_batches = o.micro_batches, .ranks = o.ranks},
+                         {},
+                         stage::delta<4, 8, compress::fp16>{{.memory_limit = o.memory_limit}}};
+}
+
+CAUSEWAY_DECL crosspipe make(const crosspipe_options& o) {
+  return crosspipe{{.micro_batches = o.micro_batches, .ranks = o.ranks}, stage::crosspipe{o.costs, o.activations}};
+}
+
+CAUSEWAY_DECL fusion_llm make(const fusion_llm_options& o) {
+  return fusion_llm{{.micro_batches = o.micro_batches, .ranks = o.ranks, .cuts = o.cuts},
+                    {},
+                    stage::adaptive_top_k<>{{.ratio = o.ratio, .speeds = o.speeds}}};
+}
+
+CAUSEWAY_DECL nag_pp make(const nag_pp_options& o) {
   return nag_pp{{.cut = {.micro_batches = o.micro_batches, .ranks = o.ranks}, .stashing = o.stashing, .ahead = o.ahead}};
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
 
-#endif  // CAUSEWAY_PRESETS_PIPELINES_HPP
+#endif  // CAUSEWAY_PRESETS_IMPL_PIPELINES_IPP
+#endif
 
 // ---- causeway/compress/block_int8.hpp ----
 #ifndef CAUSEWAY_COMPRESS_BLOCK_INT8_HPP
@@ -34165,39 +37235,13 @@ class gpt_family {
   using options_type = gpt_options;
   static constexpr std::string_view name = "gpt2";
 
-  [[nodiscard]] static result<void> validate(const gpt_options& o) {
-    CAUSEWAY_TRY(detail::check_sizes(name, {{"layers", o.layers, 1 << 16},
-                                            {"heads", o.heads, 1 << 16},
-                                            {"width", o.width, 1 << 20},
-                                            {"context", o.context, 1 << 24},
-                                            {"vocabulary", o.vocabulary, (std::int64_t{1} << 31U) - 1},
-                                            {"mlp_ratio", o.mlp_ratio, 64}}));
-    CAUSEWAY_TRY(detail::check_divides(name, "heads", o.heads, "width", o.width));
-    CAUSEWAY_TRY(detail::check_fraction(name, "dropout", o.dropout));
-    CAUSEWAY_TRY(detail::check_positive(name, "epsilon", o.epsilon));
-    const auto c = static_cast<double>(o.width);
-    const double block = static_cast<double>(4 + 2 * o.mlp_ratio) * c * c;
-    const double tables = static_cast<double>(o.vocabulary) * (o.tie ? 1.0 : 2.0) + static_cast<double>(o.context);
-    return detail::check_count(name, static_cast<double>(o.layers) * block + tables * c);
-  }
+  [[nodiscard]] static result<void> validate(const gpt_options& o);
 
   /// The linear maps of a block.
-  [[nodiscard]] static map_sizes maps(const gpt_options& o) noexcept {
-    const std::int64_t c = o.width, hidden = o.mlp_ratio * c;
-    return {{{c, c}, {c, c}, {c, c}, {c, c}, {}, {c, hidden}, {hidden, c}}};
-  }
+  [[nodiscard]] static map_sizes maps(const gpt_options& o) noexcept;
 
   /// Declares the parameters of `part` in `store`, which is empty and outlives the family.
-  gpt_family(const gpt_options& o, parameter_store& store, const model_part& part = {}) : options_{o} {
-    declaration d{store, part, o.layers};
-    tokens_ = d.token_table("wte.weight", o.vocabulary, o.width, o.tie);
-    positions_ = d.table("wpe.weight", o.context, o.width);
-    for (std::int64_t i = 0; i < o.layers; ++i) declare_block(d, i);
-    d.in_block(o.layers);
-    final_norm_ = declare_norm(d, "ln_f");
-    head_ = o.tie ? tokens_ : d.table("lm_head.weight", o.vocabulary, o.width);
-    initial_ = std::move(d).take_initial();
-  }
+  gpt_family(const gpt_options& o, parameter_store& store, const model_part& part = {});
 
   [[nodiscard]] const gpt_options& options() const noexcept { return options_; }
   [[nodiscard]] float dropout() const noexcept { return options_.dropout; }
@@ -34210,11 +37254,7 @@ class gpt_family {
   /// The segments that make the residual stream of tokens; `not_held` where they are not here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return {tokens_, positions_}; }
 
-  void hash_into(hasher& h) const noexcept {
-    const auto& o = options_;
-    h.add_value(o.layers).add_value(o.heads).add_value(o.width).add_value(o.context).add_value(o.vocabulary);
-    h.add_value(o.mlp_ratio).add_value(o.dropout).add_value(o.epsilon).add_value(static_cast<std::uint8_t>(o.tie));
-  }
+  void hash_into(hasher& h) const noexcept;
 
   /// Tokens to the residual stream, [batch·T, width].
   template <class Backend>
@@ -34246,13 +37286,7 @@ class gpt_family {
   }
 
   /// What a block keeps for `rows` tokens in operands of `size` bytes.
-  [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept {
-    const auto bytes = [rows](std::int64_t columns, std::size_t each) { return pooled_bytes(rows, columns, each); };
-    const std::int64_t c = options_.width;
-    const std::size_t sums = 4 * bytes(1, 4) + bytes(options_.heads, 4);
-    return {2 * bytes(c, 4) + 3 * bytes(c, size) + bytes(3 * c, size) + 2 * bytes(options_.mlp_ratio * c, size) + sums,
-            bytes(3 * c, size)};
-  }
+  [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept;
 
  private:
   // A linear map or a norm takes two segments: weight, bias.
@@ -34260,32 +37294,10 @@ class gpt_family {
     std::size_t norm1 = 0, qkv = 0, projection = 0, norm2 = 0, up = 0, down = 0;
   };
 
-  void declare_block(declaration& d, std::int64_t i) {
-    const std::string p = "h." + std::to_string(i) + ".";
-    const std::int64_t c = options_.width;
-    const std::int64_t hidden = options_.mlp_ratio * c;
-    const float residual = residual_deviation(options_.layers);
-    d.in_block(i);
-    block_segments b;
-    b.norm1 = declare_norm(d, p + "ln_1");
-    b.qkv = declare_linear(d, p + "attn.c_attn", 3 * c, c, initial_deviation);
-    b.projection = declare_linear(d, p + "attn.c_proj", c, c, residual);
-    b.norm2 = declare_norm(d, p + "ln_2");
-    b.up = declare_linear(d, p + "mlp.c_fc", hidden, c, initial_deviation);
-    b.down = declare_linear(d, p + "mlp.c_proj", c, hidden, residual);
-    blocks_.push_back(b);
-  }
-  std::size_t declare_norm(declaration& d, const std::string& prefix) const {
-    const std::size_t gain = d.vector(prefix + ".weight", options_.width, 1.0F);
-    d.vector(prefix + ".bias", options_.width, 0.0F);
-    return gain;
-  }
+  void declare_block(declaration& d, std::int64_t i);
+  std::size_t declare_norm(declaration& d, const std::string& prefix) const;
   static std::size_t declare_linear(declaration& d, const std::string& prefix, std::int64_t outputs, std::int64_t inputs,
-                                    float deviation) {
-    const std::size_t weight = d.matrix(prefix + ".weight", outputs, inputs, deviation);
-    d.vector(prefix + ".bias", outputs, 0.0F);
-    return weight;
-  }
+                                    float deviation);
 
   /// Queries, keys and values.
   template <class Backend>
@@ -34334,6 +37346,95 @@ using gpt = basic_gpt<>;
 
 #endif  // CAUSEWAY_NN_GPT_HPP
 
+// ---- causeway/nn/impl/gpt.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_GPT_IPP
+#define CAUSEWAY_NN_IMPL_GPT_IPP
+
+// Bodies of nn/gpt.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+CAUSEWAY_DECL result<void> gpt_family::validate(const gpt_options& o) {
+  CAUSEWAY_TRY(detail::check_sizes(name, {{"layers", o.layers, 1 << 16},
+                                          {"heads", o.heads, 1 << 16},
+                                          {"width", o.width, 1 << 20},
+                                          {"context", o.context, 1 << 24},
+                                          {"vocabulary", o.vocabulary, (std::int64_t{1} << 31U) - 1},
+                                          {"mlp_ratio", o.mlp_ratio, 64}}));
+  CAUSEWAY_TRY(detail::check_divides(name, "heads", o.heads, "width", o.width));
+  CAUSEWAY_TRY(detail::check_fraction(name, "dropout", o.dropout));
+  CAUSEWAY_TRY(detail::check_positive(name, "epsilon", o.epsilon));
+  const auto c = static_cast<double>(o.width);
+  const double block = static_cast<double>(4 + 2 * o.mlp_ratio) * c * c;
+  const double tables = static_cast<double>(o.vocabulary) * (o.tie ? 1.0 : 2.0) + static_cast<double>(o.context);
+  return detail::check_count(name, static_cast<double>(o.layers) * block + tables * c);
+}
+
+CAUSEWAY_DECL map_sizes gpt_family::maps(const gpt_options& o) noexcept {
+  const std::int64_t c = o.width, hidden = o.mlp_ratio * c;
+  return {{{c, c}, {c, c}, {c, c}, {c, c}, {}, {c, hidden}, {hidden, c}}};
+}
+
+CAUSEWAY_DECL gpt_family::gpt_family(const gpt_options& o, parameter_store& store, const model_part& part) : options_{o} {
+  declaration d{store, part, o.layers};
+  tokens_ = d.token_table("wte.weight", o.vocabulary, o.width, o.tie);
+  positions_ = d.table("wpe.weight", o.context, o.width);
+  for (std::int64_t i = 0; i < o.layers; ++i) declare_block(d, i);
+  d.in_block(o.layers);
+  final_norm_ = declare_norm(d, "ln_f");
+  head_ = o.tie ? tokens_ : d.table("lm_head.weight", o.vocabulary, o.width);
+  initial_ = std::move(d).take_initial();
+}
+
+CAUSEWAY_DECL void gpt_family::hash_into(hasher& h) const noexcept {
+  const auto& o = options_;
+  h.add_value(o.layers).add_value(o.heads).add_value(o.width).add_value(o.context).add_value(o.vocabulary);
+  h.add_value(o.mlp_ratio).add_value(o.dropout).add_value(o.epsilon).add_value(static_cast<std::uint8_t>(o.tie));
+}
+
+CAUSEWAY_DECL activation_bytes gpt_family::activations(std::int64_t rows, std::size_t size) const noexcept {
+  const auto bytes = [rows](std::int64_t columns, std::size_t each) { return pooled_bytes(rows, columns, each); };
+  const std::int64_t c = options_.width;
+  const std::size_t sums = 4 * bytes(1, 4) + bytes(options_.heads, 4);
+  return {2 * bytes(c, 4) + 3 * bytes(c, size) + bytes(3 * c, size) + 2 * bytes(options_.mlp_ratio * c, size) + sums,
+          bytes(3 * c, size)};
+}
+
+CAUSEWAY_DECL void gpt_family::declare_block(declaration& d, std::int64_t i) {
+  const std::string p = "h." + std::to_string(i) + ".";
+  const std::int64_t c = options_.width;
+  const std::int64_t hidden = options_.mlp_ratio * c;
+  const float residual = residual_deviation(options_.layers);
+  d.in_block(i);
+  block_segments b;
+  b.norm1 = declare_norm(d, p + "ln_1");
+  b.qkv = declare_linear(d, p + "attn.c_attn", 3 * c, c, initial_deviation);
+  b.projection = declare_linear(d, p + "attn.c_proj", c, c, residual);
+  b.norm2 = declare_norm(d, p + "ln_2");
+  b.up = declare_linear(d, p + "mlp.c_fc", hidden, c, initial_deviation);
+  b.down = declare_linear(d, p + "mlp.c_proj", c, hidden, residual);
+  blocks_.push_back(b);
+}
+
+CAUSEWAY_DECL std::size_t gpt_family::declare_norm(declaration& d, const std::string& prefix) const {
+  const std::size_t gain = d.vector(prefix + ".weight", options_.width, 1.0F);
+  d.vector(prefix + ".bias", options_.width, 0.0F);
+  return gain;
+}
+
+CAUSEWAY_DECL std::size_t gpt_family::declare_linear(declaration& d, const std::string& prefix, std::int64_t outputs,
+                                                     std::int64_t inputs, float deviation) {
+  const std::size_t weight = d.matrix(prefix + ".weight", outputs, inputs, deviation);
+  d.vector(prefix + ".bias", outputs, 0.0F);
+  return weight;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_IMPL_GPT_IPP
+#endif
+
 // ---- causeway/stage/block_routing.hpp ----
 #ifndef CAUSEWAY_STAGE_BLOCK_ROUTING_HPP
 #define CAUSEWAY_STAGE_BLOCK_ROUTING_HPP
@@ -34378,123 +37479,41 @@ struct span_directory_options {
 /// Copyable; no thread safety.
 class span_directory {
  public:
-  explicit span_directory(std::int64_t layers = 1, const span_directory_options& options = {})
-      : layers_{layers}, options_{options} {
-    CAUSEWAY_EXPECT(layers > 0 && options.smoothing > 0 && options.smoothing <= 1);
-  }
+  explicit span_directory(std::int64_t layers = 1, const span_directory_options& options = {});
 
   [[nodiscard]] std::int64_t layers() const noexcept { return layers_; }
   /// Servers that say they serve something, banned ones too.
-  [[nodiscard]] std::size_t size() const noexcept {
-    return static_cast<std::size_t>(std::count_if(servers_.begin(), servers_.end(),
-                                                  [](const auto& one) { return one.second.offer.blocks.size() > 0; }));
-  }
+  [[nodiscard]] std::size_t size() const noexcept;
 
   /// Precondition: blocks of the model. What was measured is believed less with every announcement, so that a server that
   /// was slow is tried again some day.
-  void announced(net::peer_id id, const span_offer& offer, time_point until) {
-    CAUSEWAY_EXPECT(offer.blocks.first >= 0 && offer.blocks.size() > 0 && offer.blocks.last <= layers_);
-    server& s = servers_[id];
-    s.offer = offer;
-    s.until = until;
-    s.wire *= forgetting;
-  }
+  void announced(net::peer_id id, const span_offer& offer, time_point until);
   /// It serves nothing before it announces itself again. Its failures are remembered for a time.
-  void gone(net::peer_id id) {
-    if (server* const s = find(id)) withdraw(*s);
-  }
+  void gone(net::peer_id id);
   /// So with whoever did not announce itself again.
-  void expire(time_point now) {
-    for (auto& [id, s] : servers_) {
-      if (s.until <= now) withdraw(s);
-    }
-    std::erase_if(servers_, [&](const auto& one) {
-      return one.second.until <= now && one.second.banned_until + options_.longest_ban <= now;
-    });
-  }
+  void expire(time_point now);
 
   /// A small message went there and back.
-  void probed(net::peer_id id, double seconds) {
-    if (server* const s = find(id)) s->trip = s->trip > 0 ? mixed(s->trip, seconds) : seconds;
-  }
+  void probed(net::peer_id id, double seconds);
   /// A request was sent; `answered` or `failed` follows. `work`: rows times blocks, a backward counted twice.
-  void asked(net::peer_id id, double work) {
-    if (server* const s = find(id)) s->waiting.push_back(work);
-  }
+  void asked(net::peer_id id, double work);
   /// It need not answer any more.
-  void dropped(net::peer_id id, double work) {
-    if (server* const s = find(id)) done(*s, work);
-  }
+  void dropped(net::peer_id id, double work);
   /// Whether it has as many requests of ours as it takes at once.
-  [[nodiscard]] bool full(net::peer_id id) const {
-    const auto found = servers_.find(id);
-    return found != servers_.end() && found->second.waiting.size() >= found->second.offer.most_requests;
-  }
+  [[nodiscard]] bool full(net::peer_id id) const;
   /// It took so long: what was not computing was the way there and back, for each row.
-  void answered(net::peer_id id, double work, double rows, double seconds) {
-    server* const s = find(id);
-    if (s == nullptr) return;
-    done(*s, work);
-    s->failures = 0;
-    const double beyond = std::max(0.0, seconds - s->trip - s->offer.load - work * s->offer.seconds) / rows;
-    s->wire = mixed(s->wire, beyond);
-  }
+  void answered(net::peer_id id, double work, double rows, double seconds);
   /// Not chosen for a time, which doubles with every failure in a row; those of requests that were under way count as one.
-  void failed(net::peer_id id, double work, time_point now) {
-    server& s = servers_[id];
-    done(s, work);
-    if (s.banned_until > now) return;
-    const std::uint32_t doublings = std::min(s.failures++, 20U);
-    s.banned_until = now + std::min(options_.longest_ban, options_.ban * (std::int64_t{1} << doublings));
-  }
+  void failed(net::peer_id id, double work, time_point now);
   /// When the first ban ends; no_deadline where nobody is banned.
-  [[nodiscard]] time_point next_return(time_point now) const {
-    time_point first = no_deadline;
-    for (const auto& [id, s] : servers_) {
-      if (s.banned_until > now) first = std::min(first, s.banned_until);
-    }
-    return first;
-  }
+  [[nodiscard]] time_point next_return(time_point now) const;
 
   /// The quickest chain through `blocks`, forward and backward; empty where some block has no server that
   /// can be asked. Ties: fewer hops first, then the lower id. O(blocks² · servers).
-  [[nodiscard]] span_chain route(nn::block_range blocks, const span_need& need, time_point now) const {
-    CAUSEWAY_EXPECT(blocks.first >= 0 && blocks.size() > 0 && blocks.last <= layers_);
-    std::vector<place> best(static_cast<std::size_t>(blocks.size()) + 1);
-    best.back() = {0, {}};
-    const double usual = usual_trip();
-    for (std::int64_t from = blocks.last - 1; from >= blocks.first; --from) {
-      place& here = best[static_cast<std::size_t>(from - blocks.first)];
-      for (const auto& [id, s] : servers_) {
-        if (!usable(s, now) || s.offer.blocks.first > from) continue;
-        for (std::int64_t to = std::min(s.offer.blocks.last, blocks.last); to > from; --to) {
-          if (need.rows + need.tuned * (to - from) > s.offer.most_rows) continue;
-          const double cost =
-              cost_of(s, usual, need.rows, to - from) + best[static_cast<std::size_t>(to - blocks.first)].cost;
-          if (cost < here.cost) here = {cost, {id, {from, to}}};
-        }
-      }
-    }
-    span_chain chain;
-    for (std::int64_t at = blocks.first; at < blocks.last; at = chain.back().blocks.last) {
-      const place& here = best[static_cast<std::size_t>(at - blocks.first)];
-      if (here.cost == unreachable) return {};
-      chain.push_back(here.hop);
-    }
-    return chain;
-  }
+  [[nodiscard]] span_chain route(nn::block_range blocks, const span_need& need, time_point now) const;
 
   /// The first block of `blocks` that nobody can be asked for; its end where there is none.
-  [[nodiscard]] std::int64_t first_missing(nn::block_range blocks, time_point now) const {
-    for (std::int64_t b = blocks.first; b < blocks.last; ++b) {
-      const bool there = std::any_of(servers_.begin(), servers_.end(), [&](const auto& one) {
-        const nn::block_range& r = one.second.offer.blocks;
-        return one.second.banned_until <= now && r.first <= b && b < r.last;
-      });
-      if (!there) return b;
-    }
-    return blocks.last;
-  }
+  [[nodiscard]] std::int64_t first_missing(nn::block_range blocks, time_point now) const;
 
  private:
   static constexpr double unreachable = std::numeric_limits<double>::infinity();
@@ -34514,42 +37533,15 @@ class span_directory {
     span_hop hop{};
   };
 
-  [[nodiscard]] server* find(net::peer_id id) {
-    const auto found = servers_.find(id);
-    return found == servers_.end() ? nullptr : &found->second;
-  }
-  [[nodiscard]] double mixed(double old, double fresh) const {
-    return (1 - options_.smoothing) * old + options_.smoothing * fresh;
-  }
+  [[nodiscard]] server* find(net::peer_id id);
+  [[nodiscard]] double mixed(double old, double fresh) const;
   /// For those of whom nothing is known: the mean of the others.
-  [[nodiscard]] double usual_trip() const {
-    double sum = 0, known = 0;
-    for (const auto& [id, s] : servers_) {
-      sum += s.trip;
-      known += s.trip > 0 ? 1 : 0;
-    }
-    return known > 0 ? sum / known : 0.0;
-  }
-  static void withdraw(server& s) {
-    s.offer = {};
-    s.until = {};
-    s.waiting.clear();
-  }
-  static void done(server& s, double work) {
-    const auto found = std::find(s.waiting.begin(), s.waiting.end(), work);
-    if (found != s.waiting.end()) s.waiting.erase(found);
-  }
-  [[nodiscard]] static bool usable(const server& s, time_point now) {
-    return s.banned_until <= now && s.waiting.size() < s.offer.most_requests;
-  }
+  [[nodiscard]] double usual_trip() const;
+  static void withdraw(server& s);
+  static void done(server& s, double work);
+  [[nodiscard]] static bool usable(const server& s, time_point now);
   /// Forward and backward: the way twice, and three times the computing, since a backward computes the forward again.
-  [[nodiscard]] static double cost_of(const server& s, double usual_trip, std::int64_t rows, std::int64_t blocks) {
-    const double trip = s.trip > 0 ? s.trip : usual_trip;
-    double before = s.offer.load;
-    for (const double work : s.waiting) before += work * s.offer.seconds;
-    const auto r = static_cast<double>(rows);
-    return before + 2 * (trip + r * s.wire) + 3 * r * static_cast<double>(blocks) * s.offer.seconds;
-  }
+  [[nodiscard]] static double cost_of(const server& s, double usual_trip, std::int64_t rows, std::int64_t blocks);
 
   std::int64_t layers_;
   span_directory_options options_;
@@ -34559,6 +37551,171 @@ class span_directory {
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
 #endif  // CAUSEWAY_STAGE_BLOCK_ROUTING_HPP
+
+// ---- causeway/stage/impl/block_routing.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_BLOCK_ROUTING_IPP
+#define CAUSEWAY_STAGE_IMPL_BLOCK_ROUTING_IPP
+
+// Bodies of stage/block_routing.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL span_directory::span_directory(std::int64_t layers, const span_directory_options& options)
+    : layers_{layers}, options_{options} {
+  CAUSEWAY_EXPECT(layers > 0 && options.smoothing > 0 && options.smoothing <= 1);
+}
+
+CAUSEWAY_DECL std::size_t span_directory::size() const noexcept {
+  return static_cast<std::size_t>(
+      std::count_if(servers_.begin(), servers_.end(), [](const auto& one) { return one.second.offer.blocks.size() > 0; }));
+}
+
+CAUSEWAY_DECL void span_directory::announced(net::peer_id id, const span_offer& offer, time_point until) {
+  CAUSEWAY_EXPECT(offer.blocks.first >= 0 && offer.blocks.size() > 0 && offer.blocks.last <= layers_);
+  server& s = servers_[id];
+  s.offer = offer;
+  s.until = until;
+  s.wire *= forgetting;
+}
+
+CAUSEWAY_DECL void span_directory::gone(net::peer_id id) {
+  if (server* const s = find(id)) withdraw(*s);
+}
+
+CAUSEWAY_DECL void span_directory::expire(time_point now) {
+  for (auto& [id, s] : servers_) {
+    if (s.until <= now) withdraw(s);
+  }
+  std::erase_if(servers_, [&](const auto& one) {
+    return one.second.until <= now && one.second.banned_until + options_.longest_ban <= now;
+  });
+}
+
+CAUSEWAY_DECL void span_directory::probed(net::peer_id id, double seconds) {
+  if (server* const s = find(id)) s->trip = s->trip > 0 ? mixed(s->trip, seconds) : seconds;
+}
+
+CAUSEWAY_DECL void span_directory::asked(net::peer_id id, double work) {
+  if (server* const s = find(id)) s->waiting.push_back(work);
+}
+
+CAUSEWAY_DECL void span_directory::dropped(net::peer_id id, double work) {
+  if (server* const s = find(id)) done(*s, work);
+}
+
+CAUSEWAY_DECL bool span_directory::full(net::peer_id id) const {
+  const auto found = servers_.find(id);
+  return found != servers_.end() && found->second.waiting.size() >= found->second.offer.most_requests;
+}
+
+CAUSEWAY_DECL void span_directory::answered(net::peer_id id, double work, double rows, double seconds) {
+  server* const s = find(id);
+  if (s == nullptr) return;
+  done(*s, work);
+  s->failures = 0;
+  const double beyond = std::max(0.0, seconds - s->trip - s->offer.load - work * s->offer.seconds) / rows;
+  s->wire = mixed(s->wire, beyond);
+}
+
+CAUSEWAY_DECL void span_directory::failed(net::peer_id id, double work, time_point now) {
+  server& s = servers_[id];
+  done(s, work);
+  if (s.banned_until > now) return;
+  const std::uint32_t doublings = std::min(s.failures++, 20U);
+  s.banned_until = now + std::min(options_.longest_ban, options_.ban * (std::int64_t{1} << doublings));
+}
+
+CAUSEWAY_DECL time_point span_directory::next_return(time_point now) const {
+  time_point first = no_deadline;
+  for (const auto& [id, s] : servers_) {
+    if (s.banned_until > now) first = std::min(first, s.banned_until);
+  }
+  return first;
+}
+
+CAUSEWAY_DECL span_chain span_directory::route(nn::block_range blocks, const span_need& need, time_point now) const {
+  CAUSEWAY_EXPECT(blocks.first >= 0 && blocks.size() > 0 && blocks.last <= layers_);
+  std::vector<place> best(static_cast<std::size_t>(blocks.size()) + 1);
+  best.back() = {0, {}};
+  const double usual = usual_trip();
+  for (std::int64_t from = blocks.last - 1; from >= blocks.first; --from) {
+    place& here = best[static_cast<std::size_t>(from - blocks.first)];
+    for (const auto& [id, s] : servers_) {
+      if (!usable(s, now) || s.offer.blocks.first > from) continue;
+      for (std::int64_t to = std::min(s.offer.blocks.last, blocks.last); to > from; --to) {
+        if (need.rows + need.tuned * (to - from) > s.offer.most_rows) continue;
+        const double cost =
+            cost_of(s, usual, need.rows, to - from) + best[static_cast<std::size_t>(to - blocks.first)].cost;
+        if (cost < here.cost) here = {cost, {id, {from, to}}};
+      }
+    }
+  }
+  span_chain chain;
+  for (std::int64_t at = blocks.first; at < blocks.last; at = chain.back().blocks.last) {
+    const place& here = best[static_cast<std::size_t>(at - blocks.first)];
+    if (here.cost == unreachable) return {};
+    chain.push_back(here.hop);
+  }
+  return chain;
+}
+
+CAUSEWAY_DECL std::int64_t span_directory::first_missing(nn::block_range blocks, time_point now) const {
+  for (std::int64_t b = blocks.first; b < blocks.last; ++b) {
+    const bool there = std::any_of(servers_.begin(), servers_.end(), [&](const auto& one) {
+      const nn::block_range& r = one.second.offer.blocks;
+      return one.second.banned_until <= now && r.first <= b && b < r.last;
+    });
+    if (!there) return b;
+  }
+  return blocks.last;
+}
+
+CAUSEWAY_DECL auto span_directory::find(net::peer_id id) -> server* {
+  const auto found = servers_.find(id);
+  return found == servers_.end() ? nullptr : &found->second;
+}
+
+CAUSEWAY_DECL double span_directory::mixed(double old, double fresh) const {
+  return (1 - options_.smoothing) * old + options_.smoothing * fresh;
+}
+
+CAUSEWAY_DECL double span_directory::usual_trip() const {
+  double sum = 0, known = 0;
+  for (const auto& [id, s] : servers_) {
+    sum += s.trip;
+    known += s.trip > 0 ? 1 : 0;
+  }
+  return known > 0 ? sum / known : 0.0;
+}
+
+CAUSEWAY_DECL void span_directory::withdraw(server& s) {
+  s.offer = {};
+  s.until = {};
+  s.waiting.clear();
+}
+
+CAUSEWAY_DECL void span_directory::done(server& s, double work) {
+  const auto found = std::find(s.waiting.begin(), s.waiting.end(), work);
+  if (found != s.waiting.end()) s.waiting.erase(found);
+}
+
+CAUSEWAY_DECL bool span_directory::usable(const server& s, time_point now) {
+  return s.banned_until <= now && s.waiting.size() < s.offer.most_requests;
+}
+
+CAUSEWAY_DECL double span_directory::cost_of(const server& s, double usual_trip, std::int64_t rows, std::int64_t blocks) {
+  const double trip = s.trip > 0 ? s.trip : usual_trip;
+  double before = s.offer.load;
+  for (const double work : s.waiting) before += work * s.offer.seconds;
+  const auto r = static_cast<double>(rows);
+  return before + 2 * (trip + r * s.wire) + 3 * r * static_cast<double>(blocks) * s.offer.seconds;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_BLOCK_ROUTING_IPP
+#endif
 
 // ---- causeway/parallel/block_messages.hpp ----
 #ifndef CAUSEWAY_PARALLEL_BLOCK_MESSAGES_HPP
@@ -34603,9 +37760,7 @@ struct request {
   [[nodiscard]] std::int64_t rows() const noexcept { return std::int64_t{sequences} * tokens; }
   [[nodiscard]] nn::block_tuning tuning() const noexcept { return {prompts, adapters}; }
   /// Rows times blocks; a backward computes the forward too.
-  [[nodiscard]] double work() const noexcept {
-    return static_cast<double>(rows()) * static_cast<double>(blocks.size()) * (backward != 0 ? 2.0 : 1.0);
-  }
+  [[nodiscard]] double work() const noexcept;
 };
 
 /// To be sent back at once.
@@ -34622,44 +37777,99 @@ using message = std::variant<announcement, addresses, request, probe, echo>;
 inline constexpr std::byte not_here{0};    ///< it holds other blocks by now, or has no memory
 inline constexpr std::byte not_finite{1};  ///< what comes out is not finite
 
-[[nodiscard]] inline net::message_id request_id(std::uint64_t number) {
-  return {.channel = collective::channels::activations, .epoch = 0, .step = number};
-}
-[[nodiscard]] inline net::message_id answer_id(std::uint64_t number) {
-  return {.channel = collective::channels::activations + 1, .epoch = 0, .step = number};
-}
+[[nodiscard]] CAUSEWAY_DECL net::message_id request_id(std::uint64_t number);
+[[nodiscard]] CAUSEWAY_DECL net::message_id answer_id(std::uint64_t number);
 
 namespace detail {
 
 inline constexpr envelope::kind messages{"block message", "model or codec", 2};
 
-inline void write(net::byte_writer& out, const nn::block_range& r) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const nn::block_range& r);
+CAUSEWAY_DECL void read(net::byte_reader& in, nn::block_range& r);
+CAUSEWAY_DECL double get_seconds(net::byte_reader& in);
+CAUSEWAY_DECL std::uint32_t get_positive(net::byte_reader& in);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const announcement& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, announcement& m);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const addresses& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, addresses& m);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const request& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, request& m);
+
+inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
+inline void read(net::byte_reader& in, probe& m) { m.mark = in.get<std::uint64_t>(); }
+inline void write(net::byte_writer& out, const echo& m) { out.put(m.mark); }
+inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>(); }
+
+}  // namespace detail
+
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m);
+
+/// As envelope::open.
+[[nodiscard]] CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::block_wire
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_MESSAGES_HPP
+
+// ---- causeway/parallel/impl/block_messages.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_MESSAGES_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_MESSAGES_IPP
+
+// Bodies of parallel/block_messages.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::block_wire {
+
+CAUSEWAY_DECL double request::work() const noexcept {
+  return static_cast<double>(rows()) * static_cast<double>(blocks.size()) * (backward != 0 ? 2.0 : 1.0);
+}
+
+CAUSEWAY_DECL net::message_id request_id(std::uint64_t number) {
+  return {.channel = collective::channels::activations, .epoch = 0, .step = number};
+}
+
+CAUSEWAY_DECL net::message_id answer_id(std::uint64_t number) {
+  return {.channel = collective::channels::activations + 1, .epoch = 0, .step = number};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::block_wire
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::block_wire::detail {
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const nn::block_range& r) {
   out.put(static_cast<std::uint32_t>(r.first)).put(static_cast<std::uint32_t>(r.last));
 }
-inline void read(net::byte_reader& in, nn::block_range& r) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, nn::block_range& r) {
   r.first = envelope::get_below(in, most_layers);
   r.last = envelope::get_below(in, most_layers + 1);
   if (r.size() < 1) in.refuse();
 }
-inline double get_seconds(net::byte_reader& in) {
+
+CAUSEWAY_DECL double get_seconds(net::byte_reader& in) {
   const double v = envelope::get_real(in);
   if (v < 0 || v > longest_seconds) in.refuse();
   return v;
 }
-inline std::uint32_t get_positive(net::byte_reader& in) {
+
+CAUSEWAY_DECL std::uint32_t get_positive(net::byte_reader& in) {
   const auto v = envelope::get_below(in, most_tokens);
   if (v == 0) in.refuse();
   return v;
 }
 
-inline void write(net::byte_writer& out, const announcement& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const announcement& m) {
   write(out.put(m.milliseconds), m.offer.blocks);
   envelope::put_real(out, m.offer.seconds);
   envelope::put_real(out, m.offer.load);
   envelope::put_real(out, m.throughput);
   out.put(m.offer.most_requests).put(m.offer.most_rows);
 }
-inline void read(net::byte_reader& in, announcement& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, announcement& m) {
   m.milliseconds = in.get<std::uint32_t>();
   read(in, m.offer.blocks);
   m.offer.seconds = get_seconds(in);
@@ -34670,20 +37880,22 @@ inline void read(net::byte_reader& in, announcement& m) {
   m.offer.most_rows = get_positive(in);
 }
 
-inline void write(net::byte_writer& out, const addresses& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const addresses& m) {
   out.put(static_cast<std::uint32_t>(m.list.size()));
   for (const std::string& a : m.list) out.put_text(a);
 }
-inline void read(net::byte_reader& in, addresses& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, addresses& m) {
   const auto n = envelope::get_below(in, most_addresses + 1);
   for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.list.push_back(in.get_text(longest_address));
 }
 
-inline void write(net::byte_writer& out, const request& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const request& m) {
   write(out.put(m.number).put(m.backward), m.blocks);
   out.put(m.sequences).put(m.tokens).put(m.prompts).put(m.x_bytes).put(m.adapters.rank).put(m.adapters.maps);
 }
-inline void read(net::byte_reader& in, request& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, request& m) {
   m.number = in.get<std::uint64_t>();
   m.backward = envelope::get_flag(in);
   read(in, m.blocks);
@@ -34696,27 +37908,24 @@ inline void read(net::byte_reader& in, request& m) {
   m.adapters.maps = in.get<std::uint8_t>();
 }
 
-inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, probe& m) { m.mark = in.get<std::uint64_t>(); }
-inline void write(net::byte_writer& out, const echo& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>(); }
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::block_wire::detail
 
-}  // namespace detail
+namespace causeway::inline CAUSEWAY_ABI::parallel::block_wire {
 
-[[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m) {
+CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m) {
   return envelope::seal(detail::messages, run, m,
                         [](net::byte_writer& out, const auto& which) { detail::write(out, which); });
 }
 
-/// As envelope::open.
-[[nodiscard]] inline result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
+CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
   return envelope::open<message>(detail::messages, run, bytes,
                                  [](net::byte_reader& in, auto& which) { detail::read(in, which); });
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel::block_wire
 
-#endif  // CAUSEWAY_PARALLEL_BLOCK_MESSAGES_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_MESSAGES_IPP
+#endif
 
 // ---- causeway/parallel/block_lookout.hpp ----
 #ifndef CAUSEWAY_PARALLEL_BLOCK_LOOKOUT_HPP
@@ -34744,19 +37953,9 @@ class block_lookout : protected net::fabric_events {
   block_lookout& operator=(const block_lookout&) = delete;
 
   /// Waits until every block is served; false when the deadline came first.
-  result<bool> wait_for_blocks(time_point deadline) {
-    return fabric_->block(
-        [this] {
-          return !directory_.route({0, directory_.layers()}, {}, fabric_->now()).empty();
-        },
-        deadline);
-  }
+  result<bool> wait_for_blocks(time_point deadline);
   /// A copy of what is known of servers.
-  [[nodiscard]] stage::span_directory directory() {
-    stage::span_directory now;
-    fabric_->locked([&] { now = directory_; });
-    return now;
-  }
+  [[nodiscard]] stage::span_directory directory();
 
  protected:
   block_lookout(std::shared_ptr<net::fabric> fabric, std::uint64_t run, std::int64_t layers, block_client_options options,
@@ -34769,29 +37968,12 @@ class block_lookout : protected net::fabric_events {
         addresses_{options_.dial.begin(), options_.dial.end()} {}
   ~block_lookout() override = default;
 
-  void listen() {
-    fabric_->attach(this);
-    fabric_->locked([this] { on_wake(); });
-  }
+  void listen();
 
-  [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id server) const {
-    const auto found = std::find_if(links_.begin(), links_.end(), [&](const auto& l) { return l.second == server; });
-    if (found == links_.end()) return std::nullopt;
-    return found->first;
-  }
+  [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id server) const;
   void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(run_, m)); }
 
-  [[nodiscard]] error nobody_there(time_point now) const {
-    const std::int64_t missing = directory_.first_missing({0, directory_.layers()}, now);
-    if (missing == directory_.layers()) {
-      return fail(errc::timeout, "block_client",
-                  "every block is served, but by nobody who takes a request of this size: fewer rows at once (most_rows), "
-                  "fewer prompts or a lower rank of adapters would do");
-    }
-    return fail(errc::timeout, "block_client",
-                "block " + std::to_string(missing) + " of " + std::to_string(directory_.layers()) +
-                    " is served by nobody who answers; start a server that holds it");
-  }
+  [[nodiscard]] error nobody_there(time_point now) const;
 
   std::shared_ptr<net::fabric> fabric_;
   block_client_options options_;
@@ -34804,46 +37986,17 @@ class block_lookout : protected net::fabric_events {
  private:
   // ---- net::fabric_events
 
-  void on_up(net::peer_index link, net::peer_id id, const std::string&) override {
-    links_[link] = id;
-    post(link, block_wire::probe{mark()});
-  }
-  void on_down(net::peer_index link, const error&) override {
-    down_.insert(link);
-    news_ = true;
-    const auto found = links_.find(link);
-    if (found == links_.end()) return;
-    directory_.gone(found->second);
-    links_.erase(found);
-  }
+  void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
+  void on_down(net::peer_index link, const error&) override;
   void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override {
-    auto m = block_wire::decode(run_, bytes);
-    if (!m) return fabric_->close(link, m.error().message);
-    std::visit([&](auto& what) { hear(link, what); }, *m);
-  }
-  void on_wake() override {
-    for (const std::string& a : addresses_) fabric_->dial(a);
-    for (const auto& [link, id] : links_) post(link, block_wire::probe{mark()});
-    fabric_->wake_at(fabric_->now() + options_.heartbeat);
-  }
+  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  void on_wake() override;
 
-  void hear(net::peer_index link, const block_wire::announcement& a) {
-    if (a.offer.blocks.last > directory_.layers()) return fabric_->close(link, "blocks that the model does not have");
-    directory_.announced(links_[link], a.offer, fabric_->now() + std::chrono::milliseconds{a.milliseconds});
-    news_ = true;
-  }
-  void hear(net::peer_index, const block_wire::addresses& a) {
-    for (const std::string& one : a.list) {
-      if (addresses_.size() < block_wire::most_addresses && addresses_.insert(one).second) fabric_->dial(one);
-    }
-  }
+  void hear(net::peer_index link, const block_wire::announcement& a);
+  void hear(net::peer_index, const block_wire::addresses& a);
   void hear(net::peer_index, const block_wire::request&) {}
   void hear(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
-  void hear(net::peer_index link, const block_wire::echo& e) {
-    const std::uint64_t now = mark();
-    if (e.mark <= now) directory_.probed(links_[link], static_cast<double>(now - e.mark) * 1e-9);
-  }
+  void hear(net::peer_index link, const block_wire::echo& e);
 
   [[nodiscard]] std::uint64_t mark() const { return static_cast<std::uint64_t>(fabric_->now().since_start.count()); }
 
@@ -34854,6 +38007,100 @@ class block_lookout : protected net::fabric_events {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_BLOCK_LOOKOUT_HPP
+
+// ---- causeway/parallel/impl/block_lookout.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_LOOKOUT_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_LOOKOUT_IPP
+
+// Bodies of parallel/block_lookout.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<bool> block_lookout::wait_for_blocks(time_point deadline) {
+  return fabric_->block(
+      [this] {
+        return !directory_.route({0, directory_.layers()}, {}, fabric_->now()).empty();
+      },
+      deadline);
+}
+
+CAUSEWAY_DECL stage::span_directory block_lookout::directory() {
+  stage::span_directory now;
+  fabric_->locked([&] { now = directory_; });
+  return now;
+}
+
+CAUSEWAY_DECL void block_lookout::listen() {
+  fabric_->attach(this);
+  fabric_->locked([this] { on_wake(); });
+}
+
+CAUSEWAY_DECL std::optional<net::peer_index> block_lookout::link_to(net::peer_id server) const {
+  const auto found = std::find_if(links_.begin(), links_.end(), [&](const auto& l) { return l.second == server; });
+  if (found == links_.end()) return std::nullopt;
+  return found->first;
+}
+
+CAUSEWAY_DECL error block_lookout::nobody_there(time_point now) const {
+  const std::int64_t missing = directory_.first_missing({0, directory_.layers()}, now);
+  if (missing == directory_.layers()) {
+    return fail(errc::timeout, "block_client",
+                "every block is served, but by nobody who takes a request of this size: fewer rows at once (most_rows), "
+                "fewer prompts or a lower rank of adapters would do");
+  }
+  return fail(errc::timeout, "block_client",
+              "block " + std::to_string(missing) + " of " + std::to_string(directory_.layers()) +
+                  " is served by nobody who answers; start a server that holds it");
+}
+
+CAUSEWAY_DECL void block_lookout::on_up(net::peer_index link, net::peer_id id, const std::string&) {
+  links_[link] = id;
+  post(link, block_wire::probe{mark()});
+}
+
+CAUSEWAY_DECL void block_lookout::on_down(net::peer_index link, const error&) {
+  down_.insert(link);
+  news_ = true;
+  const auto found = links_.find(link);
+  if (found == links_.end()) return;
+  directory_.gone(found->second);
+  links_.erase(found);
+}
+
+CAUSEWAY_DECL void block_lookout::on_control(net::peer_index link, std::span<const std::byte> bytes) {
+  auto m = block_wire::decode(run_, bytes);
+  if (!m) return fabric_->close(link, m.error().message);
+  std::visit([&](auto& what) { hear(link, what); }, *m);
+}
+
+CAUSEWAY_DECL void block_lookout::on_wake() {
+  for (const std::string& a : addresses_) fabric_->dial(a);
+  for (const auto& [link, id] : links_) post(link, block_wire::probe{mark()});
+  fabric_->wake_at(fabric_->now() + options_.heartbeat);
+}
+
+CAUSEWAY_DECL void block_lookout::hear(net::peer_index link, const block_wire::announcement& a) {
+  if (a.offer.blocks.last > directory_.layers()) return fabric_->close(link, "blocks that the model does not have");
+  directory_.announced(links_[link], a.offer, fabric_->now() + std::chrono::milliseconds{a.milliseconds});
+  news_ = true;
+}
+
+CAUSEWAY_DECL void block_lookout::hear(net::peer_index, const block_wire::addresses& a) {
+  for (const std::string& one : a.list) {
+    if (addresses_.size() < block_wire::most_addresses && addresses_.insert(one).second) fabric_->dial(one);
+  }
+}
+
+CAUSEWAY_DECL void block_lookout::hear(net::peer_index link, const block_wire::echo& e) {
+  const std::uint64_t now = mark();
+  if (e.mark <= now) directory_.probed(links_[link], static_cast<double>(now - e.mark) * 1e-9);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_LOOKOUT_IPP
+#endif
 
 // ---- causeway/stage/block_choice.hpp ----
 #ifndef CAUSEWAY_STAGE_BLOCK_CHOICE_HPP
@@ -34878,24 +38125,60 @@ namespace detail {
 /// A span is counted a little below what it has when it is taken out: its own place then looks best among equals.
 inline constexpr double nothing = 1e-3;
 
-inline void add_throughput(std::vector<double>& sums, const nn::block_range& r, double rows) {
-  for (std::int64_t b = r.first; b < r.last; ++b) sums[static_cast<std::size_t>(b)] += rows;
-}
+CAUSEWAY_DECL void add_throughput(std::vector<double>& sums, const nn::block_range& r, double rows);
 
 [[nodiscard]] inline double least(const std::vector<double>& sums) { return *std::min_element(sums.begin(), sums.end()); }
 
 }  // namespace detail
 
 /// Rows a second through each block.
-[[nodiscard]] inline std::vector<double> block_throughputs(std::span<const served_span> spans, std::int64_t layers) {
+[[nodiscard]] CAUSEWAY_DECL std::vector<double> block_throughputs(std::span<const served_span> spans, std::int64_t layers);
+
+/// Where `count` blocks in a row are worst off: their throughputs, lowest first, are the least in lexicographic order; the
+/// first such place. Precondition: 1 <= count <= blocks.
+[[nodiscard]] CAUSEWAY_DECL std::int64_t worst_served(std::span<const double> throughputs, std::int64_t count);
+
+namespace detail {
+
+/// Puts spans[i] where the others leave most to be done; whether that is another place.
+CAUSEWAY_DECL bool settle_span(std::vector<served_span>& spans, std::size_t i, std::vector<double>& sums);
+
+}  // namespace detail
+
+/// Where the server `self` of `spans` should begin instead; none where it stays: its place is the best, or the swarm would
+/// have a gap meanwhile, or the least throughput would not become more than 1 / quality of what it is, when all move until
+/// nobody wants to. Petals' quality is 0.75. Rounds in which all may move are at most as many as there are spans.
+[[nodiscard]] CAUSEWAY_DECL std::optional<std::int64_t> better_place(std::vector<served_span> spans, net::peer_id self,
+                                                                     std::int64_t layers, double quality = 0.75);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_BLOCK_CHOICE_HPP
+
+// ---- causeway/stage/impl/block_choice.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_BLOCK_CHOICE_IPP
+#define CAUSEWAY_STAGE_IMPL_BLOCK_CHOICE_IPP
+
+// Bodies of stage/block_choice.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::detail {
+
+CAUSEWAY_DECL void add_throughput(std::vector<double>& sums, const nn::block_range& r, double rows) {
+  for (std::int64_t b = r.first; b < r.last; ++b) sums[static_cast<std::size_t>(b)] += rows;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::detail
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL std::vector<double> block_throughputs(std::span<const served_span> spans, std::int64_t layers) {
   std::vector<double> sums(static_cast<std::size_t>(layers), 0.0);
   for (const served_span& s : spans) detail::add_throughput(sums, s.blocks, s.throughput);
   return sums;
 }
 
-/// Where `count` blocks in a row are worst off: their throughputs, lowest first, are the least in lexicographic order; the
-/// first such place. Precondition: 1 <= count <= blocks.
-[[nodiscard]] inline std::int64_t worst_served(std::span<const double> throughputs, std::int64_t count) {
+CAUSEWAY_DECL std::int64_t worst_served(std::span<const double> throughputs, std::int64_t count) {
   CAUSEWAY_EXPECT(count >= 1 && count <= std::ssize(throughputs));
   std::vector<double> best;
   std::int64_t first = 0;
@@ -34910,10 +38193,11 @@ inline void add_throughput(std::vector<double>& sums, const nn::block_range& r, 
   return first;
 }
 
-namespace detail {
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
 
-/// Puts spans[i] where the others leave most to be done; whether that is another place.
-inline bool settle_span(std::vector<served_span>& spans, std::size_t i, std::vector<double>& sums) {
+namespace causeway::inline CAUSEWAY_ABI::stage::detail {
+
+CAUSEWAY_DECL bool settle_span(std::vector<served_span>& spans, std::size_t i, std::vector<double>& sums) {
   served_span& s = spans[i];
   add_throughput(sums, s.blocks, -s.throughput * (1 + nothing));
   const std::int64_t at = worst_served(sums, s.blocks.size());
@@ -34924,13 +38208,12 @@ inline bool settle_span(std::vector<served_span>& spans, std::size_t i, std::vec
   return moves;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::detail
 
-/// Where the server `self` of `spans` should begin instead; none where it stays: its place is the best, or the swarm would
-/// have a gap meanwhile, or the least throughput would not become more than 1 / quality of what it is, when all move until
-/// nobody wants to. Petals' quality is 0.75. Rounds in which all may move are at most as many as there are spans.
-[[nodiscard]] inline std::optional<std::int64_t> better_place(std::vector<served_span> spans, net::peer_id self,
-                                                              std::int64_t layers, double quality = 0.75) {
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL std::optional<std::int64_t> better_place(std::vector<served_span> spans, net::peer_id self,
+                                                       std::int64_t layers, double quality) {
   std::vector<double> sums = block_throughputs(spans, layers);
   const double before = detail::least(sums);
   const auto own = std::find_if(spans.begin(), spans.end(), [self](const auto& s) { return s.id == self; });
@@ -34954,7 +38237,8 @@ inline bool settle_span(std::vector<served_span>& spans, std::size_t i, std::vec
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
-#endif  // CAUSEWAY_STAGE_BLOCK_CHOICE_HPP
+#endif  // CAUSEWAY_STAGE_IMPL_BLOCK_CHOICE_IPP
+#endif
 
 // ---- causeway/parallel/block_door.hpp ----
 #ifndef CAUSEWAY_PARALLEL_BLOCK_DOOR_HPP
@@ -35015,48 +38299,22 @@ class block_door : protected net::fabric_events {
         addresses_{options_.dial.begin(), options_.dial.end()} {}
   ~block_door() override = default;
 
-  void listen() {
-    fabric_->attach(this);
-    fabric_->locked([this] { on_wake(); });
-  }
+  void listen();
 
   /// Says to everybody what is held; nothing while nothing is.
-  void announce() {
-    for (const auto& [link, s] : sessions_) announce(link);
-  }
+  void announce();
 
   /// What other servers hold, and this one.
-  [[nodiscard]] std::vector<stage::served_span> spans() {
-    std::erase_if(others_, [now = fabric_->now()](const auto& one) { return one.second.until <= now; });
-    std::vector<stage::served_span> all;
-    for (const auto& [link, o] : others_) all.push_back(o.span);
-    if (serving_.size() > 0) all.push_back({fabric_->id(), serving_, throughput()});
-    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
-    return all;
-  }
+  [[nodiscard]] std::vector<stage::served_span> spans();
 
   /// The request is answered, or will not be.
-  void finished(const admitted_request& r) {
-    const auto found = sessions_.find(r.link);
-    if (found == sessions_.end() || found->second.number != r.session) return;
-    --found->second.requests;
-    found->second.work -= r.what.work();
-  }
-  [[nodiscard]] bool connected(const admitted_request& r) const {
-    const auto found = sessions_.find(r.link);
-    return found != sessions_.end() && found->second.number == r.session;
-  }
+  void finished(const admitted_request& r);
+  [[nodiscard]] bool connected(const admitted_request& r) const;
 
   /// Nothing of it is heard or answered any more.
-  void send_away(net::peer_index link, const std::string& why) {
-    log_(severity::warning, "a client is sent away: " + why);
-    forget(link);
-    fabric_->close(link, why);
-  }
+  void send_away(net::peer_index link, const std::string& why);
 
-  [[nodiscard]] double throughput() const {
-    return seconds_ > 0 ? 1.0 / (seconds_ * static_cast<double>(serving_.size())) : 1.0;
-  }
+  [[nodiscard]] double throughput() const;
 
   std::shared_ptr<net::fabric> fabric_;
   block_server_options options_;
@@ -35079,90 +38337,31 @@ class block_door : protected net::fabric_events {
     time_point until;
   };
 
-  void forget(net::peer_index link) {
-    sessions_.erase(link);
-    others_.erase(link);
-    std::erase_if(incoming_, [link](const auto& r) { return r.link == link; });
-  }
+  void forget(net::peer_index link);
 
   void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(limits_.run, m)); }
 
-  void announce(net::peer_index link) {
-    if (serving_.size() == 0) return;
-    double work = 0;  // of others: it knows its own
-    for (const auto& [other, s] : sessions_) work += other == link ? 0 : s.work;
-    const auto life = std::chrono::duration_cast<std::chrono::milliseconds>(options_.life).count();
-    post(link, block_wire::announcement{static_cast<std::uint32_t>(life),
-                                        {serving_, seconds_, work * seconds_, options_.most_requests, options_.most_rows},
-                                        throughput()});
-  }
+  void announce(net::peer_index link);
 
   /// Why it is not let in; empty where it is.
-  [[nodiscard]] std::string objection(const session& s, const block_wire::request& r) const {
-    if (s.requests >= options_.most_requests) return "more requests at once than were announced";
-    if (!r.adapters.fits(limits_.maps)) return "adapters beside maps that the model does not have";
-    if (r.rows() + r.blocks.size() * r.tuning().rows(limits_.width, limits_.maps) > options_.most_rows) {
-      return "more rows, with prompts and adapters, than were announced";
-    }
-    if (r.tokens > limits_.context || r.blocks.last > limits_.layers) return "more tokens or blocks than the model has";
-    if (r.x_bytes > static_cast<std::size_t>(r.rows()) * limits_.most_bytes_a_row) return "more bytes than rows take";
-    return {};
-  }
+  [[nodiscard]] std::string objection(const session& s, const block_wire::request& r) const;
 
   // ---- net::fabric_events
 
-  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override {
-    sessions_[link] = {++last_session_, id, 0, 0, address};
-    tell_addresses(link);
-    announce(link);
-  }
+  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
   void on_down(net::peer_index link, const error&) override { forget(link); }
   void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override {
-    if (!sessions_.contains(link)) return;  // it was sent away
-    auto m = block_wire::decode(limits_.run, bytes);
-    if (!m) return send_away(link, m.error().message);
-    std::visit([&](auto& what) { take(link, what); }, *m);
-  }
-  void on_wake() override {
-    for (const std::string& a : addresses_) fabric_->dial(a);
-    announce();
-    fabric_->wake_at(fabric_->now() + options_.heartbeat);
-  }
+  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  void on_wake() override;
 
-  void take(net::peer_index link, const block_wire::request& r) {
-    session& s = sessions_[link];
-    if (const std::string why = objection(s, r); !why.empty()) return send_away(link, why);
-    const admitted_request let_in{link, s.number, r, {}};
-    ++s.requests;
-    s.work += let_in.what.work();
-    incoming_.push_back(let_in);
-  }
-  void take(net::peer_index link, const block_wire::announcement& a) {
-    if (a.offer.blocks.last > limits_.layers) return send_away(link, "blocks that the model does not have");
-    const session& s = sessions_[link];
-    others_[link] = {{s.id, a.offer.blocks, a.throughput}, fabric_->now() + std::chrono::milliseconds{a.milliseconds}};
-    if (!s.address.empty()) learn(s.address);
-  }
-  void take(net::peer_index, const block_wire::addresses& a) {
-    for (const std::string& one : a.list) learn(one);
-  }
+  void take(net::peer_index link, const block_wire::request& r);
+  void take(net::peer_index link, const block_wire::announcement& a);
+  void take(net::peer_index, const block_wire::addresses& a);
   void take(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
   void take(net::peer_index, const block_wire::echo&) {}
 
-  void learn(const std::string& address) {
-    if (address == fabric_->address() || addresses_.size() >= block_wire::most_addresses) return;
-    if (!addresses_.insert(address).second) return;
-    fabric_->dial(address);
-    for (const auto& [link, s] : sessions_) tell_addresses(link);
-  }
-  void tell_addresses(net::peer_index link) {
-    block_wire::addresses all;
-    for (const std::string& a : addresses_) {
-      if (a.size() <= block_wire::longest_address) all.list.push_back(a);
-    }
-    if (!all.list.empty()) post(link, all);
-  }
+  void learn(const std::string& address);
+  void tell_addresses(net::peer_index link);
 
   std::map<net::peer_index, session> sessions_;
   std::map<net::peer_index, other_server> others_;
@@ -35173,6 +38372,141 @@ class block_door : protected net::fabric_events {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_BLOCK_DOOR_HPP
+
+// ---- causeway/parallel/impl/block_door.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_DOOR_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_DOOR_IPP
+
+// Bodies of parallel/block_door.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL void block_door::listen() {
+  fabric_->attach(this);
+  fabric_->locked([this] { on_wake(); });
+}
+
+CAUSEWAY_DECL void block_door::announce() {
+  for (const auto& [link, s] : sessions_) announce(link);
+}
+
+CAUSEWAY_DECL std::vector<stage::served_span> block_door::spans() {
+  std::erase_if(others_, [now = fabric_->now()](const auto& one) { return one.second.until <= now; });
+  std::vector<stage::served_span> all;
+  for (const auto& [link, o] : others_) all.push_back(o.span);
+  if (serving_.size() > 0) all.push_back({fabric_->id(), serving_, throughput()});
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  return all;
+}
+
+CAUSEWAY_DECL void block_door::finished(const admitted_request& r) {
+  const auto found = sessions_.find(r.link);
+  if (found == sessions_.end() || found->second.number != r.session) return;
+  --found->second.requests;
+  found->second.work -= r.what.work();
+}
+
+CAUSEWAY_DECL bool block_door::connected(const admitted_request& r) const {
+  const auto found = sessions_.find(r.link);
+  return found != sessions_.end() && found->second.number == r.session;
+}
+
+CAUSEWAY_DECL void block_door::send_away(net::peer_index link, const std::string& why) {
+  log_(severity::warning, "a client is sent away: " + why);
+  forget(link);
+  fabric_->close(link, why);
+}
+
+CAUSEWAY_DECL double block_door::throughput() const {
+  return seconds_ > 0 ? 1.0 / (seconds_ * static_cast<double>(serving_.size())) : 1.0;
+}
+
+CAUSEWAY_DECL void block_door::forget(net::peer_index link) {
+  sessions_.erase(link);
+  others_.erase(link);
+  std::erase_if(incoming_, [link](const auto& r) { return r.link == link; });
+}
+
+CAUSEWAY_DECL void block_door::announce(net::peer_index link) {
+  if (serving_.size() == 0) return;
+  double work = 0;  // of others: it knows its own
+  for (const auto& [other, s] : sessions_) work += other == link ? 0 : s.work;
+  const auto life = std::chrono::duration_cast<std::chrono::milliseconds>(options_.life).count();
+  post(link, block_wire::announcement{static_cast<std::uint32_t>(life),
+                                      {serving_, seconds_, work * seconds_, options_.most_requests, options_.most_rows},
+                                      throughput()});
+}
+
+CAUSEWAY_DECL std::string block_door::objection(const session& s, const block_wire::request& r) const {
+  if (s.requests >= options_.most_requests) return "more requests at once than were announced";
+  if (!r.adapters.fits(limits_.maps)) return "adapters beside maps that the model does not have";
+  if (r.rows() + r.blocks.size() * r.tuning().rows(limits_.width, limits_.maps) > options_.most_rows) {
+    return "more rows, with prompts and adapters, than were announced";
+  }
+  if (r.tokens > limits_.context || r.blocks.last > limits_.layers) return "more tokens or blocks than the model has";
+  if (r.x_bytes > static_cast<std::size_t>(r.rows()) * limits_.most_bytes_a_row) return "more bytes than rows take";
+  return {};
+}
+
+CAUSEWAY_DECL void block_door::on_up(net::peer_index link, net::peer_id id, const std::string& address) {
+  sessions_[link] = {++last_session_, id, 0, 0, address};
+  tell_addresses(link);
+  announce(link);
+}
+
+CAUSEWAY_DECL void block_door::on_control(net::peer_index link, std::span<const std::byte> bytes) {
+  if (!sessions_.contains(link)) return;  // it was sent away
+  auto m = block_wire::decode(limits_.run, bytes);
+  if (!m) return send_away(link, m.error().message);
+  std::visit([&](auto& what) { take(link, what); }, *m);
+}
+
+CAUSEWAY_DECL void block_door::on_wake() {
+  for (const std::string& a : addresses_) fabric_->dial(a);
+  announce();
+  fabric_->wake_at(fabric_->now() + options_.heartbeat);
+}
+
+CAUSEWAY_DECL void block_door::take(net::peer_index link, const block_wire::request& r) {
+  session& s = sessions_[link];
+  if (const std::string why = objection(s, r); !why.empty()) return send_away(link, why);
+  const admitted_request let_in{link, s.number, r, {}};
+  ++s.requests;
+  s.work += let_in.what.work();
+  incoming_.push_back(let_in);
+}
+
+CAUSEWAY_DECL void block_door::take(net::peer_index link, const block_wire::announcement& a) {
+  if (a.offer.blocks.last > limits_.layers) return send_away(link, "blocks that the model does not have");
+  const session& s = sessions_[link];
+  others_[link] = {{s.id, a.offer.blocks, a.throughput}, fabric_->now() + std::chrono::milliseconds{a.milliseconds}};
+  if (!s.address.empty()) learn(s.address);
+}
+
+CAUSEWAY_DECL void block_door::take(net::peer_index, const block_wire::addresses& a) {
+  for (const std::string& one : a.list) learn(one);
+}
+
+CAUSEWAY_DECL void block_door::learn(const std::string& address) {
+  if (address == fabric_->address() || addresses_.size() >= block_wire::most_addresses) return;
+  if (!addresses_.insert(address).second) return;
+  fabric_->dial(address);
+  for (const auto& [link, s] : sessions_) tell_addresses(link);
+}
+
+CAUSEWAY_DECL void block_door::tell_addresses(net::peer_index link) {
+  block_wire::addresses all;
+  for (const std::string& a : addresses_) {
+    if (a.size() <= block_wire::longest_address) all.list.push_back(a);
+  }
+  if (!all.list.empty()) post(link, all);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_DOOR_IPP
+#endif
 
 // ---- causeway/parallel/parcel_mail.hpp ----
 #ifndef CAUSEWAY_PARALLEL_PARCEL_MAIL_HPP
@@ -35291,9 +38625,7 @@ class parcel_mail {
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
-[[nodiscard]] inline bool all_finite(thread_pool& pool, std::span<const float> values) {
-  return values.empty() || kernels::all_finite(pool, values.data(), std::ssize(values));
-}
+[[nodiscard]] CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values);
 
 /// What messages carry: equal on peers that understand each other.
 template <stage::ActivationCodec Codec>
@@ -35444,6 +38776,24 @@ class span_codec {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SPAN_CODEC_HPP
+
+// ---- causeway/parallel/impl/span_codec.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SPAN_CODEC_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SPAN_CODEC_IPP
+
+// Bodies of parallel/span_codec.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values) {
+  return values.empty() || kernels::all_finite(pool, values.data(), std::ssize(values));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_SPAN_CODEC_IPP
+#endif
 
 // ---- causeway/autograd/prompts.hpp ----
 #ifndef CAUSEWAY_AUTOGRAD_PROMPTS_HPP
@@ -35973,9 +39323,7 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 class block_passage {
  public:
   /// Before the first of `layers` blocks; `x`: the encoded rows that go into it.
-  block_passage(std::int64_t layers, shared_bytes x) : layers_{layers}, goal_{layers}, x_{std::move(x)} {
-    CAUSEWAY_EXPECT(layers > 0);
-  }
+  block_passage(std::int64_t layers, shared_bytes x);
 
   /// What to ask next of hop.server: the gradient (`backward`), else the output.
   struct question {
@@ -35993,44 +39341,18 @@ class block_passage {
   [[nodiscard]] nn::block_range unrouted() const noexcept { return {at_, goal_}; }
 
   /// The way back begins: `dy`, the encoded gradient of what came out. Precondition: arrived.
-  void turn_back(shared_bytes dy) {
-    CAUSEWAY_EXPECT(arrived() && !backward_);
-    backward_ = true;
-    dy_ = std::move(dy);
-  }
+  void turn_back(shared_bytes dy);
 
   /// `chain` goes through `unrouted()`. On the way back the last hop of it is not asked for its output, which is not
   /// needed.
-  [[nodiscard]] question next(const stage::span_chain& chain) {
-    CAUSEWAY_EXPECT(!arrived());
-    if (at_ < goal_) {
-      CAUSEWAY_EXPECT(!chain.empty() && chain.front().blocks.first == at_ && chain.back().blocks.last == goal_);
-      if (!backward_ || chain.size() > 1) return {chain.front(), false, x_, {}};
-      pass(chain.front(), {});
-    }
-    const hop& last = hops_.back();
-    return {last.where, true, last.x, dy_};
-  }
+  [[nodiscard]] question next(const stage::span_chain& chain);
 
   /// The output of the hop that `next` named.
-  void took_output(const stage::span_hop& asked, shared_bytes y) {
-    CAUSEWAY_EXPECT(asked.blocks.first == at_ && asked.blocks.last <= goal_);
-    pass(asked, std::move(y));
-  }
+  void took_output(const stage::span_hop& asked, shared_bytes y);
   /// The gradient of its input.
-  void took_gradient(shared_bytes dx) {
-    CAUSEWAY_EXPECT(backward_ && at_ == goal_ && !hops_.empty());
-    at_ = goal_ = hops_.back().where.blocks.first;
-    hops_.pop_back();
-    dy_ = std::move(dx);
-  }
+  void took_gradient(shared_bytes dx);
   /// Who was asked for a gradient does not answer: another chain is needed, from what went into it.
-  void lost_gradient() {
-    CAUSEWAY_EXPECT(backward_ && at_ == goal_ && !hops_.empty());
-    at_ = hops_.back().where.blocks.first;
-    x_ = std::move(hops_.back().x);
-    hops_.pop_back();
-  }
+  void lost_gradient();
 
  private:
   struct hop {
@@ -36038,11 +39360,7 @@ class block_passage {
     shared_bytes x;  // what went into it
   };
 
-  void pass(const stage::span_hop& where, shared_bytes y) {
-    hops_.push_back({where, std::move(x_)});
-    x_ = std::move(y);
-    at_ = where.blocks.last;
-  }
+  void pass(const stage::span_hop& where, shared_bytes y);
 
   std::int64_t layers_;
   std::int64_t at_ = 0;  // x_ goes into this block
@@ -36055,6 +39373,67 @@ class block_passage {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_BLOCK_PASSAGE_HPP
+
+// ---- causeway/parallel/impl/block_passage.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_PASSAGE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_PASSAGE_IPP
+
+// Bodies of parallel/block_passage.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL block_passage::block_passage(std::int64_t layers, shared_bytes x)
+    : layers_{layers}, goal_{layers}, x_{std::move(x)} {
+  CAUSEWAY_EXPECT(layers > 0);
+}
+
+CAUSEWAY_DECL void block_passage::turn_back(shared_bytes dy) {
+  CAUSEWAY_EXPECT(arrived() && !backward_);
+  backward_ = true;
+  dy_ = std::move(dy);
+}
+
+CAUSEWAY_DECL auto block_passage::next(const stage::span_chain& chain) -> question {
+  CAUSEWAY_EXPECT(!arrived());
+  if (at_ < goal_) {
+    CAUSEWAY_EXPECT(!chain.empty() && chain.front().blocks.first == at_ && chain.back().blocks.last == goal_);
+    if (!backward_ || chain.size() > 1) return {chain.front(), false, x_, {}};
+    pass(chain.front(), {});
+  }
+  const hop& last = hops_.back();
+  return {last.where, true, last.x, dy_};
+}
+
+CAUSEWAY_DECL void block_passage::took_output(const stage::span_hop& asked, shared_bytes y) {
+  CAUSEWAY_EXPECT(asked.blocks.first == at_ && asked.blocks.last <= goal_);
+  pass(asked, std::move(y));
+}
+
+CAUSEWAY_DECL void block_passage::took_gradient(shared_bytes dx) {
+  CAUSEWAY_EXPECT(backward_ && at_ == goal_ && !hops_.empty());
+  at_ = goal_ = hops_.back().where.blocks.first;
+  hops_.pop_back();
+  dy_ = std::move(dx);
+}
+
+CAUSEWAY_DECL void block_passage::lost_gradient() {
+  CAUSEWAY_EXPECT(backward_ && at_ == goal_ && !hops_.empty());
+  at_ = hops_.back().where.blocks.first;
+  x_ = std::move(hops_.back().x);
+  hops_.pop_back();
+}
+
+CAUSEWAY_DECL void block_passage::pass(const stage::span_hop& where, shared_bytes y) {
+  hops_.push_back({where, std::move(x_)});
+  x_ = std::move(y);
+  at_ = where.blocks.last;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_PASSAGE_IPP
+#endif
 
 // ---- causeway/parallel/block_client.hpp ----
 #ifndef CAUSEWAY_PARALLEL_BLOCK_CLIENT_HPP
@@ -36390,28 +39769,7 @@ struct tuning_options {
 class tuned_parameters {
  public:
   /// errc::invalid_argument for sizes that cannot work, before memory is taken for them.
-  static result<tuned_parameters> create(const tuning_options& o, const span_model& model, std::int64_t context) {
-    if (!o.prompts && !o.adapters) {
-      return fail(errc::invalid_argument, "tuned_model", "nothing is to be trained: give it prompts, adapters or both");
-    }
-    if (o.prompts && (o.prompts->rows < 1 || o.prompts->rows >= context)) {
-      return fail(errc::invalid_argument, "tuned_model",
-                  std::to_string(o.prompts->rows) + " rows of prompts in a context of " + std::to_string(context) +
-                      "; there must be some and room for tokens");
-    }
-    tuned_parameters made{o, model};
-    if (o.adapters) {
-      CAUSEWAY_ASSIGN(made.tuning_.adapters, nn::shape_of(*o.adapters, model.maps));
-      made.factor_ = o.adapters->alpha / static_cast<float>(o.adapters->rank);
-    }
-    CAUSEWAY_TRY(made.check_count());
-    try {
-      made.declare();
-    } catch (const std::bad_alloc&) {
-      return fail(errc::out_of_memory, "tuned_model", "no memory for what is trained: fewer rows or a lower rank");
-    }
-    return made;
-  }
+  static result<tuned_parameters> create(const tuning_options& o, const span_model& model, std::int64_t context);
 
   [[nodiscard]] parameter_store& store() noexcept { return store_; }
   /// What servers are told of it.
@@ -36423,28 +39781,12 @@ class tuned_parameters {
   [[nodiscard]] std::uint64_t hash() const { return hasher{}.add_value(store_.layout_hash()).add_value(factor_).finish(); }
 
   /// Prompts like embeddings of tokens, and zeros before the blocks; of adapters A with variance 1/inputs, and B zero.
-  void initialize(thread_pool& pool, std::uint64_t seed) {
-    nn::fill_initial(pool, store_, initial_, seed);
-    store_.touch();
-  }
+  void initialize(thread_pool& pool, std::uint64_t seed);
 
   /// The values as servers get them, [layers, tuning().values]: alpha/rank is part of B.
-  void gather(std::vector<float>& tuned) {
-    tuned.resize(static_cast<std::size_t>(model_.layers * tuning_.values(model_.width, model_.maps)));
-    float* to = tuned.data();
-    for (const piece& p : pieces_) {
-      const float* const from = store_.value(p.segment) + p.offset;
-      for (std::int64_t i = 0; i < p.count; ++i) *to++ = p.factor * from[i];
-    }
-  }
+  void gather(std::vector<float>& tuned);
   /// Adds the gradients of what `gather` gave.
-  void add_gradients(std::span<const float> d_tuned) {
-    const float* from = d_tuned.data();
-    for (const piece& p : pieces_) {
-      float* const to = store_.gradient(p.segment) + p.offset;
-      for (std::int64_t i = 0; i < p.count; ++i) to[i] += p.factor * *from++;
-    }
-  }
+  void add_gradients(std::span<const float> d_tuned);
 
  private:
   // A part of a block's values.
@@ -36455,51 +39797,16 @@ class tuned_parameters {
     float factor = 1.0F;
   };
 
-  tuned_parameters(const tuning_options& o, const span_model& model) : model_{model} {
-    if (!o.prompts) return;
-    rows_ = o.prompts->rows;
-    if (o.prompts->deep) tuning_.prompts = rows_;
-  }
+  tuned_parameters(const tuning_options& o, const span_model& model);
 
-  [[nodiscard]] result<void> check_count() const {
-    constexpr double most = 1099511627776.0;  // 2^40, as for models
-    const auto block = static_cast<double>(tuning_.values(model_.width, model_.maps));
-    if (static_cast<double>(model_.layers) * block <= most) return {};
-    return fail(errc::too_large, "tuned_model", "more than 2^40 values would be trained: fewer rows or a lower rank");
-  }
+  [[nodiscard]] result<void> check_count() const;
 
-  void declare() {
-    if (rows_ > 0) add("prompts", parameter_kind::embedding, rows_, model_.width, nn::initial_deviation);
-    std::size_t deep = 0;
-    if (tuning_.prompts > 0) {
-      deep = add("deep_prompts", parameter_kind::embedding, model_.layers * rows_, model_.width, 0.0F);
-    }
-    const std::int64_t each = tuning_.prompts * model_.width;
-    for (std::int64_t block = 0; block < model_.layers; ++block) {
-      if (each > 0) pieces_.push_back({deep, block * each, each, 1.0F});
-      for (std::size_t map = 0; map < nn::linear_maps; ++map) {
-        if (tuning_.adapters.has(map)) declare_adapter(block, map);
-      }
-    }
-    store_.allocate();
-  }
+  void declare();
 
-  void declare_adapter(std::int64_t block, std::size_t map) {
-    const std::string name = "block." + std::to_string(block) + "." + std::string{nn::linear_map_names[map]};
-    const auto [inputs, outputs] = model_.maps[map];
-    const std::int64_t rank = tuning_.adapters.rank;
-    const float deviation = 1.0F / std::sqrt(static_cast<float>(inputs));
-    const std::size_t a = add(name + ".lora_A", parameter_kind::matrix, rank, inputs, deviation, block);
-    const std::size_t b = add(name + ".lora_B", parameter_kind::matrix, outputs, rank, 0.0F, block);
-    pieces_.push_back({a, 0, rank * inputs, 1.0F});
-    pieces_.push_back({b, 0, outputs * rank, factor_});
-  }
+  void declare_adapter(std::int64_t block, std::size_t map);
 
   std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, float deviation,
-                  std::int64_t block = -1) {
-    initial_.push_back({0.0F, deviation, initial_.size()});
-    return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block));
-  }
+                  std::int64_t block = -1);
 
   span_model model_;
   nn::block_tuning tuning_{};
@@ -36513,6 +39820,112 @@ class tuned_parameters {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_TUNED_PARAMETERS_HPP
+
+// ---- causeway/parallel/impl/tuned_parameters.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_TUNED_PARAMETERS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_TUNED_PARAMETERS_IPP
+
+// Bodies of parallel/tuned_parameters.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<tuned_parameters> tuned_parameters::create(const tuning_options& o, const span_model& model,
+                                                                std::int64_t context) {
+  if (!o.prompts && !o.adapters) {
+    return fail(errc::invalid_argument, "tuned_model", "nothing is to be trained: give it prompts, adapters or both");
+  }
+  if (o.prompts && (o.prompts->rows < 1 || o.prompts->rows >= context)) {
+    return fail(errc::invalid_argument, "tuned_model",
+                std::to_string(o.prompts->rows) + " rows of prompts in a context of " + std::to_string(context) +
+                    "; there must be some and room for tokens");
+  }
+  tuned_parameters made{o, model};
+  if (o.adapters) {
+    CAUSEWAY_ASSIGN(made.tuning_.adapters, nn::shape_of(*o.adapters, model.maps));
+    made.factor_ = o.adapters->alpha / static_cast<float>(o.adapters->rank);
+  }
+  CAUSEWAY_TRY(made.check_count());
+  try {
+    made.declare();
+  } catch (const std::bad_alloc&) {
+    return fail(errc::out_of_memory, "tuned_model", "no memory for what is trained: fewer rows or a lower rank");
+  }
+  return made;
+}
+
+CAUSEWAY_DECL void tuned_parameters::initialize(thread_pool& pool, std::uint64_t seed) {
+  nn::fill_initial(pool, store_, initial_, seed);
+  store_.touch();
+}
+
+CAUSEWAY_DECL void tuned_parameters::gather(std::vector<float>& tuned) {
+  tuned.resize(static_cast<std::size_t>(model_.layers * tuning_.values(model_.width, model_.maps)));
+  float* to = tuned.data();
+  for (const piece& p : pieces_) {
+    const float* const from = store_.value(p.segment) + p.offset;
+    for (std::int64_t i = 0; i < p.count; ++i) *to++ = p.factor * from[i];
+  }
+}
+
+CAUSEWAY_DECL void tuned_parameters::add_gradients(std::span<const float> d_tuned) {
+  const float* from = d_tuned.data();
+  for (const piece& p : pieces_) {
+    float* const to = store_.gradient(p.segment) + p.offset;
+    for (std::int64_t i = 0; i < p.count; ++i) to[i] += p.factor * *from++;
+  }
+}
+
+CAUSEWAY_DECL tuned_parameters::tuned_parameters(const tuning_options& o, const span_model& model) : model_{model} {
+  if (!o.prompts) return;
+  rows_ = o.prompts->rows;
+  if (o.prompts->deep) tuning_.prompts = rows_;
+}
+
+CAUSEWAY_DECL result<void> tuned_parameters::check_count() const {
+  constexpr double most = 1099511627776.0;  // 2^40, as for models
+  const auto block = static_cast<double>(tuning_.values(model_.width, model_.maps));
+  if (static_cast<double>(model_.layers) * block <= most) return {};
+  return fail(errc::too_large, "tuned_model", "more than 2^40 values would be trained: fewer rows or a lower rank");
+}
+
+CAUSEWAY_DECL void tuned_parameters::declare() {
+  if (rows_ > 0) add("prompts", parameter_kind::embedding, rows_, model_.width, nn::initial_deviation);
+  std::size_t deep = 0;
+  if (tuning_.prompts > 0) {
+    deep = add("deep_prompts", parameter_kind::embedding, model_.layers * rows_, model_.width, 0.0F);
+  }
+  const std::int64_t each = tuning_.prompts * model_.width;
+  for (std::int64_t block = 0; block < model_.layers; ++block) {
+    if (each > 0) pieces_.push_back({deep, block * each, each, 1.0F});
+    for (std::size_t map = 0; map < nn::linear_maps; ++map) {
+      if (tuning_.adapters.has(map)) declare_adapter(block, map);
+    }
+  }
+  store_.allocate();
+}
+
+CAUSEWAY_DECL void tuned_parameters::declare_adapter(std::int64_t block, std::size_t map) {
+  const std::string name = "block." + std::to_string(block) + "." + std::string{nn::linear_map_names[map]};
+  const auto [inputs, outputs] = model_.maps[map];
+  const std::int64_t rank = tuning_.adapters.rank;
+  const float deviation = 1.0F / std::sqrt(static_cast<float>(inputs));
+  const std::size_t a = add(name + ".lora_A", parameter_kind::matrix, rank, inputs, deviation, block);
+  const std::size_t b = add(name + ".lora_B", parameter_kind::matrix, outputs, rank, 0.0F, block);
+  pieces_.push_back({a, 0, rank * inputs, 1.0F});
+  pieces_.push_back({b, 0, outputs * rank, factor_});
+}
+
+CAUSEWAY_DECL std::size_t tuned_parameters::add(std::string name, parameter_kind kind, std::int64_t rows,
+                                                std::int64_t columns, float deviation, std::int64_t block) {
+  initial_.push_back({0.0F, deviation, initial_.size()});
+  return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_TUNED_PARAMETERS_IPP
+#endif
 
 // ---- causeway/parallel/tuned_model.hpp ----
 #ifndef CAUSEWAY_PARALLEL_TUNED_MODEL_HPP
@@ -36705,12 +40118,8 @@ template <class Options>
 
 }  // namespace detail
 
-[[nodiscard]] inline result<petals_finetune> make(const petals_finetune_options& o) {
-  return detail::tuned_by(o, {.prompts = o.prompts, .adapters = {}});
-}
-[[nodiscard]] inline result<petals_lora> make(const petals_lora_options& o) {
-  return detail::tuned_by(o, {.prompts = {}, .adapters = o.adapters});
-}
+[[nodiscard]] CAUSEWAY_DECL result<petals_finetune> make(const petals_finetune_options& o);
+[[nodiscard]] CAUSEWAY_DECL result<petals_lora> make(const petals_lora_options& o);
 
 /// The servers of both.
 using petals_server = parallel::block_server<stage::frozen_blocks<nn::gpt_family>, stage::coded<compress::block_int8>>;
@@ -36718,6 +40127,28 @@ using petals_server = parallel::block_server<stage::frozen_blocks<nn::gpt_family
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
 
 #endif  // CAUSEWAY_PRESETS_SERVED_MODELS_HPP
+
+// ---- causeway/presets/impl/served_models.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PRESETS_IMPL_SERVED_MODELS_IPP
+#define CAUSEWAY_PRESETS_IMPL_SERVED_MODELS_IPP
+
+// Bodies of presets/served_models.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+CAUSEWAY_DECL result<petals_finetune> make(const petals_finetune_options& o) {
+  return detail::tuned_by(o, {.prompts = o.prompts, .adapters = {}});
+}
+
+CAUSEWAY_DECL result<petals_lora> make(const petals_lora_options& o) {
+  return detail::tuned_by(o, {.prompts = {}, .adapters = o.adapters});
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_IMPL_SERVED_MODELS_IPP
+#endif
 
 // ---- causeway/stage/subspace_basis.hpp ----
 #ifndef CAUSEWAY_STAGE_SUBSPACE_BASIS_HPP
@@ -36736,25 +40167,10 @@ class subspace_basis {
 
   /// Random directions (uniform numbers made orthonormal; the paper does not say how U starts): 4 · rank² · width
   /// operations. errc::invalid_argument unless 1 <= rank <= width.
-  static result<subspace_basis> random(std::uint64_t seed, std::int64_t width, std::int64_t rank) {
-    CAUSEWAY_TRY(validate(width, rank));
-    std::vector<float> vectors(static_cast<std::size_t>(width * rank));
-    rng draw{mix(seed, static_cast<std::uint64_t>(width), static_cast<std::uint64_t>(rank))};
-    for (float& v : vectors) v = 2.0F * draw.uniform() - 1.0F;
-    return spanned_by(std::move(vectors), width);
-  }
+  static result<subspace_basis> random(std::uint64_t seed, std::int64_t width, std::int64_t rank);
 
   /// The span of `vectors`, one after another, `width` values each. errc::non_finite where one is not finite.
-  static result<subspace_basis> spanned_by(std::vector<float> vectors, std::int64_t width) {
-    const auto length = static_cast<std::size_t>(width);
-    CAUSEWAY_EXPECT(width > 0 && vectors.size() % length == 0);
-    CAUSEWAY_TRY(validate(width, static_cast<std::int64_t>(vectors.size() / length)));
-    CAUSEWAY_TRY(compress::low_rank_orthonormalise(vectors, length));
-    subspace_basis basis;
-    basis.vectors_ = std::move(vectors);
-    basis.width_ = length;
-    return basis;
-  }
+  static result<subspace_basis> spanned_by(std::vector<float> vectors, std::int64_t width);
 
   [[nodiscard]] bool empty() const noexcept { return vectors_.empty(); }
   [[nodiscard]] std::size_t width() const noexcept { return width_; }
@@ -36763,55 +40179,24 @@ class subspace_basis {
   [[nodiscard]] std::span<const float> vectors() const noexcept { return vectors_; }
 
   /// z = x·U: x is [rows, width], z [rows, rank].
-  void coordinates(thread_pool& pool, scratch& memory, std::size_t rows, const float* x, float* z) const {
-    kernels::gemm_args<float, float> args = shape(rows, rank(), width_);
-    args.transpose_b = true;
-    args.a = x, args.lda = args.k, args.b = vectors_.data(), args.ldb = args.k, args.c = z, args.ldc = args.n;
-    kernels::packed_gemm{}.multiply(pool, memory, args);
-  }
+  void coordinates(thread_pool& pool, scratch& memory, std::size_t rows, const float* x, float* z) const;
 
   /// x = base + z·Uᵀ; `base` is [rows, width], or null for zeros.
-  void expand(thread_pool& pool, scratch& memory, std::size_t rows, const float* z, const float* base, float* x) const {
-    kernels::gemm_args<float, float> args = shape(rows, width_, rank());
-    args.a = z, args.lda = args.k, args.b = vectors_.data(), args.ldb = args.n, args.c = x, args.ldc = args.n;
-    args.residual = base, args.ld_residual = args.n;
-    kernels::packed_gemm{}.multiply(pool, memory, args);
-  }
+  void expand(thread_pool& pool, scratch& memory, std::size_t rows, const float* z, const float* base, float* x) const;
 
   /// W = W·U·Uᵀ for W of `rows` rows of `width` values: embedding tables, biases. What is left of each row lies in the
   /// subspace. 4 · rank operations a value; bits do not depend on the machine.
-  void project_rows(thread_pool& pool, std::span<float> matrix) const {
-    CAUSEWAY_EXPECT(!empty() && matrix.size() % width_ == 0);
-    const compress::low_rank_shape shape{matrix.size() / width_, width_, rank()};
-    std::vector<float> left(shape.left_size());
-    compress::low_rank_left(pool, shape, matrix, vectors_, left);
-    compress::low_rank_expand(pool, shape, left, vectors_, matrix);
-  }
+  void project_rows(thread_pool& pool, std::span<float> matrix) const;
 
   /// W = U·Uᵀ·W for W of `width` rows: weights [outputs, inputs] of the layers that write into the residual stream, whose
   /// outputs then lie in the subspace.
-  void project_columns(thread_pool& pool, std::span<float> matrix) const {
-    CAUSEWAY_EXPECT(!empty() && matrix.size() % width_ == 0);
-    const compress::low_rank_shape shape{width_, matrix.size() / width_, rank()};
-    std::vector<float> right(shape.right_size());
-    compress::low_rank_right(pool, shape, matrix, vectors_, right);
-    compress::low_rank_expand(pool, shape, vectors_, right, matrix);
-  }
+  void project_columns(thread_pool& pool, std::span<float> matrix) const;
 
   void serialize(auto& ar) { ar(vectors_, width_); }
 
  private:
-  static result<void> validate(std::int64_t width, std::int64_t rank) {
-    if (rank >= 1 && rank <= width) return {};
-    return fail(errc::invalid_argument, "subspace",
-                std::to_string(rank) + " directions of a residual stream " + std::to_string(width) +
-                    " wide; take 1 to its width, a hundredth to a tenth of it to gain much");
-  }
-  static kernels::gemm_args<float, float> shape(std::size_t m, std::size_t n, std::size_t k) {
-    kernels::gemm_args<float, float> args;
-    args.m = static_cast<std::int64_t>(m), args.n = static_cast<std::int64_t>(n), args.k = static_cast<std::int64_t>(k);
-    return args;
-  }
+  static result<void> validate(std::int64_t width, std::int64_t rank);
+  static kernels::gemm_args<float, float> shape(std::size_t m, std::size_t n, std::size_t k);
 
   std::vector<float> vectors_;
   std::uint64_t width_ = 0;
@@ -36820,6 +40205,84 @@ class subspace_basis {
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
 #endif  // CAUSEWAY_STAGE_SUBSPACE_BASIS_HPP
+
+// ---- causeway/stage/impl/subspace_basis.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_SUBSPACE_BASIS_IPP
+#define CAUSEWAY_STAGE_IMPL_SUBSPACE_BASIS_IPP
+
+// Bodies of stage/subspace_basis.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL result<subspace_basis> subspace_basis::random(std::uint64_t seed, std::int64_t width, std::int64_t rank) {
+  CAUSEWAY_TRY(validate(width, rank));
+  std::vector<float> vectors(static_cast<std::size_t>(width * rank));
+  rng draw{mix(seed, static_cast<std::uint64_t>(width), static_cast<std::uint64_t>(rank))};
+  for (float& v : vectors) v = 2.0F * draw.uniform() - 1.0F;
+  return spanned_by(std::move(vectors), width);
+}
+
+CAUSEWAY_DECL result<subspace_basis> subspace_basis::spanned_by(std::vector<float> vectors, std::int64_t width) {
+  const auto length = static_cast<std::size_t>(width);
+  CAUSEWAY_EXPECT(width > 0 && vectors.size() % length == 0);
+  CAUSEWAY_TRY(validate(width, static_cast<std::int64_t>(vectors.size() / length)));
+  CAUSEWAY_TRY(compress::low_rank_orthonormalise(vectors, length));
+  subspace_basis basis;
+  basis.vectors_ = std::move(vectors);
+  basis.width_ = length;
+  return basis;
+}
+
+CAUSEWAY_DECL void subspace_basis::coordinates(thread_pool& pool, scratch& memory, std::size_t rows, const float* x,
+                                               float* z) const {
+  kernels::gemm_args<float, float> args = shape(rows, rank(), width_);
+  args.transpose_b = true;
+  args.a = x, args.lda = args.k, args.b = vectors_.data(), args.ldb = args.k, args.c = z, args.ldc = args.n;
+  kernels::packed_gemm{}.multiply(pool, memory, args);
+}
+
+CAUSEWAY_DECL void subspace_basis::expand(thread_pool& pool, scratch& memory, std::size_t rows, const float* z,
+                                          const float* base, float* x) const {
+  kernels::gemm_args<float, float> args = shape(rows, width_, rank());
+  args.a = z, args.lda = args.k, args.b = vectors_.data(), args.ldb = args.n, args.c = x, args.ldc = args.n;
+  args.residual = base, args.ld_residual = args.n;
+  kernels::packed_gemm{}.multiply(pool, memory, args);
+}
+
+CAUSEWAY_DECL void subspace_basis::project_rows(thread_pool& pool, std::span<float> matrix) const {
+  CAUSEWAY_EXPECT(!empty() && matrix.size() % width_ == 0);
+  const compress::low_rank_shape shape{matrix.size() / width_, width_, rank()};
+  std::vector<float> left(shape.left_size());
+  compress::low_rank_left(pool, shape, matrix, vectors_, left);
+  compress::low_rank_expand(pool, shape, left, vectors_, matrix);
+}
+
+CAUSEWAY_DECL void subspace_basis::project_columns(thread_pool& pool, std::span<float> matrix) const {
+  CAUSEWAY_EXPECT(!empty() && matrix.size() % width_ == 0);
+  const compress::low_rank_shape shape{width_, matrix.size() / width_, rank()};
+  std::vector<float> right(shape.right_size());
+  compress::low_rank_right(pool, shape, matrix, vectors_, right);
+  compress::low_rank_expand(pool, shape, vectors_, right, matrix);
+}
+
+CAUSEWAY_DECL result<void> subspace_basis::validate(std::int64_t width, std::int64_t rank) {
+  if (rank >= 1 && rank <= width) return {};
+  return fail(errc::invalid_argument, "subspace",
+              std::to_string(rank) + " directions of a residual stream " + std::to_string(width) +
+                  " wide; take 1 to its width, a hundredth to a tenth of it to gain much");
+}
+
+CAUSEWAY_DECL kernels::gemm_args<float, float> subspace_basis::shape(std::size_t m, std::size_t n, std::size_t k) {
+  kernels::gemm_args<float, float> args;
+  args.m = static_cast<std::int64_t>(m), args.n = static_cast<std::int64_t>(n), args.k = static_cast<std::int64_t>(k);
+  return args;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_SUBSPACE_BASIS_IPP
+#endif
 
 // ---- causeway/stage/subspace.hpp ----
 #ifndef CAUSEWAY_STAGE_SUBSPACE_HPP
@@ -36843,15 +40306,7 @@ struct subspace_opening {
   static constexpr std::string_view name = "subspace<";
 };
 
-inline bool all_finite(thread_pool& pool, std::span<const float> values) {
-  std::atomic<bool> finite{true};
-  kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
-    const bool good = kernels::detail::dispatch<compress::detail::finite_elements>(kernels::detect_simd_level(),
-                                                                                   values.data() + r.begin, r.size());
-    if (!good) finite.store(false, std::memory_order_relaxed);
-  });
-  return finite.load(std::memory_order_relaxed);
-}
+CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values);
 
 }  // namespace detail
 
@@ -36977,6 +40432,30 @@ static_assert(ActivationCodec<subspace<>>);
 
 #endif  // CAUSEWAY_STAGE_SUBSPACE_HPP
 
+// ---- causeway/stage/impl/subspace.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_SUBSPACE_IPP
+#define CAUSEWAY_STAGE_IMPL_SUBSPACE_IPP
+
+// Bodies of stage/subspace.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::detail {
+
+CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values) {
+  std::atomic<bool> finite{true};
+  kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
+    const bool good = kernels::detail::dispatch<compress::detail::finite_elements>(kernels::detect_simd_level(),
+                                                                                   values.data() + r.begin, r.size());
+    if (!good) finite.store(false, std::memory_order_relaxed);
+  });
+  return finite.load(std::memory_order_relaxed);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::detail
+
+#endif  // CAUSEWAY_STAGE_IMPL_SUBSPACE_IPP
+#endif
+
 // ---- causeway/stage/subspace_adamw.hpp ----
 #ifndef CAUSEWAY_STAGE_SUBSPACE_ADAMW_HPP
 #define CAUSEWAY_STAGE_SUBSPACE_ADAMW_HPP
@@ -37079,120 +40558,30 @@ class subspace_adamw {
   subspace_adamw(subspace_basis basis, std::vector<confined_pieces> pieces, optim::adamw_options options = {})
       : options_{options}, basis_{std::move(basis)}, pieces_{std::move(pieces)} {}
 
-  void reset(std::int64_t length) {
-    first_ = optim::state_buffer{length};
-    second_ = optim::state_buffer{length};
-    clock_ = {};
-  }
+  void reset(std::int64_t length);
 
-  void step(thread_pool& pool, parameter_view view, optim::step_options step) {
-    CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()) && !view.segments.empty());
-    const kernels::adamw_coefficients decayed = clock_.advance(options_, step);
-    for (std::size_t s = 0; s < view.segments.size(); ++s) {
-      const parameter_segment& segment = view.segments[s];
-      kernels::adamw_coefficients own = decayed;
-      const std::int64_t at = segment.offset;
-      const confined_pieces* const piece = find(segment.name);
-      const bool keeps = piece != nullptr && piece->what == confined::row_changes;
-      if (keeps || !optim::detail::decays(segment.kind)) own.weight_decay = 0.0F;
-      if (piece != nullptr) {
-        step_confined(pool, view, segment, piece->what, own);
-      } else {
-        kernels::adamw_update(pool, view.values.data() + at, view.gradients.data() + at, first_.data() + at,
-                              second_.data() + at, segment.size(), own);
-      }
-    }
-  }
+  void step(thread_pool& pool, parameter_view view, optim::step_options step);
 
   [[nodiscard]] const subspace_basis& basis() const noexcept { return basis_; }
 
   /// Takes another basis, between steps: projects the confined pieces and their first moments on it. Where there are
   /// row_changes, `initial` is what the parameters were before training, in the same layout; elsewhere it may be empty.
-  void use(thread_pool& pool, parameter_view view, subspace_basis basis, std::span<const float> initial = {}) {
-    basis_ = std::move(basis);
-    for (const parameter_segment& segment : view.segments) {
-      const confined_pieces* const piece = find(segment.name);
-      if (piece == nullptr) continue;
-      const auto offset = static_cast<std::size_t>(segment.offset), size = static_cast<std::size_t>(segment.size());
-      const std::span<float> values = view.values.subspan(offset, size);
-      const bool changes = piece->what == confined::row_changes;
-      CAUSEWAY_EXPECT(!changes || initial.size() == view.values.size());
-      if (changes) kernels::axpy(pool, values.data(), -1.0F, initial.data() + offset, segment.size());
-      project(pool, piece->what, values);
-      if (changes) kernels::axpy(pool, values.data(), 1.0F, initial.data() + offset, segment.size());
-      project(pool, piece->what, {first_.data() + offset, size});
-    }
-  }
+  void use(thread_pool& pool, parameter_view view, subspace_basis basis, std::span<const float> initial = {});
 
   void serialize(auto& ar) { ar(first_, second_, clock_, basis_); }
 
  private:
-  [[nodiscard]] const confined_pieces* find(std::string_view segment) const {
-    const auto fits = [&](const confined_pieces& p) { return segment.ends_with(p.suffix); };
-    const auto at = std::find_if(pieces_.begin(), pieces_.end(), fits);
-    return at == pieces_.end() ? nullptr : &*at;
-  }
+  [[nodiscard]] const confined_pieces* find(std::string_view segment) const;
 
-  void project(thread_pool& pool, confined what, std::span<float> matrix) const {
-    if (what == confined::columns) return basis_.project_columns(pool, matrix);
-    basis_.project_rows(pool, matrix);
-  }
+  void project(thread_pool& pool, confined what, std::span<float> matrix) const;
 
   void step_confined(thread_pool& pool, const parameter_view& view, const parameter_segment& segment, confined what,
-                     const kernels::adamw_coefficients& coefficients) {
-    const auto size = static_cast<std::size_t>(segment.size());
-    const float* const from = view.gradients.data() + segment.offset;
-    gradient_.resize(size);
-    for (std::size_t i = 0; i < size; ++i) gradient_[i] = from[i] * coefficients.gradient_scale;
-    project(pool, what, gradient_);
-    const kernels::detail::adamw_factors c = kernels::detail::factors_of(coefficients);
-    take_squares(pool, segment, what);
-    rates_.resize(squares_.size());
-    float* const second = second_.data() + segment.offset;  // one for each vector, at the start of the piece's place
-    kernels::detail::dispatch<detail::confined_rates>(kernels::detect_simd_level(), squares_.data(), second, rates_.data(),
-                                                      std::ssize(squares_),
-                                                      what == confined::columns ? segment.rows : segment.columns, c);
-    update(pool, view, segment, what, c);
-  }
+                     const kernels::adamw_coefficients& coefficients);
 
-  void take_squares(thread_pool& pool, const parameter_segment& segment, confined what) {
-    const auto level = kernels::detect_simd_level();
-    const float* const g = gradient_.data();
-    if (what == confined::columns) {
-      squares_.resize(static_cast<std::size_t>(segment.columns));
-      pool.for_range(segment.columns, 256, [&](index_range part) {
-        kernels::detail::dispatch<detail::column_squares>(level, g, segment.rows, segment.columns, part, squares_.data());
-      });
-    } else {
-      squares_.resize(static_cast<std::size_t>(segment.rows));
-      kernels::detail::for_rows(pool, segment.rows, segment.columns, [&](index_range part) {
-        for (std::int64_t r = part.begin; r < part.end; ++r) {
-          const float* const row = g + r * segment.columns;
-          squares_[static_cast<std::size_t>(r)] =
-              kernels::detail::dispatch<compress::detail::dot_product>(level, row, row, segment.columns);
-        }
-      });
-    }
-  }
+  void take_squares(thread_pool& pool, const parameter_segment& segment, confined what);
 
   void update(thread_pool& pool, const parameter_view& view, const parameter_segment& segment, confined what,
-              const kernels::detail::adamw_factors& c) {
-    const auto level = kernels::detect_simd_level();
-    kernels::detail::for_rows(pool, segment.rows, segment.columns, [&](index_range part) {
-      for (std::int64_t r = part.begin; r < part.end; ++r) {
-        const std::int64_t at = segment.offset + r * segment.columns;
-        float* const p = view.values.data() + at;
-        float* const m = first_.data() + at;
-        const float* const g = gradient_.data() + r * segment.columns;
-        const float* const rates = rates_.data();
-        if (what == confined::columns) {
-          kernels::detail::dispatch<detail::confined_update<true>>(level, p, g, m, rates, segment.columns, c);
-        } else {
-          kernels::detail::dispatch<detail::confined_update<false>>(level, p, g, m, rates + r, segment.columns, c);
-        }
-      }
-    });
-  }
+              const kernels::detail::adamw_factors& c);
 
   optim::adamw_options options_;
   subspace_basis basis_;
@@ -37208,6 +40597,130 @@ static_assert(optim::Optimizer<subspace_adamw>);
 
 #endif  // CAUSEWAY_STAGE_SUBSPACE_ADAMW_HPP
 
+// ---- causeway/stage/impl/subspace_adamw.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_SUBSPACE_ADAMW_IPP
+#define CAUSEWAY_STAGE_IMPL_SUBSPACE_ADAMW_IPP
+
+// Bodies of stage/subspace_adamw.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL void subspace_adamw::reset(std::int64_t length) {
+  first_ = optim::state_buffer{length};
+  second_ = optim::state_buffer{length};
+  clock_ = {};
+}
+
+CAUSEWAY_DECL void subspace_adamw::step(thread_pool& pool, parameter_view view, optim::step_options step) {
+  CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()) && !view.segments.empty());
+  const kernels::adamw_coefficients decayed = clock_.advance(options_, step);
+  for (std::size_t s = 0; s < view.segments.size(); ++s) {
+    const parameter_segment& segment = view.segments[s];
+    kernels::adamw_coefficients own = decayed;
+    const std::int64_t at = segment.offset;
+    const confined_pieces* const piece = find(segment.name);
+    const bool keeps = piece != nullptr && piece->what == confined::row_changes;
+    if (keeps || !optim::detail::decays(segment.kind)) own.weight_decay = 0.0F;
+    if (piece != nullptr) {
+      step_confined(pool, view, segment, piece->what, own);
+    } else {
+      kernels::adamw_update(pool, view.values.data() + at, view.gradients.data() + at, first_.data() + at,
+                            second_.data() + at, segment.size(), own);
+    }
+  }
+}
+
+CAUSEWAY_DECL void subspace_adamw::use(thread_pool& pool, parameter_view view, subspace_basis basis,
+                                       std::span<const float> initial) {
+  basis_ = std::move(basis);
+  for (const parameter_segment& segment : view.segments) {
+    const confined_pieces* const piece = find(segment.name);
+    if (piece == nullptr) continue;
+    const auto offset = static_cast<std::size_t>(segment.offset), size = static_cast<std::size_t>(segment.size());
+    const std::span<float> values = view.values.subspan(offset, size);
+    const bool changes = piece->what == confined::row_changes;
+    CAUSEWAY_EXPECT(!changes || initial.size() == view.values.size());
+    if (changes) kernels::axpy(pool, values.data(), -1.0F, initial.data() + offset, segment.size());
+    project(pool, piece->what, values);
+    if (changes) kernels::axpy(pool, values.data(), 1.0F, initial.data() + offset, segment.size());
+    project(pool, piece->what, {first_.data() + offset, size});
+  }
+}
+
+CAUSEWAY_DECL const confined_pieces* subspace_adamw::find(std::string_view segment) const {
+  const auto fits = [&](const confined_pieces& p) { return segment.ends_with(p.suffix); };
+  const auto at = std::find_if(pieces_.begin(), pieces_.end(), fits);
+  return at == pieces_.end() ? nullptr : &*at;
+}
+
+CAUSEWAY_DECL void subspace_adamw::project(thread_pool& pool, confined what, std::span<float> matrix) const {
+  if (what == confined::columns) return basis_.project_columns(pool, matrix);
+  basis_.project_rows(pool, matrix);
+}
+
+CAUSEWAY_DECL void subspace_adamw::step_confined(thread_pool& pool, const parameter_view& view,
+                                                 const parameter_segment& segment, confined what,
+                                                 const kernels::adamw_coefficients& coefficients) {
+  const auto size = static_cast<std::size_t>(segment.size());
+  const float* const from = view.gradients.data() + segment.offset;
+  gradient_.resize(size);
+  for (std::size_t i = 0; i < size; ++i) gradient_[i] = from[i] * coefficients.gradient_scale;
+  project(pool, what, gradient_);
+  const kernels::detail::adamw_factors c = kernels::detail::factors_of(coefficients);
+  take_squares(pool, segment, what);
+  rates_.resize(squares_.size());
+  float* const second = second_.data() + segment.offset;  // one for each vector, at the start of the piece's place
+  kernels::detail::dispatch<detail::confined_rates>(kernels::detect_simd_level(), squares_.data(), second, rates_.data(),
+                                                    std::ssize(squares_),
+                                                    what == confined::columns ? segment.rows : segment.columns, c);
+  update(pool, view, segment, what, c);
+}
+
+CAUSEWAY_DECL void subspace_adamw::take_squares(thread_pool& pool, const parameter_segment& segment, confined what) {
+  const auto level = kernels::detect_simd_level();
+  const float* const g = gradient_.data();
+  if (what == confined::columns) {
+    squares_.resize(static_cast<std::size_t>(segment.columns));
+    pool.for_range(segment.columns, 256, [&](index_range part) {
+      kernels::detail::dispatch<detail::column_squares>(level, g, segment.rows, segment.columns, part, squares_.data());
+    });
+  } else {
+    squares_.resize(static_cast<std::size_t>(segment.rows));
+    kernels::detail::for_rows(pool, segment.rows, segment.columns, [&](index_range part) {
+      for (std::int64_t r = part.begin; r < part.end; ++r) {
+        const float* const row = g + r * segment.columns;
+        squares_[static_cast<std::size_t>(r)] =
+            kernels::detail::dispatch<compress::detail::dot_product>(level, row, row, segment.columns);
+      }
+    });
+  }
+}
+
+CAUSEWAY_DECL void subspace_adamw::update(thread_pool& pool, const parameter_view& view, const parameter_segment& segment,
+                                          confined what, const kernels::detail::adamw_factors& c) {
+  const auto level = kernels::detect_simd_level();
+  kernels::detail::for_rows(pool, segment.rows, segment.columns, [&](index_range part) {
+    for (std::int64_t r = part.begin; r < part.end; ++r) {
+      const std::int64_t at = segment.offset + r * segment.columns;
+      float* const p = view.values.data() + at;
+      float* const m = first_.data() + at;
+      const float* const g = gradient_.data() + r * segment.columns;
+      const float* const rates = rates_.data();
+      if (what == confined::columns) {
+        kernels::detail::dispatch<detail::confined_update<true>>(level, p, g, m, rates, segment.columns, c);
+      } else {
+        kernels::detail::dispatch<detail::confined_update<false>>(level, p, g, m, rates + r, segment.columns, c);
+      }
+    }
+  });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_SUBSPACE_ADAMW_IPP
+#endif
+
 // ---- causeway/stage/subspace_pieces.hpp ----
 #ifndef CAUSEWAY_STAGE_SUBSPACE_PIECES_HPP
 #define CAUSEWAY_STAGE_SUBSPACE_PIECES_HPP
@@ -37221,7 +40734,26 @@ namespace causeway::inline CAUSEWAY_ABI::stage {
 
 /// The parameters that write into the residual stream: attention's output projection and the second matrix of the
 /// feed-forward part, with their biases, and the tables of tokens and positions.
-[[nodiscard]] inline std::vector<confined_pieces> residual_writers() {
+[[nodiscard]] CAUSEWAY_DECL std::vector<confined_pieces> residual_writers();
+
+/// Puts the confined pieces of `parameters` into the subspace; tables stay as they are. Before training, on every peer.
+CAUSEWAY_DECL void confine(thread_pool& pool, parameter_store& parameters, const subspace_basis& basis,
+                           std::span<const confined_pieces> pieces);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_SUBSPACE_PIECES_HPP
+
+// ---- causeway/stage/impl/subspace_pieces.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_SUBSPACE_PIECES_IPP
+#define CAUSEWAY_STAGE_IMPL_SUBSPACE_PIECES_IPP
+
+// Bodies of stage/subspace_pieces.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL std::vector<confined_pieces> residual_writers() {
   return {{"attn.c_proj.weight", confined::columns},      {"attn.c_proj.bias", confined::rows},
           {"mlp.c_proj.weight", confined::columns},       {"mlp.c_proj.bias", confined::rows},
           {"wte.weight", confined::row_changes},          {"wpe.weight", confined::row_changes},
@@ -37229,9 +40761,8 @@ namespace causeway::inline CAUSEWAY_ABI::stage {
           {"embed_tokens.weight", confined::row_changes}};
 }
 
-/// Puts the confined pieces of `parameters` into the subspace; tables stay as they are. Before training, on every peer.
-inline void confine(thread_pool& pool, parameter_store& parameters, const subspace_basis& basis,
-                    std::span<const confined_pieces> pieces) {
+CAUSEWAY_DECL void confine(thread_pool& pool, parameter_store& parameters, const subspace_basis& basis,
+                           std::span<const confined_pieces> pieces) {
   for (std::size_t s = 0; s < parameters.segments().size(); ++s) {
     const parameter_segment& segment = parameters.segments()[s];
     const std::span<float> values{parameters.value(s), static_cast<std::size_t>(segment.size())};
@@ -37247,7 +40778,8 @@ inline void confine(thread_pool& pool, parameter_store& parameters, const subspa
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
-#endif  // CAUSEWAY_STAGE_SUBSPACE_PIECES_HPP
+#endif  // CAUSEWAY_STAGE_IMPL_SUBSPACE_PIECES_IPP
+#endif
 
 // ---- causeway/presets/subspaces.hpp ----
 #ifndef CAUSEWAY_PRESETS_SUBSPACES_HPP
@@ -37270,10 +40802,7 @@ struct protocol_models_options {
   std::uint64_t seed = 0;  ///< of the directions: the same on all peers
 };
 using protocol_models = parallel::pipeline<stage::gpipe, stage::subspace<>>;
-[[nodiscard]] inline protocol_models make(const protocol_models_options& o) {
-  return protocol_models{
-      {.micro_batches = o.micro_batches, .ranks = o.ranks}, {}, stage::subspace<>{{.rank = o.rank, .seed = o.seed}}};
-}
+[[nodiscard]] CAUSEWAY_DECL protocol_models make(const protocol_models_options& o);
 
 /// Puts the parameters of an nn::gpt or nn::llama, or of a part of one, into the subspace, and gives the inner optimizer
 /// that keeps them there. Before training; not for a checkpoint that is resumed, whose parameters are in it.
@@ -37289,6 +40818,25 @@ template <class Model>
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
 
 #endif  // CAUSEWAY_PRESETS_SUBSPACES_HPP
+
+// ---- causeway/presets/impl/subspaces.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PRESETS_IMPL_SUBSPACES_IPP
+#define CAUSEWAY_PRESETS_IMPL_SUBSPACES_IPP
+
+// Bodies of presets/subspaces.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+CAUSEWAY_DECL protocol_models make(const protocol_models_options& o) {
+  return protocol_models{
+      {.micro_batches = o.micro_batches, .ranks = o.ranks}, {}, stage::subspace<>{{.rank = o.rank, .seed = o.seed}}};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_IMPL_SUBSPACES_IPP
+#endif
 
 // ---- causeway/comm/periodic.hpp ----
 #ifndef CAUSEWAY_COMM_PERIODIC_HPP
@@ -37483,40 +41031,18 @@ struct table_piece {
 namespace detail {
 
 inline void write(net::byte_writer& out, const table_request& m) { out.put(m.step).put(m.piece); }
-inline void read(net::byte_reader& in, table_request& m) {
-  m.step = in.get<std::uint64_t>();
-  m.piece = in.get<std::uint32_t>();
-}
+CAUSEWAY_DECL void read(net::byte_reader& in, table_request& m);
 
-inline void write(net::byte_writer& out, const table_piece& m) {
-  out.put(m.step).put(m.piece).put(m.version).put_bytes(std::as_bytes(std::span{m.values}));
-}
-inline void read(net::byte_reader& in, table_piece& m) {
-  m.step = in.get<std::uint64_t>();
-  m.piece = in.get<std::uint32_t>();
-  m.version = in.get<std::uint64_t>();
-  const auto bytes = in.get_bytes(table_piece_values * sizeof(float));
-  if (bytes.size() % sizeof(float) != 0) in.refuse();
-  if (!in.ok()) return;
-  m.values.resize(bytes.size() / sizeof(float));
-  if (!bytes.empty()) std::memcpy(m.values.data(), bytes.data(), bytes.size());
-  if (!std::all_of(m.values.begin(), m.values.end(), [](float v) { return std::isfinite(v); })) in.refuse();
-}
+CAUSEWAY_DECL void write(net::byte_writer& out, const table_piece& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, table_piece& m);
 
 }  // namespace detail
 
 }  // namespace swarm_wire
 
 /// The answer of a peer that has `table`; empty if it has none of that step.
-[[nodiscard]] inline swarm_wire::table_piece answer(const swarm_wire::table_request& asked, std::span<const float> table,
-                                                    std::uint64_t version) {
-  swarm_wire::table_piece p{asked.step, asked.piece, version, {}};
-  const std::size_t from = asked.piece * swarm_wire::table_piece_values;
-  if (from >= table.size()) return p;
-  const auto part = table.subspan(from, std::min(swarm_wire::table_piece_values, table.size() - from));
-  p.values.assign(part.begin(), part.end());
-  return p;
-}
+[[nodiscard]] CAUSEWAY_DECL swarm_wire::table_piece answer(const swarm_wire::table_request& asked,
+                                                           std::span<const float> table, std::uint64_t version);
 
 /// Thread safety: none; the fabric's lock serves. Memory: one table. 2 MiB are under way.
 class swarm_table_fetch {
@@ -37524,58 +41050,21 @@ class swarm_table_fetch {
   static constexpr std::uint32_t window = 8;  // pieces asked for and not here
 
   /// `length` values of that step. What is there of it already stays.
-  void want(std::uint64_t step, std::size_t length) {
-    if (wanted_ && step_ == step && values_.size() == length) return;
-    *this = {};
-    wanted_ = true;
-    step_ = step;
-    values_.resize(length);
-  }
+  void want(std::uint64_t step, std::size_t length);
   /// What is there of another step is of no use.
-  void keep_only(std::uint64_t step) {
-    if (step_ != step) *this = {};
-  }
+  void keep_only(std::uint64_t step);
 
   /// Wanted, not here, and nobody is asked.
   [[nodiscard]] bool looks_for_a_source() const noexcept { return wanted_ && !complete() && source_ == 0; }
   /// Asks that peer from the beginning: sums that two peers have may be rounded differently.
-  void ask(net::peer_id from) {
-    source_ = from;
-    there_.assign(pieces(), false);
-    got_ = next_ = 0;
-  }
+  void ask(net::peer_id from);
   /// To whom `take_requests` are to be sent.
   [[nodiscard]] net::peer_id source() const noexcept { return source_; }
-  [[nodiscard]] std::vector<swarm_wire::table_request> take_requests() {
-    std::vector<swarm_wire::table_request> due;
-    if (source_ == 0 || complete()) return due;
-    for (; next_ < pieces() && next_ < got_ + window; ++next_) due.push_back({step_, next_});
-    return due;
-  }
+  [[nodiscard]] std::vector<swarm_wire::table_request> take_requests();
 
   /// True: with this piece it is whole. What was not asked for, or is there already, is passed over.
-  bool take(net::peer_id from, const swarm_wire::table_piece& p) {
-    if (!wanted_ || complete() || from != source_ || p.step != step_) return false;
-    if (p.values.empty() || p.piece >= pieces() || p.values.size() != size_of(p.piece)) {
-      refused_.insert(from);
-      source_ = 0;
-      return false;
-    }
-    if (got_ > 0 && p.version != version_) {  // its sum was made again meanwhile
-      source_ = 0;
-      return false;
-    }
-    version_ = p.version;
-    if (there_[p.piece]) return false;
-    std::copy(p.values.begin(), p.values.end(), values_.begin() + p.piece * swarm_wire::table_piece_values);
-    there_[p.piece] = true;
-    ++got_;
-    return complete();
-  }
-  void lost(net::peer_id peer) {
-    if (source_ == peer) source_ = 0;
-    refused_.erase(peer);
-  }
+  bool take(net::peer_id from, const swarm_wire::table_piece& p);
+  void lost(net::peer_id peer);
   /// Whether it had nothing, though it said otherwise; until `forgive`.
   [[nodiscard]] bool refused(net::peer_id peer) const { return refused_.contains(peer); }
   void forgive() { refused_.clear(); }
@@ -37585,13 +41074,8 @@ class swarm_table_fetch {
   [[nodiscard]] std::span<const float> values() const noexcept { return values_; }
 
  private:
-  [[nodiscard]] std::uint32_t pieces() const noexcept {
-    return static_cast<std::uint32_t>((values_.size() + swarm_wire::table_piece_values - 1) /
-                                      swarm_wire::table_piece_values);
-  }
-  [[nodiscard]] std::size_t size_of(std::uint32_t piece) const noexcept {
-    return std::min(swarm_wire::table_piece_values, values_.size() - piece * swarm_wire::table_piece_values);
-  }
+  [[nodiscard]] std::uint32_t pieces() const noexcept;
+  [[nodiscard]] std::size_t size_of(std::uint32_t piece) const noexcept;
   [[nodiscard]] bool complete() const noexcept { return got_ > 0 && got_ == pieces(); }
 
   bool wanted_ = false;
@@ -37607,6 +41091,112 @@ class swarm_table_fetch {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_TABLE_EXCHANGE_HPP
+
+// ---- causeway/parallel/impl/swarm_table_exchange.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SWARM_TABLE_EXCHANGE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SWARM_TABLE_EXCHANGE_IPP
+
+// Bodies of parallel/swarm_table_exchange.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire::detail {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, table_request& m) {
+  m.step = in.get<std::uint64_t>();
+  m.piece = in.get<std::uint32_t>();
+}
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const table_piece& m) {
+  out.put(m.step).put(m.piece).put(m.version).put_bytes(std::as_bytes(std::span{m.values}));
+}
+
+CAUSEWAY_DECL void read(net::byte_reader& in, table_piece& m) {
+  m.step = in.get<std::uint64_t>();
+  m.piece = in.get<std::uint32_t>();
+  m.version = in.get<std::uint64_t>();
+  const auto bytes = in.get_bytes(table_piece_values * sizeof(float));
+  if (bytes.size() % sizeof(float) != 0) in.refuse();
+  if (!in.ok()) return;
+  m.values.resize(bytes.size() / sizeof(float));
+  if (!bytes.empty()) std::memcpy(m.values.data(), bytes.data(), bytes.size());
+  if (!std::all_of(m.values.begin(), m.values.end(), [](float v) { return std::isfinite(v); })) in.refuse();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire::detail
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL swarm_wire::table_piece answer(const swarm_wire::table_request& asked, std::span<const float> table,
+                                             std::uint64_t version) {
+  swarm_wire::table_piece p{asked.step, asked.piece, version, {}};
+  const std::size_t from = asked.piece * swarm_wire::table_piece_values;
+  if (from >= table.size()) return p;
+  const auto part = table.subspan(from, std::min(swarm_wire::table_piece_values, table.size() - from));
+  p.values.assign(part.begin(), part.end());
+  return p;
+}
+
+CAUSEWAY_DECL void swarm_table_fetch::want(std::uint64_t step, std::size_t length) {
+  if (wanted_ && step_ == step && values_.size() == length) return;
+  *this = {};
+  wanted_ = true;
+  step_ = step;
+  values_.resize(length);
+}
+
+CAUSEWAY_DECL void swarm_table_fetch::keep_only(std::uint64_t step) {
+  if (step_ != step) *this = {};
+}
+
+CAUSEWAY_DECL void swarm_table_fetch::ask(net::peer_id from) {
+  source_ = from;
+  there_.assign(pieces(), false);
+  got_ = next_ = 0;
+}
+
+CAUSEWAY_DECL std::vector<swarm_wire::table_request> swarm_table_fetch::take_requests() {
+  std::vector<swarm_wire::table_request> due;
+  if (source_ == 0 || complete()) return due;
+  for (; next_ < pieces() && next_ < got_ + window; ++next_) due.push_back({step_, next_});
+  return due;
+}
+
+CAUSEWAY_DECL bool swarm_table_fetch::take(net::peer_id from, const swarm_wire::table_piece& p) {
+  if (!wanted_ || complete() || from != source_ || p.step != step_) return false;
+  if (p.values.empty() || p.piece >= pieces() || p.values.size() != size_of(p.piece)) {
+    refused_.insert(from);
+    source_ = 0;
+    return false;
+  }
+  if (got_ > 0 && p.version != version_) {  // its sum was made again meanwhile
+    source_ = 0;
+    return false;
+  }
+  version_ = p.version;
+  if (there_[p.piece]) return false;
+  std::copy(p.values.begin(), p.values.end(), values_.begin() + p.piece * swarm_wire::table_piece_values);
+  there_[p.piece] = true;
+  ++got_;
+  return complete();
+}
+
+CAUSEWAY_DECL void swarm_table_fetch::lost(net::peer_id peer) {
+  if (source_ == peer) source_ = 0;
+  refused_.erase(peer);
+}
+
+CAUSEWAY_DECL std::uint32_t swarm_table_fetch::pieces() const noexcept {
+  return static_cast<std::uint32_t>((values_.size() + swarm_wire::table_piece_values - 1) / swarm_wire::table_piece_values);
+}
+
+CAUSEWAY_DECL std::size_t swarm_table_fetch::size_of(std::uint32_t piece) const noexcept {
+  return std::min(swarm_wire::table_piece_values, values_.size() - piece * swarm_wire::table_piece_values);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_SWARM_TABLE_EXCHANGE_IPP
+#endif
 
 // ---- causeway/parallel/swarm_messages.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_MESSAGES_HPP
@@ -37646,46 +41236,17 @@ class batch_set {
 
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
   [[nodiscard]] bool has(std::uint32_t m) const noexcept { return m < size_ && (words_[m / 64U] >> (m % 64U) & 1U) != 0; }
-  void add(std::uint32_t m) {
-    CAUSEWAY_EXPECT(m < size_);
-    words_[m / 64U] |= std::uint64_t{1} << (m % 64U);
-  }
-  void remove(std::uint32_t m) {
-    CAUSEWAY_EXPECT(m < size_);
-    words_[m / 64U] &= ~(std::uint64_t{1} << (m % 64U));
-  }
-  [[nodiscard]] std::uint32_t count() const noexcept {
-    int n = 0;
-    for (const std::uint64_t w : words_) n += std::popcount(w);
-    return static_cast<std::uint32_t>(n);
-  }
+  void add(std::uint32_t m);
+  void remove(std::uint32_t m);
+  [[nodiscard]] std::uint32_t count() const noexcept;
   /// Precondition: of equal size.
-  [[nodiscard]] bool meets(const batch_set& other) const noexcept {
-    for (std::size_t i = 0; i < words_.size(); ++i) {
-      if ((words_[i] & other.words_[i]) != 0) return true;
-    }
-    return false;
-  }
-  void unite(const batch_set& other) noexcept {
-    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
-  }
+  [[nodiscard]] bool meets(const batch_set& other) const noexcept;
+  void unite(const batch_set& other) noexcept;
   friend bool operator==(const batch_set&, const batch_set&) = default;
 
-  void write(net::byte_writer& out) const {
-    out.put(size_);
-    for (const std::uint64_t w : words_) out.put(w);
-  }
+  void write(net::byte_writer& out) const;
   /// Allocates no more than the input backs; bits beyond the size are refused.
-  static batch_set read(net::byte_reader& in) {
-    const auto size = in.get<std::uint32_t>();
-    const std::size_t words = (std::size_t{size} + 63U) / 64U;
-    if (size > most_micro_batches || words * 8 > in.remaining()) in.refuse();
-    if (!in.ok()) return {};
-    batch_set s{size};
-    for (auto& w : s.words_) w = in.get<std::uint64_t>();
-    if (size % 64U != 0 && s.words_.back() >> (size % 64U) != 0) in.refuse();
-    return s;
-  }
+  static batch_set read(net::byte_reader& in);
 
  private:
   std::uint32_t size_ = 0;
@@ -37816,14 +41377,120 @@ inline constexpr envelope::kind messages{"swarm message", "model, codec or numbe
 
 using envelope::get_below, envelope::get_flag, envelope::get_real, envelope::put_real;
 
-inline void write(net::byte_writer& out, const status& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const status& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, status& m);
+
+inline void write(net::byte_writer& out, const claim& m) { out.put(m.term); }
+inline void read(net::byte_reader& in, claim& m) { m.term = in.get<std::uint32_t>(); }
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const report& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, report& m);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const order& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, order& m);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const parcel& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, parcel& m);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const contributed& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, contributed& m);
+
+inline void write(net::byte_writer& out, const verdict& m) { put_real(out.put(m.turn).put(m.complete), m.loss); }
+CAUSEWAY_DECL void read(net::byte_reader& in, verdict& m);
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const addresses& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, addresses& m);
+
+inline void write(net::byte_writer& out, const move_request& m) { out.put(m.term).put(m.stage); }
+CAUSEWAY_DECL void read(net::byte_reader& in, move_request& m);
+
+inline void write(net::byte_writer& out, const refusal& m) { out.put(m.turn).put(m.micro_batch).put(m.from); }
+CAUSEWAY_DECL void read(net::byte_reader& in, refusal& m);
+
+inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
+inline void read(net::byte_reader& in, probe& m) { m.mark = in.get<std::uint64_t>(); }
+inline void write(net::byte_writer& out, const echo& m) { out.put(m.mark); }
+inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>(); }
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const delays& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, delays& m);
+
+}  // namespace detail
+
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m);
+
+/// As envelope::open.
+[[nodiscard]] CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_MESSAGES_HPP
+
+// ---- causeway/parallel/impl/swarm_messages.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SWARM_MESSAGES_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SWARM_MESSAGES_IPP
+
+// Bodies of parallel/swarm_messages.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire {
+
+CAUSEWAY_DECL void batch_set::add(std::uint32_t m) {
+  CAUSEWAY_EXPECT(m < size_);
+  words_[m / 64U] |= std::uint64_t{1} << (m % 64U);
+}
+
+CAUSEWAY_DECL void batch_set::remove(std::uint32_t m) {
+  CAUSEWAY_EXPECT(m < size_);
+  words_[m / 64U] &= ~(std::uint64_t{1} << (m % 64U));
+}
+
+CAUSEWAY_DECL std::uint32_t batch_set::count() const noexcept {
+  int n = 0;
+  for (const std::uint64_t w : words_) n += std::popcount(w);
+  return static_cast<std::uint32_t>(n);
+}
+
+CAUSEWAY_DECL bool batch_set::meets(const batch_set& other) const noexcept {
+  for (std::size_t i = 0; i < words_.size(); ++i) {
+    if ((words_[i] & other.words_[i]) != 0) return true;
+  }
+  return false;
+}
+
+CAUSEWAY_DECL void batch_set::unite(const batch_set& other) noexcept {
+  for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+}
+
+CAUSEWAY_DECL void batch_set::write(net::byte_writer& out) const {
+  out.put(size_);
+  for (const std::uint64_t w : words_) out.put(w);
+}
+
+CAUSEWAY_DECL batch_set batch_set::read(net::byte_reader& in) {
+  const auto size = in.get<std::uint32_t>();
+  const std::size_t words = (std::size_t{size} + 63U) / 64U;
+  if (size > most_micro_batches || words * 8 > in.remaining()) in.refuse();
+  if (!in.ok()) return {};
+  batch_set s{size};
+  for (auto& w : s.words_) w = in.get<std::uint64_t>();
+  if (size % 64U != 0 && s.words_.back() >> (size % 64U) != 0) in.refuse();
+  return s;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire::detail {
+
+CAUSEWAY_DECL void write(net::byte_writer& out, const status& m) {
   out.put(m.stage).put(m.serving).put(m.turn).put(m.term).put(m.drives);
   put_real(out, m.queued);
   put_real(out, m.seconds);
   for (const stage_sum& s : m.sums) put_real(out.put(s.step), s.squares);
   out.put(m.part).put(m.committed);
 }
-inline void read(net::byte_reader& in, status& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, status& m) {
   m.stage = get_below(in, most_stages);
   m.serving = get_flag(in);
   m.turn = in.get<std::uint64_t>();
@@ -37839,17 +41506,15 @@ inline void read(net::byte_reader& in, status& m) {
   m.committed = in.get<std::uint64_t>();
 }
 
-inline void write(net::byte_writer& out, const claim& m) { out.put(m.term); }
-inline void read(net::byte_reader& in, claim& m) { m.term = in.get<std::uint32_t>(); }
-
-inline void write(net::byte_writer& out, const report& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const report& m) {
   out.put(m.term).put(m.turn);
   m.done.write(out);
   m.begun.write(out);
   out.put(static_cast<std::uint32_t>(m.losses.size()));
   for (const double l : m.losses) put_real(out, l);
 }
-inline void read(net::byte_reader& in, report& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, report& m) {
   m.term = in.get<std::uint32_t>();
   m.turn = in.get<std::uint64_t>();
   m.done = batch_set::read(in);
@@ -37860,13 +41525,14 @@ inline void read(net::byte_reader& in, report& m) {
   for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.losses.push_back(get_real(in));
 }
 
-inline void write(net::byte_writer& out, const order& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const order& m) {
   out.put(m.turn).put(m.micro_batch).put(m.version).put(static_cast<std::uint32_t>(m.path.size()));
   for (std::size_t s = 0; s < m.path.size(); ++s) {
     out.put(m.path[s]).put(static_cast<std::uint8_t>(m.needs[s])).put(m.passes[s]);
   }
 }
-inline void read(net::byte_reader& in, order& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, order& m) {
   m.turn = in.get<std::uint64_t>();
   m.micro_batch = get_below(in, most_micro_batches);
   m.version = in.get<std::uint64_t>();
@@ -37881,10 +41547,11 @@ inline void read(net::byte_reader& in, order& m) {
   }
 }
 
-inline void write(net::byte_writer& out, const parcel& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const parcel& m) {
   out.put(m.turn).put(m.micro_batch).put(m.backward).put(m.serial).put(m.pass);
 }
-inline void read(net::byte_reader& in, parcel& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, parcel& m) {
   m.turn = in.get<std::uint64_t>();
   m.micro_batch = get_below(in, most_micro_batches);
   m.backward = get_flag(in);
@@ -37892,57 +41559,52 @@ inline void read(net::byte_reader& in, parcel& m) {
   m.pass = in.get<std::uint64_t>();
 }
 
-inline void write(net::byte_writer& out, const contributed& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const contributed& m) {
   out.put(m.turn).put(m.micro_batch);
   put_real(out, m.seconds);
   put_real(out, m.loss);
 }
-inline void read(net::byte_reader& in, contributed& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, contributed& m) {
   m.turn = in.get<std::uint64_t>();
   m.micro_batch = get_below(in, most_micro_batches);
   m.seconds = get_real(in);
   m.loss = get_real(in);
 }
 
-inline void write(net::byte_writer& out, const verdict& m) { put_real(out.put(m.turn).put(m.complete), m.loss); }
-inline void read(net::byte_reader& in, verdict& m) {
+CAUSEWAY_DECL void read(net::byte_reader& in, verdict& m) {
   m.turn = in.get<std::uint64_t>();
   m.complete = get_flag(in);
   m.loss = get_real(in);
 }
 
-inline void write(net::byte_writer& out, const addresses& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const addresses& m) {
   out.put(static_cast<std::uint32_t>(m.list.size()));
   for (const std::string& a : m.list) out.put_text(a);
 }
-inline void read(net::byte_reader& in, addresses& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, addresses& m) {
   const auto n = get_below(in, most_addresses + 1);
   for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.list.push_back(in.get_text(longest_address));
 }
 
-inline void write(net::byte_writer& out, const move_request& m) { out.put(m.term).put(m.stage); }
-inline void read(net::byte_reader& in, move_request& m) {
+CAUSEWAY_DECL void read(net::byte_reader& in, move_request& m) {
   m.term = in.get<std::uint32_t>();
   m.stage = get_below(in, most_stages);
 }
 
-inline void write(net::byte_writer& out, const refusal& m) { out.put(m.turn).put(m.micro_batch).put(m.from); }
-inline void read(net::byte_reader& in, refusal& m) {
+CAUSEWAY_DECL void read(net::byte_reader& in, refusal& m) {
   m.turn = in.get<std::uint64_t>();
   m.micro_batch = get_below(in, most_micro_batches);
   m.from = in.get<std::uint64_t>();
 }
 
-inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, probe& m) { m.mark = in.get<std::uint64_t>(); }
-inline void write(net::byte_writer& out, const echo& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>(); }
-
-inline void write(net::byte_writer& out, const delays& m) {
+CAUSEWAY_DECL void write(net::byte_writer& out, const delays& m) {
   out.put(static_cast<std::uint32_t>(m.list.size()));
   for (const auto& d : m.list) put_real(out.put(d.to), d.seconds);
 }
-inline void read(net::byte_reader& in, delays& m) {
+
+CAUSEWAY_DECL void read(net::byte_reader& in, delays& m) {
   const auto n = get_below(in, most_addresses + 1);
   for (std::uint32_t i = 0; i < n && in.ok(); ++i) {
     const auto to = in.get<std::uint64_t>();
@@ -37951,22 +41613,24 @@ inline void read(net::byte_reader& in, delays& m) {
   }
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire::detail
 
-[[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m) {
+namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire {
+
+CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m) {
   return envelope::seal(detail::messages, run, m,
                         [](net::byte_writer& out, const auto& which) { detail::write(out, which); });
 }
 
-/// As envelope::open.
-[[nodiscard]] inline result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
+CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
   return envelope::open<message>(detail::messages, run, bytes,
                                  [](net::byte_reader& in, auto& which) { detail::read(in, which); });
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire
 
-#endif  // CAUSEWAY_PARALLEL_SWARM_MESSAGES_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_SWARM_MESSAGES_IPP
+#endif
 
 // ---- causeway/parallel/swarm_shares.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_SHARES_HPP
@@ -38004,8 +41668,55 @@ struct swarm_plan {
 /// A sum that somebody has is taken as it is. Else peers count in their order, and one whose set meets what those before
 /// it have is left out whole: its gradient cannot be taken apart. `needs_part`: the last stage of a model with a tied
 /// table; the first peer that has the first stage's part adds it to whatever else it puts in.
-[[nodiscard]] inline swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
-                                            const swarm_wire::batch_set& wanted, bool needs_part = false) {
+[[nodiscard]] CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
+                                                   const swarm_wire::batch_set& wanted, bool needs_part = false);
+
+/// What `self` weighs in a mean over all micro-batches, where parts are means over those of each peer.
+[[nodiscard]] CAUSEWAY_DECL double weight_of(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self);
+
+/// A peer's gradient while it goes in and out of exchanges: what it has computed itself, and its stage's sum.
+class swarm_gradients {
+ public:
+  void begin(std::uint64_t step);
+  [[nodiscard]] bool has_sum(std::uint64_t step) const noexcept { return step_ == step && !sum_.empty(); }
+  void keep_sum(std::uint64_t step, std::vector<float> sum);
+  /// Precondition: it has one.
+  [[nodiscard]] std::span<const float> sum() const noexcept { return sum_; }
+  /// Another one for every sum.
+  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+
+  /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it, if `keeps`.
+  void put_in(swarm_part part, std::span<float> gradients, bool keeps = true);
+  /// Adds the other end's part to `table`, a place in what was put in; `restore` undoes that too.
+  void add_part(std::span<const float> part, std::span<float> table);
+  /// `table`: the place of `add_part`, or empty.
+  void restore(std::span<float> gradients, std::span<float> table = {});
+
+ private:
+  std::vector<float> own_, own_table_, sum_;
+  std::uint64_t step_ = 0;
+  std::uint64_t version_ = 0;
+};
+
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h);
+
+[[nodiscard]] CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> bytes);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SHARES_HPP
+
+// ---- causeway/parallel/impl/swarm_shares.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SWARM_SHARES_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SWARM_SHARES_IPP
+
+// Bodies of parallel/swarm_shares.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
+                                     const swarm_wire::batch_set& wanted, bool needs_part) {
   swarm_plan plan{std::vector(all.size(), swarm_part::nothing)};
   for (std::size_t p = 0; p < all.size(); ++p) {
     if (!all[p].sum || all[p].step != step) continue;
@@ -38030,8 +41741,7 @@ struct swarm_plan {
   return plan;
 }
 
-/// What `self` weighs in a mean over all micro-batches, where parts are means over those of each peer.
-[[nodiscard]] inline double weight_of(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
+CAUSEWAY_DECL double weight_of(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
   if (plan.parts[self] == swarm_part::sum) return 1;
   if (plan.parts[self] != swarm_part::own) return 0;
   double together = 0;
@@ -38039,62 +41749,48 @@ struct swarm_plan {
   return all[self].done.count() / together;
 }
 
-/// A peer's gradient while it goes in and out of exchanges: what it has computed itself, and its stage's sum.
-class swarm_gradients {
- public:
-  void begin(std::uint64_t step) {
-    own_.clear();
-    own_table_.clear();
-    if (step_ != step) sum_.clear();
-  }
-  [[nodiscard]] bool has_sum(std::uint64_t step) const noexcept { return step_ == step && !sum_.empty(); }
-  void keep_sum(std::uint64_t step, std::vector<float> sum) {
-    sum_ = std::move(sum);
-    step_ = step;
-    ++version_;
-  }
-  /// Precondition: it has one.
-  [[nodiscard]] std::span<const float> sum() const noexcept { return sum_; }
-  /// Another one for every sum.
-  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+CAUSEWAY_DECL void swarm_gradients::begin(std::uint64_t step) {
+  own_.clear();
+  own_table_.clear();
+  if (step_ != step) sum_.clear();
+}
 
-  /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it, if `keeps`.
-  void put_in(swarm_part part, std::span<float> gradients, bool keeps = true) {
-    if (part == swarm_part::own) return;
-    if (keeps && part != swarm_part::dropped) own_.assign(gradients.begin(), gradients.end());
-    if (part == swarm_part::sum) {
-      std::copy(sum_.begin(), sum_.end(), gradients.begin());
-    } else {
-      std::fill(gradients.begin(), gradients.end(), 0.0F);
-    }
-  }
-  /// Adds the other end's part to `table`, a place in what was put in; `restore` undoes that too.
-  void add_part(std::span<const float> part, std::span<float> table) {
-    own_table_.assign(table.begin(), table.end());
-    for (std::size_t i = 0; i < table.size(); ++i) table[i] += part[i];
-  }
-  /// `table`: the place of `add_part`, or empty.
-  void restore(std::span<float> gradients, std::span<float> table = {}) {
-    if (!own_table_.empty()) std::copy(own_table_.begin(), own_table_.end(), table.begin());
-    if (!own_.empty()) std::copy(own_.begin(), own_.end(), gradients.begin());
-    own_.clear();
-    own_table_.clear();
-  }
+CAUSEWAY_DECL void swarm_gradients::keep_sum(std::uint64_t step, std::vector<float> sum) {
+  sum_ = std::move(sum);
+  step_ = step;
+  ++version_;
+}
 
- private:
-  std::vector<float> own_, own_table_, sum_;
-  std::uint64_t step_ = 0;
-  std::uint64_t version_ = 0;
-};
+CAUSEWAY_DECL void swarm_gradients::put_in(swarm_part part, std::span<float> gradients, bool keeps) {
+  if (part == swarm_part::own) return;
+  if (keeps && part != swarm_part::dropped) own_.assign(gradients.begin(), gradients.end());
+  if (part == swarm_part::sum) {
+    std::copy(sum_.begin(), sum_.end(), gradients.begin());
+  } else {
+    std::fill(gradients.begin(), gradients.end(), 0.0F);
+  }
+}
 
-[[nodiscard]] inline std::vector<std::byte> encode(const swarm_holding& h) {
+CAUSEWAY_DECL void swarm_gradients::add_part(std::span<const float> part, std::span<float> table) {
+  own_table_.assign(table.begin(), table.end());
+  for (std::size_t i = 0; i < table.size(); ++i) table[i] += part[i];
+}
+
+CAUSEWAY_DECL void swarm_gradients::restore(std::span<float> gradients, std::span<float> table) {
+  if (!own_table_.empty()) std::copy(own_table_.begin(), own_table_.end(), table.begin());
+  if (!own_.empty()) std::copy(own_.begin(), own_.end(), gradients.begin());
+  own_.clear();
+  own_table_.clear();
+}
+
+CAUSEWAY_DECL std::vector<std::byte> encode(const swarm_holding& h) {
   net::byte_writer out;
   out.put(h.step).put(static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0) | (h.part ? 4 : 0)));
   h.done.write(out);
   return std::move(out).take();
 }
 
-[[nodiscard]] inline result<swarm_holding> decode_holding(std::span<const std::byte> bytes) {
+CAUSEWAY_DECL result<swarm_holding> decode_holding(std::span<const std::byte> bytes) {
   net::byte_reader in{bytes};
   swarm_holding h;
   h.step = in.get<std::uint64_t>();
@@ -38110,7 +41806,8 @@ class swarm_gradients {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_SWARM_SHARES_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_SWARM_SHARES_IPP
+#endif
 
 // ---- causeway/parallel/swarm_station.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_STATION_HPP
@@ -38152,130 +41849,48 @@ class swarm_station {
       : self_{self}, stage_{stage}, stages_{stages} {}
 
   /// `counted`: what this peer has contributed before; of the same size, or empty for nothing.
-  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {}) {
-    turn_ = turn;
-    slots_.clear();
-    shipments_.clear();
-    counted_ = counted.size() == micro_batches ? std::move(counted) : swarm_wire::batch_set{micro_batches};
-    done_ = counted_;
-    next_place_ = 0;
-  }
+  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {});
 
   // ---- events ----------------------------------------------------------------------------------------------------------
 
   /// A path, or a later version of it. What is kept here goes to neighbours that stand in for others.
-  void take(const swarm_wire::order& o) {
-    if (o.turn != turn_ || o.micro_batch >= done_.size() || o.path.size() != stages_ || o.passes.size() != stages_) return;
-    slot& s = at(o.micro_batch);
-    if (s.ordered && o.version <= s.path.version) return;
-    const net::peer_id above = s.ordered ? neighbour(s, true) : 0;
-    const net::peer_id below = s.ordered ? neighbour(s, false) : 0;
-    s.path = o;
-    s.ordered = o.path[stage_] == self_;
-    if (!s.ordered) return;
-    if (o.passes[stage_] > s.pass) s.begin_anew(o.passes[stage_]);
-    if (s.output && (needs_again(s, true) || neighbour(s, true) != above)) ship(o.micro_batch, s, false);
-    if (s.d_input && (needs_again(s, false) || neighbour(s, false) != below)) ship(o.micro_batch, s, true);
-  }
+  void take(const swarm_wire::order& o);
 
   /// A tensor from a neighbouring stage; it may come before the order. An input is of this stage's pass; a gradient, of the
   /// pass of the stage above: that stage may have begun anew from the output that is kept here, never the other way round.
-  void arrive(std::uint32_t micro_batch, bool backward, boundary_bytes bytes, std::uint64_t pass = 0) {
-    if (micro_batch >= done_.size()) return;
-    slot& s = at(micro_batch);
-    received& place = backward ? s.d_output : s.input;
-    if (pass < s.pass || (place.bytes && place.pass >= pass)) return;
-    // An input of a pass to come is kept also where this one is finished: the order that begins anew may be on its way.
-    if (backward ? s.finished : pass == s.pass && (s.forwarded || s.finished)) return;
-    place = {std::move(bytes), pass};
-    s.place = next_place_++;
-  }
+  void arrive(std::uint32_t micro_batch, bool backward, boundary_bytes bytes, std::uint64_t pass = 0);
 
   /// What had arrived is of no use. Gives whom it is to come from; it may come again.
-  net::peer_id refuse(std::uint32_t micro_batch, bool backward) {
-    slot& s = at(micro_batch);
-    (backward ? s.d_output : s.input).bytes.reset();
-    return neighbour(s, backward);
-  }
+  net::peer_id refuse(std::uint32_t micro_batch, bool backward);
 
   /// Whether a tensor for this micro-batch is to come from that peer, as far as the orders say.
-  [[nodiscard]] bool expects(net::peer_id peer, std::uint32_t micro_batch, bool backward) const {
-    const auto known = slots_.find(micro_batch);
-    return peer != 0 && known != slots_.end() && known->second.ordered && neighbour(known->second, backward) == peer;
-  }
+  [[nodiscard]] bool expects(net::peer_id peer, std::uint32_t micro_batch, bool backward) const;
 
   /// A connection to this peer was made again: what it may have missed is sent once more.
-  void connected(net::peer_id peer) {
-    for (auto& [m, s] : slots_) {
-      if (!s.ordered) continue;
-      if (s.output && neighbour(s, true) == peer) ship(m, s, false);
-      if (s.d_input && neighbour(s, false) == peer) ship(m, s, true);
-    }
-  }
+  void connected(net::peer_id peer);
 
   /// Another driver: what it does not hear about in a report does not happen.
-  void drop_orders() {
-    for (auto& [m, s] : slots_) s.ordered = s.ordered && (s.forwarded || s.finished);
-  }
+  void drop_orders();
 
   /// The gradient was cleared.
-  void drop_contributions() {
-    std::erase_if(slots_, [](const auto& s) { return s.second.finished; });
-    done_ = counted_;
-  }
+  void drop_contributions();
   /// The driver took this peer for lost, and has given all of it to others.
-  void forget() {
-    slots_.clear();
-    done_ = counted_;
-  }
+  void forget();
   /// What has been contributed since the turn began is in this peer's parameters now; or, with false, what was counted
   /// before is not in them any more.
-  void settle(bool counts) {
-    counted_ = counts ? done_ : swarm_wire::batch_set{done_.size()};
-    if (!counts) done_ = counted_;
-  }
+  void settle(bool counts);
 
   // ---- work ------------------------------------------------------------------------------------------------------------
 
   /// Gradients first: they let go of memory. Then in the order of arrival.
-  [[nodiscard]] std::optional<swarm_task> next() const {
-    const std::pair<const std::uint32_t, slot>* best = nullptr;
-    for (const auto& entry : slots_) {
-      const slot& s = entry.second;
-      if (!s.ordered || s.finished || !(ready_back(s) || ready_forth(s))) continue;
-      const bool better =
-          best == nullptr || (ready_back(s) != ready_back(best->second) ? ready_back(s) : s.place < best->second.place);
-      if (better) best = &entry;
-    }
-    if (best == nullptr) return std::nullopt;
-    const slot& s = best->second;
-    const bool backward = ready_back(s);
-    return swarm_task{best->first, backward, backward ? s.d_output.bytes : s.input.bytes, s.pass};
-  }
+  [[nodiscard]] std::optional<swarm_task> next() const;
 
   /// The forward of a task is computed; `output`: null on the last stage. Of no use if the micro-batch has begun anew.
-  void forwarded(std::uint32_t micro_batch, boundary_bytes output, std::uint64_t pass = 0) {
-    slot& s = at(micro_batch);
-    if (s.pass != pass) return;
-    s.forwarded = true;
-    s.input.bytes.reset();
-    s.output = std::move(output);
-    s.place = next_place_++;
-    if (s.output && s.ordered) ship(micro_batch, s, false);
-  }
+  void forwarded(std::uint32_t micro_batch, boundary_bytes output, std::uint64_t pass = 0);
 
   /// The gradient of the micro-batch is in this peer's, whichever pass it is of; `d_input`: null on the first stage, and in
   /// an evaluation.
-  void contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input, std::uint64_t pass = 0) {
-    slot& s = at(micro_batch);
-    done_.add(micro_batch);
-    s.loss = loss;
-    if (s.pass != pass) return;
-    s.finished = true;
-    s.d_output.bytes.reset();
-    s.d_input = std::move(d_input);
-    if (s.d_input && s.ordered) ship(micro_batch, s, true);
-  }
+  void contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input, std::uint64_t pass = 0);
 
   [[nodiscard]] std::vector<swarm_shipment> take_shipments() { return std::exchange(shipments_, {}); }
 
@@ -38289,29 +41904,10 @@ class swarm_station {
   /// Micro-batches in the gradient: contributed since the turn began.
   [[nodiscard]] std::uint32_t pending() const noexcept { return done_.count() - counted_.count(); }
   /// Micro-batches that wait for this peer.
-  [[nodiscard]] std::uint32_t queued() const {
-    std::uint32_t n = 0;
-    for (const auto& [m, s] : slots_) n += s.ordered && !s.finished && (ready_back(s) || ready_forth(s)) ? 1U : 0U;
-    return n;
-  }
-  [[nodiscard]] swarm_wire::report summary(std::uint32_t term) const {
-    swarm_wire::report r{term, turn_, done_, swarm_wire::batch_set{done_.size()}, {}};
-    for (const auto& [m, s] : slots_) {
-      if (s.forwarded && !done_.has(m)) r.begun.add(m);
-      if (done_.has(m) && stage_ + 1 == stages_) r.losses.push_back(s.loss);
-    }
-    if (r.losses.size() != r.done.count()) r.losses.clear();  // some are of earlier turns
-    return r;
-  }
+  [[nodiscard]] std::uint32_t queued() const;
+  [[nodiscard]] swarm_wire::report summary(std::uint32_t term) const;
   /// What the gradients of micro-batches computed forward are waited for from.
-  [[nodiscard]] std::vector<std::pair<std::uint32_t, net::peer_id>> waiting_for() const {
-    std::vector<std::pair<std::uint32_t, net::peer_id>> all;
-    for (const auto& [m, s] : slots_) {
-      if (!s.ordered || s.finished || ready_back(s) || ready_forth(s)) continue;
-      all.emplace_back(m, neighbour(s, s.forwarded));
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<std::pair<std::uint32_t, net::peer_id>> waiting_for() const;
 
  private:
   struct received {
@@ -38330,51 +41926,21 @@ class swarm_station {
     std::uint64_t pass = 0;
 
     // An input of the new pass may have come before the order.
-    void begin_anew(std::uint64_t from) {
-      pass = from;
-      forwarded = finished = false;
-      if (input.pass < pass) input.bytes.reset();
-      d_output.bytes.reset();
-      output.reset();
-      d_input.reset();
-    }
+    void begin_anew(std::uint64_t from);
   };
 
-  slot& at(std::uint32_t micro_batch) {
-    const auto [place, fresh] = slots_.try_emplace(micro_batch);
-    if (fresh) place->second.place = next_place_++;
-    return place->second;
-  }
+  slot& at(std::uint32_t micro_batch);
 
-  [[nodiscard]] bool ready_forth(const slot& s) const {
-    return !s.forwarded && (stage_ == 0 || (s.input.bytes && s.input.pass == s.pass));
-  }
+  [[nodiscard]] bool ready_forth(const slot& s) const;
   [[nodiscard]] bool ready_back(const slot& s) const { return s.forwarded && (stage_ + 1 == stages_ || s.d_output.bytes); }
 
   // Of the next stage that the path passes, or of the one before. 0: none.
-  [[nodiscard]] net::peer_id neighbour(const slot& s, bool above) const {
-    const std::size_t at = neighbouring_stage(s, above);
-    return at < stages_ ? s.path.path[at] : 0;
-  }
-  [[nodiscard]] std::size_t neighbouring_stage(const slot& s, bool above) const {
-    std::size_t k = stage_;
-    do {
-      k = above ? k + 1 : k - 1;  // below stage 0: beyond all stages
-    } while (k < stages_ && s.path.path[k] == 0);
-    return k;
-  }
+  [[nodiscard]] net::peer_id neighbour(const slot& s, bool above) const;
+  [[nodiscard]] std::size_t neighbouring_stage(const slot& s, bool above) const;
 
-  [[nodiscard]] bool needs_again(const slot& s, bool above) const {
-    const std::size_t k = neighbouring_stage(s, above);
-    return k < stages_ && s.path.needs[k] == swarm_wire::stage_need::again;
-  }
+  [[nodiscard]] bool needs_again(const slot& s, bool above) const;
 
-  void ship(std::uint32_t micro_batch, const slot& s, bool backward) {
-    const std::size_t k = neighbouring_stage(s, !backward);
-    if (k >= stages_ || s.path.needs[k] == swarm_wire::stage_need::finished) return;
-    const std::uint64_t pass = s.path.passes[backward ? stage_ : k];
-    shipments_.push_back({s.path.path[k], micro_batch, backward, backward ? s.d_input : s.output, pass});
-  }
+  void ship(std::uint32_t micro_batch, const slot& s, bool backward);
 
   net::peer_id self_;
   std::uint32_t stage_;
@@ -38390,6 +41956,199 @@ class swarm_station {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_STATION_HPP
+
+// ---- causeway/parallel/impl/swarm_station.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SWARM_STATION_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SWARM_STATION_IPP
+
+// Bodies of parallel/swarm_station.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL void swarm_station::begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted) {
+  turn_ = turn;
+  slots_.clear();
+  shipments_.clear();
+  counted_ = counted.size() == micro_batches ? std::move(counted) : swarm_wire::batch_set{micro_batches};
+  done_ = counted_;
+  next_place_ = 0;
+}
+
+CAUSEWAY_DECL void swarm_station::take(const swarm_wire::order& o) {
+  if (o.turn != turn_ || o.micro_batch >= done_.size() || o.path.size() != stages_ || o.passes.size() != stages_) return;
+  slot& s = at(o.micro_batch);
+  if (s.ordered && o.version <= s.path.version) return;
+  const net::peer_id above = s.ordered ? neighbour(s, true) : 0;
+  const net::peer_id below = s.ordered ? neighbour(s, false) : 0;
+  s.path = o;
+  s.ordered = o.path[stage_] == self_;
+  if (!s.ordered) return;
+  if (o.passes[stage_] > s.pass) s.begin_anew(o.passes[stage_]);
+  if (s.output && (needs_again(s, true) || neighbour(s, true) != above)) ship(o.micro_batch, s, false);
+  if (s.d_input && (needs_again(s, false) || neighbour(s, false) != below)) ship(o.micro_batch, s, true);
+}
+
+CAUSEWAY_DECL void swarm_station::arrive(std::uint32_t micro_batch, bool backward, boundary_bytes bytes,
+                                         std::uint64_t pass) {
+  if (micro_batch >= done_.size()) return;
+  slot& s = at(micro_batch);
+  received& place = backward ? s.d_output : s.input;
+  if (pass < s.pass || (place.bytes && place.pass >= pass)) return;
+  // An input of a pass to come is kept also where this one is finished: the order that begins anew may be on its way.
+  if (backward ? s.finished : pass == s.pass && (s.forwarded || s.finished)) return;
+  place = {std::move(bytes), pass};
+  s.place = next_place_++;
+}
+
+CAUSEWAY_DECL net::peer_id swarm_station::refuse(std::uint32_t micro_batch, bool backward) {
+  slot& s = at(micro_batch);
+  (backward ? s.d_output : s.input).bytes.reset();
+  return neighbour(s, backward);
+}
+
+CAUSEWAY_DECL bool swarm_station::expects(net::peer_id peer, std::uint32_t micro_batch, bool backward) const {
+  const auto known = slots_.find(micro_batch);
+  return peer != 0 && known != slots_.end() && known->second.ordered && neighbour(known->second, backward) == peer;
+}
+
+CAUSEWAY_DECL void swarm_station::connected(net::peer_id peer) {
+  for (auto& [m, s] : slots_) {
+    if (!s.ordered) continue;
+    if (s.output && neighbour(s, true) == peer) ship(m, s, false);
+    if (s.d_input && neighbour(s, false) == peer) ship(m, s, true);
+  }
+}
+
+CAUSEWAY_DECL void swarm_station::drop_orders() {
+  for (auto& [m, s] : slots_) s.ordered = s.ordered && (s.forwarded || s.finished);
+}
+
+CAUSEWAY_DECL void swarm_station::drop_contributions() {
+  std::erase_if(slots_, [](const auto& s) { return s.second.finished; });
+  done_ = counted_;
+}
+
+CAUSEWAY_DECL void swarm_station::forget() {
+  slots_.clear();
+  done_ = counted_;
+}
+
+CAUSEWAY_DECL void swarm_station::settle(bool counts) {
+  counted_ = counts ? done_ : swarm_wire::batch_set{done_.size()};
+  if (!counts) done_ = counted_;
+}
+
+CAUSEWAY_DECL std::optional<swarm_task> swarm_station::next() const {
+  const std::pair<const std::uint32_t, slot>* best = nullptr;
+  for (const auto& entry : slots_) {
+    const slot& s = entry.second;
+    if (!s.ordered || s.finished || !(ready_back(s) || ready_forth(s))) continue;
+    const bool better =
+        best == nullptr || (ready_back(s) != ready_back(best->second) ? ready_back(s) : s.place < best->second.place);
+    if (better) best = &entry;
+  }
+  if (best == nullptr) return std::nullopt;
+  const slot& s = best->second;
+  const bool backward = ready_back(s);
+  return swarm_task{best->first, backward, backward ? s.d_output.bytes : s.input.bytes, s.pass};
+}
+
+CAUSEWAY_DECL void swarm_station::forwarded(std::uint32_t micro_batch, boundary_bytes output, std::uint64_t pass) {
+  slot& s = at(micro_batch);
+  if (s.pass != pass) return;
+  s.forwarded = true;
+  s.input.bytes.reset();
+  s.output = std::move(output);
+  s.place = next_place_++;
+  if (s.output && s.ordered) ship(micro_batch, s, false);
+}
+
+CAUSEWAY_DECL void swarm_station::contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input,
+                                              std::uint64_t pass) {
+  slot& s = at(micro_batch);
+  done_.add(micro_batch);
+  s.loss = loss;
+  if (s.pass != pass) return;
+  s.finished = true;
+  s.d_output.bytes.reset();
+  s.d_input = std::move(d_input);
+  if (s.d_input && s.ordered) ship(micro_batch, s, true);
+}
+
+CAUSEWAY_DECL std::uint32_t swarm_station::queued() const {
+  std::uint32_t n = 0;
+  for (const auto& [m, s] : slots_) n += s.ordered && !s.finished && (ready_back(s) || ready_forth(s)) ? 1U : 0U;
+  return n;
+}
+
+CAUSEWAY_DECL swarm_wire::report swarm_station::summary(std::uint32_t term) const {
+  swarm_wire::report r{term, turn_, done_, swarm_wire::batch_set{done_.size()}, {}};
+  for (const auto& [m, s] : slots_) {
+    if (s.forwarded && !done_.has(m)) r.begun.add(m);
+    if (done_.has(m) && stage_ + 1 == stages_) r.losses.push_back(s.loss);
+  }
+  if (r.losses.size() != r.done.count()) r.losses.clear();  // some are of earlier turns
+  return r;
+}
+
+CAUSEWAY_DECL std::vector<std::pair<std::uint32_t, net::peer_id>> swarm_station::waiting_for() const {
+  std::vector<std::pair<std::uint32_t, net::peer_id>> all;
+  for (const auto& [m, s] : slots_) {
+    if (!s.ordered || s.finished || ready_back(s) || ready_forth(s)) continue;
+    all.emplace_back(m, neighbour(s, s.forwarded));
+  }
+  return all;
+}
+
+CAUSEWAY_DECL void swarm_station::slot::begin_anew(std::uint64_t from) {
+  pass = from;
+  forwarded = finished = false;
+  if (input.pass < pass) input.bytes.reset();
+  d_output.bytes.reset();
+  output.reset();
+  d_input.reset();
+}
+
+CAUSEWAY_DECL auto swarm_station::at(std::uint32_t micro_batch) -> slot& {
+  const auto [place, fresh] = slots_.try_emplace(micro_batch);
+  if (fresh) place->second.place = next_place_++;
+  return place->second;
+}
+
+CAUSEWAY_DECL bool swarm_station::ready_forth(const slot& s) const {
+  return !s.forwarded && (stage_ == 0 || (s.input.bytes && s.input.pass == s.pass));
+}
+
+CAUSEWAY_DECL net::peer_id swarm_station::neighbour(const slot& s, bool above) const {
+  const std::size_t at = neighbouring_stage(s, above);
+  return at < stages_ ? s.path.path[at] : 0;
+}
+
+CAUSEWAY_DECL std::size_t swarm_station::neighbouring_stage(const slot& s, bool above) const {
+  std::size_t k = stage_;
+  do {
+    k = above ? k + 1 : k - 1;  // below stage 0: beyond all stages
+  } while (k < stages_ && s.path.path[k] == 0);
+  return k;
+}
+
+CAUSEWAY_DECL bool swarm_station::needs_again(const slot& s, bool above) const {
+  const std::size_t k = neighbouring_stage(s, above);
+  return k < stages_ && s.path.needs[k] == swarm_wire::stage_need::again;
+}
+
+CAUSEWAY_DECL void swarm_station::ship(std::uint32_t micro_batch, const slot& s, bool backward) {
+  const std::size_t k = neighbouring_stage(s, !backward);
+  if (k >= stages_ || s.path.needs[k] == swarm_wire::stage_need::finished) return;
+  const std::uint64_t pass = s.path.passes[backward ? stage_ : k];
+  shipments_.push_back({s.path.path[k], micro_batch, backward, backward ? s.d_input : s.output, pass});
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_SWARM_STATION_IPP
+#endif
 
 // ---- causeway/parallel/swarm_options.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_OPTIONS_HPP
@@ -38982,14 +42741,71 @@ struct swarm_move {
 };
 
 /// Waiting micro-batches per peer of the stage; 0 where nobody serves it.
-[[nodiscard]] inline double load_of(const std::vector<balanced_peer>& stage) {
+[[nodiscard]] CAUSEWAY_DECL double load_of(const std::vector<balanced_peer>& stage);
+
+/// Where a newcomer helps most: a stage that nobody serves, else the one with the longest queues.
+[[nodiscard]] CAUSEWAY_DECL std::uint32_t most_loaded(std::span<const std::vector<balanced_peer>> stages);
+
+/// Nobody moves where queues differ by less than `hysteresis` micro-batches per peer, and no stage loses its last peer. The
+/// least useful peer of a stage is the slowest; of those with equal speed, the one with the highest id.
+[[nodiscard]] CAUSEWAY_DECL std::optional<swarm_move> choose_move(std::span<const std::vector<balanced_peer>> stages,
+                                                                  double hysteresis);
+
+/// A peer's own queue: how many micro-batches waited, on average, whenever it began with one. Of this turn, or of the one
+/// before as long as nothing was begun. What is said at some moment would not do: peers speak when a turn begins and ends,
+/// and then nothing waits.
+class queue_meter {
+ public:
+  void begin_turn();
+  /// `waiting`: without the one that is begun.
+  void began(std::size_t waiting);
+  [[nodiscard]] double mean() const { return begun_ > 0 ? mean_of_turn() : before_; }
+
+ private:
+  [[nodiscard]] double mean_of_turn() const { return begun_ > 0 ? sum_ / begun_ : 0; }
+
+  double sum_ = 0, begun_ = 0, before_ = 0;
+};
+
+/// Queues as peers told of them since the last comparison.
+class queue_watch {
+ public:
+  void saw(net::peer_id id, double queued) { sums_[id] += queued; }
+  void looked() { ++looks_; }
+  [[nodiscard]] double mean(net::peer_id id) const;
+  /// Whether it is time to compare; the first time one period after the first question.
+  bool due(time_point now, duration every);
+  /// Other peers serve than before, or others' stages: what was seen so far says nothing of them, and a comparison that is
+  /// due soon waits for half a period.
+  void changed(time_point now, duration every);
+  void clear();
+
+ private:
+  std::map<net::peer_id, double> sums_;
+  double looks_ = 0;
+  time_point at_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_BALANCE_HPP
+
+// ---- causeway/parallel/impl/swarm_balance.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SWARM_BALANCE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SWARM_BALANCE_IPP
+
+// Bodies of parallel/swarm_balance.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL double load_of(const std::vector<balanced_peer>& stage) {
   double sum = 0;
   for (const balanced_peer& p : stage) sum += p.queued;
   return stage.empty() ? 0 : sum / static_cast<double>(stage.size());
 }
 
-/// Where a newcomer helps most: a stage that nobody serves, else the one with the longest queues.
-[[nodiscard]] inline std::uint32_t most_loaded(std::span<const std::vector<balanced_peer>> stages) {
+CAUSEWAY_DECL std::uint32_t most_loaded(std::span<const std::vector<balanced_peer>> stages) {
   std::uint32_t most = 0;
   for (std::uint32_t s = 0; s < stages.size(); ++s) {
     if (stages[s].empty()) return s;
@@ -38998,10 +42814,7 @@ struct swarm_move {
   return most;
 }
 
-/// Nobody moves where queues differ by less than `hysteresis` micro-batches per peer, and no stage loses its last peer. The
-/// least useful peer of a stage is the slowest; of those with equal speed, the one with the highest id.
-[[nodiscard]] inline std::optional<swarm_move> choose_move(std::span<const std::vector<balanced_peer>> stages,
-                                                           double hysteresis) {
+CAUSEWAY_DECL std::optional<swarm_move> choose_move(std::span<const std::vector<balanced_peer>> stages, double hysteresis) {
   const std::uint32_t most = most_loaded(stages);
   std::optional<std::uint32_t> least;
   for (std::uint32_t s = 0; s < stages.size(); ++s) {
@@ -39018,64 +42831,42 @@ struct swarm_move {
   return swarm_move{who->id, most};
 }
 
-/// A peer's own queue: how many micro-batches waited, on average, whenever it began with one. Of this turn, or of the one
-/// before as long as nothing was begun. What is said at some moment would not do: peers speak when a turn begins and ends,
-/// and then nothing waits.
-class queue_meter {
- public:
-  void begin_turn() {
-    before_ = mean_of_turn();
-    sum_ = begun_ = 0;
-  }
-  /// `waiting`: without the one that is begun.
-  void began(std::size_t waiting) {
-    sum_ += static_cast<double>(waiting);
-    ++begun_;
-  }
-  [[nodiscard]] double mean() const { return begun_ > 0 ? mean_of_turn() : before_; }
+CAUSEWAY_DECL void queue_meter::begin_turn() {
+  before_ = mean_of_turn();
+  sum_ = begun_ = 0;
+}
 
- private:
-  [[nodiscard]] double mean_of_turn() const { return begun_ > 0 ? sum_ / begun_ : 0; }
+CAUSEWAY_DECL void queue_meter::began(std::size_t waiting) {
+  sum_ += static_cast<double>(waiting);
+  ++begun_;
+}
 
-  double sum_ = 0, begun_ = 0, before_ = 0;
-};
+CAUSEWAY_DECL double queue_watch::mean(net::peer_id id) const {
+  const auto at = sums_.find(id);
+  return at == sums_.end() || looks_ == 0 ? 0 : at->second / looks_;
+}
 
-/// Queues as peers told of them since the last comparison.
-class queue_watch {
- public:
-  void saw(net::peer_id id, double queued) { sums_[id] += queued; }
-  void looked() { ++looks_; }
-  [[nodiscard]] double mean(net::peer_id id) const {
-    const auto at = sums_.find(id);
-    return at == sums_.end() || looks_ == 0 ? 0 : at->second / looks_;
-  }
-  /// Whether it is time to compare; the first time one period after the first question.
-  bool due(time_point now, duration every) {
-    if (at_ == time_point{}) at_ = now + every;
-    if (every == duration{0} || now < at_) return false;
-    at_ = now + every;
-    return true;
-  }
-  /// Other peers serve than before, or others' stages: what was seen so far says nothing of them, and a comparison that is
-  /// due soon waits for half a period.
-  void changed(time_point now, duration every) {
-    clear();
-    if (at_ != time_point{}) at_ = std::max(at_, now + every / 2);
-  }
-  void clear() {
-    sums_.clear();
-    looks_ = 0;
-  }
+CAUSEWAY_DECL bool queue_watch::due(time_point now, duration every) {
+  if (at_ == time_point{}) at_ = now + every;
+  if (every == duration{0} || now < at_) return false;
+  at_ = now + every;
+  return true;
+}
 
- private:
-  std::map<net::peer_id, double> sums_;
-  double looks_ = 0;
-  time_point at_;
-};
+CAUSEWAY_DECL void queue_watch::changed(time_point now, duration every) {
+  clear();
+  if (at_ != time_point{}) at_ = std::max(at_, now + every / 2);
+}
+
+CAUSEWAY_DECL void queue_watch::clear() {
+  sums_.clear();
+  looks_ = 0;
+}
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_SWARM_BALANCE_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_SWARM_BALANCE_IPP
+#endif
 
 // ---- causeway/stage/routing.hpp ----
 #ifndef CAUSEWAY_STAGE_ROUTING_HPP
@@ -39105,87 +42896,38 @@ struct server {
 class roster {
  public:
   /// `smoothing`: weight of the newest measurement in the moving average of a peer's seconds.
-  explicit roster(std::uint32_t stages = 1, double smoothing = 0.3) : stages_(stages), smoothing_{smoothing} {
-    CAUSEWAY_EXPECT(stages > 0 && smoothing > 0 && smoothing <= 1);
-  }
+  explicit roster(std::uint32_t stages = 1, double smoothing = 0.3);
 
   [[nodiscard]] std::uint32_t stages() const noexcept { return static_cast<std::uint32_t>(stages_.size()); }
   [[nodiscard]] std::span<const server> at(std::uint32_t stage) const { return stages_[stage]; }
 
   /// The peer says that it serves `stage`: a ban ends, and it leaves the stage that it served before.
-  void announced(net::peer_id id, std::uint32_t stage) {
-    CAUSEWAY_EXPECT(id != nobody && stage < stages());
-    for (std::uint32_t s = 0; s < stages(); ++s) {
-      if (s != stage) erase(s, id);
-    }
-    auto& all = stages_[stage];
-    const auto place = std::lower_bound(all.begin(), all.end(), id, before);
-    if (place != all.end() && place->id == id) {
-      place->banned = false;
-    } else {
-      all.insert(place, {id, 0, false});
-    }
-  }
+  void announced(net::peer_id id, std::uint32_t stage);
 
-  void gone(net::peer_id id) {
-    for (std::uint32_t s = 0; s < stages(); ++s) erase(s, id);
-    std::erase_if(delays_, [id](const auto& d) { return d.first.first == id || d.first.second == id; });
-  }
+  void gone(net::peer_id id);
 
   /// It is not chosen before it has been announced again.
-  void ban(net::peer_id id) {
-    if (server* s = find(id)) s->banned = true;
-  }
+  void ban(net::peer_id id);
 
   /// A micro-batch took it so long.
-  void measured(net::peer_id id, double seconds) {
-    server* const s = find(id);
-    if (s == nullptr || !(seconds > 0)) return;
-    s->seconds = s->seconds > 0 ? (1 - smoothing_) * s->seconds + smoothing_ * seconds : seconds;
-  }
+  void measured(net::peer_id id, double seconds);
 
   /// A boundary tensor takes so many seconds between the two, whichever way. 0 where nothing was measured.
   void link(net::peer_id a, net::peer_id b, double seconds) { delays_[ordered(a, b)] = seconds; }
-  [[nodiscard]] double link(net::peer_id a, net::peer_id b) const {
-    const auto known = delays_.find(ordered(a, b));
-    return known == delays_.end() ? 0.0 : known->second;
-  }
+  [[nodiscard]] double link(net::peer_id a, net::peer_id b) const;
 
   /// Those that may be chosen.
-  [[nodiscard]] std::vector<server> usable(std::uint32_t stage) const {
-    std::vector<server> all;
-    for (const server& s : stages_[stage]) {
-      if (!s.banned) all.push_back(s);
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<server> usable(std::uint32_t stage) const;
 
   /// Of a peer, or the mean of its stage's known ones while it has shown nothing; 1 where nobody has.
-  [[nodiscard]] double expected_seconds(std::uint32_t stage, net::peer_id id) const {
-    double sum = 0, known = 0;
-    for (const server& s : stages_[stage]) {
-      if (s.id == id && s.seconds > 0) return s.seconds;
-      sum += s.seconds;
-      known += s.seconds > 0 ? 1 : 0;
-    }
-    return known > 0 ? sum / known : 1.0;
-  }
+  [[nodiscard]] double expected_seconds(std::uint32_t stage, net::peer_id id) const;
 
  private:
   static bool before(const server& s, net::peer_id id) noexcept { return s.id < id; }
   static std::pair<net::peer_id, net::peer_id> ordered(net::peer_id a, net::peer_id b) { return std::minmax(a, b); }
 
-  void erase(std::uint32_t stage, net::peer_id id) {
-    std::erase_if(stages_[stage], [id](const server& s) { return s.id == id; });
-  }
-  [[nodiscard]] server* find(net::peer_id id) {
-    for (auto& all : stages_) {
-      for (server& s : all) {
-        if (s.id == id) return &s;
-      }
-    }
-    return nullptr;
-  }
+  void erase(std::uint32_t stage, net::peer_id id);
+  [[nodiscard]] server* find(net::peer_id id);
 
   std::vector<std::vector<server>> stages_;
   std::map<std::pair<net::peer_id, net::peer_id>, double> delays_;
@@ -39215,6 +42957,89 @@ concept Router = std::movable<R> && std::default_initializable<R> &&
 }  // namespace causeway::inline CAUSEWAY_ABI::stage::routing
 
 #endif  // CAUSEWAY_STAGE_ROUTING_HPP
+
+// ---- causeway/stage/impl/routing.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_ROUTING_IPP
+#define CAUSEWAY_STAGE_IMPL_ROUTING_IPP
+
+// Bodies of stage/routing.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::routing {
+
+CAUSEWAY_DECL roster::roster(std::uint32_t stages, double smoothing) : stages_(stages), smoothing_{smoothing} {
+  CAUSEWAY_EXPECT(stages > 0 && smoothing > 0 && smoothing <= 1);
+}
+
+CAUSEWAY_DECL void roster::announced(net::peer_id id, std::uint32_t stage) {
+  CAUSEWAY_EXPECT(id != nobody && stage < stages());
+  for (std::uint32_t s = 0; s < stages(); ++s) {
+    if (s != stage) erase(s, id);
+  }
+  auto& all = stages_[stage];
+  const auto place = std::lower_bound(all.begin(), all.end(), id, before);
+  if (place != all.end() && place->id == id) {
+    place->banned = false;
+  } else {
+    all.insert(place, {id, 0, false});
+  }
+}
+
+CAUSEWAY_DECL void roster::gone(net::peer_id id) {
+  for (std::uint32_t s = 0; s < stages(); ++s) erase(s, id);
+  std::erase_if(delays_, [id](const auto& d) { return d.first.first == id || d.first.second == id; });
+}
+
+CAUSEWAY_DECL void roster::ban(net::peer_id id) {
+  if (server* s = find(id)) s->banned = true;
+}
+
+CAUSEWAY_DECL void roster::measured(net::peer_id id, double seconds) {
+  server* const s = find(id);
+  if (s == nullptr || !(seconds > 0)) return;
+  s->seconds = s->seconds > 0 ? (1 - smoothing_) * s->seconds + smoothing_ * seconds : seconds;
+}
+
+CAUSEWAY_DECL double roster::link(net::peer_id a, net::peer_id b) const {
+  const auto known = delays_.find(ordered(a, b));
+  return known == delays_.end() ? 0.0 : known->second;
+}
+
+CAUSEWAY_DECL std::vector<server> roster::usable(std::uint32_t stage) const {
+  std::vector<server> all;
+  for (const server& s : stages_[stage]) {
+    if (!s.banned) all.push_back(s);
+  }
+  return all;
+}
+
+CAUSEWAY_DECL double roster::expected_seconds(std::uint32_t stage, net::peer_id id) const {
+  double sum = 0, known = 0;
+  for (const server& s : stages_[stage]) {
+    if (s.id == id && s.seconds > 0) return s.seconds;
+    sum += s.seconds;
+    known += s.seconds > 0 ? 1 : 0;
+  }
+  return known > 0 ? sum / known : 1.0;
+}
+
+CAUSEWAY_DECL void roster::erase(std::uint32_t stage, net::peer_id id) {
+  std::erase_if(stages_[stage], [id](const server& s) { return s.id == id; });
+}
+
+CAUSEWAY_DECL server* roster::find(net::peer_id id) {
+  for (auto& all : stages_) {
+    for (server& s : all) {
+      if (s.id == id) return &s;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::routing
+
+#endif  // CAUSEWAY_STAGE_IMPL_ROUTING_IPP
+#endif
 
 // ---- causeway/parallel/swarm_driver.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_DRIVER_HPP
@@ -39622,134 +43447,46 @@ class swarm_table {
  public:
   swarm_table(net::peer_id self, std::uint32_t stages) : self_{self}, sums_(stages) {}
 
-  void up(net::peer_id id, net::peer_index link, const std::string& address, time_point now) {
-    swarm_neighbour& p = peers_[id];
-    p = {link, true, address, std::nullopt, now, {}, p.delay, p.delay > 0};
-    by_link_[link] = id;
-    ++changes_;
-  }
+  void up(net::peer_id id, net::peer_index link, const std::string& address, time_point now);
   /// Who is down is forgotten where many are known: strangers come with new ids for ever.
-  void down(net::peer_id id) {
-    swarm_neighbour& p = peers_[id];
-    p.up = false;
-    p.said.reset();
-    by_link_.erase(p.link);
-    ++changes_;
-    if (peers_.size() > most_known) peers_.erase(id);
-  }
-  void take(net::peer_id from, const swarm_wire::status& s, time_point now) {
-    swarm_neighbour& p = peers_[from];
-    if (!p.said || !says_the_same(*p.said, s)) ++changes_;
-    p.said = s;
-    p.heard = now;
-    term_ = std::max(term_, s.term);
-    for (const auto& sum : s.sums) remember(s.stage, sum);
-  }
+  void down(net::peer_id id);
+  void take(net::peer_id from, const swarm_wire::status& s, time_point now);
 
   /// A round trip ends, if it was this peer that began it.
-  void echoed(net::peer_id from, std::uint64_t mark, time_point now) {
-    swarm_neighbour& p = peers_[from];
-    if (p.probed == time_point{} || mark != mark_of(p.probed)) return;
-    const double took = 0.5 * seconds(now - p.probed);
-    p.delay = p.delay > 0 ? 0.7 * p.delay + 0.3 * took : took;
-    p.news = true;
-    p.probed = {};
-  }
+  void echoed(net::peer_id from, std::uint64_t mark, time_point now);
   [[nodiscard]] static std::uint64_t mark_of(time_point t) { return static_cast<std::uint64_t>(t.since_start.count()); }
 
   /// Those that were measured since the last call.
-  [[nodiscard]] swarm_wire::delays take_delays() {
-    swarm_wire::delays all;
-    for (auto& [id, p] : peers_) {
-      if (!p.up || !p.news || all.list.size() == swarm_wire::most_addresses) continue;
-      all.list.push_back({id, p.delay});
-      p.news = false;
-    }
-    return all;
-  }
+  [[nodiscard]] swarm_wire::delays take_delays();
   /// Somebody else is to be told all of them.
-  void tell_delays_again() {
-    for (auto& [id, p] : peers_) p.news = p.delay > 0;
-  }
+  void tell_delays_again();
 
   /// Another one after everything that somebody said anew, but for queues and speeds.
   [[nodiscard]] std::uint64_t changes() const noexcept { return changes_; }
 
   /// Up to `count` of those who are connected, others with every call: all in turn.
-  [[nodiscard]] std::vector<net::peer_id> next_few(std::size_t count) {
-    std::vector<net::peer_id> few;
-    auto at = peers_.upper_bound(last_of_few_);
-    for (std::size_t looked = 0; looked < peers_.size() && few.size() < count; ++looked) {
-      if (at == peers_.end()) at = peers_.begin();
-      if (at->second.up) few.push_back(at->first);
-      ++at;
-    }
-    if (!few.empty()) last_of_few_ = few.back();
-    return few;
-  }
+  [[nodiscard]] std::vector<net::peer_id> next_few(std::size_t count);
 
   /// The first one that is heard of counts for those who wait; who has it now is another question: `has_sum`.
-  void remember(std::uint32_t stage, const swarm_wire::stage_sum& sum) {
-    if (sum.squares < 0 || stage >= sums_.size()) return;
-    sums_[stage].try_emplace(sum.step, sum.squares);
-    while (sums_[stage].size() > 4) sums_[stage].erase(sums_[stage].begin());
-  }
-  [[nodiscard]] std::optional<double> squares(std::uint32_t stage, std::uint64_t step) const {
-    const auto at = sums_[stage].find(step);
-    return at == sums_[stage].end() ? std::nullopt : std::optional{at->second};
-  }
+  void remember(std::uint32_t stage, const swarm_wire::stage_sum& sum);
+  [[nodiscard]] std::optional<double> squares(std::uint32_t stage, std::uint64_t step) const;
 
   /// Of all stages; nothing while one of them is missing.
-  [[nodiscard]] std::optional<double> squares(std::uint64_t step) const {
-    double all = 0;
-    for (std::uint32_t s = 0; s < sums_.size(); ++s) {
-      const auto part = squares(s, step);
-      if (!part) return std::nullopt;
-      all += *part;
-    }
-    return all;
-  }
+  [[nodiscard]] std::optional<double> squares(std::uint64_t step) const;
   /// Somebody is so far ahead that nobody speaks of this step's sums any more.
-  [[nodiscard]] bool left_behind(std::uint64_t step) const {
-    return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
-      if (serves(p.first) && swarm_wire::step_of(p.second.said->turn) > step + 1) return true;
-      return p.second.up && p.second.said && p.second.said->committed > step + 1;
-    });
-  }
+  [[nodiscard]] bool left_behind(std::uint64_t step) const;
 
   /// Whether a connected peer of the stage has the sum of the step.
-  [[nodiscard]] bool has_sum(std::uint32_t stage, std::uint64_t step) const {
-    return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
-      const auto& said = p.second.said;
-      if (!p.second.up || !said || said->stage != stage) return false;
-      return std::any_of(std::begin(said->sums), std::end(said->sums),
-                         [&](const auto& sum) { return sum.step == step && sum.squares >= 0; });
-    });
-  }
+  [[nodiscard]] bool has_sum(std::uint32_t stage, std::uint64_t step) const;
 
   /// Connected, and has the weights of its stage.
-  [[nodiscard]] bool serves(net::peer_id id) const {
-    const auto at = peers_.find(id);
-    return at != peers_.end() && at->second.up && at->second.said && at->second.said->serving != 0;
-  }
-  [[nodiscard]] bool anybody_serves(std::uint32_t stage) const {
-    return std::any_of(peers_.begin(), peers_.end(),
-                       [&](const auto& p) { return serves(p.first) && p.second.said->stage == stage; });
-  }
+  [[nodiscard]] bool serves(net::peer_id id) const;
+  [[nodiscard]] bool anybody_serves(std::uint32_t stage) const;
 
-  [[nodiscard]] bool reached(net::peer_id id, std::uint64_t turn) const {
-    return serves(id) && peers_.at(id).said->turn >= turn;
-  }
-  [[nodiscard]] bool beyond(net::peer_id id, std::uint64_t turn) const {
-    return serves(id) && peers_.at(id).said->turn > turn;
-  }
-  [[nodiscard]] bool anybody_beyond(std::uint64_t turn) const {
-    return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) { return beyond(p.first, turn); });
-  }
-  [[nodiscard]] bool anybody_beyond(std::uint32_t stage, std::uint64_t turn) const {
-    return std::any_of(peers_.begin(), peers_.end(),
-                       [&](const auto& p) { return beyond(p.first, turn) && p.second.said->stage == stage; });
-  }
+  [[nodiscard]] bool reached(net::peer_id id, std::uint64_t turn) const;
+  [[nodiscard]] bool beyond(net::peer_id id, std::uint64_t turn) const;
+  [[nodiscard]] bool anybody_beyond(std::uint64_t turn) const;
+  [[nodiscard]] bool anybody_beyond(std::uint32_t stage, std::uint64_t turn) const;
 
   struct driver_choice {
     net::peer_id id = 0;
@@ -39757,40 +43494,20 @@ class swarm_table {
   };
   /// Who says that it drives, with the highest term; of two with the same, the one with the lower id. `self`: this peer's
   /// own claim, term 0 if it has none.
-  [[nodiscard]] driver_choice driver(std::uint32_t own_term) const {
-    driver_choice best = own_term > 0 ? driver_choice{self_, own_term} : driver_choice{};
-    for (const auto& [id, p] : peers_) {
-      if (!serves(id) || p.said->drives == 0 || p.said->term < best.term) continue;
-      if (p.said->term > best.term || id < best.id) best = {id, p.said->term};
-    }
-    return best;
-  }
+  [[nodiscard]] driver_choice driver(std::uint32_t own_term) const;
   /// Whether this peer, which serves the first stage, comes before all others that could drive.
-  [[nodiscard]] bool first_in_line() const {
-    return std::none_of(peers_.begin(), peers_.end(),
-                        [this](const auto& p) { return p.first < self_ && serves(p.first) && p.second.said->stage == 0; });
-  }
+  [[nodiscard]] bool first_in_line() const;
 
   [[nodiscard]] std::map<net::peer_id, swarm_neighbour>& peers() noexcept { return peers_; }
   [[nodiscard]] const std::map<net::peer_id, swarm_neighbour>& peers() const noexcept { return peers_; }
-  [[nodiscard]] net::peer_id at(net::peer_index link) const {
-    const auto found = by_link_.find(link);
-    return found == by_link_.end() ? 0 : found->second;
-  }
-  [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id id) const {
-    const auto at = peers_.find(id);
-    return at == peers_.end() || !at->second.up ? std::nullopt : std::optional{at->second.link};
-  }
+  [[nodiscard]] net::peer_id at(net::peer_index link) const;
+  [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id id) const;
   /// The highest that was heard of.
   [[nodiscard]] std::uint32_t term() const noexcept { return term_; }
   void term(std::uint32_t t) noexcept { term_ = std::max(term_, t); }
 
  private:
-  static bool says_the_same(const swarm_wire::status& a, const swarm_wire::status& b) {
-    const auto sum = [](const auto& x, const auto& y) { return x.step == y.step && x.squares == y.squares; };
-    return a.stage == b.stage && a.serving == b.serving && a.turn == b.turn && a.term == b.term && a.drives == b.drives &&
-           sum(a.sums[0], b.sums[0]) && sum(a.sums[1], b.sums[1]) && a.part == b.part && a.committed == b.committed;
-  }
+  static bool says_the_same(const swarm_wire::status& a, const swarm_wire::status& b);
 
   static constexpr std::size_t most_known = 4096;
 
@@ -39806,6 +43523,174 @@ class swarm_table {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_TABLE_HPP
+
+// ---- causeway/parallel/impl/swarm_table.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SWARM_TABLE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SWARM_TABLE_IPP
+
+// Bodies of parallel/swarm_table.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL void swarm_table::up(net::peer_id id, net::peer_index link, const std::string& address, time_point now) {
+  swarm_neighbour& p = peers_[id];
+  p = {link, true, address, std::nullopt, now, {}, p.delay, p.delay > 0};
+  by_link_[link] = id;
+  ++changes_;
+}
+
+CAUSEWAY_DECL void swarm_table::down(net::peer_id id) {
+  swarm_neighbour& p = peers_[id];
+  p.up = false;
+  p.said.reset();
+  by_link_.erase(p.link);
+  ++changes_;
+  if (peers_.size() > most_known) peers_.erase(id);
+}
+
+CAUSEWAY_DECL void swarm_table::take(net::peer_id from, const swarm_wire::status& s, time_point now) {
+  swarm_neighbour& p = peers_[from];
+  if (!p.said || !says_the_same(*p.said, s)) ++changes_;
+  p.said = s;
+  p.heard = now;
+  term_ = std::max(term_, s.term);
+  for (const auto& sum : s.sums) remember(s.stage, sum);
+}
+
+CAUSEWAY_DECL void swarm_table::echoed(net::peer_id from, std::uint64_t mark, time_point now) {
+  swarm_neighbour& p = peers_[from];
+  if (p.probed == time_point{} || mark != mark_of(p.probed)) return;
+  const double took = 0.5 * seconds(now - p.probed);
+  p.delay = p.delay > 0 ? 0.7 * p.delay + 0.3 * took : took;
+  p.news = true;
+  p.probed = {};
+}
+
+CAUSEWAY_DECL swarm_wire::delays swarm_table::take_delays() {
+  swarm_wire::delays all;
+  for (auto& [id, p] : peers_) {
+    if (!p.up || !p.news || all.list.size() == swarm_wire::most_addresses) continue;
+    all.list.push_back({id, p.delay});
+    p.news = false;
+  }
+  return all;
+}
+
+CAUSEWAY_DECL void swarm_table::tell_delays_again() {
+  for (auto& [id, p] : peers_) p.news = p.delay > 0;
+}
+
+CAUSEWAY_DECL std::vector<net::peer_id> swarm_table::next_few(std::size_t count) {
+  std::vector<net::peer_id> few;
+  auto at = peers_.upper_bound(last_of_few_);
+  for (std::size_t looked = 0; looked < peers_.size() && few.size() < count; ++looked) {
+    if (at == peers_.end()) at = peers_.begin();
+    if (at->second.up) few.push_back(at->first);
+    ++at;
+  }
+  if (!few.empty()) last_of_few_ = few.back();
+  return few;
+}
+
+CAUSEWAY_DECL void swarm_table::remember(std::uint32_t stage, const swarm_wire::stage_sum& sum) {
+  if (sum.squares < 0 || stage >= sums_.size()) return;
+  sums_[stage].try_emplace(sum.step, sum.squares);
+  while (sums_[stage].size() > 4) sums_[stage].erase(sums_[stage].begin());
+}
+
+CAUSEWAY_DECL std::optional<double> swarm_table::squares(std::uint32_t stage, std::uint64_t step) const {
+  const auto at = sums_[stage].find(step);
+  return at == sums_[stage].end() ? std::nullopt : std::optional{at->second};
+}
+
+CAUSEWAY_DECL std::optional<double> swarm_table::squares(std::uint64_t step) const {
+  double all = 0;
+  for (std::uint32_t s = 0; s < sums_.size(); ++s) {
+    const auto part = squares(s, step);
+    if (!part) return std::nullopt;
+    all += *part;
+  }
+  return all;
+}
+
+CAUSEWAY_DECL bool swarm_table::left_behind(std::uint64_t step) const {
+  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
+    if (serves(p.first) && swarm_wire::step_of(p.second.said->turn) > step + 1) return true;
+    return p.second.up && p.second.said && p.second.said->committed > step + 1;
+  });
+}
+
+CAUSEWAY_DECL bool swarm_table::has_sum(std::uint32_t stage, std::uint64_t step) const {
+  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
+    const auto& said = p.second.said;
+    if (!p.second.up || !said || said->stage != stage) return false;
+    return std::any_of(std::begin(said->sums), std::end(said->sums),
+                       [&](const auto& sum) { return sum.step == step && sum.squares >= 0; });
+  });
+}
+
+CAUSEWAY_DECL bool swarm_table::serves(net::peer_id id) const {
+  const auto at = peers_.find(id);
+  return at != peers_.end() && at->second.up && at->second.said && at->second.said->serving != 0;
+}
+
+CAUSEWAY_DECL bool swarm_table::anybody_serves(std::uint32_t stage) const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [&](const auto& p) { return serves(p.first) && p.second.said->stage == stage; });
+}
+
+CAUSEWAY_DECL bool swarm_table::reached(net::peer_id id, std::uint64_t turn) const {
+  return serves(id) && peers_.at(id).said->turn >= turn;
+}
+
+CAUSEWAY_DECL bool swarm_table::beyond(net::peer_id id, std::uint64_t turn) const {
+  return serves(id) && peers_.at(id).said->turn > turn;
+}
+
+CAUSEWAY_DECL bool swarm_table::anybody_beyond(std::uint64_t turn) const {
+  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) { return beyond(p.first, turn); });
+}
+
+CAUSEWAY_DECL bool swarm_table::anybody_beyond(std::uint32_t stage, std::uint64_t turn) const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [&](const auto& p) { return beyond(p.first, turn) && p.second.said->stage == stage; });
+}
+
+CAUSEWAY_DECL auto swarm_table::driver(std::uint32_t own_term) const -> driver_choice {
+  driver_choice best = own_term > 0 ? driver_choice{self_, own_term} : driver_choice{};
+  for (const auto& [id, p] : peers_) {
+    if (!serves(id) || p.said->drives == 0 || p.said->term < best.term) continue;
+    if (p.said->term > best.term || id < best.id) best = {id, p.said->term};
+  }
+  return best;
+}
+
+CAUSEWAY_DECL bool swarm_table::first_in_line() const {
+  return std::none_of(peers_.begin(), peers_.end(),
+                      [this](const auto& p) { return p.first < self_ && serves(p.first) && p.second.said->stage == 0; });
+}
+
+CAUSEWAY_DECL net::peer_id swarm_table::at(net::peer_index link) const {
+  const auto found = by_link_.find(link);
+  return found == by_link_.end() ? 0 : found->second;
+}
+
+CAUSEWAY_DECL std::optional<net::peer_index> swarm_table::link_to(net::peer_id id) const {
+  const auto at = peers_.find(id);
+  return at == peers_.end() || !at->second.up ? std::nullopt : std::optional{at->second.link};
+}
+
+CAUSEWAY_DECL bool swarm_table::says_the_same(const swarm_wire::status& a, const swarm_wire::status& b) {
+  const auto sum = [](const auto& x, const auto& y) { return x.step == y.step && x.squares == y.squares; };
+  return a.stage == b.stage && a.serving == b.serving && a.turn == b.turn && a.term == b.term && a.drives == b.drives &&
+         sum(a.sums[0], b.sums[0]) && sum(a.sums[1], b.sums[1]) && a.part == b.part && a.committed == b.committed;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_SWARM_TABLE_IPP
+#endif
 
 // ---- causeway/parallel/swarm_talk.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_TALK_HPP
@@ -39844,93 +43729,24 @@ class swarm_talk {
   void announce() { tell_all(own_status()); }
   /// That this peer is still there: to the driver, from the driver to all, else to a few in turn. What changes goes to all
   /// (`announce`), so in a swarm of n peers nobody hears more than the driver, n messages a heartbeat.
-  void announce_to(std::vector<net::peer_id> some) {
-    if (drives_) return announce();
-    if (followed_.id != 0 && std::find(some.begin(), some.end(), followed_.id) == some.end()) some.push_back(followed_.id);
-    for (const net::peer_id id : some) post(id, own_status());
-  }
+  void announce_to(std::vector<net::peer_id> some);
   /// After which silence a peer is given up. Who speaks to a few in turn comes to each of n others in every n / few-th
   /// heartbeat; driver and followers hear each other in every one.
-  [[nodiscard]] duration silence_of(net::peer_id id) const {
-    const bool in_touch = drives_ || id == followed_.id;
-    const auto rounds = in_touch ? 0 : table_.peers().size() / few;
-    return options_.silence + 2 * static_cast<std::int64_t>(rounds) * options_.heartbeat;
-  }
+  [[nodiscard]] duration silence_of(net::peer_id id) const;
 
-  [[nodiscard]] swarm_wire::status own_status() const {
-    return {options_.stage,
-            serving_ ? std::uint8_t{1} : std::uint8_t{0},
-            station_.turn(),
-            followed_.term,
-            drives_ ? std::uint8_t{1} : std::uint8_t{0},
-            queue_.mean(),
-            seconds_,
-            {own_sums_[0], own_sums_[1]},
-            part_,
-            committed_};
-  }
+  [[nodiscard]] swarm_wire::status own_status() const;
 
-  void greet(net::peer_id id, const std::string& address) {
-    if (!address.empty()) addresses_.insert(address);
-    swarm_wire::addresses all;
-    for (const auto& a : addresses_) {
-      if (all.list.size() < swarm_wire::most_addresses && a.size() <= swarm_wire::longest_address) all.list.push_back(a);
-    }
-    post(id, all);
-    post(id, own_status());
-  }
+  void greet(net::peer_id id, const std::string& address);
 
-  void learn(const swarm_wire::addresses& a) {
-    for (const std::string& one : a.list) {
-      if (addresses_.size() >= swarm_wire::most_addresses || !addresses_.insert(one).second) continue;
-      if (one != fabric_->address()) fabric_->dial(one);
-    }
-  }
+  void learn(const swarm_wire::addresses& a);
 
   /// Looks for who is not connected, and gives up who is silent.
-  void look_around_for_peers(time_point now) {
-    for (const auto& [id, p] : table_.peers()) {
-      if (!p.up || now - p.heard <= silence_of(id)) continue;
-      log_(severity::warning, "peer " + std::to_string(id) + " is silent");
-      fabric_->close(p.link, "silent for too long");
-    }
-    std::set<std::string> connected{fabric_->address()};
-    for (const auto& [id, p] : table_.peers()) {
-      if (p.up) connected.insert(p.address);
-    }
-    for (const std::string& a : addresses_) {
-      if (!connected.contains(a)) fabric_->dial(a);
-    }
-  }
+  void look_around_for_peers(time_point now);
 
   /// Asks these for an echo.
-  void probe(const std::vector<net::peer_id>& some, time_point now) {
-    for (const net::peer_id id : some) {
-      swarm_neighbour& p = table_.peers()[id];
-      if (p.probed != time_point{}) continue;
-      p.probed = now;
-      post(id, swarm_wire::probe{swarm_table::mark_of(now)});
-    }
-  }
+  void probe(const std::vector<net::peer_id>& some, time_point now);
 
-  [[nodiscard]] std::string describe_swarm() const {
-    std::string text = "stage " + std::to_string(options_.stage) + ", step " +
-                       std::to_string(swarm_wire::step_of(station_.turn())) + ", " +
-                       std::to_string(station_.done().count()) + " micro-batches done here";
-    for (std::uint32_t s = 0; s < options_.stages; ++s) {
-      if (s == options_.stage || table_.anybody_serves(s)) continue;
-      text += "; stage " + std::to_string(s) +
-              " is served by nobody: start one of its peers again, where its disk is, and the run goes on";
-    }
-    if (followed_.id == 0) text += "; nobody drives yet: a peer of stage 0 does, once it has its weights";
-    if (followed_.id != 0 && !drives_) text += "; peer " + std::to_string(followed_.id) + " drives";
-    const auto waits = station_.waiting_for();
-    if (!waits.empty()) {
-      text += "; micro-batch " + std::to_string(waits.front().first) + " is to come from peer " +
-              std::to_string(waits.front().second);
-    }
-    return text;
-  }
+  [[nodiscard]] std::string describe_swarm() const;
 
   static constexpr std::size_t few = 8;
 
@@ -39953,6 +43769,105 @@ class swarm_talk {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_TALK_HPP
+
+// ---- causeway/parallel/impl/swarm_talk.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SWARM_TALK_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SWARM_TALK_IPP
+
+// Bodies of parallel/swarm_talk.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL void swarm_talk::announce_to(std::vector<net::peer_id> some) {
+  if (drives_) return announce();
+  if (followed_.id != 0 && std::find(some.begin(), some.end(), followed_.id) == some.end()) some.push_back(followed_.id);
+  for (const net::peer_id id : some) post(id, own_status());
+}
+
+CAUSEWAY_DECL duration swarm_talk::silence_of(net::peer_id id) const {
+  const bool in_touch = drives_ || id == followed_.id;
+  const auto rounds = in_touch ? 0 : table_.peers().size() / few;
+  return options_.silence + 2 * static_cast<std::int64_t>(rounds) * options_.heartbeat;
+}
+
+CAUSEWAY_DECL swarm_wire::status swarm_talk::own_status() const {
+  return {options_.stage,
+          serving_ ? std::uint8_t{1} : std::uint8_t{0},
+          station_.turn(),
+          followed_.term,
+          drives_ ? std::uint8_t{1} : std::uint8_t{0},
+          queue_.mean(),
+          seconds_,
+          {own_sums_[0], own_sums_[1]},
+          part_,
+          committed_};
+}
+
+CAUSEWAY_DECL void swarm_talk::greet(net::peer_id id, const std::string& address) {
+  if (!address.empty()) addresses_.insert(address);
+  swarm_wire::addresses all;
+  for (const auto& a : addresses_) {
+    if (all.list.size() < swarm_wire::most_addresses && a.size() <= swarm_wire::longest_address) all.list.push_back(a);
+  }
+  post(id, all);
+  post(id, own_status());
+}
+
+CAUSEWAY_DECL void swarm_talk::learn(const swarm_wire::addresses& a) {
+  for (const std::string& one : a.list) {
+    if (addresses_.size() >= swarm_wire::most_addresses || !addresses_.insert(one).second) continue;
+    if (one != fabric_->address()) fabric_->dial(one);
+  }
+}
+
+CAUSEWAY_DECL void swarm_talk::look_around_for_peers(time_point now) {
+  for (const auto& [id, p] : table_.peers()) {
+    if (!p.up || now - p.heard <= silence_of(id)) continue;
+    log_(severity::warning, "peer " + std::to_string(id) + " is silent");
+    fabric_->close(p.link, "silent for too long");
+  }
+  std::set<std::string> connected{fabric_->address()};
+  for (const auto& [id, p] : table_.peers()) {
+    if (p.up) connected.insert(p.address);
+  }
+  for (const std::string& a : addresses_) {
+    if (!connected.contains(a)) fabric_->dial(a);
+  }
+}
+
+CAUSEWAY_DECL void swarm_talk::probe(const std::vector<net::peer_id>& some, time_point now) {
+  for (const net::peer_id id : some) {
+    swarm_neighbour& p = table_.peers()[id];
+    if (p.probed != time_point{}) continue;
+    p.probed = now;
+    post(id, swarm_wire::probe{swarm_table::mark_of(now)});
+  }
+}
+
+CAUSEWAY_DECL std::string swarm_talk::describe_swarm() const {
+  std::string text = "stage " + std::to_string(options_.stage) + ", step " +
+                     std::to_string(swarm_wire::step_of(station_.turn())) + ", " + std::to_string(station_.done().count()) +
+                     " micro-batches done here";
+  for (std::uint32_t s = 0; s < options_.stages; ++s) {
+    if (s == options_.stage || table_.anybody_serves(s)) continue;
+    text += "; stage " + std::to_string(s) +
+            " is served by nobody: start one of its peers again, where its disk is, and the run goes on";
+  }
+  if (followed_.id == 0) text += "; nobody drives yet: a peer of stage 0 does, once it has its weights";
+  if (followed_.id != 0 && !drives_) text += "; peer " + std::to_string(followed_.id) + " drives";
+  const auto waits = station_.waiting_for();
+  if (!waits.empty()) {
+    text += "; micro-batch " + std::to_string(waits.front().first) + " is to come from peer " +
+            std::to_string(waits.front().second);
+  }
+  return text;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_SWARM_TALK_IPP
+#endif
 
 // ---- causeway/parallel/swarm_ends.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_ENDS_HPP
@@ -39984,38 +43899,20 @@ class swarm_ends : protected swarm_talk {
   }
 
   /// A step, or an evaluation before it.
-  void begin_ends(std::uint64_t step) {
-    fetched_.keep_only(step);
-    if (part_ != swarm_wire::training_turn(step)) part_ = 0;
-    asks_whoever_is_first_ = false;
-  }
+  void begin_ends(std::uint64_t step);
 
   /// These are the parameters after so many steps, committed: the last stage gives their table from now on.
-  void gives_table(std::uint64_t steps, std::span<const float> parameters) {
-    committed_ = steps;
-    if (!is_last_of_tied()) return;
-    const auto table = table_of(parameters);
-    given_.assign(table.begin(), table.end());
-  }
+  void gives_table(std::uint64_t steps, std::span<const float> parameters);
 
   /// The parameters are a committed state's; `adopted` as in swarm_round::committed. Whether anybody cares.
-  bool holds_committed(bool adopted) {
-    if (tied_.length == 0) return false;
-    gives_table(tied_.step() + (adopted ? 0 : 1), tied_.parameters());
-    announce();
-    return true;
-  }
+  bool holds_committed(bool adopted);
 
   /// What the other end has for this step is here.
   [[nodiscard]] bool other_end_is_here() const { return in_training() && fetched_.has(step()); }
 
   /// The last stage exchanges once one of its peers has the first stage's part, or the whole sum; and in order to find out
   /// that others have committed the step.
-  [[nodiscard]] bool may_sum() const {
-    if (!is_last_of_tied() || !in_training() || has_sum() || other_end_is_here()) return true;
-    return table_.has_sum(options_.stage, step()) ||
-           any_mate([&](const auto& s) { return s.part == station_.turn() || s.committed > step(); });
-  }
+  [[nodiscard]] bool may_sum() const;
 
   /// What this peer of the last stage could add.
   [[nodiscard]] bool has_part() const { return is_last_of_tied() && other_end_is_here(); }
@@ -40024,52 +43921,18 @@ class swarm_ends : protected swarm_talk {
   /// The first stage steps when the last has committed the step, and its table is here. The optimizer moves nothing of it
   /// then: the table is taken over as it is.
   [[nodiscard]] bool may_step() const { return !is_first_of_tied() || other_end_is_here(); }
-  void leave_table_out(std::span<float> gradients) const {
-    if (!is_first_of_tied()) return;
-    const auto table = table_of(gradients);
-    std::fill(table.begin(), table.end(), 0.0F);
-  }
-  void put_table_into_parameters() {
-    if (!is_first_of_tied()) return;
-    CAUSEWAY_EXPECT(other_end_is_here());
-    const auto values = fetched_.values();
-    std::copy(values.begin(), values.end(), table_of(tied_.parameters()).begin());
-  }
+  void leave_table_out(std::span<float> gradients) const;
+  void put_table_into_parameters();
 
   /// After every event.
-  void ask_the_other_end() {
-    if (!lacks_something()) return;
-    fetched_.want(step(), tied_.length);
-    if (fetched_.looks_for_a_source()) {
-      const net::peer_id from = whom_to_ask();
-      if (from != 0) fetched_.ask(from);
-    }
-    for (const auto& r : fetched_.take_requests()) post(fetched_.source(), r);
-  }
+  void ask_the_other_end();
   /// In an exchange nobody has the part, and this peer is the first: it asks, whoever should have.
-  void asks_itself() {
-    asks_whoever_is_first_ = true;
-    ask_the_other_end();
-  }
+  void asks_itself();
 
-  void heard(net::peer_id from, const swarm_wire::table_request& r) {
-    std::span<const float> table;
-    if (is_first_of_tied() && gradients_.has_sum(r.step)) table = table_of(gradients_.sum());
-    if (is_last_of_tied() && committed_ == r.step + 1) table = given_;
-    post(from, answer(r, table, is_first_of_tied() ? gradients_.version() : committed_), true);
-  }
-  void heard(net::peer_id from, const swarm_wire::table_piece& p) {
-    if (!fetched_.take(from, p) || !is_last_of_tied()) return;
-    part_ = swarm_wire::training_turn(p.step);
-    announce();
-  }
+  void heard(net::peer_id from, const swarm_wire::table_request& r);
+  void heard(net::peer_id from, const swarm_wire::table_piece& p);
 
-  [[nodiscard]] std::string describe_ends() const {
-    if (!lacks_something() || other_end_is_here()) return {};
-    const std::string what = is_last_of_tied() ? "stage 0's part of the table's gradient" : "the last stage's table";
-    if (fetched_.source() != 0) return "; " + what + " is on its way from peer " + std::to_string(fetched_.source());
-    return "; waiting for " + what;
-  }
+  [[nodiscard]] std::string describe_ends() const;
 
   swarm_gradients gradients_;
   swarm_tied_table tied_;
@@ -40085,36 +43948,14 @@ class swarm_ends : protected swarm_talk {
   }
 
   // One peer's asking serves its stage: the first of those who are in this turn.
-  [[nodiscard]] bool first_of_its_stage() const {
-    const auto& peers = table_.peers();
-    return std::none_of(peers.begin(), peers.end(), [&](const auto& p) {
-      const auto& said = p.second.said;
-      return p.first < fabric_->id() && table_.serves(p.first) && said->stage == options_.stage &&
-             said->turn == station_.turn();
-    });
-  }
+  [[nodiscard]] bool first_of_its_stage() const;
 
   // The first stage asks when it has its own sum: it can step then, once the last stage has.
-  [[nodiscard]] bool lacks_something() const {
-    if (!in_training() || other_end_is_here()) return false;
-    if (is_first_of_tied()) return has_sum();
-    if (!is_last_of_tied() || has_sum()) return false;
-    return asks_whoever_is_first_ || (first_of_its_stage() && !may_sum());
-  }
+  [[nodiscard]] bool lacks_something() const;
 
   // Any of those who say that they have it, another one for each peer that asks.
-  [[nodiscard]] net::peer_id whom_to_ask() const {
-    std::vector<net::peer_id> all;
-    for (const auto& [id, p] : table_.peers()) {
-      if (p.up && p.said && !fetched_.refused(id) && has_it(*p.said)) all.push_back(id);
-    }
-    return all.empty() ? 0 : all[fabric_->id() % all.size()];
-  }
-  [[nodiscard]] bool has_it(const swarm_wire::status& s) const {
-    if (is_first_of_tied()) return s.stage + 1 == options_.stages && s.committed == step() + 1;
-    return s.stage == 0 && std::any_of(std::begin(s.sums), std::end(s.sums),
-                                       [&](const auto& sum) { return sum.step == step() && sum.squares >= 0; });
-  }
+  [[nodiscard]] net::peer_id whom_to_ask() const;
+  [[nodiscard]] bool has_it(const swarm_wire::status& s) const;
 
   std::vector<float> given_;  // the table after `committed_` steps
   bool asks_whoever_is_first_ = false;
@@ -40123,6 +43964,124 @@ class swarm_ends : protected swarm_talk {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_ENDS_HPP
+
+// ---- causeway/parallel/impl/swarm_ends.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SWARM_ENDS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SWARM_ENDS_IPP
+
+// Bodies of parallel/swarm_ends.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL void swarm_ends::begin_ends(std::uint64_t step) {
+  fetched_.keep_only(step);
+  if (part_ != swarm_wire::training_turn(step)) part_ = 0;
+  asks_whoever_is_first_ = false;
+}
+
+CAUSEWAY_DECL void swarm_ends::gives_table(std::uint64_t steps, std::span<const float> parameters) {
+  committed_ = steps;
+  if (!is_last_of_tied()) return;
+  const auto table = table_of(parameters);
+  given_.assign(table.begin(), table.end());
+}
+
+CAUSEWAY_DECL bool swarm_ends::holds_committed(bool adopted) {
+  if (tied_.length == 0) return false;
+  gives_table(tied_.step() + (adopted ? 0 : 1), tied_.parameters());
+  announce();
+  return true;
+}
+
+CAUSEWAY_DECL bool swarm_ends::may_sum() const {
+  if (!is_last_of_tied() || !in_training() || has_sum() || other_end_is_here()) return true;
+  return table_.has_sum(options_.stage, step()) ||
+         any_mate([&](const auto& s) { return s.part == station_.turn() || s.committed > step(); });
+}
+
+CAUSEWAY_DECL void swarm_ends::leave_table_out(std::span<float> gradients) const {
+  if (!is_first_of_tied()) return;
+  const auto table = table_of(gradients);
+  std::fill(table.begin(), table.end(), 0.0F);
+}
+
+CAUSEWAY_DECL void swarm_ends::put_table_into_parameters() {
+  if (!is_first_of_tied()) return;
+  CAUSEWAY_EXPECT(other_end_is_here());
+  const auto values = fetched_.values();
+  std::copy(values.begin(), values.end(), table_of(tied_.parameters()).begin());
+}
+
+CAUSEWAY_DECL void swarm_ends::ask_the_other_end() {
+  if (!lacks_something()) return;
+  fetched_.want(step(), tied_.length);
+  if (fetched_.looks_for_a_source()) {
+    const net::peer_id from = whom_to_ask();
+    if (from != 0) fetched_.ask(from);
+  }
+  for (const auto& r : fetched_.take_requests()) post(fetched_.source(), r);
+}
+
+CAUSEWAY_DECL void swarm_ends::asks_itself() {
+  asks_whoever_is_first_ = true;
+  ask_the_other_end();
+}
+
+CAUSEWAY_DECL void swarm_ends::heard(net::peer_id from, const swarm_wire::table_request& r) {
+  std::span<const float> table;
+  if (is_first_of_tied() && gradients_.has_sum(r.step)) table = table_of(gradients_.sum());
+  if (is_last_of_tied() && committed_ == r.step + 1) table = given_;
+  post(from, answer(r, table, is_first_of_tied() ? gradients_.version() : committed_), true);
+}
+
+CAUSEWAY_DECL void swarm_ends::heard(net::peer_id from, const swarm_wire::table_piece& p) {
+  if (!fetched_.take(from, p) || !is_last_of_tied()) return;
+  part_ = swarm_wire::training_turn(p.step);
+  announce();
+}
+
+CAUSEWAY_DECL std::string swarm_ends::describe_ends() const {
+  if (!lacks_something() || other_end_is_here()) return {};
+  const std::string what = is_last_of_tied() ? "stage 0's part of the table's gradient" : "the last stage's table";
+  if (fetched_.source() != 0) return "; " + what + " is on its way from peer " + std::to_string(fetched_.source());
+  return "; waiting for " + what;
+}
+
+CAUSEWAY_DECL bool swarm_ends::first_of_its_stage() const {
+  const auto& peers = table_.peers();
+  return std::none_of(peers.begin(), peers.end(), [&](const auto& p) {
+    const auto& said = p.second.said;
+    return p.first < fabric_->id() && table_.serves(p.first) && said->stage == options_.stage &&
+           said->turn == station_.turn();
+  });
+}
+
+CAUSEWAY_DECL bool swarm_ends::lacks_something() const {
+  if (!in_training() || other_end_is_here()) return false;
+  if (is_first_of_tied()) return has_sum();
+  if (!is_last_of_tied() || has_sum()) return false;
+  return asks_whoever_is_first_ || (first_of_its_stage() && !may_sum());
+}
+
+CAUSEWAY_DECL net::peer_id swarm_ends::whom_to_ask() const {
+  std::vector<net::peer_id> all;
+  for (const auto& [id, p] : table_.peers()) {
+    if (p.up && p.said && !fetched_.refused(id) && has_it(*p.said)) all.push_back(id);
+  }
+  return all.empty() ? 0 : all[fabric_->id() % all.size()];
+}
+
+CAUSEWAY_DECL bool swarm_ends::has_it(const swarm_wire::status& s) const {
+  if (is_first_of_tied()) return s.stage + 1 == options_.stages && s.committed == step() + 1;
+  return s.stage == 0 && std::any_of(std::begin(s.sums), std::end(s.sums),
+                                     [&](const auto& sum) { return sum.step == step() && sum.squares >= 0; });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_SWARM_ENDS_IPP
+#endif
 
 // ---- causeway/parallel/swarm_lead.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_LEAD_HPP
@@ -40707,13 +44666,9 @@ class swarm_mail {
 
   using arrival = parcel_mail<swarm_wire::parcel>::arrival;
 
-  void send(net::peer_index to, const swarm_wire::parcel& p, boundary_bytes bytes) {
-    mail_.send(to, id_of(p), std::move(bytes));
-  }
+  void send(net::peer_index to, const swarm_wire::parcel& p, boundary_bytes bytes);
   /// `most`: bytes of the boundary tensor, or more.
-  void expect(net::peer_index from, const swarm_wire::parcel& p, std::size_t most) {
-    mail_.expect(from, id_of(p), p, most);
-  }
+  void expect(net::peer_index from, const swarm_wire::parcel& p, std::size_t most);
 
   /// What has come, whole. What broke is passed over: its sender sends it again, or another peer does.
   [[nodiscard]] std::vector<arrival> collect() { return mail_.collect(); }
@@ -40725,12 +44680,8 @@ class swarm_mail {
   void clear() { mail_.clear(); }
 
  private:
-  static std::uint32_t epoch_of(std::uint64_t turn) noexcept {
-    return static_cast<std::uint32_t>(swarm_wire::step_of(turn)) + 1;
-  }
-  static net::message_id id_of(const swarm_wire::parcel& p) {
-    return {.channel = collective::channels::activations, .epoch = epoch_of(p.turn), .step = p.serial};
-  }
+  static std::uint32_t epoch_of(std::uint64_t turn) noexcept;
+  static net::message_id id_of(const swarm_wire::parcel& p);
 
   net::fabric& fabric_;
   parcel_mail<swarm_wire::parcel> mail_;
@@ -40739,6 +44690,36 @@ class swarm_mail {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_MAIL_HPP
+
+// ---- causeway/parallel/impl/swarm_mail.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_SWARM_MAIL_IPP
+#define CAUSEWAY_PARALLEL_IMPL_SWARM_MAIL_IPP
+
+// Bodies of parallel/swarm_mail.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL void swarm_mail::send(net::peer_index to, const swarm_wire::parcel& p, boundary_bytes bytes) {
+  mail_.send(to, id_of(p), std::move(bytes));
+}
+
+CAUSEWAY_DECL void swarm_mail::expect(net::peer_index from, const swarm_wire::parcel& p, std::size_t most) {
+  mail_.expect(from, id_of(p), p, most);
+}
+
+CAUSEWAY_DECL std::uint32_t swarm_mail::epoch_of(std::uint64_t turn) noexcept {
+  return static_cast<std::uint32_t>(swarm_wire::step_of(turn)) + 1;
+}
+
+CAUSEWAY_DECL net::message_id swarm_mail::id_of(const swarm_wire::parcel& p) {
+  return {.channel = collective::channels::activations, .epoch = epoch_of(p.turn), .step = p.serial};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_SWARM_MAIL_IPP
+#endif
 
 // ---- causeway/parallel/swarm_work.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_WORK_HPP
@@ -41298,57 +45279,20 @@ class least_load {
 
   void begin(const step_size&, const roster&) {}
 
-  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t) {
-    const auto peers = known.usable(stage);
-    if (peers.empty()) return nobody;
-    admit(stage, known);
-    take_unit(stage, known);
-    std::map<net::peer_id, double>& load = loads_[stage];
-    double least = std::numeric_limits<double>::infinity();
-    for (const server& s : peers) least = std::min(least, load[s.id]);
-    std::vector<net::peer_id> tied;
-    for (const server& s : peers) {
-      if (load[s.id] <= least) tied.push_back(s.id);
-    }
-    const net::peer_id chosen = tied.size() == 1 ? tied[0] : tied[static_cast<std::size_t>(random_.below(tied.size()))];
-    load[chosen] += known.expected_seconds(stage, chosen);
-    return chosen;
-  }
+  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t);
 
   [[nodiscard]] bool runs(const step_size&, std::uint32_t, std::uint32_t) const noexcept { return true; }
 
   /// Accumulated so far; 0 for a peer that was never seen.
-  [[nodiscard]] double load(std::uint32_t stage, net::peer_id id) const {
-    const auto at = loads_.find(stage);
-    if (at == loads_.end() || !at->second.contains(id)) return 0;
-    return at->second.at(id);
-  }
+  [[nodiscard]] double load(std::uint32_t stage, net::peer_id id) const;
 
  private:
   // Who is new enters, who has gone is forgotten: when it comes back it is new.
-  void admit(std::uint32_t stage, const roster& known) {
-    std::map<net::peer_id, double>& load = loads_[stage];
-    const auto all = known.at(stage);
-    std::erase_if(load, [&](const auto& l) {
-      return std::none_of(all.begin(), all.end(), [&](const server& s) { return s.id == l.first; });
-    });
-    double enter = 0;
-    bool first = true;
-    for (const auto& [id, l] : load) {
-      enter = first ? l : options_.newcomers == entry::at_minimum ? std::min(enter, l) : std::max(enter, l);
-      first = false;
-    }
-    for (const server& s : all) load.try_emplace(s.id, enter);
-  }
+  void admit(std::uint32_t stage, const roster& known);
 
   // Before anybody of the stage has shown its speed, loads count micro-batches. From then on they are seconds: else who got
   // one more of the first would get nothing for as long as the others take to make up for whole seconds.
-  void take_unit(std::uint32_t stage, const roster& known) {
-    const auto all = known.at(stage);
-    const bool is_known = std::any_of(all.begin(), all.end(), [](const server& s) { return s.seconds > 0; });
-    if (std::exchange(in_seconds_[stage], is_known) || !is_known) return;
-    for (auto& [id, load] : loads_[stage]) load *= known.expected_seconds(stage, nobody);
-  }
+  void take_unit(std::uint32_t stage, const roster& known);
 
   least_load_options options_;
   rng random_;
@@ -41371,12 +45315,7 @@ class random {
 
   void begin(const step_size& size, const roster&) { step_ = size.step; }
 
-  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch) {
-    const auto peers = known.usable(stage);
-    if (peers.empty()) return nobody;
-    rng draw{options_.seed, mix(step_, mix(stage, micro_batch), choices_++)};
-    return peers[static_cast<std::size_t>(draw.below(peers.size()))].id;
-  }
+  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch);
 
   [[nodiscard]] bool runs(const step_size&, std::uint32_t, std::uint32_t) const noexcept { return true; }
 
@@ -41390,6 +45329,72 @@ static_assert(Router<random>);
 }  // namespace causeway::inline CAUSEWAY_ABI::stage::routing
 
 #endif  // CAUSEWAY_STAGE_ROUTING_BY_CHANCE_HPP
+
+// ---- causeway/stage/impl/routing_by_chance.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_ROUTING_BY_CHANCE_IPP
+#define CAUSEWAY_STAGE_IMPL_ROUTING_BY_CHANCE_IPP
+
+// Bodies of stage/routing_by_chance.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::routing {
+
+CAUSEWAY_DECL net::peer_id least_load::choose(const roster& known, std::uint32_t stage, std::uint32_t) {
+  const auto peers = known.usable(stage);
+  if (peers.empty()) return nobody;
+  admit(stage, known);
+  take_unit(stage, known);
+  std::map<net::peer_id, double>& load = loads_[stage];
+  double least = std::numeric_limits<double>::infinity();
+  for (const server& s : peers) least = std::min(least, load[s.id]);
+  std::vector<net::peer_id> tied;
+  for (const server& s : peers) {
+    if (load[s.id] <= least) tied.push_back(s.id);
+  }
+  const net::peer_id chosen = tied.size() == 1 ? tied[0] : tied[static_cast<std::size_t>(random_.below(tied.size()))];
+  load[chosen] += known.expected_seconds(stage, chosen);
+  return chosen;
+}
+
+CAUSEWAY_DECL double least_load::load(std::uint32_t stage, net::peer_id id) const {
+  const auto at = loads_.find(stage);
+  if (at == loads_.end() || !at->second.contains(id)) return 0;
+  return at->second.at(id);
+}
+
+CAUSEWAY_DECL void least_load::admit(std::uint32_t stage, const roster& known) {
+  std::map<net::peer_id, double>& load = loads_[stage];
+  const auto all = known.at(stage);
+  std::erase_if(load, [&](const auto& l) {
+    return std::none_of(all.begin(), all.end(), [&](const server& s) { return s.id == l.first; });
+  });
+  double enter = 0;
+  bool first = true;
+  for (const auto& [id, l] : load) {
+    enter = first ? l : options_.newcomers == entry::at_minimum ? std::min(enter, l) : std::max(enter, l);
+    first = false;
+  }
+  for (const server& s : all) load.try_emplace(s.id, enter);
+}
+
+CAUSEWAY_DECL void least_load::take_unit(std::uint32_t stage, const roster& known) {
+  const auto all = known.at(stage);
+  const bool is_known = std::any_of(all.begin(), all.end(), [](const server& s) { return s.seconds > 0; });
+  if (std::exchange(in_seconds_[stage], is_known) || !is_known) return;
+  for (auto& [id, load] : loads_[stage]) load *= known.expected_seconds(stage, nobody);
+}
+
+CAUSEWAY_DECL net::peer_id random::choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch) {
+  const auto peers = known.usable(stage);
+  if (peers.empty()) return nobody;
+  rng draw{options_.seed, mix(step_, mix(stage, micro_batch), choices_++)};
+  return peers[static_cast<std::size_t>(draw.below(peers.size()))].id;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::routing
+
+#endif  // CAUSEWAY_STAGE_IMPL_ROUTING_BY_CHANCE_IPP
+#endif
 
 // ---- causeway/stage/routing_flow.hpp ----
 #ifndef CAUSEWAY_STAGE_ROUTING_FLOW_HPP
@@ -41409,39 +45414,14 @@ class flow_graph {
  public:
   explicit flow_graph(std::size_t vertices) : out_(vertices) {}
 
-  void connect(std::size_t from, std::size_t to, std::uint32_t capacity, double cost) {
-    out_[from].push_back(arcs_.size());
-    arcs_.push_back({to, capacity, cost});
-    out_[to].push_back(arcs_.size());
-    arcs_.push_back({from, 0, -cost});
-  }
+  void connect(std::size_t from, std::size_t to, std::uint32_t capacity, double cost);
 
   /// Sends up to `wanted` units, one by one on the shortest path of what is left; gives how many went. Each is optimal for
   /// its number (Busacker and Gowen, 1960). Cost: O(wanted · vertices · arcs).
-  std::uint32_t send(std::size_t source, std::size_t sink, std::uint32_t wanted) {
-    std::uint32_t sent = 0;
-    while (sent < wanted && shortest(source, sink)) {
-      for (std::size_t v = sink; v != source; v = arcs_[reached_by_[v] ^ 1U].to) {
-        --arcs_[reached_by_[v]].room;
-        ++arcs_[reached_by_[v] ^ 1U].room;
-      }
-      ++sent;
-    }
-    return sent;
-  }
+  std::uint32_t send(std::size_t source, std::size_t sink, std::uint32_t wanted);
 
   /// Takes one unit of the flow out, and gives the vertices that it passes.
-  std::vector<std::size_t> take_path(std::size_t source, std::size_t sink) {
-    std::vector<std::size_t> vertices{source};
-    while (vertices.back() != sink) {
-      const auto& out = out_[vertices.back()];
-      const auto used = std::find_if(out.begin(), out.end(), [&](std::size_t a) { return a % 2 == 0 && flow(a) > 0; });
-      CAUSEWAY_EXPECT(used != out.end());
-      --arcs_[*used ^ 1U].room;
-      vertices.push_back(arcs_[*used].to);
-    }
-    return vertices;
-  }
+  std::vector<std::size_t> take_path(std::size_t source, std::size_t sink);
 
  private:
   struct arc {
@@ -41452,25 +45432,7 @@ class flow_graph {
   [[nodiscard]] std::uint32_t flow(std::size_t a) const { return arcs_[a ^ 1U].room; }
 
   // Bellman-Ford, because what flows back has a negative cost. The tolerance keeps rounding from going in circles.
-  bool shortest(std::size_t source, std::size_t sink) {
-    constexpr double far = std::numeric_limits<double>::infinity();
-    std::vector<double> distance(out_.size(), far);
-    reached_by_.assign(out_.size(), 0);
-    distance[source] = 0;
-    for (std::size_t pass = 0, changed = 1; changed > 0 && pass < out_.size(); ++pass) {
-      changed = 0;
-      for (std::size_t v = 0; v < out_.size(); ++v) {
-        for (const std::size_t a : out_[v]) {
-          const double there = distance[v] + arcs_[a].cost;
-          if (distance[v] == far || arcs_[a].room == 0 || !(there < distance[arcs_[a].to] - 1e-12)) continue;
-          distance[arcs_[a].to] = there;
-          reached_by_[arcs_[a].to] = a;
-          ++changed;
-        }
-      }
-    }
-    return distance[sink] < far;
-  }
+  bool shortest(std::size_t source, std::size_t sink);
 
   std::vector<arc> arcs_;
   std::vector<std::vector<std::size_t>> out_;
@@ -41481,8 +45443,108 @@ class flow_graph {
 
 /// How many micro-batches each peer carries so that all are through as soon as possible: the shares in the shortest time T
 /// for which Σ ⌊T / seconds⌋ reaches `micro_batches`. What is over at that T is left with the peers, as room to choose.
-[[nodiscard]] inline std::vector<std::uint32_t> shares_in_time(const std::vector<double>& seconds,
-                                                               std::uint32_t micro_batches) {
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint32_t> shares_in_time(const std::vector<double>& seconds,
+                                                                      std::uint32_t micro_batches);
+
+/// Peers carry what they can in the time of the step (`shares_in_time` of their stage); among all ways to share it out, the
+/// one with the least sum of link delays is taken. Deterministic. Micro-batches that have lost their peer go where the
+/// work is done first. Cost of a step: O(M · V · E) with V peers and E pairs of neighbours, thousands of micro-batches and
+/// some tens of peers in milliseconds.
+class min_cost_flow {
+ public:
+  static constexpr std::string_view name = "min_cost_flow";
+
+  void begin(const step_size& size, const roster& known);
+
+  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch);
+
+  [[nodiscard]] bool runs(const step_size&, std::uint32_t, std::uint32_t) const noexcept { return true; }
+
+ private:
+  // Every peer is two vertices with an arc between them that has its capacity.
+  void plan(const step_size& size, const roster& known, const std::vector<std::vector<server>>& peers);
+
+  static std::vector<std::uint32_t> capacities(const roster& known, std::uint32_t stage, const std::vector<server>& peers,
+                                               std::uint32_t micro_batches);
+
+  // The flow says how many take which path; one after the other they would all queue at one peer while others idle. So each
+  // path's k-th of n micro-batches is started at (k + 1/2) / n of the step.
+  void interleave();
+
+  std::vector<path> paths_;                                   // planned, by micro-batch
+  std::vector<std::map<net::peer_id, std::uint32_t>> given_;  // by stage: micro-batches of this step
+};
+static_assert(Router<min_cost_flow>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::routing
+
+#endif  // CAUSEWAY_STAGE_ROUTING_FLOW_HPP
+
+// ---- causeway/stage/impl/routing_flow.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_ROUTING_FLOW_IPP
+#define CAUSEWAY_STAGE_IMPL_ROUTING_FLOW_IPP
+
+// Bodies of stage/routing_flow.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::routing::detail {
+
+CAUSEWAY_DECL void flow_graph::connect(std::size_t from, std::size_t to, std::uint32_t capacity, double cost) {
+  out_[from].push_back(arcs_.size());
+  arcs_.push_back({to, capacity, cost});
+  out_[to].push_back(arcs_.size());
+  arcs_.push_back({from, 0, -cost});
+}
+
+CAUSEWAY_DECL std::uint32_t flow_graph::send(std::size_t source, std::size_t sink, std::uint32_t wanted) {
+  std::uint32_t sent = 0;
+  while (sent < wanted && shortest(source, sink)) {
+    for (std::size_t v = sink; v != source; v = arcs_[reached_by_[v] ^ 1U].to) {
+      --arcs_[reached_by_[v]].room;
+      ++arcs_[reached_by_[v] ^ 1U].room;
+    }
+    ++sent;
+  }
+  return sent;
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> flow_graph::take_path(std::size_t source, std::size_t sink) {
+  std::vector<std::size_t> vertices{source};
+  while (vertices.back() != sink) {
+    const auto& out = out_[vertices.back()];
+    const auto used = std::find_if(out.begin(), out.end(), [&](std::size_t a) { return a % 2 == 0 && flow(a) > 0; });
+    CAUSEWAY_EXPECT(used != out.end());
+    --arcs_[*used ^ 1U].room;
+    vertices.push_back(arcs_[*used].to);
+  }
+  return vertices;
+}
+
+CAUSEWAY_DECL bool flow_graph::shortest(std::size_t source, std::size_t sink) {
+  constexpr double far = std::numeric_limits<double>::infinity();
+  std::vector<double> distance(out_.size(), far);
+  reached_by_.assign(out_.size(), 0);
+  distance[source] = 0;
+  for (std::size_t pass = 0, changed = 1; changed > 0 && pass < out_.size(); ++pass) {
+    changed = 0;
+    for (std::size_t v = 0; v < out_.size(); ++v) {
+      for (const std::size_t a : out_[v]) {
+        const double there = distance[v] + arcs_[a].cost;
+        if (distance[v] == far || arcs_[a].room == 0 || !(there < distance[arcs_[a].to] - 1e-12)) continue;
+        distance[arcs_[a].to] = there;
+        reached_by_[arcs_[a].to] = a;
+        ++changed;
+      }
+    }
+  }
+  return distance[sink] < far;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::routing::detail
+
+namespace causeway::inline CAUSEWAY_ABI::stage::routing {
+
+CAUSEWAY_DECL std::vector<std::uint32_t> shares_in_time(const std::vector<double>& seconds, std::uint32_t micro_batches) {
   std::vector<std::uint32_t> shares(seconds.size(), 0);
   if (seconds.empty()) return shares;
   double last = 0;
@@ -41499,111 +45561,95 @@ class flow_graph {
   return shares;
 }
 
-/// Peers carry what they can in the time of the step (`shares_in_time` of their stage); among all ways to share it out, the
-/// one with the least sum of link delays is taken. Deterministic. Micro-batches that have lost their peer go where the
-/// work is done first. Cost of a step: O(M · V · E) with V peers and E pairs of neighbours, thousands of micro-batches and
-/// some tens of peers in milliseconds.
-class min_cost_flow {
- public:
-  static constexpr std::string_view name = "min_cost_flow";
+CAUSEWAY_DECL void min_cost_flow::begin(const step_size& size, const roster& known) {
+  paths_.clear();
+  given_.assign(known.stages(), {});
+  std::vector<std::vector<server>> peers;
+  for (std::uint32_t s = 0; s < known.stages(); ++s) peers.push_back(known.usable(s));
+  if (std::any_of(peers.begin(), peers.end(), [](const auto& p) { return p.empty(); })) return;
+  plan(size, known, peers);
+}
 
-  void begin(const step_size& size, const roster& known) {
-    paths_.clear();
-    given_.assign(known.stages(), {});
-    std::vector<std::vector<server>> peers;
-    for (std::uint32_t s = 0; s < known.stages(); ++s) peers.push_back(known.usable(s));
-    if (std::any_of(peers.begin(), peers.end(), [](const auto& p) { return p.empty(); })) return;
-    plan(size, known, peers);
+CAUSEWAY_DECL net::peer_id min_cost_flow::choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch) {
+  const auto peers = known.usable(stage);
+  if (peers.empty()) return nobody;
+  if (given_.size() != known.stages()) given_.assign(known.stages(), {});
+  if (micro_batch < paths_.size()) {
+    const net::peer_id planned = std::exchange(paths_[micro_batch][stage], nobody);
+    const auto is_it = [planned](const server& s) { return s.id == planned; };
+    if (std::any_of(peers.begin(), peers.end(), is_it)) return planned;
   }
-
-  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch) {
-    const auto peers = known.usable(stage);
-    if (peers.empty()) return nobody;
-    if (given_.size() != known.stages()) given_.assign(known.stages(), {});
-    if (micro_batch < paths_.size()) {
-      const net::peer_id planned = std::exchange(paths_[micro_batch][stage], nobody);
-      const auto is_it = [planned](const server& s) { return s.id == planned; };
-      if (std::any_of(peers.begin(), peers.end(), is_it)) return planned;
-    }
-    net::peer_id best = nobody;
-    double least = std::numeric_limits<double>::infinity();
-    for (const server& s : peers) {
-      const double after = (given_[stage][s.id] + 1) * known.expected_seconds(stage, s.id);
-      if (after < least) least = after, best = s.id;
-    }
-    ++given_[stage][best];
-    return best;
+  net::peer_id best = nobody;
+  double least = std::numeric_limits<double>::infinity();
+  for (const server& s : peers) {
+    const double after = (given_[stage][s.id] + 1) * known.expected_seconds(stage, s.id);
+    if (after < least) least = after, best = s.id;
   }
+  ++given_[stage][best];
+  return best;
+}
 
-  [[nodiscard]] bool runs(const step_size&, std::uint32_t, std::uint32_t) const noexcept { return true; }
-
- private:
-  // Every peer is two vertices with an arc between them that has its capacity.
-  void plan(const step_size& size, const roster& known, const std::vector<std::vector<server>>& peers) {
-    std::vector<std::size_t> first{1};
-    for (const auto& p : peers) first.push_back(first.back() + 2 * p.size());
-    const std::size_t sink = first.back();
-    detail::flow_graph graph{sink + 1};
+CAUSEWAY_DECL void min_cost_flow::plan(const step_size& size, const roster& known,
+                                       const std::vector<std::vector<server>>& peers) {
+  std::vector<std::size_t> first{1};
+  for (const auto& p : peers) first.push_back(first.back() + 2 * p.size());
+  const std::size_t sink = first.back();
+  detail::flow_graph graph{sink + 1};
+  for (std::uint32_t s = 0; s < peers.size(); ++s) {
+    const auto capacity = capacities(known, s, peers[s], size.micro_batches);
+    for (std::size_t p = 0; p < peers[s].size(); ++p) {
+      const std::size_t in = first[s] + 2 * p;
+      graph.connect(in, in + 1, capacity[p], 0);
+      if (s == 0) graph.connect(0, in, size.micro_batches, 0);
+      if (s + 1 == peers.size()) graph.connect(in + 1, sink, size.micro_batches, 0);
+      for (std::size_t q = 0; s + 1 < peers.size() && q < peers[s + 1].size(); ++q) {
+        const double delay = known.link(peers[s][p].id, peers[s + 1][q].id);
+        graph.connect(in + 1, first[s + 1] + 2 * q, size.micro_batches, delay);
+      }
+    }
+  }
+  const std::uint32_t sent = graph.send(0, sink, size.micro_batches);
+  for (std::uint32_t m = 0; m < sent; ++m) {
+    path way;
+    const auto vertices = graph.take_path(0, sink);
     for (std::uint32_t s = 0; s < peers.size(); ++s) {
-      const auto capacity = capacities(known, s, peers[s], size.micro_batches);
-      for (std::size_t p = 0; p < peers[s].size(); ++p) {
-        const std::size_t in = first[s] + 2 * p;
-        graph.connect(in, in + 1, capacity[p], 0);
-        if (s == 0) graph.connect(0, in, size.micro_batches, 0);
-        if (s + 1 == peers.size()) graph.connect(in + 1, sink, size.micro_batches, 0);
-        for (std::size_t q = 0; s + 1 < peers.size() && q < peers[s + 1].size(); ++q) {
-          const double delay = known.link(peers[s][p].id, peers[s + 1][q].id);
-          graph.connect(in + 1, first[s + 1] + 2 * q, size.micro_batches, delay);
-        }
-      }
+      way.push_back(peers[s][(vertices[1 + 2 * s] - first[s]) / 2].id);
+      ++given_[s][way.back()];
     }
-    const std::uint32_t sent = graph.send(0, sink, size.micro_batches);
-    for (std::uint32_t m = 0; m < sent; ++m) {
-      path way;
-      const auto vertices = graph.take_path(0, sink);
-      for (std::uint32_t s = 0; s < peers.size(); ++s) {
-        way.push_back(peers[s][(vertices[1 + 2 * s] - first[s]) / 2].id);
-        ++given_[s][way.back()];
-      }
-      paths_.push_back(std::move(way));
+    paths_.push_back(std::move(way));
+  }
+  interleave();
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> min_cost_flow::capacities(const roster& known, std::uint32_t stage,
+                                                                   const std::vector<server>& peers,
+                                                                   std::uint32_t micro_batches) {
+  std::vector<double> seconds;
+  for (const server& s : peers) seconds.push_back(known.expected_seconds(stage, s.id));
+  return shares_in_time(seconds, micro_batches);
+}
+
+CAUSEWAY_DECL void min_cost_flow::interleave() {
+  std::sort(paths_.begin(), paths_.end());
+  std::vector<std::pair<double, std::size_t>> order;
+  for (std::size_t from = 0; from < paths_.size();) {
+    std::size_t to = from;
+    while (to < paths_.size() && paths_[to] == paths_[from]) ++to;
+    for (std::size_t i = from; i < to; ++i) {
+      order.emplace_back((static_cast<double>(i - from) + 0.5) / static_cast<double>(to - from), i);
     }
-    interleave();
+    from = to;
   }
-
-  static std::vector<std::uint32_t> capacities(const roster& known, std::uint32_t stage, const std::vector<server>& peers,
-                                               std::uint32_t micro_batches) {
-    std::vector<double> seconds;
-    for (const server& s : peers) seconds.push_back(known.expected_seconds(stage, s.id));
-    return shares_in_time(seconds, micro_batches);
-  }
-
-  // The flow says how many take which path; one after the other they would all queue at one peer while others idle. So each
-  // path's k-th of n micro-batches is started at (k + 1/2) / n of the step.
-  void interleave() {
-    std::sort(paths_.begin(), paths_.end());
-    std::vector<std::pair<double, std::size_t>> order;
-    for (std::size_t from = 0; from < paths_.size();) {
-      std::size_t to = from;
-      while (to < paths_.size() && paths_[to] == paths_[from]) ++to;
-      for (std::size_t i = from; i < to; ++i) {
-        order.emplace_back((static_cast<double>(i - from) + 0.5) / static_cast<double>(to - from), i);
-      }
-      from = to;
-    }
-    std::sort(order.begin(), order.end());
-    std::vector<path> mixed;
-    for (const auto& [when, i] : order) mixed.push_back(paths_[i]);
-    paths_ = std::move(mixed);
-  }
-
-  std::vector<path> paths_;                                   // planned, by micro-batch
-  std::vector<std::map<net::peer_id, std::uint32_t>> given_;  // by stage: micro-batches of this step
-};
-static_assert(Router<min_cost_flow>);
+  std::sort(order.begin(), order.end());
+  std::vector<path> mixed;
+  for (const auto& [when, i] : order) mixed.push_back(paths_[i]);
+  paths_ = std::move(mixed);
+}
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage::routing
 
-#endif  // CAUSEWAY_STAGE_ROUTING_FLOW_HPP
+#endif  // CAUSEWAY_STAGE_IMPL_ROUTING_FLOW_IPP
+#endif
 
 // ---- causeway/presets/swarms.hpp ----
 #ifndef CAUSEWAY_PRESETS_SWARMS_HPP
@@ -41638,9 +45684,7 @@ struct swarm_options {
   log_sink log{};
 };
 using swarm = parallel::swarm<stage::coded<compress::block_int8>>;
-[[nodiscard]] inline swarm make(const swarm_options& o) {
-  return detail::swarm_of<swarm>(o.fabric, o.peer, stage::routing::least_load{{o.seed, o.newcomers}}, o.log);
-}
+[[nodiscard]] CAUSEWAY_DECL swarm make(const swarm_options& o);
 
 /// DiLoCo-SWARM: SWARM's stages and wiring, but the peers of a stage take H steps of AdamW on what passed through them and
 /// then an outer step of Nesterov on the mean of what they moved (DiLoCo, arXiv 2311.08105, with its 0.7 and 0.9), instead
@@ -41657,16 +45701,9 @@ struct diloco_swarm_options {
   log_sink log{};
 };
 using diloco_swarm = parallel::local_swarm<stage::coded<compress::block_int8>>;
-[[nodiscard]] inline diloco_swarm make(const diloco_swarm_options& o) {
-  parallel::swarm_options peer = o.peer;
-  peer.local_steps = o.local_steps;
-  return detail::swarm_of<diloco_swarm>(o.fabric, peer, stage::routing::least_load{{o.seed, o.newcomers}}, o.log);
-}
+[[nodiscard]] CAUSEWAY_DECL diloco_swarm make(const diloco_swarm_options& o);
 /// The trainer's communication policy.
-[[nodiscard]] inline comm::periodic<> rounds_of(const diloco_swarm_options& o) {
-  return comm::periodic<>{{.local_steps = o.local_steps, .outer_learning_rate = o.outer_learning_rate},
-                          optim::nesterov{{.momentum = o.momentum}}};
-}
+[[nodiscard]] CAUSEWAY_DECL comm::periodic<> rounds_of(const diloco_swarm_options& o);
 
 /// GWTF (Go With The Flow, 2025): paths of a whole step at once, so that peers carry what they can in its time and the sum
 /// of measured link delays is least. The paper's peers find the flow among themselves; here the driver, which knows all of
@@ -41677,13 +45714,44 @@ struct gwtf_options {
   log_sink log{};
 };
 using gwtf = parallel::swarm<stage::plain>;
-[[nodiscard]] inline gwtf make(const gwtf_options& o) {
+[[nodiscard]] CAUSEWAY_DECL gwtf make(const gwtf_options& o);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_SWARMS_HPP
+
+// ---- causeway/presets/impl/swarms.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PRESETS_IMPL_SWARMS_IPP
+#define CAUSEWAY_PRESETS_IMPL_SWARMS_IPP
+
+// Bodies of presets/swarms.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+CAUSEWAY_DECL swarm make(const swarm_options& o) {
+  return detail::swarm_of<swarm>(o.fabric, o.peer, stage::routing::least_load{{o.seed, o.newcomers}}, o.log);
+}
+
+CAUSEWAY_DECL diloco_swarm make(const diloco_swarm_options& o) {
+  parallel::swarm_options peer = o.peer;
+  peer.local_steps = o.local_steps;
+  return detail::swarm_of<diloco_swarm>(o.fabric, peer, stage::routing::least_load{{o.seed, o.newcomers}}, o.log);
+}
+
+CAUSEWAY_DECL comm::periodic<> rounds_of(const diloco_swarm_options& o) {
+  return comm::periodic<>{{.local_steps = o.local_steps, .outer_learning_rate = o.outer_learning_rate},
+                          optim::nesterov{{.momentum = o.momentum}}};
+}
+
+CAUSEWAY_DECL gwtf make(const gwtf_options& o) {
   return detail::swarm_of<gwtf>(o.fabric, o.peer, stage::routing::min_cost_flow{}, o.log);
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
 
-#endif  // CAUSEWAY_PRESETS_SWARMS_HPP
+#endif  // CAUSEWAY_PRESETS_IMPL_SWARMS_IPP
+#endif
 
 // ---- causeway/presets.hpp ----
 #ifndef CAUSEWAY_PRESETS_HPP

@@ -42,6 +42,14 @@
 #define CAUSEWAY_EXPECT(condition) static_cast<void>(0)
 #endif
 
+// Functions that are no templates have their bodies in impl/*.ipp: part of the headers, or, with CAUSEWAY_COMPILED, of one
+// object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>).
+#ifdef CAUSEWAY_COMPILED
+#define CAUSEWAY_DECL
+#else
+#define CAUSEWAY_DECL inline
+#endif
+
 #define CAUSEWAY_RESTRICT __restrict__
 #define CAUSEWAY_ALWAYS_INLINE inline __attribute__((always_inline))
 #define CAUSEWAY_NOINLINE __attribute__((noinline))
@@ -320,45 +328,20 @@ class link_map {
   void add_host(std::uint32_t region) { regions_.push_back(region); }
 
   /// The line from `from` to `to`. It stays where it is.
-  link& between(host_index from, host_index to) {
-    const auto [at, made] = links_.try_emplace(std::uint64_t{from} << 32U | to);
-    if (made) {
-      at->second.from_region = regions_[from];
-      at->second.to_region = regions_[to];
-      at->second.options = rule(at->second);
-    }
-    return at->second;
-  }
+  link& between(host_index from, host_index to);
 
-  void set(host_index from, host_index to, const link_options& options) {
-    link& l = between(from, to);
-    l.own_rule = true;
-    l.options = options;
-    ++version_;
-  }
+  void set(host_index from, host_index to, const link_options& options);
 
-  void set_region(std::uint32_t from, std::uint32_t to, const link_options& options) {
-    region_rules_[{from, to}] = options;
-    for (auto& [pair, l] : links_) {
-      if (!l.own_rule) l.options = rule(l);
-    }
-    ++version_;
-  }
+  void set_region(std::uint32_t from, std::uint32_t to, const link_options& options);
 
-  void slow(host_index from, host_index to, double bytes_per_s) {
-    between(from, to).slowed_to = bytes_per_s;
-    ++version_;
-  }
+  void slow(host_index from, host_index to, double bytes_per_s);
 
   /// Grows with every change of a line's options: what was worked out from them is out of date.
   [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
   void changed() noexcept { ++version_; }
 
  private:
-  [[nodiscard]] const link_options& rule(const link& l) const {
-    const auto found = region_rules_.find({l.from_region, l.to_region});
-    return found == region_rules_.end() ? otherwise_ : found->second;
-  }
+  [[nodiscard]] const link_options& rule(const link& l) const;
 
   link_options otherwise_;
   std::vector<std::uint32_t> regions_;
@@ -371,7 +354,60 @@ class link_map {
 inline duration round_trip(const link& there, const link& back) { return there.options.latency + back.options.latency; }
 
 /// What one connection can carry on `there`, by the line's own limit and by its losses. Bytes/s.
-inline double connection_cap(const link& there, const link& back) {
+CAUSEWAY_DECL double connection_cap(const link& there, const link& back);
+
+/// How long `bytes` take at `bytes_per_s`, to the nanosecond.
+CAUSEWAY_DECL duration transfer_time(double bytes, double bytes_per_s);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_LINKS_HPP
+
+// ---- causeway/sim/impl/links.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_SIM_IMPL_LINKS_IPP
+#define CAUSEWAY_SIM_IMPL_LINKS_IPP
+
+// Bodies of sim/links.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+CAUSEWAY_DECL link& link_map::between(host_index from, host_index to) {
+  const auto [at, made] = links_.try_emplace(std::uint64_t{from} << 32U | to);
+  if (made) {
+    at->second.from_region = regions_[from];
+    at->second.to_region = regions_[to];
+    at->second.options = rule(at->second);
+  }
+  return at->second;
+}
+
+CAUSEWAY_DECL void link_map::set(host_index from, host_index to, const link_options& options) {
+  link& l = between(from, to);
+  l.own_rule = true;
+  l.options = options;
+  ++version_;
+}
+
+CAUSEWAY_DECL void link_map::set_region(std::uint32_t from, std::uint32_t to, const link_options& options) {
+  region_rules_[{from, to}] = options;
+  for (auto& [pair, l] : links_) {
+    if (!l.own_rule) l.options = rule(l);
+  }
+  ++version_;
+}
+
+CAUSEWAY_DECL void link_map::slow(host_index from, host_index to, double bytes_per_s) {
+  between(from, to).slowed_to = bytes_per_s;
+  ++version_;
+}
+
+CAUSEWAY_DECL const link_options& link_map::rule(const link& l) const {
+  const auto found = region_rules_.find({l.from_region, l.to_region});
+  return found == region_rules_.end() ? otherwise_ : found->second;
+}
+
+CAUSEWAY_DECL double connection_cap(const link& there, const link& back) {
   double cap = std::min(there.options.bytes_per_s, there.slowed_to);
   if (there.options.loss > 0) {
     const double rtt = std::max(seconds(round_trip(there, back)), 1e-4);
@@ -380,14 +416,14 @@ inline double connection_cap(const link& there, const link& back) {
   return cap;
 }
 
-/// How long `bytes` take at `bytes_per_s`, to the nanosecond.
-inline duration transfer_time(double bytes, double bytes_per_s) {
+CAUSEWAY_DECL duration transfer_time(double bytes, double bytes_per_s) {
   return duration{bytes_per_s == unlimited ? 0 : std::llround(bytes / bytes_per_s * 1e9)};
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
 
-#endif  // CAUSEWAY_SIM_LINKS_HPP
+#endif  // CAUSEWAY_SIM_IMPL_LINKS_IPP
+#endif
 
 // ---- causeway/core/metrics.hpp ----
 #ifndef CAUSEWAY_CORE_METRICS_HPP
@@ -628,9 +664,7 @@ class solo_transport {
   static constexpr std::uint32_t size() noexcept { return 1; }
   static operation send(peer_index, const message_id&, std::span<const std::byte>) noexcept { return 1; }
   static operation receive(peer_index, const message_id&, std::span<std::byte>) noexcept { return 1; }
-  static result<std::size_t> wait(operation, time_point) {
-    return fail(errc::peer_lost, "solo transport", "there is no other peer in this run");
-  }
+  static result<std::size_t> wait(operation, time_point);
   static constexpr bool done(operation) noexcept { return true; }
   static traffic stats() noexcept { return {}; }
 };
@@ -654,12 +688,8 @@ class any_transport {
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
-    return model_->send(to, id, bytes);
-  }
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
-    return model_->receive(from, id, buffer);
-  }
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
@@ -701,6 +731,32 @@ static_assert(Transport<any_transport>);
 
 #endif  // CAUSEWAY_NET_TRANSPORT_HPP
 
+// ---- causeway/net/impl/transport.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_TRANSPORT_IPP
+#define CAUSEWAY_NET_IMPL_TRANSPORT_IPP
+
+// Bodies of net/transport.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL result<std::size_t> solo_transport::wait(operation, time_point) {
+  return fail(errc::peer_lost, "solo transport", "there is no other peer in this run");
+}
+
+CAUSEWAY_DECL operation any_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
+  return model_->send(to, id, bytes);
+}
+
+CAUSEWAY_DECL operation any_transport::receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
+  return model_->receive(from, id, buffer);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_TRANSPORT_IPP
+#endif
+
 // ---- causeway/sim/parcel.hpp ----
 #ifndef CAUSEWAY_SIM_PARCEL_HPP
 #define CAUSEWAY_SIM_PARCEL_HPP
@@ -733,7 +789,7 @@ class parcel_stock;
 /// Takes a parcel back to its stock; without one, frees it.
 struct parcel_return {
   parcel_stock* stock = nullptr;
-  inline void operator()(parcel* p) const;
+  void operator()(parcel* p) const;
 };
 using parcel_ptr = std::unique_ptr<parcel, parcel_return>;
 
@@ -745,25 +801,9 @@ class parcel_stock {
   parcel_stock& operator=(const parcel_stock&) = delete;
 
   /// An empty parcel; its `bytes` may have room already.
-  [[nodiscard]] parcel_ptr make(content what, lane way) {
-    if (free_.empty()) free_.push_back(std::make_unique<parcel>());
-    parcel_ptr p{free_.back().release(), parcel_return{this}};
-    free_.pop_back();
-    held_ -= p->bytes.capacity();
-    p->what = what;
-    p->way = way;
-    return p;
-  }
+  [[nodiscard]] parcel_ptr make(content what, lane way);
 
-  void take_back(std::unique_ptr<parcel> p) {
-    std::vector<std::byte> room = std::move(p->bytes);
-    if (free_.size() >= most_parcels || held_ + room.capacity() > most_bytes) return;
-    room.clear();
-    held_ += room.capacity();
-    *p = parcel{};
-    p->bytes = std::move(room);
-    free_.push_back(std::move(p));
-  }
+  void take_back(std::unique_ptr<parcel> p);
 
   /// Bytes of memory that wait.
   [[nodiscard]] std::size_t held_bytes() const noexcept { return held_; }
@@ -776,14 +816,48 @@ class parcel_stock {
   std::size_t held_ = 0;
 };
 
-inline void parcel_return::operator()(parcel* p) const {
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_PARCEL_HPP
+
+// ---- causeway/sim/impl/parcel.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_SIM_IMPL_PARCEL_IPP
+#define CAUSEWAY_SIM_IMPL_PARCEL_IPP
+
+// Bodies of sim/parcel.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+CAUSEWAY_DECL parcel_ptr parcel_stock::make(content what, lane way) {
+  if (free_.empty()) free_.push_back(std::make_unique<parcel>());
+  parcel_ptr p{free_.back().release(), parcel_return{this}};
+  free_.pop_back();
+  held_ -= p->bytes.capacity();
+  p->what = what;
+  p->way = way;
+  return p;
+}
+
+CAUSEWAY_DECL void parcel_stock::take_back(std::unique_ptr<parcel> p) {
+  std::vector<std::byte> room = std::move(p->bytes);
+  if (free_.size() >= most_parcels || held_ + room.capacity() > most_bytes) return;
+  room.clear();
+  held_ += room.capacity();
+  *p = parcel{};
+  p->bytes = std::move(room);
+  free_.push_back(std::move(p));
+}
+
+CAUSEWAY_DECL void parcel_return::operator()(parcel* p) const {
   std::unique_ptr<parcel> owned{p};
   if (stock != nullptr) stock->take_back(std::move(owned));
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
 
-#endif  // CAUSEWAY_SIM_PARCEL_HPP
+#endif  // CAUSEWAY_SIM_IMPL_PARCEL_IPP
+#endif
 
 // ---- causeway/sim/queue.hpp ----
 #ifndef CAUSEWAY_SIM_QUEUE_HPP
@@ -868,9 +942,7 @@ struct piece {
 struct end_ref {
   std::uint64_t value = 0;  ///< slot (32 bits), generation (31), side (1); 0 names none
 
-  static end_ref make(std::uint32_t slot, std::uint32_t generation, unsigned side) {
-    return {std::uint64_t{slot} << 32U | std::uint64_t{generation} << 1U | side};
-  }
+  static end_ref make(std::uint32_t slot, std::uint32_t generation, unsigned side);
   [[nodiscard]] std::uint32_t slot() const noexcept { return static_cast<std::uint32_t>(value >> 32U); }
   [[nodiscard]] std::uint32_t generation() const noexcept { return static_cast<std::uint32_t>(value) >> 1U; }
   [[nodiscard]] unsigned side() const noexcept { return static_cast<unsigned>(value & 1U); }
@@ -936,6 +1008,24 @@ struct connection {
 }  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
 
 #endif  // CAUSEWAY_SIM_CONNECTION_HPP
+
+// ---- causeway/sim/impl/connection.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_SIM_IMPL_CONNECTION_IPP
+#define CAUSEWAY_SIM_IMPL_CONNECTION_IPP
+
+// Bodies of sim/connection.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+CAUSEWAY_DECL end_ref end_ref::make(std::uint32_t slot, std::uint32_t generation, unsigned side) {
+  return {std::uint64_t{slot} << 32U | std::uint64_t{generation} << 1U | side};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_IMPL_CONNECTION_IPP
+#endif
 
 // ---- causeway/net/fabric.hpp ----
 #ifndef CAUSEWAY_NET_FABRIC_HPP
@@ -1143,35 +1233,16 @@ class host_clock {
   [[nodiscard]] time_point now() const noexcept { return local(*world_); }
 
   /// What it shows at a moment of the world, if nothing changes until then. Not before the last change.
-  [[nodiscard]] time_point local(time_point world) const noexcept {
-    if (exact()) return world;
-    return state_->shown + scaled(world - state_->since, state_->rate);
-  }
+  [[nodiscard]] time_point local(time_point world) const noexcept;
 
   /// The first moment of the world at which it shows `local` or more.
-  [[nodiscard]] time_point world(time_point shown) const noexcept {
-    if (exact() || shown == no_deadline) return shown;
-    if (shown <= state_->shown) return state_->since;
-    const double nanoseconds = static_cast<double>((shown - state_->shown).count()) / state_->rate;
-    if (nanoseconds > 4e18) return no_deadline;
-    time_point when = state_->since + duration{static_cast<std::int64_t>(nanoseconds)};
-    while (local(when) < shown) when = when + duration{1};
-    return when;
-  }
+  [[nodiscard]] time_point world(time_point shown) const noexcept;
 
   /// From now on a second of the world is `rate` seconds here. Precondition: it is above 0.
-  void set_rate(double rate) {
-    CAUSEWAY_EXPECT(rate > 0);
-    hold();
-    state_->rate = rate;
-  }
+  void set_rate(double rate);
 
   /// Precondition: not back.
-  void jump(duration forward) {
-    CAUSEWAY_EXPECT(forward >= duration{0});
-    hold();
-    state_->shown = state_->shown + forward;
-  }
+  void jump(duration forward);
 
  private:
   struct state {
@@ -1182,15 +1253,9 @@ class host_clock {
 
   [[nodiscard]] bool exact() const noexcept { return state_->rate == 1 && state_->since == state_->shown; }
 
-  static duration scaled(duration d, double by) noexcept {
-    return by == 1 ? d : duration{static_cast<std::int64_t>(std::floor(static_cast<double>(d.count()) * by))};
-  }
+  static duration scaled(duration d, double by) noexcept;
 
-  void hold() {
-    const time_point shown = now();
-    state_->since = *world_;
-    state_->shown = shown;
-  }
+  void hold();
 
   std::shared_ptr<const time_point> world_;
   std::shared_ptr<state> state_ = std::make_shared<state>();
@@ -1200,6 +1265,57 @@ static_assert(Clock<host_clock>);
 }  // namespace causeway::inline CAUSEWAY_ABI::sim
 
 #endif  // CAUSEWAY_SIM_HOST_CLOCK_HPP
+
+// ---- causeway/sim/impl/host_clock.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_SIM_IMPL_HOST_CLOCK_IPP
+#define CAUSEWAY_SIM_IMPL_HOST_CLOCK_IPP
+
+// Bodies of sim/host_clock.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+CAUSEWAY_DECL time_point host_clock::local(time_point world) const noexcept {
+  if (exact()) return world;
+  return state_->shown + scaled(world - state_->since, state_->rate);
+}
+
+CAUSEWAY_DECL time_point host_clock::world(time_point shown) const noexcept {
+  if (exact() || shown == no_deadline) return shown;
+  if (shown <= state_->shown) return state_->since;
+  const double nanoseconds = static_cast<double>((shown - state_->shown).count()) / state_->rate;
+  if (nanoseconds > 4e18) return no_deadline;
+  time_point when = state_->since + duration{static_cast<std::int64_t>(nanoseconds)};
+  while (local(when) < shown) when = when + duration{1};
+  return when;
+}
+
+CAUSEWAY_DECL void host_clock::set_rate(double rate) {
+  CAUSEWAY_EXPECT(rate > 0);
+  hold();
+  state_->rate = rate;
+}
+
+CAUSEWAY_DECL void host_clock::jump(duration forward) {
+  CAUSEWAY_EXPECT(forward >= duration{0});
+  hold();
+  state_->shown = state_->shown + forward;
+}
+
+CAUSEWAY_DECL duration host_clock::scaled(duration d, double by) noexcept {
+  return by == 1 ? d : duration{static_cast<std::int64_t>(std::floor(static_cast<double>(d.count()) * by))};
+}
+
+CAUSEWAY_DECL void host_clock::hold() {
+  const time_point shown = now();
+  state_->since = *world_;
+  state_->shown = shown;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_IMPL_HOST_CLOCK_IPP
+#endif
 
 // ---- causeway/core/hash.hpp ----
 #ifndef CAUSEWAY_CORE_HASH_HPP
@@ -1367,27 +1483,12 @@ class scheduler {
   [[nodiscard]] std::shared_ptr<const time_point> shared_now() const { return now_; }
 
   /// `what` happens at `when`; a time in the past means now. Cost: O(log n).
-  ticket at(time_point when, const event_label& label, std::function<void()> what) {
-    const std::uint32_t slot = free_slot();
-    slots_[slot].label = label;
-    slots_[slot].what = std::move(what);
-    heap_.push_back({std::max(when, *now_), next_sequence_++, slot});
-    slots_[slot].position = heap_.size() - 1;
-    rise(heap_.size() - 1);
-    return ticket{slots_[slot].generation} << 32U | (ticket{slot} + 1);
-  }
+  ticket at(time_point when, const event_label& label, std::function<void()> what);
 
-  ticket after(duration delay, const event_label& label, std::function<void()> what) {
-    return at(*now_ + delay, label, std::move(what));
-  }
+  ticket after(duration delay, const event_label& label, std::function<void()> what);
 
   /// The event will not happen. Nothing if it has, or was cancelled before.
-  void cancel(ticket t) {
-    const auto slot = static_cast<std::uint32_t>((t & UINT32_MAX) - 1);
-    if (slot >= slots_.size() || slots_[slot].generation != t >> 32U || slots_[slot].position == nowhere) return;
-    take_out(slots_[slot].position);
-    release(slot);
-  }
+  void cancel(ticket t);
 
   [[nodiscard]] bool empty() const noexcept { return heap_.empty(); }
   [[nodiscard]] std::size_t pending() const noexcept { return heap_.size(); }
@@ -1395,31 +1496,13 @@ class scheduler {
   [[nodiscard]] time_point next_time() const noexcept { return heap_.empty() ? no_deadline : heap_.front().when; }
 
   /// Moves on to the next event and lets it happen. There must be one.
-  void run_next() {
-    CAUSEWAY_EXPECT(!heap_.empty());
-    const entry next = heap_.front();
-    take_out(0);
-    *now_ = next.when;
-    record(slots_[next.slot].label);
-    const std::function<void()> what = std::move(slots_[next.slot].what);
-    release(next.slot);
-    what();
-  }
+  void run_next();
 
   /// Time passes without an event; never back, and not beyond the next one.
-  void advance_to(time_point when) {
-    CAUSEWAY_EXPECT(when <= next_time());
-    *now_ = std::max(when, *now_);
-  }
+  void advance_to(time_point when);
 
   /// Folds something that happens now into the history.
-  void record(const event_label& label) noexcept {
-    const auto time = static_cast<std::uint64_t>(now_->since_start.count());
-    const std::uint64_t what = label.size << 24U ^ std::uint64_t{label.host} << 8U ^ static_cast<std::uint64_t>(label.kind);
-    history_ =
-        causeway::detail::scramble(history_ ^ time * causeway::detail::hash_prime) + what * causeway::detail::hash_prime;
-    ++executed_;
-  }
+  void record(const event_label& label) noexcept;
 
   [[nodiscard]] std::uint64_t history_hash() const noexcept { return causeway::detail::scramble(history_); }
   [[nodiscard]] std::uint64_t executed() const noexcept { return executed_; }
@@ -1432,9 +1515,7 @@ class scheduler {
     std::uint64_t sequence = 0;
     std::uint32_t slot = 0;
 
-    [[nodiscard]] bool before(const entry& other) const noexcept {
-      return when != other.when ? when < other.when : sequence < other.sequence;
-    }
+    [[nodiscard]] bool before(const entry& other) const noexcept;
   };
 
   struct slot_state {
@@ -1444,62 +1525,17 @@ class scheduler {
     std::uint32_t generation = 1;
   };
 
-  std::uint32_t free_slot() {
-    if (free_.empty()) {
-      slots_.emplace_back();
-      return static_cast<std::uint32_t>(slots_.size() - 1);
-    }
-    const std::uint32_t slot = free_.back();
-    free_.pop_back();
-    return slot;
-  }
+  std::uint32_t free_slot();
 
-  void release(std::uint32_t slot) {
-    slots_[slot].what = nullptr;
-    slots_[slot].position = nowhere;
-    ++slots_[slot].generation;
-    free_.push_back(slot);
-  }
+  void release(std::uint32_t slot);
 
-  void take_out(std::size_t position) {
-    const entry last = heap_.back();
-    slots_[heap_[position].slot].position = nowhere;
-    heap_.pop_back();
-    if (position == heap_.size()) return;
-    put(position, last);
-    rise(position);
-    sink(slots_[last.slot].position);
-  }
+  void take_out(std::size_t position);
 
-  void put(std::size_t position, const entry& e) {
-    heap_[position] = e;
-    slots_[e.slot].position = position;
-  }
+  void put(std::size_t position, const entry& e);
 
-  void rise(std::size_t position) {
-    const entry e = heap_[position];
-    while (position > 0 && e.before(heap_[(position - 1) / 4])) {
-      put(position, heap_[(position - 1) / 4]);
-      position = (position - 1) / 4;
-    }
-    put(position, e);
-  }
+  void rise(std::size_t position);
 
-  void sink(std::size_t position) {
-    const entry e = heap_[position];
-    for (;;) {
-      std::size_t first = 4 * position + 1;
-      if (first >= heap_.size()) break;
-      const std::size_t end = std::min(first + 4, heap_.size());
-      for (std::size_t other = first + 1; other < end; ++other) {
-        if (heap_[other].before(heap_[first])) first = other;
-      }
-      if (!heap_[first].before(e)) break;
-      put(position, heap_[first]);
-      position = first;
-    }
-    put(position, e);
-  }
+  void sink(std::size_t position);
 
   std::shared_ptr<time_point> now_ = std::make_shared<time_point>();
   std::vector<entry> heap_;  // 4-ary: children of i are 4 i + 1 to 4 i + 4
@@ -1513,6 +1549,126 @@ class scheduler {
 }  // namespace causeway::inline CAUSEWAY_ABI::sim
 
 #endif  // CAUSEWAY_SIM_SCHEDULER_HPP
+
+// ---- causeway/sim/impl/scheduler.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_SIM_IMPL_SCHEDULER_IPP
+#define CAUSEWAY_SIM_IMPL_SCHEDULER_IPP
+
+// Bodies of sim/scheduler.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+CAUSEWAY_DECL auto scheduler::at(time_point when, const event_label& label, std::function<void()> what) -> ticket {
+  const std::uint32_t slot = free_slot();
+  slots_[slot].label = label;
+  slots_[slot].what = std::move(what);
+  heap_.push_back({std::max(when, *now_), next_sequence_++, slot});
+  slots_[slot].position = heap_.size() - 1;
+  rise(heap_.size() - 1);
+  return ticket{slots_[slot].generation} << 32U | (ticket{slot} + 1);
+}
+
+CAUSEWAY_DECL auto scheduler::after(duration delay, const event_label& label, std::function<void()> what) -> ticket {
+  return at(*now_ + delay, label, std::move(what));
+}
+
+CAUSEWAY_DECL void scheduler::cancel(ticket t) {
+  const auto slot = static_cast<std::uint32_t>((t & UINT32_MAX) - 1);
+  if (slot >= slots_.size() || slots_[slot].generation != t >> 32U || slots_[slot].position == nowhere) return;
+  take_out(slots_[slot].position);
+  release(slot);
+}
+
+CAUSEWAY_DECL void scheduler::run_next() {
+  CAUSEWAY_EXPECT(!heap_.empty());
+  const entry next = heap_.front();
+  take_out(0);
+  *now_ = next.when;
+  record(slots_[next.slot].label);
+  const std::function<void()> what = std::move(slots_[next.slot].what);
+  release(next.slot);
+  what();
+}
+
+CAUSEWAY_DECL void scheduler::advance_to(time_point when) {
+  CAUSEWAY_EXPECT(when <= next_time());
+  *now_ = std::max(when, *now_);
+}
+
+CAUSEWAY_DECL void scheduler::record(const event_label& label) noexcept {
+  const auto time = static_cast<std::uint64_t>(now_->since_start.count());
+  const std::uint64_t what = label.size << 24U ^ std::uint64_t{label.host} << 8U ^ static_cast<std::uint64_t>(label.kind);
+  history_ =
+      causeway::detail::scramble(history_ ^ time * causeway::detail::hash_prime) + what * causeway::detail::hash_prime;
+  ++executed_;
+}
+
+CAUSEWAY_DECL bool scheduler::entry::before(const entry& other) const noexcept {
+  return when != other.when ? when < other.when : sequence < other.sequence;
+}
+
+CAUSEWAY_DECL std::uint32_t scheduler::free_slot() {
+  if (free_.empty()) {
+    slots_.emplace_back();
+    return static_cast<std::uint32_t>(slots_.size() - 1);
+  }
+  const std::uint32_t slot = free_.back();
+  free_.pop_back();
+  return slot;
+}
+
+CAUSEWAY_DECL void scheduler::release(std::uint32_t slot) {
+  slots_[slot].what = nullptr;
+  slots_[slot].position = nowhere;
+  ++slots_[slot].generation;
+  free_.push_back(slot);
+}
+
+CAUSEWAY_DECL void scheduler::take_out(std::size_t position) {
+  const entry last = heap_.back();
+  slots_[heap_[position].slot].position = nowhere;
+  heap_.pop_back();
+  if (position == heap_.size()) return;
+  put(position, last);
+  rise(position);
+  sink(slots_[last.slot].position);
+}
+
+CAUSEWAY_DECL void scheduler::put(std::size_t position, const entry& e) {
+  heap_[position] = e;
+  slots_[e.slot].position = position;
+}
+
+CAUSEWAY_DECL void scheduler::rise(std::size_t position) {
+  const entry e = heap_[position];
+  while (position > 0 && e.before(heap_[(position - 1) / 4])) {
+    put(position, heap_[(position - 1) / 4]);
+    position = (position - 1) / 4;
+  }
+  put(position, e);
+}
+
+CAUSEWAY_DECL void scheduler::sink(std::size_t position) {
+  const entry e = heap_[position];
+  for (;;) {
+    std::size_t first = 4 * position + 1;
+    if (first >= heap_.size()) break;
+    const std::size_t end = std::min(first + 4, heap_.size());
+    for (std::size_t other = first + 1; other < end; ++other) {
+      if (heap_[other].before(heap_[first])) first = other;
+    }
+    if (!heap_[first].before(e)) break;
+    put(position, heap_[first]);
+    position = first;
+  }
+  put(position, e);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_IMPL_SCHEDULER_IPP
+#endif
 
 // ---- causeway/sim/transit.hpp ----
 #ifndef CAUSEWAY_SIM_TRANSIT_HPP
@@ -1575,36 +1731,13 @@ class transit {
   [[nodiscard]] machine& at(host_index host) { return machines_[host]; }
   [[nodiscard]] std::uint32_t hosts() const noexcept { return static_cast<std::uint32_t>(machines_.size()); }
 
-  void add_host(const host_options& options) {
-    machines_.emplace_back(events_.shared_now()).options = options;
-    links_.add_host(options.region);
-  }
+  void add_host(const host_options& options);
 
   /// The connection that an end belongs to, if it still exists.
-  [[nodiscard]] connection* find(end_ref e) {
-    if (e.slot() >= connections_.size()) return nullptr;
-    connection& c = connections_[e.slot()];
-    return c.used && c.generation == e.generation() ? &c : nullptr;
-  }
+  [[nodiscard]] connection* find(end_ref e);
 
   /// A connection from `from` (side 0) to `to` (side 1).
-  end_ref connect(host_index from, socket_owner* dialer, host_index to, socket_owner* listener) {
-    const std::uint32_t slot = free_slot();
-    connection& c = connections_[slot];
-    c.used = true;
-    c.ends = {connection::end{dialer, true}, connection::end{listener, true}};
-    for (const unsigned side : {0U, 1U}) {
-      flow& f = c.flows[side];
-      f.from = side == 0 ? from : to;
-      f.to = side == 0 ? to : from;
-      f.there = &links_.between(f.from, f.to);
-      f.back = &links_.between(f.to, f.from);
-    }
-    const end_ref end = end_ref::make(slot, c.generation, 0);
-    enter(machines_[from], end);
-    enter(machines_[to], end.other());
-    return end;
-  }
+  end_ref connect(host_index from, socket_owner* dialer, host_index to, socket_owner* listener);
 
   /// Calls `visit(connection, end)` for each end at `host`, open or not, of the connections that are not over.
   template <class F>
@@ -1617,112 +1750,37 @@ class transit {
     }
   }
 
-  void free_if_over(end_ref e) {
-    connection* const c = find(e);
-    if (c == nullptr || c->ends[0].open || c->ends[1].open) return;
-    const std::uint32_t generation = (c->generation + 1) & 0x7FFFFFFFU;
-    *c = connection{};
-    c->generation = generation;
-    free_.push_back(e.slot());
-  }
+  void free_if_over(end_ref e);
 
   [[nodiscard]] std::size_t open_connections() const noexcept { return connections_.size() - free_.size(); }
 
   /// Nothing that is on its way arrives any more.
-  void clear(connection& c) {
-    for (flow& f : c.flows) {
-      for (auto& q : f.waiting) q.clear();
-      for (auto* const q : {&f.wire, &f.held, &f.landing, &f.unread}) q->clear();
-    }
-  }
+  void clear(connection& c);
 
   /// What is on its way but control messages is lost, and nobody notices yet.
-  void lose_data(connection& c) {
-    for (flow& f : c.flows) {
-      f.waiting[static_cast<std::size_t>(lane::data)].clear();
-      f.waiting[static_cast<std::size_t>(lane::bulk)].clear();
-      for (auto* const q : {&f.wire, &f.held, &f.landing, &f.unread}) {
-        q->erase_if([](piece& p) {
-          if (p.last && p.last->way != lane::control) p.last.reset();
-          return false;
-        });
-      }
-    }
-  }
+  void lose_data(connection& c);
 
   /// A draw. Nothing is drawn for what cannot happen, so that a fault changes no history but its own.
   [[nodiscard]] bool happens(double chance) { return chance > 0 && static_cast<double>(random_.uniform()) < chance; }
 
-  [[nodiscard]] duration up_to(duration most) {
-    return duration{static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(most.count()) + 1))};
-  }
+  [[nodiscard]] duration up_to(duration most);
 
-  [[nodiscard]] std::size_t connections_of(host_index host) {
-    std::size_t open = 0;
-    for (const end_ref e : machines_[host].ends) {
-      const connection* const c = find(e);
-      if (c != nullptr && c->ends[e.side()].open) ++open;
-    }
-    return open;
-  }
+  [[nodiscard]] std::size_t connections_of(host_index host);
 
   /// Whether the host has no descriptor left for another connection.
-  [[nodiscard]] bool is_full(host_index host) {
-    const std::uint64_t most = machines_[host].most_connections;
-    return most != 0 && connections_of(host) >= most;
-  }
+  [[nodiscard]] bool is_full(host_index host);
 
-  void send(end_ref e, parcel_ptr message) {
-    connection* const c = find(e);
-    if (c == nullptr || c->broken) return;
-    flow& f = c->flows[e.side()];
-    message->wire_bytes = message->bytes.size() + options_.header_bytes;
-    f.waiting[static_cast<std::size_t>(message->way)].push(std::move(message));
-    pump(f, e);
-  }
+  void send(end_ref e, parcel_ptr message);
 
   /// Gives up a message whose last piece is not on the wire yet. The receiver is told if it has seen a part of it.
-  void abort(end_ref e, std::uint32_t operation) {
-    connection* const c = find(e);
-    if (c == nullptr) return;
-    for (auto& q : c->flows[e.side()].waiting) {
-      q.erase_if([&](parcel_ptr& p) {
-        if (p->operation != operation) return false;
-        if (p->sent == 0) return true;
-        p->aborted = true;
-        p->operation = UINT32_MAX;
-        p->bytes.clear();
-        p->wire_bytes = p->sent + options_.header_bytes;
-        return false;
-      });
-    }
-  }
+  void abort(end_ref e, std::uint32_t operation);
 
   /// The receiver at `e` has no room for data, or has it again.
-  void pause(end_ref e, bool yes) {
-    connection* const c = find(e);
-    if (c == nullptr || c->broken) return;
-    flow& f = c->flows[e.other().side()];
-    if (std::exchange(f.paused, yes) && !yes) pump(f, e.other());
-  }
+  void pause(end_ref e, bool yes);
 
-  void freeze(host_index host, standstill why = standstill::stopped) {
-    machine& m = machines_[host];
-    if (std::exchange(m.frozen, m.frozen | why) == 0) m.frozen_since = events_.now();
-  }
+  void freeze(host_index host, standstill why = standstill::stopped);
 
-  void thaw(host_index host, unsigned causes = standstill::stopped) {
-    machine& m = machines_[host];
-    if (m.frozen == 0) return;
-    m.frozen = static_cast<std::uint8_t>(m.frozen & ~causes);
-    if (m.frozen != 0) return;
-    m.frozen_total += events_.now() - m.frozen_since;
-    while (m.frozen == 0 && !m.backlog.empty()) {
-      const auto next = std::move(m.backlog.front());
-      m.backlog.pop_front();
-      next();
-    }
-  }
+  void thaw(host_index host, unsigned causes = standstill::stopped);
 
   /// `what` happens in the host's process: now, or when it runs again.
   template <class F>
@@ -1735,243 +1793,54 @@ class transit {
   }
 
   /// A line carries packets again: what it held back comes out when its senders try again.
-  void healed(host_index from, host_index to, duration black) {
-    const link& mended = links_.between(from, to);
-    for_each_end(from, [&](connection& c, end_ref ours) {
-      for (const end_ref e : {ours, ours.other()}) {
-        flow& f = c.flows[e.side()];
-        const bool waits = f.there == &mended && !f.held.empty() && !f.releasing;
-        const bool unheard = f.back == &mended && f.unacknowledged != 0;
-        if (waits) f.releasing = true;
-        if (!waits && !unheard) continue;
-        events_.after(retry_delay(black), {event_kind::heal, f.to, f.held.size()}, [this, e] { release(e); });
-      }
-    });
-  }
+  void healed(host_index from, host_index to, duration black);
 
   /// Senders that meet a black hole try again ever less often.
-  duration retry_delay(duration black) {
-    const duration longest = std::min<duration>(black, std::chrono::seconds{1});
-    return duration{
-        static_cast<std::int64_t>(static_cast<double>(longest.count()) * static_cast<double>(random_.uniform()))};
-  }
+  duration retry_delay(duration black);
 
   /// One way, one packet.
-  duration flight_time(const link& l) {
-    duration t = l.options.latency;
-    if (l.options.jitter.count() > 0) {
-      t += duration{static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(l.options.jitter.count()) + 1))};
-    }
-    return t;
-  }
+  duration flight_time(const link& l);
 
   /// A whole message came to the end `e` (the receiver's), or a goodbye.
   std::function<void(end_ref, parcel_ptr)> on_delivery;
 
  private:
-  void enter(machine& m, end_ref e) {
-    m.ends.push_back(e);
-    if (m.ends.size() < m.tidy_ends_at) return;
-    tidy(m);
-    m.tidy_ends_at = 2 * m.ends.size() + 16;
-  }
+  void enter(machine& m, end_ref e);
 
-  void tidy(machine& m) {
-    std::erase_if(m.ends, [this](end_ref e) { return find(e) == nullptr; });
-  }
+  void tidy(machine& m);
 
-  std::uint32_t free_slot() {
-    if (free_.empty()) {
-      connections_.emplace_back();
-      return static_cast<std::uint32_t>(connections_.size() - 1);
-    }
-    const std::uint32_t slot = free_.back();
-    free_.pop_back();
-    return slot;
-  }
+  std::uint32_t free_slot();
 
-  static queue<parcel_ptr>* next_lane(flow& f) {
-    for (std::size_t l = 0; l < (f.paused ? 1 : lanes); ++l) {
-      if (!f.waiting[l].empty()) return &f.waiting[l];
-    }
-    return nullptr;
-  }
+  static queue<parcel_ptr>* next_lane(flow& f);
 
-  void refresh(flow& f) {
-    if (f.version == links_.version()) return;
-    f.version = links_.version();
-    f.cap = connection_cap(*f.there, *f.back);
-    const double rate =
-        std::min({machines_[f.from].options.up_bytes_per_s, machines_[f.to].options.down_bytes_per_s, f.cap});
-    const double rtt = seconds(round_trip(*f.there, *f.back) + f.there->options.jitter + f.back->options.jitter);
-    const double window = 2 * rate * rtt + 4 * static_cast<double>(options_.piece_bytes);
-    f.window = window < 1e18 ? static_cast<std::uint64_t>(window) : UINT64_MAX;
-  }
+  void refresh(flow& f);
 
-  void pump(flow& f, end_ref e) {
-    if (enqueue(f, e)) serve(f.from);
-  }
+  void pump(flow& f, end_ref e);
 
   /// Queues a flow at its uplink, if there is something that it may send.
-  bool enqueue(flow& f, end_ref e) {
-    if (f.now != flow::state::idle || next_lane(f) == nullptr) return false;
-    refresh(f);
-    if (f.outstanding >= f.window) return false;  // an acknowledgement will go on
-    machine& m = machines_[f.from];
-    if (f.next_start > std::max(events_.now(), m.up_free)) {
-      f.now = flow::state::paced;
-      events_.at(f.next_start, {event_kind::pace, f.from, f.outstanding}, [this, e] { go_on(e); });
-      return false;
-    }
-    f.now = flow::state::ready;
-    f.next_start = std::max(f.next_start, events_.now());
-    m.ready.push(e);
-    return true;
-  }
+  bool enqueue(flow& f, end_ref e);
 
-  void go_on(end_ref e) {
-    connection* const c = find(e);
-    if (c == nullptr) return;
-    flow& f = c->flows[e.side()];
-    f.now = flow::state::idle;
-    pump(f, e);
-  }
+  void go_on(end_ref e);
 
-  void serve(host_index host) {
-    machine& m = machines_[host];
-    while (!m.ready.empty()) {
-      if (events_.now() < m.up_free) {
-        if (std::exchange(m.serving, true)) return;
-        events_.at(m.up_free, {event_kind::uplink, host, m.ready.size()}, [this, host] {
-          machines_[host].serving = false;
-          serve(host);
-        });
-        return;
-      }
-      const end_ref e = m.ready.pop();
-      connection* const c = find(e);
-      if (c == nullptr) continue;
-      flow& f = c->flows[e.side()];
-      f.now = flow::state::idle;
-      if (next_lane(f) != nullptr) transmit(*c, f, e);
-      enqueue(f, e);
-    }
-  }
+  void serve(host_index host);
 
-  void transmit(connection& c, flow& f, end_ref e) {
-    queue<parcel_ptr>& from = *next_lane(f);
-    parcel& message = *from.front();
-    // On a slow line a piece is what it carries in a quarter of a second, so that news can pass between pieces.
-    const double quick = std::min(static_cast<double>(options_.piece_bytes), std::max(1.0, f.cap / 4));
-    const std::uint64_t bytes = std::min(static_cast<std::uint64_t>(quick), message.wire_bytes - message.sent);
-    message.sent += bytes;
+  void transmit(connection& c, flow& f, end_ref e);
 
-    machine& m = machines_[f.from];
-    const auto size = static_cast<double>(bytes);
-    const duration up = transfer_time(size, m.options.up_bytes_per_s);
-    // By its own rate a piece is over at `next_start`, also if the uplink made it wait.
-    f.next_start = f.next_start + transfer_time(size, f.cap);
-    const duration spread = std::max(up, f.next_start - events_.now());
-    m.up_free = events_.now() + up;
-    f.last_arrival = std::max(events_.now() + flight_time(*f.there) + loss_delay(f, bytes), f.last_arrival);
-    f.outstanding += bytes;
-    piece p{bytes, spread, nullptr};
-    if (message.sent == message.wire_bytes) p.last = from.pop();
-    const std::uint32_t operation = p.last ? p.last->operation : UINT32_MAX;
-    f.wire.push(std::move(p));
-    events_.at(f.last_arrival, {event_kind::arrive, f.to, bytes}, [this, e] { arrive(e); });
-    const connection::end& sender = c.ends[e.side()];
-    if (operation != UINT32_MAX && sender.open) sender.owner->on_sent(e, operation);
-  }
+  duration loss_delay(const flow& f, std::uint64_t bytes);
 
-  duration loss_delay(const flow& f, std::uint64_t bytes) {
-    const double loss = f.there->options.loss;
-    if (loss <= 0) return duration{0};
-    const auto packets = static_cast<double>((bytes + 1459) / 1460);
-    duration retry = std::max<duration>(round_trip(*f.there, *f.back), std::chrono::milliseconds{10});
-    duration delay{0};
-    for (double chance = 1 - std::pow(1 - loss, packets); static_cast<double>(random_.uniform()) < chance; chance = loss) {
-      delay += retry;
-      retry *= 2;
-      if (delay > std::chrono::minutes{1}) break;
-    }
-    return delay;
-  }
+  void arrive(end_ref e);
 
-  void arrive(end_ref e) {
-    connection* const c = find(e);
-    if (c == nullptr || c->broken) return;
-    flow& f = c->flows[e.side()];
-    if (f.wire.empty()) return;  // the host lost power meanwhile
-    piece p = f.wire.pop();
-    if (c->silent) return;
-    if (f.there->blocked() || !f.held.empty()) return f.held.push(std::move(p));
-    land(f, e, std::move(p));
-  }
+  void land(flow& f, end_ref e, piece p);
 
-  void land(flow& f, end_ref e, piece p) {
-    machine& m = machines_[f.to];
-    const time_point begin = std::max(events_.now(), m.down_free);
-    m.down_free = begin + transfer_time(static_cast<double>(p.bytes), m.options.down_bytes_per_s);
-    f.last_delivery = std::max({m.down_free, events_.now() + p.spread, f.last_delivery});
-    const std::uint64_t bytes = p.bytes;
-    f.landing.push(std::move(p));
-    events_.at(f.last_delivery, {event_kind::deliver, f.to, bytes}, [this, e] { deliver(e); });
-  }
+  void release(end_ref e);
 
-  void release(end_ref e) {
-    connection* const c = find(e);
-    if (c == nullptr || c->broken) return;
-    flow& f = c->flows[e.side()];
-    f.releasing = false;
-    while (!f.there->blocked() && !f.held.empty()) land(f, e, f.held.pop());
-    if (!machines_[f.to].frozen) acknowledge(f, e, std::exchange(f.unacknowledged, 0));
-  }
+  void deliver(end_ref e);
 
-  void deliver(end_ref e) {
-    connection* const c = find(e);
-    if (c == nullptr || c->broken) return;
-    flow& f = c->flows[e.side()];
-    if (f.landing.empty()) return;
-    piece p = f.landing.pop();
-    if (!machines_[f.to].frozen) return take(f, e, std::move(p));
-    f.unread_bytes += p.bytes;
-    if (f.unread_bytes + std::min<std::uint64_t>(f.window, options_.socket_buffer) > options_.socket_buffer) {
-      f.unacknowledged += p.bytes;
-    } else {
-      acknowledge(f, e, p.bytes);
-    }
-    p.bytes = 0;
-    f.unread.push(std::move(p));
-    machines_[f.to].backlog.emplace_back([this, e] { read(e); });
-  }
+  void read(end_ref e);
 
-  void read(end_ref e) {
-    connection* const c = find(e);
-    if (c == nullptr || c->broken) return;
-    flow& f = c->flows[e.side()];
-    if (f.unread.empty()) return;
-    f.unread_bytes = 0;
-    piece p = f.unread.pop();
-    p.bytes += std::exchange(f.unacknowledged, 0);
-    take(f, e, std::move(p));
-  }
+  void take(flow& f, end_ref e, piece p);
 
-  void take(flow& f, end_ref e, piece p) {
-    acknowledge(f, e, p.bytes);
-    if (p.last) on_delivery(e.other(), std::move(p.last));
-  }
-
-  void acknowledge(flow& f, end_ref e, std::uint64_t bytes) {
-    if (f.back->blocked()) {
-      f.unacknowledged += bytes;
-      return;
-    }
-    f.outstanding -= bytes;
-    if (f.now != flow::state::idle || f.outstanding >= f.window || next_lane(f) == nullptr) return;
-    f.now = flow::state::paced;
-    events_.after(f.back->options.latency, {event_kind::pace, f.from, f.outstanding}, [this, e] { go_on(e); });
-  }
+  void acknowledge(flow& f, end_ref e, std::uint64_t bytes);
 
   const world_options& options_;
   scheduler& events_;
@@ -1987,6 +1856,375 @@ class transit {
 
 #endif  // CAUSEWAY_SIM_TRANSIT_HPP
 
+// ---- causeway/sim/impl/transit.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_SIM_IMPL_TRANSIT_IPP
+#define CAUSEWAY_SIM_IMPL_TRANSIT_IPP
+
+// Bodies of sim/transit.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+CAUSEWAY_DECL void transit::add_host(const host_options& options) {
+  machines_.emplace_back(events_.shared_now()).options = options;
+  links_.add_host(options.region);
+}
+
+CAUSEWAY_DECL connection* transit::find(end_ref e) {
+  if (e.slot() >= connections_.size()) return nullptr;
+  connection& c = connections_[e.slot()];
+  return c.used && c.generation == e.generation() ? &c : nullptr;
+}
+
+CAUSEWAY_DECL end_ref transit::connect(host_index from, socket_owner* dialer, host_index to, socket_owner* listener) {
+  const std::uint32_t slot = free_slot();
+  connection& c = connections_[slot];
+  c.used = true;
+  c.ends = {connection::end{dialer, true}, connection::end{listener, true}};
+  for (const unsigned side : {0U, 1U}) {
+    flow& f = c.flows[side];
+    f.from = side == 0 ? from : to;
+    f.to = side == 0 ? to : from;
+    f.there = &links_.between(f.from, f.to);
+    f.back = &links_.between(f.to, f.from);
+  }
+  const end_ref end = end_ref::make(slot, c.generation, 0);
+  enter(machines_[from], end);
+  enter(machines_[to], end.other());
+  return end;
+}
+
+CAUSEWAY_DECL void transit::free_if_over(end_ref e) {
+  connection* const c = find(e);
+  if (c == nullptr || c->ends[0].open || c->ends[1].open) return;
+  const std::uint32_t generation = (c->generation + 1) & 0x7FFFFFFFU;
+  *c = connection{};
+  c->generation = generation;
+  free_.push_back(e.slot());
+}
+
+CAUSEWAY_DECL void transit::clear(connection& c) {
+  for (flow& f : c.flows) {
+    for (auto& q : f.waiting) q.clear();
+    for (auto* const q : {&f.wire, &f.held, &f.landing, &f.unread}) q->clear();
+  }
+}
+
+CAUSEWAY_DECL void transit::lose_data(connection& c) {
+  for (flow& f : c.flows) {
+    f.waiting[static_cast<std::size_t>(lane::data)].clear();
+    f.waiting[static_cast<std::size_t>(lane::bulk)].clear();
+    for (auto* const q : {&f.wire, &f.held, &f.landing, &f.unread}) {
+      q->erase_if([](piece& p) {
+        if (p.last && p.last->way != lane::control) p.last.reset();
+        return false;
+      });
+    }
+  }
+}
+
+CAUSEWAY_DECL duration transit::up_to(duration most) {
+  return duration{static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(most.count()) + 1))};
+}
+
+CAUSEWAY_DECL std::size_t transit::connections_of(host_index host) {
+  std::size_t open = 0;
+  for (const end_ref e : machines_[host].ends) {
+    const connection* const c = find(e);
+    if (c != nullptr && c->ends[e.side()].open) ++open;
+  }
+  return open;
+}
+
+CAUSEWAY_DECL bool transit::is_full(host_index host) {
+  const std::uint64_t most = machines_[host].most_connections;
+  return most != 0 && connections_of(host) >= most;
+}
+
+CAUSEWAY_DECL void transit::send(end_ref e, parcel_ptr message) {
+  connection* const c = find(e);
+  if (c == nullptr || c->broken) return;
+  flow& f = c->flows[e.side()];
+  message->wire_bytes = message->bytes.size() + options_.header_bytes;
+  f.waiting[static_cast<std::size_t>(message->way)].push(std::move(message));
+  pump(f, e);
+}
+
+CAUSEWAY_DECL void transit::abort(end_ref e, std::uint32_t operation) {
+  connection* const c = find(e);
+  if (c == nullptr) return;
+  for (auto& q : c->flows[e.side()].waiting) {
+    q.erase_if([&](parcel_ptr& p) {
+      if (p->operation != operation) return false;
+      if (p->sent == 0) return true;
+      p->aborted = true;
+      p->operation = UINT32_MAX;
+      p->bytes.clear();
+      p->wire_bytes = p->sent + options_.header_bytes;
+      return false;
+    });
+  }
+}
+
+CAUSEWAY_DECL void transit::pause(end_ref e, bool yes) {
+  connection* const c = find(e);
+  if (c == nullptr || c->broken) return;
+  flow& f = c->flows[e.other().side()];
+  if (std::exchange(f.paused, yes) && !yes) pump(f, e.other());
+}
+
+CAUSEWAY_DECL void transit::freeze(host_index host, standstill why) {
+  machine& m = machines_[host];
+  if (std::exchange(m.frozen, m.frozen | why) == 0) m.frozen_since = events_.now();
+}
+
+CAUSEWAY_DECL void transit::thaw(host_index host, unsigned causes) {
+  machine& m = machines_[host];
+  if (m.frozen == 0) return;
+  m.frozen = static_cast<std::uint8_t>(m.frozen & ~causes);
+  if (m.frozen != 0) return;
+  m.frozen_total += events_.now() - m.frozen_since;
+  while (m.frozen == 0 && !m.backlog.empty()) {
+    const auto next = std::move(m.backlog.front());
+    m.backlog.pop_front();
+    next();
+  }
+}
+
+CAUSEWAY_DECL void transit::healed(host_index from, host_index to, duration black) {
+  const link& mended = links_.between(from, to);
+  for_each_end(from, [&](connection& c, end_ref ours) {
+    for (const end_ref e : {ours, ours.other()}) {
+      flow& f = c.flows[e.side()];
+      const bool waits = f.there == &mended && !f.held.empty() && !f.releasing;
+      const bool unheard = f.back == &mended && f.unacknowledged != 0;
+      if (waits) f.releasing = true;
+      if (!waits && !unheard) continue;
+      events_.after(retry_delay(black), {event_kind::heal, f.to, f.held.size()}, [this, e] { release(e); });
+    }
+  });
+}
+
+CAUSEWAY_DECL duration transit::retry_delay(duration black) {
+  const duration longest = std::min<duration>(black, std::chrono::seconds{1});
+  return duration{static_cast<std::int64_t>(static_cast<double>(longest.count()) * static_cast<double>(random_.uniform()))};
+}
+
+CAUSEWAY_DECL duration transit::flight_time(const link& l) {
+  duration t = l.options.latency;
+  if (l.options.jitter.count() > 0) {
+    t += duration{static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(l.options.jitter.count()) + 1))};
+  }
+  return t;
+}
+
+CAUSEWAY_DECL void transit::enter(machine& m, end_ref e) {
+  m.ends.push_back(e);
+  if (m.ends.size() < m.tidy_ends_at) return;
+  tidy(m);
+  m.tidy_ends_at = 2 * m.ends.size() + 16;
+}
+
+CAUSEWAY_DECL void transit::tidy(machine& m) {
+  std::erase_if(m.ends, [this](end_ref e) { return find(e) == nullptr; });
+}
+
+CAUSEWAY_DECL std::uint32_t transit::free_slot() {
+  if (free_.empty()) {
+    connections_.emplace_back();
+    return static_cast<std::uint32_t>(connections_.size() - 1);
+  }
+  const std::uint32_t slot = free_.back();
+  free_.pop_back();
+  return slot;
+}
+
+CAUSEWAY_DECL queue<parcel_ptr>* transit::next_lane(flow& f) {
+  for (std::size_t l = 0; l < (f.paused ? 1 : lanes); ++l) {
+    if (!f.waiting[l].empty()) return &f.waiting[l];
+  }
+  return nullptr;
+}
+
+CAUSEWAY_DECL void transit::refresh(flow& f) {
+  if (f.version == links_.version()) return;
+  f.version = links_.version();
+  f.cap = connection_cap(*f.there, *f.back);
+  const double rate = std::min({machines_[f.from].options.up_bytes_per_s, machines_[f.to].options.down_bytes_per_s, f.cap});
+  const double rtt = seconds(round_trip(*f.there, *f.back) + f.there->options.jitter + f.back->options.jitter);
+  const double window = 2 * rate * rtt + 4 * static_cast<double>(options_.piece_bytes);
+  f.window = window < 1e18 ? static_cast<std::uint64_t>(window) : UINT64_MAX;
+}
+
+CAUSEWAY_DECL void transit::pump(flow& f, end_ref e) {
+  if (enqueue(f, e)) serve(f.from);
+}
+
+CAUSEWAY_DECL bool transit::enqueue(flow& f, end_ref e) {
+  if (f.now != flow::state::idle || next_lane(f) == nullptr) return false;
+  refresh(f);
+  if (f.outstanding >= f.window) return false;  // an acknowledgement will go on
+  machine& m = machines_[f.from];
+  if (f.next_start > std::max(events_.now(), m.up_free)) {
+    f.now = flow::state::paced;
+    events_.at(f.next_start, {event_kind::pace, f.from, f.outstanding}, [this, e] { go_on(e); });
+    return false;
+  }
+  f.now = flow::state::ready;
+  f.next_start = std::max(f.next_start, events_.now());
+  m.ready.push(e);
+  return true;
+}
+
+CAUSEWAY_DECL void transit::go_on(end_ref e) {
+  connection* const c = find(e);
+  if (c == nullptr) return;
+  flow& f = c->flows[e.side()];
+  f.now = flow::state::idle;
+  pump(f, e);
+}
+
+CAUSEWAY_DECL void transit::serve(host_index host) {
+  machine& m = machines_[host];
+  while (!m.ready.empty()) {
+    if (events_.now() < m.up_free) {
+      if (std::exchange(m.serving, true)) return;
+      events_.at(m.up_free, {event_kind::uplink, host, m.ready.size()}, [this, host] {
+        machines_[host].serving = false;
+        serve(host);
+      });
+      return;
+    }
+    const end_ref e = m.ready.pop();
+    connection* const c = find(e);
+    if (c == nullptr) continue;
+    flow& f = c->flows[e.side()];
+    f.now = flow::state::idle;
+    if (next_lane(f) != nullptr) transmit(*c, f, e);
+    enqueue(f, e);
+  }
+}
+
+CAUSEWAY_DECL void transit::transmit(connection& c, flow& f, end_ref e) {
+  queue<parcel_ptr>& from = *next_lane(f);
+  parcel& message = *from.front();
+  // On a slow line a piece is what it carries in a quarter of a second, so that news can pass between pieces.
+  const double quick = std::min(static_cast<double>(options_.piece_bytes), std::max(1.0, f.cap / 4));
+  const std::uint64_t bytes = std::min(static_cast<std::uint64_t>(quick), message.wire_bytes - message.sent);
+  message.sent += bytes;
+
+  machine& m = machines_[f.from];
+  const auto size = static_cast<double>(bytes);
+  const duration up = transfer_time(size, m.options.up_bytes_per_s);
+  // By its own rate a piece is over at `next_start`, also if the uplink made it wait.
+  f.next_start = f.next_start + transfer_time(size, f.cap);
+  const duration spread = std::max(up, f.next_start - events_.now());
+  m.up_free = events_.now() + up;
+  f.last_arrival = std::max(events_.now() + flight_time(*f.there) + loss_delay(f, bytes), f.last_arrival);
+  f.outstanding += bytes;
+  piece p{bytes, spread, nullptr};
+  if (message.sent == message.wire_bytes) p.last = from.pop();
+  const std::uint32_t operation = p.last ? p.last->operation : UINT32_MAX;
+  f.wire.push(std::move(p));
+  events_.at(f.last_arrival, {event_kind::arrive, f.to, bytes}, [this, e] { arrive(e); });
+  const connection::end& sender = c.ends[e.side()];
+  if (operation != UINT32_MAX && sender.open) sender.owner->on_sent(e, operation);
+}
+
+CAUSEWAY_DECL duration transit::loss_delay(const flow& f, std::uint64_t bytes) {
+  const double loss = f.there->options.loss;
+  if (loss <= 0) return duration{0};
+  const auto packets = static_cast<double>((bytes + 1459) / 1460);
+  duration retry = std::max<duration>(round_trip(*f.there, *f.back), std::chrono::milliseconds{10});
+  duration delay{0};
+  for (double chance = 1 - std::pow(1 - loss, packets); static_cast<double>(random_.uniform()) < chance; chance = loss) {
+    delay += retry;
+    retry *= 2;
+    if (delay > std::chrono::minutes{1}) break;
+  }
+  return delay;
+}
+
+CAUSEWAY_DECL void transit::arrive(end_ref e) {
+  connection* const c = find(e);
+  if (c == nullptr || c->broken) return;
+  flow& f = c->flows[e.side()];
+  if (f.wire.empty()) return;  // the host lost power meanwhile
+  piece p = f.wire.pop();
+  if (c->silent) return;
+  if (f.there->blocked() || !f.held.empty()) return f.held.push(std::move(p));
+  land(f, e, std::move(p));
+}
+
+CAUSEWAY_DECL void transit::land(flow& f, end_ref e, piece p) {
+  machine& m = machines_[f.to];
+  const time_point begin = std::max(events_.now(), m.down_free);
+  m.down_free = begin + transfer_time(static_cast<double>(p.bytes), m.options.down_bytes_per_s);
+  f.last_delivery = std::max({m.down_free, events_.now() + p.spread, f.last_delivery});
+  const std::uint64_t bytes = p.bytes;
+  f.landing.push(std::move(p));
+  events_.at(f.last_delivery, {event_kind::deliver, f.to, bytes}, [this, e] { deliver(e); });
+}
+
+CAUSEWAY_DECL void transit::release(end_ref e) {
+  connection* const c = find(e);
+  if (c == nullptr || c->broken) return;
+  flow& f = c->flows[e.side()];
+  f.releasing = false;
+  while (!f.there->blocked() && !f.held.empty()) land(f, e, f.held.pop());
+  if (!machines_[f.to].frozen) acknowledge(f, e, std::exchange(f.unacknowledged, 0));
+}
+
+CAUSEWAY_DECL void transit::deliver(end_ref e) {
+  connection* const c = find(e);
+  if (c == nullptr || c->broken) return;
+  flow& f = c->flows[e.side()];
+  if (f.landing.empty()) return;
+  piece p = f.landing.pop();
+  if (!machines_[f.to].frozen) return take(f, e, std::move(p));
+  f.unread_bytes += p.bytes;
+  if (f.unread_bytes + std::min<std::uint64_t>(f.window, options_.socket_buffer) > options_.socket_buffer) {
+    f.unacknowledged += p.bytes;
+  } else {
+    acknowledge(f, e, p.bytes);
+  }
+  p.bytes = 0;
+  f.unread.push(std::move(p));
+  machines_[f.to].backlog.emplace_back([this, e] { read(e); });
+}
+
+CAUSEWAY_DECL void transit::read(end_ref e) {
+  connection* const c = find(e);
+  if (c == nullptr || c->broken) return;
+  flow& f = c->flows[e.side()];
+  if (f.unread.empty()) return;
+  f.unread_bytes = 0;
+  piece p = f.unread.pop();
+  p.bytes += std::exchange(f.unacknowledged, 0);
+  take(f, e, std::move(p));
+}
+
+CAUSEWAY_DECL void transit::take(flow& f, end_ref e, piece p) {
+  acknowledge(f, e, p.bytes);
+  if (p.last) on_delivery(e.other(), std::move(p.last));
+}
+
+CAUSEWAY_DECL void transit::acknowledge(flow& f, end_ref e, std::uint64_t bytes) {
+  if (f.back->blocked()) {
+    f.unacknowledged += bytes;
+    return;
+  }
+  f.outstanding -= bytes;
+  if (f.now != flow::state::idle || f.outstanding >= f.window || next_lane(f) == nullptr) return;
+  f.now = flow::state::paced;
+  events_.after(f.back->options.latency, {event_kind::pace, f.from, f.outstanding}, [this, e] { go_on(e); });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_IMPL_TRANSIT_IPP
+#endif
+
 // ---- causeway/sim/network.hpp ----
 #ifndef CAUSEWAY_SIM_NETWORK_HPP
 #define CAUSEWAY_SIM_NETWORK_HPP
@@ -1999,9 +2237,7 @@ namespace causeway::inline CAUSEWAY_ABI::sim::detail {
 
 class network {
  public:
-  network(const world_options& options, scheduler& events) : options_{options}, events_{events}, transit_{options, events} {
-    transit_.on_delivery = [this](end_ref e, parcel_ptr message) { delivered(e, std::move(message)); };
-  }
+  network(const world_options& options, scheduler& events);
   network(const network&) = delete;
   network& operator=(const network&) = delete;
 
@@ -2010,157 +2246,51 @@ class network {
   [[nodiscard]] const world_options& options() const noexcept { return options_; }
   [[nodiscard]] scheduler& events() noexcept { return events_; }
 
-  void add_host(const host_options& options) {
-    by_name_[options.name] = transit_.hosts();
-    transit_.add_host(options);
-  }
-  [[nodiscard]] host_index host_called(const std::string& name) const {
-    const auto found = by_name_.find(name);
-    return found == by_name_.end() ? no_host : found->second;
-  }
+  void add_host(const host_options& options);
+  [[nodiscard]] host_index host_called(const std::string& name) const;
 
   void listen(host_index host, std::uint32_t port, socket_owner* owner) { at(host).listeners[port] = owner; }
 
   /// Tells `owner` on_connected or on_refused, with `tag`. The SYN, its answer and what the dialer then says take one and
   /// a half round trips, and a random delay on top (world_options::connect_delay_*).
-  std::uint64_t dial(host_index from, socket_owner* owner, std::uint64_t tag, host_index to, std::uint32_t port) {
-    const std::uint64_t number = ++last_attempt_;
-    attempt& a = attempts_[number];
-    a = {owner, tag, from, to, port};
-    const duration range = options_.connect_delay_max - options_.connect_delay_min;
-    const auto extra =
-        transit_.random().below(static_cast<std::uint64_t>(std::max<duration>(range, duration{0}).count()) + 1);
-    const auto give_up = [this, number] {
-      conclude(number,
-               fail(errc::unreachable, "", "nobody answered in time; is it running, and can this network reach it?"));
-    };
-    if (transit_.is_full(from)) {
-      a.deadline = events_.after(duration{0}, {event_kind::connect, from, tag}, [this, number] {
-        conclude(number, fail(errc::unreachable, "", "too many open files: no descriptor is left for a connection"));
-      });
-      return number;
-    }
-    a.deadline = events_.after(options_.connect_timeout, {event_kind::connect, from, tag}, give_up);
-    knock(number, options_.connect_delay_min + duration{static_cast<std::int64_t>(extra)});
-    return number;
-  }
+  std::uint64_t dial(host_index from, socket_owner* owner, std::uint64_t tag, host_index to, std::uint32_t port);
 
   void cancel_dial(std::uint64_t number) { forget(number); }
 
   /// Lost where the connection is over.
-  void send(end_ref e, parcel_ptr message) {
-    const connection* const c = transit_.find(e);
-    if (c != nullptr && c->ends[e.side()].open) transit_.send(e, std::move(message));
-  }
+  void send(end_ref e, parcel_ptr message);
 
   /// Ends a connection from one side. That side hears no more of it; the other does.
-  void close(end_ref e, const std::string& why, bool with_goodbye) {
-    connection* const c = transit_.find(e);
-    if (c == nullptr || !c->ends[e.side()].open) return;
-    c->ends[e.side()].open = false;
-    if (!c->broken && !c->silent && c->ends[e.other().side()].open) {
-      c->why = why;
-      if (with_goodbye) {
-        transit_.send(e, transit_.stock().make(content::goodbye, lane::bulk));
-      } else {
-        c->broken = true;
-        transit_.clear(*c);
-        tell_other_side(*c, e, duration{0});
-      }
-    }
-    transit_.free_if_over(e);
-  }
+  void close(end_ref e, const std::string& why, bool with_goodbye);
 
   /// Ends everything that `owner` has: its connections, its dials, its ports.
-  void drop(const socket_owner* owner, host_index host, const std::string& why, bool with_goodbye) {
-    for (auto at = attempts_.begin(); at != attempts_.end();) {
-      const auto here = at++;
-      if (here->second.owner == owner) forget(here->first);
-    }
-    std::erase_if(at(host).listeners, [&](const auto& l) { return l.second == owner; });
-    transit_.for_each_end(host, [&](connection& c, end_ref e) {
-      if (c.ends[e.side()].owner == owner) close(e, why, with_goodbye);
-    });
-  }
+  void drop(const socket_owner* owner, host_index host, const std::string& why, bool with_goodbye);
 
   /// Whether the other side still holds its end: what a real peer finds out by comparing incarnations.
-  [[nodiscard]] bool far_end_open(end_ref e) {
-    connection* const c = transit_.find(e);
-    return c != nullptr && !c->broken && !c->silent && c->ends[e.other().side()].open;
-  }
+  [[nodiscard]] bool far_end_open(end_ref e);
 
   [[nodiscard]] bool blocked(host_index from, host_index to) { return transit_.links().between(from, to).blocked(); }
 
   /// Nothing arrives from `from` at `to` any more, until as many unblock calls.
-  void block(host_index from, host_index to) {
-    link& l = transit_.links().between(from, to);
-    if (l.blocks++ == 0) l.blocked_since = events_.now();
-  }
+  void block(host_index from, host_index to);
 
-  void unblock(host_index from, host_index to) {
-    link& l = transit_.links().between(from, to);
-    if (l.blocks == 0 || --l.blocks != 0) return;
-    const duration black = events_.now() - l.blocked_since;
-    transit_.healed(from, to, black);
-    transit_.for_each_end(from, [&](connection& c, end_ref e) {
-      if (c.broken && c.flows[e.side()].to == to && !c.ends[e.side()].open) {
-        tell_other_side(c, e, transit_.retry_delay(black));
-      }
-    });
-  }
+  void unblock(host_index from, host_index to);
 
   /// One of the TCP streams of each connection between the two dies: what it carried is lost, control messages still come
   /// until the host `a` notices, a round trip later, and ends the link.
-  void lose_stream(host_index a, host_index b) {
-    transit_.for_each_end(a, [&](connection& c, end_ref e) {
-      if (c.flows[e.side()].to != b || c.broken || c.silent) return;
-      transit_.lose_data(c);
-      const flow& f = c.flows[e.side()];
-      events_.after(transit_.flight_time(*f.there) + transit_.flight_time(*f.back), {event_kind::reset, a, b},
-                    [this, a, e] { transit_.dispatch(a, [this, e] { give_up(e, "one of its streams has ended"); }); });
-    });
-  }
+  void lose_stream(host_index a, host_index b);
 
   /// What befalls control messages that arrive at the end `e`.
-  [[nodiscard]] bool befalls(mishap what, end_ref e) {
-    const connection* const c = transit_.find(e);
-    return c != nullptr && transit_.happens(c->flows[e.other().side()].there->chance_of(what));
-  }
+  [[nodiscard]] bool befalls(mishap what, end_ref e);
 
   /// Tells the process at the other side of a connection from its earlier and later ones. 0: the connection is over.
-  [[nodiscard]] std::uint64_t far_process(end_ref e) {
-    const connection* const c = transit_.find(e);
-    if (c == nullptr || c->broken || c->silent || !c->ends[e.other().side()].open) return 0;
-    const host_index host = c->flows[e.side()].to;
-    return std::uint64_t{host} << 32U | at(host).boots;
-  }
+  [[nodiscard]] std::uint64_t far_process(end_ref e);
 
   /// The machine goes dark: nobody is told, nothing answers.
-  void power_off(host_index host) {
-    machine& m = at(host);
-    m.powered = false;
-    m.listeners.clear();
-    transit_.for_each_end(host, [&](connection& c, end_ref e) {
-      if (!c.ends[e.side()].open) return;
-      c.ends[e.side()].open = false;
-      c.silent = true;
-      transit_.clear(c);
-      transit_.free_if_over(e);
-    });
-  }
+  void power_off(host_index host);
 
   /// It answers again: with a reset, to those who still think that they are connected.
-  void power_on(host_index host) {
-    machine& m = at(host);
-    if (std::exchange(m.powered, true)) return;
-    transit_.for_each_end(host, [&](connection& c, end_ref e) {
-      if (!c.silent || c.broken) return;
-      c.broken = true;
-      transit_.clear(c);
-      c.why = "the machine was started anew";
-      tell_other_side(c, e, transit_.retry_delay(std::chrono::seconds{1}));
-    });
-  }
+  void power_on(host_index host);
 
  private:
   struct attempt {
@@ -2174,116 +2304,32 @@ class network {
     scheduler::ticket retry = 0;
   };
 
-  void forget(std::uint64_t number) {
-    const auto found = attempts_.find(number);
-    if (found == attempts_.end()) return;
-    events_.cancel(found->second.deadline);
-    events_.cancel(found->second.retry);
-    attempts_.erase(found);
-  }
+  void forget(std::uint64_t number);
 
-  attempt* find_attempt(std::uint64_t number) {
-    const auto found = attempts_.find(number);
-    return found == attempts_.end() ? nullptr : &found->second;
-  }
+  attempt* find_attempt(std::uint64_t number);
 
   /// A SYN; again after 1, 3, 7 s while nothing comes back.
-  void knock(std::uint64_t number, duration extra) {
-    attempt* const a = find_attempt(number);
-    if (a == nullptr) return;
-    const link& there = transit_.links().between(a->from, a->to);
-    events_.after(extra + transit_.flight_time(there), {event_kind::connect, a->to, number},
-                  [this, number] { answer(number); });
-    const duration retry = std::chrono::seconds{1} * (1U << a->tries++);
-    if (retry < options_.connect_timeout) {
-      a->retry =
-          events_.after(retry, {event_kind::connect, a->from, number}, [this, number] { knock(number, duration{0}); });
-    }
-  }
+  void knock(std::uint64_t number, duration extra);
 
-  void answer(std::uint64_t number) {
-    const attempt* const a = find_attempt(number);
-    if (a == nullptr || transit_.links().between(a->from, a->to).blocked() || !at(a->to).powered) return;
-    const link& back = transit_.links().between(a->to, a->from);
-    events_.after(transit_.flight_time(back), {event_kind::connect, a->from, number},
-                  [this, number] { establish(number); });
-  }
+  void answer(std::uint64_t number);
 
-  void establish(std::uint64_t number) {
-    const attempt* const a = find_attempt(number);
-    if (a == nullptr || transit_.links().between(a->to, a->from).blocked()) return;
-    if (transit_.is_full(a->to) || transit_.is_full(a->from)) return;  // nobody accepts it
-    const auto& listeners = at(a->to).listeners;
-    const auto listener = listeners.find(a->port);
-    if (listener == listeners.end()) {
-      return conclude(number, fail(errc::unreachable, "", "nobody listens there; is the peer running?"));
-    }
-    const attempt done = *a;
-    forget(number);
-    const end_ref end = transit_.connect(done.from, done.owner, done.to, listener->second);
-    transit_.dispatch(done.from, [this, done, end] {
-      const connection* const c = transit_.find(end);
-      if (c != nullptr && c->ends[0].open) done.owner->on_connected(end, done.tag);
-    });
-  }
+  void establish(std::uint64_t number);
 
-  void conclude(std::uint64_t number, const error& why) {
-    const attempt* const a = find_attempt(number);
-    if (a == nullptr) return;
-    const attempt done = *a;
-    forget(number);
-    transit_.dispatch(done.from, [done, why] { done.owner->on_refused(done.tag, why); });
-  }
+  void conclude(std::uint64_t number, const error& why);
 
-  void delivered(end_ref e, parcel_ptr message) {
-    connection* const c = transit_.find(e);
-    if (c == nullptr) return;
-    connection::end& end = c->ends[e.side()];
-    if (!end.open) return;
-    if (message->what == content::goodbye) return end_of(e);
-    const flow& f = c->flows[e.other().side()];
-    if (transit_.happens(f.there->chance_of(mishap::damage))) return give_up(e, "a message was damaged on its way");
-    if (transit_.happens(at(f.to).no_memory)) return give_up(e, "no memory is left for its message");
-    if (message->what == content::data && transit_.happens(f.there->chance_of(mishap::alter))) alter(message->bytes);
-    end.owner->on_message(e, std::move(message));
-  }
+  void delivered(end_ref e, parcel_ptr message);
 
   /// The smallest change of the last value, whatever its type.
-  static void alter(std::vector<std::byte>& bytes) {
-    if (!bytes.empty()) bytes[bytes.size() - std::min<std::size_t>(bytes.size(), 4)] ^= std::byte{1};
-  }
+  static void alter(std::vector<std::byte>& bytes);
 
   /// The side `e` ends its connection and is told why; the other hears of it.
-  void give_up(end_ref e, const std::string& why) {
-    connection* const c = transit_.find(e);
-    if (c == nullptr || !c->ends[e.side()].open) return;
-    socket_owner* const owner = c->ends[e.side()].owner;
-    close(e, why, false);
-    owner->on_closed(e, fail(errc::peer_lost, "", why));
-  }
+  void give_up(end_ref e, const std::string& why);
 
   /// The side `e` has ended a connection; the news goes its way.
-  void tell_other_side(const connection& c, end_ref e, duration extra) {
-    const flow& f = c.flows[e.side()];
-    events_.after(extra + transit_.flight_time(*f.there), {event_kind::reset, f.to, c.generation}, [this, e] {
-      connection* const found = transit_.find(e);
-      if (found == nullptr || found->flows[e.side()].there->blocked()) return;  // unblock tells it again
-      transit_.dispatch(found->flows[e.side()].to, [this, e] { end_of(e.other()); });
-    });
-  }
+  void tell_other_side(const connection& c, end_ref e, duration extra);
 
   /// The end `e` learns that its connection is over.
-  void end_of(end_ref e) {
-    connection* const c = transit_.find(e);
-    if (c == nullptr || !c->ends[e.side()].open) return;
-    c->ends[e.side()].open = false;
-    c->broken = true;
-    transit_.clear(*c);
-    socket_owner* const owner = c->ends[e.side()].owner;
-    const error why = fail(errc::peer_lost, "", c->why.empty() ? "the other side closed the connection" : c->why);
-    transit_.free_if_over(e);
-    owner->on_closed(e, why);
-  }
+  void end_of(end_ref e);
 
   const world_options& options_;
   scheduler& events_;
@@ -2297,6 +2343,263 @@ class network {
 
 #endif  // CAUSEWAY_SIM_NETWORK_HPP
 
+// ---- causeway/sim/impl/network.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_SIM_IMPL_NETWORK_IPP
+#define CAUSEWAY_SIM_IMPL_NETWORK_IPP
+
+// Bodies of sim/network.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+CAUSEWAY_DECL network::network(const world_options& options, scheduler& events)
+    : options_{options}, events_{events}, transit_{options, events} {
+  transit_.on_delivery = [this](end_ref e, parcel_ptr message) { delivered(e, std::move(message)); };
+}
+
+CAUSEWAY_DECL void network::add_host(const host_options& options) {
+  by_name_[options.name] = transit_.hosts();
+  transit_.add_host(options);
+}
+
+CAUSEWAY_DECL host_index network::host_called(const std::string& name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? no_host : found->second;
+}
+
+CAUSEWAY_DECL std::uint64_t network::dial(host_index from, socket_owner* owner, std::uint64_t tag, host_index to,
+                                          std::uint32_t port) {
+  const std::uint64_t number = ++last_attempt_;
+  attempt& a = attempts_[number];
+  a = {owner, tag, from, to, port};
+  const duration range = options_.connect_delay_max - options_.connect_delay_min;
+  const auto extra =
+      transit_.random().below(static_cast<std::uint64_t>(std::max<duration>(range, duration{0}).count()) + 1);
+  const auto give_up = [this, number] {
+    conclude(number, fail(errc::unreachable, "", "nobody answered in time; is it running, and can this network reach it?"));
+  };
+  if (transit_.is_full(from)) {
+    a.deadline = events_.after(duration{0}, {event_kind::connect, from, tag}, [this, number] {
+      conclude(number, fail(errc::unreachable, "", "too many open files: no descriptor is left for a connection"));
+    });
+    return number;
+  }
+  a.deadline = events_.after(options_.connect_timeout, {event_kind::connect, from, tag}, give_up);
+  knock(number, options_.connect_delay_min + duration{static_cast<std::int64_t>(extra)});
+  return number;
+}
+
+CAUSEWAY_DECL void network::send(end_ref e, parcel_ptr message) {
+  const connection* const c = transit_.find(e);
+  if (c != nullptr && c->ends[e.side()].open) transit_.send(e, std::move(message));
+}
+
+CAUSEWAY_DECL void network::close(end_ref e, const std::string& why, bool with_goodbye) {
+  connection* const c = transit_.find(e);
+  if (c == nullptr || !c->ends[e.side()].open) return;
+  c->ends[e.side()].open = false;
+  if (!c->broken && !c->silent && c->ends[e.other().side()].open) {
+    c->why = why;
+    if (with_goodbye) {
+      transit_.send(e, transit_.stock().make(content::goodbye, lane::bulk));
+    } else {
+      c->broken = true;
+      transit_.clear(*c);
+      tell_other_side(*c, e, duration{0});
+    }
+  }
+  transit_.free_if_over(e);
+}
+
+CAUSEWAY_DECL void network::drop(const socket_owner* owner, host_index host, const std::string& why, bool with_goodbye) {
+  for (auto at = attempts_.begin(); at != attempts_.end();) {
+    const auto here = at++;
+    if (here->second.owner == owner) forget(here->first);
+  }
+  std::erase_if(at(host).listeners, [&](const auto& l) { return l.second == owner; });
+  transit_.for_each_end(host, [&](connection& c, end_ref e) {
+    if (c.ends[e.side()].owner == owner) close(e, why, with_goodbye);
+  });
+}
+
+CAUSEWAY_DECL bool network::far_end_open(end_ref e) {
+  connection* const c = transit_.find(e);
+  return c != nullptr && !c->broken && !c->silent && c->ends[e.other().side()].open;
+}
+
+CAUSEWAY_DECL void network::block(host_index from, host_index to) {
+  link& l = transit_.links().between(from, to);
+  if (l.blocks++ == 0) l.blocked_since = events_.now();
+}
+
+CAUSEWAY_DECL void network::unblock(host_index from, host_index to) {
+  link& l = transit_.links().between(from, to);
+  if (l.blocks == 0 || --l.blocks != 0) return;
+  const duration black = events_.now() - l.blocked_since;
+  transit_.healed(from, to, black);
+  transit_.for_each_end(from, [&](connection& c, end_ref e) {
+    if (c.broken && c.flows[e.side()].to == to && !c.ends[e.side()].open) {
+      tell_other_side(c, e, transit_.retry_delay(black));
+    }
+  });
+}
+
+CAUSEWAY_DECL void network::lose_stream(host_index a, host_index b) {
+  transit_.for_each_end(a, [&](connection& c, end_ref e) {
+    if (c.flows[e.side()].to != b || c.broken || c.silent) return;
+    transit_.lose_data(c);
+    const flow& f = c.flows[e.side()];
+    events_.after(transit_.flight_time(*f.there) + transit_.flight_time(*f.back), {event_kind::reset, a, b},
+                  [this, a, e] { transit_.dispatch(a, [this, e] { give_up(e, "one of its streams has ended"); }); });
+  });
+}
+
+CAUSEWAY_DECL bool network::befalls(mishap what, end_ref e) {
+  const connection* const c = transit_.find(e);
+  return c != nullptr && transit_.happens(c->flows[e.other().side()].there->chance_of(what));
+}
+
+CAUSEWAY_DECL std::uint64_t network::far_process(end_ref e) {
+  const connection* const c = transit_.find(e);
+  if (c == nullptr || c->broken || c->silent || !c->ends[e.other().side()].open) return 0;
+  const host_index host = c->flows[e.side()].to;
+  return std::uint64_t{host} << 32U | at(host).boots;
+}
+
+CAUSEWAY_DECL void network::power_off(host_index host) {
+  machine& m = at(host);
+  m.powered = false;
+  m.listeners.clear();
+  transit_.for_each_end(host, [&](connection& c, end_ref e) {
+    if (!c.ends[e.side()].open) return;
+    c.ends[e.side()].open = false;
+    c.silent = true;
+    transit_.clear(c);
+    transit_.free_if_over(e);
+  });
+}
+
+CAUSEWAY_DECL void network::power_on(host_index host) {
+  machine& m = at(host);
+  if (std::exchange(m.powered, true)) return;
+  transit_.for_each_end(host, [&](connection& c, end_ref e) {
+    if (!c.silent || c.broken) return;
+    c.broken = true;
+    transit_.clear(c);
+    c.why = "the machine was started anew";
+    tell_other_side(c, e, transit_.retry_delay(std::chrono::seconds{1}));
+  });
+}
+
+CAUSEWAY_DECL void network::forget(std::uint64_t number) {
+  const auto found = attempts_.find(number);
+  if (found == attempts_.end()) return;
+  events_.cancel(found->second.deadline);
+  events_.cancel(found->second.retry);
+  attempts_.erase(found);
+}
+
+CAUSEWAY_DECL auto network::find_attempt(std::uint64_t number) -> attempt* {
+  const auto found = attempts_.find(number);
+  return found == attempts_.end() ? nullptr : &found->second;
+}
+
+CAUSEWAY_DECL void network::knock(std::uint64_t number, duration extra) {
+  attempt* const a = find_attempt(number);
+  if (a == nullptr) return;
+  const link& there = transit_.links().between(a->from, a->to);
+  events_.after(extra + transit_.flight_time(there), {event_kind::connect, a->to, number},
+                [this, number] { answer(number); });
+  const duration retry = std::chrono::seconds{1} * (1U << a->tries++);
+  if (retry < options_.connect_timeout) {
+    a->retry = events_.after(retry, {event_kind::connect, a->from, number}, [this, number] { knock(number, duration{0}); });
+  }
+}
+
+CAUSEWAY_DECL void network::answer(std::uint64_t number) {
+  const attempt* const a = find_attempt(number);
+  if (a == nullptr || transit_.links().between(a->from, a->to).blocked() || !at(a->to).powered) return;
+  const link& back = transit_.links().between(a->to, a->from);
+  events_.after(transit_.flight_time(back), {event_kind::connect, a->from, number}, [this, number] { establish(number); });
+}
+
+CAUSEWAY_DECL void network::establish(std::uint64_t number) {
+  const attempt* const a = find_attempt(number);
+  if (a == nullptr || transit_.links().between(a->to, a->from).blocked()) return;
+  if (transit_.is_full(a->to) || transit_.is_full(a->from)) return;  // nobody accepts it
+  const auto& listeners = at(a->to).listeners;
+  const auto listener = listeners.find(a->port);
+  if (listener == listeners.end()) {
+    return conclude(number, fail(errc::unreachable, "", "nobody listens there; is the peer running?"));
+  }
+  const attempt done = *a;
+  forget(number);
+  const end_ref end = transit_.connect(done.from, done.owner, done.to, listener->second);
+  transit_.dispatch(done.from, [this, done, end] {
+    const connection* const c = transit_.find(end);
+    if (c != nullptr && c->ends[0].open) done.owner->on_connected(end, done.tag);
+  });
+}
+
+CAUSEWAY_DECL void network::conclude(std::uint64_t number, const error& why) {
+  const attempt* const a = find_attempt(number);
+  if (a == nullptr) return;
+  const attempt done = *a;
+  forget(number);
+  transit_.dispatch(done.from, [done, why] { done.owner->on_refused(done.tag, why); });
+}
+
+CAUSEWAY_DECL void network::delivered(end_ref e, parcel_ptr message) {
+  connection* const c = transit_.find(e);
+  if (c == nullptr) return;
+  connection::end& end = c->ends[e.side()];
+  if (!end.open) return;
+  if (message->what == content::goodbye) return end_of(e);
+  const flow& f = c->flows[e.other().side()];
+  if (transit_.happens(f.there->chance_of(mishap::damage))) return give_up(e, "a message was damaged on its way");
+  if (transit_.happens(at(f.to).no_memory)) return give_up(e, "no memory is left for its message");
+  if (message->what == content::data && transit_.happens(f.there->chance_of(mishap::alter))) alter(message->bytes);
+  end.owner->on_message(e, std::move(message));
+}
+
+CAUSEWAY_DECL void network::alter(std::vector<std::byte>& bytes) {
+  if (!bytes.empty()) bytes[bytes.size() - std::min<std::size_t>(bytes.size(), 4)] ^= std::byte{1};
+}
+
+CAUSEWAY_DECL void network::give_up(end_ref e, const std::string& why) {
+  connection* const c = transit_.find(e);
+  if (c == nullptr || !c->ends[e.side()].open) return;
+  socket_owner* const owner = c->ends[e.side()].owner;
+  close(e, why, false);
+  owner->on_closed(e, fail(errc::peer_lost, "", why));
+}
+
+CAUSEWAY_DECL void network::tell_other_side(const connection& c, end_ref e, duration extra) {
+  const flow& f = c.flows[e.side()];
+  events_.after(extra + transit_.flight_time(*f.there), {event_kind::reset, f.to, c.generation}, [this, e] {
+    connection* const found = transit_.find(e);
+    if (found == nullptr || found->flows[e.side()].there->blocked()) return;  // unblock tells it again
+    transit_.dispatch(found->flows[e.side()].to, [this, e] { end_of(e.other()); });
+  });
+}
+
+CAUSEWAY_DECL void network::end_of(end_ref e) {
+  connection* const c = transit_.find(e);
+  if (c == nullptr || !c->ends[e.side()].open) return;
+  c->ends[e.side()].open = false;
+  c->broken = true;
+  transit_.clear(*c);
+  socket_owner* const owner = c->ends[e.side()].owner;
+  const error why = fail(errc::peer_lost, "", c->why.empty() ? "the other side closed the connection" : c->why);
+  transit_.free_if_over(e);
+  owner->on_closed(e, why);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_IMPL_NETWORK_IPP
+#endif
+
 // ---- causeway/sim/dialer.hpp ----
 #ifndef CAUSEWAY_SIM_DIALER_HPP
 #define CAUSEWAY_SIM_DIALER_HPP
@@ -2307,9 +2610,7 @@ class network {
 
 namespace causeway::inline CAUSEWAY_ABI::sim::detail {
 
-inline std::string address_text(network& net, host_index host, std::uint32_t port) {
-  return net.at(host).options.name + ':' + std::to_string(port);
-}
+CAUSEWAY_DECL std::string address_text(network& net, host_index host, std::uint32_t port);
 
 struct network_address {
   host_index host = no_host;
@@ -2317,16 +2618,7 @@ struct network_address {
 };
 
 /// "host-3:1". No host: the text is no address of this network.
-inline network_address parse_address(const network& net, const std::string& text) {
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon + 1 == text.size() || text.size() - colon > 9) return {};
-  std::uint32_t port = 0;
-  for (const char c : std::string_view{text}.substr(colon + 1)) {
-    if (c < '0' || c > '9') return {};
-    port = 10 * port + static_cast<std::uint32_t>(c - '0');
-  }
-  return {net.host_called(text.substr(0, colon)), port};
-}
+CAUSEWAY_DECL network_address parse_address(const network& net, const std::string& text);
 
 /// What a dialer asks and tells.
 class acquaintance {
@@ -2345,68 +2637,24 @@ class dialer {
       : net_{net}, host_{host}, id_{id}, address_{std::move(address)}, sockets_{sockets}, owner_{owner} {}
 
   /// Once for each address at a time; ends with met or not_met.
-  void dial(const std::string& address, const network_address& to) {
-    if (find(address) != dials_.end()) return;
-    const std::uint64_t tag = ++last_;
-    // The network's own deadline ends what gets no answer from the other kernel; this one, what none of its process.
-    const duration patience = net_.options().connect_timeout + std::chrono::milliseconds{1};
-    const auto give_up = [this, tag] {
-      end_dial(tag, fail(errc::unreachable, "", "it took the connection, but did not answer in time"));
-    };
-    const scheduler::ticket deadline = net_.events().after(patience, {event_kind::timer, host_, tag},
-                                                           [this, give_up] { net_.wires().dispatch(host_, give_up); });
-    const std::uint64_t attempt = net_.dial(host_, &sockets_, tag, to.host, to.port);
-    dials_.emplace(tag, outgoing{address, {}, false, attempt, deadline});
-    by_address_[address] = tag;
-  }
+  void dial(const std::string& address, const network_address& to);
 
   /// Answers whoever came before now, and from now on everybody at once.
-  void open_doors() {
-    open_ = true;
-    while (open_ && !early_.empty()) {
-      const greeting next = std::move(early_.front());
-      early_.pop_front();
-      if (net_.wires().find(next.end) != nullptr) accept(next);
-    }
-  }
+  void open_doors();
   void close_doors() { open_ = false; }
 
   /// The process is over.
-  void stop() {
-    for (auto& [tag, d] : dials_) net_.events().cancel(d.deadline);
-    dials_.clear();
-    by_address_.clear();
-    by_end_.clear();
-    early_.clear();
-  }
+  void stop();
 
   // ---- what the network says; false: it is not about meeting -----------------------------------------------------------
 
-  void connected(end_ref end, std::uint64_t tag) {
-    const auto dialled = dials_.find(tag);
-    if (dialled == dials_.end()) return net_.close(end, "not wanted any more", false);
-    attach(dialled->second, tag, end);
-    say(end, content::hello);
-  }
+  void connected(end_ref end, std::uint64_t tag);
 
   void failed(std::uint64_t tag, const error& why) { end_dial(tag, why); }
 
-  bool heard(end_ref end, const parcel& message) {
-    switch (message.what) {
-      case content::hello: hear_hello(end, message); return true;
-      case content::welcome: hear_welcome(end, message); return true;
-      case content::refusal: hear_refusal(end); return true;
-      default: return false;
-    }
-  }
+  bool heard(end_ref end, const parcel& message);
 
-  bool closed(end_ref end, const error& why) {
-    if (std::erase_if(early_, [&](const greeting& g) { return g.end == end; }) != 0) return true;
-    const auto dialled = find(end);
-    if (dialled == dials_.end()) return false;
-    end_dial(dialled->first, fail(errc::unreachable, "", why.message));
-    return true;
-  }
+  bool closed(end_ref end, const error& why);
 
  private:
   struct outgoing {
@@ -2424,92 +2672,29 @@ class dialer {
     std::string address;
   };
 
-  dial_map::iterator find(const std::string& address) {
-    const auto found = by_address_.find(address);
-    return found == by_address_.end() ? dials_.end() : dials_.find(found->second);
-  }
-  dial_map::iterator find(end_ref end) {
-    const auto found = by_end_.find(end.value);
-    return found == by_end_.end() ? dials_.end() : dials_.find(found->second);
-  }
+  dial_map::iterator find(const std::string& address);
+  dial_map::iterator find(end_ref end);
 
-  void attach(outgoing& o, std::uint64_t tag, end_ref end) {
-    o.end = end;
-    by_end_[end.value] = tag;
-  }
-  void detach(outgoing& o) {
-    by_end_.erase(o.end.value);
-    o.end = {};
-  }
+  void attach(outgoing& o, std::uint64_t tag, end_ref end);
+  void detach(outgoing& o);
 
-  void say(end_ref end, content what) {
-    parcel_ptr message = net_.wires().stock().make(what, lane::control);
-    message->from_id = id_;
-    for (const char c : address_) message->bytes.push_back(static_cast<std::byte>(c));
-    net_.send(end, std::move(message));
-  }
+  void say(end_ref end, content what);
 
-  static std::string text_of(const parcel& message) {
-    return {reinterpret_cast<const char*>(message.bytes.data()), message.bytes.size()};
-  }
+  static std::string text_of(const parcel& message);
 
-  void hear_hello(end_ref end, const parcel& message) {
-    greeting g{end, message.from_id, text_of(message)};
-    if (open_) {
-      accept(g);
-    } else {
-      early_.push_back(std::move(g));
-    }
-  }
+  void hear_hello(end_ref end, const parcel& message);
 
-  void accept(const greeting& g) {
-    if (g.id == id_) return net_.close(g.end, "this is a connection to itself", false);
-    const auto ours = find(g.address);
-    const bool crossing = ours != dials_.end() && !ours->second.refused && id_ < g.id;
-    if (crossing || owner_.connected_to(g.id)) {
-      say(g.end, content::refusal);
-      return net_.close(g.end, "we have a connection already", true);
-    }
-    if (ours != dials_.end()) forget(ours->first);
-    say(g.end, content::welcome);
-    owner_.met(g.end, g.id, g.address);
-  }
+  void accept(const greeting& g);
 
-  void hear_welcome(end_ref end, const parcel& message) {
-    const auto dialled = find(end);
-    if (dialled == dials_.end()) return net_.close(end, "not wanted any more", false);
-    detach(dialled->second);
-    forget(dialled->first);
-    owner_.met(end, message.from_id, text_of(message));
-  }
+  void hear_welcome(end_ref end, const parcel& message);
 
   /// The other side prefers its own dial to ours: that one will come.
-  void hear_refusal(end_ref end) {
-    const auto dialled = find(end);
-    if (dialled == dials_.end()) return;
-    net_.close(end, "refused", false);
-    detach(dialled->second);
-    dialled->second.refused = true;
-  }
+  void hear_refusal(end_ref end);
 
   /// Ends a dial without a word.
-  void forget(std::uint64_t tag) {
-    const auto dialled = dials_.find(tag);
-    net_.cancel_dial(dialled->second.attempt);
-    net_.events().cancel(dialled->second.deadline);
-    if (dialled->second.end.value != 0) net_.close(dialled->second.end, "not wanted any more", false);
-    detach(dialled->second);
-    by_address_.erase(dialled->second.address);
-    dials_.erase(dialled);
-  }
+  void forget(std::uint64_t tag);
 
-  void end_dial(std::uint64_t tag, const error& why) {
-    const auto dialled = dials_.find(tag);
-    if (dialled == dials_.end()) return;
-    const std::string address = dialled->second.address;
-    forget(tag);
-    owner_.not_met(address, fail(why.code, address, why.message));
-  }
+  void end_dial(std::uint64_t tag, const error& why);
 
   network& net_;
   host_index host_;
@@ -2528,6 +2713,178 @@ class dialer {
 }  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
 
 #endif  // CAUSEWAY_SIM_DIALER_HPP
+
+// ---- causeway/sim/impl/dialer.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_SIM_IMPL_DIALER_IPP
+#define CAUSEWAY_SIM_IMPL_DIALER_IPP
+
+// Bodies of sim/dialer.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+CAUSEWAY_DECL std::string address_text(network& net, host_index host, std::uint32_t port) {
+  return net.at(host).options.name + ':' + std::to_string(port);
+}
+
+CAUSEWAY_DECL network_address parse_address(const network& net, const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon + 1 == text.size() || text.size() - colon > 9) return {};
+  std::uint32_t port = 0;
+  for (const char c : std::string_view{text}.substr(colon + 1)) {
+    if (c < '0' || c > '9') return {};
+    port = 10 * port + static_cast<std::uint32_t>(c - '0');
+  }
+  return {net.host_called(text.substr(0, colon)), port};
+}
+
+CAUSEWAY_DECL void dialer::dial(const std::string& address, const network_address& to) {
+  if (find(address) != dials_.end()) return;
+  const std::uint64_t tag = ++last_;
+  // The network's own deadline ends what gets no answer from the other kernel; this one, what none of its process.
+  const duration patience = net_.options().connect_timeout + std::chrono::milliseconds{1};
+  const auto give_up = [this, tag] {
+    end_dial(tag, fail(errc::unreachable, "", "it took the connection, but did not answer in time"));
+  };
+  const scheduler::ticket deadline = net_.events().after(patience, {event_kind::timer, host_, tag},
+                                                         [this, give_up] { net_.wires().dispatch(host_, give_up); });
+  const std::uint64_t attempt = net_.dial(host_, &sockets_, tag, to.host, to.port);
+  dials_.emplace(tag, outgoing{address, {}, false, attempt, deadline});
+  by_address_[address] = tag;
+}
+
+CAUSEWAY_DECL void dialer::open_doors() {
+  open_ = true;
+  while (open_ && !early_.empty()) {
+    const greeting next = std::move(early_.front());
+    early_.pop_front();
+    if (net_.wires().find(next.end) != nullptr) accept(next);
+  }
+}
+
+CAUSEWAY_DECL void dialer::stop() {
+  for (auto& [tag, d] : dials_) net_.events().cancel(d.deadline);
+  dials_.clear();
+  by_address_.clear();
+  by_end_.clear();
+  early_.clear();
+}
+
+CAUSEWAY_DECL void dialer::connected(end_ref end, std::uint64_t tag) {
+  const auto dialled = dials_.find(tag);
+  if (dialled == dials_.end()) return net_.close(end, "not wanted any more", false);
+  attach(dialled->second, tag, end);
+  say(end, content::hello);
+}
+
+CAUSEWAY_DECL bool dialer::heard(end_ref end, const parcel& message) {
+  switch (message.what) {
+    case content::hello: hear_hello(end, message); return true;
+    case content::welcome: hear_welcome(end, message); return true;
+    case content::refusal: hear_refusal(end); return true;
+    default: return false;
+  }
+}
+
+CAUSEWAY_DECL bool dialer::closed(end_ref end, const error& why) {
+  if (std::erase_if(early_, [&](const greeting& g) { return g.end == end; }) != 0) return true;
+  const auto dialled = find(end);
+  if (dialled == dials_.end()) return false;
+  end_dial(dialled->first, fail(errc::unreachable, "", why.message));
+  return true;
+}
+
+CAUSEWAY_DECL auto dialer::find(const std::string& address) -> dial_map::iterator {
+  const auto found = by_address_.find(address);
+  return found == by_address_.end() ? dials_.end() : dials_.find(found->second);
+}
+
+CAUSEWAY_DECL auto dialer::find(end_ref end) -> dial_map::iterator {
+  const auto found = by_end_.find(end.value);
+  return found == by_end_.end() ? dials_.end() : dials_.find(found->second);
+}
+
+CAUSEWAY_DECL void dialer::attach(outgoing& o, std::uint64_t tag, end_ref end) {
+  o.end = end;
+  by_end_[end.value] = tag;
+}
+
+CAUSEWAY_DECL void dialer::detach(outgoing& o) {
+  by_end_.erase(o.end.value);
+  o.end = {};
+}
+
+CAUSEWAY_DECL void dialer::say(end_ref end, content what) {
+  parcel_ptr message = net_.wires().stock().make(what, lane::control);
+  message->from_id = id_;
+  for (const char c : address_) message->bytes.push_back(static_cast<std::byte>(c));
+  net_.send(end, std::move(message));
+}
+
+CAUSEWAY_DECL std::string dialer::text_of(const parcel& message) {
+  return {reinterpret_cast<const char*>(message.bytes.data()), message.bytes.size()};
+}
+
+CAUSEWAY_DECL void dialer::hear_hello(end_ref end, const parcel& message) {
+  greeting g{end, message.from_id, text_of(message)};
+  if (open_) {
+    accept(g);
+  } else {
+    early_.push_back(std::move(g));
+  }
+}
+
+CAUSEWAY_DECL void dialer::accept(const greeting& g) {
+  if (g.id == id_) return net_.close(g.end, "this is a connection to itself", false);
+  const auto ours = find(g.address);
+  const bool crossing = ours != dials_.end() && !ours->second.refused && id_ < g.id;
+  if (crossing || owner_.connected_to(g.id)) {
+    say(g.end, content::refusal);
+    return net_.close(g.end, "we have a connection already", true);
+  }
+  if (ours != dials_.end()) forget(ours->first);
+  say(g.end, content::welcome);
+  owner_.met(g.end, g.id, g.address);
+}
+
+CAUSEWAY_DECL void dialer::hear_welcome(end_ref end, const parcel& message) {
+  const auto dialled = find(end);
+  if (dialled == dials_.end()) return net_.close(end, "not wanted any more", false);
+  detach(dialled->second);
+  forget(dialled->first);
+  owner_.met(end, message.from_id, text_of(message));
+}
+
+CAUSEWAY_DECL void dialer::hear_refusal(end_ref end) {
+  const auto dialled = find(end);
+  if (dialled == dials_.end()) return;
+  net_.close(end, "refused", false);
+  detach(dialled->second);
+  dialled->second.refused = true;
+}
+
+CAUSEWAY_DECL void dialer::forget(std::uint64_t tag) {
+  const auto dialled = dials_.find(tag);
+  net_.cancel_dial(dialled->second.attempt);
+  net_.events().cancel(dialled->second.deadline);
+  if (dialled->second.end.value != 0) net_.close(dialled->second.end, "not wanted any more", false);
+  detach(dialled->second);
+  by_address_.erase(dialled->second.address);
+  dials_.erase(dialled);
+}
+
+CAUSEWAY_DECL void dialer::end_dial(std::uint64_t tag, const error& why) {
+  const auto dialled = dials_.find(tag);
+  if (dialled == dials_.end()) return;
+  const std::string address = dialled->second.address;
+  forget(tag);
+  owner_.not_met(address, fail(why.code, address, why.message));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_IMPL_DIALER_IPP
+#endif
 
 // ---- causeway/io/storage.hpp ----
 #ifndef CAUSEWAY_IO_STORAGE_HPP
@@ -2563,9 +2920,7 @@ concept Storage = std::movable<S> && requires(S& s, const std::string& path, con
 };
 
 /// A producer of bytes that exist already; they must outlive the write.
-inline byte_producer produce(std::span<const std::byte> content) {
-  return [content](const byte_sink& sink) { return sink(content); };
-}
+CAUSEWAY_DECL byte_producer produce(std::span<const std::byte> content);
 
 inline byte_producer produce(std::string_view text) { return produce(std::as_bytes(std::span{text.data(), text.size()})); }
 
@@ -2576,9 +2931,7 @@ class any_storage {
     requires(!std::same_as<S, any_storage>)
   &&Storage<S> explicit any_storage(S storage) : state_{std::make_shared<model<S>>(std::move(storage))} {}
 
-  result<void> write_atomic(const std::string& path, const byte_producer& producer) {
-    return state_->write_atomic(path, producer);
-  }
+  result<void> write_atomic(const std::string& path, const byte_producer& producer);
   result<byte_vector> read(const std::string& path) { return state_->read(path); }
   result<std::vector<std::string>> list(const std::string& folder) { return state_->list(folder); }
   result<void> remove(const std::string& path) { return state_->remove(path); }
@@ -2612,6 +2965,28 @@ static_assert(Storage<any_storage>);
 }  // namespace causeway::inline CAUSEWAY_ABI::io
 
 #endif  // CAUSEWAY_IO_STORAGE_HPP
+
+// ---- causeway/io/impl/storage.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_STORAGE_IPP
+#define CAUSEWAY_IO_IMPL_STORAGE_IPP
+
+// Bodies of io/storage.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL byte_producer produce(std::span<const std::byte> content) {
+  return [content](const byte_sink& sink) { return sink(content); };
+}
+
+CAUSEWAY_DECL result<void> any_storage::write_atomic(const std::string& path, const byte_producer& producer) {
+  return state_->write_atomic(path, producer);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_IMPL_STORAGE_IPP
+#endif
 
 // ---- causeway/io/file_storage.hpp ----
 #ifndef CAUSEWAY_IO_FILE_STORAGE_HPP
@@ -2664,31 +3039,11 @@ concept FileSystem = std::movable<F> && std::move_constructible<typename F::file
 };
 
 /// The error for an errno, with what to do about it.
-inline error os_error(const std::string& path, const std::string& doing, int code) {
-  const std::string reason = std::string{"could not "} + doing + ": " + std::strerror(code);
-  switch (code) {
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-      return fail(errc::disk_full, path, reason + ". Free some space or choose another folder; older files are untouched");
-    case ENOENT:
-    case ENOTDIR: return fail(errc::not_found, path, reason + ". Check the path");
-    case EACCES:
-    case EPERM:
-    case EROFS: return fail(errc::io_failed, path, reason + ". Check the owner and permissions of the file and its folder");
-    case EIO:
-      return fail(errc::io_failed, path, reason + ". The disk may be failing: look at the system log, use another disk");
-    default: return fail(errc::io_failed, path, reason);
-  }
-}
+CAUSEWAY_DECL error os_error(const std::string& path, const std::string& doing, int code);
 
 namespace detail {
 
-inline std::string folder_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
+CAUSEWAY_DECL std::string folder_of(const std::string& path);
 
 }  // namespace detail
 
@@ -2779,6 +3134,48 @@ class basic_file_storage {
 
 #endif  // CAUSEWAY_IO_FILE_STORAGE_HPP
 
+// ---- causeway/io/impl/file_storage.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_FILE_STORAGE_IPP
+#define CAUSEWAY_IO_IMPL_FILE_STORAGE_IPP
+
+// Bodies of io/file_storage.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL error os_error(const std::string& path, const std::string& doing, int code) {
+  const std::string reason = std::string{"could not "} + doing + ": " + std::strerror(code);
+  switch (code) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return fail(errc::disk_full, path, reason + ". Free some space or choose another folder; older files are untouched");
+    case ENOENT:
+    case ENOTDIR: return fail(errc::not_found, path, reason + ". Check the path");
+    case EACCES:
+    case EPERM:
+    case EROFS: return fail(errc::io_failed, path, reason + ". Check the owner and permissions of the file and its folder");
+    case EIO:
+      return fail(errc::io_failed, path, reason + ". The disk may be failing: look at the system log, use another disk");
+    default: return fail(errc::io_failed, path, reason);
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+namespace causeway::inline CAUSEWAY_ABI::io::detail {
+
+CAUSEWAY_DECL std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io::detail
+
+#endif  // CAUSEWAY_IO_IMPL_FILE_STORAGE_IPP
+#endif
+
 // ---- causeway/sim/disk_file.hpp ----
 #ifndef CAUSEWAY_SIM_DISK_FILE_HPP
 #define CAUSEWAY_SIM_DISK_FILE_HPP
@@ -2798,54 +3195,20 @@ class disk_file {
  public:
   [[nodiscard]] const io::byte_vector& bytes() const noexcept { return bytes_; }
 
-  void truncate(std::size_t page_bytes) {
-    for (std::size_t page = 0; page * page_bytes < bytes_.size(); ++page) remember(page, page_bytes);
-    bytes_.clear();
-    lengths_.push_back(0);
-  }
+  void truncate(std::size_t page_bytes);
 
-  void append(std::span<const std::byte> more, std::size_t page_bytes) {
-    if (more.empty()) return;
-    const std::size_t end = bytes_.size() + more.size();
-    for (std::size_t page = bytes_.size() / page_bytes; page * page_bytes < end; ++page) remember(page, page_bytes);
-    bytes_.insert(bytes_.end(), more.begin(), more.end());
-    lengths_.push_back(end);
-  }
+  void append(std::span<const std::byte> more, std::size_t page_bytes);
 
   /// All dirty pages go to the platter, and the length. What an earlier failed sync dropped does not: it is not dirty.
-  void sync() {
-    std::erase_if(pages_, [](const auto& entry) { return entry.second.dirty; });
-    durable_length_ = bytes_.size();
-    lengths_.clear();
-  }
+  void sync();
 
   /// A sync that fails: some pages are written, the rest are clean from now on all the same, as Linux has it.
-  void lose(const disk_choice& choose) {
-    for (auto page = pages_.begin(); page != pages_.end();) {
-      const bool written = page->second.dirty && choose(2) == 0;
-      page->second.dirty = false;
-      page = written ? pages_.erase(page) : std::next(page);
-    }
-    if (choose(2) == 0) durable_length_ = bytes_.size();
-    lengths_.clear();
-  }
+  void lose(const disk_choice& choose);
 
-  void crash(const disk_choice& choose, std::size_t page_bytes, std::size_t sector_bytes) {
-    if (pages_.empty() && lengths_.empty() && durable_length_ == bytes_.size()) return;
-    const std::uint64_t drawn = choose(lengths_.size() + 1);
-    const std::size_t length = drawn == 0 ? durable_length_ : lengths_[drawn - 1];
-    bytes_.resize(std::max(length, bytes_.size()));
-    for (const auto& [page, before] : pages_) spoil(page * page_bytes, page_bytes, sector_bytes, before, choose);
-    bytes_.resize(length);
-    settle();
-  }
+  void crash(const disk_choice& choose, std::size_t page_bytes, std::size_t sector_bytes);
 
   /// Nothing differs from the platter.
-  void settle() {
-    pages_.clear();
-    lengths_.clear();
-    durable_length_ = bytes_.size();
-  }
+  void settle();
 
   void flip(std::uint64_t bit) { bytes_[bit / 8] ^= std::byte{1} << (bit % 8); }
 
@@ -2855,40 +3218,14 @@ class disk_file {
     bool dirty = true;      // false: dropped by a failed sync, so no later one writes it
   };
 
-  void remember(std::size_t page, std::size_t page_bytes) {
-    const auto [entry, fresh] = pages_.try_emplace(page);
-    entry->second.dirty = true;
-    if (!fresh) return;
-    const std::size_t begin = std::min(page * page_bytes, bytes_.size());
-    const std::size_t end = std::min(begin + page_bytes, bytes_.size());
-    entry->second.bytes.assign(bytes_.begin() + static_cast<std::ptrdiff_t>(begin),
-                               bytes_.begin() + static_cast<std::ptrdiff_t>(end));
-  }
+  void remember(std::size_t page, std::size_t page_bytes);
 
   // Puts into a page what a crash leaves of it: old, new, or torn between its sectors.
   void spoil(std::size_t begin, std::size_t page_bytes, std::size_t sector_bytes, const old_page& before,
-             const disk_choice& choose) {
-    const std::uint64_t fate = before.dirty ? choose(page_bytes > sector_bytes ? 3 : 2) : 0;
-    for (std::size_t at = begin; at < std::min(begin + page_bytes, bytes_.size()); at += sector_bytes) {
-      const std::size_t end = std::min(at + sector_bytes, bytes_.size());
-      const std::uint64_t version = fate == 2 ? choose(2 + earlier(at, end).size()) : fate;
-      if (version == 0) {
-        for (std::size_t i = at; i < end; ++i)
-          bytes_[i] = i - begin < before.bytes.size() ? before.bytes[i - begin] : std::byte{0};
-      } else if (version > 1) {  // written back between two writes: the end of the sector was not there yet
-        std::fill(bytes_.begin() + static_cast<std::ptrdiff_t>(earlier(at, end)[version - 2]),
-                  bytes_.begin() + static_cast<std::ptrdiff_t>(end), std::byte{0});
-      }
-    }
-  }
+             const disk_choice& choose);
 
   // The lengths of the file since the last sync that end inside [begin, end).
-  [[nodiscard]] std::vector<std::size_t> earlier(std::size_t begin, std::size_t end) const {
-    std::vector<std::size_t> found;
-    std::copy_if(lengths_.begin(), lengths_.end(), std::back_inserter(found),
-                 [&](std::size_t length) { return length > begin && length < end; });
-    return found;
-  }
+  [[nodiscard]] std::vector<std::size_t> earlier(std::size_t begin, std::size_t end) const;
 
   io::byte_vector bytes_;                  // what processes see
   std::map<std::size_t, old_page> pages_;  // that differ from the platter
@@ -2899,6 +3236,99 @@ class disk_file {
 }  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
 
 #endif  // CAUSEWAY_SIM_DISK_FILE_HPP
+
+// ---- causeway/sim/impl/disk_file.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_SIM_IMPL_DISK_FILE_IPP
+#define CAUSEWAY_SIM_IMPL_DISK_FILE_IPP
+
+// Bodies of sim/disk_file.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+CAUSEWAY_DECL void disk_file::truncate(std::size_t page_bytes) {
+  for (std::size_t page = 0; page * page_bytes < bytes_.size(); ++page) remember(page, page_bytes);
+  bytes_.clear();
+  lengths_.push_back(0);
+}
+
+CAUSEWAY_DECL void disk_file::append(std::span<const std::byte> more, std::size_t page_bytes) {
+  if (more.empty()) return;
+  const std::size_t end = bytes_.size() + more.size();
+  for (std::size_t page = bytes_.size() / page_bytes; page * page_bytes < end; ++page) remember(page, page_bytes);
+  bytes_.insert(bytes_.end(), more.begin(), more.end());
+  lengths_.push_back(end);
+}
+
+CAUSEWAY_DECL void disk_file::sync() {
+  std::erase_if(pages_, [](const auto& entry) { return entry.second.dirty; });
+  durable_length_ = bytes_.size();
+  lengths_.clear();
+}
+
+CAUSEWAY_DECL void disk_file::lose(const disk_choice& choose) {
+  for (auto page = pages_.begin(); page != pages_.end();) {
+    const bool written = page->second.dirty && choose(2) == 0;
+    page->second.dirty = false;
+    page = written ? pages_.erase(page) : std::next(page);
+  }
+  if (choose(2) == 0) durable_length_ = bytes_.size();
+  lengths_.clear();
+}
+
+CAUSEWAY_DECL void disk_file::crash(const disk_choice& choose, std::size_t page_bytes, std::size_t sector_bytes) {
+  if (pages_.empty() && lengths_.empty() && durable_length_ == bytes_.size()) return;
+  const std::uint64_t drawn = choose(lengths_.size() + 1);
+  const std::size_t length = drawn == 0 ? durable_length_ : lengths_[drawn - 1];
+  bytes_.resize(std::max(length, bytes_.size()));
+  for (const auto& [page, before] : pages_) spoil(page * page_bytes, page_bytes, sector_bytes, before, choose);
+  bytes_.resize(length);
+  settle();
+}
+
+CAUSEWAY_DECL void disk_file::settle() {
+  pages_.clear();
+  lengths_.clear();
+  durable_length_ = bytes_.size();
+}
+
+CAUSEWAY_DECL void disk_file::remember(std::size_t page, std::size_t page_bytes) {
+  const auto [entry, fresh] = pages_.try_emplace(page);
+  entry->second.dirty = true;
+  if (!fresh) return;
+  const std::size_t begin = std::min(page * page_bytes, bytes_.size());
+  const std::size_t end = std::min(begin + page_bytes, bytes_.size());
+  entry->second.bytes.assign(bytes_.begin() + static_cast<std::ptrdiff_t>(begin),
+                             bytes_.begin() + static_cast<std::ptrdiff_t>(end));
+}
+
+CAUSEWAY_DECL void disk_file::spoil(std::size_t begin, std::size_t page_bytes, std::size_t sector_bytes,
+                                    const old_page& before, const disk_choice& choose) {
+  const std::uint64_t fate = before.dirty ? choose(page_bytes > sector_bytes ? 3 : 2) : 0;
+  for (std::size_t at = begin; at < std::min(begin + page_bytes, bytes_.size()); at += sector_bytes) {
+    const std::size_t end = std::min(at + sector_bytes, bytes_.size());
+    const std::uint64_t version = fate == 2 ? choose(2 + earlier(at, end).size()) : fate;
+    if (version == 0) {
+      for (std::size_t i = at; i < end; ++i)
+        bytes_[i] = i - begin < before.bytes.size() ? before.bytes[i - begin] : std::byte{0};
+    } else if (version > 1) {  // written back between two writes: the end of the sector was not there yet
+      std::fill(bytes_.begin() + static_cast<std::ptrdiff_t>(earlier(at, end)[version - 2]),
+                bytes_.begin() + static_cast<std::ptrdiff_t>(end), std::byte{0});
+    }
+  }
+}
+
+CAUSEWAY_DECL std::vector<std::size_t> disk_file::earlier(std::size_t begin, std::size_t end) const {
+  std::vector<std::size_t> found;
+  std::copy_if(lengths_.begin(), lengths_.end(), std::back_inserter(found),
+               [&](std::size_t length) { return length > begin && length < end; });
+  return found;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_IMPL_DISK_FILE_IPP
+#endif
 
 // ---- causeway/sim/disk_tree.hpp ----
 #ifndef CAUSEWAY_SIM_DISK_TREE_HPP
@@ -2917,40 +3347,16 @@ class disk_folder {
 
   [[nodiscard]] const names& entries() const noexcept { return entries_; }
 
-  [[nodiscard]] std::uint64_t find(const std::string& name) const {
-    const auto found = entries_.find(name);
-    return found == entries_.end() ? 0 : found->second;
-  }
+  [[nodiscard]] std::uint64_t find(const std::string& name) const;
 
-  void apply(change made) {
-    apply_to(entries_, made);
-    pending_.push_back(std::move(made));
-  }
+  void apply(change made);
 
-  void sync() {
-    for (const change& made : pending_) apply_to(durable_, made);
-    pending_.clear();
-  }
+  void sync();
 
   /// A sync that fails: each change was written, was dropped for good, or waits for another sync.
-  void lose(const disk_choice& choose) {
-    std::erase_if(pending_, [&](const change& made) {
-      const std::uint64_t fate = choose(3);
-      if (fate == 0) apply_to(durable_, made);
-      return fate != 2;
-    });
-  }
+  void lose(const disk_choice& choose);
 
-  void crash(const disk_choice& choose) {
-    std::vector<change> written;
-    for (const change& made : pending_) {
-      if (choose(2) == 1) written.push_back(made);
-    }
-    for (std::size_t i = written.size(); i > 1; --i) std::swap(written[i - 1], written[i - 1 - choose(i)]);
-    for (const change& made : written) apply_to(durable_, made);
-    entries_ = durable_;
-    pending_.clear();
-  }
+  void crash(const disk_choice& choose);
 
   /// Everything that a process sees or a crash may bring back.
   template <class Visit>
@@ -2963,15 +3369,7 @@ class disk_folder {
   }
 
  private:
-  static void apply_to(names& where, const change& made) {
-    for (const auto& [name, inode] : made) {
-      if (inode == 0) {
-        where.erase(name);
-      } else {
-        where[name] = inode;
-      }
-    }
-  }
+  static void apply_to(names& where, const change& made);
 
   names entries_;
   names durable_;
@@ -2984,144 +3382,41 @@ class disk_tree {
   disk_tree(std::size_t page_bytes, std::size_t sector_bytes)
       : page_bytes_{page_bytes}, sector_bytes_{sector_bytes}, folders_{{root, {}}} {}
 
-  int create(const std::string& path, std::uint64_t& inode) {
-    const place at = resolve(path);
-    if (at.folder == nullptr) return ENOENT;
-    inode = at.folder->find(at.name);
-    if (inode == 0) {
-      inode = next_++;
-      at.folder->apply({{at.name, inode}});
-      files_.try_emplace(inode);
-      return 0;
-    }
-    if (folders_.contains(inode)) return EISDIR;
-    files_[inode].truncate(page_bytes_);
-    return 0;
-  }
+  int create(const std::string& path, std::uint64_t& inode);
 
-  bool append(std::uint64_t inode, std::span<const std::byte> bytes) {
-    const auto file = files_.find(inode);
-    if (file == files_.end()) return false;
-    file->second.append(bytes, page_bytes_);
-    return true;
-  }
+  bool append(std::uint64_t inode, std::span<const std::byte> bytes);
 
-  bool sync(std::uint64_t inode) {
-    const auto file = files_.find(inode);
-    if (file == files_.end()) return false;
-    file->second.sync();
-    return true;
-  }
+  bool sync(std::uint64_t inode);
 
-  void lose(std::uint64_t inode, const disk_choice& choose) {
-    const auto file = files_.find(inode);
-    if (file != files_.end()) file->second.lose(choose);
-  }
+  void lose(std::uint64_t inode, const disk_choice& choose);
 
-  int rename(const std::string& from, const std::string& to) {
-    const place source = resolve(from);
-    const place target = resolve(to);
-    if (source.folder == nullptr || target.folder == nullptr) return ENOENT;
-    const std::uint64_t inode = source.folder->find(source.name);
-    if (inode == 0) return ENOENT;
-    if (folders_.contains(inode)) return EXDEV;  // nobody here renames folders
-    if (folders_.contains(target.folder->find(target.name))) return EISDIR;
-    if (source.folder == target.folder) {
-      if (source.name != target.name) source.folder->apply({{target.name, inode}, {source.name, 0}});
-      return 0;
-    }
-    target.folder->apply({{target.name, inode}});  // two folders: two changes, and a crash may keep either
-    source.folder->apply({{source.name, 0}});
-    return 0;
-  }
+  int rename(const std::string& from, const std::string& to);
 
-  int unlink(const std::string& path) {
-    const place at = resolve(path);
-    if (at.folder == nullptr || at.folder->find(at.name) == 0) return ENOENT;
-    if (folders_.contains(at.folder->find(at.name))) return EISDIR;
-    at.folder->apply({{at.name, 0}});
-    return 0;
-  }
+  int unlink(const std::string& path);
 
-  int make_folder(const std::string& path) {
-    const place at = resolve(path);
-    if (at.folder == nullptr) return ENOENT;
-    if (at.name.empty() || at.folder->find(at.name) != 0) return EEXIST;
-    folders_.try_emplace(next_);
-    at.folder->apply({{at.name, next_++}});
-    return 0;
-  }
+  int make_folder(const std::string& path);
 
-  int remove_folder(const std::string& path) {
-    const disk_folder* folder = folder_at(path);
-    if (folder == nullptr) return ENOENT;
-    if (!folder->entries().empty()) return ENOTEMPTY;
-    const place at = resolve(path);
-    if (at.name.empty()) return EBUSY;
-    at.folder->apply({{at.name, 0}});
-    return 0;
-  }
+  int remove_folder(const std::string& path);
 
-  int sync_folder(const std::string& path) {
-    disk_folder* folder = folder_at(path);
-    if (folder == nullptr) return ENOENT;
-    folder->sync();
-    collect();
-    return 0;
-  }
+  int sync_folder(const std::string& path);
 
-  void lose_names(const std::string& path, const disk_choice& choose) {
-    if (disk_folder* folder = folder_at(path)) folder->lose(choose);
-  }
+  void lose_names(const std::string& path, const disk_choice& choose);
 
   [[nodiscard]] bool is_folder(const std::string& path) { return folder_at(path) != nullptr; }
 
-  int list(const std::string& path, std::vector<std::string>& names) {
-    const disk_folder* folder = folder_at(path);
-    if (folder == nullptr) return ENOENT;
-    for (const auto& [name, inode] : folder->entries()) {
-      if (files_.contains(inode)) names.push_back(name);
-    }
-    return 0;
-  }
+  int list(const std::string& path, std::vector<std::string>& names);
 
-  [[nodiscard]] const io::byte_vector* content(const std::string& path) {
-    const disk_file* file = file_at(path);
-    return file == nullptr ? nullptr : &file->bytes();
-  }
+  [[nodiscard]] const io::byte_vector* content(const std::string& path);
 
   /// Bytes of all files that have a name.
-  [[nodiscard]] std::uint64_t used() const {
-    std::uint64_t sum = 0;
-    for (const std::uint64_t inode : named()) sum += files_.at(inode).bytes().size();
-    return sum;
-  }
+  [[nodiscard]] std::uint64_t used() const;
 
-  bool flip(const std::string& path, std::uint64_t bit) {
-    disk_file* file = file_at(path);
-    if (file == nullptr || file->bytes().empty()) return false;
-    file->flip(bit % (8 * file->bytes().size()));
-    return true;
-  }
+  bool flip(const std::string& path, std::uint64_t bit);
 
   /// Flips the n-th bit of all files that have a name, laid end to end.
-  bool flip_nth(std::uint64_t bit) {
-    for (const std::uint64_t inode : named()) {
-      disk_file& file = files_.at(inode);
-      if (bit < 8 * file.bytes().size()) {
-        file.flip(bit);
-        return true;
-      }
-      bit -= 8 * file.bytes().size();
-    }
-    return false;
-  }
+  bool flip_nth(std::uint64_t bit);
 
-  void crash(const disk_choice& choose) {
-    for (auto& [inode, folder] : folders_) folder.crash(choose);
-    collect();  // first, so that no choices are made about files that nobody can find
-    for (auto& [inode, file] : files_) file.crash(choose, page_bytes_, sector_bytes_);
-  }
+  void crash(const disk_choice& choose);
 
  private:
   static constexpr std::uint64_t root = 1;
@@ -3132,71 +3427,19 @@ class disk_tree {
   };
 
   // Follows a path to its last part. Empty parts and "." count for nothing.
-  place resolve(const std::string& path) {
-    place at{&folders_.at(root), {}};
-    for (std::size_t begin = 0; begin < path.size();) {
-      const std::size_t slash = std::min(path.find('/', begin), path.size());
-      std::string part = path.substr(begin, slash - begin);
-      begin = slash + 1;
-      if (part.empty() || part == ".") continue;
-      if (!at.name.empty()) at.folder = inside(at);
-      if (at.folder == nullptr) return at;
-      at.name = std::move(part);
-    }
-    return at;
-  }
+  place resolve(const std::string& path);
 
-  disk_folder* inside(const place& at) {
-    const auto found = folders_.find(at.folder->find(at.name));
-    return found == folders_.end() ? nullptr : &found->second;
-  }
+  disk_folder* inside(const place& at);
 
-  disk_folder* folder_at(const std::string& path) {
-    const place at = resolve(path);
-    if (at.folder == nullptr || at.name.empty()) return at.folder;
-    return inside(at);
-  }
+  disk_folder* folder_at(const std::string& path);
 
-  disk_file* file_at(const std::string& path) {
-    const place at = resolve(path);
-    if (at.folder == nullptr) return nullptr;
-    const auto found = files_.find(at.folder->find(at.name));
-    return found == files_.end() ? nullptr : &found->second;
-  }
+  disk_file* file_at(const std::string& path);
 
   // The files that processes can find.
-  [[nodiscard]] std::set<std::uint64_t> named() const {
-    std::set<std::uint64_t> found;
-    std::vector<std::uint64_t> open{root};
-    while (!open.empty()) {
-      const auto& folder = folders_.at(open.back());
-      open.pop_back();
-      for (const auto& [name, inode] : folder.entries()) {
-        if (files_.contains(inode)) {
-          found.insert(inode);
-        } else {
-          open.push_back(inode);
-        }
-      }
-    }
-    return found;
-  }
+  [[nodiscard]] std::set<std::uint64_t> named() const;
 
   // Forgets what neither a process nor a crash can bring back.
-  void collect() {
-    std::set<std::uint64_t> kept{root};
-    std::vector<std::uint64_t> open{root};
-    while (!open.empty()) {
-      const auto folder = folders_.find(open.back());
-      open.pop_back();
-      if (folder == folders_.end()) continue;
-      folder->second.each_inode([&](std::uint64_t inode) {
-        if (inode != 0 && kept.insert(inode).second) open.push_back(inode);
-      });
-    }
-    std::erase_if(files_, [&](const auto& entry) { return !kept.contains(entry.first); });
-    std::erase_if(folders_, [&](const auto& entry) { return !kept.contains(entry.first); });
-  }
+  void collect();
 
   std::size_t page_bytes_;
   std::size_t sector_bytes_;
@@ -3208,6 +3451,263 @@ class disk_tree {
 }  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
 
 #endif  // CAUSEWAY_SIM_DISK_TREE_HPP
+
+// ---- causeway/sim/impl/disk_tree.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_SIM_IMPL_DISK_TREE_IPP
+#define CAUSEWAY_SIM_IMPL_DISK_TREE_IPP
+
+// Bodies of sim/disk_tree.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+CAUSEWAY_DECL std::uint64_t disk_folder::find(const std::string& name) const {
+  const auto found = entries_.find(name);
+  return found == entries_.end() ? 0 : found->second;
+}
+
+CAUSEWAY_DECL void disk_folder::apply(change made) {
+  apply_to(entries_, made);
+  pending_.push_back(std::move(made));
+}
+
+CAUSEWAY_DECL void disk_folder::sync() {
+  for (const change& made : pending_) apply_to(durable_, made);
+  pending_.clear();
+}
+
+CAUSEWAY_DECL void disk_folder::lose(const disk_choice& choose) {
+  std::erase_if(pending_, [&](const change& made) {
+    const std::uint64_t fate = choose(3);
+    if (fate == 0) apply_to(durable_, made);
+    return fate != 2;
+  });
+}
+
+CAUSEWAY_DECL void disk_folder::crash(const disk_choice& choose) {
+  std::vector<change> written;
+  for (const change& made : pending_) {
+    if (choose(2) == 1) written.push_back(made);
+  }
+  for (std::size_t i = written.size(); i > 1; --i) std::swap(written[i - 1], written[i - 1 - choose(i)]);
+  for (const change& made : written) apply_to(durable_, made);
+  entries_ = durable_;
+  pending_.clear();
+}
+
+CAUSEWAY_DECL void disk_folder::apply_to(names& where, const change& made) {
+  for (const auto& [name, inode] : made) {
+    if (inode == 0) {
+      where.erase(name);
+    } else {
+      where[name] = inode;
+    }
+  }
+}
+
+CAUSEWAY_DECL int disk_tree::create(const std::string& path, std::uint64_t& inode) {
+  const place at = resolve(path);
+  if (at.folder == nullptr) return ENOENT;
+  inode = at.folder->find(at.name);
+  if (inode == 0) {
+    inode = next_++;
+    at.folder->apply({{at.name, inode}});
+    files_.try_emplace(inode);
+    return 0;
+  }
+  if (folders_.contains(inode)) return EISDIR;
+  files_[inode].truncate(page_bytes_);
+  return 0;
+}
+
+CAUSEWAY_DECL bool disk_tree::append(std::uint64_t inode, std::span<const std::byte> bytes) {
+  const auto file = files_.find(inode);
+  if (file == files_.end()) return false;
+  file->second.append(bytes, page_bytes_);
+  return true;
+}
+
+CAUSEWAY_DECL bool disk_tree::sync(std::uint64_t inode) {
+  const auto file = files_.find(inode);
+  if (file == files_.end()) return false;
+  file->second.sync();
+  return true;
+}
+
+CAUSEWAY_DECL void disk_tree::lose(std::uint64_t inode, const disk_choice& choose) {
+  const auto file = files_.find(inode);
+  if (file != files_.end()) file->second.lose(choose);
+}
+
+CAUSEWAY_DECL int disk_tree::rename(const std::string& from, const std::string& to) {
+  const place source = resolve(from);
+  const place target = resolve(to);
+  if (source.folder == nullptr || target.folder == nullptr) return ENOENT;
+  const std::uint64_t inode = source.folder->find(source.name);
+  if (inode == 0) return ENOENT;
+  if (folders_.contains(inode)) return EXDEV;  // nobody here renames folders
+  if (folders_.contains(target.folder->find(target.name))) return EISDIR;
+  if (source.folder == target.folder) {
+    if (source.name != target.name) source.folder->apply({{target.name, inode}, {source.name, 0}});
+    return 0;
+  }
+  target.folder->apply({{target.name, inode}});  // two folders: two changes, and a crash may keep either
+  source.folder->apply({{source.name, 0}});
+  return 0;
+}
+
+CAUSEWAY_DECL int disk_tree::unlink(const std::string& path) {
+  const place at = resolve(path);
+  if (at.folder == nullptr || at.folder->find(at.name) == 0) return ENOENT;
+  if (folders_.contains(at.folder->find(at.name))) return EISDIR;
+  at.folder->apply({{at.name, 0}});
+  return 0;
+}
+
+CAUSEWAY_DECL int disk_tree::make_folder(const std::string& path) {
+  const place at = resolve(path);
+  if (at.folder == nullptr) return ENOENT;
+  if (at.name.empty() || at.folder->find(at.name) != 0) return EEXIST;
+  folders_.try_emplace(next_);
+  at.folder->apply({{at.name, next_++}});
+  return 0;
+}
+
+CAUSEWAY_DECL int disk_tree::remove_folder(const std::string& path) {
+  const disk_folder* folder = folder_at(path);
+  if (folder == nullptr) return ENOENT;
+  if (!folder->entries().empty()) return ENOTEMPTY;
+  const place at = resolve(path);
+  if (at.name.empty()) return EBUSY;
+  at.folder->apply({{at.name, 0}});
+  return 0;
+}
+
+CAUSEWAY_DECL int disk_tree::sync_folder(const std::string& path) {
+  disk_folder* folder = folder_at(path);
+  if (folder == nullptr) return ENOENT;
+  folder->sync();
+  collect();
+  return 0;
+}
+
+CAUSEWAY_DECL void disk_tree::lose_names(const std::string& path, const disk_choice& choose) {
+  if (disk_folder* folder = folder_at(path)) folder->lose(choose);
+}
+
+CAUSEWAY_DECL int disk_tree::list(const std::string& path, std::vector<std::string>& names) {
+  const disk_folder* folder = folder_at(path);
+  if (folder == nullptr) return ENOENT;
+  for (const auto& [name, inode] : folder->entries()) {
+    if (files_.contains(inode)) names.push_back(name);
+  }
+  return 0;
+}
+
+CAUSEWAY_DECL const io::byte_vector* disk_tree::content(const std::string& path) {
+  const disk_file* file = file_at(path);
+  return file == nullptr ? nullptr : &file->bytes();
+}
+
+CAUSEWAY_DECL std::uint64_t disk_tree::used() const {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t inode : named()) sum += files_.at(inode).bytes().size();
+  return sum;
+}
+
+CAUSEWAY_DECL bool disk_tree::flip(const std::string& path, std::uint64_t bit) {
+  disk_file* file = file_at(path);
+  if (file == nullptr || file->bytes().empty()) return false;
+  file->flip(bit % (8 * file->bytes().size()));
+  return true;
+}
+
+CAUSEWAY_DECL bool disk_tree::flip_nth(std::uint64_t bit) {
+  for (const std::uint64_t inode : named()) {
+    disk_file& file = files_.at(inode);
+    if (bit < 8 * file.bytes().size()) {
+      file.flip(bit);
+      return true;
+    }
+    bit -= 8 * file.bytes().size();
+  }
+  return false;
+}
+
+CAUSEWAY_DECL void disk_tree::crash(const disk_choice& choose) {
+  for (auto& [inode, folder] : folders_) folder.crash(choose);
+  collect();  // first, so that no choices are made about files that nobody can find
+  for (auto& [inode, file] : files_) file.crash(choose, page_bytes_, sector_bytes_);
+}
+
+CAUSEWAY_DECL auto disk_tree::resolve(const std::string& path) -> place {
+  place at{&folders_.at(root), {}};
+  for (std::size_t begin = 0; begin < path.size();) {
+    const std::size_t slash = std::min(path.find('/', begin), path.size());
+    std::string part = path.substr(begin, slash - begin);
+    begin = slash + 1;
+    if (part.empty() || part == ".") continue;
+    if (!at.name.empty()) at.folder = inside(at);
+    if (at.folder == nullptr) return at;
+    at.name = std::move(part);
+  }
+  return at;
+}
+
+CAUSEWAY_DECL disk_folder* disk_tree::inside(const place& at) {
+  const auto found = folders_.find(at.folder->find(at.name));
+  return found == folders_.end() ? nullptr : &found->second;
+}
+
+CAUSEWAY_DECL disk_folder* disk_tree::folder_at(const std::string& path) {
+  const place at = resolve(path);
+  if (at.folder == nullptr || at.name.empty()) return at.folder;
+  return inside(at);
+}
+
+CAUSEWAY_DECL disk_file* disk_tree::file_at(const std::string& path) {
+  const place at = resolve(path);
+  if (at.folder == nullptr) return nullptr;
+  const auto found = files_.find(at.folder->find(at.name));
+  return found == files_.end() ? nullptr : &found->second;
+}
+
+CAUSEWAY_DECL std::set<std::uint64_t> disk_tree::named() const {
+  std::set<std::uint64_t> found;
+  std::vector<std::uint64_t> open{root};
+  while (!open.empty()) {
+    const auto& folder = folders_.at(open.back());
+    open.pop_back();
+    for (const auto& [name, inode] : folder.entries()) {
+      if (files_.contains(inode)) {
+        found.insert(inode);
+      } else {
+        open.push_back(inode);
+      }
+    }
+  }
+  return found;
+}
+
+CAUSEWAY_DECL void disk_tree::collect() {
+  std::set<std::uint64_t> kept{root};
+  std::vector<std::uint64_t> open{root};
+  while (!open.empty()) {
+    const auto folder = folders_.find(open.back());
+    open.pop_back();
+    if (folder == folders_.end()) continue;
+    folder->second.each_inode([&](std::uint64_t inode) {
+      if (inode != 0 && kept.insert(inode).second) open.push_back(inode);
+    });
+  }
+  std::erase_if(files_, [&](const auto& entry) { return !kept.contains(entry.first); });
+  std::erase_if(folders_, [&](const auto& entry) { return !kept.contains(entry.first); });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_IMPL_DISK_TREE_IPP
+#endif
 
 // ---- causeway/sim/disk.hpp ----
 #ifndef CAUSEWAY_SIM_DISK_HPP
@@ -3328,21 +3828,10 @@ class disk {
     std::uint64_t process = 1;
     bool running = true;
 
-    [[nodiscard]] chooser choice() {
-      return [this](std::uint64_t bound) { return draws.below(bound); };
-    }
-    void next_life() {
-      ++life;
-      process += draws.below(2);  // a restarted process may get the same id again
-      faults = {};
-      running = true;
-    }
+    [[nodiscard]] chooser choice();
+    void next_life();
     /// Counts a call that changes something. False: the disk stops now, although this call may yet have taken place.
-    bool count() {
-      ++operations;
-      if (++seen.halt == faults.halt) running = false;
-      return running;
-    }
+    bool count();
     static bool hits(std::uint64_t& count, std::uint64_t fault) { return ++count == fault; }
   };
 
@@ -3355,23 +3844,67 @@ class disk {
   [[nodiscard]] locked open() const { return {std::unique_lock{*mutex_}, shared_.get()}; }
 
   /// Without the lock: others may use the disk meanwhile.
-  void let_pass(duration d) const {
-    if (d <= duration{0}) return;
-    const waiter wait = open()->wait;
-    if (wait) wait(d);
-  }
+  void let_pass(duration d) const;
 
   static error halted(const std::string& path) { return io::os_error(path, "reach the disk, which has stopped", EIO); }
-  static result<void> outcome(int code, const std::string& path, const char* doing) {
-    if (code == 0) return {};
-    return io::os_error(path, doing, code);
-  }
+  static result<void> outcome(int code, const std::string& path, const char* doing);
 
   std::shared_ptr<std::mutex> mutex_ = std::make_shared<std::mutex>();
   std::shared_ptr<shared> shared_;
 };
 
-inline result<disk::file_type> disk::create(const std::string& path) {
+inline std::uint64_t disk::process_id() const { return open()->process; }
+
+inline void disk::set_waiter(waiter wait) { open()->wait = std::move(wait); }
+inline void disk::set_timing(const disk_timing& timing) { open()->timing = timing; }
+inline disk_timing disk::timing() const { return open()->timing; }
+
+inline std::uint64_t disk::operations() const { return open()->operations; }
+
+static_assert(io::FileSystem<disk>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_DISK_HPP
+
+// ---- causeway/sim/impl/disk.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_SIM_IMPL_DISK_IPP
+#define CAUSEWAY_SIM_IMPL_DISK_IPP
+
+// Bodies of sim/disk.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+CAUSEWAY_DECL auto disk::shared::choice() -> chooser {
+  return [this](std::uint64_t bound) { return draws.below(bound); };
+}
+
+CAUSEWAY_DECL void disk::shared::next_life() {
+  ++life;
+  process += draws.below(2);  // a restarted process may get the same id again
+  faults = {};
+  running = true;
+}
+
+CAUSEWAY_DECL bool disk::shared::count() {
+  ++operations;
+  if (++seen.halt == faults.halt) running = false;
+  return running;
+}
+
+CAUSEWAY_DECL void disk::let_pass(duration d) const {
+  if (d <= duration{0}) return;
+  const waiter wait = open()->wait;
+  if (wait) wait(d);
+}
+
+CAUSEWAY_DECL result<void> disk::outcome(int code, const std::string& path, const char* doing) {
+  if (code == 0) return {};
+  return io::os_error(path, doing, code);
+}
+
+CAUSEWAY_DECL result<disk::file_type> disk::create(const std::string& path) {
   const locked self = open();
   if (!self->running) return halted(path);
   const bool on = self->count();
@@ -3383,7 +3916,7 @@ inline result<disk::file_type> disk::create(const std::string& path) {
   return file_type{inode, self->life, path};
 }
 
-inline result<void> disk::write(file_type& file, std::span<const std::byte> bytes) {
+CAUSEWAY_DECL result<void> disk::write(file_type& file, std::span<const std::byte> bytes) {
   const double took = static_cast<double>(bytes.size()) / timing().bytes_per_s;
   let_pass(duration{std::llround(std::min(took, 1e9) * 1e9)});
   const locked self = open();
@@ -3408,7 +3941,7 @@ inline result<void> disk::write(file_type& file, std::span<const std::byte> byte
   return outcome(code, file.path, "write to it");
 }
 
-inline result<void> disk::sync(file_type& file) {
+CAUSEWAY_DECL result<void> disk::sync(file_type& file) {
   let_pass(timing().sync);
   const locked self = open();
   if (!self->running || !self->count()) return halted(file.path);
@@ -3421,7 +3954,7 @@ inline result<void> disk::sync(file_type& file) {
   return outcome(self->tree.sync(file.inode) ? 0 : EBADF, file.path, "make it durable (fsync)");
 }
 
-inline result<void> disk::close(file_type& file) {
+CAUSEWAY_DECL result<void> disk::close(file_type& file) {
   const locked self = open();
   if (!self->running) return halted(file.path);
   if (file.life != self->life) return io::os_error(file.path, "close it", EBADF);
@@ -3429,7 +3962,7 @@ inline result<void> disk::close(file_type& file) {
   return {};
 }
 
-inline result<void> disk::rename(const std::string& from, const std::string& to) {
+CAUSEWAY_DECL result<void> disk::rename(const std::string& from, const std::string& to) {
   const locked self = open();
   if (!self->running) return halted(to);
   const bool on = self->count();
@@ -3441,7 +3974,7 @@ inline result<void> disk::rename(const std::string& from, const std::string& to)
   return outcome(code, to, "rename the finished file to its final name");
 }
 
-inline result<void> disk::unlink(const std::string& path) {
+CAUSEWAY_DECL result<void> disk::unlink(const std::string& path) {
   const locked self = open();
   if (!self->running) return halted(path);
   const bool on = self->count();
@@ -3451,7 +3984,7 @@ inline result<void> disk::unlink(const std::string& path) {
   return outcome(code, path, "remove it");
 }
 
-inline result<void> disk::sync_folder(const std::string& folder) {
+CAUSEWAY_DECL result<void> disk::sync_folder(const std::string& folder) {
   let_pass(timing().sync);
   const locked self = open();
   if (!self->running || !self->count()) return halted(folder);
@@ -3462,12 +3995,12 @@ inline result<void> disk::sync_folder(const std::string& folder) {
   return outcome(self->tree.sync_folder(folder), folder, "make the folder durable (fsync)");
 }
 
-inline io::folder_state disk::look(const std::string& path) {
+CAUSEWAY_DECL io::folder_state disk::look(const std::string& path) {
   const locked self = open();
   return self->running && self->tree.is_folder(path) ? io::folder_state::present : io::folder_state::missing;
 }
 
-inline result<void> disk::make_folder(const std::string& path) {
+CAUSEWAY_DECL result<void> disk::make_folder(const std::string& path) {
   const locked self = open();
   if (!self->running) return halted(path);
   const bool on = self->count();
@@ -3476,7 +4009,7 @@ inline result<void> disk::make_folder(const std::string& path) {
   return outcome(code == EEXIST ? 0 : code, path, "make the folder");
 }
 
-inline result<void> disk::remove_folder(const std::string& path) {
+CAUSEWAY_DECL result<void> disk::remove_folder(const std::string& path) {
   const locked self = open();
   if (!self->running) return halted(path);
   const bool on = self->count();
@@ -3485,7 +4018,7 @@ inline result<void> disk::remove_folder(const std::string& path) {
   return outcome(code, path, "remove the folder");
 }
 
-inline result<std::vector<std::string>> disk::list(const std::string& folder) {
+CAUSEWAY_DECL result<std::vector<std::string>> disk::list(const std::string& folder) {
   const locked self = open();
   if (!self->running) return halted(folder);
   std::vector<std::string> names;
@@ -3494,7 +4027,7 @@ inline result<std::vector<std::string>> disk::list(const std::string& folder) {
   return names;
 }
 
-inline result<io::byte_vector> disk::read(const std::string& path) {
+CAUSEWAY_DECL result<io::byte_vector> disk::read(const std::string& path) {
   const locked self = open();
   if (!self->running) return halted(path);
   if (disk::shared::hits(self->seen.fail_read, self->faults.fail_read)) return io::os_error(path, "read it", EIO);
@@ -3503,58 +4036,49 @@ inline result<io::byte_vector> disk::read(const std::string& path) {
   return *content;
 }
 
-inline std::uint64_t disk::process_id() const { return open()->process; }
-
-inline void disk::set_faults(const disk_faults& faults) {
+CAUSEWAY_DECL void disk::set_faults(const disk_faults& faults) {
   const locked self = open();
   self->faults = faults;
   self->seen = {.capacity = 0};
 }
 
-inline void disk::set_waiter(waiter wait) { open()->wait = std::move(wait); }
-inline void disk::set_timing(const disk_timing& timing) { open()->timing = timing; }
-inline disk_timing disk::timing() const { return open()->timing; }
-
-inline std::uint64_t disk::operations() const { return open()->operations; }
-
-inline void disk::crash() {
+CAUSEWAY_DECL void disk::crash() {
   const chooser choose = open()->choice();  // the lock is free again after this line
   crash(choose);
 }
 
-inline void disk::crash(const chooser& choose) {
+CAUSEWAY_DECL void disk::crash(const chooser& choose) {
   const locked self = open();
   self->tree.crash(choose);
   self->next_life();
 }
 
-inline void disk::kill() {
+CAUSEWAY_DECL void disk::kill() {
   const locked self = open();
   self->next_life();
 }
 
-inline result<void> disk::flip(const std::string& path, std::uint64_t bit) {
+CAUSEWAY_DECL result<void> disk::flip(const std::string& path, std::uint64_t bit) {
   const locked self = open();
   return outcome(self->tree.flip(path, bit) ? 0 : ENOENT, path, "flip a bit of it");
 }
 
-inline bool disk::flip_any() {
+CAUSEWAY_DECL bool disk::flip_any() {
   const locked self = open();
   const std::uint64_t bytes = self->tree.used();
   return bytes != 0 && self->tree.flip_nth(self->draws.below(8 * bytes));
 }
 
-inline disk disk::clone() const {
+CAUSEWAY_DECL disk disk::clone() const {
   disk copy;
   copy.shared_ = std::make_shared<shared>(*open().state);
   return copy;
 }
 
-static_assert(io::FileSystem<disk>);
-
 }  // namespace causeway::inline CAUSEWAY_ABI::sim
 
-#endif  // CAUSEWAY_SIM_DISK_HPP
+#endif  // CAUSEWAY_SIM_IMPL_DISK_IPP
+#endif
 
 // ---- causeway/net/operations.hpp ----
 #ifndef CAUSEWAY_NET_OPERATIONS_HPP
@@ -3588,59 +4112,27 @@ struct pending_operation {
 
 class operation_table {
  public:
-  slot_index start(const pending_operation& what) {
-    slot_index slot = no_slot;
-    if (free_.empty()) {
-      slot = static_cast<slot_index>(slots_.size());
-      slots_.emplace_back();
-    } else {
-      slot = free_.back();
-      free_.pop_back();
-    }
-    const std::uint32_t generation = slots_[slot].generation + 1;
-    slots_[slot] = what;
-    slots_[slot].used = true;
-    slots_[slot].generation = generation;
-    return slot;
-  }
+  slot_index start(const pending_operation& what);
 
   pending_operation& operator[](slot_index slot) { return slots_[slot]; }
 
   /// Slots so far, used or free.
   [[nodiscard]] slot_index size() const noexcept { return static_cast<slot_index>(slots_.size()); }
 
-  [[nodiscard]] operation handle(slot_index slot) const {
-    return operation{slots_[slot].generation} << 32U | (operation{slot} + 1);
-  }
+  [[nodiscard]] operation handle(slot_index slot) const;
 
   /// The slot that a handle names, or `no_slot`.
-  [[nodiscard]] slot_index find(operation handle) const {
-    const auto slot = static_cast<slot_index>((handle & UINT32_MAX) - 1);
-    const bool known = slot < slots_.size() && slots_[slot].used && slots_[slot].generation == handle >> 32U;
-    return known ? slot : no_slot;
-  }
+  [[nodiscard]] slot_index find(operation handle) const;
 
   /// Whether it has ended, or was never there.
-  [[nodiscard]] bool done(operation handle) const {
-    const slot_index slot = find(handle);
-    return slot == no_slot || slots_[slot].done;
-  }
+  [[nodiscard]] bool done(operation handle) const;
 
   void finish(slot_index slot) { slots_[slot].done = true; }
 
-  void finish(slot_index slot, error failure) {
-    slots_[slot].failure = std::make_shared<const error>(std::move(failure));
-    slots_[slot].done = true;
-  }
+  void finish(slot_index slot, error failure);
 
   /// The outcome of a finished operation; its slot becomes free.
-  result<std::size_t> release(slot_index slot) {
-    pending_operation& op = slots_[slot];
-    op.used = false;
-    free_.push_back(slot);
-    if (op.failure) return *op.failure;
-    return op.moved;
-  }
+  result<std::size_t> release(slot_index slot);
 
   /// Calls `visit(slot)`, which may finish operations but start none.
   template <class F>
@@ -3665,14 +4157,74 @@ class operation_table {
 inline std::string peer_name(peer_index peer) { return "peer " + std::to_string(peer); }
 
 /// "channel 1, epoch 0, step 12".
-inline std::string to_text(const message_id& id) {
+CAUSEWAY_DECL std::string to_text(const message_id& id);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_OPERATIONS_HPP
+
+// ---- causeway/net/impl/operations.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_OPERATIONS_IPP
+#define CAUSEWAY_NET_IMPL_OPERATIONS_IPP
+
+// Bodies of net/operations.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL slot_index operation_table::start(const pending_operation& what) {
+  slot_index slot = no_slot;
+  if (free_.empty()) {
+    slot = static_cast<slot_index>(slots_.size());
+    slots_.emplace_back();
+  } else {
+    slot = free_.back();
+    free_.pop_back();
+  }
+  const std::uint32_t generation = slots_[slot].generation + 1;
+  slots_[slot] = what;
+  slots_[slot].used = true;
+  slots_[slot].generation = generation;
+  return slot;
+}
+
+CAUSEWAY_DECL operation operation_table::handle(slot_index slot) const {
+  return operation{slots_[slot].generation} << 32U | (operation{slot} + 1);
+}
+
+CAUSEWAY_DECL slot_index operation_table::find(operation handle) const {
+  const auto slot = static_cast<slot_index>((handle & UINT32_MAX) - 1);
+  const bool known = slot < slots_.size() && slots_[slot].used && slots_[slot].generation == handle >> 32U;
+  return known ? slot : no_slot;
+}
+
+CAUSEWAY_DECL bool operation_table::done(operation handle) const {
+  const slot_index slot = find(handle);
+  return slot == no_slot || slots_[slot].done;
+}
+
+CAUSEWAY_DECL void operation_table::finish(slot_index slot, error failure) {
+  slots_[slot].failure = std::make_shared<const error>(std::move(failure));
+  slots_[slot].done = true;
+}
+
+CAUSEWAY_DECL result<std::size_t> operation_table::release(slot_index slot) {
+  pending_operation& op = slots_[slot];
+  op.used = false;
+  free_.push_back(slot);
+  if (op.failure) return *op.failure;
+  return op.moved;
+}
+
+CAUSEWAY_DECL std::string to_text(const message_id& id) {
   return "channel " + std::to_string(id.channel) + ", epoch " + std::to_string(id.epoch) + ", step " +
          std::to_string(id.step);
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net::detail
 
-#endif  // CAUSEWAY_NET_OPERATIONS_HPP
+#endif  // CAUSEWAY_NET_IMPL_OPERATIONS_IPP
+#endif
 
 // ---- causeway/sim/mailbox.hpp ----
 #ifndef CAUSEWAY_SIM_MAILBOX_HPP
@@ -3700,24 +4252,11 @@ class mailbox {
 
   // ---- operations ------------------------------------------------------------------------------------------------------
 
-  slot_index start_send(net::peer_index link, const net::message_id& id, std::size_t bytes, time_point now, bool up) {
-    const slot_index slot = start(true, link, id, bytes, now);
-    if (!operations_[slot].done && !up) lose(slot);
-    return slot;
-  }
+  slot_index start_send(net::peer_index link, const net::message_id& id, std::size_t bytes, time_point now, bool up);
 
   /// Ends at once if its message is here already; of a lost peer too.
   slot_index start_receive(net::peer_index link, const net::message_id& id, std::span<std::byte> buffer, time_point now,
-                           bool up) {
-    const slot_index slot = start(false, link, id, buffer.size(), now);
-    operations_[slot].target = buffer.data();
-    if (operations_[slot].done || take_kept(slot)) return slot;
-    if (!up) return lose(slot);
-    box& b = links_[link];
-    std::erase_if(b.given_up, [&](const net::message_id& old) { return matches(old, id); });
-    b.open.push_back(slot);
-    return slot;
-  }
+                           bool up);
 
   [[nodiscard]] net::operation handle(slot_index slot) const { return operations_.handle(slot); }
   [[nodiscard]] slot_index find(net::operation op) const { return operations_.find(op); }
@@ -3727,75 +4266,22 @@ class mailbox {
   result<std::size_t> release(slot_index slot) { return operations_.release(slot); }
 
   /// The last piece of a send is on the wire. False: nobody waits for that.
-  bool sent(slot_index slot, std::size_t header_bytes) {
-    net::detail::pending_operation& op = operations_[slot];
-    if (!op.used || op.done) return false;
-    op.moved = op.length;
-    counters_.bytes_sent += op.length + header_bytes;
-    ++counters_.frames_sent;
-    operations_.finish(slot);
-    return true;
-  }
+  bool sent(slot_index slot, std::size_t header_bytes);
 
   /// An operation is given up before it ended. The caller must stop a send on its way.
-  result<std::size_t> give_up(slot_index slot, errc code, const char* why) {
-    const net::detail::pending_operation& op = operations_[slot];
-    box& b = links_[op.peer];
-    if (!op.is_send && std::erase(b.open, slot) != 0) {
-      b.given_up.push_back(op.id);
-      if (b.given_up.size() > remembered_cancels) b.given_up.erase(b.given_up.begin());
-    }
-    operations_.finish(slot, fail(code, b.name, why));
-    return operations_.release(slot);
-  }
+  result<std::size_t> give_up(slot_index slot, errc code, const char* why);
 
   // ---- messages --------------------------------------------------------------------------------------------------------
 
-  void arrived(net::peer_index link, parcel_ptr message) {
-    box& b = links_[link];
-    counters_.bytes_received += message->wire_bytes;
-    ++counters_.frames_received;
-    if (message->id.epoch < first_epoch_) {
-      ++counters_.frames_rejected;
-      return;
-    }
-    const auto open = std::find_if(b.open.begin(), b.open.end(),
-                                   [&](slot_index slot) { return matches(operations_[slot].id, message->id); });
-    if (open != b.open.end()) {
-      const slot_index slot = *open;
-      b.open.erase(open);
-      return deliver(*message, slot);
-    }
-    const auto late = std::find_if(b.given_up.begin(), b.given_up.end(),
-                                   [&](const net::message_id& id) { return matches(id, message->id); });
-    if (late != b.given_up.end()) {
-      b.given_up.erase(late);
-    } else if (!message->aborted) {
-      kept_bytes_ += cost(*message);
-      b.kept.push_back(std::move(message));
-    }
-  }
+  void arrived(net::peer_index link, parcel_ptr message);
 
   // ---- ends ------------------------------------------------------------------------------------------------------------
 
   /// The connection is over: ends all that is under way on it. Whole messages stay and can be received.
-  void fail_link(net::peer_index link, const error& why) {
-    links_[link].open.clear();
-    links_[link].given_up.clear();
-    for_each_unfinished([&](slot_index slot) {
-      if (operations_[slot].peer == link) operations_.finish(slot, why);
-    });
-  }
+  void fail_link(net::peer_index link, const error& why);
 
   /// The network is no longer there: nothing of it may be kept.
-  void fail_everything(const error& why) {
-    for (box& b : links_) {
-      b.open.clear();
-      b.kept.clear();
-    }
-    kept_bytes_ = 0;
-    for_each_unfinished([&](slot_index slot) { operations_.finish(slot, why); });
-  }
+  void fail_everything(const error& why);
 
   /// What belongs to epochs before `epoch` is over: operations end, kept messages go, late ones are refused. Calls
   /// `stop_send(slot)` for every send that was under way.
@@ -3824,16 +4310,7 @@ class mailbox {
   [[nodiscard]] std::size_t kept_bytes() const noexcept { return kept_bytes_; }
   [[nodiscard]] bool wants_anything(net::peer_index link) const { return !links_[link].open.empty(); }
 
-  [[nodiscard]] std::string describe(time_point now) const {
-    std::string text;
-    operations_.for_each_unfinished([&](const net::detail::pending_operation& op) {
-      char since[32];
-      std::snprintf(since, sizeof since, "%.3f", seconds(now - op.since));
-      text += (op.is_send ? "send to " : "receive from ") + name(op.peer) + " (" + net::detail::to_text(op.id) + ", " +
-              std::to_string(op.length) + " bytes) since " + since + " s\n";
-    });
-    return text;
-  }
+  [[nodiscard]] std::string describe(time_point now) const;
 
  private:
   static constexpr std::size_t remembered_cancels = 256;
@@ -3848,70 +4325,17 @@ class mailbox {
 
   static std::size_t cost(const parcel& m) { return message_cost + m.bytes.size(); }
 
-  static bool matches(const net::message_id& a, const net::message_id& b) {
-    return a.channel == b.channel && a.epoch == b.epoch && a.step == b.step;
-  }
+  static bool matches(const net::message_id& a, const net::message_id& b);
 
-  [[nodiscard]] error called_off(net::peer_index link) const {
-    return fail(errc::cancelled, links_[link].name, "this exchange was called off");
-  }
+  [[nodiscard]] error called_off(net::peer_index link) const;
 
-  slot_index start(bool is_send, net::peer_index link, const net::message_id& id, std::size_t length, time_point now) {
-    const bool known = link < links_.size();
-    net::detail::pending_operation what;
-    what.is_send = is_send;
-    what.peer = known ? link : 0;
-    what.id = id;
-    what.length = length;
-    what.since = now;
-    const slot_index slot = operations_.start(what);
-    if (!known) {
-      operations_.finish(slot,
-                         fail(errc::invalid_argument, net::detail::peer_name(link), "no such peer, or the peer itself"));
-    } else if (id.epoch < first_epoch_) {
-      operations_.finish(slot, called_off(link));
-    }
-    return slot;
-  }
+  slot_index start(bool is_send, net::peer_index link, const net::message_id& id, std::size_t length, time_point now);
 
-  slot_index lose(slot_index slot) {
-    operations_.finish(slot, fail(errc::peer_lost, links_[operations_[slot].peer].name, "the connection to it has ended"));
-    return slot;
-  }
+  slot_index lose(slot_index slot);
 
-  bool take_kept(slot_index slot) {
-    const net::detail::pending_operation& op = operations_[slot];
-    box& b = links_[op.peer];
-    const auto kept =
-        std::find_if(b.kept.begin(), b.kept.end(), [&](const parcel_ptr& m) { return matches(m->id, op.id); });
-    if (kept == b.kept.end()) return false;
-    const parcel_ptr message = std::move(*kept);
-    b.kept.erase(kept);
-    kept_bytes_ -= cost(*message);
-    deliver(*message, slot);
-    return true;
-  }
+  bool take_kept(slot_index slot);
 
-  void deliver(const parcel& message, slot_index slot) {
-    net::detail::pending_operation& op = operations_[slot];
-    const std::string& from = links_[op.peer].name;
-    if (message.aborted) return operations_.finish(slot, fail(errc::cancelled, from, "it gave up sending this message"));
-    if (message.id.parent != op.id.parent) {
-      ++counters_.frames_rejected;
-      return operations_.finish(slot, fail(errc::wrong_parent, from,
-                                           "its message (" + net::detail::to_text(message.id) +
-                                               ") is based on another committed state than ours"));
-    }
-    if (message.bytes.size() > op.length) {
-      ++counters_.frames_rejected;
-      return operations_.finish(slot, fail(errc::too_large, from,
-                                           "it sent " + std::to_string(message.bytes.size()) + " bytes where at most " +
-                                               std::to_string(op.length) + " are expected"));
-    }
-    if (!message.bytes.empty()) std::memcpy(op.target, message.bytes.data(), message.bytes.size());
-    op.moved = message.bytes.size();
-    operations_.finish(slot);
-  }
+  void deliver(const parcel& message, slot_index slot);
 
   template <class F>
   void for_each_unfinished(F&& visit) {
@@ -3930,6 +4354,178 @@ class mailbox {
 }  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
 
 #endif  // CAUSEWAY_SIM_MAILBOX_HPP
+
+// ---- causeway/sim/impl/mailbox.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_SIM_IMPL_MAILBOX_IPP
+#define CAUSEWAY_SIM_IMPL_MAILBOX_IPP
+
+// Bodies of sim/mailbox.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+CAUSEWAY_DECL slot_index mailbox::start_send(net::peer_index link, const net::message_id& id, std::size_t bytes,
+                                             time_point now, bool up) {
+  const slot_index slot = start(true, link, id, bytes, now);
+  if (!operations_[slot].done && !up) lose(slot);
+  return slot;
+}
+
+CAUSEWAY_DECL slot_index mailbox::start_receive(net::peer_index link, const net::message_id& id,
+                                                std::span<std::byte> buffer, time_point now, bool up) {
+  const slot_index slot = start(false, link, id, buffer.size(), now);
+  operations_[slot].target = buffer.data();
+  if (operations_[slot].done || take_kept(slot)) return slot;
+  if (!up) return lose(slot);
+  box& b = links_[link];
+  std::erase_if(b.given_up, [&](const net::message_id& old) { return matches(old, id); });
+  b.open.push_back(slot);
+  return slot;
+}
+
+CAUSEWAY_DECL bool mailbox::sent(slot_index slot, std::size_t header_bytes) {
+  net::detail::pending_operation& op = operations_[slot];
+  if (!op.used || op.done) return false;
+  op.moved = op.length;
+  counters_.bytes_sent += op.length + header_bytes;
+  ++counters_.frames_sent;
+  operations_.finish(slot);
+  return true;
+}
+
+CAUSEWAY_DECL result<std::size_t> mailbox::give_up(slot_index slot, errc code, const char* why) {
+  const net::detail::pending_operation& op = operations_[slot];
+  box& b = links_[op.peer];
+  if (!op.is_send && std::erase(b.open, slot) != 0) {
+    b.given_up.push_back(op.id);
+    if (b.given_up.size() > remembered_cancels) b.given_up.erase(b.given_up.begin());
+  }
+  operations_.finish(slot, fail(code, b.name, why));
+  return operations_.release(slot);
+}
+
+CAUSEWAY_DECL void mailbox::arrived(net::peer_index link, parcel_ptr message) {
+  box& b = links_[link];
+  counters_.bytes_received += message->wire_bytes;
+  ++counters_.frames_received;
+  if (message->id.epoch < first_epoch_) {
+    ++counters_.frames_rejected;
+    return;
+  }
+  const auto open = std::find_if(b.open.begin(), b.open.end(),
+                                 [&](slot_index slot) { return matches(operations_[slot].id, message->id); });
+  if (open != b.open.end()) {
+    const slot_index slot = *open;
+    b.open.erase(open);
+    return deliver(*message, slot);
+  }
+  const auto late = std::find_if(b.given_up.begin(), b.given_up.end(),
+                                 [&](const net::message_id& id) { return matches(id, message->id); });
+  if (late != b.given_up.end()) {
+    b.given_up.erase(late);
+  } else if (!message->aborted) {
+    kept_bytes_ += cost(*message);
+    b.kept.push_back(std::move(message));
+  }
+}
+
+CAUSEWAY_DECL void mailbox::fail_link(net::peer_index link, const error& why) {
+  links_[link].open.clear();
+  links_[link].given_up.clear();
+  for_each_unfinished([&](slot_index slot) {
+    if (operations_[slot].peer == link) operations_.finish(slot, why);
+  });
+}
+
+CAUSEWAY_DECL void mailbox::fail_everything(const error& why) {
+  for (box& b : links_) {
+    b.open.clear();
+    b.kept.clear();
+  }
+  kept_bytes_ = 0;
+  for_each_unfinished([&](slot_index slot) { operations_.finish(slot, why); });
+}
+
+CAUSEWAY_DECL std::string mailbox::describe(time_point now) const {
+  std::string text;
+  operations_.for_each_unfinished([&](const net::detail::pending_operation& op) {
+    char since[32];
+    std::snprintf(since, sizeof since, "%.3f", seconds(now - op.since));
+    text += (op.is_send ? "send to " : "receive from ") + name(op.peer) + " (" + net::detail::to_text(op.id) + ", " +
+            std::to_string(op.length) + " bytes) since " + since + " s\n";
+  });
+  return text;
+}
+
+CAUSEWAY_DECL bool mailbox::matches(const net::message_id& a, const net::message_id& b) {
+  return a.channel == b.channel && a.epoch == b.epoch && a.step == b.step;
+}
+
+CAUSEWAY_DECL error mailbox::called_off(net::peer_index link) const {
+  return fail(errc::cancelled, links_[link].name, "this exchange was called off");
+}
+
+CAUSEWAY_DECL slot_index mailbox::start(bool is_send, net::peer_index link, const net::message_id& id, std::size_t length,
+                                        time_point now) {
+  const bool known = link < links_.size();
+  net::detail::pending_operation what;
+  what.is_send = is_send;
+  what.peer = known ? link : 0;
+  what.id = id;
+  what.length = length;
+  what.since = now;
+  const slot_index slot = operations_.start(what);
+  if (!known) {
+    operations_.finish(slot,
+                       fail(errc::invalid_argument, net::detail::peer_name(link), "no such peer, or the peer itself"));
+  } else if (id.epoch < first_epoch_) {
+    operations_.finish(slot, called_off(link));
+  }
+  return slot;
+}
+
+CAUSEWAY_DECL slot_index mailbox::lose(slot_index slot) {
+  operations_.finish(slot, fail(errc::peer_lost, links_[operations_[slot].peer].name, "the connection to it has ended"));
+  return slot;
+}
+
+CAUSEWAY_DECL bool mailbox::take_kept(slot_index slot) {
+  const net::detail::pending_operation& op = operations_[slot];
+  box& b = links_[op.peer];
+  const auto kept = std::find_if(b.kept.begin(), b.kept.end(), [&](const parcel_ptr& m) { return matches(m->id, op.id); });
+  if (kept == b.kept.end()) return false;
+  const parcel_ptr message = std::move(*kept);
+  b.kept.erase(kept);
+  kept_bytes_ -= cost(*message);
+  deliver(*message, slot);
+  return true;
+}
+
+CAUSEWAY_DECL void mailbox::deliver(const parcel& message, slot_index slot) {
+  net::detail::pending_operation& op = operations_[slot];
+  const std::string& from = links_[op.peer].name;
+  if (message.aborted) return operations_.finish(slot, fail(errc::cancelled, from, "it gave up sending this message"));
+  if (message.id.parent != op.id.parent) {
+    ++counters_.frames_rejected;
+    return operations_.finish(
+        slot, fail(errc::wrong_parent, from,
+                   "its message (" + net::detail::to_text(message.id) + ") is based on another committed state than ours"));
+  }
+  if (message.bytes.size() > op.length) {
+    ++counters_.frames_rejected;
+    return operations_.finish(slot, fail(errc::too_large, from,
+                                         "it sent " + std::to_string(message.bytes.size()) + " bytes where at most " +
+                                             std::to_string(op.length) + " are expected"));
+  }
+  if (!message.bytes.empty()) std::memcpy(op.target, message.bytes.data(), message.bytes.size());
+  op.moved = message.bytes.size();
+  operations_.finish(slot);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_IMPL_MAILBOX_IPP
+#endif
 
 // ---- causeway/sim/fiber.hpp ----
 #ifndef CAUSEWAY_SIM_FIBER_HPP
@@ -3981,40 +4577,16 @@ namespace causeway::inline CAUSEWAY_ABI::sim {
 /// Stacks of one size, kept for reuse. Not thread-safe. Must outlive the fibers on its stacks.
 class stack_pool {
  public:
-  explicit stack_pool(std::size_t bytes = std::size_t{256} << 10U)
-      : page_{static_cast<std::size_t>(sysconf(_SC_PAGESIZE))} {
-#if defined(CAUSEWAY_FIBER_ASAN) || defined(CAUSEWAY_FIBER_TSAN)
-    bytes *= 4;  // sanitizers make every frame bigger
-#endif
-    bytes_ = (bytes + page_ - 1) / page_ * page_;
-  }
+  explicit stack_pool(std::size_t bytes = std::size_t{256} << 10U);
   stack_pool(const stack_pool&) = delete;
   stack_pool& operator=(const stack_pool&) = delete;
 
-  ~stack_pool() {
-    for (std::byte* const stack : free_) munmap(stack - page_, bytes_ + page_);
-  }
+  ~stack_pool();
 
   /// The lowest address of `bytes()` usable bytes. Throws std::bad_alloc.
-  [[nodiscard]] std::byte* take() {
-    if (!free_.empty()) {
-      std::byte* const stack = free_.back();
-      free_.pop_back();
-      return stack;
-    }
-    void* const base = mmap(nullptr, bytes_ + page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (base == MAP_FAILED) throw std::bad_alloc{};
-    mprotect(base, page_, PROT_NONE);  // an overflow ends the program here rather than in somebody's data
-    ++mapped_;
-    return static_cast<std::byte*>(base) + page_;
-  }
+  [[nodiscard]] std::byte* take();
 
-  void give_back(std::byte* stack) {
-#if defined(CAUSEWAY_FIBER_ASAN)
-    __asan_unpoison_memory_region(stack, bytes_);
-#endif
-    free_.push_back(stack);
-  }
+  void give_back(std::byte* stack);
 
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   /// Stacks taken from the operating system, in use or free.
@@ -4032,28 +4604,11 @@ class stack_pool {
 /// resumed, when it is destroyed: its objects live on its stack.
 class fiber {
  public:
-  fiber(stack_pool& stacks, std::function<void()> body) : stacks_{stacks}, stack_{stacks.take()}, body_{std::move(body)} {
-    getcontext(&inside_);
-    inside_.uc_stack.ss_sp = stack_;
-    inside_.uc_stack.ss_size = stacks_.bytes();
-    inside_.uc_link = nullptr;
-    const auto self = reinterpret_cast<std::uintptr_t>(this);  // makecontext hands over ints only
-    makecontext(&inside_, reinterpret_cast<void (*)()>(&fiber::enter), 2, static_cast<unsigned>(self >> 32U),
-                static_cast<unsigned>(self));
-#if defined(CAUSEWAY_FIBER_TSAN)
-    tsan_inside_ = __tsan_create_fiber(0);
-#endif
-  }
+  fiber(stack_pool& stacks, std::function<void()> body);
   fiber(const fiber&) = delete;
   fiber& operator=(const fiber&) = delete;
 
-  ~fiber() {
-    CAUSEWAY_EXPECT(finished_ || !started_);
-#if defined(CAUSEWAY_FIBER_TSAN)
-    __tsan_destroy_fiber(tsan_inside_);
-#endif
-    stacks_.give_back(stack_);
-  }
+  ~fiber();
 
   [[nodiscard]] bool started() const noexcept { return started_; }
   [[nodiscard]] bool finished() const noexcept { return finished_; }
@@ -4061,36 +4616,10 @@ class fiber {
   [[nodiscard]] const std::exception_ptr& failure() const noexcept { return failure_; }
 
   /// From outside: runs the body until it suspends or ends.
-  void resume() {
-    CAUSEWAY_EXPECT(!finished_);
-    started_ = true;
-    swap_exceptions();
-#if defined(CAUSEWAY_FIBER_ASAN)
-    void* fake = nullptr;
-    __sanitizer_start_switch_fiber(&fake, stack_, stacks_.bytes());
-#endif
-#if defined(CAUSEWAY_FIBER_TSAN)
-    tsan_outside_ = __tsan_get_current_fiber();
-    __tsan_switch_to_fiber(tsan_inside_, 0);
-#endif
-    swapcontext(&outside_, &inside_);
-#if defined(CAUSEWAY_FIBER_ASAN)
-    __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
-#endif
-    swap_exceptions();
-  }
+  void resume();
 
   /// From inside: back to whoever resumed it.
-  void suspend() {
-#if defined(CAUSEWAY_FIBER_ASAN)
-    void* fake = nullptr;
-    __sanitizer_start_switch_fiber(&fake, outside_bottom_, outside_size_);
-#endif
-    leave();
-#if defined(CAUSEWAY_FIBER_ASAN)
-    __sanitizer_finish_switch_fiber(fake, &outside_bottom_, &outside_size_);
-#endif
-  }
+  void suspend();
 
  private:
   // What the C++ ABI keeps per thread: the exceptions that are being handled, and how many are on their way.
@@ -4099,42 +4628,13 @@ class fiber {
     unsigned int uncaught = 0;
   };
 
-  static void enter(unsigned high, unsigned low) {
-    auto* const self = reinterpret_cast<fiber*>((std::uintptr_t{high} << 32U) | std::uintptr_t{low});
-    self->run();
-  }
+  static void enter(unsigned high, unsigned low);
 
-  void run() {
-#if defined(CAUSEWAY_FIBER_ASAN)
-    __sanitizer_finish_switch_fiber(nullptr, &outside_bottom_, &outside_size_);
-#endif
-    try {
-      body_();
-    } catch (...) {
-      failure_ = std::current_exception();
-    }
-    body_ = nullptr;  // what it captured goes here, on its own stack
-    finished_ = true;
-#if defined(CAUSEWAY_FIBER_ASAN)
-    __sanitizer_start_switch_fiber(nullptr, outside_bottom_, outside_size_);
-#endif
-    leave();
-  }
+  void run();
 
-  void leave() {
-#if defined(CAUSEWAY_FIBER_TSAN)
-    __tsan_switch_to_fiber(tsan_outside_, 0);
-#endif
-    swapcontext(&inside_, &outside_);
-  }
+  void leave();
 
-  void swap_exceptions() noexcept {
-    exceptions current;
-    void* const place = abi::__cxa_get_globals();
-    std::memcpy(&current, place, sizeof current);
-    std::memcpy(place, &exceptions_, sizeof exceptions_);
-    exceptions_ = current;
-  }
+  void swap_exceptions() noexcept;
 
   stack_pool& stacks_;
   std::byte* stack_;
@@ -4158,6 +4658,140 @@ class fiber {
 }  // namespace causeway::inline CAUSEWAY_ABI::sim
 
 #endif  // CAUSEWAY_SIM_FIBER_HPP
+
+// ---- causeway/sim/impl/fiber.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_SIM_IMPL_FIBER_IPP
+#define CAUSEWAY_SIM_IMPL_FIBER_IPP
+
+// Bodies of sim/fiber.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+CAUSEWAY_DECL stack_pool::stack_pool(std::size_t bytes) : page_{static_cast<std::size_t>(sysconf(_SC_PAGESIZE))} {
+#if defined(CAUSEWAY_FIBER_ASAN) || defined(CAUSEWAY_FIBER_TSAN)
+  bytes *= 4;  // sanitizers make every frame bigger
+#endif
+  bytes_ = (bytes + page_ - 1) / page_ * page_;
+}
+
+CAUSEWAY_DECL stack_pool::~stack_pool() {
+  for (std::byte* const stack : free_) munmap(stack - page_, bytes_ + page_);
+}
+
+CAUSEWAY_DECL std::byte* stack_pool::take() {
+  if (!free_.empty()) {
+    std::byte* const stack = free_.back();
+    free_.pop_back();
+    return stack;
+  }
+  void* const base = mmap(nullptr, bytes_ + page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) throw std::bad_alloc{};
+  mprotect(base, page_, PROT_NONE);  // an overflow ends the program here rather than in somebody's data
+  ++mapped_;
+  return static_cast<std::byte*>(base) + page_;
+}
+
+CAUSEWAY_DECL void stack_pool::give_back(std::byte* stack) {
+#if defined(CAUSEWAY_FIBER_ASAN)
+  __asan_unpoison_memory_region(stack, bytes_);
+#endif
+  free_.push_back(stack);
+}
+
+CAUSEWAY_DECL fiber::fiber(stack_pool& stacks, std::function<void()> body)
+    : stacks_{stacks}, stack_{stacks.take()}, body_{std::move(body)} {
+  getcontext(&inside_);
+  inside_.uc_stack.ss_sp = stack_;
+  inside_.uc_stack.ss_size = stacks_.bytes();
+  inside_.uc_link = nullptr;
+  const auto self = reinterpret_cast<std::uintptr_t>(this);  // makecontext hands over ints only
+  makecontext(&inside_, reinterpret_cast<void (*)()>(&fiber::enter), 2, static_cast<unsigned>(self >> 32U),
+              static_cast<unsigned>(self));
+#if defined(CAUSEWAY_FIBER_TSAN)
+  tsan_inside_ = __tsan_create_fiber(0);
+#endif
+}
+
+CAUSEWAY_DECL fiber::~fiber() {
+  CAUSEWAY_EXPECT(finished_ || !started_);
+#if defined(CAUSEWAY_FIBER_TSAN)
+  __tsan_destroy_fiber(tsan_inside_);
+#endif
+  stacks_.give_back(stack_);
+}
+
+CAUSEWAY_DECL void fiber::resume() {
+  CAUSEWAY_EXPECT(!finished_);
+  started_ = true;
+  swap_exceptions();
+#if defined(CAUSEWAY_FIBER_ASAN)
+  void* fake = nullptr;
+  __sanitizer_start_switch_fiber(&fake, stack_, stacks_.bytes());
+#endif
+#if defined(CAUSEWAY_FIBER_TSAN)
+  tsan_outside_ = __tsan_get_current_fiber();
+  __tsan_switch_to_fiber(tsan_inside_, 0);
+#endif
+  swapcontext(&outside_, &inside_);
+#if defined(CAUSEWAY_FIBER_ASAN)
+  __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
+#endif
+  swap_exceptions();
+}
+
+CAUSEWAY_DECL void fiber::suspend() {
+#if defined(CAUSEWAY_FIBER_ASAN)
+  void* fake = nullptr;
+  __sanitizer_start_switch_fiber(&fake, outside_bottom_, outside_size_);
+#endif
+  leave();
+#if defined(CAUSEWAY_FIBER_ASAN)
+  __sanitizer_finish_switch_fiber(fake, &outside_bottom_, &outside_size_);
+#endif
+}
+
+CAUSEWAY_DECL void fiber::enter(unsigned high, unsigned low) {
+  auto* const self = reinterpret_cast<fiber*>((std::uintptr_t{high} << 32U) | std::uintptr_t{low});
+  self->run();
+}
+
+CAUSEWAY_DECL void fiber::run() {
+#if defined(CAUSEWAY_FIBER_ASAN)
+  __sanitizer_finish_switch_fiber(nullptr, &outside_bottom_, &outside_size_);
+#endif
+  try {
+    body_();
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+  body_ = nullptr;  // what it captured goes here, on its own stack
+  finished_ = true;
+#if defined(CAUSEWAY_FIBER_ASAN)
+  __sanitizer_start_switch_fiber(nullptr, outside_bottom_, outside_size_);
+#endif
+  leave();
+}
+
+CAUSEWAY_DECL void fiber::leave() {
+#if defined(CAUSEWAY_FIBER_TSAN)
+  __tsan_switch_to_fiber(tsan_outside_, 0);
+#endif
+  swapcontext(&inside_, &outside_);
+}
+
+CAUSEWAY_DECL void fiber::swap_exceptions() noexcept {
+  exceptions current;
+  void* const place = abi::__cxa_get_globals();
+  std::memcpy(&current, place, sizeof current);
+  std::memcpy(place, &exceptions_, sizeof exceptions_);
+  exceptions_ = current;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_IMPL_FIBER_IPP
+#endif
 
 // ---- causeway/sim/process.hpp ----
 #ifndef CAUSEWAY_SIM_PROCESS_HPP
@@ -4230,10 +4864,7 @@ class process {
   process(const process&) = delete;
   process& operator=(const process&) = delete;
 
-  ~process() {
-    std::erase(core_.ready, this);
-    core_.events.cancel(timer_);
-  }
+  ~process();
 
   // ---- for the program -------------------------------------------------------------------------------------------------
 
@@ -4249,28 +4880,12 @@ class process {
   void sleep(duration d) { sleep_till(now() + d); }
 
   /// The same for what takes its time whatever the host's clock says.
-  void sleep_world(duration d) {
-    const time_point when = core_.events.now() + d;
-    while (core_.events.now() < when && park_until(when) != wake_reason::dying) {
-    }
-  }
+  void sleep_world(duration d);
 
-  void sleep_till(time_point when) {
-    while (now() < when && park(when) != wake_reason::dying) {
-    }
-  }
+  void sleep_till(time_point when);
 
   /// Takes `nominal` divided by the host's speed; while the process is stopped, nothing gets done.
-  void compute(duration nominal) {
-    const detail::machine& m = core_.net.at(host_);
-    const duration whole = detail::transfer_time(seconds(nominal), m.options.speed);
-    const time_point begin = core_.events.now();
-    const duration frozen = m.frozen_total;
-    for (;;) {
-      const time_point end = begin + whole + (m.frozen_total - frozen);
-      if (core_.events.now() >= end || park_until(end) == wake_reason::dying) return;
-    }
-  }
+  void compute(duration nominal);
 
   /// A fabric for the peer `id`, at the next free port of this host: "<name>:1", "<name>:2", ... Everything that it starts
   /// ends with this process.
@@ -4285,11 +4900,7 @@ class process {
   [[nodiscard]] io::any_storage storage() const { return storage_; }
 
   /// Its lines go to the world's log.
-  [[nodiscard]] log_sink log() const {
-    return log_sink{[shared = &core_, host = host_](severity level, std::string_view text) {
-      if (shared->log) shared->log(shared->events.now(), host, level, text);
-    }};
-  }
+  [[nodiscard]] log_sink log() const;
 
   /// The world asked it to end, as with SIGTERM; calls of fabric::block give errc::cancelled.
   [[nodiscard]] bool asked_to_stop() const noexcept { return asked_to_stop_; }
@@ -4300,28 +4911,10 @@ class process {
   wake_reason park(time_point deadline) { return park_until(core_.net.at(host_).clock.world(deadline)); }
 
   /// The same with a time of the world.
-  wake_reason park_until(time_point deadline) {
-    if (killed_ && std::uncaught_exceptions() > 0) return wake_reason::dying;
-    if (killed_) throw detail::process_killed{};
-    CAUSEWAY_EXPECT(core_.running == this);
-    woken_ = false;
-    if (deadline != no_deadline) {
-      timer_ = core_.events.at(deadline, {event_kind::timer, host_, incarnation_}, [this] {
-        timer_ = 0;
-        make_ready();
-      });
-    }
-    fiber_.suspend();
-    core_.events.cancel(std::exchange(timer_, 0));
-    if (killed_) throw detail::process_killed{};
-    return woken_ ? wake_reason::woken : wake_reason::deadline;
-  }
+  wake_reason park_until(time_point deadline);
 
   /// The process goes on, as soon as what happens now is over.
-  void wake() {
-    woken_ = true;
-    make_ready();
-  }
+  void wake();
 
   [[nodiscard]] detail::core& shared() noexcept { return core_; }
   void add(detail::endpoint* e) { endpoints_.push_back(e); }
@@ -4330,46 +4923,20 @@ class process {
   // ---- for the world ---------------------------------------------------------------------------------------------------
 
   /// Lets it run until it blocks or ends.
-  void run() {
-    ready_ = false;
-    core_.events.record({event_kind::resume, host_, incarnation_});
-    process* const outer = std::exchange(core_.running, this);
-    fiber_.resume();
-    core_.running = outer;
-  }
+  void run();
 
   /// Unwinds it. Only from outside of it.
-  void kill() {
-    killed_ = true;
-    let_go(true);
-    if (fiber_.started() && !fiber_.finished()) run();
-    CAUSEWAY_EXPECT(fiber_.finished() || !fiber_.started());
-  }
+  void kill();
 
   /// Its fabrics and transports let go of the world.
-  void let_go(bool killed) {
-    while (!endpoints_.empty()) {
-      detail::endpoint* const last = endpoints_.back();
-      endpoints_.pop_back();
-      last->process_ended(killed);
-    }
-  }
+  void let_go(bool killed);
 
-  void ask_to_stop() {
-    asked_to_stop_ = true;
-    wake();
-  }
+  void ask_to_stop();
 
   /// Whoever waits looks at the clock again.
-  void clock_changed() {
-    for (detail::endpoint* const e : endpoints_) e->clock_changed();
-    make_ready();
-  }
+  void clock_changed();
 
-  void make_ready() {
-    if (std::exchange(ready_, true)) return;
-    core_.ready.push_back(this);
-  }
+  void make_ready();
 
   void not_ready() noexcept { ready_ = false; }
 
@@ -4395,6 +4962,113 @@ class process {
 
 #endif  // CAUSEWAY_SIM_PROCESS_HPP
 
+// ---- causeway/sim/impl/process.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_SIM_IMPL_PROCESS_IPP
+#define CAUSEWAY_SIM_IMPL_PROCESS_IPP
+
+// Bodies of sim/process.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+CAUSEWAY_DECL process::~process() {
+  std::erase(core_.ready, this);
+  core_.events.cancel(timer_);
+}
+
+CAUSEWAY_DECL void process::sleep_world(duration d) {
+  const time_point when = core_.events.now() + d;
+  while (core_.events.now() < when && park_until(when) != wake_reason::dying) {
+  }
+}
+
+CAUSEWAY_DECL void process::sleep_till(time_point when) {
+  while (now() < when && park(when) != wake_reason::dying) {
+  }
+}
+
+CAUSEWAY_DECL void process::compute(duration nominal) {
+  const detail::machine& m = core_.net.at(host_);
+  const duration whole = detail::transfer_time(seconds(nominal), m.options.speed);
+  const time_point begin = core_.events.now();
+  const duration frozen = m.frozen_total;
+  for (;;) {
+    const time_point end = begin + whole + (m.frozen_total - frozen);
+    if (core_.events.now() >= end || park_until(end) == wake_reason::dying) return;
+  }
+}
+
+CAUSEWAY_DECL log_sink process::log() const {
+  return log_sink{[shared = &core_, host = host_](severity level, std::string_view text) {
+    if (shared->log) shared->log(shared->events.now(), host, level, text);
+  }};
+}
+
+CAUSEWAY_DECL wake_reason process::park_until(time_point deadline) {
+  if (killed_ && std::uncaught_exceptions() > 0) return wake_reason::dying;
+  if (killed_) throw detail::process_killed{};
+  CAUSEWAY_EXPECT(core_.running == this);
+  woken_ = false;
+  if (deadline != no_deadline) {
+    timer_ = core_.events.at(deadline, {event_kind::timer, host_, incarnation_}, [this] {
+      timer_ = 0;
+      make_ready();
+    });
+  }
+  fiber_.suspend();
+  core_.events.cancel(std::exchange(timer_, 0));
+  if (killed_) throw detail::process_killed{};
+  return woken_ ? wake_reason::woken : wake_reason::deadline;
+}
+
+CAUSEWAY_DECL void process::wake() {
+  woken_ = true;
+  make_ready();
+}
+
+CAUSEWAY_DECL void process::run() {
+  ready_ = false;
+  core_.events.record({event_kind::resume, host_, incarnation_});
+  process* const outer = std::exchange(core_.running, this);
+  fiber_.resume();
+  core_.running = outer;
+}
+
+CAUSEWAY_DECL void process::kill() {
+  killed_ = true;
+  let_go(true);
+  if (fiber_.started() && !fiber_.finished()) run();
+  CAUSEWAY_EXPECT(fiber_.finished() || !fiber_.started());
+}
+
+CAUSEWAY_DECL void process::let_go(bool killed) {
+  while (!endpoints_.empty()) {
+    detail::endpoint* const last = endpoints_.back();
+    endpoints_.pop_back();
+    last->process_ended(killed);
+  }
+}
+
+CAUSEWAY_DECL void process::ask_to_stop() {
+  asked_to_stop_ = true;
+  wake();
+}
+
+CAUSEWAY_DECL void process::clock_changed() {
+  for (detail::endpoint* const e : endpoints_) e->clock_changed();
+  make_ready();
+}
+
+CAUSEWAY_DECL void process::make_ready() {
+  if (std::exchange(ready_, true)) return;
+  core_.ready.push_back(this);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_IMPL_PROCESS_IPP
+#endif
+
 // ---- causeway/sim/fabric.hpp ----
 #ifndef CAUSEWAY_SIM_FABRIC_HPP
 #define CAUSEWAY_SIM_FABRIC_HPP
@@ -4411,175 +5085,46 @@ class fabric final : public net::fabric,
                      private detail::acquaintance {
  public:
   /// At the first free port of the host from `first_port` on.
-  fabric(process& owner, net::peer_id id, std::uint32_t first_port = 1)
-      : process_{&owner},
-        core_{owner.shared()},
-        clock_{core_.net.at(owner.host()).clock},
-        host_{owner.host()},
-        id_{id},
-        address_{take_port(first_port)},
-        dialer_{core_.net, host_, id_, address_, *this, *this} {
-    owner.add(this);
-  }
+  fabric(process& owner, net::peer_id id, std::uint32_t first_port = 1);
   fabric(const fabric&) = delete;
   fabric& operator=(const fabric&) = delete;
 
   /// Says goodbye: what was sent before still arrives.
-  ~fabric() override {
-    if (process_ == nullptr) return;
-    process_->remove(this);
-    process_ended(false);
-  }
+  ~fabric() override;
 
   [[nodiscard]] net::peer_id id() const override { return id_; }
   [[nodiscard]] std::string address() const override { return address_; }
   [[nodiscard]] time_point now() const override { return clock_.now(); }
 
-  void attach(net::fabric_events* events) override {
-    if (process_ == nullptr) return;
-    events_ = events;
-    if (events_ == nullptr) return dialer_.close_doors();
-    later([this] {
-      if (events_ != nullptr) dialer_.open_doors();
-    });
-  }
+  void attach(net::fabric_events* events) override;
 
-  void dial(const std::string& address) override {
-    if (process_ == nullptr) return;
-    if (address == address_) return cannot_dial(address, "this is our own address");
-    const detail::network_address to = detail::parse_address(core_.net, address);
-    if (to.host == no_host) return cannot_dial(address, "no such host; an address is <host>:<number>");
-    const auto known = by_address_.find(address);
-    const bool stands = known != by_address_.end() && links_[known->second].up && links_[known->second].address == address;
-    if (!stands) dialer_.dial(address, to);
-  }
+  void dial(const std::string& address) override;
 
-  void close(net::peer_index link, const std::string& why) override {
-    if (!is_up(link)) return;
-    links_[link].closing = true;
-    later([this, link, end = links_[link].end, why] {
-      if (links_[link].up && links_[link].end == end) take_down(link, why);
-    });
-  }
+  void close(net::peer_index link, const std::string& why) override;
 
-  [[nodiscard]] bool is_up(net::peer_index link) const override {
-    return link < links_.size() && links_[link].up && !links_[link].closing;
-  }
+  [[nodiscard]] bool is_up(net::peer_index link) const override;
 
-  void post(net::peer_index link, std::vector<std::byte> message, bool bulk = false) override {
-    CAUSEWAY_EXPECT(message.size() <= net::max_post_bytes);
-    if (!is_up(link)) return;
-    if (core_.options.repeat_after_reconnect > 0) remember(links_[link], message);
-    const time_point held = core_.net.at(host_).disk_until;
-    if (held <= core_.events.now()) return post_now(links_[link], std::move(message), bulk);
-    // A handler that waits for the disk: what it says next is said when the disk is done.
-    core_.events.at(held, {event_kind::notify, host_, message.size()},
-                    [this, here = std::weak_ptr<char>{here_}, link, bulk, m = std::move(message)] {
-                      if (!here.expired() && links_[link].up) post_now(links_[link], m, bulk);
-                    });
-  }
+  void post(net::peer_index link, std::vector<std::byte> message, bool bulk = false) override;
 
-  void wake_at(time_point when) override {
-    if (process_ == nullptr) return;
-    core_.events.cancel(std::exchange(wake_, 0));
-    if (when == no_deadline) return;
-    wake_when_ = when;
-    wake_ = core_.events.at(clock_.world(when), {event_kind::timer, host_, 0}, [this] {
-      wake_ = 0;
-      core_.net.wires().dispatch(host_, [this] {
-        if (events_ != nullptr) events_->on_wake();
-        after_event();
-      });
-    });
-  }
+  void wake_at(time_point when) override;
 
-  void cancel_before(std::uint32_t epoch) override {
-    mail_.cancel_before(epoch, [this](detail::slot_index slot) { stop_send(slot); });
-    look_at_room();
-    look_at_waiting();
-  }
+  void cancel_before(std::uint32_t epoch) override;
 
   /// All of it happens now; what the disk takes passes before `then`.
-  void aside(std::function<void()> work, std::function<void()> then) override {
-    if (process_ == nullptr) return;
-    detail::machine& m = core_.net.at(host_);
-    duration took{0};
-    duration* const outer = std::exchange(m.aside, &took);
-    work();
-    m.aside = outer;
-    aside_until_ = std::max(aside_until_, core_.events.now()) + took;
-    core_.events.at(aside_until_, {event_kind::notify, host_, id_},
-                    [this, here = std::weak_ptr<char>{here_}, f = std::move(then)] {
-                      if (here.expired()) return;
-                      core_.net.wires().dispatch(host_, [this, f] {
-                        if (events_ != nullptr) f();
-                        after_event();
-                      });
-                    });
-  }
+  void aside(std::function<void()> work, std::function<void()> then) override;
 
-  net::operation send(net::peer_index link, const net::message_id& id, std::span<const std::byte> bytes) override {
-    const detail::slot_index slot = mail_.start_send(link, id, bytes.size(), now(), is_up(link));
-    if (!mail_.done(slot)) {
-      detail::parcel_ptr message = core_.net.wires().stock().make(detail::content::data, detail::lane::data);
-      message->id = id;
-      message->operation = slot;
-      message->bytes.assign(bytes.begin(), bytes.end());
-      core_.net.send(links_[link].end, std::move(message));
-    }
-    return mail_.handle(slot);
-  }
+  net::operation send(net::peer_index link, const net::message_id& id, std::span<const std::byte> bytes) override;
 
-  net::operation receive(net::peer_index link, const net::message_id& id, std::span<std::byte> buffer) override {
-    const detail::slot_index slot = mail_.start_receive(link, id, buffer, now(), is_up(link));
-    look_at_room();
-    return mail_.handle(slot);
-  }
+  net::operation receive(net::peer_index link, const net::message_id& id, std::span<std::byte> buffer) override;
 
-  result<std::size_t> wait(net::operation op, time_point deadline) override {
-    const detail::slot_index slot = mail_.find(op);
-    if (slot == net::detail::no_slot) {
-      return fail(errc::invalid_argument, "fabric", "waited for an operation that is not under way");
-    }
-    while (!mail_.done(slot)) {
-      if (now() >= deadline)
-        return give_up(slot, errc::timeout, "no answer before the deadline; raise it or look at that peer");
-      waiting_ = slot;
-      const wake_reason why = process_->park(deadline);
-      waiting_ = net::detail::no_slot;
-      if (why == wake_reason::dying) return give_up(slot, errc::cancelled, "this process is being ended");
-    }
-    return mail_.release(slot);
-  }
+  result<std::size_t> wait(net::operation op, time_point deadline) override;
 
   /// Depends on virtual time alone: messages arrive while the process waits or computes, never between two looks.
   [[nodiscard]] bool done(net::operation op) const override { return mail_.ended(op); }
 
-  void locked(const std::function<void()>& what) override {
-    detail::machine& m = core_.net.at(host_);
-    {
-      const lock_count held{m.locks};
-      what();
-    }
-    if (process_ == nullptr || m.locks != 0 || (m.frozen & detail::standstill::disk_held) == 0) return;
-    core_.events.after(duration{0}, {event_kind::notify, host_, id_},
-                       [net = &core_.net, host = host_] { net->wires().thaw(host, detail::standstill::disk_held); });
-  }
+  void locked(const std::function<void()>& what) override;
 
-  result<bool> block(const std::function<bool()>& done, time_point deadline) override {
-    for (;;) {
-      if (process_ == nullptr || process_->asked_to_stop()) {
-        return fail(errc::cancelled, "fabric", "this peer was asked to stop");
-      }
-      if (done()) return true;
-      if (now() >= deadline) return false;
-      done_ = &done;
-      const wake_reason why = process_->park(deadline);
-      done_ = nullptr;
-      if (std::exchange(satisfied_, false)) return true;
-      if (why == wake_reason::dying) return fail(errc::cancelled, "fabric", "this process is being ended");
-    }
-  }
+  result<bool> block(const std::function<bool()>& done, time_point deadline) override;
 
   [[nodiscard]] traffic stats() const override { return counters_; }
   [[nodiscard]] std::string describe_waits() const override { return mail_.describe(now()); }
@@ -4591,22 +5136,9 @@ class fabric final : public net::fabric,
   /// Bytes of messages that came before anybody asked for them.
   [[nodiscard]] std::size_t kept_bytes() const noexcept { return mail_.kept_bytes(); }
 
-  void clock_changed() override {
-    if (wake_ != 0) wake_at(wake_when_);
-  }
+  void clock_changed() override;
 
-  void process_ended(bool killed) override {
-    core_.events.cancel(std::exchange(wake_, 0));
-    here_.reset();
-    dialer_.stop();
-    core_.net.drop(this, host_, killed ? "its process was killed" : "its process has ended", !killed);
-    for (peer& p : links_) p.up = false;
-    events_ = nullptr;
-    done_ = nullptr;
-    waiting_ = net::detail::no_slot;
-    mail_.fail_everything(fail(errc::peer_lost, "fabric", "this peer's process has ended"));
-    process_ = nullptr;
-  }
+  void process_ended(bool killed) override;
 
  private:
   /// While the process holds the lock. Also undone where it is killed meanwhile.
@@ -4628,11 +5160,7 @@ class fabric final : public net::fabric,
     std::vector<std::pair<time_point, std::vector<std::byte>>> recent;  ///< see world_options::repeat_after_reconnect
   };
 
-  std::string take_port(std::uint32_t port) {
-    while (core_.net.at(host_).listeners.contains(port)) ++port;
-    core_.net.listen(host_, port, this);
-    return detail::address_text(core_.net, host_, port);
-  }
+  std::string take_port(std::uint32_t port);
 
   // ---- what the network says -------------------------------------------------------------------------------------------
 
@@ -4640,186 +5168,57 @@ class fabric final : public net::fabric,
 
   void on_refused(std::uint64_t tag, const error& why) override { dialer_.failed(tag, why); }
 
-  void on_message(detail::end_ref end, detail::parcel_ptr message) override {
-    if (dialer_.heard(end, *message)) return;
-    const auto link = by_end_.find(end.value);
-    if (link == by_end_.end() || links_[link->second].closing) return;
-    if (message->what == detail::content::data) {
-      mail_.arrived(link->second, std::move(message));
-      look_at_room();
-      look_at_waiting();
-    } else {
-      counters_.bytes_received += message->wire_bytes;
-      ++counters_.frames_received;
-      hear(link->second, end, message->bytes);
-    }
-    after_event();
-  }
+  void on_message(detail::end_ref end, detail::parcel_ptr message) override;
 
-  void on_closed(detail::end_ref end, const error& why) override {
-    if (dialer_.closed(end, why)) return;
-    if (const auto link = by_end_.find(end.value); link != by_end_.end()) take_down(link->second, why.message);
-    after_event();
-  }
+  void on_closed(detail::end_ref end, const error& why) override;
 
-  void on_sent(detail::end_ref, std::uint32_t operation) override {
-    if (mail_.sent(operation, core_.options.header_bytes)) look_at_waiting();
-  }
+  void on_sent(detail::end_ref, std::uint32_t operation) override;
 
   // ---- links -----------------------------------------------------------------------------------------------------------
 
-  bool connected_to(net::peer_id id) override {
-    const net::peer_index link = find_link(id);
-    return link < links_.size() && links_[link].up && core_.net.far_end_open(links_[link].end);
-  }
+  bool connected_to(net::peer_id id) override;
 
-  void met(detail::end_ref end, net::peer_id id, const std::string& address) override {
-    const net::peer_index link = find_link(id);
-    if (link == links_.size()) {
-      links_.emplace_back().id = id;
-      by_id_[id] = link;
-      mail_.add_link(net::detail::peer_name(link));
-    }
-    if (links_[link].up) take_down(link, "it has connected anew");
-    peer& p = links_[link];
-    p.address = address;
-    by_address_[address] = link;
-    p.end = end;
-    p.up = true;
-    p.closing = p.paused = false;
-    by_end_[end.value] = link;
-    repeat(p);
-    if (events_ != nullptr) events_->on_up(link, id, address);
-    after_event();
-  }
+  void met(detail::end_ref end, net::peer_id id, const std::string& address) override;
 
-  void not_met(const std::string& address, const error& why) override {
-    if (events_ != nullptr) events_->on_unreachable(address, why);
-    after_event();
-  }
+  void not_met(const std::string& address, const error& why) override;
 
   /// As many as there are links: the peer has none yet.
-  [[nodiscard]] net::peer_index find_link(net::peer_id id) const {
-    const auto known = by_id_.find(id);
-    return known == by_id_.end() ? static_cast<net::peer_index>(links_.size()) : known->second;
-  }
+  [[nodiscard]] net::peer_index find_link(net::peer_id id) const;
 
-  void take_down(net::peer_index link, const std::string& reason) {
-    peer& p = links_[link];
-    const error why = fail(errc::peer_lost, mail_.name(link), reason);
-    by_end_.erase(p.end.value);
-    p.up = false;
-    core_.net.close(p.end, reason, false);
-    mail_.fail_link(link, why);
-    look_at_waiting();
-    if (events_ != nullptr) events_->on_down(link, why);
-  }
+  void take_down(net::peer_index link, const std::string& reason);
 
-  void cannot_dial(const std::string& address, const char* why) {
-    later([this, address, why] {
-      if (events_ != nullptr) events_->on_unreachable(address, fail(errc::unreachable, address, why));
-    });
-  }
+  void cannot_dial(const std::string& address, const char* why);
 
   // ---- messages --------------------------------------------------------------------------------------------------------
 
-  void hear(net::peer_index link, detail::end_ref end, std::vector<std::byte>& message) {
-    if (core_.net.befalls(mishap::repeat, end)) hear_later(link, end, std::chrono::seconds{5}, message);
-    if (core_.net.befalls(mishap::reorder, end)) {
-      return hear_later(link, end, std::chrono::milliseconds{200}, std::move(message));
-    }
-    if (events_ != nullptr) events_->on_control(link, message);
-  }
+  void hear(net::peer_index link, detail::end_ref end, std::vector<std::byte>& message);
 
   /// Up to `most` later, on whatever connection this link then has to the same process.
-  void hear_later(net::peer_index link, detail::end_ref end, duration most, std::vector<std::byte> message) {
-    const std::uint64_t sender = core_.net.far_process(end);
-    core_.events.after(core_.net.wires().up_to(most), {event_kind::notify, host_, message.size()},
-                       [this, here = std::weak_ptr<char>{here_}, link, sender, m = std::move(message)] {
-                         if (here.expired()) return;
-                         core_.net.wires().dispatch(host_, [this, link, sender, m] {
-                           const bool same =
-                               is_up(link) && sender != 0 && core_.net.far_process(links_[link].end) == sender;
-                           if (same && events_ != nullptr) events_->on_control(link, m);
-                           after_event();
-                         });
-                       });
-  }
+  void hear_later(net::peer_index link, detail::end_ref end, duration most, std::vector<std::byte> message);
 
-  void post_now(const peer& to, std::vector<std::byte> message, bool bulk) {
-    counters_.bytes_sent += message.size() + core_.options.header_bytes;
-    ++counters_.frames_sent;
-    const detail::lane way = bulk ? detail::lane::bulk : detail::lane::control;
-    detail::parcel_ptr p = core_.net.wires().stock().make(detail::content::control, way);
-    if (message.size() <= p->bytes.capacity()) {
-      p->bytes.assign(message.begin(), message.end());  // there is room already: better kept
-    } else {
-      p->bytes = std::move(message);
-    }
-    core_.net.send(to.end, std::move(p));
-  }
+  void post_now(const peer& to, std::vector<std::byte> message, bool bulk);
 
-  void remember(peer& p, const std::vector<std::byte>& message) {
-    if (p.recent.size() >= 4) p.recent.erase(p.recent.begin());
-    std::erase_if(p.recent, [this](const auto& sent) { return now() - sent.first > std::chrono::seconds{1}; });
-    p.recent.emplace_back(now(), message);
-  }
+  void remember(peer& p, const std::vector<std::byte>& message);
 
   /// A sender that cannot know what arrived before the break says it again.
-  void repeat(peer& p) {
-    const double chance = core_.options.repeat_after_reconnect;
-    for (auto& [when, message] : std::exchange(p.recent, {})) {
-      if (static_cast<double>(core_.net.wires().random().uniform()) < chance) post_now(p, std::move(message), false);
-    }
-  }
+  void repeat(peer& p);
 
   /// Tells senders to hold data back while more is kept than may be, but not those of whom something is wanted: it may be
   /// behind what is kept.
-  void look_at_room() {
-    if (process_ == nullptr) return;
-    const bool full = mail_.kept_bytes() >= core_.options.kept_bytes;
-    if (!full && !any_paused_) return;
-    any_paused_ = full;
-    for (net::peer_index link = 0; link < links_.size(); ++link) {
-      const bool pause = full && !mail_.wants_anything(link);
-      if (links_[link].up && std::exchange(links_[link].paused, pause) != pause) {
-        core_.net.wires().pause(links_[link].end, pause);
-      }
-    }
-  }
+  void look_at_room();
 
-  void stop_send(detail::slot_index slot) {
-    if (process_ != nullptr) core_.net.wires().abort(links_[mail_.at(slot).peer].end, slot);
-  }
+  void stop_send(detail::slot_index slot);
 
-  result<std::size_t> give_up(detail::slot_index slot, errc code, const char* why) {
-    if (mail_.at(slot).is_send) stop_send(slot);
-    return mail_.give_up(slot, code, why);
-  }
+  result<std::size_t> give_up(detail::slot_index slot, errc code, const char* why);
 
   // ---- the process -----------------------------------------------------------------------------------------------------
 
   /// Happens as an event of its own at this very time, and not while the process is stopped.
-  void later(std::function<void()> what) {
-    core_.events.after(duration{0}, {event_kind::notify, host_, id_},
-                       [this, here = std::weak_ptr<char>{here_}, f = std::move(what)] {
-                         if (here.expired()) return;
-                         core_.net.wires().dispatch(host_, [this, f] {
-                           f();
-                           after_event();
-                         });
-                       });
-  }
+  void later(std::function<void()> what);
 
-  void look_at_waiting() {
-    if (waiting_ != net::detail::no_slot && mail_.done(waiting_)) process_->wake();
-  }
+  void look_at_waiting();
 
-  void after_event() {
-    if (done_ == nullptr || satisfied_ || !(*done_)()) return;
-    satisfied_ = true;
-    process_->wake();
-  }
+  void after_event();
 
   process* process_;  // nullptr once it has ended
   detail::core& core_;
@@ -4851,6 +5250,372 @@ inline std::shared_ptr<net::fabric> process::make_fabric(net::peer_id id) { retu
 
 #endif  // CAUSEWAY_SIM_FABRIC_HPP
 
+// ---- causeway/sim/impl/fabric.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_SIM_IMPL_FABRIC_IPP
+#define CAUSEWAY_SIM_IMPL_FABRIC_IPP
+
+// Bodies of sim/fabric.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+CAUSEWAY_DECL fabric::fabric(process& owner, net::peer_id id, std::uint32_t first_port)
+    : process_{&owner},
+      core_{owner.shared()},
+      clock_{core_.net.at(owner.host()).clock},
+      host_{owner.host()},
+      id_{id},
+      address_{take_port(first_port)},
+      dialer_{core_.net, host_, id_, address_, *this, *this} {
+  owner.add(this);
+}
+
+CAUSEWAY_DECL fabric::~fabric() {
+  if (process_ == nullptr) return;
+  process_->remove(this);
+  process_ended(false);
+}
+
+CAUSEWAY_DECL void fabric::attach(net::fabric_events* events) {
+  if (process_ == nullptr) return;
+  events_ = events;
+  if (events_ == nullptr) return dialer_.close_doors();
+  later([this] {
+    if (events_ != nullptr) dialer_.open_doors();
+  });
+}
+
+CAUSEWAY_DECL void fabric::dial(const std::string& address) {
+  if (process_ == nullptr) return;
+  if (address == address_) return cannot_dial(address, "this is our own address");
+  const detail::network_address to = detail::parse_address(core_.net, address);
+  if (to.host == no_host) return cannot_dial(address, "no such host; an address is <host>:<number>");
+  const auto known = by_address_.find(address);
+  const bool stands = known != by_address_.end() && links_[known->second].up && links_[known->second].address == address;
+  if (!stands) dialer_.dial(address, to);
+}
+
+CAUSEWAY_DECL void fabric::close(net::peer_index link, const std::string& why) {
+  if (!is_up(link)) return;
+  links_[link].closing = true;
+  later([this, link, end = links_[link].end, why] {
+    if (links_[link].up && links_[link].end == end) take_down(link, why);
+  });
+}
+
+CAUSEWAY_DECL bool fabric::is_up(net::peer_index link) const {
+  return link < links_.size() && links_[link].up && !links_[link].closing;
+}
+
+CAUSEWAY_DECL void fabric::post(net::peer_index link, std::vector<std::byte> message, bool bulk) {
+  CAUSEWAY_EXPECT(message.size() <= net::max_post_bytes);
+  if (!is_up(link)) return;
+  if (core_.options.repeat_after_reconnect > 0) remember(links_[link], message);
+  const time_point held = core_.net.at(host_).disk_until;
+  if (held <= core_.events.now()) return post_now(links_[link], std::move(message), bulk);
+  // A handler that waits for the disk: what it says next is said when the disk is done.
+  core_.events.at(held, {event_kind::notify, host_, message.size()},
+                  [this, here = std::weak_ptr<char>{here_}, link, bulk, m = std::move(message)] {
+                    if (!here.expired() && links_[link].up) post_now(links_[link], m, bulk);
+                  });
+}
+
+CAUSEWAY_DECL void fabric::wake_at(time_point when) {
+  if (process_ == nullptr) return;
+  core_.events.cancel(std::exchange(wake_, 0));
+  if (when == no_deadline) return;
+  wake_when_ = when;
+  wake_ = core_.events.at(clock_.world(when), {event_kind::timer, host_, 0}, [this] {
+    wake_ = 0;
+    core_.net.wires().dispatch(host_, [this] {
+      if (events_ != nullptr) events_->on_wake();
+      after_event();
+    });
+  });
+}
+
+CAUSEWAY_DECL void fabric::cancel_before(std::uint32_t epoch) {
+  mail_.cancel_before(epoch, [this](detail::slot_index slot) { stop_send(slot); });
+  look_at_room();
+  look_at_waiting();
+}
+
+CAUSEWAY_DECL void fabric::aside(std::function<void()> work, std::function<void()> then) {
+  if (process_ == nullptr) return;
+  detail::machine& m = core_.net.at(host_);
+  duration took{0};
+  duration* const outer = std::exchange(m.aside, &took);
+  work();
+  m.aside = outer;
+  aside_until_ = std::max(aside_until_, core_.events.now()) + took;
+  core_.events.at(aside_until_, {event_kind::notify, host_, id_},
+                  [this, here = std::weak_ptr<char>{here_}, f = std::move(then)] {
+                    if (here.expired()) return;
+                    core_.net.wires().dispatch(host_, [this, f] {
+                      if (events_ != nullptr) f();
+                      after_event();
+                    });
+                  });
+}
+
+CAUSEWAY_DECL net::operation fabric::send(net::peer_index link, const net::message_id& id,
+                                          std::span<const std::byte> bytes) {
+  const detail::slot_index slot = mail_.start_send(link, id, bytes.size(), now(), is_up(link));
+  if (!mail_.done(slot)) {
+    detail::parcel_ptr message = core_.net.wires().stock().make(detail::content::data, detail::lane::data);
+    message->id = id;
+    message->operation = slot;
+    message->bytes.assign(bytes.begin(), bytes.end());
+    core_.net.send(links_[link].end, std::move(message));
+  }
+  return mail_.handle(slot);
+}
+
+CAUSEWAY_DECL net::operation fabric::receive(net::peer_index link, const net::message_id& id, std::span<std::byte> buffer) {
+  const detail::slot_index slot = mail_.start_receive(link, id, buffer, now(), is_up(link));
+  look_at_room();
+  return mail_.handle(slot);
+}
+
+CAUSEWAY_DECL result<std::size_t> fabric::wait(net::operation op, time_point deadline) {
+  const detail::slot_index slot = mail_.find(op);
+  if (slot == net::detail::no_slot) {
+    return fail(errc::invalid_argument, "fabric", "waited for an operation that is not under way");
+  }
+  while (!mail_.done(slot)) {
+    if (now() >= deadline)
+      return give_up(slot, errc::timeout, "no answer before the deadline; raise it or look at that peer");
+    waiting_ = slot;
+    const wake_reason why = process_->park(deadline);
+    waiting_ = net::detail::no_slot;
+    if (why == wake_reason::dying) return give_up(slot, errc::cancelled, "this process is being ended");
+  }
+  return mail_.release(slot);
+}
+
+CAUSEWAY_DECL void fabric::locked(const std::function<void()>& what) {
+  detail::machine& m = core_.net.at(host_);
+  {
+    const lock_count held{m.locks};
+    what();
+  }
+  if (process_ == nullptr || m.locks != 0 || (m.frozen & detail::standstill::disk_held) == 0) return;
+  core_.events.after(duration{0}, {event_kind::notify, host_, id_},
+                     [net = &core_.net, host = host_] { net->wires().thaw(host, detail::standstill::disk_held); });
+}
+
+CAUSEWAY_DECL result<bool> fabric::block(const std::function<bool()>& done, time_point deadline) {
+  for (;;) {
+    if (process_ == nullptr || process_->asked_to_stop()) {
+      return fail(errc::cancelled, "fabric", "this peer was asked to stop");
+    }
+    if (done()) return true;
+    if (now() >= deadline) return false;
+    done_ = &done;
+    const wake_reason why = process_->park(deadline);
+    done_ = nullptr;
+    if (std::exchange(satisfied_, false)) return true;
+    if (why == wake_reason::dying) return fail(errc::cancelled, "fabric", "this process is being ended");
+  }
+}
+
+CAUSEWAY_DECL void fabric::clock_changed() {
+  if (wake_ != 0) wake_at(wake_when_);
+}
+
+CAUSEWAY_DECL void fabric::process_ended(bool killed) {
+  core_.events.cancel(std::exchange(wake_, 0));
+  here_.reset();
+  dialer_.stop();
+  core_.net.drop(this, host_, killed ? "its process was killed" : "its process has ended", !killed);
+  for (peer& p : links_) p.up = false;
+  events_ = nullptr;
+  done_ = nullptr;
+  waiting_ = net::detail::no_slot;
+  mail_.fail_everything(fail(errc::peer_lost, "fabric", "this peer's process has ended"));
+  process_ = nullptr;
+}
+
+CAUSEWAY_DECL std::string fabric::take_port(std::uint32_t port) {
+  while (core_.net.at(host_).listeners.contains(port)) ++port;
+  core_.net.listen(host_, port, this);
+  return detail::address_text(core_.net, host_, port);
+}
+
+CAUSEWAY_DECL void fabric::on_message(detail::end_ref end, detail::parcel_ptr message) {
+  if (dialer_.heard(end, *message)) return;
+  const auto link = by_end_.find(end.value);
+  if (link == by_end_.end() || links_[link->second].closing) return;
+  if (message->what == detail::content::data) {
+    mail_.arrived(link->second, std::move(message));
+    look_at_room();
+    look_at_waiting();
+  } else {
+    counters_.bytes_received += message->wire_bytes;
+    ++counters_.frames_received;
+    hear(link->second, end, message->bytes);
+  }
+  after_event();
+}
+
+CAUSEWAY_DECL void fabric::on_closed(detail::end_ref end, const error& why) {
+  if (dialer_.closed(end, why)) return;
+  if (const auto link = by_end_.find(end.value); link != by_end_.end()) take_down(link->second, why.message);
+  after_event();
+}
+
+CAUSEWAY_DECL void fabric::on_sent(detail::end_ref, std::uint32_t operation) {
+  if (mail_.sent(operation, core_.options.header_bytes)) look_at_waiting();
+}
+
+CAUSEWAY_DECL bool fabric::connected_to(net::peer_id id) {
+  const net::peer_index link = find_link(id);
+  return link < links_.size() && links_[link].up && core_.net.far_end_open(links_[link].end);
+}
+
+CAUSEWAY_DECL void fabric::met(detail::end_ref end, net::peer_id id, const std::string& address) {
+  const net::peer_index link = find_link(id);
+  if (link == links_.size()) {
+    links_.emplace_back().id = id;
+    by_id_[id] = link;
+    mail_.add_link(net::detail::peer_name(link));
+  }
+  if (links_[link].up) take_down(link, "it has connected anew");
+  peer& p = links_[link];
+  p.address = address;
+  by_address_[address] = link;
+  p.end = end;
+  p.up = true;
+  p.closing = p.paused = false;
+  by_end_[end.value] = link;
+  repeat(p);
+  if (events_ != nullptr) events_->on_up(link, id, address);
+  after_event();
+}
+
+CAUSEWAY_DECL void fabric::not_met(const std::string& address, const error& why) {
+  if (events_ != nullptr) events_->on_unreachable(address, why);
+  after_event();
+}
+
+CAUSEWAY_DECL net::peer_index fabric::find_link(net::peer_id id) const {
+  const auto known = by_id_.find(id);
+  return known == by_id_.end() ? static_cast<net::peer_index>(links_.size()) : known->second;
+}
+
+CAUSEWAY_DECL void fabric::take_down(net::peer_index link, const std::string& reason) {
+  peer& p = links_[link];
+  const error why = fail(errc::peer_lost, mail_.name(link), reason);
+  by_end_.erase(p.end.value);
+  p.up = false;
+  core_.net.close(p.end, reason, false);
+  mail_.fail_link(link, why);
+  look_at_waiting();
+  if (events_ != nullptr) events_->on_down(link, why);
+}
+
+CAUSEWAY_DECL void fabric::cannot_dial(const std::string& address, const char* why) {
+  later([this, address, why] {
+    if (events_ != nullptr) events_->on_unreachable(address, fail(errc::unreachable, address, why));
+  });
+}
+
+CAUSEWAY_DECL void fabric::hear(net::peer_index link, detail::end_ref end, std::vector<std::byte>& message) {
+  if (core_.net.befalls(mishap::repeat, end)) hear_later(link, end, std::chrono::seconds{5}, message);
+  if (core_.net.befalls(mishap::reorder, end)) {
+    return hear_later(link, end, std::chrono::milliseconds{200}, std::move(message));
+  }
+  if (events_ != nullptr) events_->on_control(link, message);
+}
+
+CAUSEWAY_DECL void fabric::hear_later(net::peer_index link, detail::end_ref end, duration most,
+                                      std::vector<std::byte> message) {
+  const std::uint64_t sender = core_.net.far_process(end);
+  core_.events.after(core_.net.wires().up_to(most), {event_kind::notify, host_, message.size()},
+                     [this, here = std::weak_ptr<char>{here_}, link, sender, m = std::move(message)] {
+                       if (here.expired()) return;
+                       core_.net.wires().dispatch(host_, [this, link, sender, m] {
+                         const bool same = is_up(link) && sender != 0 && core_.net.far_process(links_[link].end) == sender;
+                         if (same && events_ != nullptr) events_->on_control(link, m);
+                         after_event();
+                       });
+                     });
+}
+
+CAUSEWAY_DECL void fabric::post_now(const peer& to, std::vector<std::byte> message, bool bulk) {
+  counters_.bytes_sent += message.size() + core_.options.header_bytes;
+  ++counters_.frames_sent;
+  const detail::lane way = bulk ? detail::lane::bulk : detail::lane::control;
+  detail::parcel_ptr p = core_.net.wires().stock().make(detail::content::control, way);
+  if (message.size() <= p->bytes.capacity()) {
+    p->bytes.assign(message.begin(), message.end());  // there is room already: better kept
+  } else {
+    p->bytes = std::move(message);
+  }
+  core_.net.send(to.end, std::move(p));
+}
+
+CAUSEWAY_DECL void fabric::remember(peer& p, const std::vector<std::byte>& message) {
+  if (p.recent.size() >= 4) p.recent.erase(p.recent.begin());
+  std::erase_if(p.recent, [this](const auto& sent) { return now() - sent.first > std::chrono::seconds{1}; });
+  p.recent.emplace_back(now(), message);
+}
+
+CAUSEWAY_DECL void fabric::repeat(peer& p) {
+  const double chance = core_.options.repeat_after_reconnect;
+  for (auto& [when, message] : std::exchange(p.recent, {})) {
+    if (static_cast<double>(core_.net.wires().random().uniform()) < chance) post_now(p, std::move(message), false);
+  }
+}
+
+CAUSEWAY_DECL void fabric::look_at_room() {
+  if (process_ == nullptr) return;
+  const bool full = mail_.kept_bytes() >= core_.options.kept_bytes;
+  if (!full && !any_paused_) return;
+  any_paused_ = full;
+  for (net::peer_index link = 0; link < links_.size(); ++link) {
+    const bool pause = full && !mail_.wants_anything(link);
+    if (links_[link].up && std::exchange(links_[link].paused, pause) != pause) {
+      core_.net.wires().pause(links_[link].end, pause);
+    }
+  }
+}
+
+CAUSEWAY_DECL void fabric::stop_send(detail::slot_index slot) {
+  if (process_ != nullptr) core_.net.wires().abort(links_[mail_.at(slot).peer].end, slot);
+}
+
+CAUSEWAY_DECL result<std::size_t> fabric::give_up(detail::slot_index slot, errc code, const char* why) {
+  if (mail_.at(slot).is_send) stop_send(slot);
+  return mail_.give_up(slot, code, why);
+}
+
+CAUSEWAY_DECL void fabric::later(std::function<void()> what) {
+  core_.events.after(duration{0}, {event_kind::notify, host_, id_},
+                     [this, here = std::weak_ptr<char>{here_}, f = std::move(what)] {
+                       if (here.expired()) return;
+                       core_.net.wires().dispatch(host_, [this, f] {
+                         f();
+                         after_event();
+                       });
+                     });
+}
+
+CAUSEWAY_DECL void fabric::look_at_waiting() {
+  if (waiting_ != net::detail::no_slot && mail_.done(waiting_)) process_->wake();
+}
+
+CAUSEWAY_DECL void fabric::after_event() {
+  if (done_ == nullptr || satisfied_ || !(*done_)()) return;
+  satisfied_ = true;
+  process_->wake();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_IMPL_FABRIC_IPP
+#endif
+
 // ---- causeway/sim/table_text.hpp ----
 #ifndef CAUSEWAY_SIM_TABLE_TEXT_HPP
 #define CAUSEWAY_SIM_TABLE_TEXT_HPP
@@ -4865,32 +5630,17 @@ namespace causeway::inline CAUSEWAY_ABI::sim::detail {
 
 inline constexpr std::size_t longest_table_text = std::size_t{16} << 20U;
 
-inline std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r";
-  const std::size_t begin = text.find_first_not_of(blanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
-}
+CAUSEWAY_DECL std::string_view trimmed(std::string_view text);
 
 /// The parts of `text` between `separator`, trimmed. At least one.
-inline std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const std::size_t end = text.find(separator);
-    parts.push_back(trimmed(text.substr(0, end)));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
+CAUSEWAY_DECL std::vector<std::string_view> split(std::string_view text, char separator);
 
 /// One line of a file, for messages.
 struct text_place {
   const std::string& name;
   std::size_t line;
 
-  [[nodiscard]] error wrong(const std::string& what) const {
-    return fail(errc::bad_text, name + ", line " + std::to_string(line), what);
-  }
+  [[nodiscard]] error wrong(const std::string& what) const;
 };
 
 /// Calls `take(line, place)` for each line that holds more than blanks and comments. `name` is for messages.
@@ -4923,12 +5673,8 @@ result<T> number_from(std::string_view field, const text_place& place, const cha
 }
 
 /// `value` in [least, most].
-inline result<double> number_between(std::string_view field, double least, double most, const text_place& place,
-                                     const char* what) {
-  CAUSEWAY_ASSIGN(const double value, number_from<double>(field, place, what));
-  if (value >= least && value <= most) return value;
-  return place.wrong(std::string{what} + " is out of range: " + std::string{field.substr(0, 40)});
-}
+CAUSEWAY_DECL result<double> number_between(std::string_view field, double least, double most, const text_place& place,
+                                            const char* what);
 
 /// Whole nanoseconds; `seconds` at most some 290 years.
 inline duration from_seconds(double seconds) { return duration{std::llround(seconds * 1e9)}; }
@@ -4936,6 +5682,48 @@ inline duration from_seconds(double seconds) { return duration{std::llround(seco
 }  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
 
 #endif  // CAUSEWAY_SIM_TABLE_TEXT_HPP
+
+// ---- causeway/sim/impl/table_text.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_SIM_IMPL_TABLE_TEXT_IPP
+#define CAUSEWAY_SIM_IMPL_TABLE_TEXT_IPP
+
+// Bodies of sim/table_text.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+CAUSEWAY_DECL std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r";
+  const std::size_t begin = text.find_first_not_of(blanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
+CAUSEWAY_DECL std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(trimmed(text.substr(0, end)));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+CAUSEWAY_DECL error text_place::wrong(const std::string& what) const {
+  return fail(errc::bad_text, name + ", line " + std::to_string(line), what);
+}
+
+CAUSEWAY_DECL result<double> number_between(std::string_view field, double least, double most, const text_place& place,
+                                            const char* what) {
+  CAUSEWAY_ASSIGN(const double value, number_from<double>(field, place, what));
+  if (value >= least && value <= most) return value;
+  return place.wrong(std::string{what} + " is out of range: " + std::string{field.substr(0, 40)});
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_IMPL_TABLE_TEXT_IPP
+#endif
 
 // ---- causeway/sim/fault_plan.hpp ----
 #ifndef CAUSEWAY_SIM_FAULT_PLAN_HPP
@@ -4995,7 +5783,7 @@ struct fault {
 };
 
 /// What undoes a fault, if something does.
-[[nodiscard]] inline bool undoes(const fault& later, const fault& earlier);
+[[nodiscard]] CAUSEWAY_DECL bool undoes(const fault& later, const fault& earlier);
 
 struct fault_plan {
   std::vector<fault> faults;
@@ -5010,10 +5798,7 @@ struct fault_plan {
   [[nodiscard]] std::uint32_t hosts() const;
 
   /// Whether fault `i` undoes an earlier one.
-  [[nodiscard]] bool is_undo(std::size_t i) const {
-    return std::any_of(faults.begin(), faults.begin() + static_cast<std::ptrdiff_t>(i),
-                       [&](const fault& earlier) { return undoes(faults[i], earlier); });
-  }
+  [[nodiscard]] bool is_undo(std::size_t i) const;
 
   /// Without fault `i` and without what undoes it, so that what is left is again something that may happen.
   [[nodiscard]] fault_plan without(std::size_t i) const;
@@ -5064,42 +5849,6 @@ constexpr double normal_amount(fault_kind kind) noexcept {
 
 }  // namespace detail
 
-inline bool undoes(const fault& later, const fault& earlier) {
-  const auto wanted = detail::opposite(earlier.kind);
-  if (!wanted || later.kind != *wanted || later.hosts != earlier.hosts || later.others != earlier.others) return false;
-  if (later.kind != earlier.kind) return true;
-  return later.amount == detail::normal_amount(later.kind) && earlier.amount != later.amount;
-}
-
-inline void fault_plan::sort() {
-  std::stable_sort(faults.begin(), faults.end(), [](const fault& a, const fault& b) { return a.at < b.at; });
-}
-
-inline time_point fault_plan::end() const {
-  time_point last{};
-  for (const fault& f : faults) last = std::max(last, f.at);
-  return last;
-}
-
-inline std::uint32_t fault_plan::hosts() const {
-  std::uint32_t count = 0;
-  for (const fault& f : faults) {
-    for (const std::uint32_t host : f.hosts) count = std::max(count, host + 1);
-    for (const std::uint32_t host : f.others) count = std::max(count, host + 1);
-  }
-  return count;
-}
-
-inline fault_plan fault_plan::without(std::size_t i) const {
-  const auto first = faults.begin() + static_cast<std::ptrdiff_t>(i);
-  const auto undo = std::find_if(first + 1, faults.end(), [&](const fault& later) { return undoes(later, *first); });
-  fault_plan rest;
-  for (auto f = faults.begin(); f != faults.end(); ++f) {
-    if (f != first && f != undo) rest.faults.push_back(*f);
-  }
-  return rest;
-}
-
 template <class Fails>
 fault_plan shrink(fault_plan plan, Fails fails) {
   for (std::size_t chunk = std::max<std::size_t>(plan.faults.size() / 2, 1);; chunk = chunk / 2) {
@@ -5126,20 +5875,92 @@ fault_plan shrink(fault_plan plan, Fails fails) {
 
 namespace detail {
 
-inline std::string host_list(const std::vector<std::uint32_t>& hosts) {
+CAUSEWAY_DECL std::string host_list(const std::vector<std::uint32_t>& hosts);
+
+CAUSEWAY_DECL std::string exact(double value);
+
+/// Seconds with as many decimals as needed, from whole nanoseconds.
+CAUSEWAY_DECL std::string exact(time_point at);
+
+CAUSEWAY_DECL result<time_point> moment_from(std::string_view field, const text_place& place);
+
+CAUSEWAY_DECL result<std::vector<std::uint32_t>> hosts_from(std::string_view field, const text_place& place);
+
+CAUSEWAY_DECL result<fault> fault_from(std::string_view line, const text_place& place);
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_FAULT_PLAN_HPP
+
+// ---- causeway/sim/impl/fault_plan.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_SIM_IMPL_FAULT_PLAN_IPP
+#define CAUSEWAY_SIM_IMPL_FAULT_PLAN_IPP
+
+// Bodies of sim/fault_plan.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+CAUSEWAY_DECL bool fault_plan::is_undo(std::size_t i) const {
+  return std::any_of(faults.begin(), faults.begin() + static_cast<std::ptrdiff_t>(i),
+                     [&](const fault& earlier) { return undoes(faults[i], earlier); });
+}
+
+CAUSEWAY_DECL bool undoes(const fault& later, const fault& earlier) {
+  const auto wanted = detail::opposite(earlier.kind);
+  if (!wanted || later.kind != *wanted || later.hosts != earlier.hosts || later.others != earlier.others) return false;
+  if (later.kind != earlier.kind) return true;
+  return later.amount == detail::normal_amount(later.kind) && earlier.amount != later.amount;
+}
+
+CAUSEWAY_DECL void fault_plan::sort() {
+  std::stable_sort(faults.begin(), faults.end(), [](const fault& a, const fault& b) { return a.at < b.at; });
+}
+
+CAUSEWAY_DECL time_point fault_plan::end() const {
+  time_point last{};
+  for (const fault& f : faults) last = std::max(last, f.at);
+  return last;
+}
+
+CAUSEWAY_DECL std::uint32_t fault_plan::hosts() const {
+  std::uint32_t count = 0;
+  for (const fault& f : faults) {
+    for (const std::uint32_t host : f.hosts) count = std::max(count, host + 1);
+    for (const std::uint32_t host : f.others) count = std::max(count, host + 1);
+  }
+  return count;
+}
+
+CAUSEWAY_DECL fault_plan fault_plan::without(std::size_t i) const {
+  const auto first = faults.begin() + static_cast<std::ptrdiff_t>(i);
+  const auto undo = std::find_if(first + 1, faults.end(), [&](const fault& later) { return undoes(later, *first); });
+  fault_plan rest;
+  for (auto f = faults.begin(); f != faults.end(); ++f) {
+    if (f != first && f != undo) rest.faults.push_back(*f);
+  }
+  return rest;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+CAUSEWAY_DECL std::string host_list(const std::vector<std::uint32_t>& hosts) {
   std::string text;
   for (const std::uint32_t host : hosts) text += (text.empty() ? "" : ",") + std::to_string(host);
   return text;
 }
 
-inline std::string exact(double value) {
+CAUSEWAY_DECL std::string exact(double value) {
   std::array<char, 40> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
   return {digits.data(), end};
 }
 
-/// Seconds with as many decimals as needed, from whole nanoseconds.
-inline std::string exact(time_point at) {
+CAUSEWAY_DECL std::string exact(time_point at) {
   const auto nanoseconds = static_cast<std::uint64_t>(at.since_start.count());
   std::string text = std::to_string(nanoseconds / 1'000'000'000);
   std::string rest = std::to_string(nanoseconds % 1'000'000'000);
@@ -5148,7 +5969,7 @@ inline std::string exact(time_point at) {
   return rest.empty() ? text : text + '.' + rest;
 }
 
-inline result<time_point> moment_from(std::string_view field, const text_place& place) {
+CAUSEWAY_DECL result<time_point> moment_from(std::string_view field, const text_place& place) {
   const std::size_t dot = std::min(field.find('.'), field.size());
   CAUSEWAY_ASSIGN(const std::uint64_t whole,
                   number_from<std::uint64_t>(field.substr(0, dot), place, "the time in seconds"));
@@ -5163,7 +5984,7 @@ inline result<time_point> moment_from(std::string_view field, const text_place& 
   return time_point{duration{static_cast<std::int64_t>(whole * 1'000'000'000 + fraction)}};
 }
 
-inline result<std::vector<std::uint32_t>> hosts_from(std::string_view field, const text_place& place) {
+CAUSEWAY_DECL result<std::vector<std::uint32_t>> hosts_from(std::string_view field, const text_place& place) {
   std::vector<std::uint32_t> hosts;
   for (const std::string_view part : split(field, ',')) {
     CAUSEWAY_ASSIGN(const auto host, number_from<std::uint32_t>(part, place, "a host"));
@@ -5173,7 +5994,7 @@ inline result<std::vector<std::uint32_t>> hosts_from(std::string_view field, con
   return hosts;
 }
 
-inline result<fault> fault_from(std::string_view line, const text_place& place) {
+CAUSEWAY_DECL result<fault> fault_from(std::string_view line, const text_place& place) {
   std::vector<std::string_view> words;
   for (const std::string_view word : split(line, ' ')) {
     if (!word.empty()) words.push_back(word);
@@ -5200,9 +6021,11 @@ inline result<fault> fault_from(std::string_view line, const text_place& place) 
   return f;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
 
-inline std::string fault_plan::text() const {
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+CAUSEWAY_DECL std::string fault_plan::text() const {
   std::string all;
   for (const fault& f : faults) {
     all += detail::exact(f.at) + ' ' + std::string{to_string(f.kind)} + ' ' + detail::host_list(f.hosts);
@@ -5213,7 +6036,7 @@ inline std::string fault_plan::text() const {
   return all;
 }
 
-inline result<fault_plan> fault_plan::parse(std::string_view text, const std::string& name) {
+CAUSEWAY_DECL result<fault_plan> fault_plan::parse(std::string_view text, const std::string& name) {
   fault_plan plan;
   CAUSEWAY_TRY(
       detail::for_each_line(text, name, [&](std::string_view line, const detail::text_place& place) -> result<void> {
@@ -5226,7 +6049,8 @@ inline result<fault_plan> fault_plan::parse(std::string_view text, const std::st
 
 }  // namespace causeway::inline CAUSEWAY_ABI::sim
 
-#endif  // CAUSEWAY_SIM_FAULT_PLAN_HPP
+#endif  // CAUSEWAY_SIM_IMPL_FAULT_PLAN_IPP
+#endif
 
 // ---- causeway/sim/fault_apply.hpp ----
 #ifndef CAUSEWAY_SIM_FAULT_APPLY_HPP
@@ -5280,25 +6104,9 @@ void happen_between(const fault& f, World& world) {
   });
 }
 
-inline disk_timing timing_after(const fault& f, disk_timing now) {
-  if (f.kind == fault_kind::slow_disk) now.bytes_per_s = f.amount > 0 ? f.amount : disk_timing{}.bytes_per_s;
-  if (f.kind == fault_kind::slow_sync) now.sync = from_seconds(std::min(f.amount, 1e9));
-  return now;
-}
+CAUSEWAY_DECL disk_timing timing_after(const fault& f, disk_timing now);
 
-inline void happen_on_disk(const fault& f, disk& on) {
-  if (f.kind == fault_kind::slow_disk || f.kind == fault_kind::slow_sync)
-    return on.set_timing(timing_after(f, on.timing()));
-  const auto nth = static_cast<std::uint64_t>(std::clamp(f.amount, 1.0, 1e9));
-  switch (f.kind) {
-    case fault_kind::fail_write: return on.set_faults({.fail_write = nth});
-    case fault_kind::fail_sync: return on.set_faults({.fail_sync = nth});
-    case fault_kind::disk_full:
-      return on.set_faults(
-          {.capacity = f.amount > 0 ? static_cast<std::uint64_t>(std::min(f.amount, 1e18)) : disk_faults::unlimited});
-    default: (void)on.flip_any();
-  }
-}
+CAUSEWAY_DECL void happen_on_disk(const fault& f, disk& on);
 
 /// `was_off`: the host lost its power before this restart.
 template <class World>
@@ -5361,6 +6169,40 @@ result<void> apply(const fault_plan& plan, World& world, DiskOf disk_of) {
 }  // namespace causeway::inline CAUSEWAY_ABI::sim
 
 #endif  // CAUSEWAY_SIM_FAULT_APPLY_HPP
+
+// ---- causeway/sim/impl/fault_apply.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_SIM_IMPL_FAULT_APPLY_IPP
+#define CAUSEWAY_SIM_IMPL_FAULT_APPLY_IPP
+
+// Bodies of sim/fault_apply.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+CAUSEWAY_DECL disk_timing timing_after(const fault& f, disk_timing now) {
+  if (f.kind == fault_kind::slow_disk) now.bytes_per_s = f.amount > 0 ? f.amount : disk_timing{}.bytes_per_s;
+  if (f.kind == fault_kind::slow_sync) now.sync = from_seconds(std::min(f.amount, 1e9));
+  return now;
+}
+
+CAUSEWAY_DECL void happen_on_disk(const fault& f, disk& on) {
+  if (f.kind == fault_kind::slow_disk || f.kind == fault_kind::slow_sync)
+    return on.set_timing(timing_after(f, on.timing()));
+  const auto nth = static_cast<std::uint64_t>(std::clamp(f.amount, 1.0, 1e9));
+  switch (f.kind) {
+    case fault_kind::fail_write: return on.set_faults({.fail_write = nth});
+    case fault_kind::fail_sync: return on.set_faults({.fail_sync = nth});
+    case fault_kind::disk_full:
+      return on.set_faults(
+          {.capacity = f.amount > 0 ? static_cast<std::uint64_t>(std::min(f.amount, 1e18)) : disk_faults::unlimited});
+    default: (void)on.flip_any();
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_IMPL_FAULT_APPLY_IPP
+#endif
 
 // ---- causeway/sim/fault_profile.hpp ----
 #ifndef CAUSEWAY_SIM_FAULT_PROFILE_HPP
@@ -5428,7 +6270,121 @@ struct fault_profile {
 };
 
 /// Every kind of fault that messages, disks, clocks and resources have, often enough for a run of a minute to meet some.
-[[nodiscard]] inline fault_profile hostile_profile() {
+[[nodiscard]] CAUSEWAY_DECL fault_profile hostile_profile();
+
+/// Volunteers' machines: each lives 20 minutes in the mean and is gone for 30 to 180 s, one in twenty is three times
+/// slower, and for two minutes an hour the cluster falls in two.
+[[nodiscard]] CAUSEWAY_DECL fault_profile harsh_profile(lifetime life = lifetime::memoryless);
+
+/// Rented servers: each dies once a day and is back in 2 to 10 minutes, one in a hundred is half as slow again, and for
+/// half a minute a day a part of them cannot be reached.
+[[nodiscard]] CAUSEWAY_DECL fault_profile datacentre_profile(lifetime life = lifetime::memoryless);
+
+/// A plan for hosts 0 to `hosts` - 1. Faults begin and end within [0, horizon): afterwards all hosts run at their speed,
+/// all lines are open, and no disk is full.
+[[nodiscard]] CAUSEWAY_DECL fault_plan random_plan(const fault_profile& profile, std::uint32_t hosts, duration horizon,
+                                                   std::uint64_t seed);
+
+/// FoundationDB's swizzle: cuts the hosts of `cut` off from all others one by one, in random order, and connects them again
+/// in another one. Begins at `begin` and takes `length`.
+[[nodiscard]] CAUSEWAY_DECL fault_plan swizzle(std::vector<std::uint32_t> cut, std::uint32_t hosts, time_point begin,
+                                               duration length, std::uint64_t seed);
+
+/// A trace of preemptions: CSV `seconds,host,event`, event = preempt or join. A preempted host loses its power. Hosts that
+/// the trace leaves preempted stay so.
+[[nodiscard]] CAUSEWAY_DECL result<fault_plan> parse_preemptions(std::string_view text, const std::string& name = "trace");
+
+/// A draw from the profile's lifetimes. Bathtub: Kadupitiya et al. 2020, F(t) = A (1 - exp(-t/a) + exp((t - b)/c)), with
+/// their shape (a limit of 24 h, a = 1 h, c = 0.8 h, A = 1/2), scaled to `mean`.
+[[nodiscard]] CAUSEWAY_DECL duration draw_lifetime(lifetime life, duration mean, rng& draws);
+
+namespace detail {
+
+inline double uniform(rng& draws) { return (static_cast<double>(draws.next() >> 11U) + 0.5) * 0x1.0p-53; }
+
+inline duration exponential(duration mean, rng& draws) { return from_seconds(-seconds(mean) * std::log(uniform(draws))); }
+
+CAUSEWAY_DECL duration between(duration least, duration most, rng& draws);
+
+CAUSEWAY_DECL void shuffle(std::vector<std::uint32_t>& items, rng& draws);
+
+/// Adds the faults of one profile to a plan. Each host and each kind of fault has draws of its own, so that another rate
+/// for one changes nothing for the others.
+class plan_writer {
+ public:
+  plan_writer(const fault_profile& profile, std::uint32_t hosts, duration horizon, std::uint64_t seed)
+      : profile_{profile}, hosts_{hosts}, last_{horizon - duration{1}}, seed_{seed} {}
+
+  fault_plan write();
+
+ private:
+  [[nodiscard]] rng draws_of(std::uint64_t purpose, std::uint64_t host) const { return rng{seed_, mix(purpose, host)}; }
+
+  void add(duration at, fault_kind kind, std::vector<std::uint32_t> hosts, std::vector<std::uint32_t> others = {},
+           double amount = 0);
+
+  // Calls `break_it(begin, end)` for one period after another, none past the end of the plan.
+  template <class Gap, class Break>
+  void periods(Gap gap, duration least, duration most, rng& draws, Break break_it) {
+    for (duration begin = gap(); begin < last_;) {
+      const duration end = std::min(begin + between(least, most, draws), last_);
+      break_it(begin, end);
+      begin = end + gap();
+    }
+  }
+
+  template <class Break>
+  void periods_every(duration mean, duration least, duration most, rng& draws, Break break_it) {
+    if (mean > duration{0}) periods([&] { return exponential(mean, draws); }, least, most, draws, break_it);
+  }
+
+  void kills(std::uint32_t host);
+
+  void stops(std::uint32_t host);
+
+  void slow_lines(std::uint32_t host);
+
+  void disk_faults(std::uint32_t host);
+
+  [[nodiscard]] std::uint32_t another(std::uint32_t host, rng& draws) const;
+
+  void messages(std::uint32_t host);
+
+  void altered_data(std::uint32_t host);
+
+  void slow_disks(std::uint32_t host);
+
+  void clocks(std::uint32_t host);
+
+  void scarcity(std::uint32_t host);
+
+  void stragglers();
+
+  void partitions();
+
+  fault_profile profile_;
+  std::uint32_t hosts_;
+  duration last_;
+  std::uint64_t seed_;
+  fault_plan plan_;
+};
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_FAULT_PROFILE_HPP
+
+// ---- causeway/sim/impl/fault_profile.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_SIM_IMPL_FAULT_PROFILE_IPP
+#define CAUSEWAY_SIM_IMPL_FAULT_PROFILE_IPP
+
+// Bodies of sim/fault_profile.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+CAUSEWAY_DECL fault_profile hostile_profile() {
   using std::chrono::milliseconds;
   using std::chrono::seconds;
   return {.kill_every = seconds{60},
@@ -5449,9 +6405,7 @@ struct fault_profile {
           .scarce_most = seconds{10}};
 }
 
-/// Volunteers' machines: each lives 20 minutes in the mean and is gone for 30 to 180 s, one in twenty is three times
-/// slower, and for two minutes an hour the cluster falls in two.
-[[nodiscard]] inline fault_profile harsh_profile(lifetime life = lifetime::memoryless) {
+CAUSEWAY_DECL fault_profile harsh_profile(lifetime life) {
   return {.kill_every = std::chrono::minutes{20},
           .life = life,
           .partition_every = std::chrono::hours{1},
@@ -5459,9 +6413,7 @@ struct fault_profile {
           .slowdown = 3};
 }
 
-/// Rented servers: each dies once a day and is back in 2 to 10 minutes, one in a hundred is half as slow again, and for
-/// half a minute a day a part of them cannot be reached.
-[[nodiscard]] inline fault_profile datacentre_profile(lifetime life = lifetime::memoryless) {
+CAUSEWAY_DECL fault_profile datacentre_profile(lifetime life) {
   return {.kill_every = std::chrono::hours{24},
           .life = life,
           .down_least = std::chrono::minutes{2},
@@ -5473,231 +6425,181 @@ struct fault_profile {
           .slowdown = 1.5};
 }
 
-/// A plan for hosts 0 to `hosts` - 1. Faults begin and end within [0, horizon): afterwards all hosts run at their speed,
-/// all lines are open, and no disk is full.
-[[nodiscard]] inline fault_plan random_plan(const fault_profile& profile, std::uint32_t hosts, duration horizon,
-                                            std::uint64_t seed);
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
 
-/// FoundationDB's swizzle: cuts the hosts of `cut` off from all others one by one, in random order, and connects them again
-/// in another one. Begins at `begin` and takes `length`.
-[[nodiscard]] inline fault_plan swizzle(std::vector<std::uint32_t> cut, std::uint32_t hosts, time_point begin,
-                                        duration length, std::uint64_t seed);
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
 
-/// A trace of preemptions: CSV `seconds,host,event`, event = preempt or join. A preempted host loses its power. Hosts that
-/// the trace leaves preempted stay so.
-[[nodiscard]] inline result<fault_plan> parse_preemptions(std::string_view text, const std::string& name = "trace");
-
-/// A draw from the profile's lifetimes. Bathtub: Kadupitiya et al. 2020, F(t) = A (1 - exp(-t/a) + exp((t - b)/c)), with
-/// their shape (a limit of 24 h, a = 1 h, c = 0.8 h, A = 1/2), scaled to `mean`.
-[[nodiscard]] inline duration draw_lifetime(lifetime life, duration mean, rng& draws);
-
-namespace detail {
-
-inline double uniform(rng& draws) { return (static_cast<double>(draws.next() >> 11U) + 0.5) * 0x1.0p-53; }
-
-inline duration exponential(duration mean, rng& draws) { return from_seconds(-seconds(mean) * std::log(uniform(draws))); }
-
-inline duration between(duration least, duration most, rng& draws) {
+CAUSEWAY_DECL duration between(duration least, duration most, rng& draws) {
   return most <= least
              ? least
              : least +
                    duration{static_cast<std::int64_t>(draws.below(static_cast<std::uint64_t>((most - least).count()) + 1))};
 }
 
-inline void shuffle(std::vector<std::uint32_t>& items, rng& draws) {
+CAUSEWAY_DECL void shuffle(std::vector<std::uint32_t>& items, rng& draws) {
   for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[draws.below(i)]);
 }
 
-/// Adds the faults of one profile to a plan. Each host and each kind of fault has draws of its own, so that another rate
-/// for one changes nothing for the others.
-class plan_writer {
- public:
-  plan_writer(const fault_profile& profile, std::uint32_t hosts, duration horizon, std::uint64_t seed)
-      : profile_{profile}, hosts_{hosts}, last_{horizon - duration{1}}, seed_{seed} {}
+CAUSEWAY_DECL fault_plan plan_writer::write() {
+  for (std::uint32_t host = 0; host < hosts_; ++host) {
+    kills(host);
+    stops(host);
+    slow_lines(host);
+    disk_faults(host);
+    messages(host);
+    altered_data(host);
+    slow_disks(host);
+    clocks(host);
+    scarcity(host);
+  }
+  stragglers();
+  partitions();
+  plan_.sort();
+  return std::move(plan_);
+}
 
-  fault_plan write() {
-    for (std::uint32_t host = 0; host < hosts_; ++host) {
-      kills(host);
-      stops(host);
-      slow_lines(host);
-      disk_faults(host);
-      messages(host);
-      altered_data(host);
-      slow_disks(host);
-      clocks(host);
-      scarcity(host);
+CAUSEWAY_DECL void plan_writer::add(duration at, fault_kind kind, std::vector<std::uint32_t> hosts,
+                                    std::vector<std::uint32_t> others, double amount) {
+  plan_.faults.push_back({time_point{at}, kind, std::move(hosts), std::move(others), amount});
+}
+
+CAUSEWAY_DECL void plan_writer::kills(std::uint32_t host) {
+  if (profile_.kill_every <= duration{0}) return;
+  rng draws = draws_of(1, host);
+  const auto life = [&] { return draw_lifetime(profile_.life, profile_.kill_every, draws); };
+  periods(life, profile_.down_least, profile_.down_most, draws, [&](duration begin, duration end) {
+    add(begin, uniform(draws) < profile_.power_off ? fault_kind::power_off : fault_kind::kill, {host});
+    add(end, fault_kind::restart, {host});
+  });
+}
+
+CAUSEWAY_DECL void plan_writer::stops(std::uint32_t host) {
+  rng draws = draws_of(2, host);
+  periods_every(profile_.stop_every, profile_.stop_least, profile_.stop_most, draws, [&](duration begin, duration end) {
+    add(begin, fault_kind::stop, {host});
+    add(end, fault_kind::resume, {host});
+  });
+}
+
+CAUSEWAY_DECL void plan_writer::slow_lines(std::uint32_t host) {
+  if (hosts_ < 2) return;
+  rng draws = draws_of(3, host);
+  periods_every(profile_.slow_every, profile_.slow_least, profile_.slow_most, draws, [&](duration begin, duration end) {
+    const auto other = static_cast<std::uint32_t>((host + 1 + draws.below(hosts_ - 1)) % hosts_);
+    add(begin, fault_kind::slow_link, {host}, {other}, profile_.slow_bytes_per_s);
+    add(end, fault_kind::slow_link, {host}, {other}, 0);
+  });
+}
+
+CAUSEWAY_DECL void plan_writer::disk_faults(std::uint32_t host) {
+  rng draws = draws_of(4, host);
+  const duration least = std::chrono::seconds{1};
+  const duration most = std::chrono::seconds{60};
+  periods_every(profile_.disk_every, least, most, draws, [&](duration begin, duration end) {
+    switch (draws.below(4)) {
+      case 0: return add(begin, fault_kind::fail_write, {host}, {}, static_cast<double>(1 + draws.below(10)));
+      case 1: return add(begin, fault_kind::fail_sync, {host}, {}, 1);
+      case 2: return add(begin, fault_kind::flip, {host});
+      default: add(begin, fault_kind::disk_full, {host}, {}, 1); add(end, fault_kind::disk_full, {host}, {}, 0);
     }
-    stragglers();
-    partitions();
-    plan_.sort();
-    return std::move(plan_);
-  }
+  });
+}
 
- private:
-  [[nodiscard]] rng draws_of(std::uint64_t purpose, std::uint64_t host) const { return rng{seed_, mix(purpose, host)}; }
+CAUSEWAY_DECL std::uint32_t plan_writer::another(std::uint32_t host, rng& draws) const {
+  return static_cast<std::uint32_t>((host + 1 + draws.below(hosts_ - 1)) % hosts_);
+}
 
-  void add(duration at, fault_kind kind, std::vector<std::uint32_t> hosts, std::vector<std::uint32_t> others = {},
-           double amount = 0) {
-    plan_.faults.push_back({time_point{at}, kind, std::move(hosts), std::move(others), amount});
-  }
+CAUSEWAY_DECL void plan_writer::messages(std::uint32_t host) {
+  if (hosts_ < 2) return;
+  rng draws = draws_of(8, host);
+  constexpr std::array kinds{fault_kind::damage, fault_kind::repeat, fault_kind::reorder, fault_kind::lose_stream};
+  periods_every(profile_.message_every, profile_.message_least, profile_.message_most, draws,
+                [&](duration begin, duration end) {
+                  const fault_kind kind = kinds[draws.below(kinds.size())];
+                  const std::uint32_t other = another(host, draws);
+                  if (kind == fault_kind::lose_stream) return add(begin, kind, {host}, {other});
+                  add(begin, kind, {host}, {other}, profile_.message_chance);
+                  add(end, kind, {host}, {other}, 0);
+                });
+}
 
-  // Calls `break_it(begin, end)` for one period after another, none past the end of the plan.
-  template <class Gap, class Break>
-  void periods(Gap gap, duration least, duration most, rng& draws, Break break_it) {
-    for (duration begin = gap(); begin < last_;) {
-      const duration end = std::min(begin + between(least, most, draws), last_);
-      break_it(begin, end);
-      begin = end + gap();
+CAUSEWAY_DECL void plan_writer::altered_data(std::uint32_t host) {
+  if (hosts_ < 2) return;
+  rng draws = draws_of(9, host);
+  periods_every(profile_.alter_every, profile_.message_least, profile_.message_most, draws,
+                [&](duration begin, duration end) {
+                  const std::uint32_t other = another(host, draws);
+                  add(begin, fault_kind::alter, {host}, {other}, profile_.message_chance);
+                  add(end, fault_kind::alter, {host}, {other}, 0);
+                });
+}
+
+CAUSEWAY_DECL void plan_writer::slow_disks(std::uint32_t host) {
+  rng draws = draws_of(10, host);
+  periods_every(profile_.slow_disk_every, profile_.slow_disk_least, profile_.slow_disk_most, draws,
+                [&](duration begin, duration end) {
+                  const bool sync = draws.below(2) == 0;
+                  const double amount = sync ? profile_.sync_seconds * uniform(draws) : profile_.disk_bytes_per_s;
+                  add(begin, sync ? fault_kind::slow_sync : fault_kind::slow_disk, {host}, {}, amount);
+                  add(end, sync ? fault_kind::slow_sync : fault_kind::slow_disk, {host}, {}, 0);
+                });
+}
+
+CAUSEWAY_DECL void plan_writer::clocks(std::uint32_t host) {
+  rng draws = draws_of(11, host);
+  const duration least = std::chrono::seconds{1};
+  const duration most = std::chrono::minutes{5};
+  periods_every(profile_.clock_every, least, most, draws, [&](duration begin, duration end) {
+    if (draws.below(2) == 0) {
+      return add(begin, fault_kind::clock_jump, {host}, {}, seconds(profile_.clock_jump) * uniform(draws));
     }
+    add(begin, fault_kind::clock_rate, {host}, {}, 1 + profile_.clock_drift * (2 * uniform(draws) - 1));
+    add(end, fault_kind::clock_rate, {host}, {}, 1);
+  });
+}
+
+CAUSEWAY_DECL void plan_writer::scarcity(std::uint32_t host) {
+  rng draws = draws_of(12, host);
+  periods_every(profile_.scarce_every, profile_.scarce_least, profile_.scarce_most, draws,
+                [&](duration begin, duration end) {
+                  const bool memory = draws.below(2) == 0;
+                  const fault_kind kind = memory ? fault_kind::no_memory : fault_kind::descriptors;
+                  add(begin, kind, {host}, {}, memory ? profile_.message_chance : 1);
+                  add(end, kind, {host}, {}, 0);
+                });
+}
+
+CAUSEWAY_DECL void plan_writer::stragglers() {
+  rng draws = draws_of(5, 0);
+  for (std::uint32_t host = 0; host < hosts_; ++host) {
+    if (uniform(draws) >= profile_.stragglers) continue;
+    add(duration{0}, fault_kind::speed, {host}, {}, 1 / profile_.slowdown);
+    add(last_, fault_kind::speed, {host}, {}, 1);
   }
+}
 
-  template <class Break>
-  void periods_every(duration mean, duration least, duration most, rng& draws, Break break_it) {
-    if (mean > duration{0}) periods([&] { return exponential(mean, draws); }, least, most, draws, break_it);
-  }
+CAUSEWAY_DECL void plan_writer::partitions() {
+  if (hosts_ < 2) return;
+  rng draws = draws_of(6, 0);
+  periods_every(profile_.partition_every, profile_.partition_least, profile_.partition_most, draws,
+                [&](duration begin, duration end) {
+                  std::vector<std::uint32_t> one(hosts_);
+                  std::iota(one.begin(), one.end(), 0U);
+                  shuffle(one, draws);
+                  const auto cut = one.begin() + static_cast<std::ptrdiff_t>(1 + draws.below(hosts_ - 1));
+                  std::vector<std::uint32_t> other(cut, one.end());
+                  one.erase(cut, one.end());
+                  const bool one_way = uniform(draws) < profile_.one_way;
+                  add(begin, one_way ? fault_kind::block : fault_kind::partition, one, other);
+                  add(end, one_way ? fault_kind::unblock : fault_kind::heal, one, other);
+                });
+}
 
-  void kills(std::uint32_t host) {
-    if (profile_.kill_every <= duration{0}) return;
-    rng draws = draws_of(1, host);
-    const auto life = [&] { return draw_lifetime(profile_.life, profile_.kill_every, draws); };
-    periods(life, profile_.down_least, profile_.down_most, draws, [&](duration begin, duration end) {
-      add(begin, uniform(draws) < profile_.power_off ? fault_kind::power_off : fault_kind::kill, {host});
-      add(end, fault_kind::restart, {host});
-    });
-  }
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
 
-  void stops(std::uint32_t host) {
-    rng draws = draws_of(2, host);
-    periods_every(profile_.stop_every, profile_.stop_least, profile_.stop_most, draws, [&](duration begin, duration end) {
-      add(begin, fault_kind::stop, {host});
-      add(end, fault_kind::resume, {host});
-    });
-  }
+namespace causeway::inline CAUSEWAY_ABI::sim {
 
-  void slow_lines(std::uint32_t host) {
-    if (hosts_ < 2) return;
-    rng draws = draws_of(3, host);
-    periods_every(profile_.slow_every, profile_.slow_least, profile_.slow_most, draws, [&](duration begin, duration end) {
-      const auto other = static_cast<std::uint32_t>((host + 1 + draws.below(hosts_ - 1)) % hosts_);
-      add(begin, fault_kind::slow_link, {host}, {other}, profile_.slow_bytes_per_s);
-      add(end, fault_kind::slow_link, {host}, {other}, 0);
-    });
-  }
-
-  void disk_faults(std::uint32_t host) {
-    rng draws = draws_of(4, host);
-    const duration least = std::chrono::seconds{1};
-    const duration most = std::chrono::seconds{60};
-    periods_every(profile_.disk_every, least, most, draws, [&](duration begin, duration end) {
-      switch (draws.below(4)) {
-        case 0: return add(begin, fault_kind::fail_write, {host}, {}, static_cast<double>(1 + draws.below(10)));
-        case 1: return add(begin, fault_kind::fail_sync, {host}, {}, 1);
-        case 2: return add(begin, fault_kind::flip, {host});
-        default: add(begin, fault_kind::disk_full, {host}, {}, 1); add(end, fault_kind::disk_full, {host}, {}, 0);
-      }
-    });
-  }
-
-  [[nodiscard]] std::uint32_t another(std::uint32_t host, rng& draws) const {
-    return static_cast<std::uint32_t>((host + 1 + draws.below(hosts_ - 1)) % hosts_);
-  }
-
-  void messages(std::uint32_t host) {
-    if (hosts_ < 2) return;
-    rng draws = draws_of(8, host);
-    constexpr std::array kinds{fault_kind::damage, fault_kind::repeat, fault_kind::reorder, fault_kind::lose_stream};
-    periods_every(profile_.message_every, profile_.message_least, profile_.message_most, draws,
-                  [&](duration begin, duration end) {
-                    const fault_kind kind = kinds[draws.below(kinds.size())];
-                    const std::uint32_t other = another(host, draws);
-                    if (kind == fault_kind::lose_stream) return add(begin, kind, {host}, {other});
-                    add(begin, kind, {host}, {other}, profile_.message_chance);
-                    add(end, kind, {host}, {other}, 0);
-                  });
-  }
-
-  void altered_data(std::uint32_t host) {
-    if (hosts_ < 2) return;
-    rng draws = draws_of(9, host);
-    periods_every(profile_.alter_every, profile_.message_least, profile_.message_most, draws,
-                  [&](duration begin, duration end) {
-                    const std::uint32_t other = another(host, draws);
-                    add(begin, fault_kind::alter, {host}, {other}, profile_.message_chance);
-                    add(end, fault_kind::alter, {host}, {other}, 0);
-                  });
-  }
-
-  void slow_disks(std::uint32_t host) {
-    rng draws = draws_of(10, host);
-    periods_every(profile_.slow_disk_every, profile_.slow_disk_least, profile_.slow_disk_most, draws,
-                  [&](duration begin, duration end) {
-                    const bool sync = draws.below(2) == 0;
-                    const double amount = sync ? profile_.sync_seconds * uniform(draws) : profile_.disk_bytes_per_s;
-                    add(begin, sync ? fault_kind::slow_sync : fault_kind::slow_disk, {host}, {}, amount);
-                    add(end, sync ? fault_kind::slow_sync : fault_kind::slow_disk, {host}, {}, 0);
-                  });
-  }
-
-  void clocks(std::uint32_t host) {
-    rng draws = draws_of(11, host);
-    const duration least = std::chrono::seconds{1};
-    const duration most = std::chrono::minutes{5};
-    periods_every(profile_.clock_every, least, most, draws, [&](duration begin, duration end) {
-      if (draws.below(2) == 0) {
-        return add(begin, fault_kind::clock_jump, {host}, {}, seconds(profile_.clock_jump) * uniform(draws));
-      }
-      add(begin, fault_kind::clock_rate, {host}, {}, 1 + profile_.clock_drift * (2 * uniform(draws) - 1));
-      add(end, fault_kind::clock_rate, {host}, {}, 1);
-    });
-  }
-
-  void scarcity(std::uint32_t host) {
-    rng draws = draws_of(12, host);
-    periods_every(profile_.scarce_every, profile_.scarce_least, profile_.scarce_most, draws,
-                  [&](duration begin, duration end) {
-                    const bool memory = draws.below(2) == 0;
-                    const fault_kind kind = memory ? fault_kind::no_memory : fault_kind::descriptors;
-                    add(begin, kind, {host}, {}, memory ? profile_.message_chance : 1);
-                    add(end, kind, {host}, {}, 0);
-                  });
-  }
-
-  void stragglers() {
-    rng draws = draws_of(5, 0);
-    for (std::uint32_t host = 0; host < hosts_; ++host) {
-      if (uniform(draws) >= profile_.stragglers) continue;
-      add(duration{0}, fault_kind::speed, {host}, {}, 1 / profile_.slowdown);
-      add(last_, fault_kind::speed, {host}, {}, 1);
-    }
-  }
-
-  void partitions() {
-    if (hosts_ < 2) return;
-    rng draws = draws_of(6, 0);
-    periods_every(profile_.partition_every, profile_.partition_least, profile_.partition_most, draws,
-                  [&](duration begin, duration end) {
-                    std::vector<std::uint32_t> one(hosts_);
-                    std::iota(one.begin(), one.end(), 0U);
-                    shuffle(one, draws);
-                    const auto cut = one.begin() + static_cast<std::ptrdiff_t>(1 + draws.below(hosts_ - 1));
-                    std::vector<std::uint32_t> other(cut, one.end());
-                    one.erase(cut, one.end());
-                    const bool one_way = uniform(draws) < profile_.one_way;
-                    add(begin, one_way ? fault_kind::block : fault_kind::partition, one, other);
-                    add(end, one_way ? fault_kind::unblock : fault_kind::heal, one, other);
-                  });
-  }
-
-  fault_profile profile_;
-  std::uint32_t hosts_;
-  duration last_;
-  std::uint64_t seed_;
-  fault_plan plan_;
-};
-
-}  // namespace detail
-
-inline duration draw_lifetime(lifetime life, duration mean, rng& draws) {
+CAUSEWAY_DECL duration draw_lifetime(lifetime life, duration mean, rng& draws) {
   if (life == lifetime::memoryless) return detail::exponential(mean, draws);
   const double wanted = detail::uniform(draws);
   const auto died_by = [](double t) { return 0.5 * (1 - std::exp(-t) + std::exp((t - 24) / 0.8)); };
@@ -5711,13 +6613,14 @@ inline duration draw_lifetime(lifetime life, duration mean, rng& draws) {
   return detail::from_seconds(seconds(mean) * low / mean_of_shape);
 }
 
-inline fault_plan random_plan(const fault_profile& profile, std::uint32_t hosts, duration horizon, std::uint64_t seed) {
+CAUSEWAY_DECL fault_plan random_plan(const fault_profile& profile, std::uint32_t hosts, duration horizon,
+                                     std::uint64_t seed) {
   CAUSEWAY_EXPECT(horizon > duration{0});
   return detail::plan_writer{profile, hosts, horizon, seed}.write();
 }
 
-inline fault_plan swizzle(std::vector<std::uint32_t> cut, std::uint32_t hosts, time_point begin, duration length,
-                          std::uint64_t seed) {
+CAUSEWAY_DECL fault_plan swizzle(std::vector<std::uint32_t> cut, std::uint32_t hosts, time_point begin, duration length,
+                                 std::uint64_t seed) {
   rng draws{seed, mix(7)};
   const auto count = static_cast<std::int64_t>(std::max<std::size_t>(cut.size(), 1));
   const duration step = length / (2 * count);
@@ -5738,7 +6641,7 @@ inline fault_plan swizzle(std::vector<std::uint32_t> cut, std::uint32_t hosts, t
   return plan;
 }
 
-inline result<fault_plan> parse_preemptions(std::string_view text, const std::string& name) {
+CAUSEWAY_DECL result<fault_plan> parse_preemptions(std::string_view text, const std::string& name) {
   fault_plan plan;
   bool header = false;
   CAUSEWAY_TRY(
@@ -5763,7 +6666,8 @@ inline result<fault_plan> parse_preemptions(std::string_view text, const std::st
 
 }  // namespace causeway::inline CAUSEWAY_ABI::sim
 
-#endif  // CAUSEWAY_SIM_FAULT_PROFILE_HPP
+#endif  // CAUSEWAY_SIM_IMPL_FAULT_PROFILE_IPP
+#endif
 
 // ---- causeway/sim/link_table.hpp ----
 #ifndef CAUSEWAY_SIM_LINK_TABLE_HPP
@@ -5793,17 +6697,10 @@ class link_table {
   /// In the order of their first mention.
   [[nodiscard]] const std::vector<std::string>& regions() const noexcept { return regions_; }
 
-  [[nodiscard]] std::optional<std::uint32_t> index_of(std::string_view region) const {
-    const auto found = std::find(regions_.begin(), regions_.end(), region);
-    if (found == regions_.end()) return std::nullopt;
-    return static_cast<std::uint32_t>(found - regions_.begin());
-  }
+  [[nodiscard]] std::optional<std::uint32_t> index_of(std::string_view region) const;
 
   /// The link from one region to another, by their places in `regions`; nullptr if the table has none.
-  [[nodiscard]] const region_link* find(std::uint32_t from, std::uint32_t to) const {
-    const auto found = links_.find({from, to});
-    return found == links_.end() ? nullptr : &found->second;
-  }
+  [[nodiscard]] const region_link* find(std::uint32_t from, std::uint32_t to) const;
 
   /// Pairs of regions that have no link.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> missing() const;
@@ -5833,7 +6730,31 @@ class link_table {
   std::map<std::pair<std::uint32_t, std::uint32_t>, bool> mirrored_;  // came from a row of the other direction
 };
 
-inline result<link_table> link_table::parse(std::string_view text, const std::string& name) {
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_LINK_TABLE_HPP
+
+// ---- causeway/sim/impl/link_table.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_SIM_IMPL_LINK_TABLE_IPP
+#define CAUSEWAY_SIM_IMPL_LINK_TABLE_IPP
+
+// Bodies of sim/link_table.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+CAUSEWAY_DECL std::optional<std::uint32_t> link_table::index_of(std::string_view region) const {
+  const auto found = std::find(regions_.begin(), regions_.end(), region);
+  if (found == regions_.end()) return std::nullopt;
+  return static_cast<std::uint32_t>(found - regions_.begin());
+}
+
+CAUSEWAY_DECL const region_link* link_table::find(std::uint32_t from, std::uint32_t to) const {
+  const auto found = links_.find({from, to});
+  return found == links_.end() ? nullptr : &found->second;
+}
+
+CAUSEWAY_DECL result<link_table> link_table::parse(std::string_view text, const std::string& name) {
   link_table table;
   std::optional<columns> header;
   CAUSEWAY_TRY(
@@ -5846,7 +6767,7 @@ inline result<link_table> link_table::parse(std::string_view text, const std::st
   return table;
 }
 
-inline result<link_table::columns> link_table::read_header(std::string_view line, const detail::text_place& place) {
+CAUSEWAY_DECL result<link_table::columns> link_table::read_header(std::string_view line, const detail::text_place& place) {
   const auto names = detail::split(line, ',');
   const std::vector<std::string_view> wanted{"from", "to", "rtt_ms", "mbit_s", "jitter_ms", "loss"};
   columns header{names.size() < 3 || names[2] != "one_way_ms", names.size()};
@@ -5856,7 +6777,7 @@ inline result<link_table::columns> link_table::read_header(std::string_view line
   return place.wrong("the first line must be \"from,to,rtt_ms,mbit_s[,jitter_ms[,loss]]\", or with one_way_ms");
 }
 
-inline result<std::uint32_t> link_table::region(std::string_view name, const detail::text_place& place) {
+CAUSEWAY_DECL result<std::uint32_t> link_table::region(std::string_view name, const detail::text_place& place) {
   if (name.empty() || name.size() > 100) return place.wrong("a region needs a name of 1 to 100 bytes");
   if (const auto known = index_of(name)) return *known;
   if (regions_.size() == most_regions) return fail(errc::too_large, place.name, "more than 4,096 regions");
@@ -5864,7 +6785,8 @@ inline result<std::uint32_t> link_table::region(std::string_view name, const det
   return static_cast<std::uint32_t>(regions_.size() - 1);
 }
 
-inline result<void> link_table::read_row(std::string_view line, const columns& header, const detail::text_place& place) {
+CAUSEWAY_DECL result<void> link_table::read_row(std::string_view line, const columns& header,
+                                                const detail::text_place& place) {
   const auto fields = detail::split(line, ',');
   if (fields.size() != header.count) {
     return place.wrong("has " + std::to_string(fields.size()) + " fields, the first line has " +
@@ -5895,7 +6817,7 @@ inline result<void> link_table::read_row(std::string_view line, const columns& h
   return {};
 }
 
-inline std::vector<std::pair<std::string, std::string>> link_table::missing() const {
+CAUSEWAY_DECL std::vector<std::pair<std::string, std::string>> link_table::missing() const {
   std::vector<std::pair<std::string, std::string>> pairs;
   for (std::uint32_t from = 0; from < regions_.size(); ++from) {
     for (std::uint32_t to = 0; to < regions_.size(); ++to) {
@@ -5907,7 +6829,8 @@ inline std::vector<std::pair<std::string, std::string>> link_table::missing() co
 
 }  // namespace causeway::inline CAUSEWAY_ABI::sim
 
-#endif  // CAUSEWAY_SIM_LINK_TABLE_HPP
+#endif  // CAUSEWAY_SIM_IMPL_LINK_TABLE_IPP
+#endif
 
 // ---- causeway/sim/transport.hpp ----
 #ifndef CAUSEWAY_SIM_TRANSPORT_HPP
@@ -5925,44 +6848,19 @@ inline constexpr std::uint32_t first_transport_port = 1001;
 /// Brings fixed peers together: each dials those behind it in the list, again and again until they are there.
 class meeting final : public net::fabric_events {
  public:
-  meeting(fabric& here, std::uint32_t self, std::vector<std::string> addresses)
-      : fabric_{here}, self_{self}, addresses_{std::move(addresses)}, links_(addresses_.size()), met_(addresses_.size()) {
-    met_[self_] = true;
-    missing_ = addresses_.size() - 1;
-  }
+  meeting(fabric& here, std::uint32_t self, std::vector<std::string> addresses);
 
-  void begin() {
-    fabric_.attach(this);
-    for (std::size_t p = self_ + 1; p < addresses_.size(); ++p) fabric_.dial(addresses_[p]);
-  }
+  void begin();
 
   [[nodiscard]] bool complete() const noexcept { return missing_ == 0; }
   [[nodiscard]] const std::vector<net::peer_index>& links() const noexcept { return links_; }
-  [[nodiscard]] std::string absent() const {
-    std::string names;
-    for (std::size_t p = 0; p < met_.size(); ++p) {
-      if (!met_[p]) names += (names.empty() ? "peer " : ", peer ") + std::to_string(p);
-    }
-    return names;
-  }
+  [[nodiscard]] std::string absent() const;
 
-  void on_up(net::peer_index link, net::peer_id id, const std::string&) override {
-    const auto p = static_cast<std::size_t>(id - 1);
-    if (id == 0 || p >= met_.size()) return fabric_.close(link, "not one of this run's peers");
-    links_[p] = link;
-    fabric_.rename(link, "peer " + std::to_string(p));
-    if (!met_[p]) --missing_;
-    met_[p] = true;
-  }
+  void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
   void on_down(net::peer_index, const error&) override {}
-  void on_unreachable(const std::string& address, const error&) override {
-    again_.push_back(address);
-    fabric_.wake_at(fabric_.now() + std::chrono::milliseconds{100});
-  }
+  void on_unreachable(const std::string& address, const error&) override;
   void on_control(net::peer_index, std::span<const std::byte>) override {}
-  void on_wake() override {
-    for (const std::string& address : std::exchange(again_, {})) fabric_.dial(address);
-  }
+  void on_wake() override;
 
  private:
   fabric& fabric_;
@@ -5985,21 +6883,15 @@ class transport {
   [[nodiscard]] net::peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(meeting_->links().size()); }
 
-  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes) {
-    return fabric_->send(link_of(to), id, bytes);
-  }
-  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer) {
-    return fabric_->receive(link_of(from), id, buffer);
-  }
+  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
+  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
   result<std::size_t> wait(net::operation op, time_point deadline) { return fabric_->wait(op, deadline); }
   [[nodiscard]] bool done(net::operation op) const { return fabric_->done(op); }
   [[nodiscard]] traffic stats() const { return fabric_->stats(); }
 
  private:
   // Peers that do not exist, and this one, are links that do not exist: the fabric says so.
-  [[nodiscard]] net::peer_index link_of(net::peer_index peer) const {
-    return peer < size() && peer != self_ ? meeting_->links()[peer] : UINT32_MAX;
-  }
+  [[nodiscard]] net::peer_index link_of(net::peer_index peer) const;
 
   std::unique_ptr<detail::meeting> meeting_;  // after the fabric, which calls it
   std::unique_ptr<fabric> fabric_;
@@ -6007,7 +6899,75 @@ class transport {
 };
 static_assert(net::Transport<transport>);
 
-inline result<transport> process::make_transport(std::vector<host_index> peers, duration patience) {
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_TRANSPORT_HPP
+
+// ---- causeway/sim/impl/transport.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_SIM_IMPL_TRANSPORT_IPP
+#define CAUSEWAY_SIM_IMPL_TRANSPORT_IPP
+
+// Bodies of sim/transport.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+CAUSEWAY_DECL meeting::meeting(fabric& here, std::uint32_t self, std::vector<std::string> addresses)
+    : fabric_{here}, self_{self}, addresses_{std::move(addresses)}, links_(addresses_.size()), met_(addresses_.size()) {
+  met_[self_] = true;
+  missing_ = addresses_.size() - 1;
+}
+
+CAUSEWAY_DECL void meeting::begin() {
+  fabric_.attach(this);
+  for (std::size_t p = self_ + 1; p < addresses_.size(); ++p) fabric_.dial(addresses_[p]);
+}
+
+CAUSEWAY_DECL std::string meeting::absent() const {
+  std::string names;
+  for (std::size_t p = 0; p < met_.size(); ++p) {
+    if (!met_[p]) names += (names.empty() ? "peer " : ", peer ") + std::to_string(p);
+  }
+  return names;
+}
+
+CAUSEWAY_DECL void meeting::on_up(net::peer_index link, net::peer_id id, const std::string&) {
+  const auto p = static_cast<std::size_t>(id - 1);
+  if (id == 0 || p >= met_.size()) return fabric_.close(link, "not one of this run's peers");
+  links_[p] = link;
+  fabric_.rename(link, "peer " + std::to_string(p));
+  if (!met_[p]) --missing_;
+  met_[p] = true;
+}
+
+CAUSEWAY_DECL void meeting::on_unreachable(const std::string& address, const error&) {
+  again_.push_back(address);
+  fabric_.wake_at(fabric_.now() + std::chrono::milliseconds{100});
+}
+
+CAUSEWAY_DECL void meeting::on_wake() {
+  for (const std::string& address : std::exchange(again_, {})) fabric_.dial(address);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+CAUSEWAY_DECL net::operation transport::send(net::peer_index to, const net::message_id& id,
+                                             std::span<const std::byte> bytes) {
+  return fabric_->send(link_of(to), id, bytes);
+}
+
+CAUSEWAY_DECL net::operation transport::receive(net::peer_index from, const net::message_id& id,
+                                                std::span<std::byte> buffer) {
+  return fabric_->receive(link_of(from), id, buffer);
+}
+
+CAUSEWAY_DECL net::peer_index transport::link_of(net::peer_index peer) const {
+  return peer < size() && peer != self_ ? meeting_->links()[peer] : UINT32_MAX;
+}
+
+CAUSEWAY_DECL result<transport> process::make_transport(std::vector<host_index> peers, duration patience) {
   const auto me = std::find(peers.begin(), peers.end(), host_);
   if (me == peers.end()) return fail(errc::invalid_argument, "transport", "this host is not one of the peers");
   const auto self = static_cast<net::peer_index>(me - peers.begin());
@@ -6025,7 +6985,8 @@ inline result<transport> process::make_transport(std::vector<host_index> peers, 
 
 }  // namespace causeway::inline CAUSEWAY_ABI::sim
 
-#endif  // CAUSEWAY_SIM_TRANSPORT_HPP
+#endif  // CAUSEWAY_SIM_IMPL_TRANSPORT_IPP
+#endif
 
 // ---- causeway/io/memory_storage.hpp ----
 #ifndef CAUSEWAY_IO_MEMORY_STORAGE_HPP
@@ -6055,58 +7016,19 @@ class memory_storage {
  public:
   explicit memory_storage(storage_faults faults = {}) : disk_{std::make_shared<disk>()} { disk_->faults = faults; }
 
-  result<void> write_atomic(const std::string& path, const byte_producer& producer) {
-    byte_vector content;
-    // The producer runs without the lock: it may read this very storage.
-    CAUSEWAY_TRY(producer([&](std::span<const std::byte> piece) -> result<void> {
-      content.insert(content.end(), piece.begin(), piece.end());
-      return {};
-    }));
-    const std::lock_guard lock{disk_->mutex};
-    CAUSEWAY_TRY(disk_->spoil(path, content));
-    disk_->files[path] = std::move(content);
-    return {};
-  }
+  result<void> write_atomic(const std::string& path, const byte_producer& producer);
 
-  result<byte_vector> read(const std::string& path) {
-    const std::lock_guard lock{disk_->mutex};
-    const auto found = disk_->files.find(path);
-    if (found == disk_->files.end()) return fail(errc::not_found, path, "there is no such file. Check the path");
-    return found->second;
-  }
+  result<byte_vector> read(const std::string& path);
 
-  result<std::vector<std::string>> list(const std::string& folder) {
-    const std::lock_guard lock{disk_->mutex};
-    const std::string prefix = folder + '/';
-    bool seen = false;
-    std::vector<std::string> names;
-    for (auto it = disk_->files.lower_bound(prefix); it != disk_->files.end() && it->first.starts_with(prefix); ++it) {
-      seen = true;
-      std::string name = it->first.substr(prefix.size());
-      if (name.find('/') == std::string::npos) names.push_back(std::move(name));
-    }
-    if (!seen) return fail(errc::not_found, folder, "there is no such folder. Check the path");
-    return names;
-  }
+  result<std::vector<std::string>> list(const std::string& folder);
 
-  result<void> remove(const std::string& path) {
-    const std::lock_guard lock{disk_->mutex};
-    if (disk_->faults.fail_removes) return fail(errc::io_failed, path, "injected fault: the disk refused to remove it");
-    disk_->files.erase(path);
-    return {};
-  }
+  result<void> remove(const std::string& path);
 
   /// Replaces the faults; counting of writes goes on.
-  void set_faults(storage_faults faults) {
-    const std::lock_guard lock{disk_->mutex};
-    disk_->faults = faults;
-  }
+  void set_faults(storage_faults faults);
 
   /// Number of writes asked for so far.
-  [[nodiscard]] std::uint64_t writes() const {
-    const std::lock_guard lock{disk_->mutex};
-    return disk_->writes;
-  }
+  [[nodiscard]] std::uint64_t writes() const;
 
  private:
   struct disk {
@@ -6116,25 +7038,9 @@ class memory_storage {
     std::uint64_t writes = 0;
 
     /// Counts a write and does to `content` what the faults say.
-    result<void> spoil(const std::string& path, byte_vector& content) {
-      ++writes;
-      if (writes == faults.fail_write) return fail(errc::io_failed, path, "injected fault: the disk refused the write");
-      if (used_beside(path) + content.size() > faults.capacity) {
-        return fail(errc::disk_full, path, "injected fault: no space left. Free some space or choose another folder");
-      }
-      if (writes == faults.tear_write) content.resize(std::min(content.size(), faults.tear_at));
-      if (writes == faults.flip_write && !content.empty()) {
-        const std::uint64_t bit = faults.flip_bit % (8 * content.size());
-        content[bit / 8] ^= std::byte{1} << (bit % 8);
-      }
-      return {};
-    }
+    result<void> spoil(const std::string& path, byte_vector& content);
 
-    [[nodiscard]] std::size_t used_beside(const std::string& path) const {
-      std::size_t sum = 0;
-      for (const auto& [name, content] : files) sum += name == path ? 0 : content.size();
-      return sum;
-    }
+    [[nodiscard]] std::size_t used_beside(const std::string& path) const;
   };
 
   std::shared_ptr<disk> disk_;
@@ -6145,6 +7051,91 @@ static_assert(Storage<memory_storage>);
 }  // namespace causeway::inline CAUSEWAY_ABI::io
 
 #endif  // CAUSEWAY_IO_MEMORY_STORAGE_HPP
+
+// ---- causeway/io/impl/memory_storage.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_MEMORY_STORAGE_IPP
+#define CAUSEWAY_IO_IMPL_MEMORY_STORAGE_IPP
+
+// Bodies of io/memory_storage.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL result<void> memory_storage::write_atomic(const std::string& path, const byte_producer& producer) {
+  byte_vector content;
+  // The producer runs without the lock: it may read this very storage.
+  CAUSEWAY_TRY(producer([&](std::span<const std::byte> piece) -> result<void> {
+    content.insert(content.end(), piece.begin(), piece.end());
+    return {};
+  }));
+  const std::lock_guard lock{disk_->mutex};
+  CAUSEWAY_TRY(disk_->spoil(path, content));
+  disk_->files[path] = std::move(content);
+  return {};
+}
+
+CAUSEWAY_DECL result<byte_vector> memory_storage::read(const std::string& path) {
+  const std::lock_guard lock{disk_->mutex};
+  const auto found = disk_->files.find(path);
+  if (found == disk_->files.end()) return fail(errc::not_found, path, "there is no such file. Check the path");
+  return found->second;
+}
+
+CAUSEWAY_DECL result<std::vector<std::string>> memory_storage::list(const std::string& folder) {
+  const std::lock_guard lock{disk_->mutex};
+  const std::string prefix = folder + '/';
+  bool seen = false;
+  std::vector<std::string> names;
+  for (auto it = disk_->files.lower_bound(prefix); it != disk_->files.end() && it->first.starts_with(prefix); ++it) {
+    seen = true;
+    std::string name = it->first.substr(prefix.size());
+    if (name.find('/') == std::string::npos) names.push_back(std::move(name));
+  }
+  if (!seen) return fail(errc::not_found, folder, "there is no such folder. Check the path");
+  return names;
+}
+
+CAUSEWAY_DECL result<void> memory_storage::remove(const std::string& path) {
+  const std::lock_guard lock{disk_->mutex};
+  if (disk_->faults.fail_removes) return fail(errc::io_failed, path, "injected fault: the disk refused to remove it");
+  disk_->files.erase(path);
+  return {};
+}
+
+CAUSEWAY_DECL void memory_storage::set_faults(storage_faults faults) {
+  const std::lock_guard lock{disk_->mutex};
+  disk_->faults = faults;
+}
+
+CAUSEWAY_DECL std::uint64_t memory_storage::writes() const {
+  const std::lock_guard lock{disk_->mutex};
+  return disk_->writes;
+}
+
+CAUSEWAY_DECL result<void> memory_storage::disk::spoil(const std::string& path, byte_vector& content) {
+  ++writes;
+  if (writes == faults.fail_write) return fail(errc::io_failed, path, "injected fault: the disk refused the write");
+  if (used_beside(path) + content.size() > faults.capacity) {
+    return fail(errc::disk_full, path, "injected fault: no space left. Free some space or choose another folder");
+  }
+  if (writes == faults.tear_write) content.resize(std::min(content.size(), faults.tear_at));
+  if (writes == faults.flip_write && !content.empty()) {
+    const std::uint64_t bit = faults.flip_bit % (8 * content.size());
+    content[bit / 8] ^= std::byte{1} << (bit % 8);
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::size_t memory_storage::disk::used_beside(const std::string& path) const {
+  std::size_t sum = 0;
+  for (const auto& [name, content] : files) sum += name == path ? 0 : content.size();
+  return sum;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_IMPL_MEMORY_STORAGE_IPP
+#endif
 
 // ---- causeway/sim/world.hpp ----
 #ifndef CAUSEWAY_SIM_WORLD_HPP
@@ -6168,20 +7159,11 @@ class world {
   world& operator=(const world&) = delete;
 
   /// Kills what still runs.
-  ~world() {
-    for (host_index h = 0; h < seats_.size(); ++h) end_process(h, true);
-  }
+  ~world();
 
   // ---- what it is made of ----------------------------------------------------------------------------------------------
 
-  host_index add_host(host_options options = {}) {
-    const auto host = static_cast<host_index>(seats_.size());
-    if (options.name.empty()) options.name = "host-" + std::to_string(host);
-    CAUSEWAY_EXPECT(options.name.find(':') == std::string::npos);
-    core_.net.add_host(options);
-    seats_.emplace_back();
-    return host;
-  }
+  host_index add_host(host_options options = {});
 
   [[nodiscard]] std::uint32_t hosts() const noexcept { return static_cast<std::uint32_t>(seats_.size()); }
   [[nodiscard]] const host_options& options_of(host_index host) { return core_.net.at(host).options; }
@@ -6191,12 +7173,8 @@ class world {
   /// The line from `from` to `to`; the other direction keeps what it has.
   void set_link(host_index from, host_index to, const link_options& o) { core_.net.wires().links().set(from, to, o); }
   /// All lines from hosts of one region to hosts of another (or the same), but those set by set_link.
-  void set_region_link(std::uint32_t from, std::uint32_t to, const link_options& options) {
-    core_.net.wires().links().set_region(from, to, options);
-  }
-  [[nodiscard]] link_options link(host_index from, host_index to) {
-    return core_.net.wires().links().between(from, to).options;
-  }
+  void set_region_link(std::uint32_t from, std::uint32_t to, const link_options& options);
+  [[nodiscard]] link_options link(host_index from, host_index to);
   void set_speed(host_index host, double speed) { core_.net.at(host).options.speed = speed; }
   /// The host's disk, from its next process on. None was set: an io::memory_storage.
   void set_storage(host_index host, io::any_storage disk) { seats_[host].disk = std::move(disk); }
@@ -6207,40 +7185,20 @@ class world {
 
   /// Starts a process that runs `main` and ends when it returns. One that runs there already is killed first. An exception
   /// out of `main` comes out of run or run_until.
-  void boot(host_index host, program main) {
-    seats_[host].main = std::move(main);
-    restart(host);
-  }
+  void boot(host_index host, program main);
   /// As boot, with what was booted last.
-  void restart(host_index host) {
-    soon(host, 1, [this, host] { start(host); });
-  }
+  void restart(host_index host);
 
   /// SIGKILL: the process ends between two blocking calls, its memory is freed, and others hear of it one latency later.
-  void kill(host_index host) {
-    soon(host, 2, [this, host] { end_process(host, true); });
-  }
+  void kill(host_index host);
   /// The power goes off: as kill, but nobody hears of it before the host is started again.
-  void power_off(host_index host) {
-    soon(host, 3, [this, host] {
-      core_.net.power_off(host);
-      end_process(host, true);
-    });
-  }
+  void power_off(host_index host);
   /// SIGTERM: process::asked_to_stop becomes true, and what blocks in a fabric gives errc::cancelled.
-  void ask_to_stop(host_index host) {
-    soon(host, 4, [this, host] {
-      if (seats_[host].running) seats_[host].running->ask_to_stop();
-    });
-  }
+  void ask_to_stop(host_index host);
   /// SIGSTOP: the process stands still; its kernel accepts connections, and bytes up to a socket buffer.
-  void stop(host_index host) {
-    soon(host, 5, [this, host] { core_.net.wires().freeze(host); });
-  }
+  void stop(host_index host);
   /// SIGCONT: what came meanwhile happens first.
-  void resume(host_index host) {
-    soon(host, 6, [this, host] { go_on(host, detail::standstill::stopped); });
-  }
+  void resume(host_index host);
 
   [[nodiscard]] bool alive(host_index host) const { return seats_[host].running != nullptr; }
   [[nodiscard]] bool stopped(host_index host) { return core_.net.at(host).frozen != 0; }
@@ -6252,113 +7210,51 @@ class world {
 
   /// A black hole in one direction: what is sent waits, and comes out after unblock, with up to a second of delay. Calls
   /// count: as many unblocks as blocks open it again.
-  void block(host_index from, host_index to) {
-    core_.events.record({event_kind::fault, from, std::uint64_t{to} << 4U | 7U});
-    core_.net.block(from, to);
-  }
-  void unblock(host_index from, host_index to) {
-    core_.events.record({event_kind::fault, from, std::uint64_t{to} << 4U | 8U});
-    core_.net.unblock(from, to);
-  }
+  void block(host_index from, host_index to);
+  void unblock(host_index from, host_index to);
   /// Blocks every line from `a` to `b`, and back unless `one_way`. heal with the same arguments undoes it.
-  void partition(const host_set& a, const host_set& b, bool one_way = false) {
-    for_pairs(a, b, one_way, [this](host_index from, host_index to) { block(from, to); });
-  }
-  void heal(const host_set& a, const host_set& b, bool one_way = false) {
-    for_pairs(a, b, one_way, [this](host_index from, host_index to) { unblock(from, to); });
-  }
+  void partition(const host_set& a, const host_set& b, bool one_way = false);
+  void heal(const host_set& a, const host_set& b, bool one_way = false);
   /// Opens every line, however often it was blocked.
-  void heal_all() {
-    for (host_index from = 0; from < hosts(); ++from) {
-      for (host_index to = 0; to < hosts(); ++to) {
-        while (core_.net.blocked(from, to)) unblock(from, to);
-      }
-    }
-  }
+  void heal_all();
   /// What a connection on this line carries at most from now on; `unlimited` ends it.
-  void slow_link(host_index from, host_index to, double bytes_per_s) {
-    CAUSEWAY_EXPECT(bytes_per_s > 0);
-    core_.events.record({event_kind::fault, from, std::uint64_t{to} << 4U | 9U});
-    core_.net.wires().links().slow(from, to, bytes_per_s);
-  }
+  void slow_link(host_index from, host_index to, double bytes_per_s);
 
   /// From now on part `chance` of the messages from `from` to `to` meets with it; 0 ends it. Nothing of it changes what is
   /// on other lines.
-  void set_mishap(host_index from, host_index to, mishap what, double chance) {
-    core_.events.record({event_kind::fault, from, std::uint64_t{to} << 4U | 10U});
-    core_.net.wires().links().between(from, to).chances[static_cast<std::size_t>(what)] = chance;
-  }
+  void set_mishap(host_index from, host_index to, mishap what, double chance);
   /// One TCP stream of the connections between two hosts dies. Data on its way is lost; control messages, on a stream of
   /// their own, still arrive until the link ends, a round trip later.
-  void lose_stream(host_index a, host_index b) {
-    core_.events.record({event_kind::fault, a, std::uint64_t{b} << 4U | 11U});
-    core_.net.lose_stream(a, b);
-  }
+  void lose_stream(host_index a, host_index b);
 
   // ---- a host's faults -------------------------------------------------------------------------------------------------
 
   /// A second of the world is `rate` seconds of its clock; 1: as usual.
-  void set_clock_rate(host_index host, double rate) {
-    change_clock(host, 12, [rate](host_clock& c) { c.set_rate(rate); });
-  }
+  void set_clock_rate(host_index host, double rate);
   /// Its clock goes forward at once, as that of a virtual machine that was held up.
-  void jump_clock(host_index host, duration forward) {
-    change_clock(host, 13, [forward](host_clock& c) { c.jump(forward); });
-  }
+  void jump_clock(host_index host, duration forward);
   /// It has descriptors for so many connections: no dial or accept beyond them. Those that stand stay. 0: no limit.
-  void limit_connections(host_index host, std::uint64_t most) {
-    core_.events.record({event_kind::fault, host, 14});
-    core_.net.at(host).most_connections = most;
-  }
+  void limit_connections(host_index host, std::uint64_t most);
   /// Its disk takes so long, from now on. The process waits in its call; if it holds the lock of a fabric, nothing reaches
   /// that host meanwhile and nothing leaves it. For sim::disk::set_waiter.
-  void wait_for_disk(host_index host, duration d) {
-    detail::machine& m = core_.net.at(host);
-    if (m.aside != nullptr) {
-      *m.aside += d;
-      return;
-    }
-    process* const caller = core_.running != nullptr && core_.running->host() == host ? core_.running : nullptr;
-    if (caller == nullptr) return hold_up(host, d);
-    if (m.locks != 0) core_.net.wires().freeze(host, detail::standstill::disk_held);  // until it gives the lock back
-    caller->sleep_world(d);
-  }
+  void wait_for_disk(host_index host, duration d);
   /// Part `chance` of the messages that arrive there find no memory: the link that they came on ends.
-  void set_no_memory(host_index host, double chance) {
-    core_.events.record({event_kind::fault, host, 15});
-    core_.net.at(host).no_memory = chance;
-  }
+  void set_no_memory(host_index host, double chance);
 
   // ---- time ------------------------------------------------------------------------------------------------------------
 
-  void at(time_point when, std::function<void()> what) {
-    core_.events.at(when, {event_kind::script, no_host, 0}, std::move(what));
-  }
+  void at(time_point when, std::function<void()> what);
   void after(duration delay, std::function<void()> what) { at(now() + delay, std::move(what)); }
 
   [[nodiscard]] time_point now() const noexcept { return core_.events.now(); }
   [[nodiscard]] any_clock clock() const { return any_clock{core_.events.clock()}; }
 
   /// Runs everything up to and including `end`, and sets the clock to it. False: nothing is left to happen after it.
-  bool run_until(time_point end) {
-    ended_ = false;
-    settle();
-    while (!ended_ && core_.events.next_time() <= end) step();
-    if (!ended_) core_.events.advance_to(end);
-    return !core_.events.empty();
-  }
+  bool run_until(time_point end);
   bool run_for(duration d) { return run_until(now() + d); }
 
   /// Runs until nothing is left to happen, or end_run. True: every process has ended; else some wait for ever.
-  bool run() {
-    ended_ = false;
-    settle();
-    while (!ended_ && !core_.events.empty()) step();
-    for (const seat& s : seats_) {
-      if (s.running) return false;
-    }
-    return true;
-  }
+  bool run();
 
   /// The run under way returns after the present event.
   void end_run() noexcept { ended_ = true; }
@@ -6390,26 +7286,12 @@ class world {
     }
   }
 
-  void go_on(host_index host, unsigned causes) {
-    core_.net.wires().thaw(host, causes);
-    seat& s = seats_[host];
-    if (s.running && may_run(host) && std::exchange(s.overdue, false)) s.running->make_ready();
-  }
+  void go_on(host_index host, unsigned causes);
 
   /// Who waits for its disk with the lock held is cut off, but goes on once the disk is done.
-  [[nodiscard]] bool may_run(host_index host) {
-    const detail::machine& m = core_.net.at(host);
-    return m.frozen == 0 || (m.frozen == detail::standstill::disk_held && m.locks != 0);
-  }
+  [[nodiscard]] bool may_run(host_index host);
 
-  void hold_up(host_index host, duration d) {
-    detail::machine& m = core_.net.at(host);
-    m.disk_until = std::max(m.disk_until, now()) + d;
-    core_.net.wires().freeze(host, detail::standstill::disk_held);
-    core_.events.at(m.disk_until, {event_kind::fault, host, 16}, [this, host] {
-      if (core_.net.at(host).disk_until <= now()) go_on(host, detail::standstill::disk_held);
-    });
-  }
+  void hold_up(host_index host, duration d);
 
   template <class F>
   void change_clock(host_index host, std::uint64_t what, F f) {
@@ -6419,54 +7301,16 @@ class world {
   }
 
   /// Processes are started and ended between events, never inside of one.
-  void soon(host_index host, std::uint64_t what, std::function<void()> f) {
-    core_.events.at(now(), {event_kind::fault, host, what}, std::move(f));
-  }
+  void soon(host_index host, std::uint64_t what, std::function<void()> f);
 
-  void start(host_index host) {
-    seat& s = seats_[host];
-    CAUSEWAY_EXPECT(s.main != nullptr);
-    end_process(host, true);
-    core_.net.power_on(host);
-    ++core_.net.at(host).boots;
-    s.running = std::make_unique<process>(core_, host, ++s.incarnations, s.disk, s.main);
-    s.running->make_ready();
-  }
+  void start(host_index host);
 
-  void end_process(host_index host, bool killed) {
-    seat& s = seats_[host];
-    if (!s.running) return;
-    core_.net.at(host).backlog.clear();
-    if (killed) s.running->kill();
-    if (!killed) s.running->let_go(false);
-    const std::exception_ptr failure = s.running->failure();
-    s.running.reset();
-    s.overdue = false;
-    core_.net.wires().thaw(host, detail::standstill::stopped | detail::standstill::disk_held);  // a new process is neither
-    core_.net.at(host).disk_until = {};
-    if (failure && !killed) std::rethrow_exception(failure);
-  }
+  void end_process(host_index host, bool killed);
 
-  void step() {
-    core_.events.run_next();
-    settle();
-  }
+  void step();
 
   /// Lets every process run that can.
-  void settle() {
-    while (!core_.ready.empty()) {
-      process* const next = core_.ready.front();
-      core_.ready.erase(core_.ready.begin());
-      const host_index host = next->host();
-      if (!may_run(host)) {
-        seats_[host].overdue = true;
-        next->not_ready();
-        continue;
-      }
-      next->run();
-      if (next->finished()) end_process(host, false);
-    }
-  }
+  void settle();
 
   detail::core core_;
   std::deque<seat> seats_;
@@ -6476,6 +7320,237 @@ class world {
 }  // namespace causeway::inline CAUSEWAY_ABI::sim
 
 #endif  // CAUSEWAY_SIM_WORLD_HPP
+
+// ---- causeway/sim/impl/world.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_SIM_IMPL_WORLD_IPP
+#define CAUSEWAY_SIM_IMPL_WORLD_IPP
+
+// Bodies of sim/world.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+CAUSEWAY_DECL world::~world() {
+  for (host_index h = 0; h < seats_.size(); ++h) end_process(h, true);
+}
+
+CAUSEWAY_DECL host_index world::add_host(host_options options) {
+  const auto host = static_cast<host_index>(seats_.size());
+  if (options.name.empty()) options.name = "host-" + std::to_string(host);
+  CAUSEWAY_EXPECT(options.name.find(':') == std::string::npos);
+  core_.net.add_host(options);
+  seats_.emplace_back();
+  return host;
+}
+
+CAUSEWAY_DECL void world::set_region_link(std::uint32_t from, std::uint32_t to, const link_options& options) {
+  core_.net.wires().links().set_region(from, to, options);
+}
+
+CAUSEWAY_DECL link_options world::link(host_index from, host_index to) {
+  return core_.net.wires().links().between(from, to).options;
+}
+
+CAUSEWAY_DECL void world::boot(host_index host, program main) {
+  seats_[host].main = std::move(main);
+  restart(host);
+}
+
+CAUSEWAY_DECL void world::restart(host_index host) {
+  soon(host, 1, [this, host] { start(host); });
+}
+
+CAUSEWAY_DECL void world::kill(host_index host) {
+  soon(host, 2, [this, host] { end_process(host, true); });
+}
+
+CAUSEWAY_DECL void world::power_off(host_index host) {
+  soon(host, 3, [this, host] {
+    core_.net.power_off(host);
+    end_process(host, true);
+  });
+}
+
+CAUSEWAY_DECL void world::ask_to_stop(host_index host) {
+  soon(host, 4, [this, host] {
+    if (seats_[host].running) seats_[host].running->ask_to_stop();
+  });
+}
+
+CAUSEWAY_DECL void world::stop(host_index host) {
+  soon(host, 5, [this, host] { core_.net.wires().freeze(host); });
+}
+
+CAUSEWAY_DECL void world::resume(host_index host) {
+  soon(host, 6, [this, host] { go_on(host, detail::standstill::stopped); });
+}
+
+CAUSEWAY_DECL void world::block(host_index from, host_index to) {
+  core_.events.record({event_kind::fault, from, std::uint64_t{to} << 4U | 7U});
+  core_.net.block(from, to);
+}
+
+CAUSEWAY_DECL void world::unblock(host_index from, host_index to) {
+  core_.events.record({event_kind::fault, from, std::uint64_t{to} << 4U | 8U});
+  core_.net.unblock(from, to);
+}
+
+CAUSEWAY_DECL void world::partition(const host_set& a, const host_set& b, bool one_way) {
+  for_pairs(a, b, one_way, [this](host_index from, host_index to) { block(from, to); });
+}
+
+CAUSEWAY_DECL void world::heal(const host_set& a, const host_set& b, bool one_way) {
+  for_pairs(a, b, one_way, [this](host_index from, host_index to) { unblock(from, to); });
+}
+
+CAUSEWAY_DECL void world::heal_all() {
+  for (host_index from = 0; from < hosts(); ++from) {
+    for (host_index to = 0; to < hosts(); ++to) {
+      while (core_.net.blocked(from, to)) unblock(from, to);
+    }
+  }
+}
+
+CAUSEWAY_DECL void world::slow_link(host_index from, host_index to, double bytes_per_s) {
+  CAUSEWAY_EXPECT(bytes_per_s > 0);
+  core_.events.record({event_kind::fault, from, std::uint64_t{to} << 4U | 9U});
+  core_.net.wires().links().slow(from, to, bytes_per_s);
+}
+
+CAUSEWAY_DECL void world::set_mishap(host_index from, host_index to, mishap what, double chance) {
+  core_.events.record({event_kind::fault, from, std::uint64_t{to} << 4U | 10U});
+  core_.net.wires().links().between(from, to).chances[static_cast<std::size_t>(what)] = chance;
+}
+
+CAUSEWAY_DECL void world::lose_stream(host_index a, host_index b) {
+  core_.events.record({event_kind::fault, a, std::uint64_t{b} << 4U | 11U});
+  core_.net.lose_stream(a, b);
+}
+
+CAUSEWAY_DECL void world::set_clock_rate(host_index host, double rate) {
+  change_clock(host, 12, [rate](host_clock& c) { c.set_rate(rate); });
+}
+
+CAUSEWAY_DECL void world::jump_clock(host_index host, duration forward) {
+  change_clock(host, 13, [forward](host_clock& c) { c.jump(forward); });
+}
+
+CAUSEWAY_DECL void world::limit_connections(host_index host, std::uint64_t most) {
+  core_.events.record({event_kind::fault, host, 14});
+  core_.net.at(host).most_connections = most;
+}
+
+CAUSEWAY_DECL void world::wait_for_disk(host_index host, duration d) {
+  detail::machine& m = core_.net.at(host);
+  if (m.aside != nullptr) {
+    *m.aside += d;
+    return;
+  }
+  process* const caller = core_.running != nullptr && core_.running->host() == host ? core_.running : nullptr;
+  if (caller == nullptr) return hold_up(host, d);
+  if (m.locks != 0) core_.net.wires().freeze(host, detail::standstill::disk_held);  // until it gives the lock back
+  caller->sleep_world(d);
+}
+
+CAUSEWAY_DECL void world::set_no_memory(host_index host, double chance) {
+  core_.events.record({event_kind::fault, host, 15});
+  core_.net.at(host).no_memory = chance;
+}
+
+CAUSEWAY_DECL void world::at(time_point when, std::function<void()> what) {
+  core_.events.at(when, {event_kind::script, no_host, 0}, std::move(what));
+}
+
+CAUSEWAY_DECL bool world::run_until(time_point end) {
+  ended_ = false;
+  settle();
+  while (!ended_ && core_.events.next_time() <= end) step();
+  if (!ended_) core_.events.advance_to(end);
+  return !core_.events.empty();
+}
+
+CAUSEWAY_DECL bool world::run() {
+  ended_ = false;
+  settle();
+  while (!ended_ && !core_.events.empty()) step();
+  for (const seat& s : seats_) {
+    if (s.running) return false;
+  }
+  return true;
+}
+
+CAUSEWAY_DECL void world::go_on(host_index host, unsigned causes) {
+  core_.net.wires().thaw(host, causes);
+  seat& s = seats_[host];
+  if (s.running && may_run(host) && std::exchange(s.overdue, false)) s.running->make_ready();
+}
+
+CAUSEWAY_DECL bool world::may_run(host_index host) {
+  const detail::machine& m = core_.net.at(host);
+  return m.frozen == 0 || (m.frozen == detail::standstill::disk_held && m.locks != 0);
+}
+
+CAUSEWAY_DECL void world::hold_up(host_index host, duration d) {
+  detail::machine& m = core_.net.at(host);
+  m.disk_until = std::max(m.disk_until, now()) + d;
+  core_.net.wires().freeze(host, detail::standstill::disk_held);
+  core_.events.at(m.disk_until, {event_kind::fault, host, 16}, [this, host] {
+    if (core_.net.at(host).disk_until <= now()) go_on(host, detail::standstill::disk_held);
+  });
+}
+
+CAUSEWAY_DECL void world::soon(host_index host, std::uint64_t what, std::function<void()> f) {
+  core_.events.at(now(), {event_kind::fault, host, what}, std::move(f));
+}
+
+CAUSEWAY_DECL void world::start(host_index host) {
+  seat& s = seats_[host];
+  CAUSEWAY_EXPECT(s.main != nullptr);
+  end_process(host, true);
+  core_.net.power_on(host);
+  ++core_.net.at(host).boots;
+  s.running = std::make_unique<process>(core_, host, ++s.incarnations, s.disk, s.main);
+  s.running->make_ready();
+}
+
+CAUSEWAY_DECL void world::end_process(host_index host, bool killed) {
+  seat& s = seats_[host];
+  if (!s.running) return;
+  core_.net.at(host).backlog.clear();
+  if (killed) s.running->kill();
+  if (!killed) s.running->let_go(false);
+  const std::exception_ptr failure = s.running->failure();
+  s.running.reset();
+  s.overdue = false;
+  core_.net.wires().thaw(host, detail::standstill::stopped | detail::standstill::disk_held);  // a new process is neither
+  core_.net.at(host).disk_until = {};
+  if (failure && !killed) std::rethrow_exception(failure);
+}
+
+CAUSEWAY_DECL void world::step() {
+  core_.events.run_next();
+  settle();
+}
+
+CAUSEWAY_DECL void world::settle() {
+  while (!core_.ready.empty()) {
+    process* const next = core_.ready.front();
+    core_.ready.erase(core_.ready.begin());
+    const host_index host = next->host();
+    if (!may_run(host)) {
+      seats_[host].overdue = true;
+      next->not_ready();
+      continue;
+    }
+    next->run();
+    if (next->finished()) end_process(host, false);
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_IMPL_WORLD_IPP
+#endif
 
 // ---- causeway/sim.hpp ----
 #ifndef CAUSEWAY_SIM_HPP

@@ -42,6 +42,14 @@
 #define CAUSEWAY_EXPECT(condition) static_cast<void>(0)
 #endif
 
+// Functions that are no templates have their bodies in impl/*.ipp: part of the headers, or, with CAUSEWAY_COMPILED, of one
+// object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>).
+#ifdef CAUSEWAY_COMPILED
+#define CAUSEWAY_DECL
+#else
+#define CAUSEWAY_DECL inline
+#endif
+
 #define CAUSEWAY_RESTRICT __restrict__
 #define CAUSEWAY_ALWAYS_INLINE inline __attribute__((always_inline))
 #define CAUSEWAY_NOINLINE __attribute__((noinline))
@@ -306,16 +314,33 @@ struct endpoint {
   std::uint16_t port = 0;
 
   /// "host:port"; the host in brackets when it is an IPv6 address.
-  [[nodiscard]] std::string text() const {
-    const bool v6 = host.find(':') != std::string::npos;
-    return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
-  }
+  [[nodiscard]] std::string text() const;
 
   friend bool operator==(const endpoint&, const endpoint&) = default;
 };
 
 /// Reads "host:port" or "[v6]:port". errc::invalid_argument says what is wrong with the text.
-inline result<endpoint> parse_endpoint(std::string_view text) {
+CAUSEWAY_DECL result<endpoint> parse_endpoint(std::string_view text);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ENDPOINT_HPP
+
+// ---- causeway/net/impl/endpoint.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ENDPOINT_IPP
+#define CAUSEWAY_NET_IMPL_ENDPOINT_IPP
+
+// Bodies of net/endpoint.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL std::string endpoint::text() const {
+  const bool v6 = host.find(':') != std::string::npos;
+  return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+CAUSEWAY_DECL result<endpoint> parse_endpoint(std::string_view text) {
   const auto refuse = [&](const char* why) {
     return fail(errc::invalid_argument, std::string{text}, std::string{why} + "; write an address as host:port");
   };
@@ -339,7 +364,8 @@ inline result<endpoint> parse_endpoint(std::string_view text) {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
-#endif  // CAUSEWAY_NET_ENDPOINT_HPP
+#endif  // CAUSEWAY_NET_IMPL_ENDPOINT_IPP
+#endif
 
 // ---- causeway/net/asio_library.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_LIBRARY_HPP
@@ -376,7 +402,36 @@ namespace causeway::inline CAUSEWAY_ABI::net::detail {
 using tcp = asio::ip::tcp;
 
 /// Asks the kernel for BBR, whose rate does not collapse on a lossy long path as CUBIC's does. False where it refuses.
-inline bool ask_for_bbr([[maybe_unused]] tcp::socket& socket) noexcept {
+CAUSEWAY_DECL bool ask_for_bbr([[maybe_unused]] tcp::socket& socket) noexcept;
+
+/// Whether both ends are on this machine. False for a socket that is not connected.
+CAUSEWAY_DECL bool is_loopback(const tcp::socket& socket);
+
+/// Buffers for a link to this machine: 4 MiB save wake-ups (an all-reduce of 64 MiB takes 8 % less time). The kernel clamps
+/// larger wishes silently, and a clamped buffer is worse than one it tunes itself; so only where it allows that much.
+CAUSEWAY_DECL std::size_t loopback_buffer();
+
+/// Prepares a connected socket for streaming: no delay, keep-alive, non-blocking, BBR off the machine if wanted, and
+/// buffers of `buffer` bytes (0: loopback_buffer on this machine, else what the kernel tunes). Refusals are ignored: the
+/// connection works without.
+CAUSEWAY_DECL void tune(tcp::socket& socket, std::size_t buffer, bool bbr);
+
+inline endpoint to_endpoint(const tcp::endpoint& e) { return {e.address().to_string(), e.port()}; }
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_LIBRARY_HPP
+
+// ---- causeway/net/impl/asio_library.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_LIBRARY_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_LIBRARY_IPP
+
+// Bodies of net/asio_library.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL bool ask_for_bbr([[maybe_unused]] tcp::socket& socket) noexcept {
 #if defined(__linux__) && defined(TCP_CONGESTION)
   constexpr char name[] = "bbr";
   return ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, name, sizeof name - 1) == 0;
@@ -385,16 +440,13 @@ inline bool ask_for_bbr([[maybe_unused]] tcp::socket& socket) noexcept {
 #endif
 }
 
-/// Whether both ends are on this machine. False for a socket that is not connected.
-inline bool is_loopback(const tcp::socket& socket) {
+CAUSEWAY_DECL bool is_loopback(const tcp::socket& socket) {
   std::error_code failure;
   const auto remote = socket.remote_endpoint(failure);
   return !failure && remote.address().is_loopback();
 }
 
-/// Buffers for a link to this machine: 4 MiB save wake-ups (an all-reduce of 64 MiB takes 8 % less time). The kernel clamps
-/// larger wishes silently, and a clamped buffer is worse than one it tunes itself; so only where it allows that much.
-inline std::size_t loopback_buffer() {
+CAUSEWAY_DECL std::size_t loopback_buffer() {
   constexpr std::size_t wanted = std::size_t{4} << 20U;
   for (const char* limit : {"/proc/sys/net/core/rmem_max", "/proc/sys/net/core/wmem_max"}) {
     std::size_t allowed = 0;
@@ -403,10 +455,7 @@ inline std::size_t loopback_buffer() {
   return wanted;
 }
 
-/// Prepares a connected socket for streaming: no delay, keep-alive, non-blocking, BBR off the machine if wanted, and
-/// buffers of `buffer` bytes (0: loopback_buffer on this machine, else what the kernel tunes). Refusals are ignored: the
-/// connection works without.
-inline void tune(tcp::socket& socket, std::size_t buffer, bool bbr) {
+CAUSEWAY_DECL void tune(tcp::socket& socket, std::size_t buffer, bool bbr) {
   if (buffer == 0 && is_loopback(socket)) buffer = loopback_buffer();
   std::error_code ignored;
   socket.non_blocking(true, ignored);
@@ -419,11 +468,10 @@ inline void tune(tcp::socket& socket, std::size_t buffer, bool bbr) {
   if (bbr && !is_loopback(socket)) ask_for_bbr(socket);
 }
 
-inline endpoint to_endpoint(const tcp::endpoint& e) { return {e.address().to_string(), e.port()}; }
-
 }  // namespace causeway::inline CAUSEWAY_ABI::net::detail
 
-#endif  // CAUSEWAY_NET_ASIO_LIBRARY_HPP
+#endif  // CAUSEWAY_NET_IMPL_ASIO_LIBRARY_IPP
+#endif
 
 // ---- causeway/net/asio_accept.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_ACCEPT_HPP
@@ -446,39 +494,14 @@ class accepting : public std::enable_shared_from_this<accepting> {
   accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken, failed_handler failed)
       : acceptor_{std::move(acceptor)}, pause_{io}, taken_{std::move(taken)}, failed_{std::move(failed)} {}
 
-  void start() {
-    if (over_) return;
-    acceptor_->async_accept([self = shared_from_this()](std::error_code failure, tcp::socket socket) {
-      if (self->over_ || failure == asio::error::operation_aborted) return;
-      if (failure) return self->fail(failure);
-      try {
-        self->taken_(std::move(socket));
-      } catch (const std::bad_alloc&) {
-        return self->fail(std::make_error_code(std::errc::not_enough_memory));
-      }
-      self->start();
-    });
-  }
+  void start();
 
-  void stop() {
-    over_ = true;
-    std::error_code ignored;
-    acceptor_->close(ignored);
-    pause_.cancel();
-    taken_ = {};
-    failed_ = {};
-  }
+  void stop();
 
  private:
   static constexpr std::chrono::milliseconds pause{100};
 
-  void fail(const std::error_code& failure) {
-    failed_(failure.message());
-    pause_.expires_after(pause);
-    pause_.async_wait([self = shared_from_this()](std::error_code stopped) {
-      if (!stopped) self->start();
-    });
-  }
+  void fail(const std::error_code& failure);
 
   std::unique_ptr<tcp::acceptor> acceptor_;
   asio::steady_timer pause_;
@@ -490,6 +513,51 @@ class accepting : public std::enable_shared_from_this<accepting> {
 }  // namespace causeway::inline CAUSEWAY_ABI::net::detail
 
 #endif  // CAUSEWAY_NET_ASIO_ACCEPT_HPP
+
+// ---- causeway/net/impl/asio_accept.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_ACCEPT_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_ACCEPT_IPP
+
+// Bodies of net/asio_accept.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL void accepting::start() {
+  if (over_) return;
+  acceptor_->async_accept([self = shared_from_this()](std::error_code failure, tcp::socket socket) {
+    if (self->over_ || failure == asio::error::operation_aborted) return;
+    if (failure) return self->fail(failure);
+    try {
+      self->taken_(std::move(socket));
+    } catch (const std::bad_alloc&) {
+      return self->fail(std::make_error_code(std::errc::not_enough_memory));
+    }
+    self->start();
+  });
+}
+
+CAUSEWAY_DECL void accepting::stop() {
+  over_ = true;
+  std::error_code ignored;
+  acceptor_->close(ignored);
+  pause_.cancel();
+  taken_ = {};
+  failed_ = {};
+}
+
+CAUSEWAY_DECL void accepting::fail(const std::error_code& failure) {
+  failed_(failure.message());
+  pause_.expires_after(pause);
+  pause_.async_wait([self = shared_from_this()](std::error_code stopped) {
+    if (!stopped) self->start();
+  });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_ACCEPT_IPP
+#endif
 
 // ---- causeway/core/clock.hpp ----
 #ifndef CAUSEWAY_CORE_CLOCK_HPP
@@ -617,12 +685,7 @@ class byte_writer {
   }
 
   /// A blob behind its length as a u32. Precondition: shorter than 4 GiB.
-  byte_writer& put_bytes(std::span<const std::byte> blob) {
-    CAUSEWAY_EXPECT(blob.size() <= UINT32_MAX);
-    put(static_cast<std::uint32_t>(blob.size()));
-    bytes_.insert(bytes_.end(), blob.begin(), blob.end());
-    return *this;
-  }
+  byte_writer& put_bytes(std::span<const std::byte> blob);
 
   byte_writer& put_text(std::string_view text) { return put_bytes(std::as_bytes(std::span{text.data(), text.size()})); }
 
@@ -648,27 +711,11 @@ class byte_reader {
   }
 
   /// A blob of at most `limit` bytes behind its u32 length.
-  std::span<const std::byte> get_bytes(std::size_t limit) noexcept {
-    const auto length = get<std::uint32_t>();
-    if (length > limit) return set_failed(state::over_limit), std::span<const std::byte>{};
-    if (!require(length)) return {};
-    const auto view = rest_.first(length);
-    rest_ = rest_.subspan(length);
-    return view;
-  }
+  std::span<const std::byte> get_bytes(std::size_t limit) noexcept;
 
   /// Text of at most `limit` bytes; control characters and other bytes outside printable ASCII become '?', so that what a
   /// stranger sent can be shown on a terminal.
-  std::string get_text(std::size_t limit) {
-    const auto view = get_bytes(limit);
-    std::string text;
-    text.reserve(view.size());
-    for (const std::byte b : view) {
-      const auto c = static_cast<char>(b);
-      text.push_back(c >= ' ' && c <= '~' ? c : '?');
-    }
-    return text;
-  }
+  std::string get_text(std::size_t limit);
 
   /// What was read cannot be right (a count beyond its limit, an unknown kind): from now on every read fails.
   void refuse() noexcept { set_failed(state::over_limit); }
@@ -677,31 +724,14 @@ class byte_reader {
   [[nodiscard]] std::size_t remaining() const noexcept { return rest_.size(); }
 
   /// Success when every read succeeded and nothing is left; else errc::corrupt with the reason.
-  [[nodiscard]] result<void> finish(std::string_view what) const {
-    if (state_ == state::over_limit) {
-      return fail(errc::too_large, std::string{what}, "a length or kind in it is beyond its limit");
-    }
-    if (state_ == state::truncated) return fail(errc::corrupt, std::string{what}, "it ends in the middle of a value");
-    if (!rest_.empty()) {
-      return fail(errc::corrupt, std::string{what}, std::to_string(rest_.size()) + " bytes follow its end");
-    }
-    return {};
-  }
+  [[nodiscard]] result<void> finish(std::string_view what) const;
 
  private:
   enum class state : std::uint8_t { good, truncated, over_limit };
 
-  bool require(std::size_t n) noexcept {
-    if (!ok()) return false;
-    if (rest_.size() >= n) return true;
-    set_failed(state::truncated);
-    return false;
-  }
+  bool require(std::size_t n) noexcept;
 
-  void set_failed(state why) noexcept {
-    if (ok()) state_ = why;
-    rest_ = {};
-  }
+  void set_failed(state why) noexcept;
 
   std::span<const std::byte> rest_;
   state state_ = state::good;
@@ -710,6 +740,70 @@ class byte_reader {
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_CODEC_HPP
+
+// ---- causeway/net/impl/codec.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_CODEC_IPP
+#define CAUSEWAY_NET_IMPL_CODEC_IPP
+
+// Bodies of net/codec.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL byte_writer& byte_writer::put_bytes(std::span<const std::byte> blob) {
+  CAUSEWAY_EXPECT(blob.size() <= UINT32_MAX);
+  put(static_cast<std::uint32_t>(blob.size()));
+  bytes_.insert(bytes_.end(), blob.begin(), blob.end());
+  return *this;
+}
+
+CAUSEWAY_DECL std::span<const std::byte> byte_reader::get_bytes(std::size_t limit) noexcept {
+  const auto length = get<std::uint32_t>();
+  if (length > limit) return set_failed(state::over_limit), std::span<const std::byte>{};
+  if (!require(length)) return {};
+  const auto view = rest_.first(length);
+  rest_ = rest_.subspan(length);
+  return view;
+}
+
+CAUSEWAY_DECL std::string byte_reader::get_text(std::size_t limit) {
+  const auto view = get_bytes(limit);
+  std::string text;
+  text.reserve(view.size());
+  for (const std::byte b : view) {
+    const auto c = static_cast<char>(b);
+    text.push_back(c >= ' ' && c <= '~' ? c : '?');
+  }
+  return text;
+}
+
+CAUSEWAY_DECL result<void> byte_reader::finish(std::string_view what) const {
+  if (state_ == state::over_limit) {
+    return fail(errc::too_large, std::string{what}, "a length or kind in it is beyond its limit");
+  }
+  if (state_ == state::truncated) return fail(errc::corrupt, std::string{what}, "it ends in the middle of a value");
+  if (!rest_.empty()) {
+    return fail(errc::corrupt, std::string{what}, std::to_string(rest_.size()) + " bytes follow its end");
+  }
+  return {};
+}
+
+CAUSEWAY_DECL bool byte_reader::require(std::size_t n) noexcept {
+  if (!ok()) return false;
+  if (rest_.size() >= n) return true;
+  set_failed(state::truncated);
+  return false;
+}
+
+CAUSEWAY_DECL void byte_reader::set_failed(state why) noexcept {
+  if (ok()) state_ = why;
+  rest_ = {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_CODEC_IPP
+#endif
 
 // ---- causeway/net/descriptors.hpp ----
 #ifndef CAUSEWAY_NET_DESCRIPTORS_HPP
@@ -732,7 +826,34 @@ inline constexpr std::size_t reserved_descriptors = 64;   ///< for files; a quar
 inline constexpr std::size_t descriptors_of_a_link = 64;  ///< a new link may take this share (1/64) of what is left
 
 /// How many this process may have open now.
-inline std::size_t descriptor_limit() noexcept {
+CAUSEWAY_DECL std::size_t descriptor_limit() noexcept;
+
+/// Raises the limit to what the process may ask for, at most `most_descriptors`. Never lowers it. The limit after that.
+CAUSEWAY_DECL std::size_t raise_descriptor_limit() noexcept;
+
+/// How many connections can still be made when `newest` is the descriptor given out last.
+CAUSEWAY_DECL std::size_t spare_descriptors(std::size_t newest, std::size_t limit) noexcept;
+CAUSEWAY_DECL std::size_t spare_descriptors(int newest) noexcept;
+
+/// How many connections for data a new link should have, of `wanted`: fewer when many links share few descriptors.
+CAUSEWAY_DECL std::size_t affordable_streams(std::size_t wanted, std::size_t spare) noexcept;
+
+CAUSEWAY_DECL error no_descriptors(std::string where);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_DESCRIPTORS_HPP
+
+// ---- causeway/net/impl/descriptors.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_DESCRIPTORS_IPP
+#define CAUSEWAY_NET_IMPL_DESCRIPTORS_IPP
+
+// Bodies of net/descriptors.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL std::size_t descriptor_limit() noexcept {
 #if defined(__unix__) || defined(__APPLE__)
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) return static_cast<std::size_t>(std::min<rlim_t>(limit.rlim_cur, SIZE_MAX));
@@ -740,8 +861,7 @@ inline std::size_t descriptor_limit() noexcept {
   return most_descriptors;
 }
 
-/// Raises the limit to what the process may ask for, at most `most_descriptors`. Never lowers it. The limit after that.
-inline std::size_t raise_descriptor_limit() noexcept {
+CAUSEWAY_DECL std::size_t raise_descriptor_limit() noexcept {
 #if defined(__unix__) || defined(__APPLE__)
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
@@ -755,29 +875,29 @@ inline std::size_t raise_descriptor_limit() noexcept {
   return descriptor_limit();
 }
 
-/// How many connections can still be made when `newest` is the descriptor given out last.
-inline std::size_t spare_descriptors(std::size_t newest, std::size_t limit) noexcept {
+CAUSEWAY_DECL std::size_t spare_descriptors(std::size_t newest, std::size_t limit) noexcept {
   const std::size_t reserve = std::min(reserved_descriptors, limit / 4);
   const std::size_t usable = limit - reserve;
   return newest + 1 < usable ? usable - newest - 1 : 0;
 }
-inline std::size_t spare_descriptors(int newest) noexcept {
+
+CAUSEWAY_DECL std::size_t spare_descriptors(int newest) noexcept {
   return newest < 0 ? 0 : spare_descriptors(static_cast<std::size_t>(newest), descriptor_limit());
 }
 
-/// How many connections for data a new link should have, of `wanted`: fewer when many links share few descriptors.
-inline std::size_t affordable_streams(std::size_t wanted, std::size_t spare) noexcept {
+CAUSEWAY_DECL std::size_t affordable_streams(std::size_t wanted, std::size_t spare) noexcept {
   return std::clamp<std::size_t>(spare / descriptors_of_a_link, 1, std::max<std::size_t>(wanted, 1));
 }
 
-inline error no_descriptors(std::string where) {
+CAUSEWAY_DECL error no_descriptors(std::string where) {
   return fail(errc::io_failed, std::move(where),
               "this process may not open more files and connections; raise the limit with ulimit -n");
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net::detail
 
-#endif  // CAUSEWAY_NET_DESCRIPTORS_HPP
+#endif  // CAUSEWAY_NET_IMPL_DESCRIPTORS_IPP
+#endif
 
 // ---- causeway/core/hash.hpp ----
 #ifndef CAUSEWAY_CORE_HASH_HPP
@@ -990,9 +1110,7 @@ class solo_transport {
   static constexpr std::uint32_t size() noexcept { return 1; }
   static operation send(peer_index, const message_id&, std::span<const std::byte>) noexcept { return 1; }
   static operation receive(peer_index, const message_id&, std::span<std::byte>) noexcept { return 1; }
-  static result<std::size_t> wait(operation, time_point) {
-    return fail(errc::peer_lost, "solo transport", "there is no other peer in this run");
-  }
+  static result<std::size_t> wait(operation, time_point);
   static constexpr bool done(operation) noexcept { return true; }
   static traffic stats() noexcept { return {}; }
 };
@@ -1016,12 +1134,8 @@ class any_transport {
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
-    return model_->send(to, id, bytes);
-  }
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
-    return model_->receive(from, id, buffer);
-  }
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
@@ -1062,6 +1176,32 @@ static_assert(Transport<any_transport>);
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_TRANSPORT_HPP
+
+// ---- causeway/net/impl/transport.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_TRANSPORT_IPP
+#define CAUSEWAY_NET_IMPL_TRANSPORT_IPP
+
+// Bodies of net/transport.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL result<std::size_t> solo_transport::wait(operation, time_point) {
+  return fail(errc::peer_lost, "solo transport", "there is no other peer in this run");
+}
+
+CAUSEWAY_DECL operation any_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
+  return model_->send(to, id, bytes);
+}
+
+CAUSEWAY_DECL operation any_transport::receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
+  return model_->receive(from, id, buffer);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_TRANSPORT_IPP
+#endif
 
 // ---- causeway/net/frame.hpp ----
 #ifndef CAUSEWAY_NET_FRAME_HPP
@@ -1134,14 +1274,65 @@ namespace detail {
 
 constexpr std::size_t checksum_offset = header_bytes - sizeof(std::uint64_t);
 
-inline std::uint64_t header_checksum(const std::byte* header) noexcept {
-  return hash_bytes({header, checksum_offset}, frame_magic);
-}
+CAUSEWAY_DECL std::uint64_t header_checksum(const std::byte* header) noexcept;
 
 }  // namespace detail
 
 /// Writes `h` as 80 bytes at `to`.
-inline void encode_header(const frame_header& h, std::byte* to) noexcept {
+CAUSEWAY_DECL void encode_header(const frame_header& h, std::byte* to) noexcept;
+
+CAUSEWAY_DECL header_block encode_header(const frame_header& h) noexcept;
+
+namespace detail {
+
+CAUSEWAY_DECL frame_header read_header_fields(byte_reader& in) noexcept;
+
+/// Frames that are said before a connection carries messages.
+constexpr bool is_handshake(frame_kind kind) noexcept { return kind >= frame_kind::hello && kind != frame_kind::control; }
+
+CAUSEWAY_DECL const char* broken_control_rule(const frame_header& h) noexcept;
+
+/// The rules between the fields of a header whose checksum holds. Null when all are kept.
+CAUSEWAY_DECL const char* broken_rule(const frame_header& h) noexcept;
+
+}  // namespace detail
+
+/// Reads a header from the first 80 of the given bytes. errc::protocol for bytes that are no frame of ours,
+/// errc::version_mismatch for another version, errc::corrupt for a wrong checksum, errc::too_large or errc::protocol for
+/// a broken rule. Reads nothing beyond the header.
+CAUSEWAY_DECL result<frame_header> decode_header(std::span<const std::byte> bytes);
+
+namespace detail {
+
+/// The body of a `refused` frame.
+CAUSEWAY_DECL std::vector<std::byte> encode_refusal(const error& why);
+
+CAUSEWAY_DECL error read_refusal(std::string where, std::span<const std::byte> body);
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_FRAME_HPP
+
+// ---- causeway/net/impl/frame.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_FRAME_IPP
+#define CAUSEWAY_NET_IMPL_FRAME_IPP
+
+// Bodies of net/frame.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL std::uint64_t header_checksum(const std::byte* header) noexcept {
+  return hash_bytes({header, checksum_offset}, frame_magic);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL void encode_header(const frame_header& h, std::byte* to) noexcept {
   std::byte* at = to;
   at = detail::store_little(at, frame_magic);
   at = detail::store_little(at, protocol_version);
@@ -1160,15 +1351,17 @@ inline void encode_header(const frame_header& h, std::byte* to) noexcept {
   detail::store_little(at, detail::header_checksum(to));
 }
 
-inline header_block encode_header(const frame_header& h) noexcept {
+CAUSEWAY_DECL header_block encode_header(const frame_header& h) noexcept {
   header_block block;
   encode_header(h, block.data());
   return block;
 }
 
-namespace detail {
+}  // namespace causeway::inline CAUSEWAY_ABI::net
 
-inline frame_header read_header_fields(byte_reader& in) noexcept {
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL frame_header read_header_fields(byte_reader& in) noexcept {
   frame_header h;
   h.kind = static_cast<frame_kind>(in.get<std::uint8_t>());
   h.flags = in.get<std::uint8_t>();
@@ -1185,18 +1378,14 @@ inline frame_header read_header_fields(byte_reader& in) noexcept {
   return h;
 }
 
-/// Frames that are said before a connection carries messages.
-constexpr bool is_handshake(frame_kind kind) noexcept { return kind >= frame_kind::hello && kind != frame_kind::control; }
-
-inline const char* broken_control_rule(const frame_header& h) noexcept {
+CAUSEWAY_DECL const char* broken_control_rule(const frame_header& h) noexcept {
   if (h.flags != has_digest) return "a control message without a digest";
   if (h.chunk_length > max_control_bytes) return "a control message above 512 KiB";
   if (h.chunk_offset != 0 || h.message_length != h.chunk_length) return "a control message in pieces";
   return nullptr;
 }
 
-/// The rules between the fields of a header whose checksum holds. Null when all are kept.
-inline const char* broken_rule(const frame_header& h) noexcept {
+CAUSEWAY_DECL const char* broken_rule(const frame_header& h) noexcept {
   if (h.kind < frame_kind::data || h.kind > frame_kind::told) return "an unknown kind of frame";
   const bool may_have_digest = h.kind == frame_kind::data || h.kind == frame_kind::control;
   if (h.flags != 0 && (h.flags != has_digest || !may_have_digest)) return "flags that this version does not know";
@@ -1211,12 +1400,11 @@ inline const char* broken_rule(const frame_header& h) noexcept {
   return nullptr;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
 
-/// Reads a header from the first 80 of the given bytes. errc::protocol for bytes that are no frame of ours,
-/// errc::version_mismatch for another version, errc::corrupt for a wrong checksum, errc::too_large or errc::protocol for
-/// a broken rule. Reads nothing beyond the header.
-inline result<frame_header> decode_header(std::span<const std::byte> bytes) {
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL result<frame_header> decode_header(std::span<const std::byte> bytes) {
   if (bytes.size() < header_bytes) return fail(errc::corrupt, "frame", "it is shorter than its header");
   byte_reader in{bytes.first(header_bytes)};
   if (in.get<std::uint32_t>() != frame_magic) {
@@ -1235,16 +1423,17 @@ inline result<frame_header> decode_header(std::span<const std::byte> bytes) {
   return h;
 }
 
-namespace detail {
+}  // namespace causeway::inline CAUSEWAY_ABI::net
 
-/// The body of a `refused` frame.
-inline std::vector<std::byte> encode_refusal(const error& why) {
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL std::vector<std::byte> encode_refusal(const error& why) {
   byte_writer body;
   body.put(static_cast<std::uint16_t>(why.code)).put_text(std::string_view{why.message}.substr(0, max_refusal_text));
   return std::move(body).take();
 }
 
-inline error read_refusal(std::string where, std::span<const std::byte> body) {
+CAUSEWAY_DECL error read_refusal(std::string where, std::span<const std::byte> body) {
   byte_reader in{body};
   const auto code = static_cast<errc>(in.get<std::uint16_t>());
   std::string text = in.get_text(max_refusal_text);
@@ -1252,11 +1441,10 @@ inline error read_refusal(std::string where, std::span<const std::byte> body) {
   return fail(code, std::move(where), std::move(text));
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
 
-}  // namespace causeway::inline CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_FRAME_HPP
+#endif  // CAUSEWAY_NET_IMPL_FRAME_IPP
+#endif
 
 // ---- causeway/net/asio_conversation.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_CONVERSATION_HPP
@@ -1270,11 +1458,7 @@ inline error read_refusal(std::string where, std::span<const std::byte> body) {
 namespace causeway::inline CAUSEWAY_ABI::net::detail {
 
 /// What somebody is told who asks for another run than the one that is served. It does not say which that is.
-inline error wrong_run() {
-  return fail(
-      errc::wrong_run, "",
-      "this address serves another run; check the name and the seed of the run that you want to join, or its address");
-}
+CAUSEWAY_DECL error wrong_run();
 
 /// Held by shared_ptr; its handlers keep it alive. After `stop` or `release` it calls nobody back.
 class conversation : public std::enable_shared_from_this<conversation> {
@@ -1287,70 +1471,25 @@ class conversation : public std::enable_shared_from_this<conversation> {
   void on_end(end_handler handler) { ended_ = std::move(handler); }
 
   /// Reads one frame of at most `limit` bytes behind its header, within `patience`; then calls `handler`.
-  void next(std::size_t limit, std::chrono::nanoseconds patience, frame_handler handler) {
-    framed_ = std::move(handler);
-    arm_timer(patience);
-    asio::async_read(socket_, asio::buffer(header_),
-                     [self = shared_from_this(), limit](std::error_code failure, std::size_t) {
-                       if (failure) return self->end_with(failure);
-                       self->read_body(limit);
-                     });
-  }
+  void next(std::size_t limit, std::chrono::nanoseconds patience, frame_handler handler);
 
   /// Sends a frame; `then` is called once the kernel has all of it.
   void say(frame_kind kind, std::uint64_t run_id, peer_index sender, std::span<const std::byte> body,
-           std::function<void()> then = {}) {
-    CAUSEWAY_EXPECT(body.size() <= max_handshake_bytes);
-    frame_header h;
-    h.kind = kind;
-    h.run_id = run_id;
-    h.sender = sender;
-    h.chunk_length = static_cast<std::uint32_t>(body.size());
-    outgoing frame{std::vector<std::byte>(header_bytes + body.size()), std::move(then)};
-    encode_header(h, frame.bytes.data());
-    std::copy(body.begin(), body.end(), frame.bytes.begin() + header_bytes);
-    queue_.push_back(std::move(frame));
-    if (queue_.size() == 1) write_front();
-  }
+           std::function<void()> then = {});
 
   /// Says why not, and ends when that is out. Names no run: whoever knows a run's id may join it, so a stranger must not
   /// learn it from its refusal.
-  void refuse(const error& why) {
-    framed_ = {};
-    ended_ = {};
-    last_words_ = true;
-    say(frame_kind::refused, 0, 0, encode_refusal(why));
-  }
+  void refuse(const error& why);
 
-  void stop() {
-    if (over_) return;
-    over_ = true;
-    std::error_code ignored;
-    timer_.cancel();
-    socket_.shutdown(tcp::socket::shutdown_send, ignored);
-    socket_.close(ignored);
-    framed_ = {};
-    ended_ = {};
-    for (outgoing& frame : queue_) frame.then = {};  // the bytes of the first may still be in use
-  }
+  void stop();
 
   /// Hands the socket over. Precondition: no read is under way, everything said is out.
-  tcp::socket release() {
-    over_ = true;
-    timer_.cancel();
-    framed_ = {};
-    ended_ = {};
-    return std::move(socket_);
-  }
+  tcp::socket release();
 
   [[nodiscard]] bool over() const noexcept { return over_; }
   [[nodiscard]] int descriptor() { return static_cast<int>(socket_.native_handle()); }
   [[nodiscard]] const tcp::socket& socket() const noexcept { return socket_; }
-  [[nodiscard]] std::string remote() const {
-    std::error_code failure;
-    const auto e = socket_.remote_endpoint(failure);
-    return failure ? std::string{"a closed connection"} : to_endpoint(e).text();
-  }
+  [[nodiscard]] std::string remote() const;
 
  private:
   struct outgoing {
@@ -1358,67 +1497,20 @@ class conversation : public std::enable_shared_from_this<conversation> {
     std::function<void()> then;
   };
 
-  void arm_timer(std::chrono::nanoseconds patience) {
-    timer_.cancel();
-    if (patience == std::chrono::nanoseconds::max()) return;
-    timer_.expires_after(patience);
-    timer_.async_wait([self = shared_from_this(), round = ++round_](std::error_code failure) {
-      if (!failure && round == self->round_) self->end(fail(errc::timeout, self->remote(), "it said nothing in time"));
-    });
-  }
+  void arm_timer(std::chrono::nanoseconds patience);
 
-  void read_body(std::size_t limit) {
-    auto h = decode_header(header_);
-    if (!h) return end(std::move(h).error());
-    if (!is_handshake(h->kind) && h->kind != frame_kind::heartbeat)
-      return end(fail(errc::protocol, remote(), "it sent data before the handshake was over"));
-    if (h->chunk_length > limit) return end(fail(errc::too_large, remote(), "its handshake is longer than allowed"));
-    body_.resize(h->chunk_length);
-    asio::async_read(socket_, asio::buffer(body_),
-                     [self = shared_from_this(), header = *h](std::error_code failure, std::size_t) {
-                       if (failure) return self->end_with(failure);
-                       self->deliver(header);
-                     });
-  }
+  void read_body(std::size_t limit);
 
-  void deliver(const frame_header& h) {
-    ++round_;
-    timer_.cancel();
-    if (over_ || !framed_) return;
-    const auto handler = std::exchange(framed_, {});
-    const std::vector<std::byte> body = std::move(body_);
-    handler(h, body);
-  }
+  void deliver(const frame_header& h);
 
-  void write_front() {
-    asio::async_write(socket_, asio::buffer(queue_.front().bytes),
-                      [self = shared_from_this()](std::error_code failure, std::size_t) {
-                        if (failure) return self->fall_silent(failure);
-                        const auto then = std::move(self->queue_.front().then);
-                        self->queue_.pop_front();
-                        if (!self->queue_.empty()) self->write_front();
-                        if (then && !self->over_) then();
-                        if (self->queue_.empty() && self->last_words_) self->stop();
-                      });
-  }
+  void write_front();
 
   /// What we say is not heard any more. If we listen, what the other side said last is still to come: why it left, perhaps.
-  void fall_silent(const std::error_code& failure) {
-    if (!framed_) return end_with(failure);
-    queue_.clear();
-  }
+  void fall_silent(const std::error_code& failure);
 
-  void end_with(const std::error_code& failure) {
-    const std::string why = failure == asio::error::eof ? "it closed the connection" : failure.message();
-    end(fail(errc::peer_lost, over_ ? std::string{} : remote(), why));
-  }
+  void end_with(const std::error_code& failure);
 
-  void end(const error& why) {
-    if (over_) return;
-    const auto handler = std::exchange(ended_, {});
-    stop();
-    if (handler) handler(why);
-  }
+  void end(const error& why);
 
   tcp::socket socket_;
   asio::steady_timer timer_;
@@ -1449,28 +1541,9 @@ class dialer : public std::enable_shared_from_this<dialer> {
         connected_{std::move(connected)},
         failed_{std::move(failed)} {}
 
-  void dial() {
-    std::error_code failure;
-    const auto address = asio::ip::make_address(target_.host, failure);
-    if (!failure) {
-      const tcp::endpoint only{address, target_.port};
-      return connect(std::vector<tcp::endpoint>{only});
-    }
-    resolver_.async_resolve(target_.host, std::to_string(target_.port),
-                            [self = shared_from_this()](std::error_code unknown, const tcp::resolver::results_type& found) {
-                              if (unknown) return self->retry(unknown);
-                              self->connect({found.begin(), found.end()});
-                            });
-  }
+  void dial();
 
-  void stop() {
-    connected_ = {};
-    failed_ = {};
-    resolver_.cancel();
-    timer_.cancel();
-    std::error_code ignored;
-    socket_.close(ignored);
-  }
+  void stop();
 
   [[nodiscard]] const endpoint& target() const noexcept { return target_; }
   [[nodiscard]] bool busy() const noexcept { return static_cast<bool>(connected_); }
@@ -1481,38 +1554,13 @@ class dialer : public std::enable_shared_from_this<dialer> {
   static constexpr std::chrono::milliseconds first_pause{20};
   static constexpr std::chrono::milliseconds longest_pause{500};
 
-  void connect(std::vector<tcp::endpoint> candidates) {
-    if (!connected_) return;
-    candidates_ = std::move(candidates);
-    asio::async_connect(socket_, candidates_, [self = shared_from_this()](std::error_code failure, const tcp::endpoint&) {
-      if (!self->connected_) return;
-      if (failure) return self->retry(failure);
-      const auto call = std::exchange(self->connected_, {});
-      self->failed_ = {};
-      call(std::make_shared<conversation>(std::move(self->socket_)));
-    });
-  }
+  void connect(std::vector<tcp::endpoint> candidates);
 
-  void retry(const std::error_code& failure) {
-    if (!connected_) return;
-    last_failure_ = failure == asio::error::no_descriptors ? no_descriptors({}).message : failure.message();
-    std::error_code ignored;
-    socket_.close(ignored);
-    if (!failed_) return dial_later();
-    connected_ = {};
-    const auto call = std::exchange(failed_, {});
-    call(fail(errc::unreachable, target_.text(), last_failure_));
-  }
+  void retry(const std::error_code& failure);
 
  public:
   /// Pauses, longer each time, and dials.
-  void dial_later() {
-    timer_.expires_after(pause_);
-    pause_ = std::min(pause_ * 2, longest_pause);
-    timer_.async_wait([self = shared_from_this()](std::error_code stopped) {
-      if (!stopped && self->connected_) self->dial();
-    });
-  }
+  void dial_later();
 
  private:
   tcp::resolver resolver_;
@@ -1529,6 +1577,199 @@ class dialer : public std::enable_shared_from_this<dialer> {
 }  // namespace causeway::inline CAUSEWAY_ABI::net::detail
 
 #endif  // CAUSEWAY_NET_ASIO_CONVERSATION_HPP
+
+// ---- causeway/net/impl/asio_conversation.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_CONVERSATION_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_CONVERSATION_IPP
+
+// Bodies of net/asio_conversation.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL error wrong_run() {
+  return fail(
+      errc::wrong_run, "",
+      "this address serves another run; check the name and the seed of the run that you want to join, or its address");
+}
+
+CAUSEWAY_DECL void conversation::next(std::size_t limit, std::chrono::nanoseconds patience, frame_handler handler) {
+  framed_ = std::move(handler);
+  arm_timer(patience);
+  asio::async_read(socket_, asio::buffer(header_),
+                   [self = shared_from_this(), limit](std::error_code failure, std::size_t) {
+                     if (failure) return self->end_with(failure);
+                     self->read_body(limit);
+                   });
+}
+
+CAUSEWAY_DECL void conversation::say(frame_kind kind, std::uint64_t run_id, peer_index sender,
+                                     std::span<const std::byte> body, std::function<void()> then) {
+  CAUSEWAY_EXPECT(body.size() <= max_handshake_bytes);
+  frame_header h;
+  h.kind = kind;
+  h.run_id = run_id;
+  h.sender = sender;
+  h.chunk_length = static_cast<std::uint32_t>(body.size());
+  outgoing frame{std::vector<std::byte>(header_bytes + body.size()), std::move(then)};
+  encode_header(h, frame.bytes.data());
+  std::copy(body.begin(), body.end(), frame.bytes.begin() + header_bytes);
+  queue_.push_back(std::move(frame));
+  if (queue_.size() == 1) write_front();
+}
+
+CAUSEWAY_DECL void conversation::refuse(const error& why) {
+  framed_ = {};
+  ended_ = {};
+  last_words_ = true;
+  say(frame_kind::refused, 0, 0, encode_refusal(why));
+}
+
+CAUSEWAY_DECL void conversation::stop() {
+  if (over_) return;
+  over_ = true;
+  std::error_code ignored;
+  timer_.cancel();
+  socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  socket_.close(ignored);
+  framed_ = {};
+  ended_ = {};
+  for (outgoing& frame : queue_) frame.then = {};  // the bytes of the first may still be in use
+}
+
+CAUSEWAY_DECL tcp::socket conversation::release() {
+  over_ = true;
+  timer_.cancel();
+  framed_ = {};
+  ended_ = {};
+  return std::move(socket_);
+}
+
+CAUSEWAY_DECL std::string conversation::remote() const {
+  std::error_code failure;
+  const auto e = socket_.remote_endpoint(failure);
+  return failure ? std::string{"a closed connection"} : to_endpoint(e).text();
+}
+
+CAUSEWAY_DECL void conversation::arm_timer(std::chrono::nanoseconds patience) {
+  timer_.cancel();
+  if (patience == std::chrono::nanoseconds::max()) return;
+  timer_.expires_after(patience);
+  timer_.async_wait([self = shared_from_this(), round = ++round_](std::error_code failure) {
+    if (!failure && round == self->round_) self->end(fail(errc::timeout, self->remote(), "it said nothing in time"));
+  });
+}
+
+CAUSEWAY_DECL void conversation::read_body(std::size_t limit) {
+  auto h = decode_header(header_);
+  if (!h) return end(std::move(h).error());
+  if (!is_handshake(h->kind) && h->kind != frame_kind::heartbeat)
+    return end(fail(errc::protocol, remote(), "it sent data before the handshake was over"));
+  if (h->chunk_length > limit) return end(fail(errc::too_large, remote(), "its handshake is longer than allowed"));
+  body_.resize(h->chunk_length);
+  asio::async_read(socket_, asio::buffer(body_),
+                   [self = shared_from_this(), header = *h](std::error_code failure, std::size_t) {
+                     if (failure) return self->end_with(failure);
+                     self->deliver(header);
+                   });
+}
+
+CAUSEWAY_DECL void conversation::deliver(const frame_header& h) {
+  ++round_;
+  timer_.cancel();
+  if (over_ || !framed_) return;
+  const auto handler = std::exchange(framed_, {});
+  const std::vector<std::byte> body = std::move(body_);
+  handler(h, body);
+}
+
+CAUSEWAY_DECL void conversation::write_front() {
+  asio::async_write(socket_, asio::buffer(queue_.front().bytes),
+                    [self = shared_from_this()](std::error_code failure, std::size_t) {
+                      if (failure) return self->fall_silent(failure);
+                      const auto then = std::move(self->queue_.front().then);
+                      self->queue_.pop_front();
+                      if (!self->queue_.empty()) self->write_front();
+                      if (then && !self->over_) then();
+                      if (self->queue_.empty() && self->last_words_) self->stop();
+                    });
+}
+
+CAUSEWAY_DECL void conversation::fall_silent(const std::error_code& failure) {
+  if (!framed_) return end_with(failure);
+  queue_.clear();
+}
+
+CAUSEWAY_DECL void conversation::end_with(const std::error_code& failure) {
+  const std::string why = failure == asio::error::eof ? "it closed the connection" : failure.message();
+  end(fail(errc::peer_lost, over_ ? std::string{} : remote(), why));
+}
+
+CAUSEWAY_DECL void conversation::end(const error& why) {
+  if (over_) return;
+  const auto handler = std::exchange(ended_, {});
+  stop();
+  if (handler) handler(why);
+}
+
+CAUSEWAY_DECL void dialer::dial() {
+  std::error_code failure;
+  const auto address = asio::ip::make_address(target_.host, failure);
+  if (!failure) {
+    const tcp::endpoint only{address, target_.port};
+    return connect(std::vector<tcp::endpoint>{only});
+  }
+  resolver_.async_resolve(target_.host, std::to_string(target_.port),
+                          [self = shared_from_this()](std::error_code unknown, const tcp::resolver::results_type& found) {
+                            if (unknown) return self->retry(unknown);
+                            self->connect({found.begin(), found.end()});
+                          });
+}
+
+CAUSEWAY_DECL void dialer::stop() {
+  connected_ = {};
+  failed_ = {};
+  resolver_.cancel();
+  timer_.cancel();
+  std::error_code ignored;
+  socket_.close(ignored);
+}
+
+CAUSEWAY_DECL void dialer::connect(std::vector<tcp::endpoint> candidates) {
+  if (!connected_) return;
+  candidates_ = std::move(candidates);
+  asio::async_connect(socket_, candidates_, [self = shared_from_this()](std::error_code failure, const tcp::endpoint&) {
+    if (!self->connected_) return;
+    if (failure) return self->retry(failure);
+    const auto call = std::exchange(self->connected_, {});
+    self->failed_ = {};
+    call(std::make_shared<conversation>(std::move(self->socket_)));
+  });
+}
+
+CAUSEWAY_DECL void dialer::retry(const std::error_code& failure) {
+  if (!connected_) return;
+  last_failure_ = failure == asio::error::no_descriptors ? no_descriptors({}).message : failure.message();
+  std::error_code ignored;
+  socket_.close(ignored);
+  if (!failed_) return dial_later();
+  connected_ = {};
+  const auto call = std::exchange(failed_, {});
+  call(fail(errc::unreachable, target_.text(), last_failure_));
+}
+
+CAUSEWAY_DECL void dialer::dial_later() {
+  timer_.expires_after(pause_);
+  pause_ = std::min(pause_ * 2, longest_pause);
+  timer_.async_wait([self = shared_from_this()](std::error_code stopped) {
+    if (!stopped && self->connected_) self->dial();
+  });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_CONVERSATION_IPP
+#endif
 
 // ---- causeway/net/asio_ask.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_ASK_HPP
@@ -1561,46 +1802,18 @@ class informant {
   informant& operator=(const informant&) = delete;
 
   /// Takes a connection over whose first frame asked with `body`.
-  void serve(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body) {
-    if (!pieces_) return who->refuse(fail(errc::unsupported, "", "this run tells newcomers nothing"));
-    if (talks_.size() >= most_talks) {
-      return who->refuse(fail(errc::too_large, "", "too many newcomers ask at once; try later"));
-    }
-    talks_.insert(who);
-    who->on_end([this, who](const error&) { talks_.erase(who); });
-    answer(who, run_id, body);
-  }
+  void serve(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body);
 
-  void stop() {
-    for (const auto& who : std::exchange(talks_, {})) who->stop();
-  }
+  void stop();
 
  private:
   static constexpr std::size_t most_talks = 32;
   static constexpr std::size_t question_bytes = 64;
   static constexpr std::chrono::seconds patience{30};
 
-  void answer(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body) {
-    byte_reader in{body};
-    const auto item = in.get<std::uint32_t>();
-    const auto offset = in.get<std::uint64_t>();
-    if (const auto whole = in.finish("question"); !whole) {
-      talks_.erase(who);
-      return who->refuse(whole.error());
-    }
-    const std::vector<std::byte> piece = pieces_(item, offset);
-    // The next question is read when this answer is out: a stranger costs one piece of memory, however much it asks for.
-    who->say(frame_kind::told, run_id, 0, std::span{piece}.first(std::min(piece.size(), max_piece_bytes)),
-             [this, who, run_id] { hear(who, run_id); });
-  }
+  void answer(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body);
 
-  void hear(const conversation_ptr& who, std::uint64_t run_id) {
-    who->next(question_bytes, patience, [this, who, run_id](const frame_header& h, std::span<const std::byte> body) {
-      if (h.kind == frame_kind::ask) return answer(who, run_id, body);
-      talks_.erase(who);
-      who->refuse(fail(errc::protocol, "", "it stopped asking"));
-    });
-  }
+  void hear(const conversation_ptr& who, std::uint64_t run_id);
 
   piece_source pieces_;
   std::set<conversation_ptr> talks_;
@@ -1619,15 +1832,7 @@ class inquiry {
  public:
   /// Dials `address` and asks for the first piece of item 0. errc::unreachable or errc::timeout if nobody answers, else
   /// what the other side says against it.
-  static result<inquiry> open(const endpoint& address, const inquiry_options& options) {
-    inquiry made{address, options};
-    CAUSEWAY_TRY(made.connect());
-    CAUSEWAY_TRY(made.read(0, 0, max_piece_bytes, [&](std::span<const std::byte> piece) -> result<void> {
-      made.about_.assign(piece.begin(), piece.end());
-      return {};
-    }));
-    return made;
-  }
+  static result<inquiry> open(const endpoint& address, const inquiry_options& options);
 
   [[nodiscard]] std::uint64_t run_id() const noexcept { return state_->run_id; }
   /// Item 0, of one piece.
@@ -1636,24 +1841,7 @@ class inquiry {
   /// Reads `length` bytes of `item` from `offset` on, in order, and gives them to `sink`. errc::corrupt if there are fewer.
   /// Item 0 has one piece, however long.
   result<void> read(std::uint32_t item, std::uint64_t offset, std::uint64_t length,
-                    const std::function<result<void>(std::span<const std::byte>)>& sink) {
-    const std::uint64_t end = offset + length;
-    std::uint64_t asked = offset;
-    while (offset < end) {
-      // Pieces ahead of the answer, as long as the other side sends whole ones.
-      for (; asked < end && asked < offset + ahead * max_piece_bytes; asked += max_piece_bytes) ask(item, asked);
-      CAUSEWAY_ASSIGN(const std::vector<std::byte> piece, next_answer());
-      const std::uint64_t wanted = item == 0 ? piece.size() : std::min<std::uint64_t>(max_piece_bytes, end - offset);
-      if (piece.empty() || piece.size() != wanted) {
-        return fail(errc::corrupt, address_.text(),
-                    "it sent " + std::to_string(piece.size()) + " bytes of a piece of " + std::to_string(wanted));
-      }
-      CAUSEWAY_TRY(sink(piece));
-      if (item == 0) return {};
-      offset += piece.size();
-    }
-    return {};
-  }
+                    const std::function<result<void>(std::span<const std::byte>)>& sink);
 
  private:
   static constexpr std::uint64_t ahead = 16;
@@ -1669,58 +1857,17 @@ class inquiry {
     bool answered = false;
     std::optional<error> failure;
 
-    ~state() {
-      if (dialling) dialling->stop();
-      if (who) who->stop();
-      io.restart();
-      io.poll();
-    }
+    ~state();
   };
 
   inquiry(endpoint address, const inquiry_options& options)
       : address_{std::move(address)}, options_{options}, state_{std::make_unique<state>()} {}
 
-  result<void> connect() {
-    state& s = *state_;
-    const auto connected = [&s](const detail::conversation_ptr& who) {
-      s.who = who;
-      who->on_end([&s](const error& why) { s.failure = why; });
-    };
-    detail::dialer::failure_handler failed;
-    if (options_.once) failed = [&s](const error& why) { s.failure = why; };
-    s.dialling = std::make_shared<detail::dialer>(s.io, address_, connected, failed);
-    s.dialling->dial();
-    const auto outcome = run_until([&s] { return s.who != nullptr; }, options_.deadline);
-    if (outcome || outcome.error().code != errc::timeout) return outcome;
-    const std::string why = s.dialling->last_failure();
-    return fail(errc::unreachable, address_.text(),
-                "nobody answers there" + (why.empty() ? std::string{} : ": " + why) +
-                    "; give the address of a peer that is in the run now");
-  }
+  result<void> connect();
 
-  void ask(std::uint32_t item, std::uint64_t offset) {
-    byte_writer body;
-    body.put(item).put(offset);
-    state_->who->say(frame_kind::ask, 0, 0, body.bytes());
-  }
+  void ask(std::uint32_t item, std::uint64_t offset);
 
-  result<std::vector<std::byte>> next_answer() {
-    state& s = *state_;
-    s.answered = false;
-    s.who->next(max_handshake_bytes, patience, [this, &s](const frame_header& h, std::span<const std::byte> body) {
-      if (h.kind == frame_kind::refused) {
-        s.failure = detail::read_refusal(address_.text(), body);
-      } else if (h.kind != frame_kind::told || h.run_id == 0) {
-        s.failure = fail(errc::protocol, address_.text(), "it answered out of turn");
-      } else {
-        s.run_id = h.run_id;
-        s.piece.assign(body.begin(), body.end());
-        s.answered = true;
-      }
-    });
-    CAUSEWAY_TRY(run_until([&s] { return s.answered; }, no_deadline));
-    return std::move(s.piece);
-  }
+  result<std::vector<std::byte>> next_answer();
 
   template <class Done>
   result<void> run_until(Done done, time_point deadline) {
@@ -1747,6 +1894,139 @@ class inquiry {
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_ASIO_ASK_HPP
+
+// ---- causeway/net/impl/asio_ask.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_ASK_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_ASK_IPP
+
+// Bodies of net/asio_ask.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL void informant::serve(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body) {
+  if (!pieces_) return who->refuse(fail(errc::unsupported, "", "this run tells newcomers nothing"));
+  if (talks_.size() >= most_talks) {
+    return who->refuse(fail(errc::too_large, "", "too many newcomers ask at once; try later"));
+  }
+  talks_.insert(who);
+  who->on_end([this, who](const error&) { talks_.erase(who); });
+  answer(who, run_id, body);
+}
+
+CAUSEWAY_DECL void informant::stop() {
+  for (const auto& who : std::exchange(talks_, {})) who->stop();
+}
+
+CAUSEWAY_DECL void informant::answer(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body) {
+  byte_reader in{body};
+  const auto item = in.get<std::uint32_t>();
+  const auto offset = in.get<std::uint64_t>();
+  if (const auto whole = in.finish("question"); !whole) {
+    talks_.erase(who);
+    return who->refuse(whole.error());
+  }
+  const std::vector<std::byte> piece = pieces_(item, offset);
+  // The next question is read when this answer is out: a stranger costs one piece of memory, however much it asks for.
+  who->say(frame_kind::told, run_id, 0, std::span{piece}.first(std::min(piece.size(), max_piece_bytes)),
+           [this, who, run_id] { hear(who, run_id); });
+}
+
+CAUSEWAY_DECL void informant::hear(const conversation_ptr& who, std::uint64_t run_id) {
+  who->next(question_bytes, patience, [this, who, run_id](const frame_header& h, std::span<const std::byte> body) {
+    if (h.kind == frame_kind::ask) return answer(who, run_id, body);
+    talks_.erase(who);
+    who->refuse(fail(errc::protocol, "", "it stopped asking"));
+  });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL result<inquiry> inquiry::open(const endpoint& address, const inquiry_options& options) {
+  inquiry made{address, options};
+  CAUSEWAY_TRY(made.connect());
+  CAUSEWAY_TRY(made.read(0, 0, max_piece_bytes, [&](std::span<const std::byte> piece) -> result<void> {
+    made.about_.assign(piece.begin(), piece.end());
+    return {};
+  }));
+  return made;
+}
+
+CAUSEWAY_DECL result<void> inquiry::read(std::uint32_t item, std::uint64_t offset, std::uint64_t length,
+                                         const std::function<result<void>(std::span<const std::byte>)>& sink) {
+  const std::uint64_t end = offset + length;
+  std::uint64_t asked = offset;
+  while (offset < end) {
+    // Pieces ahead of the answer, as long as the other side sends whole ones.
+    for (; asked < end && asked < offset + ahead * max_piece_bytes; asked += max_piece_bytes) ask(item, asked);
+    CAUSEWAY_ASSIGN(const std::vector<std::byte> piece, next_answer());
+    const std::uint64_t wanted = item == 0 ? piece.size() : std::min<std::uint64_t>(max_piece_bytes, end - offset);
+    if (piece.empty() || piece.size() != wanted) {
+      return fail(errc::corrupt, address_.text(),
+                  "it sent " + std::to_string(piece.size()) + " bytes of a piece of " + std::to_string(wanted));
+    }
+    CAUSEWAY_TRY(sink(piece));
+    if (item == 0) return {};
+    offset += piece.size();
+  }
+  return {};
+}
+
+CAUSEWAY_DECL inquiry::state::~state() {
+  if (dialling) dialling->stop();
+  if (who) who->stop();
+  io.restart();
+  io.poll();
+}
+
+CAUSEWAY_DECL result<void> inquiry::connect() {
+  state& s = *state_;
+  const auto connected = [&s](const detail::conversation_ptr& who) {
+    s.who = who;
+    who->on_end([&s](const error& why) { s.failure = why; });
+  };
+  detail::dialer::failure_handler failed;
+  if (options_.once) failed = [&s](const error& why) { s.failure = why; };
+  s.dialling = std::make_shared<detail::dialer>(s.io, address_, connected, failed);
+  s.dialling->dial();
+  const auto outcome = run_until([&s] { return s.who != nullptr; }, options_.deadline);
+  if (outcome || outcome.error().code != errc::timeout) return outcome;
+  const std::string why = s.dialling->last_failure();
+  return fail(errc::unreachable, address_.text(),
+              "nobody answers there" + (why.empty() ? std::string{} : ": " + why) +
+                  "; give the address of a peer that is in the run now");
+}
+
+CAUSEWAY_DECL void inquiry::ask(std::uint32_t item, std::uint64_t offset) {
+  byte_writer body;
+  body.put(item).put(offset);
+  state_->who->say(frame_kind::ask, 0, 0, body.bytes());
+}
+
+CAUSEWAY_DECL result<std::vector<std::byte>> inquiry::next_answer() {
+  state& s = *state_;
+  s.answered = false;
+  s.who->next(max_handshake_bytes, patience, [this, &s](const frame_header& h, std::span<const std::byte> body) {
+    if (h.kind == frame_kind::refused) {
+      s.failure = detail::read_refusal(address_.text(), body);
+    } else if (h.kind != frame_kind::told || h.run_id == 0) {
+      s.failure = fail(errc::protocol, address_.text(), "it answered out of turn");
+    } else {
+      s.run_id = h.run_id;
+      s.piece.assign(body.begin(), body.end());
+      s.answered = true;
+    }
+  });
+  CAUSEWAY_TRY(run_until([&s] { return s.answered; }, no_deadline));
+  return std::move(s.piece);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_ASK_IPP
+#endif
 
 // ---- causeway/net/fabric.hpp ----
 #ifndef CAUSEWAY_NET_FABRIC_HPP
@@ -1868,27 +2148,8 @@ struct introduction {
   std::string host{};             ///< where it listens; empty: wherever it seems to be
   std::uint16_t port = 0;
 
-  [[nodiscard]] std::vector<std::byte> encode() const {
-    byte_writer out;
-    out.put(id).put(incarnation).put(nonce).put(streams).put(chunk).put_text(host).put(port);
-    return std::move(out).take();
-  }
-  static result<introduction> decode(std::span<const std::byte> bytes) {
-    byte_reader in{bytes};
-    introduction who;
-    who.id = in.get<std::uint64_t>();
-    who.incarnation = in.get<std::uint64_t>();
-    who.nonce = in.get<std::uint64_t>();
-    who.streams = in.get<std::uint32_t>();
-    who.chunk = in.get<std::uint32_t>();
-    who.host = in.get_text(255);
-    who.port = in.get<std::uint16_t>();
-    CAUSEWAY_TRY(in.finish("introduction"));
-    const bool fits = who.chunk >= min_chunk_bytes && who.chunk <= max_chunk_bytes && who.streams != 0 &&
-                      who.streams <= most_data_streams && who.port != 0;
-    if (who.id == 0 || !fits) return fail(errc::protocol, "introduction", "it makes no sense");
-    return who;
-  }
+  [[nodiscard]] std::vector<std::byte> encode() const;
+  static result<introduction> decode(std::span<const std::byte> bytes);
 };
 
 /// The body of `want`: what the peer with the larger id knows of earlier connections.
@@ -1897,20 +2158,8 @@ struct wish {
   std::uint64_t last = 0;   ///< number of the last connection that was taken; 0: none of this incarnation
   std::uint8_t alive = 0;   ///< that one still stands, as far as it knows
 
-  [[nodiscard]] std::vector<std::byte> encode() const {
-    byte_writer out;
-    out.put(nonce).put(last).put(alive);
-    return std::move(out).take();
-  }
-  static result<wish> decode(std::span<const std::byte> bytes) {
-    byte_reader in{bytes};
-    wish w;
-    w.nonce = in.get<std::uint64_t>();
-    w.last = in.get<std::uint64_t>();
-    w.alive = in.get<std::uint8_t>();
-    CAUSEWAY_TRY(in.finish("wish"));
-    return w;
-  }
+  [[nodiscard]] std::vector<std::byte> encode() const;
+  static result<wish> decode(std::span<const std::byte> bytes);
 };
 
 /// The body of `take`: the answer to a wish.
@@ -1918,19 +2167,8 @@ struct decision {
   std::uint64_t nonce = 0;   ///< of the other side's introduction
   std::uint64_t serial = 0;  ///< the number of the link from now on; 0: we have another connection
 
-  [[nodiscard]] std::vector<std::byte> encode() const {
-    byte_writer out;
-    out.put(nonce).put(serial);
-    return std::move(out).take();
-  }
-  static result<decision> decode(std::span<const std::byte> bytes) {
-    byte_reader in{bytes};
-    decision d;
-    d.nonce = in.get<std::uint64_t>();
-    d.serial = in.get<std::uint64_t>();
-    CAUSEWAY_TRY(in.finish("decision"));
-    return d;
-  }
+  [[nodiscard]] std::vector<std::byte> encode() const;
+  static result<decision> decode(std::span<const std::byte> bytes);
 };
 
 /// One link among all that there ever were with a peer.
@@ -1947,21 +2185,8 @@ struct stream_request {
   link_key key;
   std::uint32_t index = 0;  ///< from 0; smaller than the number agreed on
 
-  [[nodiscard]] std::vector<std::byte> encode() const {
-    byte_writer out;
-    out.put(key.id).put(key.incarnation).put(key.serial).put(index);
-    return std::move(out).take();
-  }
-  static result<stream_request> decode(std::span<const std::byte> bytes) {
-    byte_reader in{bytes};
-    stream_request r;
-    r.key.id = in.get<std::uint64_t>();
-    r.key.incarnation = in.get<std::uint64_t>();
-    r.key.serial = in.get<std::uint64_t>();
-    r.index = in.get<std::uint32_t>();
-    CAUSEWAY_TRY(in.finish("stream request"));
-    return r;
-  }
+  [[nodiscard]] std::vector<std::byte> encode() const;
+  static result<stream_request> decode(std::span<const std::byte> bytes);
 };
 
 /// What the peer with the smaller id knows of its link to the other: for `may_replace`.
@@ -1974,14 +2199,101 @@ struct standing {
 /// Whether a new connection takes the place of what stands. It does not where the other side has not heard yet that a
 /// connection was taken (both dialled at once), or still has it. It does where the other side has lost it, or is a new
 /// program.
-inline bool may_replace(const standing& ours, std::uint64_t their_incarnation, const wish& theirs) noexcept {
+CAUSEWAY_DECL bool may_replace(const standing& ours, std::uint64_t their_incarnation, const wish& theirs) noexcept;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_MEETING_HPP
+
+// ---- causeway/net/impl/asio_meeting.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
+
+// Bodies of net/asio_meeting.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL std::vector<std::byte> introduction::encode() const {
+  byte_writer out;
+  out.put(id).put(incarnation).put(nonce).put(streams).put(chunk).put_text(host).put(port);
+  return std::move(out).take();
+}
+
+CAUSEWAY_DECL result<introduction> introduction::decode(std::span<const std::byte> bytes) {
+  byte_reader in{bytes};
+  introduction who;
+  who.id = in.get<std::uint64_t>();
+  who.incarnation = in.get<std::uint64_t>();
+  who.nonce = in.get<std::uint64_t>();
+  who.streams = in.get<std::uint32_t>();
+  who.chunk = in.get<std::uint32_t>();
+  who.host = in.get_text(255);
+  who.port = in.get<std::uint16_t>();
+  CAUSEWAY_TRY(in.finish("introduction"));
+  const bool fits = who.chunk >= min_chunk_bytes && who.chunk <= max_chunk_bytes && who.streams != 0 &&
+                    who.streams <= most_data_streams && who.port != 0;
+  if (who.id == 0 || !fits) return fail(errc::protocol, "introduction", "it makes no sense");
+  return who;
+}
+
+CAUSEWAY_DECL std::vector<std::byte> wish::encode() const {
+  byte_writer out;
+  out.put(nonce).put(last).put(alive);
+  return std::move(out).take();
+}
+
+CAUSEWAY_DECL result<wish> wish::decode(std::span<const std::byte> bytes) {
+  byte_reader in{bytes};
+  wish w;
+  w.nonce = in.get<std::uint64_t>();
+  w.last = in.get<std::uint64_t>();
+  w.alive = in.get<std::uint8_t>();
+  CAUSEWAY_TRY(in.finish("wish"));
+  return w;
+}
+
+CAUSEWAY_DECL std::vector<std::byte> decision::encode() const {
+  byte_writer out;
+  out.put(nonce).put(serial);
+  return std::move(out).take();
+}
+
+CAUSEWAY_DECL result<decision> decision::decode(std::span<const std::byte> bytes) {
+  byte_reader in{bytes};
+  decision d;
+  d.nonce = in.get<std::uint64_t>();
+  d.serial = in.get<std::uint64_t>();
+  CAUSEWAY_TRY(in.finish("decision"));
+  return d;
+}
+
+CAUSEWAY_DECL std::vector<std::byte> stream_request::encode() const {
+  byte_writer out;
+  out.put(key.id).put(key.incarnation).put(key.serial).put(index);
+  return std::move(out).take();
+}
+
+CAUSEWAY_DECL result<stream_request> stream_request::decode(std::span<const std::byte> bytes) {
+  byte_reader in{bytes};
+  stream_request r;
+  r.key.id = in.get<std::uint64_t>();
+  r.key.incarnation = in.get<std::uint64_t>();
+  r.key.serial = in.get<std::uint64_t>();
+  r.index = in.get<std::uint32_t>();
+  CAUSEWAY_TRY(in.finish("stream request"));
+  return r;
+}
+
+CAUSEWAY_DECL bool may_replace(const standing& ours, std::uint64_t their_incarnation, const wish& theirs) noexcept {
   if (!ours.alive || ours.incarnation != their_incarnation) return true;
   return theirs.last == ours.serial && theirs.alive == 0;
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net::detail
 
-#endif  // CAUSEWAY_NET_ASIO_MEETING_HPP
+#endif  // CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
+#endif
 
 // ---- causeway/net/half_open.hpp ----
 #ifndef CAUSEWAY_NET_HALF_OPEN_HPP
@@ -2073,27 +2385,10 @@ class stranger_log {
   explicit stranger_log(log_sink sink) : sink_{std::move(sink)} {}
 
   /// Writes the line, or counts it.
-  void say(time_point now, std::string line) {
-    flush(now);
-    if (said_ == 0) since_ = now;
-    if (said_ < lines) {
-      ++said_;
-      return sink_(severity::warning, line);
-    }
-    ++counted_;
-    last_ = std::move(line);
-  }
+  void say(time_point now, std::string line);
 
   /// Tells how many were counted, when the period is over. Call it once in a while.
-  void flush(time_point now) {
-    if (said_ == 0 || now - since_ < duration{period}) return;
-    if (counted_ != 0) {
-      sink_(severity::warning, "turned away " + std::to_string(counted_) + " more connections in " +
-                                   std::to_string(period.count()) + " s; the last: " + last_);
-    }
-    said_ = 0;
-    counted_ = 0;
-  }
+  void flush(time_point now);
 
  private:
   log_sink sink_;
@@ -2106,6 +2401,41 @@ class stranger_log {
 }  // namespace causeway::inline CAUSEWAY_ABI::net::detail
 
 #endif  // CAUSEWAY_NET_STRANGER_LOG_HPP
+
+// ---- causeway/net/impl/stranger_log.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_STRANGER_LOG_IPP
+#define CAUSEWAY_NET_IMPL_STRANGER_LOG_IPP
+
+// Bodies of net/stranger_log.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL void stranger_log::say(time_point now, std::string line) {
+  flush(now);
+  if (said_ == 0) since_ = now;
+  if (said_ < lines) {
+    ++said_;
+    return sink_(severity::warning, line);
+  }
+  ++counted_;
+  last_ = std::move(line);
+}
+
+CAUSEWAY_DECL void stranger_log::flush(time_point now) {
+  if (said_ == 0 || now - since_ < duration{period}) return;
+  if (counted_ != 0) {
+    sink_(severity::warning, "turned away " + std::to_string(counted_) + " more connections in " +
+                                 std::to_string(period.count()) + " s; the last: " + last_);
+  }
+  said_ = 0;
+  counted_ = 0;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_STRANGER_LOG_IPP
+#endif
 
 // ---- causeway/net/asio_door.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_DOOR_HPP
@@ -2174,37 +2504,19 @@ class door {
   /// Starts to accept.
   void open() { accepting_->start(); }
 
-  void dial(const std::string& address) {
-    if (over_ || is_dialling(address)) return;
-    const auto target = parse_endpoint(address);
-    if (!target) return owner_->unreachable(address, target.error());
-    waiting_.push_back(address);
-    dial_next();
-  }
+  void dial(const std::string& address);
 
   /// Once in a while: tells how many strangers were turned away since.
   void tick() { turned_away_.flush(clock_.now()); }
 
   /// Makes one more stream of a link that stands. `which.key` names the other side; `ours` is what we call ourselves there.
-  void dial_stream(const tcp::endpoint& at, const stream_request& which, const link_key& ours) {
-    if (over_) return;
-    const meeting_ptr m = start_meeting();
-    m->target = to_endpoint(at);
-    m->stream = which;
-    m->our_key = ours;
-    call(m);
-  }
+  void dial_stream(const tcp::endpoint& at, const stream_request& which, const link_key& ours);
 
   /// Nobody is let in any more. The rest is `lock_up`'s.
   void shut() noexcept { over_ = true; }
 
   /// Ends everything. Only when nobody runs the event loop any more.
-  void lock_up() {
-    over_ = true;
-    accepting_->stop();
-    for (const auto& m : std::exchange(meetings_, {})) end(m);
-    informant_.stop();
-  }
+  void lock_up();
 
   [[nodiscard]] std::size_t meetings() const noexcept { return meetings_.size(); }
 
@@ -2228,300 +2540,86 @@ class door {
   using meeting_ptr = std::shared_ptr<meeting>;
   using frame_body = std::span<const std::byte>;
 
-  meeting_ptr start_meeting() {
-    const auto m = std::make_shared<meeting>(*io_);
-    meetings_.insert(m);
-    m->deadline.expires_after(options_.handshake);
-    m->deadline.async_wait([this, m](std::error_code failure) {
-      const std::lock_guard lock{*mutex_};
-      if (!failure) give_up(m, fail(errc::timeout, name_of(*m), "the handshake was not over in time"));
-    });
-    return m;
-  }
+  meeting_ptr start_meeting();
 
   // ---- strangers
 
-  std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor) {
-    return std::make_shared<accepting>(
-        *io_, std::move(acceptor),
-        [this](tcp::socket socket) {
-          const std::lock_guard lock{*mutex_};
-          if (!over_) meet_stranger(std::move(socket));
-        },
-        [this](const std::string& why) {
-          const std::lock_guard lock{*mutex_};
-          if (over_) return;
-          turned_away_.say(clock_.now(), "cannot accept connections for now: " + why);
-          make_room();
-        });
-  }
+  std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor);
 
-  void meet_stranger(tcp::socket socket) {
-    std::error_code failure;
-    const auto from = socket.remote_endpoint(failure).address();
-    const bool scarce = spare_descriptors(socket.native_handle()) == 0;
-    const auto who = std::make_shared<conversation>(std::move(socket));
-    if (scarce && !make_room()) {
-      turned_away_.say(clock_.now(), "refused " + who->remote() + ": " + no_descriptors("").message);
-      return who->refuse(fail(errc::too_large, "", "this peer has as many connections as it may have; try another one"));
-    }
-    const meeting_ptr m = start_meeting();
-    m->who = who;
-    m->source = from.to_string();
-    if (const auto goes = strangers_.enter(m, m->source)) send_away(*goes);
-    watch(m);
-    expect(m, &door::hear_first);
-  }
+  void meet_stranger(tcp::socket socket);
 
   /// One stranger goes. False when there is none.
-  bool make_room() {
-    const auto goes = strangers_.expel();
-    if (goes) send_away(*goes);
-    return goes.has_value();
-  }
+  bool make_room();
 
   void send_away(const meeting_ptr& m) { refuse(m, fail(errc::too_large, "", "too many connections at once; try again")); }
 
-  void hear_first(const meeting_ptr& m, const frame_header& h, frame_body body) {
-    if (h.kind == frame_kind::ask) return inform(m, body);
-    if (h.kind != frame_kind::meet && h.kind != frame_kind::stream) {
-      return refuse(m, fail(errc::protocol, "",
-                            "this address serves a run whose peers may come and go; join it with a fault policy other than "
-                            "fail_stop"));
-    }
-    if (h.run_id != options_.run_id) return refuse(m, wrong_run());
-    if (h.kind == frame_kind::stream) return hear_stream_request(m, body);
-    if (auto why = understand(m, body)) return refuse(m, *why);
-    strangers_.introduce(m);
-    say_meet(m);
-    agree(m);
-  }
+  void hear_first(const meeting_ptr& m, const frame_header& h, frame_body body);
 
   /// It is no meeting any more.
-  void inform(const meeting_ptr& m, frame_body body) {
-    const conversation_ptr who = std::exchange(m->who, {});
-    end(m);
-    informant_.serve(who, options_.run_id, body);
-  }
+  void inform(const meeting_ptr& m, frame_body body);
 
-  void hear_stream_request(const meeting_ptr& m, frame_body body) {
-    const auto which = stream_request::decode(body);
-    if (!which) return refuse(m, which.error());
-    if (!owner_->wants_stream(*which))
-      return refuse(m, fail(errc::not_found, "", "this stream belongs to no link of ours"));
-    strangers_.introduce(m);
-    m->stream = *which;
-    say(m, frame_kind::stream_ok, {}, [this, m] { hand_over_stream(m); });
-  }
+  void hear_stream_request(const meeting_ptr& m, frame_body body);
 
   // ---- dialling
 
-  [[nodiscard]] bool is_dialling(const std::string& address) const {
-    if (std::find(waiting_.begin(), waiting_.end(), address) != waiting_.end()) return true;
-    return std::any_of(meetings_.begin(), meetings_.end(), [&](const auto& m) { return m->dialled == address; });
-  }
+  [[nodiscard]] bool is_dialling(const std::string& address) const;
 
   /// Starts what was asked for, as far as there is room.
-  void dial_next() {
-    const auto under_way = [this] {
-      return std::count_if(meetings_.begin(), meetings_.end(), [](const auto& m) { return !m->dialled.empty(); });
-    };
-    while (!over_ && !waiting_.empty() && static_cast<std::size_t>(under_way()) < options_.dials) {
-      const meeting_ptr m = start_meeting();
-      m->dialled = std::move(waiting_.front());
-      waiting_.pop_front();
-      m->target = *parse_endpoint(m->dialled);
-      call(m);
-    }
-  }
+  void dial_next();
 
-  void call(const meeting_ptr& m, bool pause = false) {
-    m->dialling = std::make_shared<dialer>(
-        *io_, m->target,
-        [this, m](const conversation_ptr& who) {
-          const std::lock_guard lock{*mutex_};
-          if (m->over || over_) return who->stop();
-          greet(m, who);
-        },
-        [this, m](const error& why) {
-          const std::lock_guard lock{*mutex_};
-          lose(m, why);
-        });
-    pause ? m->dialling->dial_later() : m->dialling->dial();
-  }
+  void call(const meeting_ptr& m, bool pause = false);
 
-  void greet(const meeting_ptr& m, const conversation_ptr& who) {
-    m->who = who;
-    if (spare_descriptors(who->descriptor()) == 0) return give_up(m, no_descriptors(name_of(*m)));
-    watch(m);
-    if (!m->stream) {
-      say_meet(m);
-      return expect(m, &door::hear_meet);
-    }
-    say(m, frame_kind::stream, stream_request{m->our_key, m->stream->index}.encode());
-    expect(m, &door::hear_stream_ok);
-  }
+  void greet(const meeting_ptr& m, const conversation_ptr& who);
 
-  void hear_meet(const meeting_ptr& m, const frame_header& h, frame_body body) {
-    if (h.kind == frame_kind::refused) return give_up(m, read_refusal(m->dialled, body));
-    if (h.kind != frame_kind::meet) return give_up(m, fail(errc::protocol, m->dialled, "it answered out of turn"));
-    if (h.run_id != options_.run_id) return give_up(m, fail(errc::wrong_run, m->dialled, "it belongs to another run"));
-    if (auto why = understand(m, body)) return give_up(m, fail(why->code, m->dialled, why->message));
-    agree(m);
-  }
+  void hear_meet(const meeting_ptr& m, const frame_header& h, frame_body body);
 
-  void hear_stream_ok(const meeting_ptr& m, const frame_header& h, frame_body body) {
-    if (h.kind == frame_kind::stream_ok) return hand_over_stream(m);
-    // The other side may not have taken the link yet: it learns of it on another connection.
-    lose(m, h.kind == frame_kind::refused ? read_refusal(name_of(*m), body)
-                                          : fail(errc::protocol, name_of(*m), "it answered out of turn"));
-  }
+  void hear_stream_ok(const meeting_ptr& m, const frame_header& h, frame_body body);
 
   // ---- coming to an agreement
 
   /// Reads who they are. Why we do not want them, if we do not.
-  std::optional<error> understand(const meeting_ptr& m, frame_body body) {
-    auto them = introduction::decode(body);
-    if (!them) return them.error();
-    m->them = std::move(*them);
-    std::error_code failure;
-    if (m->them.host.empty()) m->them.host = m->who->socket().remote_endpoint(failure).address().to_string();
-    return owner_->objection(m->them);
-  }
+  std::optional<error> understand(const meeting_ptr& m, frame_body body);
 
-  void say_meet(const meeting_ptr& m) {
-    m->us = owner_->introduce(m->who->socket(), spare_descriptors(m->who->descriptor()));
-    m->us.nonce = hash_bytes(std::as_bytes(std::span{&++talks_, 1}), m->us.incarnation);
-    say(m, frame_kind::meet, m->us.encode());
-  }
+  void say_meet(const meeting_ptr& m);
 
-  void agree(const meeting_ptr& m) {
-    if (m->us.id < m->them.id) return expect(m, &door::hear_wish);
-    if (!m->dialled.empty() && owner_->is_connected(m->them.id, m->them.incarnation)) return end(m);
-    wish ours = owner_->wish_for(m->them);
-    ours.nonce = m->them.nonce;
-    say(m, frame_kind::want, ours.encode());
-    expect(m, &door::hear_decision);
-  }
+  void agree(const meeting_ptr& m);
 
-  void hear_wish(const meeting_ptr& m, const frame_header& h, frame_body body) {
-    const auto theirs = wish::decode(body);
-    if (h.kind != frame_kind::want || !theirs || theirs->nonce != m->us.nonce) {
-      return give_up(m, fail(errc::protocol, name_of(*m), "its answer does not belong to this handshake"));
-    }
-    const std::uint64_t serial = m->serial = owner_->choose(m->them, *theirs);
-    say(m, frame_kind::take, decision{m->them.nonce, serial}.encode(),
-        [this, m] { m->serial != 0 ? hand_over(m, std::exchange(m->serial, 0)) : end(m); });
-  }
+  void hear_wish(const meeting_ptr& m, const frame_header& h, frame_body body);
 
-  void hear_decision(const meeting_ptr& m, const frame_header& h, frame_body body) {
-    const auto theirs = decision::decode(body);
-    if (h.kind != frame_kind::take || !theirs || theirs->nonce != m->us.nonce) {
-      return give_up(m, fail(errc::protocol, name_of(*m), "its answer does not belong to this handshake"));
-    }
-    if (theirs->serial != 0) return hand_over(m, theirs->serial);
-    if (m->dialled.empty() || owner_->is_connected(m->them.id, m->them.incarnation)) return end(m);
-    call_again(m);  // it believes in a connection that we have not; that one stands soon, or it notices
-  }
+  void hear_decision(const meeting_ptr& m, const frame_header& h, frame_body body);
 
-  void hand_over(const meeting_ptr& m, std::uint64_t serial) {
-    tcp::socket socket = m->who->release();
-    m->who.reset();
-    end(m);
-    owner_->take(m->us, m->them, serial, m->dialled, std::move(socket));
-  }
+  void hand_over(const meeting_ptr& m, std::uint64_t serial);
 
-  void hand_over_stream(const meeting_ptr& m) {
-    tcp::socket socket = m->who->release();
-    m->who.reset();
-    end(m);
-    owner_->take_stream(*m->stream, std::move(socket));
-  }
+  void hand_over_stream(const meeting_ptr& m);
 
   // ---- one step of a conversation
 
   using step = void (door::*)(const meeting_ptr&, const frame_header&, frame_body);
 
-  void expect(const meeting_ptr& m, step next) {
-    m->who->next(options_.first_frames, options_.frame, [this, m, next](const frame_header& h, frame_body body) {
-      const std::lock_guard lock{*mutex_};
-      if (!m->over && !over_) (this->*next)(m, h, body);
-    });
-  }
+  void expect(const meeting_ptr& m, step next);
 
-  void say(const meeting_ptr& m, frame_kind kind, frame_body body, const std::function<void()>& then = {}) {
-    std::function<void()> locked;
-    if (then) {
-      locked = [this, m, then] {
-        const std::lock_guard lock{*mutex_};
-        if (!m->over && !over_) then();
-      };
-    }
-    m->who->say(kind, options_.run_id, 0, body, std::move(locked));
-  }
+  void say(const meeting_ptr& m, frame_kind kind, frame_body body, const std::function<void()>& then = {});
 
-  void watch(const meeting_ptr& m) {
-    m->who->on_end([this, m](const error& why) {
-      const std::lock_guard lock{*mutex_};
-      lose(m, why);
-    });
-  }
+  void watch(const meeting_ptr& m);
 
   // ---- endings
 
-  void refuse(const meeting_ptr& m, const error& why) {
-    // A stream that comes before its link comes again: nothing to worry about.
-    note(why.code == errc::not_found, "refused " + m->who->remote() + ": " + why.message);
-    std::exchange(m->who, {})->refuse(why);
-    end(m);
-  }
+  void refuse(const meeting_ptr& m, const error& why);
 
   /// The connection broke. A stream may be dialled again.
-  void lose(const meeting_ptr& m, const error& why) {
-    if (m->over || over_) return;
-    const bool again = m->stream && m->target.port != 0 && owner_->wants_stream(*m->stream);
-    again ? call_again(m) : give_up(m, why);
-  }
+  void lose(const meeting_ptr& m, const error& why);
 
-  void call_again(const meeting_ptr& m) {
-    release_choice(m);
-    if (m->who) std::exchange(m->who, {})->stop();
-    call(m, true);
-  }
+  void call_again(const meeting_ptr& m);
 
-  void give_up(const meeting_ptr& m, const error& why) {
-    if (m->over || over_) return;
-    end(m);
-    if (m->stream && m->target.port != 0) return owner_->lose_stream(*m->stream, why);
-    if (!m->dialled.empty()) return owner_->unreachable(m->dialled, why);
-    // A peer that has said who it is may hang up because another connection came first.
-    note(m->them.id != 0, "dropped a connection during its handshake: " + why.text());
-  }
+  void give_up(const meeting_ptr& m, const error& why);
 
-  void note(bool harmless, const std::string& line) {
-    harmless ? options_.log(severity::debug, line) : turned_away_.say(clock_.now(), line);
-  }
+  void note(bool harmless, const std::string& line);
 
-  void end(const meeting_ptr& m) {
-    if (m->over) return;
-    m->over = true;
-    release_choice(m);
-    meetings_.erase(m);
-    strangers_.leave(m);
-    m->deadline.cancel();
-    if (m->dialling) m->dialling->stop();
-    if (m->who) m->who->stop();
-    dial_next();
-  }
+  void end(const meeting_ptr& m);
 
-  void release_choice(const meeting_ptr& m) {
-    if (m->serial != 0) owner_->give_back(m->them, std::exchange(m->serial, 0));
-  }
+  void release_choice(const meeting_ptr& m);
 
-  static std::string name_of(const meeting& m) {
-    if (!m.dialled.empty()) return m.dialled;
-    return m.target.port != 0 ? m.target.text() : m.source;
-  }
+  static std::string name_of(const meeting& m);
 
   asio::io_context* io_;
   std::mutex* mutex_;
@@ -2542,6 +2640,319 @@ class door {
 
 #endif  // CAUSEWAY_NET_ASIO_DOOR_HPP
 
+// ---- causeway/net/impl/asio_door.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_DOOR_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_DOOR_IPP
+
+// Bodies of net/asio_door.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL void door::dial(const std::string& address) {
+  if (over_ || is_dialling(address)) return;
+  const auto target = parse_endpoint(address);
+  if (!target) return owner_->unreachable(address, target.error());
+  waiting_.push_back(address);
+  dial_next();
+}
+
+CAUSEWAY_DECL void door::dial_stream(const tcp::endpoint& at, const stream_request& which, const link_key& ours) {
+  if (over_) return;
+  const meeting_ptr m = start_meeting();
+  m->target = to_endpoint(at);
+  m->stream = which;
+  m->our_key = ours;
+  call(m);
+}
+
+CAUSEWAY_DECL void door::lock_up() {
+  over_ = true;
+  accepting_->stop();
+  for (const auto& m : std::exchange(meetings_, {})) end(m);
+  informant_.stop();
+}
+
+CAUSEWAY_DECL auto door::start_meeting() -> meeting_ptr {
+  const auto m = std::make_shared<meeting>(*io_);
+  meetings_.insert(m);
+  m->deadline.expires_after(options_.handshake);
+  m->deadline.async_wait([this, m](std::error_code failure) {
+    const std::lock_guard lock{*mutex_};
+    if (!failure) give_up(m, fail(errc::timeout, name_of(*m), "the handshake was not over in time"));
+  });
+  return m;
+}
+
+CAUSEWAY_DECL std::shared_ptr<accepting> door::make_accepting(std::unique_ptr<tcp::acceptor> acceptor) {
+  return std::make_shared<accepting>(
+      *io_, std::move(acceptor),
+      [this](tcp::socket socket) {
+        const std::lock_guard lock{*mutex_};
+        if (!over_) meet_stranger(std::move(socket));
+      },
+      [this](const std::string& why) {
+        const std::lock_guard lock{*mutex_};
+        if (over_) return;
+        turned_away_.say(clock_.now(), "cannot accept connections for now: " + why);
+        make_room();
+      });
+}
+
+CAUSEWAY_DECL void door::meet_stranger(tcp::socket socket) {
+  std::error_code failure;
+  const auto from = socket.remote_endpoint(failure).address();
+  const bool scarce = spare_descriptors(socket.native_handle()) == 0;
+  const auto who = std::make_shared<conversation>(std::move(socket));
+  if (scarce && !make_room()) {
+    turned_away_.say(clock_.now(), "refused " + who->remote() + ": " + no_descriptors("").message);
+    return who->refuse(fail(errc::too_large, "", "this peer has as many connections as it may have; try another one"));
+  }
+  const meeting_ptr m = start_meeting();
+  m->who = who;
+  m->source = from.to_string();
+  if (const auto goes = strangers_.enter(m, m->source)) send_away(*goes);
+  watch(m);
+  expect(m, &door::hear_first);
+}
+
+CAUSEWAY_DECL bool door::make_room() {
+  const auto goes = strangers_.expel();
+  if (goes) send_away(*goes);
+  return goes.has_value();
+}
+
+CAUSEWAY_DECL void door::hear_first(const meeting_ptr& m, const frame_header& h, frame_body body) {
+  if (h.kind == frame_kind::ask) return inform(m, body);
+  if (h.kind != frame_kind::meet && h.kind != frame_kind::stream) {
+    return refuse(m, fail(errc::protocol, "",
+                          "this address serves a run whose peers may come and go; join it with a fault policy other than "
+                          "fail_stop"));
+  }
+  if (h.run_id != options_.run_id) return refuse(m, wrong_run());
+  if (h.kind == frame_kind::stream) return hear_stream_request(m, body);
+  if (auto why = understand(m, body)) return refuse(m, *why);
+  strangers_.introduce(m);
+  say_meet(m);
+  agree(m);
+}
+
+CAUSEWAY_DECL void door::inform(const meeting_ptr& m, frame_body body) {
+  const conversation_ptr who = std::exchange(m->who, {});
+  end(m);
+  informant_.serve(who, options_.run_id, body);
+}
+
+CAUSEWAY_DECL void door::hear_stream_request(const meeting_ptr& m, frame_body body) {
+  const auto which = stream_request::decode(body);
+  if (!which) return refuse(m, which.error());
+  if (!owner_->wants_stream(*which)) return refuse(m, fail(errc::not_found, "", "this stream belongs to no link of ours"));
+  strangers_.introduce(m);
+  m->stream = *which;
+  say(m, frame_kind::stream_ok, {}, [this, m] { hand_over_stream(m); });
+}
+
+CAUSEWAY_DECL bool door::is_dialling(const std::string& address) const {
+  if (std::find(waiting_.begin(), waiting_.end(), address) != waiting_.end()) return true;
+  return std::any_of(meetings_.begin(), meetings_.end(), [&](const auto& m) { return m->dialled == address; });
+}
+
+CAUSEWAY_DECL void door::dial_next() {
+  const auto under_way = [this] {
+    return std::count_if(meetings_.begin(), meetings_.end(), [](const auto& m) { return !m->dialled.empty(); });
+  };
+  while (!over_ && !waiting_.empty() && static_cast<std::size_t>(under_way()) < options_.dials) {
+    const meeting_ptr m = start_meeting();
+    m->dialled = std::move(waiting_.front());
+    waiting_.pop_front();
+    m->target = *parse_endpoint(m->dialled);
+    call(m);
+  }
+}
+
+CAUSEWAY_DECL void door::call(const meeting_ptr& m, bool pause) {
+  m->dialling = std::make_shared<dialer>(
+      *io_, m->target,
+      [this, m](const conversation_ptr& who) {
+        const std::lock_guard lock{*mutex_};
+        if (m->over || over_) return who->stop();
+        greet(m, who);
+      },
+      [this, m](const error& why) {
+        const std::lock_guard lock{*mutex_};
+        lose(m, why);
+      });
+  pause ? m->dialling->dial_later() : m->dialling->dial();
+}
+
+CAUSEWAY_DECL void door::greet(const meeting_ptr& m, const conversation_ptr& who) {
+  m->who = who;
+  if (spare_descriptors(who->descriptor()) == 0) return give_up(m, no_descriptors(name_of(*m)));
+  watch(m);
+  if (!m->stream) {
+    say_meet(m);
+    return expect(m, &door::hear_meet);
+  }
+  say(m, frame_kind::stream, stream_request{m->our_key, m->stream->index}.encode());
+  expect(m, &door::hear_stream_ok);
+}
+
+CAUSEWAY_DECL void door::hear_meet(const meeting_ptr& m, const frame_header& h, frame_body body) {
+  if (h.kind == frame_kind::refused) return give_up(m, read_refusal(m->dialled, body));
+  if (h.kind != frame_kind::meet) return give_up(m, fail(errc::protocol, m->dialled, "it answered out of turn"));
+  if (h.run_id != options_.run_id) return give_up(m, fail(errc::wrong_run, m->dialled, "it belongs to another run"));
+  if (auto why = understand(m, body)) return give_up(m, fail(why->code, m->dialled, why->message));
+  agree(m);
+}
+
+CAUSEWAY_DECL void door::hear_stream_ok(const meeting_ptr& m, const frame_header& h, frame_body body) {
+  if (h.kind == frame_kind::stream_ok) return hand_over_stream(m);
+  // The other side may not have taken the link yet: it learns of it on another connection.
+  lose(m, h.kind == frame_kind::refused ? read_refusal(name_of(*m), body)
+                                        : fail(errc::protocol, name_of(*m), "it answered out of turn"));
+}
+
+CAUSEWAY_DECL std::optional<error> door::understand(const meeting_ptr& m, frame_body body) {
+  auto them = introduction::decode(body);
+  if (!them) return them.error();
+  m->them = std::move(*them);
+  std::error_code failure;
+  if (m->them.host.empty()) m->them.host = m->who->socket().remote_endpoint(failure).address().to_string();
+  return owner_->objection(m->them);
+}
+
+CAUSEWAY_DECL void door::say_meet(const meeting_ptr& m) {
+  m->us = owner_->introduce(m->who->socket(), spare_descriptors(m->who->descriptor()));
+  m->us.nonce = hash_bytes(std::as_bytes(std::span{&++talks_, 1}), m->us.incarnation);
+  say(m, frame_kind::meet, m->us.encode());
+}
+
+CAUSEWAY_DECL void door::agree(const meeting_ptr& m) {
+  if (m->us.id < m->them.id) return expect(m, &door::hear_wish);
+  if (!m->dialled.empty() && owner_->is_connected(m->them.id, m->them.incarnation)) return end(m);
+  wish ours = owner_->wish_for(m->them);
+  ours.nonce = m->them.nonce;
+  say(m, frame_kind::want, ours.encode());
+  expect(m, &door::hear_decision);
+}
+
+CAUSEWAY_DECL void door::hear_wish(const meeting_ptr& m, const frame_header& h, frame_body body) {
+  const auto theirs = wish::decode(body);
+  if (h.kind != frame_kind::want || !theirs || theirs->nonce != m->us.nonce) {
+    return give_up(m, fail(errc::protocol, name_of(*m), "its answer does not belong to this handshake"));
+  }
+  const std::uint64_t serial = m->serial = owner_->choose(m->them, *theirs);
+  say(m, frame_kind::take, decision{m->them.nonce, serial}.encode(),
+      [this, m] { m->serial != 0 ? hand_over(m, std::exchange(m->serial, 0)) : end(m); });
+}
+
+CAUSEWAY_DECL void door::hear_decision(const meeting_ptr& m, const frame_header& h, frame_body body) {
+  const auto theirs = decision::decode(body);
+  if (h.kind != frame_kind::take || !theirs || theirs->nonce != m->us.nonce) {
+    return give_up(m, fail(errc::protocol, name_of(*m), "its answer does not belong to this handshake"));
+  }
+  if (theirs->serial != 0) return hand_over(m, theirs->serial);
+  if (m->dialled.empty() || owner_->is_connected(m->them.id, m->them.incarnation)) return end(m);
+  call_again(m);  // it believes in a connection that we have not; that one stands soon, or it notices
+}
+
+CAUSEWAY_DECL void door::hand_over(const meeting_ptr& m, std::uint64_t serial) {
+  tcp::socket socket = m->who->release();
+  m->who.reset();
+  end(m);
+  owner_->take(m->us, m->them, serial, m->dialled, std::move(socket));
+}
+
+CAUSEWAY_DECL void door::hand_over_stream(const meeting_ptr& m) {
+  tcp::socket socket = m->who->release();
+  m->who.reset();
+  end(m);
+  owner_->take_stream(*m->stream, std::move(socket));
+}
+
+CAUSEWAY_DECL void door::expect(const meeting_ptr& m, step next) {
+  m->who->next(options_.first_frames, options_.frame, [this, m, next](const frame_header& h, frame_body body) {
+    const std::lock_guard lock{*mutex_};
+    if (!m->over && !over_) (this->*next)(m, h, body);
+  });
+}
+
+CAUSEWAY_DECL void door::say(const meeting_ptr& m, frame_kind kind, frame_body body, const std::function<void()>& then) {
+  std::function<void()> locked;
+  if (then) {
+    locked = [this, m, then] {
+      const std::lock_guard lock{*mutex_};
+      if (!m->over && !over_) then();
+    };
+  }
+  m->who->say(kind, options_.run_id, 0, body, std::move(locked));
+}
+
+CAUSEWAY_DECL void door::watch(const meeting_ptr& m) {
+  m->who->on_end([this, m](const error& why) {
+    const std::lock_guard lock{*mutex_};
+    lose(m, why);
+  });
+}
+
+CAUSEWAY_DECL void door::refuse(const meeting_ptr& m, const error& why) {
+  // A stream that comes before its link comes again: nothing to worry about.
+  note(why.code == errc::not_found, "refused " + m->who->remote() + ": " + why.message);
+  std::exchange(m->who, {})->refuse(why);
+  end(m);
+}
+
+CAUSEWAY_DECL void door::lose(const meeting_ptr& m, const error& why) {
+  if (m->over || over_) return;
+  const bool again = m->stream && m->target.port != 0 && owner_->wants_stream(*m->stream);
+  again ? call_again(m) : give_up(m, why);
+}
+
+CAUSEWAY_DECL void door::call_again(const meeting_ptr& m) {
+  release_choice(m);
+  if (m->who) std::exchange(m->who, {})->stop();
+  call(m, true);
+}
+
+CAUSEWAY_DECL void door::give_up(const meeting_ptr& m, const error& why) {
+  if (m->over || over_) return;
+  end(m);
+  if (m->stream && m->target.port != 0) return owner_->lose_stream(*m->stream, why);
+  if (!m->dialled.empty()) return owner_->unreachable(m->dialled, why);
+  // A peer that has said who it is may hang up because another connection came first.
+  note(m->them.id != 0, "dropped a connection during its handshake: " + why.text());
+}
+
+CAUSEWAY_DECL void door::note(bool harmless, const std::string& line) {
+  harmless ? options_.log(severity::debug, line) : turned_away_.say(clock_.now(), line);
+}
+
+CAUSEWAY_DECL void door::end(const meeting_ptr& m) {
+  if (m->over) return;
+  m->over = true;
+  release_choice(m);
+  meetings_.erase(m);
+  strangers_.leave(m);
+  m->deadline.cancel();
+  if (m->dialling) m->dialling->stop();
+  if (m->who) m->who->stop();
+  dial_next();
+}
+
+CAUSEWAY_DECL void door::release_choice(const meeting_ptr& m) {
+  if (m->serial != 0) owner_->give_back(m->them, std::exchange(m->serial, 0));
+}
+
+CAUSEWAY_DECL std::string door::name_of(const meeting& m) {
+  if (!m.dialled.empty()) return m.dialled;
+  return m.target.port != 0 ? m.target.text() : m.source;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_DOOR_IPP
+#endif
+
 // ---- causeway/net/memory_budget.hpp ----
 #ifndef CAUSEWAY_NET_MEMORY_BUDGET_HPP
 #define CAUSEWAY_NET_MEMORY_BUDGET_HPP
@@ -2560,9 +2971,7 @@ class memory_budget {
   void give(std::size_t bytes) noexcept { used_ -= bytes; }
 
   /// `more` bytes would go beyond `times` the limit.
-  [[nodiscard]] bool exceeded(std::size_t more, std::size_t times = 1) const noexcept {
-    return (used_ + more) / times > limit_;
-  }
+  [[nodiscard]] bool exceeded(std::size_t more, std::size_t times = 1) const noexcept;
   [[nodiscard]] std::size_t used() const noexcept { return used_; }
 
  private:
@@ -2573,6 +2982,24 @@ class memory_budget {
 }  // namespace causeway::inline CAUSEWAY_ABI::net::detail
 
 #endif  // CAUSEWAY_NET_MEMORY_BUDGET_HPP
+
+// ---- causeway/net/impl/memory_budget.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_MEMORY_BUDGET_IPP
+#define CAUSEWAY_NET_IMPL_MEMORY_BUDGET_IPP
+
+// Bodies of net/memory_budget.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL bool memory_budget::exceeded(std::size_t more, std::size_t times) const noexcept {
+  return (used_ + more) / times > limit_;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_MEMORY_BUDGET_IPP
+#endif
 
 // ---- causeway/net/operations.hpp ----
 #ifndef CAUSEWAY_NET_OPERATIONS_HPP
@@ -2606,59 +3033,27 @@ struct pending_operation {
 
 class operation_table {
  public:
-  slot_index start(const pending_operation& what) {
-    slot_index slot = no_slot;
-    if (free_.empty()) {
-      slot = static_cast<slot_index>(slots_.size());
-      slots_.emplace_back();
-    } else {
-      slot = free_.back();
-      free_.pop_back();
-    }
-    const std::uint32_t generation = slots_[slot].generation + 1;
-    slots_[slot] = what;
-    slots_[slot].used = true;
-    slots_[slot].generation = generation;
-    return slot;
-  }
+  slot_index start(const pending_operation& what);
 
   pending_operation& operator[](slot_index slot) { return slots_[slot]; }
 
   /// Slots so far, used or free.
   [[nodiscard]] slot_index size() const noexcept { return static_cast<slot_index>(slots_.size()); }
 
-  [[nodiscard]] operation handle(slot_index slot) const {
-    return operation{slots_[slot].generation} << 32U | (operation{slot} + 1);
-  }
+  [[nodiscard]] operation handle(slot_index slot) const;
 
   /// The slot that a handle names, or `no_slot`.
-  [[nodiscard]] slot_index find(operation handle) const {
-    const auto slot = static_cast<slot_index>((handle & UINT32_MAX) - 1);
-    const bool known = slot < slots_.size() && slots_[slot].used && slots_[slot].generation == handle >> 32U;
-    return known ? slot : no_slot;
-  }
+  [[nodiscard]] slot_index find(operation handle) const;
 
   /// Whether it has ended, or was never there.
-  [[nodiscard]] bool done(operation handle) const {
-    const slot_index slot = find(handle);
-    return slot == no_slot || slots_[slot].done;
-  }
+  [[nodiscard]] bool done(operation handle) const;
 
   void finish(slot_index slot) { slots_[slot].done = true; }
 
-  void finish(slot_index slot, error failure) {
-    slots_[slot].failure = std::make_shared<const error>(std::move(failure));
-    slots_[slot].done = true;
-  }
+  void finish(slot_index slot, error failure);
 
   /// The outcome of a finished operation; its slot becomes free.
-  result<std::size_t> release(slot_index slot) {
-    pending_operation& op = slots_[slot];
-    op.used = false;
-    free_.push_back(slot);
-    if (op.failure) return *op.failure;
-    return op.moved;
-  }
+  result<std::size_t> release(slot_index slot);
 
   /// Calls `visit(slot)`, which may finish operations but start none.
   template <class F>
@@ -2683,14 +3078,74 @@ class operation_table {
 inline std::string peer_name(peer_index peer) { return "peer " + std::to_string(peer); }
 
 /// "channel 1, epoch 0, step 12".
-inline std::string to_text(const message_id& id) {
+CAUSEWAY_DECL std::string to_text(const message_id& id);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_OPERATIONS_HPP
+
+// ---- causeway/net/impl/operations.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_OPERATIONS_IPP
+#define CAUSEWAY_NET_IMPL_OPERATIONS_IPP
+
+// Bodies of net/operations.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL slot_index operation_table::start(const pending_operation& what) {
+  slot_index slot = no_slot;
+  if (free_.empty()) {
+    slot = static_cast<slot_index>(slots_.size());
+    slots_.emplace_back();
+  } else {
+    slot = free_.back();
+    free_.pop_back();
+  }
+  const std::uint32_t generation = slots_[slot].generation + 1;
+  slots_[slot] = what;
+  slots_[slot].used = true;
+  slots_[slot].generation = generation;
+  return slot;
+}
+
+CAUSEWAY_DECL operation operation_table::handle(slot_index slot) const {
+  return operation{slots_[slot].generation} << 32U | (operation{slot} + 1);
+}
+
+CAUSEWAY_DECL slot_index operation_table::find(operation handle) const {
+  const auto slot = static_cast<slot_index>((handle & UINT32_MAX) - 1);
+  const bool known = slot < slots_.size() && slots_[slot].used && slots_[slot].generation == handle >> 32U;
+  return known ? slot : no_slot;
+}
+
+CAUSEWAY_DECL bool operation_table::done(operation handle) const {
+  const slot_index slot = find(handle);
+  return slot == no_slot || slots_[slot].done;
+}
+
+CAUSEWAY_DECL void operation_table::finish(slot_index slot, error failure) {
+  slots_[slot].failure = std::make_shared<const error>(std::move(failure));
+  slots_[slot].done = true;
+}
+
+CAUSEWAY_DECL result<std::size_t> operation_table::release(slot_index slot) {
+  pending_operation& op = slots_[slot];
+  op.used = false;
+  free_.push_back(slot);
+  if (op.failure) return *op.failure;
+  return op.moved;
+}
+
+CAUSEWAY_DECL std::string to_text(const message_id& id) {
   return "channel " + std::to_string(id.channel) + ", epoch " + std::to_string(id.epoch) + ", step " +
          std::to_string(id.step);
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net::detail
 
-#endif  // CAUSEWAY_NET_OPERATIONS_HPP
+#endif  // CAUSEWAY_NET_IMPL_OPERATIONS_IPP
+#endif
 
 // ---- causeway/net/inbox.hpp ----
 #ifndef CAUSEWAY_NET_INBOX_HPP
@@ -2736,115 +3191,33 @@ class inbox {
   inbox& operator=(const inbox&) = delete;
 
   /// A chunk's header came in. An error means that the peer broke the protocol and must be dropped.
-  result<landing> begin_chunk(const frame_header& h) {
-    CAUSEWAY_ASSIGN(message* const m, announce(h));
-    CAUSEWAY_TRY(check_chunk(*m, h));
-    landing spot{landing::kind::discard, h.sequence, h.chunk_offset, h.chunk_length};
-    if (m->slot != no_slot) {
-      spot.how = landing::kind::user_buffer;
-    } else if (!m->discard) {
-      CAUSEWAY_TRY(keep_chunk(*m, h, spot));
-    }
-    if (spot.how == landing::kind::parked) return spot;
-    m->mark_seen(h.chunk_offset / limits_.chunk);
-    m->coming += h.chunk_length;
-    return spot;
-  }
+  result<landing> begin_chunk(const frame_header& h);
 
   /// Where the bytes of a chunk belong, now; null when nobody wants them any more. To be asked before each piece of it.
-  [[nodiscard]] std::byte* place(const landing& spot) const {
-    const auto found = messages_.find(spot.sequence);
-    if (spot.how == landing::kind::discard || found == messages_.end()) return nullptr;
-    const message& m = found->second;
-    if (spot.how == landing::kind::user_buffer) {
-      return m.slot == no_slot ? nullptr : (*operations_)[m.slot].target + spot.offset;
-    }
-    const auto kept =
-        std::find_if(m.kept.begin(), m.kept.end(), [&](const kept_chunk& c) { return c.offset == spot.offset; });
-    return kept == m.kept.end() ? nullptr : kept->bytes.get();
-  }
+  [[nodiscard]] std::byte* place(const landing& spot) const;
 
   /// All bytes of a chunk came, and are where `place` said.
-  void end_chunk(const landing& spot) {
-    const auto found = messages_.find(spot.sequence);
-    CAUSEWAY_EXPECT(found != messages_.end());
-    message& m = found->second;
-    m.coming -= spot.length;
-    m.received += spot.length;
-    if (spot.how == landing::kind::kept) settle_kept(m, spot.offset);
-    if (m.slot != no_slot) (*operations_)[m.slot].moved = m.received;
-    retire_if_complete(found);
-  }
+  void end_chunk(const landing& spot);
 
   /// The sender gave a message up after `chunk_offset` bytes of it. Its receive ends, and its buffer is the caller's again.
   /// The notice may overtake chunks, and other streams may be in the middle of some: the message is kept until all of them
   /// are over.
-  result<void> abort_message(const frame_header& h) {
-    CAUSEWAY_ASSIGN(message* const m, announce(h, true));
-    if (h.chunk_offset < m->received + m->coming) return broken("it takes back bytes that it already sent");
-    if (m->slot != no_slot) {
-      operations_->finish(m->slot, fail(errc::cancelled, name_, "it gave up sending this message"));
-    }
-    discard(*m);
-    m->expected = h.chunk_offset;
-    retire_if_complete(messages_.find(h.sequence));
-    return {};
-  }
+  result<void> abort_message(const frame_header& h);
 
   /// A receive was started. Ends it at once when its message is here already.
-  void post(slot_index slot) {
-    const message_id id = (*operations_)[slot].id;
-    for (auto at = messages_.begin(); at != messages_.end() && at->first < frontier_; ++at) {
-      message& m = at->second;
-      if (m.slot != no_slot || m.discard || !same_conversation(m.id, id)) continue;
-      deliver_to(m, slot);
-      retire_if_complete(at);
-      return;
-    }
-    std::erase_if(given_up_, [&](const message_id& old) { return same_conversation(old, id); });
-    open_.push_back(slot);
-  }
+  void post(slot_index slot);
 
   /// A receive is given up: nothing touches its buffer from now on.
-  void cancel(slot_index slot) {
-    if (const auto at = std::find(open_.begin(), open_.end(), slot); at != open_.end()) {
-      open_.erase(at);
-      given_up_.push_back((*operations_)[slot].id);
-      if (given_up_.size() > remembered_cancels) given_up_.pop_front();
-      return;
-    }
-    for (auto& [sequence, m] : messages_) {
-      if (m.slot == slot) return discard(m);
-    }
-  }
+  void cancel(slot_index slot);
 
   /// The connection is over: ends every receive that still misses bytes. Complete messages stay and can be received.
-  void fail_all(const error& why) {
-    for (const slot_index slot : open_) operations_->finish(slot, why);
-    open_.clear();
-    for (auto at = messages_.begin(); at != messages_.end();) {
-      if (at->second.slot != no_slot) operations_->finish(at->second.slot, why);
-      const bool whole = at->second.complete() && !at->second.discard && at->first < frontier_;
-      at = whole ? std::next(at) : erase(at);
-    }
-  }
+  void fail_all(const error& why);
 
   /// Drops kept messages of epochs before `epoch`: nobody will ask for them again.
-  void discard_before(std::uint32_t epoch) {
-    for (auto at = messages_.begin(); at != messages_.end();) {
-      const auto here = at++;
-      if (here->second.id.epoch >= epoch || here->second.slot != no_slot || here->first >= frontier_) continue;
-      discard(here->second);
-      retire_if_complete(here);
-    }
-  }
+  void discard_before(std::uint32_t epoch);
 
   /// The same, and drops what still comes of them.
-  void refuse_before(std::uint32_t epoch) {
-    first_epoch_ = epoch;
-    std::erase_if(given_up_, [&](const message_id& old) { return old.epoch < epoch; });
-    discard_before(epoch);
-  }
+  void refuse_before(std::uint32_t epoch);
 
   [[nodiscard]] std::size_t kept_bytes() const noexcept { return kept_; }
   [[nodiscard]] bool wants_anything() const noexcept { return !open_.empty(); }
@@ -2874,169 +3247,50 @@ class inbox {
 
     [[nodiscard]] bool complete() const { return received == expected && (length != 0 || seen_only || discard); }
     [[nodiscard]] bool was_seen(std::uint64_t chunk) const { return seen.empty() ? seen_only : seen[chunk]; }
-    void mark_seen(std::uint64_t chunk) {
-      if (seen.empty()) seen_only = true;
-      if (!seen.empty()) seen[chunk] = true;
-    }
+    void mark_seen(std::uint64_t chunk);
   };
   using message_map = std::map<std::uint64_t, message>;
 
   static std::size_t cost_of(const message& m) { return message_cost + m.seen.size() / 8; }
 
-  static bool same_conversation(const message_id& a, const message_id& b) {
-    return a.channel == b.channel && a.epoch == b.epoch && a.step == b.step;
-  }
+  static bool same_conversation(const message_id& a, const message_id& b);
 
-  [[nodiscard]] error broken(const char* what) const {
-    return fail(errc::protocol, name_, std::string{what} + "; the connection was dropped");
-  }
+  [[nodiscard]] error broken(const char* what) const;
 
   /// The message that a header belongs to; a new one is entered and, when its turn has come, matched.
-  result<message*> announce(const frame_header& h, bool aborted = false) {
-    if (const auto found = messages_.find(h.sequence); found != messages_.end()) {
-      message& m = found->second;
-      if (m.id != h.id || m.length != h.message_length) return broken("it changed a message half way");
-      return &m;
-    }
-    if (h.sequence < frontier_) return broken("it sent a message twice");
-    if (kept_ > limits_.refuse_at) return broken("it sent far more than anybody asked for");
-    message& m = messages_[h.sequence];
-    m.id = h.id;
-    m.length = m.expected = h.message_length;
-    m.discard = aborted;
-    if (h.message_length > limits_.chunk) m.seen.resize((h.message_length - 1) / limits_.chunk + 1);
-    keep(cost_of(m));
-    match_in_order(h.sequence);
-    return &m;
-  }
+  result<message*> announce(const frame_header& h, bool aborted = false);
 
   /// Matches every message whose predecessors have all been seen. One that overtook others may be complete already; the
   /// one just announced is still needed by the caller.
-  void match_in_order(std::uint64_t just_announced) {
-    for (auto at = messages_.find(frontier_); at != messages_.end() && at->first == frontier_; ++frontier_) {
-      const auto here = at++;
-      match(here->second);
-      if (here->first != just_announced) retire_if_complete(here, frontier_ + 1);
-    }
-  }
+  void match_in_order(std::uint64_t just_announced);
 
-  void match(message& m) {
-    if (m.discard) return;
-    if (m.id.epoch < first_epoch_) return discard(m);
-    for (auto at = open_.begin(); at != open_.end(); ++at) {
-      if (!same_conversation((*operations_)[*at].id, m.id)) continue;
-      const slot_index slot = *at;
-      open_.erase(at);
-      return deliver_to(m, slot);
-    }
-    const auto late =
-        std::find_if(given_up_.begin(), given_up_.end(), [&](const message_id& id) { return same_conversation(id, m.id); });
-    if (late == given_up_.end()) return;
-    given_up_.erase(late);
-    discard(m);
-  }
+  void match(message& m);
 
-  void deliver_to(message& m, slot_index slot) {
-    pending_operation& op = (*operations_)[slot];
-    if (op.id.parent != m.id.parent) {
-      operations_->finish(slot, fail(errc::wrong_parent, name_,
-                                     "its message (" + to_text(m.id) +
-                                         ") is based on another committed state than ours; it was refused unread"));
-      return discard(m);
-    }
-    if (m.length > op.length) {
-      operations_->finish(slot, fail(errc::too_large, name_,
-                                     "its message (" + to_text(m.id) + ") has " + std::to_string(m.length) +
-                                         " bytes, we expected at most " + std::to_string(op.length)));
-      return discard(m);
-    }
-    m.slot = slot;
-    op.moved = m.received;
-    for (const kept_chunk& chunk : m.kept) copy_if_filled(m, chunk);
-    drop_filled(m);
-  }
+  void deliver_to(message& m, slot_index slot);
 
-  result<void> check_chunk(const message& m, const frame_header& h) const {
-    if (h.chunk_offset % limits_.chunk != 0) return broken("it sent a chunk at a place where none starts");
-    const std::uint64_t whole = std::min<std::uint64_t>(limits_.chunk, h.message_length - h.chunk_offset);
-    if (h.chunk_length != whole) return broken("it sent a chunk of the wrong length");
-    if (m.was_seen(h.chunk_offset / limits_.chunk)) return broken("it sent a chunk twice");
-    if (m.received + m.coming + h.chunk_length > m.expected)
-      return broken("it went on with a message that it had given up");
-    return {};
-  }
+  result<void> check_chunk(const message& m, const frame_header& h) const;
 
-  result<void> keep_chunk(message& m, const frame_header& h, landing& spot) {
-    const std::size_t after = kept_ + h.chunk_length;
-    if ((after > limits_.pause_at || crowded(after, 1)) && open_.empty()) {
-      spot.how = landing::kind::parked;
-      return {};
-    }
-    // A receive is open and its message may be behind this one: read on beyond the limit rather than wait for ever.
-    if (after > limits_.refuse_at) return broken("it sent far more than anybody asked for");
-    if (crowded(after, 2)) return broken("it sent what nobody asked for, when others had used up the memory for that");
-    m.kept.push_back({h.chunk_offset, h.chunk_length, false, std::unique_ptr<std::byte[]>{new std::byte[h.chunk_length]}});
-    keep(h.chunk_length);
-    spot.how = landing::kind::kept;
-    return {};
-  }
+  result<void> keep_chunk(message& m, const frame_header& h, landing& spot);
 
   /// All peers together keep more than `times` the budget, and this one more than its share.
-  [[nodiscard]] bool crowded(std::size_t after, std::size_t times) const {
-    return limits_.shared != nullptr && after > limits_.least_share && limits_.shared->exceeded(after - kept_, times);
-  }
-  void keep(std::size_t bytes) {
-    kept_ += bytes;
-    if (limits_.shared != nullptr) limits_.shared->take(bytes);
-  }
-  void free(std::size_t bytes) {
-    kept_ -= bytes;
-    if (limits_.shared != nullptr) limits_.shared->give(bytes);
-  }
+  [[nodiscard]] bool crowded(std::size_t after, std::size_t times) const;
+  void keep(std::size_t bytes);
+  void free(std::size_t bytes);
 
-  void settle_kept(message& m, std::uint64_t offset) {
-    for (kept_chunk& chunk : m.kept) {
-      if (chunk.offset != offset) continue;
-      chunk.filled = true;
-      copy_if_filled(m, chunk);
-    }
-    if (m.slot != no_slot || m.discard) drop_filled(m);
-  }
+  void settle_kept(message& m, std::uint64_t offset);
 
-  void copy_if_filled(const message& m, const kept_chunk& chunk) {
-    if (m.slot == no_slot || !chunk.filled || chunk.length == 0) return;
-    std::memcpy((*operations_)[m.slot].target + chunk.offset, chunk.bytes.get(), chunk.length);
-  }
+  void copy_if_filled(const message& m, const kept_chunk& chunk);
 
   /// Frees kept chunks but for those that a stream still writes into.
-  void drop_filled(message& m) {
-    std::erase_if(m.kept, [&](const kept_chunk& chunk) {
-      if (chunk.filled) free(chunk.length);
-      return chunk.filled;
-    });
-  }
+  void drop_filled(message& m);
 
-  void discard(message& m) {
-    m.discard = true;
-    m.slot = no_slot;
-    drop_filled(m);
-  }
+  void discard(message& m);
 
   void retire_if_complete(message_map::iterator at) { retire_if_complete(at, frontier_); }
 
-  void retire_if_complete(message_map::iterator at, std::uint64_t frontier) {
-    message& m = at->second;
-    if (!m.complete() || at->first >= frontier) return;
-    if (m.slot == no_slot && !m.discard) return;
-    if (m.slot != no_slot) operations_->finish(m.slot);
-    erase(at);
-  }
+  void retire_if_complete(message_map::iterator at, std::uint64_t frontier);
 
-  message_map::iterator erase(message_map::iterator at) {
-    for (const kept_chunk& chunk : at->second.kept) free(chunk.length);
-    free(cost_of(at->second));
-    return messages_.erase(at);
-  }
+  message_map::iterator erase(message_map::iterator at);
 
   operation_table* operations_;
   std::string name_;
@@ -3052,6 +3306,274 @@ class inbox {
 }  // namespace causeway::inline CAUSEWAY_ABI::net::detail
 
 #endif  // CAUSEWAY_NET_INBOX_HPP
+
+// ---- causeway/net/impl/inbox.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_INBOX_IPP
+#define CAUSEWAY_NET_IMPL_INBOX_IPP
+
+// Bodies of net/inbox.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL result<landing> inbox::begin_chunk(const frame_header& h) {
+  CAUSEWAY_ASSIGN(message* const m, announce(h));
+  CAUSEWAY_TRY(check_chunk(*m, h));
+  landing spot{landing::kind::discard, h.sequence, h.chunk_offset, h.chunk_length};
+  if (m->slot != no_slot) {
+    spot.how = landing::kind::user_buffer;
+  } else if (!m->discard) {
+    CAUSEWAY_TRY(keep_chunk(*m, h, spot));
+  }
+  if (spot.how == landing::kind::parked) return spot;
+  m->mark_seen(h.chunk_offset / limits_.chunk);
+  m->coming += h.chunk_length;
+  return spot;
+}
+
+CAUSEWAY_DECL std::byte* inbox::place(const landing& spot) const {
+  const auto found = messages_.find(spot.sequence);
+  if (spot.how == landing::kind::discard || found == messages_.end()) return nullptr;
+  const message& m = found->second;
+  if (spot.how == landing::kind::user_buffer) {
+    return m.slot == no_slot ? nullptr : (*operations_)[m.slot].target + spot.offset;
+  }
+  const auto kept =
+      std::find_if(m.kept.begin(), m.kept.end(), [&](const kept_chunk& c) { return c.offset == spot.offset; });
+  return kept == m.kept.end() ? nullptr : kept->bytes.get();
+}
+
+CAUSEWAY_DECL void inbox::end_chunk(const landing& spot) {
+  const auto found = messages_.find(spot.sequence);
+  CAUSEWAY_EXPECT(found != messages_.end());
+  message& m = found->second;
+  m.coming -= spot.length;
+  m.received += spot.length;
+  if (spot.how == landing::kind::kept) settle_kept(m, spot.offset);
+  if (m.slot != no_slot) (*operations_)[m.slot].moved = m.received;
+  retire_if_complete(found);
+}
+
+CAUSEWAY_DECL result<void> inbox::abort_message(const frame_header& h) {
+  CAUSEWAY_ASSIGN(message* const m, announce(h, true));
+  if (h.chunk_offset < m->received + m->coming) return broken("it takes back bytes that it already sent");
+  if (m->slot != no_slot) {
+    operations_->finish(m->slot, fail(errc::cancelled, name_, "it gave up sending this message"));
+  }
+  discard(*m);
+  m->expected = h.chunk_offset;
+  retire_if_complete(messages_.find(h.sequence));
+  return {};
+}
+
+CAUSEWAY_DECL void inbox::post(slot_index slot) {
+  const message_id id = (*operations_)[slot].id;
+  for (auto at = messages_.begin(); at != messages_.end() && at->first < frontier_; ++at) {
+    message& m = at->second;
+    if (m.slot != no_slot || m.discard || !same_conversation(m.id, id)) continue;
+    deliver_to(m, slot);
+    retire_if_complete(at);
+    return;
+  }
+  std::erase_if(given_up_, [&](const message_id& old) { return same_conversation(old, id); });
+  open_.push_back(slot);
+}
+
+CAUSEWAY_DECL void inbox::cancel(slot_index slot) {
+  if (const auto at = std::find(open_.begin(), open_.end(), slot); at != open_.end()) {
+    open_.erase(at);
+    given_up_.push_back((*operations_)[slot].id);
+    if (given_up_.size() > remembered_cancels) given_up_.pop_front();
+    return;
+  }
+  for (auto& [sequence, m] : messages_) {
+    if (m.slot == slot) return discard(m);
+  }
+}
+
+CAUSEWAY_DECL void inbox::fail_all(const error& why) {
+  for (const slot_index slot : open_) operations_->finish(slot, why);
+  open_.clear();
+  for (auto at = messages_.begin(); at != messages_.end();) {
+    if (at->second.slot != no_slot) operations_->finish(at->second.slot, why);
+    const bool whole = at->second.complete() && !at->second.discard && at->first < frontier_;
+    at = whole ? std::next(at) : erase(at);
+  }
+}
+
+CAUSEWAY_DECL void inbox::discard_before(std::uint32_t epoch) {
+  for (auto at = messages_.begin(); at != messages_.end();) {
+    const auto here = at++;
+    if (here->second.id.epoch >= epoch || here->second.slot != no_slot || here->first >= frontier_) continue;
+    discard(here->second);
+    retire_if_complete(here);
+  }
+}
+
+CAUSEWAY_DECL void inbox::refuse_before(std::uint32_t epoch) {
+  first_epoch_ = epoch;
+  std::erase_if(given_up_, [&](const message_id& old) { return old.epoch < epoch; });
+  discard_before(epoch);
+}
+
+CAUSEWAY_DECL void inbox::message::mark_seen(std::uint64_t chunk) {
+  if (seen.empty()) seen_only = true;
+  if (!seen.empty()) seen[chunk] = true;
+}
+
+CAUSEWAY_DECL bool inbox::same_conversation(const message_id& a, const message_id& b) {
+  return a.channel == b.channel && a.epoch == b.epoch && a.step == b.step;
+}
+
+CAUSEWAY_DECL error inbox::broken(const char* what) const {
+  return fail(errc::protocol, name_, std::string{what} + "; the connection was dropped");
+}
+
+CAUSEWAY_DECL auto inbox::announce(const frame_header& h, bool aborted) -> result<message*> {
+  if (const auto found = messages_.find(h.sequence); found != messages_.end()) {
+    message& m = found->second;
+    if (m.id != h.id || m.length != h.message_length) return broken("it changed a message half way");
+    return &m;
+  }
+  if (h.sequence < frontier_) return broken("it sent a message twice");
+  if (kept_ > limits_.refuse_at) return broken("it sent far more than anybody asked for");
+  message& m = messages_[h.sequence];
+  m.id = h.id;
+  m.length = m.expected = h.message_length;
+  m.discard = aborted;
+  if (h.message_length > limits_.chunk) m.seen.resize((h.message_length - 1) / limits_.chunk + 1);
+  keep(cost_of(m));
+  match_in_order(h.sequence);
+  return &m;
+}
+
+CAUSEWAY_DECL void inbox::match_in_order(std::uint64_t just_announced) {
+  for (auto at = messages_.find(frontier_); at != messages_.end() && at->first == frontier_; ++frontier_) {
+    const auto here = at++;
+    match(here->second);
+    if (here->first != just_announced) retire_if_complete(here, frontier_ + 1);
+  }
+}
+
+CAUSEWAY_DECL void inbox::match(message& m) {
+  if (m.discard) return;
+  if (m.id.epoch < first_epoch_) return discard(m);
+  for (auto at = open_.begin(); at != open_.end(); ++at) {
+    if (!same_conversation((*operations_)[*at].id, m.id)) continue;
+    const slot_index slot = *at;
+    open_.erase(at);
+    return deliver_to(m, slot);
+  }
+  const auto late =
+      std::find_if(given_up_.begin(), given_up_.end(), [&](const message_id& id) { return same_conversation(id, m.id); });
+  if (late == given_up_.end()) return;
+  given_up_.erase(late);
+  discard(m);
+}
+
+CAUSEWAY_DECL void inbox::deliver_to(message& m, slot_index slot) {
+  pending_operation& op = (*operations_)[slot];
+  if (op.id.parent != m.id.parent) {
+    operations_->finish(slot, fail(errc::wrong_parent, name_,
+                                   "its message (" + to_text(m.id) +
+                                       ") is based on another committed state than ours; it was refused unread"));
+    return discard(m);
+  }
+  if (m.length > op.length) {
+    operations_->finish(slot, fail(errc::too_large, name_,
+                                   "its message (" + to_text(m.id) + ") has " + std::to_string(m.length) +
+                                       " bytes, we expected at most " + std::to_string(op.length)));
+    return discard(m);
+  }
+  m.slot = slot;
+  op.moved = m.received;
+  for (const kept_chunk& chunk : m.kept) copy_if_filled(m, chunk);
+  drop_filled(m);
+}
+
+CAUSEWAY_DECL result<void> inbox::check_chunk(const message& m, const frame_header& h) const {
+  if (h.chunk_offset % limits_.chunk != 0) return broken("it sent a chunk at a place where none starts");
+  const std::uint64_t whole = std::min<std::uint64_t>(limits_.chunk, h.message_length - h.chunk_offset);
+  if (h.chunk_length != whole) return broken("it sent a chunk of the wrong length");
+  if (m.was_seen(h.chunk_offset / limits_.chunk)) return broken("it sent a chunk twice");
+  if (m.received + m.coming + h.chunk_length > m.expected) return broken("it went on with a message that it had given up");
+  return {};
+}
+
+CAUSEWAY_DECL result<void> inbox::keep_chunk(message& m, const frame_header& h, landing& spot) {
+  const std::size_t after = kept_ + h.chunk_length;
+  if ((after > limits_.pause_at || crowded(after, 1)) && open_.empty()) {
+    spot.how = landing::kind::parked;
+    return {};
+  }
+  // A receive is open and its message may be behind this one: read on beyond the limit rather than wait for ever.
+  if (after > limits_.refuse_at) return broken("it sent far more than anybody asked for");
+  if (crowded(after, 2)) return broken("it sent what nobody asked for, when others had used up the memory for that");
+  m.kept.push_back({h.chunk_offset, h.chunk_length, false, std::unique_ptr<std::byte[]>{new std::byte[h.chunk_length]}});
+  keep(h.chunk_length);
+  spot.how = landing::kind::kept;
+  return {};
+}
+
+CAUSEWAY_DECL bool inbox::crowded(std::size_t after, std::size_t times) const {
+  return limits_.shared != nullptr && after > limits_.least_share && limits_.shared->exceeded(after - kept_, times);
+}
+
+CAUSEWAY_DECL void inbox::keep(std::size_t bytes) {
+  kept_ += bytes;
+  if (limits_.shared != nullptr) limits_.shared->take(bytes);
+}
+
+CAUSEWAY_DECL void inbox::free(std::size_t bytes) {
+  kept_ -= bytes;
+  if (limits_.shared != nullptr) limits_.shared->give(bytes);
+}
+
+CAUSEWAY_DECL void inbox::settle_kept(message& m, std::uint64_t offset) {
+  for (kept_chunk& chunk : m.kept) {
+    if (chunk.offset != offset) continue;
+    chunk.filled = true;
+    copy_if_filled(m, chunk);
+  }
+  if (m.slot != no_slot || m.discard) drop_filled(m);
+}
+
+CAUSEWAY_DECL void inbox::copy_if_filled(const message& m, const kept_chunk& chunk) {
+  if (m.slot == no_slot || !chunk.filled || chunk.length == 0) return;
+  std::memcpy((*operations_)[m.slot].target + chunk.offset, chunk.bytes.get(), chunk.length);
+}
+
+CAUSEWAY_DECL void inbox::drop_filled(message& m) {
+  std::erase_if(m.kept, [&](const kept_chunk& chunk) {
+    if (chunk.filled) free(chunk.length);
+    return chunk.filled;
+  });
+}
+
+CAUSEWAY_DECL void inbox::discard(message& m) {
+  m.discard = true;
+  m.slot = no_slot;
+  drop_filled(m);
+}
+
+CAUSEWAY_DECL void inbox::retire_if_complete(message_map::iterator at, std::uint64_t frontier) {
+  message& m = at->second;
+  if (!m.complete() || at->first >= frontier) return;
+  if (m.slot == no_slot && !m.discard) return;
+  if (m.slot != no_slot) operations_->finish(m.slot);
+  erase(at);
+}
+
+CAUSEWAY_DECL auto inbox::erase(message_map::iterator at) -> message_map::iterator {
+  for (const kept_chunk& chunk : at->second.kept) free(chunk.length);
+  free(cost_of(at->second));
+  return messages_.erase(at);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_INBOX_IPP
+#endif
 
 // ---- causeway/net/asio_stream.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_STREAM_HPP
@@ -3111,15 +3633,10 @@ struct link_context {
 };
 
 /// What ends a link that there is no memory for.
-inline error out_of_memory(std::string name) {
-  return fail(errc::peer_lost, std::move(name), "there was no memory left for what it sent; its connection was given up");
-}
+CAUSEWAY_DECL error out_of_memory(std::string name);
 
 /// The chunk length of a link of `streams` streams; both sides compute the same.
-inline std::size_t chunk_for(std::size_t wanted, std::size_t streams) noexcept {
-  const std::size_t automatic = std::size_t{streams > 1 ? 256U : 1024U} << 10U;
-  return std::clamp(wanted == 0 ? automatic : wanted, min_chunk_bytes, max_chunk_bytes);
-}
+CAUSEWAY_DECL std::size_t chunk_for(std::size_t wanted, std::size_t streams) noexcept;
 
 /// What a stream is writing: a header, perhaps with a digest behind it, then bytes of a send or of a control message.
 struct outgoing_frame {
@@ -3133,32 +3650,12 @@ struct outgoing_frame {
   std::vector<std::byte> own;  ///< a control message, or the rest of a chunk whose send was cancelled
 
   [[nodiscard]] bool busy() const { return header_left + body_left != 0; }
-  [[nodiscard]] std::array<asio::const_buffer, 2> buffers() const {
-    return {asio::const_buffer{header.data() + header_length - header_left, header_left},
-            asio::const_buffer{body, body_left}};
-  }
+  [[nodiscard]] std::array<asio::const_buffer, 2> buffers() const;
   /// Starts a frame of this header and this content.
-  void begin(frame_header h, std::span<const std::byte> content, bool digest) {
-    h.chunk_length = static_cast<std::uint32_t>(content.size());
-    h.flags = digest ? has_digest : std::uint8_t{0};
-    encode_header(h, header.data());
-    if (digest) store_little(header.data() + header_bytes, hash_bytes(content));
-    header_left = header_length = header_bytes + (digest ? digest_bytes : 0);
-    body = content.data();
-    body_left = body_length = content.size();
-  }
+  void begin(frame_header h, std::span<const std::byte> content, bool digest);
   /// The owner of the bytes wants them back.
-  void rescue() {
-    own.assign(body, body + body_left);
-    body = own.data();
-    slot = no_slot;
-  }
-  void consume(std::size_t n) {
-    const std::size_t of_header = std::min(n, header_left);
-    header_left -= of_header;
-    body += n - of_header;
-    body_left -= n - of_header;
-  }
+  void rescue();
+  void consume(std::size_t n);
 };
 
 /// One TCP connection of a link, and how far it is in reading and writing.
@@ -3199,6 +3696,57 @@ struct stream {
 
 #endif  // CAUSEWAY_NET_ASIO_STREAM_HPP
 
+// ---- causeway/net/impl/asio_stream.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_STREAM_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_STREAM_IPP
+
+// Bodies of net/asio_stream.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL error out_of_memory(std::string name) {
+  return fail(errc::peer_lost, std::move(name), "there was no memory left for what it sent; its connection was given up");
+}
+
+CAUSEWAY_DECL std::size_t chunk_for(std::size_t wanted, std::size_t streams) noexcept {
+  const std::size_t automatic = std::size_t{streams > 1 ? 256U : 1024U} << 10U;
+  return std::clamp(wanted == 0 ? automatic : wanted, min_chunk_bytes, max_chunk_bytes);
+}
+
+CAUSEWAY_DECL std::array<asio::const_buffer, 2> outgoing_frame::buffers() const {
+  return {asio::const_buffer{header.data() + header_length - header_left, header_left},
+          asio::const_buffer{body, body_left}};
+}
+
+CAUSEWAY_DECL void outgoing_frame::begin(frame_header h, std::span<const std::byte> content, bool digest) {
+  h.chunk_length = static_cast<std::uint32_t>(content.size());
+  h.flags = digest ? has_digest : std::uint8_t{0};
+  encode_header(h, header.data());
+  if (digest) store_little(header.data() + header_bytes, hash_bytes(content));
+  header_left = header_length = header_bytes + (digest ? digest_bytes : 0);
+  body = content.data();
+  body_left = body_length = content.size();
+}
+
+CAUSEWAY_DECL void outgoing_frame::rescue() {
+  own.assign(body, body + body_left);
+  body = own.data();
+  slot = no_slot;
+}
+
+CAUSEWAY_DECL void outgoing_frame::consume(std::size_t n) {
+  const std::size_t of_header = std::min(n, header_left);
+  header_left -= of_header;
+  body += n - of_header;
+  body_left -= n - of_header;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_STREAM_IPP
+#endif
+
 // ---- causeway/net/asio_outbox.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_OUTBOX_HPP
 #define CAUSEWAY_NET_ASIO_OUTBOX_HPP
@@ -3219,85 +3767,31 @@ class outbox {
   void send(slot_index slot) { sends_.push_back(slot); }
 
   /// Queues a control message. False when the peer has not taken far too many already.
-  bool post(frame_kind kind, std::vector<std::byte> bytes, bool bulk) {
-    const std::size_t after = control_bytes_ + bytes.size() + header_bytes;
-    (bulk ? bulk_ : urgent_).push_back({kind, std::move(bytes)});
-    count_control(after);
-    const bool too_much_for_all = shared_->unsent.exceeded(0) && after > shared_->options.control_backlog / 16;
-    return after <= shared_->options.control_backlog && !too_much_for_all;
-  }
+  bool post(frame_kind kind, std::vector<std::byte> bytes, bool bulk);
 
   bool take_urgent(outgoing_frame& out) { return take_control(urgent_, out); }
   bool take_bulk(outgoing_frame& out) { return take_control(bulk_, out); }
 
   /// The next chunk of the oldest send.
-  bool take_chunk(outgoing_frame& out) {
-    if (sends_.empty()) return false;
-    pending_operation& op = shared_->operations[sends_.front()];
-    if (op.taken == 0) op.sequence = next_sequence_++;
-    const std::size_t length = std::min(chunk_, op.length - op.taken);
-    frame_header h = header(frame_kind::data);
-    h.id = op.id;
-    h.sequence = op.sequence;
-    h.message_length = op.length;
-    h.chunk_offset = op.taken;
-    out.begin(h, {op.source + op.taken, length}, shared_->options.digest);
-    out.slot = sends_.front();
-    op.taken += length;
-    if (op.taken == op.length) sends_.pop_front();
-    return true;
-  }
+  bool take_chunk(outgoing_frame& out);
 
   /// A frame is out. Ends its send when that was the last of it.
-  void written(outgoing_frame& out) {
-    ++shared_->stats.frames_sent;
-    if (out.slot == no_slot) return;
-    pending_operation& op = shared_->operations[out.slot];
-    op.moved += out.body_length;
-    if (op.moved == op.length) shared_->operations.finish(out.slot);
-    out.slot = no_slot;
-  }
+  void written(outgoing_frame& out);
 
   /// Gives a send up. The streams must rescue what they hold of it. What to tell the peer, if it has seen a part.
-  std::optional<frame_header> cancel(slot_index slot) {
-    const pending_operation& op = shared_->operations[slot];
-    std::erase(sends_, slot);
-    if (op.taken == 0 || op.taken == op.length) return std::nullopt;
-    frame_header h = header(frame_kind::abort);
-    h.id = op.id;
-    h.sequence = op.sequence;
-    h.message_length = op.length;
-    h.chunk_offset = op.taken;
-    return h;
-  }
+  std::optional<frame_header> cancel(slot_index slot);
 
   /// Ends all sends that no stream has begun the last chunk of.
-  void fail_sends(const error& why) {
-    for (const slot_index slot : sends_) shared_->operations.finish(slot, why);
-    sends_.clear();
-  }
+  void fail_sends(const error& why);
 
-  void drop_bulk() {
-    for (const queued& q : bulk_) count_control(control_bytes_ - q.bytes.size() - header_bytes);
-    bulk_.clear();
-  }
+  void drop_bulk();
 
-  void drop_control() {
-    bulk_.clear();
-    urgent_.clear();
-    count_control(0);
-  }
+  void drop_control();
 
   [[nodiscard]] bool has_sends() const noexcept { return !sends_.empty(); }
   [[nodiscard]] bool bulk_may_go() const noexcept { return sends_.empty() && !bulk_.empty(); }
 
-  [[nodiscard]] frame_header header(frame_kind kind) const {
-    frame_header h;
-    h.kind = kind;
-    h.run_id = shared_->run_id;
-    h.sender = shared_->self;
-    return h;
-  }
+  [[nodiscard]] frame_header header(frame_kind kind) const;
 
  private:
   struct queued {
@@ -3305,24 +3799,9 @@ class outbox {
     std::vector<std::byte> bytes;
   };
 
-  void count_control(std::size_t bytes) {
-    shared_->unsent.give(control_bytes_);
-    shared_->unsent.take(bytes);
-    control_bytes_ = bytes;
-  }
+  void count_control(std::size_t bytes);
 
-  bool take_control(std::deque<queued>& from, outgoing_frame& out) {
-    if (from.empty()) return false;
-    out.own = std::move(from.front().bytes);
-    frame_header h = header(from.front().kind);
-    from.pop_front();
-    count_control(control_bytes_ - out.own.size() - header_bytes);
-    const bool control = h.kind == frame_kind::control;
-    if (control) h.sequence = next_control_++;
-    if (control) h.message_length = out.own.size();
-    out.begin(h, out.own, control);
-    return true;
-  }
+  bool take_control(std::deque<queued>& from, outgoing_frame& out);
 
   link_context* shared_;
   std::size_t chunk_;
@@ -3337,6 +3816,109 @@ class outbox {
 }  // namespace causeway::inline CAUSEWAY_ABI::net::detail
 
 #endif  // CAUSEWAY_NET_ASIO_OUTBOX_HPP
+
+// ---- causeway/net/impl/asio_outbox.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_OUTBOX_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_OUTBOX_IPP
+
+// Bodies of net/asio_outbox.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL bool outbox::post(frame_kind kind, std::vector<std::byte> bytes, bool bulk) {
+  const std::size_t after = control_bytes_ + bytes.size() + header_bytes;
+  (bulk ? bulk_ : urgent_).push_back({kind, std::move(bytes)});
+  count_control(after);
+  const bool too_much_for_all = shared_->unsent.exceeded(0) && after > shared_->options.control_backlog / 16;
+  return after <= shared_->options.control_backlog && !too_much_for_all;
+}
+
+CAUSEWAY_DECL bool outbox::take_chunk(outgoing_frame& out) {
+  if (sends_.empty()) return false;
+  pending_operation& op = shared_->operations[sends_.front()];
+  if (op.taken == 0) op.sequence = next_sequence_++;
+  const std::size_t length = std::min(chunk_, op.length - op.taken);
+  frame_header h = header(frame_kind::data);
+  h.id = op.id;
+  h.sequence = op.sequence;
+  h.message_length = op.length;
+  h.chunk_offset = op.taken;
+  out.begin(h, {op.source + op.taken, length}, shared_->options.digest);
+  out.slot = sends_.front();
+  op.taken += length;
+  if (op.taken == op.length) sends_.pop_front();
+  return true;
+}
+
+CAUSEWAY_DECL void outbox::written(outgoing_frame& out) {
+  ++shared_->stats.frames_sent;
+  if (out.slot == no_slot) return;
+  pending_operation& op = shared_->operations[out.slot];
+  op.moved += out.body_length;
+  if (op.moved == op.length) shared_->operations.finish(out.slot);
+  out.slot = no_slot;
+}
+
+CAUSEWAY_DECL std::optional<frame_header> outbox::cancel(slot_index slot) {
+  const pending_operation& op = shared_->operations[slot];
+  std::erase(sends_, slot);
+  if (op.taken == 0 || op.taken == op.length) return std::nullopt;
+  frame_header h = header(frame_kind::abort);
+  h.id = op.id;
+  h.sequence = op.sequence;
+  h.message_length = op.length;
+  h.chunk_offset = op.taken;
+  return h;
+}
+
+CAUSEWAY_DECL void outbox::fail_sends(const error& why) {
+  for (const slot_index slot : sends_) shared_->operations.finish(slot, why);
+  sends_.clear();
+}
+
+CAUSEWAY_DECL void outbox::drop_bulk() {
+  for (const queued& q : bulk_) count_control(control_bytes_ - q.bytes.size() - header_bytes);
+  bulk_.clear();
+}
+
+CAUSEWAY_DECL void outbox::drop_control() {
+  bulk_.clear();
+  urgent_.clear();
+  count_control(0);
+}
+
+CAUSEWAY_DECL frame_header outbox::header(frame_kind kind) const {
+  frame_header h;
+  h.kind = kind;
+  h.run_id = shared_->run_id;
+  h.sender = shared_->self;
+  return h;
+}
+
+CAUSEWAY_DECL void outbox::count_control(std::size_t bytes) {
+  shared_->unsent.give(control_bytes_);
+  shared_->unsent.take(bytes);
+  control_bytes_ = bytes;
+}
+
+CAUSEWAY_DECL bool outbox::take_control(std::deque<queued>& from, outgoing_frame& out) {
+  if (from.empty()) return false;
+  out.own = std::move(from.front().bytes);
+  frame_header h = header(from.front().kind);
+  from.pop_front();
+  count_control(control_bytes_ - out.own.size() - header_bytes);
+  const bool control = h.kind == frame_kind::control;
+  if (control) h.sequence = next_control_++;
+  if (control) h.message_length = out.own.size();
+  out.begin(h, out.own, control);
+  return true;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_OUTBOX_IPP
+#endif
 
 // ---- causeway/net/deadline.hpp ----
 #ifndef CAUSEWAY_NET_DEADLINE_HPP
@@ -3362,18 +3944,7 @@ class arrival_statistics {
   explicit arrival_statistics(const arrival_options& options) : options_{options} {}
 
   /// One more arrival took `took`. Negative times count as 0.
-  void observe(duration took) noexcept {
-    const double t = std::max(0.0, seconds(took));
-    if (count_ == 0) {
-      mean_ = t;
-      deviation_ = t / 2;
-    } else {
-      const double off = t > mean_ ? t - mean_ : mean_ - t;
-      deviation_ += options_.deviation_weight * (off - deviation_);
-      mean_ += options_.mean_weight * (t - mean_);
-    }
-    ++count_;
-  }
+  void observe(duration took) noexcept;
 
   /// A wait of `waited` ended without an arrival: the next one may take twice as long (RFC 6298, rule 5.5), up to the cap.
   void overdue(duration waited) noexcept { observe(std::min(waited * 2, options_.cap)); }
@@ -3383,10 +3954,7 @@ class arrival_statistics {
   [[nodiscard]] duration deviation() const noexcept { return from_seconds(deviation_); }
 
   /// mean + K deviations, within floor and cap.
-  [[nodiscard]] duration patience() const noexcept {
-    if (count_ == 0) return options_.cap;
-    return std::clamp(from_seconds(mean_ + options_.deviations * deviation_), options_.floor, options_.cap);
-  }
+  [[nodiscard]] duration patience() const noexcept;
 
   /// The deadline of something that starts at `now`.
   [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
@@ -3397,10 +3965,7 @@ class arrival_statistics {
   }
 
  private:
-  static duration from_seconds(double s) noexcept {
-    constexpr double longest = 1e9;  // about 30 years: keeps the conversion within 64 bits
-    return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, longest)});
-  }
+  static duration from_seconds(double s) noexcept;
 
   arrival_options options_;
   double mean_ = 0;
@@ -3411,6 +3976,43 @@ class arrival_statistics {
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_DEADLINE_HPP
+
+// ---- causeway/net/impl/deadline.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_DEADLINE_IPP
+#define CAUSEWAY_NET_IMPL_DEADLINE_IPP
+
+// Bodies of net/deadline.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL void arrival_statistics::observe(duration took) noexcept {
+  const double t = std::max(0.0, seconds(took));
+  if (count_ == 0) {
+    mean_ = t;
+    deviation_ = t / 2;
+  } else {
+    const double off = t > mean_ ? t - mean_ : mean_ - t;
+    deviation_ += options_.deviation_weight * (off - deviation_);
+    mean_ += options_.mean_weight * (t - mean_);
+  }
+  ++count_;
+}
+
+CAUSEWAY_DECL duration arrival_statistics::patience() const noexcept {
+  if (count_ == 0) return options_.cap;
+  return std::clamp(from_seconds(mean_ + options_.deviations * deviation_), options_.floor, options_.cap);
+}
+
+CAUSEWAY_DECL duration arrival_statistics::from_seconds(double s) noexcept {
+  constexpr double longest = 1e9;  // about 30 years: keeps the conversion within 64 bits
+  return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, longest)});
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_DEADLINE_IPP
+#endif
 
 // ---- causeway/net/asio_link.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_LINK_HPP
@@ -3437,17 +4039,7 @@ struct link_identity {
 
 class link {
  public:
-  link(link_context& shared, link_identity who, std::vector<tcp::socket> sockets)
-      : shared_{&shared},
-        who_{std::move(who)},
-        outbox_{shared, who_.chunk},
-        inbox_{shared.operations,
-               who_.name,
-               {who_.their_chunk, shared.options.unexpected_bytes, 4 * shared.options.unexpected_bytes, &shared.early}},
-        last_heard_{shared.clock.now()},
-        gaps_{arrival_options{.floor = shared.options.silence, .cap = shared.options.silence * 12}} {
-    for (tcp::socket& socket : sockets) take_socket(std::move(socket));
-  }
+  link(link_context& shared, link_identity who, std::vector<tcp::socket> sockets);
 
   /// A link of a mesh whose peers all know each other by the same numbers.
   link(link_context& shared, peer_index peer, std::vector<tcp::socket> sockets)
@@ -3458,135 +4050,52 @@ class link {
 
   // All members need the context's lock.
 
-  void start_reading() {
-    for (const auto& s : streams_) read_some(*s);
-  }
+  void start_reading();
 
   /// One more stream; from now on it carries its share.
-  void add_stream(tcp::socket socket) {
-    if (failure_ || closing_) return;
-    stream& s = take_socket(std::move(socket));
-    read_some(s);
-    if (!failure_) write_some(s);
-  }
+  void add_stream(tcp::socket socket);
 
-  void send(slot_index slot) {
-    if (failure_) return shared_->operations.finish(slot, *failure_);
-    outbox_.send(slot);
-    for (const auto& s : streams_) write_some(*s);
-  }
+  void send(slot_index slot);
 
   /// Sends a control message; see net/fabric.hpp.
-  void post(std::vector<std::byte> message, bool bulk) {
-    if (failure_ || closing_) return;
-    const bool taken = outbox_.post(frame_kind::control, std::move(message), bulk);
-    write_some(*streams_[0]);
-    if (!taken) lose(fail(errc::peer_lost, who_.name, "it does not take our control messages; too many wait for it"));
-  }
+  void post(std::vector<std::byte> message, bool bulk);
 
-  void receive(slot_index slot) {
-    inbox_.post(slot);
-    if (failure_) {
-      if (!shared_->operations[slot].done) inbox_.fail_all(*failure_);
-      return;
-    }
-    resume_parked();
-  }
+  void receive(slot_index slot);
 
   /// Gives an unfinished operation up; its buffer is free when this returns.
-  void cancel(slot_index slot) {
-    if (shared_->operations[slot].is_send) return cancel_send(slot);
-    inbox_.cancel(slot);
-  }
+  void cancel(slot_index slot);
 
-  void discard_before(std::uint32_t epoch) {
-    inbox_.discard_before(epoch);
-    if (!failure_) resume_parked();
-  }
+  void discard_before(std::uint32_t epoch);
 
   /// The same, and drops and counts what still comes of earlier epochs.
-  void refuse_before(std::uint32_t epoch) {
-    first_epoch_ = epoch;
-    inbox_.refuse_before(epoch);
-    if (!failure_) resume_parked();
-  }
+  void refuse_before(std::uint32_t epoch);
 
   /// Once per heartbeat interval: says on every idle stream that we live, which also keeps routers from forgetting it, and
   /// notices a silent one.
-  void tick(duration since_last_tick) {
-    guarded([&] { look_after_streams(since_last_tick); });
-  }
+  void tick(duration since_last_tick);
 
   /// Says goodbye and gives up what was not waited for. Buffers of such sends may be gone: their streams just end.
-  void say_goodbye() {
-    if (failure_) return;
-    outbox_.fail_sends(closed_error());
-    outbox_.drop_bulk();
-    inbox_.fail_all(closed_error());
-    closing_ = true;
-    for (const auto& s : streams_) {
-      if (s->out.slot == no_slot) {
-        queue_goodbye(*s);
-        if (s->parked) read_some(*s);
-      } else {
-        shared_->operations.finish(s->out.slot, closed_error());
-        shut(*s);
-      }
-    }
-  }
+  void say_goodbye();
 
   /// Ends the link at once for us, and tells the other side why. The streams close when it has heard, or after a grace.
-  void dismiss(const error& why) {
-    if (failure_) return;
-    for (const auto& s : streams_) {
-      if (s->out.slot == no_slot) continue;
-      shared_->operations.finish(s->out.slot, why);
-      s->out.rescue();
-    }
-    closing_ = true;
-    outbox_.drop_bulk();
-    fail_with(why);
-    outbox_.post(frame_kind::refused, encode_refusal(why), false);
-    for (const auto& s : streams_) {
-      queue_goodbye(*s);
-      if (s->parked) read_some(*s);
-    }
-  }
+  void dismiss(const error& why);
 
   /// Ends the link with an error that every operation of it gets.
-  void lose(error why) {
-    for (const auto& s : streams_) shut(*s);
-    if (failure_) return;
-    outbox_.drop_control();
-    fail_with(std::move(why));
-    shared_->options.log(severity::warning, failure_->text());
-  }
+  void lose(error why);
 
-  [[nodiscard]] bool over() const {
-    return std::none_of(streams_.begin(), streams_.end(), [](const auto& s) { return s->open; });
-  }
+  [[nodiscard]] bool over() const;
   [[nodiscard]] bool lost() const { return failure_.has_value(); }
   /// Nothing refers to this link any more: it may be destroyed.
-  [[nodiscard]] bool at_rest() const {
-    return std::none_of(streams_.begin(), streams_.end(),
-                        [](const auto& s) { return s->open || s->read_armed || s->write_armed; });
-  }
+  [[nodiscard]] bool at_rest() const;
   [[nodiscard]] const std::string& name() const { return who_.name; }
-  [[nodiscard]] bool is_paused() const {
-    return std::any_of(streams_.begin(), streams_.end(), [](const auto& s) { return s->parked.has_value(); });
-  }
+  [[nodiscard]] bool is_paused() const;
   [[nodiscard]] time_point last_heard() const { return last_heard_; }
   [[nodiscard]] std::size_t stream_count() const { return streams_.size() - (who_.control_apart ? 1 : 0); }
 
  private:
   static constexpr std::size_t turn_bytes = std::size_t{4} << 20U;  // moved before other sockets get their turn
 
-  stream& take_socket(tcp::socket socket) {
-    tune(socket, shared_->options.socket_buffer, shared_->options.bbr);
-    streams_.push_back(std::make_unique<stream>(std::move(socket)));
-    streams_.back()->last_heard = shared_->clock.now();
-    return *streams_.back();
-  }
+  stream& take_socket(tcp::socket socket);
 
   /// Does the work of a handler. Without memory for it this link ends, not the process.
   template <class Work>
@@ -3600,358 +4109,86 @@ class link {
     }
   }
 
-  void look_after_streams(duration since_last_tick) {
-    if (failure_) return end_farewell();
-    const bool data_moved =
-        std::any_of(streams_.begin(), streams_.end(), [&](const auto& s) { return s->wrote_since_tick && !is_first(*s); });
-    data_stalls_ = outbox_.has_sends() && !data_moved;
-    for (std::size_t i = 0; i < streams_.size() && !failure_; ++i) tick_stream(*streams_[i], since_last_tick);
-  }
+  void look_after_streams(duration since_last_tick);
 
-  void tick_stream(stream& s, duration since_last_tick) {
-    // A stream that is busy has more to say than that we live.
-    if (!s.wrote_since_tick && !s.out.busy()) s.notices.push_back(outbox_.header(frame_kind::heartbeat));
-    write_some(s);
-    if (failure_) return;
-    s.wrote_since_tick = false;
-    if (s.parked || s.heard_goodbye) s.silent = {};
-    // Time that this process itself was stopped for does not count against the peer.
-    s.silent += std::min(since_last_tick, shared_->options.heartbeat * 2);
-    if (s.silent <= std::max(shared_->options.silence, gaps_.count() == 0 ? duration{0} : gaps_.patience())) return;
-    lose(fail(errc::peer_lost, who_.name,
-              "nothing was heard from it for " + std::to_string(static_cast<int>(seconds(s.silent))) +
-                  " s; its machine or the network may be down"));
-  }
+  void tick_stream(stream& s, duration since_last_tick);
 
   [[nodiscard]] bool is_first(const stream& s) const { return &s == streams_[0].get(); }
 
   // ---- writing
 
-  void write_some(stream& s) {
-    if (!s.open || s.write_armed) return;
-    for (std::size_t moved = 0; moved < turn_bytes;) {
-      if (!s.out.busy() && !next_frame(s)) return;
-      std::error_code failure;
-      const std::size_t n = s.socket.send(s.out.buffers(), 0, failure);
-      if (failure == asio::error::would_block || failure == asio::error::try_again) break;
-      if (failure) return lose_to(failure);
-      shared_->stats.bytes_sent += n;
-      s.wrote_since_tick = true;
-      moved += n;
-      s.out.consume(n);
-      if (!s.out.busy()) finish_frame(s);
-      if (!s.open) return;
-    }
-    arm_write(s);
-  }
+  void write_some(stream& s);
 
-  void arm_write(stream& s) {
-    s.write_armed = true;
-    s.socket.async_wait(tcp::socket::wait_write, [this, &s](std::error_code failure) {
-      const std::lock_guard lock{shared_->mutex};
-      s.write_armed = false;
-      if (!failure) guarded([&] { write_some(s); });
-    });
-  }
+  void arm_write(stream& s);
 
   /// The order in which frames go out: notices, control messages, chunks, bulk. A goodbye is the last.
-  bool next_frame(stream& s) {
-    if (s.said_goodbye) return false;
-    if (!s.notices.empty()) {
-      s.out.begin(s.notices.front(), {}, false);
-      s.notices.pop_front();
-      return true;
-    }
-    if (is_first(s) && outbox_.take_urgent(s.out)) return true;
-    if (s.goodbye_due) {
-      s.said_goodbye = true;
-      s.out.begin(outbox_.header(frame_kind::goodbye), {}, false);
-      return true;
-    }
-    if (is_first(s) && who_.control_apart) return (!outbox_.has_sends() || data_stalls_) && outbox_.take_bulk(s.out);
-    return outbox_.take_chunk(s.out) || (is_first(s) && outbox_.take_bulk(s.out));
-  }
+  bool next_frame(stream& s);
 
-  void finish_frame(stream& s) {
-    outbox_.written(s.out);
-    if (s.said_goodbye) return end_writing(s);
-    if (!is_first(s) && outbox_.bulk_may_go()) write_some(*streams_[0]);
-  }
+  void finish_frame(stream& s);
 
-  void cancel_send(slot_index slot) {
-    const auto notice = outbox_.cancel(slot);
-    for (const auto& s : streams_) {
-      if (s->out.slot == slot) s->out.rescue();
-    }
-    if (failure_ || !notice) return;
-    streams_[0]->notices.push_back(*notice);
-    write_some(*streams_[0]);
-  }
+  void cancel_send(slot_index slot);
 
-  void queue_goodbye(stream& s) {
-    if (!s.open || s.goodbye_due) return;
-    s.goodbye_due = true;
-    write_some(s);
-  }
+  void queue_goodbye(stream& s);
 
-  void end_writing(stream& s) {
-    std::error_code ignored;
-    s.socket.shutdown(tcp::socket::shutdown_send, ignored);
-    if (s.heard_goodbye) shut(s);
-  }
+  void end_writing(stream& s);
 
   // ---- reading
 
-  void read_some(stream& s) {
-    if (!s.open || s.read_armed) return;
-    for (std::size_t moved = 0; moved < turn_bytes;) {
-      if (!parse_staged(s)) return;
-      const auto buffers = places_to_read(s);
-      std::error_code failure;
-      const std::size_t n = s.socket.receive(buffers, 0, failure);
-      if (failure == asio::error::would_block || failure == asio::error::try_again) break;
-      if (failure) return lose_to(failure);
-      note_heard(s, n);
-      moved += n;
-      const std::size_t of_chunk = std::min(n, buffers[0].size());
-      if (of_chunk != 0 && !advance_chunk(s, of_chunk)) return;
-      s.end += n - of_chunk;
-      // Less than there was room for: the socket is empty, and parsing what came is all that is left to do.
-      if (n < buffers[0].size() + buffers[1].size()) {
-        if (!parse_staged(s)) return;
-        break;
-      }
-    }
-    arm_read(s);
-  }
+  void read_some(stream& s);
 
-  void arm_read(stream& s) {
-    s.read_armed = true;
-    s.socket.async_wait(tcp::socket::wait_read, [this, &s](std::error_code failure) {
-      const std::lock_guard lock{shared_->mutex};
-      s.read_armed = false;
-      if (!failure) guarded([&] { read_some(s); });
-    });
-  }
+  void arm_read(stream& s);
 
   /// Where the content that a stream is reading starts; null when it is dropped. Asked anew before each piece, because
   /// what happens on another stream, or the caller, may take the place away.
-  [[nodiscard]] std::byte* place(const stream& s) const {
-    if (closing_) return nullptr;
-    return s.control.bytes != nullptr ? s.control.bytes.get() : inbox_.place(s.spot);
-  }
+  [[nodiscard]] std::byte* place(const stream& s) const;
 
   /// First the rest of the chunk's place, then room for what follows it.
-  std::array<asio::mutable_buffer, 2> places_to_read(stream& s) {
-    asio::mutable_buffer chunk{nullptr, 0};
-    if (s.in_chunk) {
-      std::byte* const to = place(s);
-      chunk = {shared_->scrap.data(), std::min(shared_->scrap.size(), s.chunk_left)};
-      if (to != nullptr) chunk = {to + (s.spot.length - s.chunk_left), s.chunk_left};
-    }
-    if (s.begin != 0) {
-      std::memmove(s.staging.data(), s.staging.data() + s.begin, s.end - s.begin);
-      s.end -= s.begin;
-      s.begin = 0;
-    }
-    // Behind a discarded chunk's first part comes its second: nothing of it may land in the staging area.
-    const bool partial = chunk.size() < s.chunk_left;
-    return {chunk, asio::mutable_buffer{s.staging.data() + s.end, partial ? 0 : room_behind_chunk(s)}};
-  }
+  std::array<asio::mutable_buffer, 2> places_to_read(stream& s);
 
   /// Behind a large chunk often comes another: take in its header only, and let its bytes go where they belong.
-  static std::size_t room_behind_chunk(const stream& s) {
-    const bool large = s.spot.length > stream::staging_bytes;
-    const std::size_t header = header_bytes + (s.digest ? digest_bytes : 0);
-    return (large ? std::max(header, s.end + 1) : s.staging.size()) - s.end;
-  }
+  static std::size_t room_behind_chunk(const stream& s);
 
   /// Handles what lies in the staging area. False when the stream must not be read on.
-  bool parse_staged(stream& s) {
-    while (s.open) {
-      if (s.parked && !begin_chunk(s, *s.parked)) return false;
-      if (s.in_chunk) {
-        const std::size_t n = std::min(s.end - s.begin, s.chunk_left);
-        if (n == 0) return true;
-        std::byte* const to = place(s);
-        if (to != nullptr) std::memcpy(to + (s.spot.length - s.chunk_left), s.staging.data() + s.begin, n);
-        s.begin += n;
-        if (!advance_chunk(s, n)) return false;
-      } else if (s.end - s.begin < header_bytes) {
-        return true;
-      } else {
-        auto h = decode_header({s.staging.data() + s.begin, s.end - s.begin});
-        if (!h) return reject(std::move(h).error());
-        if (h->flags == has_digest && s.end - s.begin < header_bytes + digest_bytes) return true;
-        if (!take_header(s, *h)) return false;
-      }
-    }
-    return false;
-  }
+  bool parse_staged(stream& s);
 
-  bool take_header(stream& s, const frame_header& h) {
-    s.begin += header_bytes;
-    s.digest.reset();
-    if (h.flags == has_digest) {
-      s.digest = load_little<std::uint64_t>(s.staging.data() + s.begin);
-      s.begin += digest_bytes;
-    }
-    ++shared_->stats.frames_received;
-    if (h.run_id != shared_->run_id) return reject(fail(errc::wrong_run, "", "it sent a frame of another run"));
-    if (h.sender != who_.sender) return reject(fail(errc::protocol, "", "it sent a frame in somebody else's name"));
-    switch (h.kind) {
-      case frame_kind::data: return begin_chunk(s, h);
-      case frame_kind::heartbeat: return true;
-      case frame_kind::goodbye: return hear_goodbye(s);
-      case frame_kind::abort: {
-        if (closing_) return true;
-        auto outcome = inbox_.abort_message(h);
-        return outcome ? true : reject(std::move(outcome).error());
-      }
-      case frame_kind::control:
-      case frame_kind::refused: return begin_control(s, h);
-      default: return reject(fail(errc::protocol, "", "it sent a handshake in the middle of a run"));
-    }
-  }
+  bool take_header(stream& s, const frame_header& h);
 
-  bool begin_chunk(stream& s, const frame_header& h) {
-    auto spot = closing_ ? result<landing>{landing{.how = landing::kind::discard, .length = h.chunk_length}}
-                         : inbox_.begin_chunk(h);
-    if (!spot) return reject(std::move(spot).error());
-    if (spot->how == landing::kind::parked) {
-      s.parked = h;
-      return false;
-    }
-    if (h.id.epoch < first_epoch_) ++shared_->stats.frames_rejected;
-    s.parked.reset();
-    return read_content(s, *spot, h.chunk_length);
-  }
+  bool begin_chunk(stream& s, const frame_header& h);
 
   /// A control message, or the reason why the other side ends the link.
-  bool begin_control(stream& s, const frame_header& h) {
-    const bool farewell = h.kind == frame_kind::refused;
-    if (shared_->owner == nullptr || !is_first(s)) {
-      return reject(fail(errc::protocol, "", "it sent a control message where none belongs"));
-    }
-    if (!farewell && h.sequence != next_control_++) {
-      return reject(fail(errc::protocol, "", "a control message came twice or is missing"));
-    }
-    s.control = {std::unique_ptr<std::byte[]>{new std::byte[h.chunk_length]}, h.chunk_length};
-    s.control_kind = h.kind;
-    return read_content(s, {.how = landing::kind::kept, .length = h.chunk_length}, h.chunk_length);
-  }
+  bool begin_control(stream& s, const frame_header& h);
 
-  bool read_content(stream& s, const landing& spot, std::size_t length) {
-    s.spot = spot;
-    s.chunk_left = length;
-    s.in_chunk = true;
-    return length != 0 || advance_chunk(s, 0);
-  }
+  bool read_content(stream& s, const landing& spot, std::size_t length);
 
   /// `n` more bytes are in their place. False when the stream must not be read on.
-  bool advance_chunk(stream& s, std::size_t n) {
-    s.chunk_left -= n;
-    if (s.chunk_left != 0) return true;
-    s.in_chunk = false;
-    const std::byte* const content = place(s);
-    if (s.digest && content != nullptr && *s.digest != hash_bytes({content, s.spot.length})) {
-      return reject(fail(errc::corrupt, "", "what it sent fails its checksum"));
-    }
-    control_message control = std::exchange(s.control, {});
-    if (closing_) return true;
-    if (control.bytes != nullptr) return take_control(s, std::move(control));
-    inbox_.end_chunk(s.spot);
-    return true;
-  }
+  bool advance_chunk(stream& s, std::size_t n);
 
-  bool take_control(const stream& s, control_message message) {
-    if (s.control_kind == frame_kind::control) {
-      shared_->owner->hear_control(who_.peer, std::move(message));
-      return true;
-    }
-    const error why = read_refusal(who_.name, message.view());
-    lose(fail(errc::peer_lost, who_.name, "it ended the connection: " + why.message));
-    return false;
-  }
+  bool take_control(const stream& s, control_message message);
 
-  void resume_parked() {
-    for (const auto& s : streams_) {
-      if (s->parked) read_some(*s);
-    }
-  }
+  void resume_parked();
 
-  void note_heard(stream& s, std::size_t n) {
-    shared_->stats.bytes_received += n;
-    const time_point now = shared_->clock.now();
-    // Only pauses say something about how long a living peer can be silent.
-    if (now - s.last_heard > shared_->options.heartbeat / 2) gaps_.observe(now - s.last_heard);
-    s.last_heard = last_heard_ = now;
-    s.silent = {};
-  }
+  void note_heard(stream& s, std::size_t n);
 
-  bool hear_goodbye(stream& s) {
-    s.heard_goodbye = true;
-    const bool left = std::all_of(streams_.begin(), streams_.end(), [](const auto& x) { return x->heard_goodbye; });
-    if (left && !failure_) {
-      outbox_.drop_control();
-      fail_with(fail(errc::peer_lost, who_.name, "it left the run"));
-      shared_->options.log(severity::info, failure_->text());
-    }
-    if (left) {
-      for (const auto& x : streams_) answer_goodbye(*x);
-    }
-    return false;
-  }
+  bool hear_goodbye(stream& s);
 
-  void answer_goodbye(stream& s) {
-    if (s.out.busy() && s.out.slot != no_slot) return shut(s);  // nobody reads the rest
-    if (s.said_goodbye && !s.out.busy()) return shut(s);
-    queue_goodbye(s);
-  }
+  void answer_goodbye(stream& s);
 
   // ---- ending
 
   /// The peer spoke nonsense: drops it. Always false.
-  bool reject(error why) {
-    ++shared_->stats.frames_rejected;
-    why.message = why.message + " (it was dropped; the others go on)";
-    why.where = who_.name;
-    lose(fail(errc::peer_lost, who_.name, "dropped: " + why.text()));
-    return false;
-  }
+  bool reject(error why);
 
-  void lose_to(const std::error_code& failure) {
-    const std::string reason = failure == asio::error::eof ? "its program ended" : failure.message();
-    lose(fail(errc::peer_lost, who_.name, "the connection ended: " + reason));
-  }
+  void lose_to(const std::error_code& failure);
 
   /// Everything that is under way ends with `why`.
-  void fail_with(error why) {
-    failure_ = std::move(why);
-    failed_at_ = shared_->clock.now();
-    outbox_.fail_sends(*failure_);
-    for (const auto& s : streams_) {
-      if (s->out.slot != no_slot) shared_->operations.finish(s->out.slot, *failure_);
-      if (s->out.slot != no_slot) shut(*s);
-      s->out.slot = no_slot;
-    }
-    inbox_.fail_all(*failure_);
-    if (shared_->owner != nullptr) shared_->owner->hear_lost(who_.peer, *failure_);
-  }
+  void fail_with(error why);
 
   /// After the grace we wait no longer for the other side to hear our last words.
-  void end_farewell() {
-    if (over() || shared_->clock.now() - failed_at_ < shared_->options.close_grace) return;
-    for (const auto& s : streams_) shut(*s);
-  }
+  void end_farewell();
 
   static error closed_error() { return fail(errc::cancelled, "transport", "it was closed before this was waited for"); }
 
-  static void shut(stream& s) {
-    std::error_code ignored;
-    s.open = false;
-    s.socket.close(ignored);
-  }
+  static void shut(stream& s);
 
   link_context* shared_;
   link_identity who_;
@@ -3974,6 +4211,479 @@ class link {
 
 #endif  // CAUSEWAY_NET_ASIO_LINK_HPP
 
+// ---- causeway/net/impl/asio_link.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_LINK_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_LINK_IPP
+
+// Bodies of net/asio_link.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL link::link(link_context& shared, link_identity who, std::vector<tcp::socket> sockets)
+    : shared_{&shared},
+      who_{std::move(who)},
+      outbox_{shared, who_.chunk},
+      inbox_{shared.operations,
+             who_.name,
+             {who_.their_chunk, shared.options.unexpected_bytes, 4 * shared.options.unexpected_bytes, &shared.early}},
+      last_heard_{shared.clock.now()},
+      gaps_{arrival_options{.floor = shared.options.silence, .cap = shared.options.silence * 12}} {
+  for (tcp::socket& socket : sockets) take_socket(std::move(socket));
+}
+
+CAUSEWAY_DECL void link::start_reading() {
+  for (const auto& s : streams_) read_some(*s);
+}
+
+CAUSEWAY_DECL void link::add_stream(tcp::socket socket) {
+  if (failure_ || closing_) return;
+  stream& s = take_socket(std::move(socket));
+  read_some(s);
+  if (!failure_) write_some(s);
+}
+
+CAUSEWAY_DECL void link::send(slot_index slot) {
+  if (failure_) return shared_->operations.finish(slot, *failure_);
+  outbox_.send(slot);
+  for (const auto& s : streams_) write_some(*s);
+}
+
+CAUSEWAY_DECL void link::post(std::vector<std::byte> message, bool bulk) {
+  if (failure_ || closing_) return;
+  const bool taken = outbox_.post(frame_kind::control, std::move(message), bulk);
+  write_some(*streams_[0]);
+  if (!taken) lose(fail(errc::peer_lost, who_.name, "it does not take our control messages; too many wait for it"));
+}
+
+CAUSEWAY_DECL void link::receive(slot_index slot) {
+  inbox_.post(slot);
+  if (failure_) {
+    if (!shared_->operations[slot].done) inbox_.fail_all(*failure_);
+    return;
+  }
+  resume_parked();
+}
+
+CAUSEWAY_DECL void link::cancel(slot_index slot) {
+  if (shared_->operations[slot].is_send) return cancel_send(slot);
+  inbox_.cancel(slot);
+}
+
+CAUSEWAY_DECL void link::discard_before(std::uint32_t epoch) {
+  inbox_.discard_before(epoch);
+  if (!failure_) resume_parked();
+}
+
+CAUSEWAY_DECL void link::refuse_before(std::uint32_t epoch) {
+  first_epoch_ = epoch;
+  inbox_.refuse_before(epoch);
+  if (!failure_) resume_parked();
+}
+
+CAUSEWAY_DECL void link::tick(duration since_last_tick) {
+  guarded([&] { look_after_streams(since_last_tick); });
+}
+
+CAUSEWAY_DECL void link::say_goodbye() {
+  if (failure_) return;
+  outbox_.fail_sends(closed_error());
+  outbox_.drop_bulk();
+  inbox_.fail_all(closed_error());
+  closing_ = true;
+  for (const auto& s : streams_) {
+    if (s->out.slot == no_slot) {
+      queue_goodbye(*s);
+      if (s->parked) read_some(*s);
+    } else {
+      shared_->operations.finish(s->out.slot, closed_error());
+      shut(*s);
+    }
+  }
+}
+
+CAUSEWAY_DECL void link::dismiss(const error& why) {
+  if (failure_) return;
+  for (const auto& s : streams_) {
+    if (s->out.slot == no_slot) continue;
+    shared_->operations.finish(s->out.slot, why);
+    s->out.rescue();
+  }
+  closing_ = true;
+  outbox_.drop_bulk();
+  fail_with(why);
+  outbox_.post(frame_kind::refused, encode_refusal(why), false);
+  for (const auto& s : streams_) {
+    queue_goodbye(*s);
+    if (s->parked) read_some(*s);
+  }
+}
+
+CAUSEWAY_DECL void link::lose(error why) {
+  for (const auto& s : streams_) shut(*s);
+  if (failure_) return;
+  outbox_.drop_control();
+  fail_with(std::move(why));
+  shared_->options.log(severity::warning, failure_->text());
+}
+
+CAUSEWAY_DECL bool link::over() const {
+  return std::none_of(streams_.begin(), streams_.end(), [](const auto& s) { return s->open; });
+}
+
+CAUSEWAY_DECL bool link::at_rest() const {
+  return std::none_of(streams_.begin(), streams_.end(),
+                      [](const auto& s) { return s->open || s->read_armed || s->write_armed; });
+}
+
+CAUSEWAY_DECL bool link::is_paused() const {
+  return std::any_of(streams_.begin(), streams_.end(), [](const auto& s) { return s->parked.has_value(); });
+}
+
+CAUSEWAY_DECL stream& link::take_socket(tcp::socket socket) {
+  tune(socket, shared_->options.socket_buffer, shared_->options.bbr);
+  streams_.push_back(std::make_unique<stream>(std::move(socket)));
+  streams_.back()->last_heard = shared_->clock.now();
+  return *streams_.back();
+}
+
+CAUSEWAY_DECL void link::look_after_streams(duration since_last_tick) {
+  if (failure_) return end_farewell();
+  const bool data_moved =
+      std::any_of(streams_.begin(), streams_.end(), [&](const auto& s) { return s->wrote_since_tick && !is_first(*s); });
+  data_stalls_ = outbox_.has_sends() && !data_moved;
+  for (std::size_t i = 0; i < streams_.size() && !failure_; ++i) tick_stream(*streams_[i], since_last_tick);
+}
+
+CAUSEWAY_DECL void link::tick_stream(stream& s, duration since_last_tick) {
+  // A stream that is busy has more to say than that we live.
+  if (!s.wrote_since_tick && !s.out.busy()) s.notices.push_back(outbox_.header(frame_kind::heartbeat));
+  write_some(s);
+  if (failure_) return;
+  s.wrote_since_tick = false;
+  if (s.parked || s.heard_goodbye) s.silent = {};
+  // Time that this process itself was stopped for does not count against the peer.
+  s.silent += std::min(since_last_tick, shared_->options.heartbeat * 2);
+  if (s.silent <= std::max(shared_->options.silence, gaps_.count() == 0 ? duration{0} : gaps_.patience())) return;
+  lose(fail(errc::peer_lost, who_.name,
+            "nothing was heard from it for " + std::to_string(static_cast<int>(seconds(s.silent))) +
+                " s; its machine or the network may be down"));
+}
+
+CAUSEWAY_DECL void link::write_some(stream& s) {
+  if (!s.open || s.write_armed) return;
+  for (std::size_t moved = 0; moved < turn_bytes;) {
+    if (!s.out.busy() && !next_frame(s)) return;
+    std::error_code failure;
+    const std::size_t n = s.socket.send(s.out.buffers(), 0, failure);
+    if (failure == asio::error::would_block || failure == asio::error::try_again) break;
+    if (failure) return lose_to(failure);
+    shared_->stats.bytes_sent += n;
+    s.wrote_since_tick = true;
+    moved += n;
+    s.out.consume(n);
+    if (!s.out.busy()) finish_frame(s);
+    if (!s.open) return;
+  }
+  arm_write(s);
+}
+
+CAUSEWAY_DECL void link::arm_write(stream& s) {
+  s.write_armed = true;
+  s.socket.async_wait(tcp::socket::wait_write, [this, &s](std::error_code failure) {
+    const std::lock_guard lock{shared_->mutex};
+    s.write_armed = false;
+    if (!failure) guarded([&] { write_some(s); });
+  });
+}
+
+CAUSEWAY_DECL bool link::next_frame(stream& s) {
+  if (s.said_goodbye) return false;
+  if (!s.notices.empty()) {
+    s.out.begin(s.notices.front(), {}, false);
+    s.notices.pop_front();
+    return true;
+  }
+  if (is_first(s) && outbox_.take_urgent(s.out)) return true;
+  if (s.goodbye_due) {
+    s.said_goodbye = true;
+    s.out.begin(outbox_.header(frame_kind::goodbye), {}, false);
+    return true;
+  }
+  if (is_first(s) && who_.control_apart) return (!outbox_.has_sends() || data_stalls_) && outbox_.take_bulk(s.out);
+  return outbox_.take_chunk(s.out) || (is_first(s) && outbox_.take_bulk(s.out));
+}
+
+CAUSEWAY_DECL void link::finish_frame(stream& s) {
+  outbox_.written(s.out);
+  if (s.said_goodbye) return end_writing(s);
+  if (!is_first(s) && outbox_.bulk_may_go()) write_some(*streams_[0]);
+}
+
+CAUSEWAY_DECL void link::cancel_send(slot_index slot) {
+  const auto notice = outbox_.cancel(slot);
+  for (const auto& s : streams_) {
+    if (s->out.slot == slot) s->out.rescue();
+  }
+  if (failure_ || !notice) return;
+  streams_[0]->notices.push_back(*notice);
+  write_some(*streams_[0]);
+}
+
+CAUSEWAY_DECL void link::queue_goodbye(stream& s) {
+  if (!s.open || s.goodbye_due) return;
+  s.goodbye_due = true;
+  write_some(s);
+}
+
+CAUSEWAY_DECL void link::end_writing(stream& s) {
+  std::error_code ignored;
+  s.socket.shutdown(tcp::socket::shutdown_send, ignored);
+  if (s.heard_goodbye) shut(s);
+}
+
+CAUSEWAY_DECL void link::read_some(stream& s) {
+  if (!s.open || s.read_armed) return;
+  for (std::size_t moved = 0; moved < turn_bytes;) {
+    if (!parse_staged(s)) return;
+    const auto buffers = places_to_read(s);
+    std::error_code failure;
+    const std::size_t n = s.socket.receive(buffers, 0, failure);
+    if (failure == asio::error::would_block || failure == asio::error::try_again) break;
+    if (failure) return lose_to(failure);
+    note_heard(s, n);
+    moved += n;
+    const std::size_t of_chunk = std::min(n, buffers[0].size());
+    if (of_chunk != 0 && !advance_chunk(s, of_chunk)) return;
+    s.end += n - of_chunk;
+    // Less than there was room for: the socket is empty, and parsing what came is all that is left to do.
+    if (n < buffers[0].size() + buffers[1].size()) {
+      if (!parse_staged(s)) return;
+      break;
+    }
+  }
+  arm_read(s);
+}
+
+CAUSEWAY_DECL void link::arm_read(stream& s) {
+  s.read_armed = true;
+  s.socket.async_wait(tcp::socket::wait_read, [this, &s](std::error_code failure) {
+    const std::lock_guard lock{shared_->mutex};
+    s.read_armed = false;
+    if (!failure) guarded([&] { read_some(s); });
+  });
+}
+
+CAUSEWAY_DECL std::byte* link::place(const stream& s) const {
+  if (closing_) return nullptr;
+  return s.control.bytes != nullptr ? s.control.bytes.get() : inbox_.place(s.spot);
+}
+
+CAUSEWAY_DECL std::array<asio::mutable_buffer, 2> link::places_to_read(stream& s) {
+  asio::mutable_buffer chunk{nullptr, 0};
+  if (s.in_chunk) {
+    std::byte* const to = place(s);
+    chunk = {shared_->scrap.data(), std::min(shared_->scrap.size(), s.chunk_left)};
+    if (to != nullptr) chunk = {to + (s.spot.length - s.chunk_left), s.chunk_left};
+  }
+  if (s.begin != 0) {
+    std::memmove(s.staging.data(), s.staging.data() + s.begin, s.end - s.begin);
+    s.end -= s.begin;
+    s.begin = 0;
+  }
+  // Behind a discarded chunk's first part comes its second: nothing of it may land in the staging area.
+  const bool partial = chunk.size() < s.chunk_left;
+  return {chunk, asio::mutable_buffer{s.staging.data() + s.end, partial ? 0 : room_behind_chunk(s)}};
+}
+
+CAUSEWAY_DECL std::size_t link::room_behind_chunk(const stream& s) {
+  const bool large = s.spot.length > stream::staging_bytes;
+  const std::size_t header = header_bytes + (s.digest ? digest_bytes : 0);
+  return (large ? std::max(header, s.end + 1) : s.staging.size()) - s.end;
+}
+
+CAUSEWAY_DECL bool link::parse_staged(stream& s) {
+  while (s.open) {
+    if (s.parked && !begin_chunk(s, *s.parked)) return false;
+    if (s.in_chunk) {
+      const std::size_t n = std::min(s.end - s.begin, s.chunk_left);
+      if (n == 0) return true;
+      std::byte* const to = place(s);
+      if (to != nullptr) std::memcpy(to + (s.spot.length - s.chunk_left), s.staging.data() + s.begin, n);
+      s.begin += n;
+      if (!advance_chunk(s, n)) return false;
+    } else if (s.end - s.begin < header_bytes) {
+      return true;
+    } else {
+      auto h = decode_header({s.staging.data() + s.begin, s.end - s.begin});
+      if (!h) return reject(std::move(h).error());
+      if (h->flags == has_digest && s.end - s.begin < header_bytes + digest_bytes) return true;
+      if (!take_header(s, *h)) return false;
+    }
+  }
+  return false;
+}
+
+CAUSEWAY_DECL bool link::take_header(stream& s, const frame_header& h) {
+  s.begin += header_bytes;
+  s.digest.reset();
+  if (h.flags == has_digest) {
+    s.digest = load_little<std::uint64_t>(s.staging.data() + s.begin);
+    s.begin += digest_bytes;
+  }
+  ++shared_->stats.frames_received;
+  if (h.run_id != shared_->run_id) return reject(fail(errc::wrong_run, "", "it sent a frame of another run"));
+  if (h.sender != who_.sender) return reject(fail(errc::protocol, "", "it sent a frame in somebody else's name"));
+  switch (h.kind) {
+    case frame_kind::data: return begin_chunk(s, h);
+    case frame_kind::heartbeat: return true;
+    case frame_kind::goodbye: return hear_goodbye(s);
+    case frame_kind::abort: {
+      if (closing_) return true;
+      auto outcome = inbox_.abort_message(h);
+      return outcome ? true : reject(std::move(outcome).error());
+    }
+    case frame_kind::control:
+    case frame_kind::refused: return begin_control(s, h);
+    default: return reject(fail(errc::protocol, "", "it sent a handshake in the middle of a run"));
+  }
+}
+
+CAUSEWAY_DECL bool link::begin_chunk(stream& s, const frame_header& h) {
+  auto spot =
+      closing_ ? result<landing>{landing{.how = landing::kind::discard, .length = h.chunk_length}} : inbox_.begin_chunk(h);
+  if (!spot) return reject(std::move(spot).error());
+  if (spot->how == landing::kind::parked) {
+    s.parked = h;
+    return false;
+  }
+  if (h.id.epoch < first_epoch_) ++shared_->stats.frames_rejected;
+  s.parked.reset();
+  return read_content(s, *spot, h.chunk_length);
+}
+
+CAUSEWAY_DECL bool link::begin_control(stream& s, const frame_header& h) {
+  const bool farewell = h.kind == frame_kind::refused;
+  if (shared_->owner == nullptr || !is_first(s)) {
+    return reject(fail(errc::protocol, "", "it sent a control message where none belongs"));
+  }
+  if (!farewell && h.sequence != next_control_++) {
+    return reject(fail(errc::protocol, "", "a control message came twice or is missing"));
+  }
+  s.control = {std::unique_ptr<std::byte[]>{new std::byte[h.chunk_length]}, h.chunk_length};
+  s.control_kind = h.kind;
+  return read_content(s, {.how = landing::kind::kept, .length = h.chunk_length}, h.chunk_length);
+}
+
+CAUSEWAY_DECL bool link::read_content(stream& s, const landing& spot, std::size_t length) {
+  s.spot = spot;
+  s.chunk_left = length;
+  s.in_chunk = true;
+  return length != 0 || advance_chunk(s, 0);
+}
+
+CAUSEWAY_DECL bool link::advance_chunk(stream& s, std::size_t n) {
+  s.chunk_left -= n;
+  if (s.chunk_left != 0) return true;
+  s.in_chunk = false;
+  const std::byte* const content = place(s);
+  if (s.digest && content != nullptr && *s.digest != hash_bytes({content, s.spot.length})) {
+    return reject(fail(errc::corrupt, "", "what it sent fails its checksum"));
+  }
+  control_message control = std::exchange(s.control, {});
+  if (closing_) return true;
+  if (control.bytes != nullptr) return take_control(s, std::move(control));
+  inbox_.end_chunk(s.spot);
+  return true;
+}
+
+CAUSEWAY_DECL bool link::take_control(const stream& s, control_message message) {
+  if (s.control_kind == frame_kind::control) {
+    shared_->owner->hear_control(who_.peer, std::move(message));
+    return true;
+  }
+  const error why = read_refusal(who_.name, message.view());
+  lose(fail(errc::peer_lost, who_.name, "it ended the connection: " + why.message));
+  return false;
+}
+
+CAUSEWAY_DECL void link::resume_parked() {
+  for (const auto& s : streams_) {
+    if (s->parked) read_some(*s);
+  }
+}
+
+CAUSEWAY_DECL void link::note_heard(stream& s, std::size_t n) {
+  shared_->stats.bytes_received += n;
+  const time_point now = shared_->clock.now();
+  // Only pauses say something about how long a living peer can be silent.
+  if (now - s.last_heard > shared_->options.heartbeat / 2) gaps_.observe(now - s.last_heard);
+  s.last_heard = last_heard_ = now;
+  s.silent = {};
+}
+
+CAUSEWAY_DECL bool link::hear_goodbye(stream& s) {
+  s.heard_goodbye = true;
+  const bool left = std::all_of(streams_.begin(), streams_.end(), [](const auto& x) { return x->heard_goodbye; });
+  if (left && !failure_) {
+    outbox_.drop_control();
+    fail_with(fail(errc::peer_lost, who_.name, "it left the run"));
+    shared_->options.log(severity::info, failure_->text());
+  }
+  if (left) {
+    for (const auto& x : streams_) answer_goodbye(*x);
+  }
+  return false;
+}
+
+CAUSEWAY_DECL void link::answer_goodbye(stream& s) {
+  if (s.out.busy() && s.out.slot != no_slot) return shut(s);  // nobody reads the rest
+  if (s.said_goodbye && !s.out.busy()) return shut(s);
+  queue_goodbye(s);
+}
+
+CAUSEWAY_DECL bool link::reject(error why) {
+  ++shared_->stats.frames_rejected;
+  why.message = why.message + " (it was dropped; the others go on)";
+  why.where = who_.name;
+  lose(fail(errc::peer_lost, who_.name, "dropped: " + why.text()));
+  return false;
+}
+
+CAUSEWAY_DECL void link::lose_to(const std::error_code& failure) {
+  const std::string reason = failure == asio::error::eof ? "its program ended" : failure.message();
+  lose(fail(errc::peer_lost, who_.name, "the connection ended: " + reason));
+}
+
+CAUSEWAY_DECL void link::fail_with(error why) {
+  failure_ = std::move(why);
+  failed_at_ = shared_->clock.now();
+  outbox_.fail_sends(*failure_);
+  for (const auto& s : streams_) {
+    if (s->out.slot != no_slot) shared_->operations.finish(s->out.slot, *failure_);
+    if (s->out.slot != no_slot) shut(*s);
+    s->out.slot = no_slot;
+  }
+  inbox_.fail_all(*failure_);
+  if (shared_->owner != nullptr) shared_->owner->hear_lost(who_.peer, *failure_);
+}
+
+CAUSEWAY_DECL void link::end_farewell() {
+  if (over() || shared_->clock.now() - failed_at_ < shared_->options.close_grace) return;
+  for (const auto& s : streams_) shut(*s);
+}
+
+CAUSEWAY_DECL void link::shut(stream& s) {
+  std::error_code ignored;
+  s.open = false;
+  s.socket.close(ignored);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_LINK_IPP
+#endif
+
 // ---- causeway/net/asio_loop.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_LOOP_HPP
 #define CAUSEWAY_NET_ASIO_LOOP_HPP
@@ -3989,11 +4699,7 @@ class link {
 namespace causeway::inline CAUSEWAY_ABI::net::detail {
 
 /// A moment of causeway::steady_clock on the standard clock, at most an hour from `now` (longer waits are repeated).
-inline std::chrono::steady_clock::time_point to_standard(time_point when, time_point now) {
-  const time_point capped = std::min(when, now + std::chrono::hours{1});
-  return std::chrono::steady_clock::time_point{
-      std::chrono::duration_cast<std::chrono::steady_clock::duration>(capped.since_start)};
-}
+CAUSEWAY_DECL std::chrono::steady_clock::time_point to_standard(time_point when, time_point now);
 
 class event_loop {
  public:
@@ -4004,9 +4710,7 @@ class event_loop {
   [[nodiscard]] asio::io_context& io() noexcept { return *io_; }
 
   /// Starts the background thread. Needs something in the loop that keeps it busy, such as a timer.
-  void start() {
-    background_ = std::thread{[this] { run_background(); }};
-  }
+  void start();
 
   /// Runs the event loop, or lets the background thread run it, until `done` or the deadline. Needs and keeps the lock.
   template <class Done>
@@ -4029,20 +4733,10 @@ class event_loop {
   }
 
   /// Makes a `drive` in progress ask again whether it is done. Needs the lock.
-  void wake() {
-    if (!trainer_waits_) return;
-    asio::post(*io_, [] {});
-    trainer_turn_.notify_all();
-  }
+  void wake();
 
   /// Ends the background thread. Needs the lock, and gives it up.
-  void stop(std::unique_lock<std::mutex>& lock) {
-    stopping_ = true;
-    asio::post(*io_, [] {});  // in case it is inside the loop
-    background_turn_.notify_all();
-    lock.unlock();
-    if (background_.joinable()) background_.join();
-  }
+  void stop(std::unique_lock<std::mutex>& lock);
 
   [[nodiscard]] bool stopping() const noexcept { return stopping_; }
 
@@ -4070,19 +4764,7 @@ class event_loop {
     return done();
   }
 
-  void run_background() {
-    std::unique_lock lock{*mutex_};
-    std::uint64_t seen_turns = 0;
-    while (!stopping_) {
-      if (loop_taken_ || trainer_waits_ || seen_turns != trainer_turns_) {
-        seen_turns = trainer_turns_;
-        background_turn_.wait_for(lock, trainer_waits_ ? 5 * patience : patience);
-        continue;
-      }
-      run_unlocked(lock, [&] { io_->run_one(); });
-      if (trainer_waits_) trainer_turn_.notify_all();
-    }
-  }
+  void run_background();
 
   std::unique_ptr<asio::io_context> io_;
   std::mutex* mutex_;
@@ -4100,6 +4782,58 @@ class event_loop {
 
 #endif  // CAUSEWAY_NET_ASIO_LOOP_HPP
 
+// ---- causeway/net/impl/asio_loop.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_LOOP_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_LOOP_IPP
+
+// Bodies of net/asio_loop.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL std::chrono::steady_clock::time_point to_standard(time_point when, time_point now) {
+  const time_point capped = std::min(when, now + std::chrono::hours{1});
+  return std::chrono::steady_clock::time_point{
+      std::chrono::duration_cast<std::chrono::steady_clock::duration>(capped.since_start)};
+}
+
+CAUSEWAY_DECL void event_loop::start() {
+  background_ = std::thread{[this] { run_background(); }};
+}
+
+CAUSEWAY_DECL void event_loop::wake() {
+  if (!trainer_waits_) return;
+  asio::post(*io_, [] {});
+  trainer_turn_.notify_all();
+}
+
+CAUSEWAY_DECL void event_loop::stop(std::unique_lock<std::mutex>& lock) {
+  stopping_ = true;
+  asio::post(*io_, [] {});  // in case it is inside the loop
+  background_turn_.notify_all();
+  lock.unlock();
+  if (background_.joinable()) background_.join();
+}
+
+CAUSEWAY_DECL void event_loop::run_background() {
+  std::unique_lock lock{*mutex_};
+  std::uint64_t seen_turns = 0;
+  while (!stopping_) {
+    if (loop_taken_ || trainer_waits_ || seen_turns != trainer_turns_) {
+      seen_turns = trainer_turns_;
+      background_turn_.wait_for(lock, trainer_waits_ ? 5 * patience : patience);
+      continue;
+    }
+    run_unlocked(lock, [&] { io_->run_one(); });
+    if (trainer_waits_) trainer_turn_.notify_all();
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_LOOP_IPP
+#endif
+
 // ---- causeway/net/asio_engine.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_ENGINE_HPP
 #define CAUSEWAY_NET_ASIO_ENGINE_HPP
@@ -4114,125 +4848,34 @@ class engine {
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
 
-  operation start(pending_operation what) {
-    const std::lock_guard lock{shared_.mutex};
-    what.since = shared_.clock.now();
-    const slot_index slot = shared_.operations.start(what);
-    if (closed_) {
-      shared_.operations.finish(slot, fail(errc::cancelled, "transport", "it was closed"));
-    } else if (what.peer >= links_.size() || !links_[what.peer]) {
-      shared_.operations.finish(slot, fail(errc::invalid_argument, peer_name(what.peer), "there is no such other peer"));
-    } else if (what.id.epoch < first_epoch_) {
-      shared_.operations.finish(slot, epoch_over(what.peer));
-    } else if (what.is_send && what.length > max_message_bytes) {
-      shared_.operations.finish(slot, fail(errc::too_large, links_[what.peer]->name(), "a message is at most 64 GiB"));
-    } else if (what.is_send) {
-      links_[what.peer]->send(slot);
-    } else {
-      links_[what.peer]->receive(slot);
-    }
-    return shared_.operations.handle(slot);
-  }
+  operation start(pending_operation what);
 
-  result<std::size_t> wait(operation handle, time_point deadline) {
-    std::unique_lock lock{shared_.mutex};
-    const slot_index slot = shared_.operations.find(handle);
-    if (slot == no_slot) return fail(errc::invalid_argument, "wait", "no such operation: each is waited for once");
-    if (!loop_.drive(lock, deadline, [&] { return shared_.operations[slot].done || interrupted_; })) {
-      time_out(slot);
-    } else if (!shared_.operations[slot].done) {
-      links_[shared_.operations[slot].peer]->cancel(slot);
-      shared_.operations.finish(slot, fail(errc::cancelled, "transport", "stopped on request"));
-    }
-    return shared_.operations.release(slot);
-  }
+  result<std::size_t> wait(operation handle, time_point deadline);
 
-  [[nodiscard]] bool done(operation handle) const {
-    const std::lock_guard lock{shared_.mutex};
-    return shared_.operations.done(handle);
-  }
+  [[nodiscard]] bool done(operation handle) const;
 
-  void interrupt() {
-    const std::lock_guard lock{shared_.mutex};
-    interrupted_ = true;
-    loop_.wake();
-  }
+  void interrupt();
 
-  [[nodiscard]] traffic stats() const {
-    const std::lock_guard lock{shared_.mutex};
-    return shared_.stats;
-  }
+  [[nodiscard]] traffic stats() const;
 
-  [[nodiscard]] std::size_t streams(peer_index peer) const {
-    const std::lock_guard lock{shared_.mutex};
-    return peer < links_.size() && links_[peer] ? links_[peer]->stream_count() : 0;
-  }
+  [[nodiscard]] std::size_t streams(peer_index peer) const;
 
-  [[nodiscard]] std::string describe_waits() const {
-    const std::lock_guard lock{shared_.mutex};
-    const time_point now = shared_.clock.now();
-    std::string text;
-    shared_.operations.for_each_unfinished([&](const pending_operation& op) {
-      const link& l = *links_[op.peer];
-      text += std::string{op.is_send ? "sending to " : "receiving from "} + l.name() + " (" + to_text(op.id) + ") for " +
-              tenths(seconds(now - op.since)) + " s: " + std::to_string(op.moved) + (op.is_send ? " of " : " of at most ") +
-              std::to_string(op.length) + " bytes; last heard from it " + tenths(seconds(now - l.last_heard())) + " s ago" +
-              (l.is_paused() ? ", reading is paused" : "") + "\n";
-    });
-    return text;
-  }
+  [[nodiscard]] std::string describe_waits() const;
 
  protected:
   /// `sender`: what our frames name as their sender.
-  engine(std::unique_ptr<asio::io_context> io, std::uint64_t run_id, std::uint32_t sender, transport_options options)
-      : loop_{std::move(io), shared_.mutex}, timer_{loop_.io()} {
-    raise_descriptor_limit();
-    shared_.options = std::move(options);
-    shared_.early = memory_budget{shared_.options.unexpected_total};
-    shared_.unsent = memory_budget{shared_.options.control_total};
-    shared_.run_id = run_id;
-    shared_.self = sender;
-    last_tick_ = shared_.clock.now();
-  }
+  engine(std::unique_ptr<asio::io_context> io, std::uint64_t run_id, std::uint32_t sender, transport_options options);
   ~engine() = default;
 
   /// Starts the heartbeat and the background thread. Needs the lock.
-  void run() {
-    arm_timer();
-    loop_.start();
-  }
+  void run();
 
   /// Says goodbye to everybody, waits up to the grace for theirs, and ends the background thread. Gives the lock up; after
   /// that nobody but the caller is here. False if it was called before.
-  bool shut_down(std::unique_lock<std::mutex>& lock) {
-    if (closed_) return false;
-    closed_ = true;
-    for (const auto& l : links_) {
-      if (l) l->say_goodbye();
-    }
-    const time_point grace = shared_.clock.now() + shared_.options.close_grace;
-    loop_.drive(lock, grace,
-                [&] { return std::all_of(links_.begin(), links_.end(), [](const auto& l) { return !l || l->over(); }); });
-    timer_.cancel();
-    loop_.stop(lock);
-    return true;
-  }
+  bool shut_down(std::unique_lock<std::mutex>& lock);
 
   /// Ends operations of epochs before `epoch`. Needs the lock.
-  void end_epochs_before(std::uint32_t epoch) {
-    if (epoch <= first_epoch_) return;
-    first_epoch_ = epoch;
-    shared_.operations.for_each_unfinished_slot([&](slot_index slot) {
-      const pending_operation& op = shared_.operations[slot];
-      if (op.id.epoch >= epoch) return;
-      links_[op.peer]->cancel(slot);
-      shared_.operations.finish(slot, epoch_over(op.peer));
-    });
-    for (const auto& l : links_) {
-      if (l) l->refuse_before(epoch);
-    }
-    loop_.wake();
-  }
+  void end_epochs_before(std::uint32_t epoch);
 
   /// Once per heartbeat interval, with the lock held, after the links' ticks.
   virtual void tick(duration) {}
@@ -4246,43 +4889,13 @@ class engine {
   bool interrupted_ = false;
 
  private:
-  [[nodiscard]] error epoch_over(peer_index peer) const {
-    return fail(errc::cancelled, links_[peer]->name(), "the epoch of this message is over");
-  }
+  [[nodiscard]] error epoch_over(peer_index peer) const;
 
-  void time_out(slot_index slot) {
-    pending_operation& op = shared_.operations[slot];
-    link& l = *links_[op.peer];
-    l.cancel(slot);
-    const double waited = seconds(shared_.clock.now() - op.since);
-    shared_.operations.finish(
-        slot, fail(errc::timeout, l.name(),
-                   std::string{op.is_send ? "it did not take our message (" : "its message did not come ("} +
-                       to_text(op.id) + ") within " + tenths(waited) + " s: " + std::to_string(op.moved) + " of " +
-                       (op.is_send ? "" : "at most ") + std::to_string(op.length) + " bytes moved; last heard from it " +
-                       tenths(seconds(shared_.clock.now() - l.last_heard())) + " s ago"));
-  }
+  void time_out(slot_index slot);
 
-  void arm_timer() {
-    timer_.expires_after(shared_.options.heartbeat);
-    timer_.async_wait([this](std::error_code failure) {
-      if (failure) return;
-      const std::lock_guard lock{shared_.mutex};
-      if (loop_.stopping()) return;
-      const time_point now = shared_.clock.now();
-      for (const auto& l : links_) {
-        if (l) l->tick(now - last_tick_);
-      }
-      tick(now - last_tick_);
-      last_tick_ = now;
-      arm_timer();
-    });
-  }
+  void arm_timer();
 
-  static std::string tenths(double s) {
-    const auto t = static_cast<std::int64_t>(s * 10 + 0.5);
-    return std::to_string(t / 10) + "." + std::to_string(t % 10);
-  }
+  static std::string tenths(double s);
 
   asio::steady_timer timer_;
   time_point last_tick_;
@@ -4291,6 +4904,172 @@ class engine {
 }  // namespace causeway::inline CAUSEWAY_ABI::net::detail
 
 #endif  // CAUSEWAY_NET_ASIO_ENGINE_HPP
+
+// ---- causeway/net/impl/asio_engine.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_ENGINE_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_ENGINE_IPP
+
+// Bodies of net/asio_engine.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL operation engine::start(pending_operation what) {
+  const std::lock_guard lock{shared_.mutex};
+  what.since = shared_.clock.now();
+  const slot_index slot = shared_.operations.start(what);
+  if (closed_) {
+    shared_.operations.finish(slot, fail(errc::cancelled, "transport", "it was closed"));
+  } else if (what.peer >= links_.size() || !links_[what.peer]) {
+    shared_.operations.finish(slot, fail(errc::invalid_argument, peer_name(what.peer), "there is no such other peer"));
+  } else if (what.id.epoch < first_epoch_) {
+    shared_.operations.finish(slot, epoch_over(what.peer));
+  } else if (what.is_send && what.length > max_message_bytes) {
+    shared_.operations.finish(slot, fail(errc::too_large, links_[what.peer]->name(), "a message is at most 64 GiB"));
+  } else if (what.is_send) {
+    links_[what.peer]->send(slot);
+  } else {
+    links_[what.peer]->receive(slot);
+  }
+  return shared_.operations.handle(slot);
+}
+
+CAUSEWAY_DECL result<std::size_t> engine::wait(operation handle, time_point deadline) {
+  std::unique_lock lock{shared_.mutex};
+  const slot_index slot = shared_.operations.find(handle);
+  if (slot == no_slot) return fail(errc::invalid_argument, "wait", "no such operation: each is waited for once");
+  if (!loop_.drive(lock, deadline, [&] { return shared_.operations[slot].done || interrupted_; })) {
+    time_out(slot);
+  } else if (!shared_.operations[slot].done) {
+    links_[shared_.operations[slot].peer]->cancel(slot);
+    shared_.operations.finish(slot, fail(errc::cancelled, "transport", "stopped on request"));
+  }
+  return shared_.operations.release(slot);
+}
+
+CAUSEWAY_DECL bool engine::done(operation handle) const {
+  const std::lock_guard lock{shared_.mutex};
+  return shared_.operations.done(handle);
+}
+
+CAUSEWAY_DECL void engine::interrupt() {
+  const std::lock_guard lock{shared_.mutex};
+  interrupted_ = true;
+  loop_.wake();
+}
+
+CAUSEWAY_DECL traffic engine::stats() const {
+  const std::lock_guard lock{shared_.mutex};
+  return shared_.stats;
+}
+
+CAUSEWAY_DECL std::size_t engine::streams(peer_index peer) const {
+  const std::lock_guard lock{shared_.mutex};
+  return peer < links_.size() && links_[peer] ? links_[peer]->stream_count() : 0;
+}
+
+CAUSEWAY_DECL std::string engine::describe_waits() const {
+  const std::lock_guard lock{shared_.mutex};
+  const time_point now = shared_.clock.now();
+  std::string text;
+  shared_.operations.for_each_unfinished([&](const pending_operation& op) {
+    const link& l = *links_[op.peer];
+    text += std::string{op.is_send ? "sending to " : "receiving from "} + l.name() + " (" + to_text(op.id) + ") for " +
+            tenths(seconds(now - op.since)) + " s: " + std::to_string(op.moved) + (op.is_send ? " of " : " of at most ") +
+            std::to_string(op.length) + " bytes; last heard from it " + tenths(seconds(now - l.last_heard())) + " s ago" +
+            (l.is_paused() ? ", reading is paused" : "") + "\n";
+  });
+  return text;
+}
+
+CAUSEWAY_DECL engine::engine(std::unique_ptr<asio::io_context> io, std::uint64_t run_id, std::uint32_t sender,
+                             transport_options options)
+    : loop_{std::move(io), shared_.mutex}, timer_{loop_.io()} {
+  raise_descriptor_limit();
+  shared_.options = std::move(options);
+  shared_.early = memory_budget{shared_.options.unexpected_total};
+  shared_.unsent = memory_budget{shared_.options.control_total};
+  shared_.run_id = run_id;
+  shared_.self = sender;
+  last_tick_ = shared_.clock.now();
+}
+
+CAUSEWAY_DECL void engine::run() {
+  arm_timer();
+  loop_.start();
+}
+
+CAUSEWAY_DECL bool engine::shut_down(std::unique_lock<std::mutex>& lock) {
+  if (closed_) return false;
+  closed_ = true;
+  for (const auto& l : links_) {
+    if (l) l->say_goodbye();
+  }
+  const time_point grace = shared_.clock.now() + shared_.options.close_grace;
+  loop_.drive(lock, grace,
+              [&] { return std::all_of(links_.begin(), links_.end(), [](const auto& l) { return !l || l->over(); }); });
+  timer_.cancel();
+  loop_.stop(lock);
+  return true;
+}
+
+CAUSEWAY_DECL void engine::end_epochs_before(std::uint32_t epoch) {
+  if (epoch <= first_epoch_) return;
+  first_epoch_ = epoch;
+  shared_.operations.for_each_unfinished_slot([&](slot_index slot) {
+    const pending_operation& op = shared_.operations[slot];
+    if (op.id.epoch >= epoch) return;
+    links_[op.peer]->cancel(slot);
+    shared_.operations.finish(slot, epoch_over(op.peer));
+  });
+  for (const auto& l : links_) {
+    if (l) l->refuse_before(epoch);
+  }
+  loop_.wake();
+}
+
+CAUSEWAY_DECL error engine::epoch_over(peer_index peer) const {
+  return fail(errc::cancelled, links_[peer]->name(), "the epoch of this message is over");
+}
+
+CAUSEWAY_DECL void engine::time_out(slot_index slot) {
+  pending_operation& op = shared_.operations[slot];
+  link& l = *links_[op.peer];
+  l.cancel(slot);
+  const double waited = seconds(shared_.clock.now() - op.since);
+  shared_.operations.finish(
+      slot, fail(errc::timeout, l.name(),
+                 std::string{op.is_send ? "it did not take our message (" : "its message did not come ("} + to_text(op.id) +
+                     ") within " + tenths(waited) + " s: " + std::to_string(op.moved) + " of " +
+                     (op.is_send ? "" : "at most ") + std::to_string(op.length) + " bytes moved; last heard from it " +
+                     tenths(seconds(shared_.clock.now() - l.last_heard())) + " s ago"));
+}
+
+CAUSEWAY_DECL void engine::arm_timer() {
+  timer_.expires_after(shared_.options.heartbeat);
+  timer_.async_wait([this](std::error_code failure) {
+    if (failure) return;
+    const std::lock_guard lock{shared_.mutex};
+    if (loop_.stopping()) return;
+    const time_point now = shared_.clock.now();
+    for (const auto& l : links_) {
+      if (l) l->tick(now - last_tick_);
+    }
+    tick(now - last_tick_);
+    last_tick_ = now;
+    arm_timer();
+  });
+}
+
+CAUSEWAY_DECL std::string engine::tenths(double s) {
+  const auto t = static_cast<std::int64_t>(s * 10 + 0.5);
+  return std::to_string(t / 10) + "." + std::to_string(t % 10);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_ENGINE_IPP
+#endif
 
 // ---- causeway/net/asio_listener.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_LISTENER_HPP
@@ -4343,11 +5122,33 @@ class listener {
 namespace detail {
 
 /// Where others dial us.
-inline std::uint16_t announced_port(const rendezvous_options& options, const endpoint& own) noexcept {
+CAUSEWAY_DECL std::uint16_t announced_port(const rendezvous_options& options, const endpoint& own) noexcept;
+
+CAUSEWAY_DECL error bind_error(const endpoint& where, const std::error_code& failure);
+
+}  // namespace detail
+
+/// Listens at `where` (port 0: any free port). errc::address_in_use when another program has the port.
+CAUSEWAY_DECL result<listener> open_listener(const endpoint& where, const log_sink& log = {});
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_LISTENER_HPP
+
+// ---- causeway/net/impl/asio_listener.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_LISTENER_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_LISTENER_IPP
+
+// Bodies of net/asio_listener.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL std::uint16_t announced_port(const rendezvous_options& options, const endpoint& own) noexcept {
   return options.announce_port != 0 ? options.announce_port : own.port;
 }
 
-inline error bind_error(const endpoint& where, const std::error_code& failure) {
+CAUSEWAY_DECL error bind_error(const endpoint& where, const std::error_code& failure) {
   if (failure == asio::error::address_in_use) {
     return fail(errc::address_in_use, where.text(),
                 "port " + std::to_string(where.port) +
@@ -4356,10 +5157,11 @@ inline error bind_error(const endpoint& where, const std::error_code& failure) {
   return fail(errc::io_failed, where.text(), "cannot listen there: " + failure.message());
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
 
-/// Listens at `where` (port 0: any free port). errc::address_in_use when another program has the port.
-inline result<listener> open_listener(const endpoint& where, const log_sink& log = {}) {
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL result<listener> open_listener(const endpoint& where, const log_sink& log) {
   auto io = std::make_unique<asio::io_context>();
   std::error_code failure;
   detail::tcp::resolver resolver{*io};
@@ -4383,7 +5185,8 @@ inline result<listener> open_listener(const endpoint& where, const log_sink& log
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
-#endif  // CAUSEWAY_NET_ASIO_LISTENER_HPP
+#endif  // CAUSEWAY_NET_IMPL_ASIO_LISTENER_IPP
+#endif
 
 // ---- causeway/net/asio_roster.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_ROSTER_HPP
@@ -4418,10 +5221,7 @@ class roster {
   place& operator[](peer_index peer) { return places_[peer]; }
   const place& operator[](peer_index peer) const { return places_[peer]; }
 
-  [[nodiscard]] std::optional<peer_index> find(peer_id id) const {
-    const auto found = numbers_.find(id);
-    return found == numbers_.end() ? std::nullopt : std::optional{found->second};
-  }
+  [[nodiscard]] std::optional<peer_index> find(peer_id id) const;
 
   /// Why we do not talk to this peer; null if we do. `alive(peer)`: its link stands.
   template <class Alive>
@@ -4440,39 +5240,16 @@ class roster {
   }
 
   /// What a peer with a smaller id wants to know.
-  [[nodiscard]] wish wish_for(const introduction& them, bool alive) const {
-    const auto peer = find(them.id);
-    if (!peer || places_[*peer].incarnation != them.incarnation) return {};
-    return {.last = places_[*peer].serial, .alive = alive ? std::uint8_t{1} : std::uint8_t{0}};
-  }
+  [[nodiscard]] wish wish_for(const introduction& them, bool alive) const;
 
   /// The number of a new connection with a peer with a larger id, or 0 if another one counts. One that was chosen counts
   /// until it is claimed or given back.
-  std::uint64_t choose(const introduction& them, const wish& theirs, bool alive) {
-    standing ours;
-    if (const auto made = choices_.find(them.id); made != choices_.end()) {
-      ours = made->second;
-    } else if (const auto peer = find(them.id)) {
-      ours = {alive, places_[*peer].incarnation, places_[*peer].serial};
-    }
-    if (!may_replace(ours, them.incarnation, theirs)) return 0;
-    choices_[them.id] = {true, them.incarnation, ++last_serial_};
-    return last_serial_;
-  }
+  std::uint64_t choose(const introduction& them, const wish& theirs, bool alive);
 
-  void give_back(peer_id id, std::uint64_t serial) {
-    const auto made = choices_.find(id);
-    if (made != choices_.end() && made->second.serial == serial) choices_.erase(made);
-  }
+  void give_back(peer_id id, std::uint64_t serial);
 
   /// A connection stands; whether it counts. Of those that we chose only the last does.
-  bool claim(peer_id id, std::uint64_t serial) {
-    if (id < self_) return true;
-    const auto made = choices_.find(id);
-    if (made == choices_.end() || made->second.serial != serial) return false;
-    choices_.erase(made);
-    return true;
-  }
+  bool claim(peer_id id, std::uint64_t serial);
 
   /// The place of a peer; if it has none a new one, or that of whoever is gone the longest. Null when all are taken.
   template <class Alive>
@@ -4495,26 +5272,10 @@ class roster {
 
   /// A connection became the link of a place.
   void settle(peer_index peer, const introduction& us, const introduction& them, std::uint64_t serial,
-              const std::string& dialled) {
-    place& p = places_[peer];
-    if (p.incarnation != them.incarnation) p.aliases.clear();
-    if (!dialled.empty() && p.aliases.size() < most_aliases) p.aliases.insert(dialled);
-    p.incarnation = them.incarnation;
-    p.settled = ++settled_;
-    p.serial = serial;
-    p.address = endpoint{them.host, them.port}.text();
-    p.streams = std::min(us.streams, them.streams);
-    p.streams_seen = 0;
-  }
+              const std::string& dialled);
 
   /// The place whose link lacks this stream.
-  [[nodiscard]] std::optional<peer_index> lacking(const stream_request& which) const {
-    const auto peer = find(which.key.id);
-    if (!peer) return std::nullopt;
-    const place& p = places_[*peer];
-    const bool fits = which.key == link_key{p.id, p.incarnation, p.serial} && which.index < p.streams;
-    return fits && (p.streams_seen >> which.index & 1U) == 0 ? peer : std::nullopt;
-  }
+  [[nodiscard]] std::optional<peer_index> lacking(const stream_request& which) const;
 
  private:
   static constexpr std::size_t most_aliases = 16;
@@ -4542,6 +5303,77 @@ class roster {
 
 #endif  // CAUSEWAY_NET_ASIO_ROSTER_HPP
 
+// ---- causeway/net/impl/asio_roster.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_ROSTER_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_ROSTER_IPP
+
+// Bodies of net/asio_roster.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL std::optional<peer_index> roster::find(peer_id id) const {
+  const auto found = numbers_.find(id);
+  return found == numbers_.end() ? std::nullopt : std::optional{found->second};
+}
+
+CAUSEWAY_DECL wish roster::wish_for(const introduction& them, bool alive) const {
+  const auto peer = find(them.id);
+  if (!peer || places_[*peer].incarnation != them.incarnation) return {};
+  return {.last = places_[*peer].serial, .alive = alive ? std::uint8_t{1} : std::uint8_t{0}};
+}
+
+CAUSEWAY_DECL std::uint64_t roster::choose(const introduction& them, const wish& theirs, bool alive) {
+  standing ours;
+  if (const auto made = choices_.find(them.id); made != choices_.end()) {
+    ours = made->second;
+  } else if (const auto peer = find(them.id)) {
+    ours = {alive, places_[*peer].incarnation, places_[*peer].serial};
+  }
+  if (!may_replace(ours, them.incarnation, theirs)) return 0;
+  choices_[them.id] = {true, them.incarnation, ++last_serial_};
+  return last_serial_;
+}
+
+CAUSEWAY_DECL void roster::give_back(peer_id id, std::uint64_t serial) {
+  const auto made = choices_.find(id);
+  if (made != choices_.end() && made->second.serial == serial) choices_.erase(made);
+}
+
+CAUSEWAY_DECL bool roster::claim(peer_id id, std::uint64_t serial) {
+  if (id < self_) return true;
+  const auto made = choices_.find(id);
+  if (made == choices_.end() || made->second.serial != serial) return false;
+  choices_.erase(made);
+  return true;
+}
+
+CAUSEWAY_DECL void roster::settle(peer_index peer, const introduction& us, const introduction& them, std::uint64_t serial,
+                                  const std::string& dialled) {
+  place& p = places_[peer];
+  if (p.incarnation != them.incarnation) p.aliases.clear();
+  if (!dialled.empty() && p.aliases.size() < most_aliases) p.aliases.insert(dialled);
+  p.incarnation = them.incarnation;
+  p.settled = ++settled_;
+  p.serial = serial;
+  p.address = endpoint{them.host, them.port}.text();
+  p.streams = std::min(us.streams, them.streams);
+  p.streams_seen = 0;
+}
+
+CAUSEWAY_DECL std::optional<peer_index> roster::lacking(const stream_request& which) const {
+  const auto peer = find(which.key.id);
+  if (!peer) return std::nullopt;
+  const place& p = places_[*peer];
+  const bool fits = which.key == link_key{p.id, p.incarnation, p.serial} && which.index < p.streams;
+  return fits && (p.streams_seen >> which.index & 1U) == 0 ? peer : std::nullopt;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_ROSTER_IPP
+#endif
+
 // ---- causeway/net/side_thread.hpp ----
 #ifndef CAUSEWAY_NET_SIDE_THREAD_HPP
 #define CAUSEWAY_NET_SIDE_THREAD_HPP
@@ -4558,58 +5390,18 @@ class side_thread {
   side_thread& operator=(const side_thread&) = delete;
 
   /// All that was pushed is done first.
-  ~side_thread() {
-    {
-      const std::lock_guard lock{mutex_};
-      ending_ = true;
-    }
-    changed_.notify_all();
-    if (thread_.joinable()) thread_.join();
-  }
+  ~side_thread();
 
   /// Runs later, after all that was pushed before. Where no thread can be started, at once.
-  void push(std::function<void()> work) {
-    std::unique_lock lock{mutex_};
-    if (!has_thread()) {
-      lock.unlock();
-      return work();
-    }
-    work_.push_back(std::move(work));
-    changed_.notify_all();
-  }
+  void push(std::function<void()> work);
 
   /// Blocks until all that was pushed is done. Not from inside of work.
-  void wait_idle() {
-    std::unique_lock lock{mutex_};
-    changed_.wait(lock, [this] { return work_.empty() && !busy_; });
-  }
+  void wait_idle();
 
  private:
-  [[nodiscard]] bool has_thread() {
-    if (thread_.joinable()) return true;
-    try {
-      thread_ = std::thread{[this] { run(); }};
-    } catch (const std::system_error&) {
-      return false;
-    }
-    return true;
-  }
+  [[nodiscard]] bool has_thread();
 
-  void run() {
-    std::unique_lock lock{mutex_};
-    for (;;) {
-      changed_.wait(lock, [this] { return ending_ || !work_.empty(); });
-      if (work_.empty()) return;
-      const std::function<void()> next = std::move(work_.front());
-      work_.pop_front();
-      busy_ = true;
-      lock.unlock();
-      next();
-      lock.lock();
-      busy_ = false;
-      changed_.notify_all();
-    }
-  }
+  void run();
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -4622,6 +5414,70 @@ class side_thread {
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_SIDE_THREAD_HPP
+
+// ---- causeway/net/impl/side_thread.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_SIDE_THREAD_IPP
+#define CAUSEWAY_NET_IMPL_SIDE_THREAD_IPP
+
+// Bodies of net/side_thread.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL side_thread::~side_thread() {
+  {
+    const std::lock_guard lock{mutex_};
+    ending_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+CAUSEWAY_DECL void side_thread::push(std::function<void()> work) {
+  std::unique_lock lock{mutex_};
+  if (!has_thread()) {
+    lock.unlock();
+    return work();
+  }
+  work_.push_back(std::move(work));
+  changed_.notify_all();
+}
+
+CAUSEWAY_DECL void side_thread::wait_idle() {
+  std::unique_lock lock{mutex_};
+  changed_.wait(lock, [this] { return work_.empty() && !busy_; });
+}
+
+CAUSEWAY_DECL bool side_thread::has_thread() {
+  if (thread_.joinable()) return true;
+  try {
+    thread_ = std::thread{[this] { run(); }};
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return true;
+}
+
+CAUSEWAY_DECL void side_thread::run() {
+  std::unique_lock lock{mutex_};
+  for (;;) {
+    changed_.wait(lock, [this] { return ending_ || !work_.empty(); });
+    if (work_.empty()) return;
+    const std::function<void()> next = std::move(work_.front());
+    work_.pop_front();
+    busy_ = true;
+    lock.unlock();
+    next();
+    lock.lock();
+    busy_ = false;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_SIDE_THREAD_IPP
+#endif
 
 // ---- causeway/net/asio_core.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_CORE_HPP
@@ -4647,118 +5503,41 @@ namespace detail {
 
 class fabric_core final : public engine, private link_owner, private door_owner {
  public:
-  fabric_core(listener at, fabric_options options)
-      : engine{std::move(at.io), options.run_id, static_cast<std::uint32_t>(options.id), options.transport},
-        options_{std::move(options)},
-        incarnation_{make_incarnation()},
-        peers_{options_.id, incarnation_, options_.most_peers},
-        door_{loop_.io(), shared_.mutex, std::move(at.acceptor), door_settings(options_), *this},
-        wake_timer_{loop_.io()} {
-    shared_.owner = this;
-    set_address(at.address());
-    const std::lock_guard lock{shared_.mutex};
-    run();
-  }
+  fabric_core(listener at, fabric_options options);
   ~fabric_core() { close(); }
 
   [[nodiscard]] const fabric_options& options() const noexcept { return options_; }
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
   [[nodiscard]] time_point now() const { return shared_.clock.now(); }
 
-  void attach(fabric_events* events) {
-    std::unique_lock lock{shared_.mutex};
-    events_ = events;
-    if (events == nullptr) {
-      queue_.clear();
-      lock.unlock();
-      return aside_.wait_idle();
-    }
-    if (!std::exchange(opened_, true)) in_loop([this] { door_.open(); });
-  }
+  void attach(fabric_events* events);
 
   // ---- with the lock held: from events, and inside `locked`
 
-  void dial(const std::string& to) {
-    CAUSEWAY_EXPECT(is_inside());
-    in_loop([this, to] {
-      if (!stands(to)) door_.dial(to);
-    });
-  }
+  void dial(const std::string& to);
 
-  void close(peer_index peer, const std::string& why) {
-    CAUSEWAY_EXPECT(is_inside());
-    if (is_alive(peer)) links_[peer]->dismiss(fail(errc::peer_lost, links_[peer]->name(), why));
-  }
+  void close(peer_index peer, const std::string& why);
 
-  [[nodiscard]] bool is_up(peer_index peer) const {
-    CAUSEWAY_EXPECT(is_inside());
-    return is_alive(peer) && peers_[peer].told;
-  }
+  [[nodiscard]] bool is_up(peer_index peer) const;
 
-  void post(peer_index peer, std::vector<std::byte> message, bool bulk) {
-    CAUSEWAY_EXPECT(message.size() <= max_post_bytes);
-    if (is_up(peer)) links_[peer]->post(std::move(message), bulk);
-  }
+  void post(peer_index peer, std::vector<std::byte> message, bool bulk);
 
-  void wake_at(time_point when) {
-    CAUSEWAY_EXPECT(is_inside());
-    ++wake_round_;
-    wake_timer_.cancel();
-    wake_time_ = when;
-    if (when != no_deadline) arm_wake();
-  }
+  void wake_at(time_point when);
 
-  void cancel_before(std::uint32_t epoch) {
-    CAUSEWAY_EXPECT(is_inside());
-    end_epochs_before(epoch);
-  }
+  void cancel_before(std::uint32_t epoch);
 
-  void aside(std::function<void()> work, std::function<void()> then) {
-    CAUSEWAY_EXPECT(is_inside());
-    aside_.push([this, work = std::move(work), then = std::move(then)] {
-      work();
-      const std::lock_guard lock{shared_.mutex};
-      if (!closed_) tell({{}, [then](fabric_events&) { then(); }});
-    });
-  }
+  void aside(std::function<void()> work, std::function<void()> then);
 
   // ---- without it
 
-  void locked(const std::function<void()>& what) {
-    const std::lock_guard lock{shared_.mutex};
-    const inside_mark mark{*this};
-    what();
-    loop_.wake();
-  }
+  void locked(const std::function<void()>& what);
 
   /// Also with the lock held: from the question that `block` asks.
-  [[nodiscard]] bool done(operation handle) const {
-    return is_inside() ? shared_.operations.done(handle) : engine::done(handle);
-  }
+  [[nodiscard]] bool done(operation handle) const;
 
-  result<bool> block(const std::function<bool()>& done, time_point deadline) {
-    std::unique_lock lock{shared_.mutex};
-    bool is_done = false;
-    loop_.drive(lock, deadline, [&] {
-      const inside_mark mark{*this};
-      is_done = done();
-      return is_done || interrupted_ || closed_;
-    });
-    if (!is_done && (interrupted_ || closed_)) return fail(errc::cancelled, "fabric", "stopped on request");
-    return is_done;
-  }
+  result<bool> block(const std::function<bool()>& done, time_point deadline);
 
-  void close() {
-    attach(nullptr);
-    std::unique_lock lock{shared_.mutex};
-    if (closed_) return;
-    queue_.clear();
-    door_.shut();
-    wake_timer_.cancel();
-    shut_down(lock);
-    lock.lock();
-    door_.lock_up();
-  }
+  void close();
 
  private:
   struct event {
@@ -4779,101 +5558,31 @@ class fabric_core final : public engine, private link_owner, private door_owner 
   };
   [[nodiscard]] bool is_inside() const { return inside_ == std::this_thread::get_id(); }
 
-  void in_loop(std::function<void()> what) {
-    asio::post(loop_.io(), [this, call = std::move(what)] {
-      const std::lock_guard lock{shared_.mutex};
-      if (!closed_) call();
-    });
-  }
+  void in_loop(std::function<void()> what);
 
   /// Differs from that of every other program that ever had our id.
-  [[nodiscard]] std::uint64_t make_incarnation() const {
-    const auto now = shared_.clock.now().since_start.count();
-    const std::uint64_t here = reinterpret_cast<std::uintptr_t>(this);
-    return hasher{options_.id}.add_value(now).add_value(here).finish() | 1U;
-  }
+  [[nodiscard]] std::uint64_t make_incarnation() const;
 
-  static door_options door_settings(const fabric_options& options) {
-    door_options settings = options.door;
-    settings.run_id = options.run_id;
-    settings.log = options.transport.log;
-    return settings;
-  }
+  static door_options door_settings(const fabric_options& options);
 
-  void set_address(const endpoint& bound) {
-    const auto announced = parse_endpoint(options_.announce);
-    if (announced && announced->port != 0) {
-      announced_ = *announced;
-    } else {
-      const bool anywhere = bound.host == "0.0.0.0" || bound.host == "::";
-      announced_ = {!options_.announce.empty() ? options_.announce : anywhere ? std::string{} : bound.host, bound.port};
-    }
-    std::error_code failure;
-    const std::string host = announced_.host.empty() ? asio::ip::host_name(failure) : announced_.host;
-    address_ = endpoint{host, announced_.port}.text();
-  }
+  void set_address(const endpoint& bound);
 
   // ---- telling
 
-  void tell(event what) {
-    if (events_ == nullptr) return;
-    queue_.push_back(std::move(what));
-    if (std::exchange(telling_, true)) return;
-    in_loop([this] { tell_all(); });
-  }
+  void tell(event what);
 
-  void tell_all() {
-    const inside_mark mark{*this};
-    while (!queue_.empty() && events_ != nullptr) {
-      const event what = std::move(queue_.front());
-      queue_.pop_front();
-      try {
-        what.tell(*events_);
-      } catch (const std::bad_alloc&) {
-        run_out_of_memory(what.about);
-      }
-    }
-    telling_ = false;
-  }
+  void tell_all();
 
   /// A handler could not do its work. Whoever caused it is given up; a timer comes again a little later.
-  void run_out_of_memory(std::optional<peer_index> about) {
-    if (!about) {
-      wake_at(shared_.clock.now() + shared_.options.heartbeat);
-    } else if (is_alive(*about)) {
-      links_[*about]->lose(out_of_memory(links_[*about]->name()));
-    }
-  }
+  void run_out_of_memory(std::optional<peer_index> about);
 
-  void hear_lost(peer_index peer, const error& why) override {
-    peers_[peer].told = false;  // what is posted before the owner hears of it is lost, as it would be a moment earlier
-    tell({peer, [this, peer, why](fabric_events& to) {
-            peers_[peer].told = false;
-            to.on_down(peer, why);
-          }});
-  }
+  void hear_lost(peer_index peer, const error& why) override;
 
-  void hear_control(peer_index peer, control_message message) override {
-    tell({peer, [peer, shared = std::make_shared<control_message>(std::move(message))](fabric_events& to) {
-            to.on_control(peer, shared->view());
-          }});
-  }
+  void hear_control(peer_index peer, control_message message) override;
 
-  void unreachable(const std::string& where, const error& why) override {
-    tell({{}, [where, why](fabric_events& to) { to.on_unreachable(where, why); }});
-  }
+  void unreachable(const std::string& where, const error& why) override;
 
-  void arm_wake() {
-    wake_timer_.expires_at(to_standard(wake_time_, shared_.clock.now()));
-    wake_timer_.async_wait([this, round = wake_round_](std::error_code failure) {
-      const std::lock_guard lock{shared_.mutex};
-      if (failure || closed_ || round != wake_round_) return;
-      if (shared_.clock.now() < wake_time_) return arm_wake();
-      tell({{}, [this, round](fabric_events& to) {
-              if (round == wake_round_) to.on_wake();
-            }});
-    });
-  }
+  void arm_wake();
 
   // ---- who is who
 
@@ -4881,131 +5590,41 @@ class fabric_core final : public engine, private link_owner, private door_owner 
 
   [[nodiscard]] bool is_alive(std::optional<peer_index> peer) const { return peer && is_alive(*peer); }
 
-  [[nodiscard]] bool stands(const std::string& where) const {
-    for (peer_index peer = 0; peer < peers_.size(); ++peer) {
-      const roster::place& p = peers_[peer];
-      if (is_alive(peer) && (p.address == where || p.aliases.contains(where))) return true;
-    }
-    return false;
-  }
+  [[nodiscard]] bool stands(const std::string& where) const;
 
-  introduction introduce(const tcp::socket& to, std::size_t spare) override {
-    std::size_t streams = options_.streams_per_link;
-    if (streams == 0) streams = is_loopback(to) || kernel_has_bbr() ? 1 : 16;
-    streams = affordable_streams(std::min<std::size_t>(streams, most_data_streams), spare);
-    introduction us;
-    us.id = options_.id;
-    us.incarnation = incarnation_;
-    us.streams = static_cast<std::uint32_t>(streams);
-    us.chunk = static_cast<std::uint32_t>(chunk_for(options_.transport.chunk_bytes, streams));
-    us.host = announced_.host;
-    us.port = announced_.port;
-    return us;
-  }
+  introduction introduce(const tcp::socket& to, std::size_t spare) override;
 
-  bool kernel_has_bbr() {
-    if (!has_bbr_) {
-      tcp::socket probe{loop_.io()};
-      std::error_code failure;
-      probe.open(tcp::v4(), failure);
-      has_bbr_ = options_.transport.bbr && !failure && ask_for_bbr(probe);
-    }
-    return *has_bbr_;
-  }
+  bool kernel_has_bbr();
 
-  std::optional<error> objection(const introduction& them) override {
-    return peers_.objection(them, [this](peer_index peer) { return is_alive(peer); });
-  }
+  std::optional<error> objection(const introduction& them) override;
 
-  bool is_connected(peer_id id, std::uint64_t incarnation) override {
-    const auto peer = peers_.find(id);
-    return is_alive(peer) && peers_[*peer].incarnation == incarnation;
-  }
+  bool is_connected(peer_id id, std::uint64_t incarnation) override;
 
   wish wish_for(const introduction& them) override { return peers_.wish_for(them, is_alive(peers_.find(them.id))); }
 
-  std::uint64_t choose(const introduction& them, const wish& theirs) override {
-    return peers_.choose(them, theirs, is_alive(peers_.find(them.id)));
-  }
+  std::uint64_t choose(const introduction& them, const wish& theirs) override;
 
   void give_back(const introduction& them, std::uint64_t serial) override { peers_.give_back(them.id, serial); }
 
   // ---- links
 
   void take(const introduction& us, const introduction& them, std::uint64_t serial, const std::string& dialled,
-            tcp::socket socket) override {
-    if (!peers_.claim(them.id, serial)) return;
-    const auto place = peers_.seat(them.id, [this](peer_index p) { return is_alive(p); });
-    if (!place) return;  // others were quicker; it dials again
-    const peer_index peer = *place;
-    if (is_alive(peer)) {
-      const bool restarted = peers_[peer].incarnation != them.incarnation;
-      links_[peer]->lose(
-          fail(errc::peer_lost, name_of(them.id), restarted ? "its program was started anew" : "it made a new connection"));
-    }
-    peers_.settle(peer, us, them, serial, dialled);
-    std::error_code failure;
-    const tcp::endpoint remote = socket.remote_endpoint(failure);
-    open_link(peer, us, them, std::move(socket));
-    if (!dialled.empty()) dial_streams(peer, remote);
-  }
+            tcp::socket socket) override;
 
-  void open_link(peer_index peer, const introduction& us, const introduction& them, tcp::socket socket) {
-    link_identity who{.peer = peer,
-                      .sender = static_cast<std::uint32_t>(them.id),
-                      .name = name_of(them.id),
-                      .chunk = us.chunk,
-                      .their_chunk = them.chunk,
-                      .control_apart = true};
-    std::vector<tcp::socket> sockets;
-    sockets.push_back(std::move(socket));
-    auto made = std::make_unique<link>(shared_, std::move(who), std::move(sockets));
-    if (first_epoch_ != 0) made->refuse_before(first_epoch_);
-    if (peer == links_.size()) {
-      links_.push_back(std::move(made));
-    } else {
-      clear_graves();
-      graves_.push_back(std::exchange(links_[peer], std::move(made)));
-    }
-    tell({peer, [this, peer, id = them.id, where = peers_[peer].address](fabric_events& to) {
-            peers_[peer].told = true;
-            to.on_up(peer, id, where);
-          }});
-    links_[peer]->start_reading();
-  }
+  void open_link(peer_index peer, const introduction& us, const introduction& them, tcp::socket socket);
 
   /// Whoever dialled makes the streams for data. Sends wait until the first stands.
-  void dial_streams(peer_index peer, const tcp::endpoint& remote) {
-    const roster::place& p = peers_[peer];
-    for (std::uint32_t index = 0; index < p.streams; ++index) {
-      door_.dial_stream(remote, {{p.id, p.incarnation, p.serial}, index}, {options_.id, incarnation_, p.serial});
-    }
-  }
+  void dial_streams(peer_index peer, const tcp::endpoint& remote);
 
   bool wants_stream(const stream_request& which) override { return is_alive(peers_.lacking(which)); }
 
-  void take_stream(const stream_request& which, tcp::socket socket) override {
-    const auto peer = peers_.lacking(which);
-    if (!is_alive(peer)) return;
-    peers_[*peer].streams_seen |= std::uint64_t{1} << which.index;
-    links_[*peer]->add_stream(std::move(socket));
-  }
+  void take_stream(const stream_request& which, tcp::socket socket) override;
 
-  void lose_stream(const stream_request& which, const error& why) override {
-    const auto peer = peers_.lacking(which);
-    if (!is_alive(peer) || peers_[*peer].streams_seen != 0) return;  // if others stand, they carry its share
-    links_[*peer]->lose(fail(errc::peer_lost, name_of(which.key.id), "no connection for data: " + why.text()));
-  }
+  void lose_stream(const stream_request& which, const error& why) override;
 
-  void tick(duration since) override {
-    for (const auto& l : graves_) l->tick(since);
-    clear_graves();
-    door_.tick();
-  }
+  void tick(duration since) override;
 
-  void clear_graves() {
-    std::erase_if(graves_, [](const auto& l) { return l->at_rest(); });
-  }
+  void clear_graves();
 
   fabric_options options_;
   endpoint announced_;
@@ -5033,6 +5652,333 @@ class fabric_core final : public engine, private link_owner, private door_owner 
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_ASIO_CORE_HPP
+
+// ---- causeway/net/impl/asio_core.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_CORE_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_CORE_IPP
+
+// Bodies of net/asio_core.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL fabric_core::fabric_core(listener at, fabric_options options)
+    : engine{std::move(at.io), options.run_id, static_cast<std::uint32_t>(options.id), options.transport},
+      options_{std::move(options)},
+      incarnation_{make_incarnation()},
+      peers_{options_.id, incarnation_, options_.most_peers},
+      door_{loop_.io(), shared_.mutex, std::move(at.acceptor), door_settings(options_), *this},
+      wake_timer_{loop_.io()} {
+  shared_.owner = this;
+  set_address(at.address());
+  const std::lock_guard lock{shared_.mutex};
+  run();
+}
+
+CAUSEWAY_DECL void fabric_core::attach(fabric_events* events) {
+  std::unique_lock lock{shared_.mutex};
+  events_ = events;
+  if (events == nullptr) {
+    queue_.clear();
+    lock.unlock();
+    return aside_.wait_idle();
+  }
+  if (!std::exchange(opened_, true)) in_loop([this] { door_.open(); });
+}
+
+CAUSEWAY_DECL void fabric_core::dial(const std::string& to) {
+  CAUSEWAY_EXPECT(is_inside());
+  in_loop([this, to] {
+    if (!stands(to)) door_.dial(to);
+  });
+}
+
+CAUSEWAY_DECL void fabric_core::close(peer_index peer, const std::string& why) {
+  CAUSEWAY_EXPECT(is_inside());
+  if (is_alive(peer)) links_[peer]->dismiss(fail(errc::peer_lost, links_[peer]->name(), why));
+}
+
+CAUSEWAY_DECL bool fabric_core::is_up(peer_index peer) const {
+  CAUSEWAY_EXPECT(is_inside());
+  return is_alive(peer) && peers_[peer].told;
+}
+
+CAUSEWAY_DECL void fabric_core::post(peer_index peer, std::vector<std::byte> message, bool bulk) {
+  CAUSEWAY_EXPECT(message.size() <= max_post_bytes);
+  if (is_up(peer)) links_[peer]->post(std::move(message), bulk);
+}
+
+CAUSEWAY_DECL void fabric_core::wake_at(time_point when) {
+  CAUSEWAY_EXPECT(is_inside());
+  ++wake_round_;
+  wake_timer_.cancel();
+  wake_time_ = when;
+  if (when != no_deadline) arm_wake();
+}
+
+CAUSEWAY_DECL void fabric_core::cancel_before(std::uint32_t epoch) {
+  CAUSEWAY_EXPECT(is_inside());
+  end_epochs_before(epoch);
+}
+
+CAUSEWAY_DECL void fabric_core::aside(std::function<void()> work, std::function<void()> then) {
+  CAUSEWAY_EXPECT(is_inside());
+  aside_.push([this, work = std::move(work), then = std::move(then)] {
+    work();
+    const std::lock_guard lock{shared_.mutex};
+    if (!closed_) tell({{}, [then](fabric_events&) { then(); }});
+  });
+}
+
+CAUSEWAY_DECL void fabric_core::locked(const std::function<void()>& what) {
+  const std::lock_guard lock{shared_.mutex};
+  const inside_mark mark{*this};
+  what();
+  loop_.wake();
+}
+
+CAUSEWAY_DECL bool fabric_core::done(operation handle) const {
+  return is_inside() ? shared_.operations.done(handle) : engine::done(handle);
+}
+
+CAUSEWAY_DECL result<bool> fabric_core::block(const std::function<bool()>& done, time_point deadline) {
+  std::unique_lock lock{shared_.mutex};
+  bool is_done = false;
+  loop_.drive(lock, deadline, [&] {
+    const inside_mark mark{*this};
+    is_done = done();
+    return is_done || interrupted_ || closed_;
+  });
+  if (!is_done && (interrupted_ || closed_)) return fail(errc::cancelled, "fabric", "stopped on request");
+  return is_done;
+}
+
+CAUSEWAY_DECL void fabric_core::close() {
+  attach(nullptr);
+  std::unique_lock lock{shared_.mutex};
+  if (closed_) return;
+  queue_.clear();
+  door_.shut();
+  wake_timer_.cancel();
+  shut_down(lock);
+  lock.lock();
+  door_.lock_up();
+}
+
+CAUSEWAY_DECL void fabric_core::in_loop(std::function<void()> what) {
+  asio::post(loop_.io(), [this, call = std::move(what)] {
+    const std::lock_guard lock{shared_.mutex};
+    if (!closed_) call();
+  });
+}
+
+CAUSEWAY_DECL std::uint64_t fabric_core::make_incarnation() const {
+  const auto now = shared_.clock.now().since_start.count();
+  const std::uint64_t here = reinterpret_cast<std::uintptr_t>(this);
+  return hasher{options_.id}.add_value(now).add_value(here).finish() | 1U;
+}
+
+CAUSEWAY_DECL door_options fabric_core::door_settings(const fabric_options& options) {
+  door_options settings = options.door;
+  settings.run_id = options.run_id;
+  settings.log = options.transport.log;
+  return settings;
+}
+
+CAUSEWAY_DECL void fabric_core::set_address(const endpoint& bound) {
+  const auto announced = parse_endpoint(options_.announce);
+  if (announced && announced->port != 0) {
+    announced_ = *announced;
+  } else {
+    const bool anywhere = bound.host == "0.0.0.0" || bound.host == "::";
+    announced_ = {!options_.announce.empty() ? options_.announce : anywhere ? std::string{} : bound.host, bound.port};
+  }
+  std::error_code failure;
+  const std::string host = announced_.host.empty() ? asio::ip::host_name(failure) : announced_.host;
+  address_ = endpoint{host, announced_.port}.text();
+}
+
+CAUSEWAY_DECL void fabric_core::tell(event what) {
+  if (events_ == nullptr) return;
+  queue_.push_back(std::move(what));
+  if (std::exchange(telling_, true)) return;
+  in_loop([this] { tell_all(); });
+}
+
+CAUSEWAY_DECL void fabric_core::tell_all() {
+  const inside_mark mark{*this};
+  while (!queue_.empty() && events_ != nullptr) {
+    const event what = std::move(queue_.front());
+    queue_.pop_front();
+    try {
+      what.tell(*events_);
+    } catch (const std::bad_alloc&) {
+      run_out_of_memory(what.about);
+    }
+  }
+  telling_ = false;
+}
+
+CAUSEWAY_DECL void fabric_core::run_out_of_memory(std::optional<peer_index> about) {
+  if (!about) {
+    wake_at(shared_.clock.now() + shared_.options.heartbeat);
+  } else if (is_alive(*about)) {
+    links_[*about]->lose(out_of_memory(links_[*about]->name()));
+  }
+}
+
+CAUSEWAY_DECL void fabric_core::hear_lost(peer_index peer, const error& why) {
+  peers_[peer].told = false;  // what is posted before the owner hears of it is lost, as it would be a moment earlier
+  tell({peer, [this, peer, why](fabric_events& to) {
+          peers_[peer].told = false;
+          to.on_down(peer, why);
+        }});
+}
+
+CAUSEWAY_DECL void fabric_core::hear_control(peer_index peer, control_message message) {
+  tell({peer, [peer, shared = std::make_shared<control_message>(std::move(message))](fabric_events& to) {
+          to.on_control(peer, shared->view());
+        }});
+}
+
+CAUSEWAY_DECL void fabric_core::unreachable(const std::string& where, const error& why) {
+  tell({{}, [where, why](fabric_events& to) { to.on_unreachable(where, why); }});
+}
+
+CAUSEWAY_DECL void fabric_core::arm_wake() {
+  wake_timer_.expires_at(to_standard(wake_time_, shared_.clock.now()));
+  wake_timer_.async_wait([this, round = wake_round_](std::error_code failure) {
+    const std::lock_guard lock{shared_.mutex};
+    if (failure || closed_ || round != wake_round_) return;
+    if (shared_.clock.now() < wake_time_) return arm_wake();
+    tell({{}, [this, round](fabric_events& to) {
+            if (round == wake_round_) to.on_wake();
+          }});
+  });
+}
+
+CAUSEWAY_DECL bool fabric_core::stands(const std::string& where) const {
+  for (peer_index peer = 0; peer < peers_.size(); ++peer) {
+    const roster::place& p = peers_[peer];
+    if (is_alive(peer) && (p.address == where || p.aliases.contains(where))) return true;
+  }
+  return false;
+}
+
+CAUSEWAY_DECL introduction fabric_core::introduce(const tcp::socket& to, std::size_t spare) {
+  std::size_t streams = options_.streams_per_link;
+  if (streams == 0) streams = is_loopback(to) || kernel_has_bbr() ? 1 : 16;
+  streams = affordable_streams(std::min<std::size_t>(streams, most_data_streams), spare);
+  introduction us;
+  us.id = options_.id;
+  us.incarnation = incarnation_;
+  us.streams = static_cast<std::uint32_t>(streams);
+  us.chunk = static_cast<std::uint32_t>(chunk_for(options_.transport.chunk_bytes, streams));
+  us.host = announced_.host;
+  us.port = announced_.port;
+  return us;
+}
+
+CAUSEWAY_DECL bool fabric_core::kernel_has_bbr() {
+  if (!has_bbr_) {
+    tcp::socket probe{loop_.io()};
+    std::error_code failure;
+    probe.open(tcp::v4(), failure);
+    has_bbr_ = options_.transport.bbr && !failure && ask_for_bbr(probe);
+  }
+  return *has_bbr_;
+}
+
+CAUSEWAY_DECL std::optional<error> fabric_core::objection(const introduction& them) {
+  return peers_.objection(them, [this](peer_index peer) { return is_alive(peer); });
+}
+
+CAUSEWAY_DECL bool fabric_core::is_connected(peer_id id, std::uint64_t incarnation) {
+  const auto peer = peers_.find(id);
+  return is_alive(peer) && peers_[*peer].incarnation == incarnation;
+}
+
+CAUSEWAY_DECL std::uint64_t fabric_core::choose(const introduction& them, const wish& theirs) {
+  return peers_.choose(them, theirs, is_alive(peers_.find(them.id)));
+}
+
+CAUSEWAY_DECL void fabric_core::take(const introduction& us, const introduction& them, std::uint64_t serial,
+                                     const std::string& dialled, tcp::socket socket) {
+  if (!peers_.claim(them.id, serial)) return;
+  const auto place = peers_.seat(them.id, [this](peer_index p) { return is_alive(p); });
+  if (!place) return;  // others were quicker; it dials again
+  const peer_index peer = *place;
+  if (is_alive(peer)) {
+    const bool restarted = peers_[peer].incarnation != them.incarnation;
+    links_[peer]->lose(
+        fail(errc::peer_lost, name_of(them.id), restarted ? "its program was started anew" : "it made a new connection"));
+  }
+  peers_.settle(peer, us, them, serial, dialled);
+  std::error_code failure;
+  const tcp::endpoint remote = socket.remote_endpoint(failure);
+  open_link(peer, us, them, std::move(socket));
+  if (!dialled.empty()) dial_streams(peer, remote);
+}
+
+CAUSEWAY_DECL void fabric_core::open_link(peer_index peer, const introduction& us, const introduction& them,
+                                          tcp::socket socket) {
+  link_identity who{.peer = peer,
+                    .sender = static_cast<std::uint32_t>(them.id),
+                    .name = name_of(them.id),
+                    .chunk = us.chunk,
+                    .their_chunk = them.chunk,
+                    .control_apart = true};
+  std::vector<tcp::socket> sockets;
+  sockets.push_back(std::move(socket));
+  auto made = std::make_unique<link>(shared_, std::move(who), std::move(sockets));
+  if (first_epoch_ != 0) made->refuse_before(first_epoch_);
+  if (peer == links_.size()) {
+    links_.push_back(std::move(made));
+  } else {
+    clear_graves();
+    graves_.push_back(std::exchange(links_[peer], std::move(made)));
+  }
+  tell({peer, [this, peer, id = them.id, where = peers_[peer].address](fabric_events& to) {
+          peers_[peer].told = true;
+          to.on_up(peer, id, where);
+        }});
+  links_[peer]->start_reading();
+}
+
+CAUSEWAY_DECL void fabric_core::dial_streams(peer_index peer, const tcp::endpoint& remote) {
+  const roster::place& p = peers_[peer];
+  for (std::uint32_t index = 0; index < p.streams; ++index) {
+    door_.dial_stream(remote, {{p.id, p.incarnation, p.serial}, index}, {options_.id, incarnation_, p.serial});
+  }
+}
+
+CAUSEWAY_DECL void fabric_core::take_stream(const stream_request& which, tcp::socket socket) {
+  const auto peer = peers_.lacking(which);
+  if (!is_alive(peer)) return;
+  peers_[*peer].streams_seen |= std::uint64_t{1} << which.index;
+  links_[*peer]->add_stream(std::move(socket));
+}
+
+CAUSEWAY_DECL void fabric_core::lose_stream(const stream_request& which, const error& why) {
+  const auto peer = peers_.lacking(which);
+  if (!is_alive(peer) || peers_[*peer].streams_seen != 0) return;  // if others stand, they carry its share
+  links_[*peer]->lose(fail(errc::peer_lost, name_of(which.key.id), "no connection for data: " + why.text()));
+}
+
+CAUSEWAY_DECL void fabric_core::tick(duration since) {
+  for (const auto& l : graves_) l->tick(since);
+  clear_graves();
+  door_.tick();
+}
+
+CAUSEWAY_DECL void fabric_core::clear_graves() {
+  std::erase_if(graves_, [](const auto& l) { return l->at_rest(); });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_CORE_IPP
+#endif
 
 // ---- causeway/net/asio_fabric.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_FABRIC_HPP
@@ -5071,29 +6017,19 @@ class asio_fabric final : public fabric {
   void dial(const std::string& to) override { core_->dial(to); }
   void close(peer_index link, const std::string& why) override { core_->close(link, why); }
   [[nodiscard]] bool is_up(peer_index link) const override { return core_->is_up(link); }
-  void post(peer_index link, std::vector<std::byte> message, bool bulk = false) override {
-    core_->post(link, std::move(message), bulk);
-  }
+  void post(peer_index link, std::vector<std::byte> message, bool bulk = false) override;
   void wake_at(time_point when) override { core_->wake_at(when); }
   void cancel_before(std::uint32_t epoch) override { core_->cancel_before(epoch); }
-  void aside(std::function<void()> work, std::function<void()> then) override {
-    core_->aside(std::move(work), std::move(then));
-  }
+  void aside(std::function<void()> work, std::function<void()> then) override;
 
   /// `bytes` must stay valid and unchanged until the operation was waited for, or its epoch was cancelled.
-  operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) override {
-    return core_->start({.is_send = true, .peer = link, .id = id, .source = bytes.data(), .length = bytes.size()});
-  }
-  operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) override {
-    return core_->start({.is_send = false, .peer = link, .id = id, .target = buffer.data(), .length = buffer.size()});
-  }
+  operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) override;
+  operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) override;
   result<std::size_t> wait(operation op, time_point deadline) override { return core_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const override { return core_->done(op); }
 
   void locked(const std::function<void()>& what) override { core_->locked(what); }
-  result<bool> block(const std::function<bool()>& done, time_point deadline) override {
-    return core_->block(done, deadline);
-  }
+  result<bool> block(const std::function<bool()>& done, time_point deadline) override;
 
   [[nodiscard]] traffic stats() const override { return core_->stats(); }
   [[nodiscard]] std::string describe_waits() const override { return core_->describe_waits(); }
@@ -5104,11 +6040,7 @@ class asio_fabric final : public fabric {
   /// A function that ends the trainer's `wait` and `block`, and all later ones, with errc::cancelled: what a signal's
   /// watcher calls. May be called from any thread, also when the fabric is gone. Connections stay, so that `close` can
   /// flush.
-  [[nodiscard]] std::function<void()> interrupter() const {
-    return [weak = std::weak_ptr{core_}] {
-      if (const auto core = weak.lock()) core->interrupt();
-    };
-  }
+  [[nodiscard]] std::function<void()> interrupter() const;
 
   /// Sends what was posted (but not bulk), says goodbye to everybody, waits up to `close_grace` for theirs, and ends the
   /// thread. No more events come. Operations that were not waited for end with errc::cancelled. The destructor does the
@@ -5120,7 +6052,51 @@ class asio_fabric final : public fabric {
 };
 
 /// Makes a fabric that listens at `at`. It accepts connections once somebody is attached.
-inline result<std::shared_ptr<asio_fabric>> open_fabric(listener at, fabric_options options) {
+CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(listener at, fabric_options options);
+
+/// The same; listens at `where` (port 0: any free one).
+CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(const endpoint& where, fabric_options options);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_FABRIC_HPP
+
+// ---- causeway/net/impl/asio_fabric.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_FABRIC_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_FABRIC_IPP
+
+// Bodies of net/asio_fabric.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL void asio_fabric::post(peer_index link, std::vector<std::byte> message, bool bulk) {
+  core_->post(link, std::move(message), bulk);
+}
+
+CAUSEWAY_DECL void asio_fabric::aside(std::function<void()> work, std::function<void()> then) {
+  core_->aside(std::move(work), std::move(then));
+}
+
+CAUSEWAY_DECL operation asio_fabric::send(peer_index link, const message_id& id, std::span<const std::byte> bytes) {
+  return core_->start({.is_send = true, .peer = link, .id = id, .source = bytes.data(), .length = bytes.size()});
+}
+
+CAUSEWAY_DECL operation asio_fabric::receive(peer_index link, const message_id& id, std::span<std::byte> buffer) {
+  return core_->start({.is_send = false, .peer = link, .id = id, .target = buffer.data(), .length = buffer.size()});
+}
+
+CAUSEWAY_DECL result<bool> asio_fabric::block(const std::function<bool()>& done, time_point deadline) {
+  return core_->block(done, deadline);
+}
+
+CAUSEWAY_DECL std::function<void()> asio_fabric::interrupter() const {
+  return [weak = std::weak_ptr{core_}] {
+    if (const auto core = weak.lock()) core->interrupt();
+  };
+}
+
+CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(listener at, fabric_options options) {
   if (options.run_id == 0 || options.id == 0) {
     return fail(errc::invalid_argument, at.address().text(),
                 "a fabric needs the id of a run and of a peer, neither of them 0");
@@ -5128,15 +6104,15 @@ inline result<std::shared_ptr<asio_fabric>> open_fabric(listener at, fabric_opti
   return std::make_shared<asio_fabric>(std::move(at), std::move(options));
 }
 
-/// The same; listens at `where` (port 0: any free one).
-inline result<std::shared_ptr<asio_fabric>> open_fabric(const endpoint& where, fabric_options options) {
+CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(const endpoint& where, fabric_options options) {
   CAUSEWAY_ASSIGN(listener at, open_listener(where, options.transport.log));
   return open_fabric(std::move(at), std::move(options));
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
-#endif  // CAUSEWAY_NET_ASIO_FABRIC_HPP
+#endif  // CAUSEWAY_NET_IMPL_ASIO_FABRIC_IPP
+#endif
 
 // ---- causeway/net/asio_transport.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_TRANSPORT_HPP
@@ -5158,39 +6134,18 @@ struct mesh {
 /// Links between peers that all know each other by the same numbers; none is added later.
 class mesh_engine final : public engine {
  public:
-  mesh_engine(peer_index self, std::uint64_t run_id, mesh connections, transport_options options)
-      : engine{std::move(connections.io), run_id, self, std::move(options)}, self_{self} {
-    const std::lock_guard lock{shared_.mutex};
-    links_.resize(connections.sockets.size());
-    for (std::size_t peer = 0; peer < links_.size(); ++peer) {
-      if (peer == self) continue;
-      links_[peer] = std::make_unique<link>(shared_, static_cast<peer_index>(peer), std::move(connections.sockets[peer]));
-      links_[peer]->start_reading();
-    }
-    run();
-  }
+  mesh_engine(peer_index self, std::uint64_t run_id, mesh connections, transport_options options);
   ~mesh_engine() { close(); }
 
   [[nodiscard]] peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(links_.size()); }
 
-  void close() {
-    std::unique_lock lock{shared_.mutex};
-    shut_down(lock);
-  }
+  void close();
 
-  void discard_before(std::uint32_t epoch) {
-    const std::lock_guard lock{shared_.mutex};
-    for (const auto& l : links_) {
-      if (l) l->discard_before(epoch);
-    }
-  }
+  void discard_before(std::uint32_t epoch);
 
   /// Breaks the connections to a peer without a goodbye, as a crash would.
-  void drop(peer_index peer, const std::string& why) {
-    const std::lock_guard lock{shared_.mutex};
-    if (peer < links_.size() && links_[peer]) links_[peer]->lose(fail(errc::peer_lost, peer_name(peer), why));
-  }
+  void drop(peer_index peer, const std::string& why);
 
  private:
   peer_index self_;
@@ -5216,14 +6171,10 @@ class asio_transport {
   [[nodiscard]] std::uint32_t size() const noexcept { return engine_->size(); }
 
   /// Starts sending. Writes at once what the sockets take. Errors come from `wait`.
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
-    return engine_->start({.is_send = true, .peer = to, .id = id, .source = bytes.data(), .length = bytes.size()});
-  }
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
 
   /// Starts receiving. A message whose receive was started before it arrives is read straight into `buffer`.
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
-    return engine_->start({.is_send = false, .peer = from, .id = id, .target = buffer.data(), .length = buffer.size()});
-  }
+  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
 
   /// Blocks until the operation ended (see Transport). Deadlines are moments of `causeway::steady_clock`.
   result<std::size_t> wait(operation op, time_point deadline) { return engine_->wait(op, deadline); }
@@ -5246,11 +6197,7 @@ class asio_transport {
 
   /// A function that ends the trainer's wait, and all later ones, with errc::cancelled: what a signal's watcher calls. May
   /// be called from any thread, also when the transport is gone. Connections stay, so that `close` can flush.
-  [[nodiscard]] std::function<void()> interrupter() const {
-    return [weak = std::weak_ptr{engine_}] {
-      if (const auto engine = weak.lock()) engine->interrupt();
-    };
-  }
+  [[nodiscard]] std::function<void()> interrupter() const;
 
   /// Says goodbye to everybody, waits up to `close_grace` for theirs, and ends the background thread. Operations that
   /// were not waited for end with errc::cancelled. The destructor does the same.
@@ -5264,6 +6211,67 @@ static_assert(Transport<asio_transport>);
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_ASIO_TRANSPORT_HPP
+
+// ---- causeway/net/impl/asio_transport.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_TRANSPORT_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_TRANSPORT_IPP
+
+// Bodies of net/asio_transport.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL mesh_engine::mesh_engine(peer_index self, std::uint64_t run_id, mesh connections, transport_options options)
+    : engine{std::move(connections.io), run_id, self, std::move(options)}, self_{self} {
+  const std::lock_guard lock{shared_.mutex};
+  links_.resize(connections.sockets.size());
+  for (std::size_t peer = 0; peer < links_.size(); ++peer) {
+    if (peer == self) continue;
+    links_[peer] = std::make_unique<link>(shared_, static_cast<peer_index>(peer), std::move(connections.sockets[peer]));
+    links_[peer]->start_reading();
+  }
+  run();
+}
+
+CAUSEWAY_DECL void mesh_engine::close() {
+  std::unique_lock lock{shared_.mutex};
+  shut_down(lock);
+}
+
+CAUSEWAY_DECL void mesh_engine::discard_before(std::uint32_t epoch) {
+  const std::lock_guard lock{shared_.mutex};
+  for (const auto& l : links_) {
+    if (l) l->discard_before(epoch);
+  }
+}
+
+CAUSEWAY_DECL void mesh_engine::drop(peer_index peer, const std::string& why) {
+  const std::lock_guard lock{shared_.mutex};
+  if (peer < links_.size() && links_[peer]) links_[peer]->lose(fail(errc::peer_lost, peer_name(peer), why));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL operation asio_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
+  return engine_->start({.is_send = true, .peer = to, .id = id, .source = bytes.data(), .length = bytes.size()});
+}
+
+CAUSEWAY_DECL operation asio_transport::receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
+  return engine_->start({.is_send = false, .peer = from, .id = id, .target = buffer.data(), .length = buffer.size()});
+}
+
+CAUSEWAY_DECL std::function<void()> asio_transport::interrupter() const {
+  return [weak = std::weak_ptr{engine_}] {
+    if (const auto engine = weak.lock()) engine->interrupt();
+  };
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_TRANSPORT_IPP
+#endif
 
 // ---- causeway/net/asio_greeting.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_GREETING_HPP
@@ -5297,22 +6305,8 @@ struct hello {
   std::uint16_t port = 0;
   std::uint8_t has_bbr = 0;
 
-  [[nodiscard]] std::vector<std::byte> encode() const {
-    byte_writer out;
-    out.put(model_hash).put(wanted).put_text(announce).put(port).put(has_bbr);
-    return std::move(out).take();
-  }
-  static result<hello> decode(std::span<const std::byte> bytes) {
-    byte_reader in{bytes};
-    hello h;
-    h.model_hash = in.get<std::uint64_t>();
-    h.wanted = in.get<std::uint32_t>();
-    h.announce = in.get_text(255);
-    h.port = in.get<std::uint16_t>();
-    h.has_bbr = in.get<std::uint8_t>();
-    CAUSEWAY_TRY(in.finish("hello"));
-    return h;
-  }
+  [[nodiscard]] std::vector<std::byte> encode() const;
+  static result<hello> decode(std::span<const std::byte> bytes);
 };
 
 /// Who is where. An empty host means the machine at which the reader reached the host of the run.
@@ -5321,27 +6315,8 @@ struct address_table {
   std::uint32_t streams = 0;
   std::vector<endpoint> addresses;
 
-  [[nodiscard]] std::vector<std::byte> encode() const {
-    byte_writer out;
-    out.put(token).put(streams).put(static_cast<std::uint32_t>(addresses.size()));
-    for (const endpoint& e : addresses) out.put_text(e.host).put(e.port);
-    return std::move(out).take();
-  }
-  static result<address_table> decode(std::span<const std::byte> bytes) {
-    byte_reader in{bytes};
-    address_table t;
-    t.token = in.get<std::uint64_t>();
-    t.streams = in.get<std::uint32_t>();
-    const auto count = in.get<std::uint32_t>();
-    if (count > most_peers) return fail(errc::too_large, "address table", "it names more than 1024 peers");
-    for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
-      endpoint e{in.get_text(255), 0};
-      e.port = in.get<std::uint16_t>();
-      t.addresses.push_back(std::move(e));
-    }
-    CAUSEWAY_TRY(in.finish("address table"));
-    return t;
-  }
+  [[nodiscard]] std::vector<std::byte> encode() const;
+  static result<address_table> decode(std::span<const std::byte> bytes);
 };
 
 }  // namespace detail
@@ -5349,6 +6324,61 @@ struct address_table {
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_ASIO_GREETING_HPP
+
+// ---- causeway/net/impl/asio_greeting.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_GREETING_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_GREETING_IPP
+
+// Bodies of net/asio_greeting.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL std::vector<std::byte> hello::encode() const {
+  byte_writer out;
+  out.put(model_hash).put(wanted).put_text(announce).put(port).put(has_bbr);
+  return std::move(out).take();
+}
+
+CAUSEWAY_DECL result<hello> hello::decode(std::span<const std::byte> bytes) {
+  byte_reader in{bytes};
+  hello h;
+  h.model_hash = in.get<std::uint64_t>();
+  h.wanted = in.get<std::uint32_t>();
+  h.announce = in.get_text(255);
+  h.port = in.get<std::uint16_t>();
+  h.has_bbr = in.get<std::uint8_t>();
+  CAUSEWAY_TRY(in.finish("hello"));
+  return h;
+}
+
+CAUSEWAY_DECL std::vector<std::byte> address_table::encode() const {
+  byte_writer out;
+  out.put(token).put(streams).put(static_cast<std::uint32_t>(addresses.size()));
+  for (const endpoint& e : addresses) out.put_text(e.host).put(e.port);
+  return std::move(out).take();
+}
+
+CAUSEWAY_DECL result<address_table> address_table::decode(std::span<const std::byte> bytes) {
+  byte_reader in{bytes};
+  address_table t;
+  t.token = in.get<std::uint64_t>();
+  t.streams = in.get<std::uint32_t>();
+  const auto count = in.get<std::uint32_t>();
+  if (count > most_peers) return fail(errc::too_large, "address table", "it names more than 1024 peers");
+  for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
+    endpoint e{in.get_text(255), 0};
+    e.port = in.get<std::uint16_t>();
+    t.addresses.push_back(std::move(e));
+  }
+  CAUSEWAY_TRY(in.finish("address table"));
+  return t;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_GREETING_IPP
+#endif
 
 // ---- causeway/net/asio_mesh.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_MESH_HPP
@@ -5372,16 +6402,7 @@ class mesh_builder {
  public:
   using hello_handler = std::function<void(conversation_ptr, const frame_header&, std::span<const std::byte>)>;
 
-  mesh_builder(listener& from, const rendezvous_options& options)
-      : io_{std::move(from.io)},
-        accepting_{make_accepting(std::move(from.acceptor))},
-        options_{&options},
-        run_id_{options.run_id},
-        informant_{options.pieces},
-        turned_away_{options.transport.log} {
-    raise_descriptor_limit();
-    accepting_->start();
-  }
+  mesh_builder(listener& from, const rendezvous_options& options);
   mesh_builder(const mesh_builder&) = delete;
   mesh_builder& operator=(const mesh_builder&) = delete;
   ~mesh_builder() { shut_down(); }
@@ -5394,66 +6415,29 @@ class mesh_builder {
   [[nodiscard]] asio::io_context& io() noexcept { return *io_; }
 
   /// Starts making the links of peer `self` of `addresses.size()`. `token` tells this gathering from earlier ones.
-  void connect_all(peer_index self, std::vector<endpoint> addresses, std::uint64_t token, std::size_t streams) {
-    self_ = self;
-    token_ = token;
-    streams_ = streams;
-    addresses_ = std::move(addresses);
-    sockets_.resize(addresses_.size());
-    for (peer_index peer = 0; peer < self; ++peer) dial_peer(peer, 0);
-    for (auto& early : std::exchange(early_, {})) take_link(early.who, early.header, early.body);
-    tell_if_complete();
-  }
+  void connect_all(peer_index self, std::vector<endpoint> addresses, std::uint64_t token, std::size_t streams);
 
   /// Forgets the links made so far, and those that are being made: `connect_all` may be called again. Not from a handler of
   /// a link that is being made.
-  void disconnect_all() {
-    for (const auto& d : std::exchange(dialers_, {})) d->stop();
-    for (const auto& who : std::exchange(talking_, {})) who->stop();
-    for (const auto& e : std::exchange(early_, {})) e.who->stop();
-    sockets_.clear();
-    addresses_.clear();
-    completed_ = {};
-  }
+  void disconnect_all();
 
   /// Called once, when the last link stands.
   void on_complete(std::function<void()> handler) { completed_ = std::move(handler); }
 
   /// Why dialling failed last: ": reason", or nothing.
-  [[nodiscard]] std::string last_failure() const {
-    for (const auto& d : dialers_) {
-      if (!d->last_failure().empty()) return ": " + d->last_failure();
-    }
-    return {};
-  }
+  [[nodiscard]] std::string last_failure() const;
 
   /// All links stand.
-  [[nodiscard]] bool complete() const {
-    if (addresses_.empty()) return false;
-    for (std::size_t peer = 0; peer < sockets_.size(); ++peer) {
-      if (peer != self_ && !link_complete(sockets_[peer])) return false;
-    }
-    return true;
-  }
+  [[nodiscard]] bool complete() const;
 
   [[nodiscard]] bool linked(peer_index peer) const { return peer < sockets_.size() && link_complete(sockets_[peer]); }
   /// Streams that stand.
-  [[nodiscard]] std::size_t streams_made() const {
-    std::size_t made = 0;
-    for (const auto& link : sockets_) made += static_cast<std::size_t>(std::count_if(link.begin(), link.end(), has_value));
-    return made;
-  }
+  [[nodiscard]] std::size_t streams_made() const;
 
   /// Dials until somebody answers. `again`: the last connection broke, so pause first.
-  void dial(const endpoint& target, dialer::connect_handler connected, bool again = false) {
-    std::erase_if(dialers_, [](const auto& d) { return !d->busy(); });
-    dialers_.push_back(std::make_shared<dialer>(*io_, target, std::move(connected)));
-    again ? dialers_.back()->dial_later() : dialers_.back()->dial();
-  }
+  void dial(const endpoint& target, dialer::connect_handler connected, bool again = false);
 
-  void fail_with(error why) {
-    if (!failure_) failure_ = std::move(why);
-  }
+  void fail_with(error why);
 
   /// Runs until `done`, the first failure, the deadline or a request to stop. `late` describes what was missing.
   template <class Done, class Late>
@@ -5476,44 +6460,14 @@ class mesh_builder {
   }
 
   /// Who is still missing, and why as far as we know: for messages.
-  [[nodiscard]] std::string missing() const {
-    std::string text;
-    for (std::size_t peer = 0; peer < sockets_.size(); ++peer) {
-      if (peer == self_ || link_complete(sockets_[peer])) continue;
-      text += (text.empty() ? "" : ", ") + peer_name(static_cast<peer_index>(peer)) + " (" + addresses_[peer].text() + ")";
-    }
-    for (const auto& d : dialers_) {
-      if (d->busy() && !d->last_failure().empty()) text += "; " + d->target().text() + ": " + d->last_failure();
-    }
-    return text.empty() ? std::string{"nobody"} : text;
-  }
+  [[nodiscard]] std::string missing() const;
 
-  [[nodiscard]] asio_transport finish() {
-    shut_down();
-    std::vector<std::vector<tcp::socket>> sockets;
-    for (auto& link : sockets_) {
-      auto& streams = sockets.emplace_back();
-      for (auto& socket : link) streams.push_back(std::move(*socket));
-    }
-    return asio_transport{self_, run_id_, mesh{std::move(io_), std::move(sockets)}, options_->transport};
-  }
+  [[nodiscard]] asio_transport finish();
 
-  void reject(const conversation_ptr& who, const error& why) {
-    turned_away_.say(clock_.now(), "refused " + who->remote() + ": " + why.message);
-    who->refuse(why);
-  }
+  void reject(const conversation_ptr& who, const error& why);
 
   /// The checks that every first frame must pass. Null when it does.
-  std::optional<error> check_run(std::uint64_t run_id, std::uint64_t model) const {
-    if (run_id != run_id_ && run_id != 0) {
-      return wrong_run();
-    }
-    if (model != options_->model_hash && model != 0 && options_->model_hash != 0) {
-      return fail(errc::wrong_model, "",
-                  "this run trains another model or with other options; start with the same options as the host");
-    }
-    return std::nullopt;
-  }
+  std::optional<error> check_run(std::uint64_t run_id, std::uint64_t model) const;
 
  private:
   using link_sockets = std::vector<std::optional<tcp::socket>>;
@@ -5523,170 +6477,36 @@ class mesh_builder {
     std::vector<std::byte> body;
   };
 
-  static bool link_complete(const link_sockets& link) {
-    return !link.empty() && std::all_of(link.begin(), link.end(), has_value);
-  }
+  static bool link_complete(const link_sockets& link);
   static bool has_value(const std::optional<tcp::socket>& s) { return s.has_value(); }
 
   /// One stranger goes. False when there is none.
-  bool make_room() {
-    const auto goes = strangers_.expel();
-    if (goes) send_away(*goes);
-    return goes.has_value();
-  }
-  void send_away(const conversation_ptr& who) {
-    reject(who, fail(errc::too_large, "", "too many connections at once; try again"));
-  }
+  bool make_room();
+  void send_away(const conversation_ptr& who);
 
   // ---- strangers
 
-  std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor) {
-    return std::make_shared<accepting>(
-        *io_, std::move(acceptor), [this](tcp::socket socket) { meet(std::move(socket)); },
-        [this](const std::string& why) {
-          turned_away_.say(clock_.now(), "cannot accept connections for now: " + why);
-          make_room();
-        });
-  }
+  std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor);
 
-  void meet(tcp::socket socket) {
-    std::error_code failure;
-    const std::string source = socket.remote_endpoint(failure).address().to_string();
-    const bool scarce = spare_descriptors(socket.native_handle()) == 0;
-    const auto who = std::make_shared<conversation>(std::move(socket));
-    if (scarce && !make_room()) {
-      return reject(who,
-                    fail(errc::too_large, "", "this peer has as many connections as it may have; raise its ulimit -n"));
-    }
-    if (const auto goes = strangers_.enter(who, source)) send_away(*goes);
-    who->on_end([this, who](const error& why) {
-      strangers_.leave(who);
-      turned_away_.say(clock_.now(), "dropped a connection during its handshake: " + why.text());
-    });
-    who->next(handshake_bytes, handshake_patience, [this, who](const frame_header& h, std::span<const std::byte> body) {
-      strangers_.leave(who);
-      if (h.kind == frame_kind::ask) return informant_.serve(who, run_id_, body);
-      if (h.kind == frame_kind::link) return take_link(who, h, body);
-      if (h.kind == frame_kind::hello && hello_) return hello_(who, h, body);
-      reject(who,
-             h.kind == frame_kind::hello
-                 ? fail(errc::protocol, "", "this address is a peer, not the host of the run; join at the host's address")
-                 : fail(errc::protocol, "",
-                        "this address serves a run with a fixed number of peers; join it with the fault policy fail_stop"));
-    });
-  }
+  void meet(tcp::socket socket);
 
   // ---- links
 
-  void dial_peer(peer_index peer, std::size_t stream, bool again = false) {
-    const auto connected = [this, peer, stream](const conversation_ptr& who) {
-      talking_.insert(who);
-      if (stream == 0) start_link(peer, who);
-      byte_writer body;
-      body.put(token_).put(options_->model_hash).put(peer);
-      body.put(static_cast<std::uint32_t>(stream)).put(static_cast<std::uint32_t>(sockets_[peer].size()));
-      body.put(static_cast<std::uint32_t>(chunk_for(options_->transport.chunk_bytes, sockets_[peer].size())));
-      who->on_end([this, who, peer, stream](const error&) {
-        talking_.erase(who);
-        dial_peer(peer, stream, true);  // it may have been an earlier program about to end
-      });
-      who->say(frame_kind::link, run_id_, self_, body.bytes());
-      who->next(handshake_bytes, handshake_patience, [this, who, peer, stream](const frame_header& h, auto answer) {
-        talking_.erase(who);
-        if (h.kind == frame_kind::link_ok) return keep(peer, stream, who);
-        who->stop();
-        const error why = h.kind == frame_kind::refused ? read_refusal(addresses_[peer].text(), answer)
-                                                        : fail(errc::protocol, peer_name(peer), "it answered out of turn");
-        if (why.code == errc::not_found) return dial_peer(peer, stream, true);  // its table is older than ours, or newer
-        fail_with(why);
-      });
-    };
-    dial(addresses_[peer], connected, again);
-  }
+  void dial_peer(peer_index peer, std::size_t stream, bool again = false);
 
-  void start_link(peer_index peer, const conversation_ptr& who) {
-    if (!sockets_[peer].empty()) return;
-    std::size_t streams = options_->streams_per_link != 0 ? options_->streams_per_link : streams_;
-    if (streams == 0) streams = is_loopback(who->socket()) || kernel_has_bbr() ? 1 : 16;
-    const std::size_t spare = spare_descriptors(who->descriptor());
-    sockets_[peer].resize(affordable_streams(std::min(streams, most_streams), spare));
-    for (std::size_t stream = 1; stream < sockets_[peer].size(); ++stream) dial_peer(peer, stream);
-  }
+  void start_link(peer_index peer, const conversation_ptr& who);
 
-  bool kernel_has_bbr() {
-    tcp::socket probe{*io_};
-    std::error_code failure;
-    probe.open(tcp::v4(), failure);
-    return options_->transport.bbr && !failure && ask_for_bbr(probe);
-  }
+  bool kernel_has_bbr();
 
   /// A peer of a higher index names itself on a new connection.
-  void take_link(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body) {
-    if (addresses_.empty()) {  // it got the table before we did
-      if (auto wrong = check_run(h.run_id, 0)) return reject(who, *wrong);
-      if (early_.size() < most_strangers) early_.push_back({who, h, {body.begin(), body.end()}});
-      return;
-    }
-    byte_reader in{body};
-    const auto token = in.get<std::uint64_t>();
-    const auto model = in.get<std::uint64_t>();
-    const auto me = in.get<std::uint32_t>();
-    const auto stream = in.get<std::uint32_t>();
-    const auto streams = in.get<std::uint32_t>();
-    const auto chunk = in.get<std::uint32_t>();
-    if (auto outcome = in.finish("link request"); !outcome) return reject(who, outcome.error());
-    if (auto wrong = check_run(h.run_id, model)) return reject(who, *wrong);
-    if (token != token_) return reject(who, fail(errc::not_found, "", "it belongs to another gathering of peers"));
-    if (me != self_ || h.sender <= self_ || h.sender >= sockets_.size()) {
-      return reject(who, fail(errc::protocol, "", "it does not belong to this gathering of peers; start it again"));
-    }
-    if (streams == 0 || streams > most_streams || stream >= streams ||
-        chunk != chunk_for(options_->transport.chunk_bytes, streams)) {
-      return reject(
-          who, fail(errc::invalid_argument, "", "both sides of a link need the same number of streams and chunk length"));
-    }
-    auto& link = sockets_[h.sender];
-    if (link.empty()) link.resize(streams);
-    if (link.size() != streams || link[stream].has_value()) {
-      return reject(who, fail(errc::protocol, "", "somebody connected in the name of this peer already"));
-    }
-    talking_.insert(who);
-    who->say(frame_kind::link_ok, run_id_, self_, {}, [this, who, sender = h.sender, stream] {
-      talking_.erase(who);
-      if (!sockets_[sender][stream]) keep(sender, stream, who);
-    });
-  }
+  void take_link(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body);
 
-  void keep(peer_index peer, std::size_t stream, const conversation_ptr& who) {
-    sockets_[peer][stream] = who->release();
-    tell_if_complete();
-  }
+  void keep(peer_index peer, std::size_t stream, const conversation_ptr& who);
 
-  void tell_if_complete() {
-    if (!completed_ || !complete()) return;
-    std::exchange(completed_, {})();
-  }
+  void tell_if_complete();
 
   /// Ends everything that is under way, so that no handler refers to us any more. Sockets of links stay.
-  void shut_down() {
-    if (over_) return;
-    over_ = true;
-    accepting_->stop();
-    for (const auto& d : dialers_) d->stop();
-    while (const auto who = strangers_.expel()) (*who)->stop();
-    for (const auto& who : std::exchange(talking_, {})) who->stop();
-    informant_.stop();
-    for (const auto& e : early_) e.who->stop();
-    early_.clear();
-    hello_ = {};
-    tick_ = {};
-    completed_ = {};
-    io_->restart();
-    io_->poll();
-    io_->restart();
-    accepting_.reset();
-    dialers_.clear();
-  }
+  void shut_down();
 
   std::unique_ptr<asio::io_context> io_;
   std::shared_ptr<accepting> accepting_;
@@ -5717,6 +6537,279 @@ class mesh_builder {
 
 #endif  // CAUSEWAY_NET_ASIO_MESH_HPP
 
+// ---- causeway/net/impl/asio_mesh.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_MESH_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_MESH_IPP
+
+// Bodies of net/asio_mesh.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL mesh_builder::mesh_builder(listener& from, const rendezvous_options& options)
+    : io_{std::move(from.io)},
+      accepting_{make_accepting(std::move(from.acceptor))},
+      options_{&options},
+      run_id_{options.run_id},
+      informant_{options.pieces},
+      turned_away_{options.transport.log} {
+  raise_descriptor_limit();
+  accepting_->start();
+}
+
+CAUSEWAY_DECL void mesh_builder::connect_all(peer_index self, std::vector<endpoint> addresses, std::uint64_t token,
+                                             std::size_t streams) {
+  self_ = self;
+  token_ = token;
+  streams_ = streams;
+  addresses_ = std::move(addresses);
+  sockets_.resize(addresses_.size());
+  for (peer_index peer = 0; peer < self; ++peer) dial_peer(peer, 0);
+  for (auto& early : std::exchange(early_, {})) take_link(early.who, early.header, early.body);
+  tell_if_complete();
+}
+
+CAUSEWAY_DECL void mesh_builder::disconnect_all() {
+  for (const auto& d : std::exchange(dialers_, {})) d->stop();
+  for (const auto& who : std::exchange(talking_, {})) who->stop();
+  for (const auto& e : std::exchange(early_, {})) e.who->stop();
+  sockets_.clear();
+  addresses_.clear();
+  completed_ = {};
+}
+
+CAUSEWAY_DECL std::string mesh_builder::last_failure() const {
+  for (const auto& d : dialers_) {
+    if (!d->last_failure().empty()) return ": " + d->last_failure();
+  }
+  return {};
+}
+
+CAUSEWAY_DECL bool mesh_builder::complete() const {
+  if (addresses_.empty()) return false;
+  for (std::size_t peer = 0; peer < sockets_.size(); ++peer) {
+    if (peer != self_ && !link_complete(sockets_[peer])) return false;
+  }
+  return true;
+}
+
+CAUSEWAY_DECL std::size_t mesh_builder::streams_made() const {
+  std::size_t made = 0;
+  for (const auto& link : sockets_) made += static_cast<std::size_t>(std::count_if(link.begin(), link.end(), has_value));
+  return made;
+}
+
+CAUSEWAY_DECL void mesh_builder::dial(const endpoint& target, dialer::connect_handler connected, bool again) {
+  std::erase_if(dialers_, [](const auto& d) { return !d->busy(); });
+  dialers_.push_back(std::make_shared<dialer>(*io_, target, std::move(connected)));
+  again ? dialers_.back()->dial_later() : dialers_.back()->dial();
+}
+
+CAUSEWAY_DECL void mesh_builder::fail_with(error why) {
+  if (!failure_) failure_ = std::move(why);
+}
+
+CAUSEWAY_DECL std::string mesh_builder::missing() const {
+  std::string text;
+  for (std::size_t peer = 0; peer < sockets_.size(); ++peer) {
+    if (peer == self_ || link_complete(sockets_[peer])) continue;
+    text += (text.empty() ? "" : ", ") + peer_name(static_cast<peer_index>(peer)) + " (" + addresses_[peer].text() + ")";
+  }
+  for (const auto& d : dialers_) {
+    if (d->busy() && !d->last_failure().empty()) text += "; " + d->target().text() + ": " + d->last_failure();
+  }
+  return text.empty() ? std::string{"nobody"} : text;
+}
+
+CAUSEWAY_DECL asio_transport mesh_builder::finish() {
+  shut_down();
+  std::vector<std::vector<tcp::socket>> sockets;
+  for (auto& link : sockets_) {
+    auto& streams = sockets.emplace_back();
+    for (auto& socket : link) streams.push_back(std::move(*socket));
+  }
+  return asio_transport{self_, run_id_, mesh{std::move(io_), std::move(sockets)}, options_->transport};
+}
+
+CAUSEWAY_DECL void mesh_builder::reject(const conversation_ptr& who, const error& why) {
+  turned_away_.say(clock_.now(), "refused " + who->remote() + ": " + why.message);
+  who->refuse(why);
+}
+
+CAUSEWAY_DECL std::optional<error> mesh_builder::check_run(std::uint64_t run_id, std::uint64_t model) const {
+  if (run_id != run_id_ && run_id != 0) {
+    return wrong_run();
+  }
+  if (model != options_->model_hash && model != 0 && options_->model_hash != 0) {
+    return fail(errc::wrong_model, "",
+                "this run trains another model or with other options; start with the same options as the host");
+  }
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL bool mesh_builder::link_complete(const link_sockets& link) {
+  return !link.empty() && std::all_of(link.begin(), link.end(), has_value);
+}
+
+CAUSEWAY_DECL bool mesh_builder::make_room() {
+  const auto goes = strangers_.expel();
+  if (goes) send_away(*goes);
+  return goes.has_value();
+}
+
+CAUSEWAY_DECL void mesh_builder::send_away(const conversation_ptr& who) {
+  reject(who, fail(errc::too_large, "", "too many connections at once; try again"));
+}
+
+CAUSEWAY_DECL std::shared_ptr<accepting> mesh_builder::make_accepting(std::unique_ptr<tcp::acceptor> acceptor) {
+  return std::make_shared<accepting>(
+      *io_, std::move(acceptor), [this](tcp::socket socket) { meet(std::move(socket)); },
+      [this](const std::string& why) {
+        turned_away_.say(clock_.now(), "cannot accept connections for now: " + why);
+        make_room();
+      });
+}
+
+CAUSEWAY_DECL void mesh_builder::meet(tcp::socket socket) {
+  std::error_code failure;
+  const std::string source = socket.remote_endpoint(failure).address().to_string();
+  const bool scarce = spare_descriptors(socket.native_handle()) == 0;
+  const auto who = std::make_shared<conversation>(std::move(socket));
+  if (scarce && !make_room()) {
+    return reject(who, fail(errc::too_large, "", "this peer has as many connections as it may have; raise its ulimit -n"));
+  }
+  if (const auto goes = strangers_.enter(who, source)) send_away(*goes);
+  who->on_end([this, who](const error& why) {
+    strangers_.leave(who);
+    turned_away_.say(clock_.now(), "dropped a connection during its handshake: " + why.text());
+  });
+  who->next(handshake_bytes, handshake_patience, [this, who](const frame_header& h, std::span<const std::byte> body) {
+    strangers_.leave(who);
+    if (h.kind == frame_kind::ask) return informant_.serve(who, run_id_, body);
+    if (h.kind == frame_kind::link) return take_link(who, h, body);
+    if (h.kind == frame_kind::hello && hello_) return hello_(who, h, body);
+    reject(who,
+           h.kind == frame_kind::hello
+               ? fail(errc::protocol, "", "this address is a peer, not the host of the run; join at the host's address")
+               : fail(errc::protocol, "",
+                      "this address serves a run with a fixed number of peers; join it with the fault policy fail_stop"));
+  });
+}
+
+CAUSEWAY_DECL void mesh_builder::dial_peer(peer_index peer, std::size_t stream, bool again) {
+  const auto connected = [this, peer, stream](const conversation_ptr& who) {
+    talking_.insert(who);
+    if (stream == 0) start_link(peer, who);
+    byte_writer body;
+    body.put(token_).put(options_->model_hash).put(peer);
+    body.put(static_cast<std::uint32_t>(stream)).put(static_cast<std::uint32_t>(sockets_[peer].size()));
+    body.put(static_cast<std::uint32_t>(chunk_for(options_->transport.chunk_bytes, sockets_[peer].size())));
+    who->on_end([this, who, peer, stream](const error&) {
+      talking_.erase(who);
+      dial_peer(peer, stream, true);  // it may have been an earlier program about to end
+    });
+    who->say(frame_kind::link, run_id_, self_, body.bytes());
+    who->next(handshake_bytes, handshake_patience, [this, who, peer, stream](const frame_header& h, auto answer) {
+      talking_.erase(who);
+      if (h.kind == frame_kind::link_ok) return keep(peer, stream, who);
+      who->stop();
+      const error why = h.kind == frame_kind::refused ? read_refusal(addresses_[peer].text(), answer)
+                                                      : fail(errc::protocol, peer_name(peer), "it answered out of turn");
+      if (why.code == errc::not_found) return dial_peer(peer, stream, true);  // its table is older than ours, or newer
+      fail_with(why);
+    });
+  };
+  dial(addresses_[peer], connected, again);
+}
+
+CAUSEWAY_DECL void mesh_builder::start_link(peer_index peer, const conversation_ptr& who) {
+  if (!sockets_[peer].empty()) return;
+  std::size_t streams = options_->streams_per_link != 0 ? options_->streams_per_link : streams_;
+  if (streams == 0) streams = is_loopback(who->socket()) || kernel_has_bbr() ? 1 : 16;
+  const std::size_t spare = spare_descriptors(who->descriptor());
+  sockets_[peer].resize(affordable_streams(std::min(streams, most_streams), spare));
+  for (std::size_t stream = 1; stream < sockets_[peer].size(); ++stream) dial_peer(peer, stream);
+}
+
+CAUSEWAY_DECL bool mesh_builder::kernel_has_bbr() {
+  tcp::socket probe{*io_};
+  std::error_code failure;
+  probe.open(tcp::v4(), failure);
+  return options_->transport.bbr && !failure && ask_for_bbr(probe);
+}
+
+CAUSEWAY_DECL void mesh_builder::take_link(const conversation_ptr& who, const frame_header& h,
+                                           std::span<const std::byte> body) {
+  if (addresses_.empty()) {  // it got the table before we did
+    if (auto wrong = check_run(h.run_id, 0)) return reject(who, *wrong);
+    if (early_.size() < most_strangers) early_.push_back({who, h, {body.begin(), body.end()}});
+    return;
+  }
+  byte_reader in{body};
+  const auto token = in.get<std::uint64_t>();
+  const auto model = in.get<std::uint64_t>();
+  const auto me = in.get<std::uint32_t>();
+  const auto stream = in.get<std::uint32_t>();
+  const auto streams = in.get<std::uint32_t>();
+  const auto chunk = in.get<std::uint32_t>();
+  if (auto outcome = in.finish("link request"); !outcome) return reject(who, outcome.error());
+  if (auto wrong = check_run(h.run_id, model)) return reject(who, *wrong);
+  if (token != token_) return reject(who, fail(errc::not_found, "", "it belongs to another gathering of peers"));
+  if (me != self_ || h.sender <= self_ || h.sender >= sockets_.size()) {
+    return reject(who, fail(errc::protocol, "", "it does not belong to this gathering of peers; start it again"));
+  }
+  if (streams == 0 || streams > most_streams || stream >= streams ||
+      chunk != chunk_for(options_->transport.chunk_bytes, streams)) {
+    return reject(
+        who, fail(errc::invalid_argument, "", "both sides of a link need the same number of streams and chunk length"));
+  }
+  auto& link = sockets_[h.sender];
+  if (link.empty()) link.resize(streams);
+  if (link.size() != streams || link[stream].has_value()) {
+    return reject(who, fail(errc::protocol, "", "somebody connected in the name of this peer already"));
+  }
+  talking_.insert(who);
+  who->say(frame_kind::link_ok, run_id_, self_, {}, [this, who, sender = h.sender, stream] {
+    talking_.erase(who);
+    if (!sockets_[sender][stream]) keep(sender, stream, who);
+  });
+}
+
+CAUSEWAY_DECL void mesh_builder::keep(peer_index peer, std::size_t stream, const conversation_ptr& who) {
+  sockets_[peer][stream] = who->release();
+  tell_if_complete();
+}
+
+CAUSEWAY_DECL void mesh_builder::tell_if_complete() {
+  if (!completed_ || !complete()) return;
+  std::exchange(completed_, {})();
+}
+
+CAUSEWAY_DECL void mesh_builder::shut_down() {
+  if (over_) return;
+  over_ = true;
+  accepting_->stop();
+  for (const auto& d : dialers_) d->stop();
+  while (const auto who = strangers_.expel()) (*who)->stop();
+  for (const auto& who : std::exchange(talking_, {})) who->stop();
+  informant_.stop();
+  for (const auto& e : early_) e.who->stop();
+  early_.clear();
+  hello_ = {};
+  tick_ = {};
+  completed_ = {};
+  io_->restart();
+  io_->poll();
+  io_->restart();
+  accepting_.reset();
+  dialers_.clear();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_MESH_IPP
+#endif
+
 // ---- causeway/net/asio_host.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_HOST_HPP
 #define CAUSEWAY_NET_ASIO_HOST_HPP
@@ -5730,40 +6823,12 @@ namespace detail {
 /// The host's side: a seat for every peer.
 class host_session {
  public:
-  host_session(listener& from, std::uint32_t peers, std::span<const std::byte> welcome, const rendezvous_options& options)
-      : mesh_{from, options}, address_{from.address()}, options_{&options}, welcome_{welcome}, seats_(peers) {
-    self_ = options.wanted_index.value_or(0);
-    seats_[self_].taken = true;
-    mesh_.on_tick([this](time_point now) { look_after_seats(now); });
-    mesh_.on_hello([this](const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body) {
-      seat(who, h, body);
-    });
-  }
-  ~host_session() {
-    for (seat_state& s : seats_) {
-      if (s.who) s.who->stop();
-    }
-  }
+  host_session(listener& from, std::uint32_t peers, std::span<const std::byte> welcome, const rendezvous_options& options);
+  ~host_session();
   host_session(const host_session&) = delete;
   host_session& operator=(const host_session&) = delete;
 
-  result<membership> run() {
-    report();
-    if (seats_taken() == seats_.size()) send_tables();
-    auto outcome = mesh_.run([this] { return mesh_.complete() && all_ready(); }, [this] { return too_late(); });
-    if (!outcome) {
-      dismiss(outcome.error());
-      return outcome.error();
-    }
-    send_go();
-    // They hang up when they have heard it. To do so first could take the word back: what they still say would be unread.
-    const time_point grace = clock_.now() + options_->transport.close_grace;
-    CAUSEWAY_TRY(mesh_.run([&] { return all_gone() || clock_.now() >= grace; }, [this] { return too_late(); }));
-    for (seat_state& s : seats_) {
-      if (s.who) s.who->stop();
-    }
-    return membership{mesh_.finish(), mesh_.run_id(), {welcome_.begin(), welcome_.end()}, addresses_};
-  }
+  result<membership> run();
 
  private:
   struct seat_state {
@@ -5776,213 +6841,43 @@ class host_session {
     conversation_ptr who;
   };
 
-  [[nodiscard]] std::size_t seats_taken() const {
-    return static_cast<std::size_t>(std::count_if(seats_.begin(), seats_.end(), [](const auto& s) { return s.taken; }));
-  }
-  [[nodiscard]] bool all_ready() const {
-    return !addresses_.empty() &&
-           std::all_of(seats_.begin(), seats_.end(), [](const auto& s) { return s.ready || !s.who; });
-  }
+  [[nodiscard]] std::size_t seats_taken() const;
+  [[nodiscard]] bool all_ready() const;
 
-  [[nodiscard]] bool all_gone() const {
-    return std::all_of(seats_.begin(), seats_.end(), [](const auto& s) { return s.gone || !s.who; });
-  }
+  [[nodiscard]] bool all_gone() const;
 
-  void seat(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body) {
-    auto said = hello::decode(body);
-    if (!said) return mesh_.reject(who, said.error());
-    if (auto wrong = mesh_.check_run(h.run_id, said->model_hash)) return mesh_.reject(who, *wrong);
-    auto index = choose_seat(said->wanted);
-    if (!index) return mesh_.reject(who, index.error());
-    seat_state& s = seats_[*index];
-    std::error_code failure;
-    s = {.taken = true,
-         .said = *said,
-         .seen_host = who->socket().remote_endpoint(failure).address().to_string(),
-         .who = who};
-    who->on_end([this, seat = *index](const error& why) { leave(seat, why); });
-    listen_to(*index);
-    report();
-    if (seats_taken() == seats_.size()) send_tables();
-  }
+  void seat(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body);
 
-  result<peer_index> choose_seat(peer_index wanted) const {
-    if (seats_taken() == seats_.size()) {
-      return fail(errc::wrong_run, "", "the run is full: all " + std::to_string(seats_.size()) + " peers are in");
-    }
-    if (wanted == any_index) {
-      const auto free = std::find_if(seats_.begin(), seats_.end(), [](const auto& s) { return !s.taken; });
-      return static_cast<peer_index>(free - seats_.begin());
-    }
-    if (wanted >= seats_.size() || seats_[wanted].taken) {
-      return fail(errc::invalid_argument, "",
-                  "index " + std::to_string(wanted) + (wanted >= seats_.size() ? " does not exist" : " is taken") +
-                      "; join without an index, or resume each peer in its own folder");
-    }
-    return wanted;
-  }
+  result<peer_index> choose_seat(peer_index wanted) const;
 
   /// A seated peer answers heartbeats, and says `ready` when its links stand.
-  void listen_to(peer_index index) {
-    const conversation_ptr who = seats_[index].who;
-    who->next(handshake_bytes, no_patience_limit, [this, index](const frame_header& h, std::span<const std::byte> body) {
-      if (going_) return listen_to(index);
-      if (!hear(index, h.kind, body)) {
-        return leave(index, h.kind == frame_kind::refused
-                                ? read_refusal(peer_name(index), body)
-                                : fail(errc::protocol, peer_name(index), "it answered out of turn"));
-      }
-      seats_[index].silent = {};
-      listen_to(index);
-    });
-  }
+  void listen_to(peer_index index);
 
-  bool hear(peer_index index, frame_kind kind, std::span<const std::byte> body) {
-    if (kind != frame_kind::ready) return kind == frame_kind::heartbeat;
-    byte_reader in{body};
-    const auto token = in.get<std::uint64_t>();
-    if (!in.finish("ready")) return false;
-    if (!addresses_.empty() && token == token_) seats_[index].ready = true;  // else it speaks of a table before this one
-    return true;
-  }
+  bool hear(peer_index index, frame_kind kind, std::span<const std::byte> body);
 
   /// Keeps every seat's holder talking, and gives up those who are silent or make no links.
-  void look_after_seats(time_point now) {
-    const transport_options& o = options_->transport;
-    if (now - last_beat_ < o.heartbeat) return;
-    // Time that this process itself was stopped for does not count against the others.
-    const duration passed = std::min(now - last_beat_, o.heartbeat * 2);
-    last_beat_ = now;
-    for (peer_index i = 0; i < seats_.size(); ++i) {
-      if (!seats_[i].who) continue;
-      if ((seats_[i].silent += passed) > o.silence) {
-        leave(i, fail(errc::timeout, peer_name(i), "it said nothing for too long"));
-      } else {
-        seats_[i].who->say(frame_kind::heartbeat, mesh_.run_id(), self_, {});
-      }
-    }
-    if (!addresses_.empty()) look_after_links(now);
-  }
+  void look_after_seats(time_point now);
 
-  void look_after_links(time_point now) {
-    const auto ready = std::count_if(seats_.begin(), seats_.end(), [](const auto& s) { return s.ready; });
-    const std::size_t made = mesh_.streams_made() + static_cast<std::size_t>(ready);
-    if (made != links_made_) links_moved_ = now;
-    links_made_ = made;
-    if (now - links_moved_ <= options_->link_patience || all_ready()) return;
-    bool somebody = false;
-    for (peer_index i = 0; i < seats_.size() && !addresses_.empty(); ++i) {
-      if (!seats_[i].who || mesh_.linked(i)) continue;
-      leave(i, fail(errc::timeout, peer_name(i), "it made no link to us"));
-      somebody = true;
-    }
-    if (!somebody) mesh_.fail_with(too_late());
-  }
+  void look_after_links(time_point now);
 
   /// The seat is free again. Where links were being made everybody starts over, when it is taken again.
-  void leave(peer_index index, const error& why) {
-    options_->transport.log(severity::warning,
-                            peer_name(index) + " left before the run was complete, its seat is free: " + why.message);
-    if (!seats_[index].who->over())
-      seats_[index].who->refuse(fail(errc::peer_lost, "", "the host gave you up: " + why.message));
-    seats_[index] = {};
-    if (!addresses_.empty()) {
-      addresses_.clear();
-      for (seat_state& s : seats_) s.ready = false;
-      mesh_.disconnect_all();
-    }
-    report();
-  }
+  void leave(peer_index index, const error& why);
 
   /// Tells the program and everybody who waits how many are in.
-  void report() {
-    const auto joined = static_cast<std::uint32_t>(seats_taken());
-    const auto wanted = static_cast<std::uint32_t>(seats_.size());
-    if (options_->progress) options_->progress({joined, wanted, joined == wanted});
-    for (peer_index i = 0; i < seats_.size(); ++i) {
-      if (!seats_[i].who) continue;
-      byte_writer body;
-      body.put(i).put(wanted).put(joined);
-      seats_[i].who->say(frame_kind::accepted, mesh_.run_id(), self_, body.bytes());
-    }
-  }
+  void report();
 
-  void send_tables() {
-    const address_table table = make_table();
-    token_ = table.token;
-    for (const seat_state& s : seats_) {
-      if (!s.who) continue;
-      s.who->say(frame_kind::welcome, mesh_.run_id(), self_, welcome_);
-      s.who->say(frame_kind::table, mesh_.run_id(), self_, table.encode());
-    }
-    addresses_ = table.addresses;
-    for (endpoint& e : addresses_) {
-      if (e.host.empty()) e.host = address_.host;
-    }
-    links_moved_ = clock_.now();
-    mesh_.connect_all(self_, addresses_, table.token, table.streams);
-  }
+  void send_tables();
 
-  [[nodiscard]] address_table make_table() const {
-    address_table table;
-    bool all_local = true;
-    bool all_bbr = true;
-    const auto now = steady_clock{}.now().since_start.count();
-    table.token = hash_text(address_.text(), static_cast<std::uint64_t>(now) ^ mesh_.run_id());
-    for (const seat_state& s : seats_) {
-      if (!s.who) {
-        table.addresses.push_back({options_->announce, announced_port(*options_, address_)});
-        continue;
-      }
-      const bool local = is_loopback(s.who->socket());
-      all_local = all_local && local;
-      all_bbr = all_bbr && s.said.has_bbr != 0;
-      const std::string seen = local ? std::string{} : s.seen_host;
-      table.addresses.push_back({s.said.announce.empty() ? seen : s.said.announce, s.said.port});
-    }
-    const std::size_t streams = options_->streams_per_link;
-    table.streams = streams != 0 ? static_cast<std::uint32_t>(streams) : all_local || all_bbr ? 1 : 16;
-    return table;
-  }
+  [[nodiscard]] address_table make_table() const;
 
-  void send_go() {
-    going_ = true;
-    mesh_.on_tick({});
-    for (seat_state& s : seats_) {
-      if (!s.who) continue;
-      s.who->on_end([&s](const error&) { s.gone = true; });
-      s.who->say(frame_kind::go, mesh_.run_id(), self_, {});
-    }
-  }
+  void send_go();
 
   /// Tells everybody why nothing came of it.
-  void dismiss(const error& why) {
-    for (const seat_state& s : seats_) {
-      if (s.who && !s.who->over()) s.who->refuse(why);
-    }
-    mesh_.io().restart();
-    mesh_.io().poll();
-  }
+  void dismiss(const error& why);
 
-  [[nodiscard]] error too_late() const {
-    if (addresses_.empty()) return nobody_came();
-    std::string slow;
-    for (peer_index i = 0; i < seats_.size(); ++i) {
-      if (seats_[i].who && !seats_[i].ready) slow += " " + peer_name(i);
-    }
-    return fail(errc::timeout, address_.text(),
-                "the links were not made in time; missing here: " + mesh_.missing() + "; not ready:" + slow);
-  }
+  [[nodiscard]] error too_late() const;
 
-  [[nodiscard]] error nobody_came() const {
-    std::string missing;
-    for (peer_index i = 0; i < seats_.size(); ++i) {
-      if (!seats_[i].taken) missing += (missing.empty() ? "" : ", ") + peer_name(i);
-    }
-    return fail(errc::timeout, address_.text(),
-                "only " + std::to_string(seats_taken()) + " of " + std::to_string(seats_.size()) +
-                    " peers joined before the deadline; missing: " + missing);
-  }
+  [[nodiscard]] error nobody_came() const;
 
   mesh_builder mesh_;  // first: its event loop must outlive the conversations of the seats
   endpoint address_;
@@ -6005,6 +6900,254 @@ class host_session {
 
 #endif  // CAUSEWAY_NET_ASIO_HOST_HPP
 
+// ---- causeway/net/impl/asio_host.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_HOST_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_HOST_IPP
+
+// Bodies of net/asio_host.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL host_session::host_session(listener& from, std::uint32_t peers, std::span<const std::byte> welcome,
+                                         const rendezvous_options& options)
+    : mesh_{from, options}, address_{from.address()}, options_{&options}, welcome_{welcome}, seats_(peers) {
+  self_ = options.wanted_index.value_or(0);
+  seats_[self_].taken = true;
+  mesh_.on_tick([this](time_point now) { look_after_seats(now); });
+  mesh_.on_hello(
+      [this](const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body) { seat(who, h, body); });
+}
+
+CAUSEWAY_DECL host_session::~host_session() {
+  for (seat_state& s : seats_) {
+    if (s.who) s.who->stop();
+  }
+}
+
+CAUSEWAY_DECL result<membership> host_session::run() {
+  report();
+  if (seats_taken() == seats_.size()) send_tables();
+  auto outcome = mesh_.run([this] { return mesh_.complete() && all_ready(); }, [this] { return too_late(); });
+  if (!outcome) {
+    dismiss(outcome.error());
+    return outcome.error();
+  }
+  send_go();
+  // They hang up when they have heard it. To do so first could take the word back: what they still say would be unread.
+  const time_point grace = clock_.now() + options_->transport.close_grace;
+  CAUSEWAY_TRY(mesh_.run([&] { return all_gone() || clock_.now() >= grace; }, [this] { return too_late(); }));
+  for (seat_state& s : seats_) {
+    if (s.who) s.who->stop();
+  }
+  return membership{mesh_.finish(), mesh_.run_id(), {welcome_.begin(), welcome_.end()}, addresses_};
+}
+
+CAUSEWAY_DECL std::size_t host_session::seats_taken() const {
+  return static_cast<std::size_t>(std::count_if(seats_.begin(), seats_.end(), [](const auto& s) { return s.taken; }));
+}
+
+CAUSEWAY_DECL bool host_session::all_ready() const {
+  return !addresses_.empty() && std::all_of(seats_.begin(), seats_.end(), [](const auto& s) { return s.ready || !s.who; });
+}
+
+CAUSEWAY_DECL bool host_session::all_gone() const {
+  return std::all_of(seats_.begin(), seats_.end(), [](const auto& s) { return s.gone || !s.who; });
+}
+
+CAUSEWAY_DECL void host_session::seat(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body) {
+  auto said = hello::decode(body);
+  if (!said) return mesh_.reject(who, said.error());
+  if (auto wrong = mesh_.check_run(h.run_id, said->model_hash)) return mesh_.reject(who, *wrong);
+  auto index = choose_seat(said->wanted);
+  if (!index) return mesh_.reject(who, index.error());
+  seat_state& s = seats_[*index];
+  std::error_code failure;
+  s = {.taken = true, .said = *said, .seen_host = who->socket().remote_endpoint(failure).address().to_string(), .who = who};
+  who->on_end([this, seat = *index](const error& why) { leave(seat, why); });
+  listen_to(*index);
+  report();
+  if (seats_taken() == seats_.size()) send_tables();
+}
+
+CAUSEWAY_DECL result<peer_index> host_session::choose_seat(peer_index wanted) const {
+  if (seats_taken() == seats_.size()) {
+    return fail(errc::wrong_run, "", "the run is full: all " + std::to_string(seats_.size()) + " peers are in");
+  }
+  if (wanted == any_index) {
+    const auto free = std::find_if(seats_.begin(), seats_.end(), [](const auto& s) { return !s.taken; });
+    return static_cast<peer_index>(free - seats_.begin());
+  }
+  if (wanted >= seats_.size() || seats_[wanted].taken) {
+    return fail(errc::invalid_argument, "",
+                "index " + std::to_string(wanted) + (wanted >= seats_.size() ? " does not exist" : " is taken") +
+                    "; join without an index, or resume each peer in its own folder");
+  }
+  return wanted;
+}
+
+CAUSEWAY_DECL void host_session::listen_to(peer_index index) {
+  const conversation_ptr who = seats_[index].who;
+  who->next(handshake_bytes, no_patience_limit, [this, index](const frame_header& h, std::span<const std::byte> body) {
+    if (going_) return listen_to(index);
+    if (!hear(index, h.kind, body)) {
+      return leave(index, h.kind == frame_kind::refused
+                              ? read_refusal(peer_name(index), body)
+                              : fail(errc::protocol, peer_name(index), "it answered out of turn"));
+    }
+    seats_[index].silent = {};
+    listen_to(index);
+  });
+}
+
+CAUSEWAY_DECL bool host_session::hear(peer_index index, frame_kind kind, std::span<const std::byte> body) {
+  if (kind != frame_kind::ready) return kind == frame_kind::heartbeat;
+  byte_reader in{body};
+  const auto token = in.get<std::uint64_t>();
+  if (!in.finish("ready")) return false;
+  if (!addresses_.empty() && token == token_) seats_[index].ready = true;  // else it speaks of a table before this one
+  return true;
+}
+
+CAUSEWAY_DECL void host_session::look_after_seats(time_point now) {
+  const transport_options& o = options_->transport;
+  if (now - last_beat_ < o.heartbeat) return;
+  // Time that this process itself was stopped for does not count against the others.
+  const duration passed = std::min(now - last_beat_, o.heartbeat * 2);
+  last_beat_ = now;
+  for (peer_index i = 0; i < seats_.size(); ++i) {
+    if (!seats_[i].who) continue;
+    if ((seats_[i].silent += passed) > o.silence) {
+      leave(i, fail(errc::timeout, peer_name(i), "it said nothing for too long"));
+    } else {
+      seats_[i].who->say(frame_kind::heartbeat, mesh_.run_id(), self_, {});
+    }
+  }
+  if (!addresses_.empty()) look_after_links(now);
+}
+
+CAUSEWAY_DECL void host_session::look_after_links(time_point now) {
+  const auto ready = std::count_if(seats_.begin(), seats_.end(), [](const auto& s) { return s.ready; });
+  const std::size_t made = mesh_.streams_made() + static_cast<std::size_t>(ready);
+  if (made != links_made_) links_moved_ = now;
+  links_made_ = made;
+  if (now - links_moved_ <= options_->link_patience || all_ready()) return;
+  bool somebody = false;
+  for (peer_index i = 0; i < seats_.size() && !addresses_.empty(); ++i) {
+    if (!seats_[i].who || mesh_.linked(i)) continue;
+    leave(i, fail(errc::timeout, peer_name(i), "it made no link to us"));
+    somebody = true;
+  }
+  if (!somebody) mesh_.fail_with(too_late());
+}
+
+CAUSEWAY_DECL void host_session::leave(peer_index index, const error& why) {
+  options_->transport.log(severity::warning,
+                          peer_name(index) + " left before the run was complete, its seat is free: " + why.message);
+  if (!seats_[index].who->over())
+    seats_[index].who->refuse(fail(errc::peer_lost, "", "the host gave you up: " + why.message));
+  seats_[index] = {};
+  if (!addresses_.empty()) {
+    addresses_.clear();
+    for (seat_state& s : seats_) s.ready = false;
+    mesh_.disconnect_all();
+  }
+  report();
+}
+
+CAUSEWAY_DECL void host_session::report() {
+  const auto joined = static_cast<std::uint32_t>(seats_taken());
+  const auto wanted = static_cast<std::uint32_t>(seats_.size());
+  if (options_->progress) options_->progress({joined, wanted, joined == wanted});
+  for (peer_index i = 0; i < seats_.size(); ++i) {
+    if (!seats_[i].who) continue;
+    byte_writer body;
+    body.put(i).put(wanted).put(joined);
+    seats_[i].who->say(frame_kind::accepted, mesh_.run_id(), self_, body.bytes());
+  }
+}
+
+CAUSEWAY_DECL void host_session::send_tables() {
+  const address_table table = make_table();
+  token_ = table.token;
+  for (const seat_state& s : seats_) {
+    if (!s.who) continue;
+    s.who->say(frame_kind::welcome, mesh_.run_id(), self_, welcome_);
+    s.who->say(frame_kind::table, mesh_.run_id(), self_, table.encode());
+  }
+  addresses_ = table.addresses;
+  for (endpoint& e : addresses_) {
+    if (e.host.empty()) e.host = address_.host;
+  }
+  links_moved_ = clock_.now();
+  mesh_.connect_all(self_, addresses_, table.token, table.streams);
+}
+
+CAUSEWAY_DECL address_table host_session::make_table() const {
+  address_table table;
+  bool all_local = true;
+  bool all_bbr = true;
+  const auto now = steady_clock{}.now().since_start.count();
+  table.token = hash_text(address_.text(), static_cast<std::uint64_t>(now) ^ mesh_.run_id());
+  for (const seat_state& s : seats_) {
+    if (!s.who) {
+      table.addresses.push_back({options_->announce, announced_port(*options_, address_)});
+      continue;
+    }
+    const bool local = is_loopback(s.who->socket());
+    all_local = all_local && local;
+    all_bbr = all_bbr && s.said.has_bbr != 0;
+    const std::string seen = local ? std::string{} : s.seen_host;
+    table.addresses.push_back({s.said.announce.empty() ? seen : s.said.announce, s.said.port});
+  }
+  const std::size_t streams = options_->streams_per_link;
+  table.streams = streams != 0 ? static_cast<std::uint32_t>(streams) : all_local || all_bbr ? 1 : 16;
+  return table;
+}
+
+CAUSEWAY_DECL void host_session::send_go() {
+  going_ = true;
+  mesh_.on_tick({});
+  for (seat_state& s : seats_) {
+    if (!s.who) continue;
+    s.who->on_end([&s](const error&) { s.gone = true; });
+    s.who->say(frame_kind::go, mesh_.run_id(), self_, {});
+  }
+}
+
+CAUSEWAY_DECL void host_session::dismiss(const error& why) {
+  for (const seat_state& s : seats_) {
+    if (s.who && !s.who->over()) s.who->refuse(why);
+  }
+  mesh_.io().restart();
+  mesh_.io().poll();
+}
+
+CAUSEWAY_DECL error host_session::too_late() const {
+  if (addresses_.empty()) return nobody_came();
+  std::string slow;
+  for (peer_index i = 0; i < seats_.size(); ++i) {
+    if (seats_[i].who && !seats_[i].ready) slow += " " + peer_name(i);
+  }
+  return fail(errc::timeout, address_.text(),
+              "the links were not made in time; missing here: " + mesh_.missing() + "; not ready:" + slow);
+}
+
+CAUSEWAY_DECL error host_session::nobody_came() const {
+  std::string missing;
+  for (peer_index i = 0; i < seats_.size(); ++i) {
+    if (!seats_[i].taken) missing += (missing.empty() ? "" : ", ") + peer_name(i);
+  }
+  return fail(errc::timeout, address_.text(),
+              "only " + std::to_string(seats_taken()) + " of " + std::to_string(seats_.size()) +
+                  " peers joined before the deadline; missing: " + missing);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_HOST_IPP
+#endif
+
 // ---- causeway/net/asio_join.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_JOIN_HPP
 #define CAUSEWAY_NET_ASIO_JOIN_HPP
@@ -6020,121 +7163,29 @@ class join_session {
  public:
   join_session(listener& own, endpoint host, const rendezvous_options& options)
       : own_{own.address()}, host_{std::move(host)}, options_{&options}, mesh_{own, options} {}
-  ~join_session() {
-    if (control_) control_->stop();
-  }
+  ~join_session();
   join_session(const join_session&) = delete;
   join_session& operator=(const join_session&) = delete;
 
-  result<membership> run() {
-    mesh_.dial(host_, [this](const conversation_ptr& who) { introduce(who); });
-    auto outcome = mesh_.run([this] { return may_go_; }, [this] { return too_late(); });
-    if (!outcome) return outcome.error();
-    control_->stop();
-    return membership{mesh_.finish(), mesh_.run_id(), std::move(welcome_), std::move(addresses_)};
-  }
+  result<membership> run();
 
  private:
-  void introduce(const conversation_ptr& who) {
-    control_ = who;
-    if (!is_loopback(who->socket()) && options_->announce.empty() && listens_on_loopback()) {
-      return mesh_.fail_with(fail(errc::invalid_argument, own_.text(),
-                                  "the run is on another machine, but the other peers cannot reach us there; listen on an "
-                                  "address of this machine, for example --listen 0.0.0.0:0"));
-    }
-    tcp::socket probe{mesh_.io()};
-    std::error_code failure;
-    probe.open(tcp::v4(), failure);
-    const hello said{options_->model_hash, options_->wanted_index.value_or(any_index), options_->announce,
-                     announced_port(*options_, own_),
-                     static_cast<std::uint8_t>(options_->transport.bbr && !failure && ask_for_bbr(probe))};
-    who->on_end([this](const error& why) {
-      mesh_.fail_with(fail(why.code == errc::peer_lost ? errc::peer_lost : why.code, host_.text(),
-                           "the host of the run ended the conversation: " + why.message));
-    });
-    who->say(frame_kind::hello, options_->run_id, 0, said.encode());
-    listen(handshake_patience);
-  }
+  void introduce(const conversation_ptr& who);
 
-  [[nodiscard]] bool listens_on_loopback() const {
-    std::error_code failure;
-    const auto address = asio::ip::make_address(own_.host, failure);
-    return !failure && address.is_loopback();
-  }
+  [[nodiscard]] bool listens_on_loopback() const;
 
-  void listen(std::chrono::nanoseconds patience) {
-    control_->next(max_handshake_bytes, patience, [this](const frame_header& h, std::span<const std::byte> body) {
-      if (auto outcome = hear(h, body); !outcome) return mesh_.fail_with(outcome.error());
-      if (!may_go_) listen(std::max<std::chrono::nanoseconds>(options_->transport.silence, handshake_patience));
-    });
-  }
+  void listen(std::chrono::nanoseconds patience);
 
-  result<void> hear(const frame_header& h, std::span<const std::byte> body) {
-    if (h.kind == frame_kind::refused) return read_refusal(host_.text(), body);
-    if (h.kind == frame_kind::accepted) return hear_accepted(h, body);
-    if (h.kind == frame_kind::heartbeat) {
-      control_->say(frame_kind::heartbeat, mesh_.run_id(), index_, {});
-      return {};
-    }
-    if (h.kind == frame_kind::welcome && wanted_ != 0) {
-      welcome_.assign(body.begin(), body.end());
-      return {};
-    }
-    if (h.kind == frame_kind::table && wanted_ != 0 && addresses_.empty()) return hear_table(body);
-    if (h.kind == frame_kind::go && said_ready_) {
-      may_go_ = true;
-      return {};
-    }
-    return fail(errc::protocol, host_.text(), "the host answered out of turn");
-  }
+  result<void> hear(const frame_header& h, std::span<const std::byte> body);
 
-  result<void> hear_accepted(const frame_header& h, std::span<const std::byte> body) {
-    byte_reader in{body};
-    index_ = in.get<std::uint32_t>();
-    wanted_ = in.get<std::uint32_t>();
-    const auto joined = in.get<std::uint32_t>();
-    CAUSEWAY_TRY(in.finish("acceptance"));
-    if (wanted_ > most_peers || index_ >= wanted_) return fail(errc::protocol, host_.text(), "it gave us no usable index");
-    if (options_->run_id != 0 && h.run_id != options_->run_id)
-      return fail(errc::wrong_run, host_.text(), "it serves another run");
-    mesh_.set_run(h.run_id);
-    if (!addresses_.empty()) start_over();
-    if (options_->progress) options_->progress({joined, wanted_, joined == wanted_});
-    return {};
-  }
+  result<void> hear_accepted(const frame_header& h, std::span<const std::byte> body);
 
   /// Somebody went while the links were made: they are made anew when another one has come.
-  void start_over() {
-    addresses_.clear();
-    said_ready_ = false;
-    mesh_.disconnect_all();
-  }
+  void start_over();
 
-  result<void> hear_table(std::span<const std::byte> body) {
-    CAUSEWAY_ASSIGN(address_table table, address_table::decode(body));
-    if (table.addresses.size() != wanted_) return fail(errc::protocol, host_.text(), "its table of peers is incomplete");
-    for (endpoint& e : table.addresses) {
-      if (e.host.empty()) e.host = host_.host;
-    }
-    addresses_ = table.addresses;
-    mesh_.on_complete([this, token = table.token] {
-      said_ready_ = true;
-      byte_writer of_table;
-      of_table.put(token);
-      control_->say(frame_kind::ready, mesh_.run_id(), index_, of_table.bytes());
-    });
-    mesh_.connect_all(index_, addresses_, table.token, table.streams);
-    return {};
-  }
+  result<void> hear_table(std::span<const std::byte> body);
 
-  [[nodiscard]] error too_late() const {
-    if (control_ == nullptr) {
-      return fail(errc::unreachable, host_.text(),
-                  "nobody answers there" + mesh_.last_failure() + "; is the first peer running, and is its port open?");
-    }
-    if (addresses_.empty()) return fail(errc::timeout, host_.text(), "the run was not complete before the deadline");
-    return fail(errc::timeout, host_.text(), "the links were not made before the deadline; missing: " + mesh_.missing());
-  }
+  [[nodiscard]] error too_late() const;
 
   endpoint own_;
   endpoint host_;
@@ -6155,6 +7206,132 @@ class join_session {
 
 #endif  // CAUSEWAY_NET_ASIO_JOIN_HPP
 
+// ---- causeway/net/impl/asio_join.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_JOIN_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_JOIN_IPP
+
+// Bodies of net/asio_join.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL join_session::~join_session() {
+  if (control_) control_->stop();
+}
+
+CAUSEWAY_DECL result<membership> join_session::run() {
+  mesh_.dial(host_, [this](const conversation_ptr& who) { introduce(who); });
+  auto outcome = mesh_.run([this] { return may_go_; }, [this] { return too_late(); });
+  if (!outcome) return outcome.error();
+  control_->stop();
+  return membership{mesh_.finish(), mesh_.run_id(), std::move(welcome_), std::move(addresses_)};
+}
+
+CAUSEWAY_DECL void join_session::introduce(const conversation_ptr& who) {
+  control_ = who;
+  if (!is_loopback(who->socket()) && options_->announce.empty() && listens_on_loopback()) {
+    return mesh_.fail_with(fail(errc::invalid_argument, own_.text(),
+                                "the run is on another machine, but the other peers cannot reach us there; listen on an "
+                                "address of this machine, for example --listen 0.0.0.0:0"));
+  }
+  tcp::socket probe{mesh_.io()};
+  std::error_code failure;
+  probe.open(tcp::v4(), failure);
+  const hello said{options_->model_hash, options_->wanted_index.value_or(any_index), options_->announce,
+                   announced_port(*options_, own_),
+                   static_cast<std::uint8_t>(options_->transport.bbr && !failure && ask_for_bbr(probe))};
+  who->on_end([this](const error& why) {
+    mesh_.fail_with(fail(why.code == errc::peer_lost ? errc::peer_lost : why.code, host_.text(),
+                         "the host of the run ended the conversation: " + why.message));
+  });
+  who->say(frame_kind::hello, options_->run_id, 0, said.encode());
+  listen(handshake_patience);
+}
+
+CAUSEWAY_DECL bool join_session::listens_on_loopback() const {
+  std::error_code failure;
+  const auto address = asio::ip::make_address(own_.host, failure);
+  return !failure && address.is_loopback();
+}
+
+CAUSEWAY_DECL void join_session::listen(std::chrono::nanoseconds patience) {
+  control_->next(max_handshake_bytes, patience, [this](const frame_header& h, std::span<const std::byte> body) {
+    if (auto outcome = hear(h, body); !outcome) return mesh_.fail_with(outcome.error());
+    if (!may_go_) listen(std::max<std::chrono::nanoseconds>(options_->transport.silence, handshake_patience));
+  });
+}
+
+CAUSEWAY_DECL result<void> join_session::hear(const frame_header& h, std::span<const std::byte> body) {
+  if (h.kind == frame_kind::refused) return read_refusal(host_.text(), body);
+  if (h.kind == frame_kind::accepted) return hear_accepted(h, body);
+  if (h.kind == frame_kind::heartbeat) {
+    control_->say(frame_kind::heartbeat, mesh_.run_id(), index_, {});
+    return {};
+  }
+  if (h.kind == frame_kind::welcome && wanted_ != 0) {
+    welcome_.assign(body.begin(), body.end());
+    return {};
+  }
+  if (h.kind == frame_kind::table && wanted_ != 0 && addresses_.empty()) return hear_table(body);
+  if (h.kind == frame_kind::go && said_ready_) {
+    may_go_ = true;
+    return {};
+  }
+  return fail(errc::protocol, host_.text(), "the host answered out of turn");
+}
+
+CAUSEWAY_DECL result<void> join_session::hear_accepted(const frame_header& h, std::span<const std::byte> body) {
+  byte_reader in{body};
+  index_ = in.get<std::uint32_t>();
+  wanted_ = in.get<std::uint32_t>();
+  const auto joined = in.get<std::uint32_t>();
+  CAUSEWAY_TRY(in.finish("acceptance"));
+  if (wanted_ > most_peers || index_ >= wanted_) return fail(errc::protocol, host_.text(), "it gave us no usable index");
+  if (options_->run_id != 0 && h.run_id != options_->run_id)
+    return fail(errc::wrong_run, host_.text(), "it serves another run");
+  mesh_.set_run(h.run_id);
+  if (!addresses_.empty()) start_over();
+  if (options_->progress) options_->progress({joined, wanted_, joined == wanted_});
+  return {};
+}
+
+CAUSEWAY_DECL void join_session::start_over() {
+  addresses_.clear();
+  said_ready_ = false;
+  mesh_.disconnect_all();
+}
+
+CAUSEWAY_DECL result<void> join_session::hear_table(std::span<const std::byte> body) {
+  CAUSEWAY_ASSIGN(address_table table, address_table::decode(body));
+  if (table.addresses.size() != wanted_) return fail(errc::protocol, host_.text(), "its table of peers is incomplete");
+  for (endpoint& e : table.addresses) {
+    if (e.host.empty()) e.host = host_.host;
+  }
+  addresses_ = table.addresses;
+  mesh_.on_complete([this, token = table.token] {
+    said_ready_ = true;
+    byte_writer of_table;
+    of_table.put(token);
+    control_->say(frame_kind::ready, mesh_.run_id(), index_, of_table.bytes());
+  });
+  mesh_.connect_all(index_, addresses_, table.token, table.streams);
+  return {};
+}
+
+CAUSEWAY_DECL error join_session::too_late() const {
+  if (control_ == nullptr) {
+    return fail(errc::unreachable, host_.text(),
+                "nobody answers there" + mesh_.last_failure() + "; is the first peer running, and is its port open?");
+  }
+  if (addresses_.empty()) return fail(errc::timeout, host_.text(), "the run was not complete before the deadline");
+  return fail(errc::timeout, host_.text(), "the links were not made before the deadline; missing: " + mesh_.missing());
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_JOIN_IPP
+#endif
+
 // ---- causeway/net/link_transport.hpp ----
 #ifndef CAUSEWAY_NET_LINK_TRANSPORT_HPP
 #define CAUSEWAY_NET_LINK_TRANSPORT_HPP
@@ -6171,29 +7348,18 @@ class link_transport {
  public:
   /// `link_of_rank[r]` is the link of rank r; the entry of `self_rank` is never looked at.
   link_transport(std::shared_ptr<fabric> over, std::vector<peer_index> link_of_rank, peer_index self_rank,
-                 std::uint32_t epoch)
-      : fabric_{std::move(over)}, links_{std::move(link_of_rank)}, self_{self_rank}, epoch_{epoch} {
-    CAUSEWAY_EXPECT(fabric_ != nullptr);
-    CAUSEWAY_EXPECT(self_ < links_.size());
-  }
+                 std::uint32_t epoch);
 
   [[nodiscard]] peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(links_.size()); }
   [[nodiscard]] std::uint32_t epoch() const noexcept { return epoch_; }
   [[nodiscard]] peer_index link_of(peer_index rank) const noexcept { return links_[rank]; }
 
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
-    return is_other(to) ? fabric_->send(links_[to], of_this_view(id), bytes) : no_operation;
-  }
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
 
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
-    return is_other(from) ? fabric_->receive(links_[from], of_this_view(id), buffer) : no_operation;
-  }
+  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
 
-  result<std::size_t> wait(operation op, time_point deadline) {
-    if (op == no_operation) return fail(errc::invalid_argument, "view", "there is no such other rank");
-    return fabric_->wait(op, deadline);
-  }
+  result<std::size_t> wait(operation op, time_point deadline);
 
   [[nodiscard]] bool done(operation op) const { return op == no_operation || fabric_->done(op); }
 
@@ -6205,10 +7371,7 @@ class link_transport {
 
   [[nodiscard]] bool is_other(peer_index rank) const noexcept { return rank < links_.size() && rank != self_; }
 
-  [[nodiscard]] message_id of_this_view(message_id id) const noexcept {
-    id.epoch = epoch_;
-    return id;
-  }
+  [[nodiscard]] message_id of_this_view(message_id id) const noexcept;
 
   std::shared_ptr<fabric> fabric_;
   std::vector<peer_index> links_;
@@ -6220,6 +7383,45 @@ static_assert(Transport<link_transport>);
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_LINK_TRANSPORT_HPP
+
+// ---- causeway/net/impl/link_transport.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_LINK_TRANSPORT_IPP
+#define CAUSEWAY_NET_IMPL_LINK_TRANSPORT_IPP
+
+// Bodies of net/link_transport.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL link_transport::link_transport(std::shared_ptr<fabric> over, std::vector<peer_index> link_of_rank,
+                                             peer_index self_rank, std::uint32_t epoch)
+    : fabric_{std::move(over)}, links_{std::move(link_of_rank)}, self_{self_rank}, epoch_{epoch} {
+  CAUSEWAY_EXPECT(fabric_ != nullptr);
+  CAUSEWAY_EXPECT(self_ < links_.size());
+}
+
+CAUSEWAY_DECL operation link_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
+  return is_other(to) ? fabric_->send(links_[to], of_this_view(id), bytes) : no_operation;
+}
+
+CAUSEWAY_DECL operation link_transport::receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
+  return is_other(from) ? fabric_->receive(links_[from], of_this_view(id), buffer) : no_operation;
+}
+
+CAUSEWAY_DECL result<std::size_t> link_transport::wait(operation op, time_point deadline) {
+  if (op == no_operation) return fail(errc::invalid_argument, "view", "there is no such other rank");
+  return fabric_->wait(op, deadline);
+}
+
+CAUSEWAY_DECL message_id link_transport::of_this_view(message_id id) const noexcept {
+  id.epoch = epoch_;
+  return id;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_LINK_TRANSPORT_IPP
+#endif
 
 // ---- causeway/net/memory_transport.hpp ----
 #ifndef CAUSEWAY_NET_MEMORY_TRANSPORT_HPP
@@ -6248,98 +7450,25 @@ class memory_hub {
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(seats_.size()); }
 
   operation start(peer_index self, peer_index other, const message_id& id, std::span<const std::byte> out,
-                  std::span<std::byte> in, bool is_send) {
-    const std::lock_guard lock{mutex_};
-    seat& me = seats_[self];
-    if (peer_index{self} == other || other >= size()) return refuse(me, other, "no such peer, or the peer itself");
-    const fault* planned = planned_fault(me);
-    ++me.operations;
-    if (planned != nullptr && planned->what == effect::kill) lose(self);
-    pending op{++me.last, other, id, out, in, is_send};
-    if (!me.alive) {
-      op.end(fail(errc::peer_lost, name(self), "this peer was stopped; restart it to go on"));
-    } else if (planned != nullptr) {
-      if (planned->what == effect::fail) op.end(fail(planned->code, name(other), "failed on request of the test"));
-      op.stalled = planned->what == effect::stall;
-    }
-    me.started.push_back(std::move(op));
-    if (is_send) begin_send(self, me.started.back());
-    if (!is_send) begin_receive(self, me.started.back());
-    return me.last;
-  }
+                  std::span<std::byte> in, bool is_send);
 
-  result<std::size_t> wait(peer_index self, operation wanted, time_point deadline) {
-    std::unique_lock lock{mutex_};
-    seat& me = seats_[self];
-    for (;;) {
-      const auto op = std::find_if(me.started.begin(), me.started.end(), [&](auto& p) { return p.number == wanted; });
-      if (op == me.started.end()) {
-        return fail(errc::invalid_argument, name(self), "waited for an operation that is not under way");
-      }
-      if (op->done) {
-        result<std::size_t> outcome = std::move(*op->done);
-        me.started.erase(op);
-        return outcome;
-      }
-      const time_point now = options_.clock.now();
-      if (now >= deadline) {
-        const peer_index other = op->other;
-        me.started.erase(op);
-        return fail(errc::timeout, name(other), "no answer before the deadline; raise it or look at that peer");
-      }
-      // The clock may be a virtual one that nobody tells us about: look at it again after a moment.
-      me.changed.wait_for(lock, std::min<duration>(deadline - now, std::chrono::milliseconds{2}));
-    }
-  }
+  result<std::size_t> wait(peer_index self, operation wanted, time_point deadline);
 
-  [[nodiscard]] bool done(peer_index self, operation wanted) const {
-    const std::lock_guard lock{mutex_};
-    const auto& started = seats_[self].started;
-    const auto op = std::find_if(started.begin(), started.end(), [&](auto& p) { return p.number == wanted; });
-    return op == started.end() || op->done.has_value();
-  }
+  [[nodiscard]] bool done(peer_index self, operation wanted) const;
 
-  void lost(peer_index peer) {
-    const std::lock_guard lock{mutex_};
-    lose(peer);
-  }
+  void lost(peer_index peer);
 
-  void join(peer_index peer) {
-    const std::lock_guard lock{mutex_};
-    seat& s = seats_[peer];
-    CAUSEWAY_EXPECT(!s.taken);
-    if (!s.alive) {  // a restart
-      s.kept.clear();
-      s.kept_size = 0;
-      s.started.clear();
-      s.operations = 0;
-    }
-    s.alive = s.taken = true;
-  }
+  void join(peer_index peer);
 
-  void leave(peer_index peer) {
-    const std::lock_guard lock{mutex_};
-    lose(peer);
-    seats_[peer].started.clear();
-    seats_[peer].taken = false;
-  }
+  void leave(peer_index peer);
 
-  [[nodiscard]] traffic stats(peer_index self) const {
-    const std::lock_guard lock{mutex_};
-    return seats_[self].counters;
-  }
+  [[nodiscard]] traffic stats(peer_index self) const;
 
-  [[nodiscard]] std::uint64_t operations(peer_index peer) const {
-    const std::lock_guard lock{mutex_};
-    return seats_[peer].operations;
-  }
+  [[nodiscard]] std::uint64_t operations(peer_index peer) const;
 
   enum class effect : std::uint8_t { fail, kill, stall };
 
-  void plan(peer_index peer, std::uint64_t nth, effect what, errc code) {
-    const std::lock_guard lock{mutex_};
-    seats_[peer].faults.push_back({nth, what, code});
-  }
+  void plan(peer_index peer, std::uint64_t nth, effect what, errc code);
 
  private:
   struct fault {
@@ -6384,122 +7513,29 @@ class memory_hub {
   static std::string name(peer_index peer) { return "peer " + std::to_string(peer); }
 
   // The parent is not part of the match: a message about another parent must be refused, not overlooked.
-  static bool matches(const message_id& a, const message_id& b) {
-    return a.channel == b.channel && a.epoch == b.epoch && a.step == b.step;
-  }
+  static bool matches(const message_id& a, const message_id& b);
 
-  static const fault* planned_fault(const seat& s) {
-    for (const fault& f : s.faults) {
-      if (f.nth == s.operations) return &f;
-    }
-    return nullptr;
-  }
+  static const fault* planned_fault(const seat& s);
 
-  static operation refuse(seat& me, peer_index other, const char* why) {
-    pending op{++me.last, other, {}, {}, {}, false};
-    op.end(fail(errc::invalid_argument, name(other), why));
-    me.started.push_back(std::move(op));
-    return me.last;
-  }
+  static operation refuse(seat& me, peer_index other, const char* why);
 
-  void begin_send(peer_index self, pending& op) {
-    if (!op.open()) return;
-    seat& to = seats_[op.other];
-    if (!to.alive) return op.end(fail(errc::peer_lost, name(op.other), "the connection to it has ended"));
-    for (pending& r : to.started) {
-      if (r.is_send || !r.open() || r.other != self || !matches(r.id, op.id)) continue;
-      deliver(self, op.id, op.out, op.other, r);
-      count_sent(self, op.out.size());
-      op.end(op.out.size());
-      return;
-    }
-    keep_if_room(self, op);
-  }
+  void begin_send(peer_index self, pending& op);
 
-  void begin_receive(peer_index self, pending& op) {
-    if (!op.open()) return;
-    seat& me = seats_[self];
-    const auto kept = std::find_if(me.kept.begin(), me.kept.end(),
-                                   [&](const message& m) { return m.from == op.other && matches(m.id, op.id); });
-    if (kept != me.kept.end()) {
-      deliver(kept->from, kept->id, kept->bytes, self, op);
-      me.kept_size -= kept->bytes.size();
-      me.kept.erase(kept);
-      admit_senders(self);
-      return;
-    }
-    for (pending& s : seats_[op.other].started) {  // senders that found no room
-      if (!s.is_send || !s.open() || s.other != self || !matches(s.id, op.id)) continue;
-      deliver(op.other, s.id, s.out, self, op);
-      count_sent(op.other, s.out.size());
-      s.end(s.out.size());
-      seats_[op.other].changed.notify_all();
-      return;
-    }
-    if (!seats_[op.other].alive) op.end(fail(errc::peer_lost, name(op.other), "the connection to it has ended"));
-  }
+  void begin_receive(peer_index self, pending& op);
 
   // Copies one message into a started receive, or refuses it.
-  void deliver(peer_index from, const message_id& id, std::span<const std::byte> bytes, peer_index to, pending& receive) {
-    count_received(to, bytes.size());
-    seats_[to].changed.notify_all();
-    if (id.parent != receive.id.parent) {
-      ++seats_[to].counters.frames_rejected;
-      return receive.end(fail(errc::wrong_parent, name(from), "its message is based on another committed state than ours"));
-    }
-    if (bytes.size() > receive.in.size()) {
-      ++seats_[to].counters.frames_rejected;
-      return receive.end(fail(errc::too_large, name(from),
-                              "it sent " + std::to_string(bytes.size()) + " bytes where at most " +
-                                  std::to_string(receive.in.size()) + " are expected"));
-    }
-    if (!bytes.empty()) std::memcpy(receive.in.data(), bytes.data(), bytes.size());
-    receive.end(bytes.size());
-  }
+  void deliver(peer_index from, const message_id& id, std::span<const std::byte> bytes, peer_index to, pending& receive);
 
-  void keep_if_room(peer_index self, pending& op) {
-    seat& to = seats_[op.other];
-    if (to.kept_size + op.out.size() > options_.kept_bytes) return;
-    for (const pending& s : seats_[self].started) {  // must not overtake an earlier send that waits for room
-      if (s.number < op.number && s.is_send && s.open() && s.other == op.other && matches(s.id, op.id)) return;
-    }
-    to.kept.push_back({self, op.id, {op.out.begin(), op.out.end()}});
-    to.kept_size += op.out.size();
-    count_sent(self, op.out.size());
-    op.end(op.out.size());
-    seats_[self].changed.notify_all();
-  }
+  void keep_if_room(peer_index self, pending& op);
 
-  void admit_senders(peer_index receiver) {
-    for (peer_index p = 0; p < size(); ++p) {
-      for (pending& s : seats_[p].started) {
-        if (s.is_send && s.open() && s.other == receiver) keep_if_room(p, s);
-      }
-    }
-  }
+  void admit_senders(peer_index receiver);
 
-  void count_sent(peer_index from, std::size_t payload) {
-    seats_[from].counters.bytes_sent += payload + options_.header_bytes;
-    ++seats_[from].counters.frames_sent;
-  }
+  void count_sent(peer_index from, std::size_t payload);
 
-  void count_received(peer_index to, std::size_t payload) {
-    seats_[to].counters.bytes_received += payload + options_.header_bytes;
-    ++seats_[to].counters.frames_received;
-  }
+  void count_received(peer_index to, std::size_t payload);
 
   // Messages that the peer had sent stay readable, as bytes in a socket do.
-  void lose(peer_index peer) {
-    seats_[peer].alive = false;
-    for (peer_index p = 0; p < size(); ++p) {
-      for (pending& op : seats_[p].started) {
-        if (op.done || (p != peer && op.other != peer)) continue;
-        const peer_index gone = p == peer ? p : op.other;
-        op.end(fail(errc::peer_lost, name(gone), "the connection to it has ended"));
-      }
-      seats_[p].changed.notify_all();
-    }
-  }
+  void lose(peer_index peer);
 
   memory_options options_;
   mutable std::mutex mutex_;
@@ -6511,28 +7547,16 @@ class memory_hub {
 /// One peer's end of a memory_network. Movable; its destruction closes the peer's connections.
 class memory_transport {
  public:
-  memory_transport(std::shared_ptr<detail::memory_hub> hub, peer_index self) : hub_{std::move(hub)}, self_{self} {
-    hub_->join(self_);
-  }
+  memory_transport(std::shared_ptr<detail::memory_hub> hub, peer_index self);
   memory_transport(memory_transport&&) noexcept = default;
-  memory_transport& operator=(memory_transport&& other) noexcept {
-    std::swap(hub_, other.hub_);
-    std::swap(self_, other.self_);
-    return *this;
-  }
-  ~memory_transport() {
-    if (hub_) hub_->leave(self_);
-  }
+  memory_transport& operator=(memory_transport&& other) noexcept;
+  ~memory_transport();
 
   [[nodiscard]] peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return hub_->size(); }
 
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
-    return hub_->start(self_, to, id, bytes, {}, true);
-  }
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
-    return hub_->start(self_, from, id, {}, buffer, false);
-  }
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   /// errc::invalid_argument: the operation was waited for before, or names the peer itself. Other errors: see Transport.
   result<std::size_t> wait(operation op, time_point deadline) { return hub_->wait(self_, op, deadline); }
   [[nodiscard]] bool done(operation op) const { return hub_->done(self_, op); }
@@ -6562,17 +7586,11 @@ class memory_network {
   void kill(peer_index peer) const { hub_->lost(peer); }
 
   /// The n-th operation of `peer` is not carried out: waiting for it gives `code`.
-  void fail_at(peer_index peer, std::uint64_t nth, errc code) const {
-    hub_->plan(peer, nth, detail::memory_hub::effect::fail, code);
-  }
+  void fail_at(peer_index peer, std::uint64_t nth, errc code) const;
   /// The peer dies when it starts its n-th operation.
-  void kill_at(peer_index peer, std::uint64_t nth) const {
-    hub_->plan(peer, nth, detail::memory_hub::effect::kill, errc::peer_lost);
-  }
+  void kill_at(peer_index peer, std::uint64_t nth) const;
   /// The n-th operation of `peer` never ends by itself: only a deadline or a lost peer ends it.
-  void stall_at(peer_index peer, std::uint64_t nth) const {
-    hub_->plan(peer, nth, detail::memory_hub::effect::stall, errc::timeout);
-  }
+  void stall_at(peer_index peer, std::uint64_t nth) const;
 
   /// Sends and receives that a peer has started.
   [[nodiscard]] std::uint64_t operations(peer_index peer) const { return hub_->operations(peer); }
@@ -6584,6 +7602,267 @@ class memory_network {
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_MEMORY_TRANSPORT_HPP
+
+// ---- causeway/net/impl/memory_transport.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_MEMORY_TRANSPORT_IPP
+#define CAUSEWAY_NET_IMPL_MEMORY_TRANSPORT_IPP
+
+// Bodies of net/memory_transport.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL operation memory_hub::start(peer_index self, peer_index other, const message_id& id,
+                                          std::span<const std::byte> out, std::span<std::byte> in, bool is_send) {
+  const std::lock_guard lock{mutex_};
+  seat& me = seats_[self];
+  if (peer_index{self} == other || other >= size()) return refuse(me, other, "no such peer, or the peer itself");
+  const fault* planned = planned_fault(me);
+  ++me.operations;
+  if (planned != nullptr && planned->what == effect::kill) lose(self);
+  pending op{++me.last, other, id, out, in, is_send};
+  if (!me.alive) {
+    op.end(fail(errc::peer_lost, name(self), "this peer was stopped; restart it to go on"));
+  } else if (planned != nullptr) {
+    if (planned->what == effect::fail) op.end(fail(planned->code, name(other), "failed on request of the test"));
+    op.stalled = planned->what == effect::stall;
+  }
+  me.started.push_back(std::move(op));
+  if (is_send) begin_send(self, me.started.back());
+  if (!is_send) begin_receive(self, me.started.back());
+  return me.last;
+}
+
+CAUSEWAY_DECL result<std::size_t> memory_hub::wait(peer_index self, operation wanted, time_point deadline) {
+  std::unique_lock lock{mutex_};
+  seat& me = seats_[self];
+  for (;;) {
+    const auto op = std::find_if(me.started.begin(), me.started.end(), [&](auto& p) { return p.number == wanted; });
+    if (op == me.started.end()) {
+      return fail(errc::invalid_argument, name(self), "waited for an operation that is not under way");
+    }
+    if (op->done) {
+      result<std::size_t> outcome = std::move(*op->done);
+      me.started.erase(op);
+      return outcome;
+    }
+    const time_point now = options_.clock.now();
+    if (now >= deadline) {
+      const peer_index other = op->other;
+      me.started.erase(op);
+      return fail(errc::timeout, name(other), "no answer before the deadline; raise it or look at that peer");
+    }
+    // The clock may be a virtual one that nobody tells us about: look at it again after a moment.
+    me.changed.wait_for(lock, std::min<duration>(deadline - now, std::chrono::milliseconds{2}));
+  }
+}
+
+CAUSEWAY_DECL bool memory_hub::done(peer_index self, operation wanted) const {
+  const std::lock_guard lock{mutex_};
+  const auto& started = seats_[self].started;
+  const auto op = std::find_if(started.begin(), started.end(), [&](auto& p) { return p.number == wanted; });
+  return op == started.end() || op->done.has_value();
+}
+
+CAUSEWAY_DECL void memory_hub::lost(peer_index peer) {
+  const std::lock_guard lock{mutex_};
+  lose(peer);
+}
+
+CAUSEWAY_DECL void memory_hub::join(peer_index peer) {
+  const std::lock_guard lock{mutex_};
+  seat& s = seats_[peer];
+  CAUSEWAY_EXPECT(!s.taken);
+  if (!s.alive) {  // a restart
+    s.kept.clear();
+    s.kept_size = 0;
+    s.started.clear();
+    s.operations = 0;
+  }
+  s.alive = s.taken = true;
+}
+
+CAUSEWAY_DECL void memory_hub::leave(peer_index peer) {
+  const std::lock_guard lock{mutex_};
+  lose(peer);
+  seats_[peer].started.clear();
+  seats_[peer].taken = false;
+}
+
+CAUSEWAY_DECL traffic memory_hub::stats(peer_index self) const {
+  const std::lock_guard lock{mutex_};
+  return seats_[self].counters;
+}
+
+CAUSEWAY_DECL std::uint64_t memory_hub::operations(peer_index peer) const {
+  const std::lock_guard lock{mutex_};
+  return seats_[peer].operations;
+}
+
+CAUSEWAY_DECL void memory_hub::plan(peer_index peer, std::uint64_t nth, effect what, errc code) {
+  const std::lock_guard lock{mutex_};
+  seats_[peer].faults.push_back({nth, what, code});
+}
+
+CAUSEWAY_DECL bool memory_hub::matches(const message_id& a, const message_id& b) {
+  return a.channel == b.channel && a.epoch == b.epoch && a.step == b.step;
+}
+
+CAUSEWAY_DECL auto memory_hub::planned_fault(const seat& s) -> const fault* {
+  for (const fault& f : s.faults) {
+    if (f.nth == s.operations) return &f;
+  }
+  return nullptr;
+}
+
+CAUSEWAY_DECL operation memory_hub::refuse(seat& me, peer_index other, const char* why) {
+  pending op{++me.last, other, {}, {}, {}, false};
+  op.end(fail(errc::invalid_argument, name(other), why));
+  me.started.push_back(std::move(op));
+  return me.last;
+}
+
+CAUSEWAY_DECL void memory_hub::begin_send(peer_index self, pending& op) {
+  if (!op.open()) return;
+  seat& to = seats_[op.other];
+  if (!to.alive) return op.end(fail(errc::peer_lost, name(op.other), "the connection to it has ended"));
+  for (pending& r : to.started) {
+    if (r.is_send || !r.open() || r.other != self || !matches(r.id, op.id)) continue;
+    deliver(self, op.id, op.out, op.other, r);
+    count_sent(self, op.out.size());
+    op.end(op.out.size());
+    return;
+  }
+  keep_if_room(self, op);
+}
+
+CAUSEWAY_DECL void memory_hub::begin_receive(peer_index self, pending& op) {
+  if (!op.open()) return;
+  seat& me = seats_[self];
+  const auto kept = std::find_if(me.kept.begin(), me.kept.end(),
+                                 [&](const message& m) { return m.from == op.other && matches(m.id, op.id); });
+  if (kept != me.kept.end()) {
+    deliver(kept->from, kept->id, kept->bytes, self, op);
+    me.kept_size -= kept->bytes.size();
+    me.kept.erase(kept);
+    admit_senders(self);
+    return;
+  }
+  for (pending& s : seats_[op.other].started) {  // senders that found no room
+    if (!s.is_send || !s.open() || s.other != self || !matches(s.id, op.id)) continue;
+    deliver(op.other, s.id, s.out, self, op);
+    count_sent(op.other, s.out.size());
+    s.end(s.out.size());
+    seats_[op.other].changed.notify_all();
+    return;
+  }
+  if (!seats_[op.other].alive) op.end(fail(errc::peer_lost, name(op.other), "the connection to it has ended"));
+}
+
+CAUSEWAY_DECL void memory_hub::deliver(peer_index from, const message_id& id, std::span<const std::byte> bytes,
+                                       peer_index to, pending& receive) {
+  count_received(to, bytes.size());
+  seats_[to].changed.notify_all();
+  if (id.parent != receive.id.parent) {
+    ++seats_[to].counters.frames_rejected;
+    return receive.end(fail(errc::wrong_parent, name(from), "its message is based on another committed state than ours"));
+  }
+  if (bytes.size() > receive.in.size()) {
+    ++seats_[to].counters.frames_rejected;
+    return receive.end(fail(errc::too_large, name(from),
+                            "it sent " + std::to_string(bytes.size()) + " bytes where at most " +
+                                std::to_string(receive.in.size()) + " are expected"));
+  }
+  if (!bytes.empty()) std::memcpy(receive.in.data(), bytes.data(), bytes.size());
+  receive.end(bytes.size());
+}
+
+CAUSEWAY_DECL void memory_hub::keep_if_room(peer_index self, pending& op) {
+  seat& to = seats_[op.other];
+  if (to.kept_size + op.out.size() > options_.kept_bytes) return;
+  for (const pending& s : seats_[self].started) {  // must not overtake an earlier send that waits for room
+    if (s.number < op.number && s.is_send && s.open() && s.other == op.other && matches(s.id, op.id)) return;
+  }
+  to.kept.push_back({self, op.id, {op.out.begin(), op.out.end()}});
+  to.kept_size += op.out.size();
+  count_sent(self, op.out.size());
+  op.end(op.out.size());
+  seats_[self].changed.notify_all();
+}
+
+CAUSEWAY_DECL void memory_hub::admit_senders(peer_index receiver) {
+  for (peer_index p = 0; p < size(); ++p) {
+    for (pending& s : seats_[p].started) {
+      if (s.is_send && s.open() && s.other == receiver) keep_if_room(p, s);
+    }
+  }
+}
+
+CAUSEWAY_DECL void memory_hub::count_sent(peer_index from, std::size_t payload) {
+  seats_[from].counters.bytes_sent += payload + options_.header_bytes;
+  ++seats_[from].counters.frames_sent;
+}
+
+CAUSEWAY_DECL void memory_hub::count_received(peer_index to, std::size_t payload) {
+  seats_[to].counters.bytes_received += payload + options_.header_bytes;
+  ++seats_[to].counters.frames_received;
+}
+
+CAUSEWAY_DECL void memory_hub::lose(peer_index peer) {
+  seats_[peer].alive = false;
+  for (peer_index p = 0; p < size(); ++p) {
+    for (pending& op : seats_[p].started) {
+      if (op.done || (p != peer && op.other != peer)) continue;
+      const peer_index gone = p == peer ? p : op.other;
+      op.end(fail(errc::peer_lost, name(gone), "the connection to it has ended"));
+    }
+    seats_[p].changed.notify_all();
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL memory_transport::memory_transport(std::shared_ptr<detail::memory_hub> hub, peer_index self)
+    : hub_{std::move(hub)}, self_{self} {
+  hub_->join(self_);
+}
+
+CAUSEWAY_DECL memory_transport& memory_transport::operator=(memory_transport&& other) noexcept {
+  std::swap(hub_, other.hub_);
+  std::swap(self_, other.self_);
+  return *this;
+}
+
+CAUSEWAY_DECL memory_transport::~memory_transport() {
+  if (hub_) hub_->leave(self_);
+}
+
+CAUSEWAY_DECL operation memory_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
+  return hub_->start(self_, to, id, bytes, {}, true);
+}
+
+CAUSEWAY_DECL operation memory_transport::receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
+  return hub_->start(self_, from, id, {}, buffer, false);
+}
+
+CAUSEWAY_DECL void memory_network::fail_at(peer_index peer, std::uint64_t nth, errc code) const {
+  hub_->plan(peer, nth, detail::memory_hub::effect::fail, code);
+}
+
+CAUSEWAY_DECL void memory_network::kill_at(peer_index peer, std::uint64_t nth) const {
+  hub_->plan(peer, nth, detail::memory_hub::effect::kill, errc::peer_lost);
+}
+
+CAUSEWAY_DECL void memory_network::stall_at(peer_index peer, std::uint64_t nth) const {
+  hub_->plan(peer, nth, detail::memory_hub::effect::stall, errc::timeout);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_MEMORY_TRANSPORT_IPP
+#endif
 
 // ---- causeway/net/rendezvous.hpp ----
 #ifndef CAUSEWAY_NET_RENDEZVOUS_HPP
@@ -6597,8 +7876,35 @@ namespace causeway::inline CAUSEWAY_ABI::net {
 
 /// Serves a run at `at` until `peers` peers (ourselves included) are in and connected. `welcome` reaches every joiner.
 /// Blocks until then, the deadline (errc::timeout), or a stop (errc::cancelled).
-inline result<membership> host(listener at, std::uint32_t peers, std::span<const std::byte> welcome,
-                               const rendezvous_options& options) {
+CAUSEWAY_DECL result<membership> host(listener at, std::uint32_t peers, std::span<const std::byte> welcome,
+                                      const rendezvous_options& options);
+
+/// Joins the run served at `address`. Dials again until the deadline while nobody listens there yet.
+CAUSEWAY_DECL result<membership> join(const endpoint& address, const rendezvous_options& options);
+
+/// Connects peers that all have the same list of addresses, without a host. `at` listens at `addresses[self]`.
+CAUSEWAY_DECL result<membership> connect_static(listener at, peer_index self, const std::vector<endpoint>& addresses,
+                                                const rendezvous_options& options);
+
+/// The same, listening at our own entry of the list.
+CAUSEWAY_DECL result<membership> connect_static(peer_index self, const std::vector<endpoint>& addresses,
+                                                const rendezvous_options& options);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_RENDEZVOUS_HPP
+
+// ---- causeway/net/impl/rendezvous.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_RENDEZVOUS_IPP
+#define CAUSEWAY_NET_IMPL_RENDEZVOUS_IPP
+
+// Bodies of net/rendezvous.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL result<membership> host(listener at, std::uint32_t peers, std::span<const std::byte> welcome,
+                                      const rendezvous_options& options) {
   if (peers == 0 || peers > most_peers || options.wanted_index.value_or(0) >= peers) {
     return fail(errc::invalid_argument, at.address().text(), "a run has 1 to 1024 peers, and the host is one of them");
   }
@@ -6609,15 +7915,13 @@ inline result<membership> host(listener at, std::uint32_t peers, std::span<const
   return detail::host_session{at, peers, welcome, options}.run();
 }
 
-/// Joins the run served at `address`. Dials again until the deadline while nobody listens there yet.
-inline result<membership> join(const endpoint& address, const rendezvous_options& options) {
+CAUSEWAY_DECL result<membership> join(const endpoint& address, const rendezvous_options& options) {
   CAUSEWAY_ASSIGN(listener own, open_listener(options.listen, options.transport.log));
   return detail::join_session{own, address, options}.run();
 }
 
-/// Connects peers that all have the same list of addresses, without a host. `at` listens at `addresses[self]`.
-inline result<membership> connect_static(listener at, peer_index self, const std::vector<endpoint>& addresses,
-                                         const rendezvous_options& options) {
+CAUSEWAY_DECL result<membership> connect_static(listener at, peer_index self, const std::vector<endpoint>& addresses,
+                                                const rendezvous_options& options) {
   if (self >= addresses.size() || addresses.size() > most_peers || options.run_id == 0) {
     return fail(errc::invalid_argument, "static peers", "needs a run id, at most 1024 addresses, and our index among them");
   }
@@ -6631,9 +7935,8 @@ inline result<membership> connect_static(listener at, peer_index self, const std
   return membership{mesh.finish(), options.run_id, {}, addresses};
 }
 
-/// The same, listening at our own entry of the list.
-inline result<membership> connect_static(peer_index self, const std::vector<endpoint>& addresses,
-                                         const rendezvous_options& options) {
+CAUSEWAY_DECL result<membership> connect_static(peer_index self, const std::vector<endpoint>& addresses,
+                                                const rendezvous_options& options) {
   if (self >= addresses.size()) return fail(errc::invalid_argument, "static peers", "our index is not in the list");
   CAUSEWAY_ASSIGN(listener at, open_listener(addresses[self], options.transport.log));
   return connect_static(std::move(at), self, addresses, options);
@@ -6641,7 +7944,8 @@ inline result<membership> connect_static(peer_index self, const std::vector<endp
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
-#endif  // CAUSEWAY_NET_RENDEZVOUS_HPP
+#endif  // CAUSEWAY_NET_IMPL_RENDEZVOUS_IPP
+#endif
 
 // ---- causeway/core/thread_pool.hpp ----
 #ifndef CAUSEWAY_CORE_THREAD_POOL_HPP
@@ -6929,10 +8233,7 @@ enum class algorithm : std::uint8_t {
 class collective_workspace {
  public:
   /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
-  [[nodiscard]] std::byte* reserve(std::size_t bytes) {
-    if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
-    return memory_.data();
-  }
+  [[nodiscard]] std::byte* reserve(std::size_t bytes);
 
   [[nodiscard]] std::vector<net::operation>& operations() noexcept { return operations_; }
   [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
@@ -6974,6 +8275,25 @@ constexpr collective_options tuned_for_streams(collective_options o, std::size_t
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_OPTIONS_HPP
+
+// ---- causeway/collective/impl/options.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
+
+// Bodies of collective/options.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL std::byte* collective_workspace::reserve(std::size_t bytes) {
+  if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
+  return memory_.data();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
+#endif
 
 // ---- causeway/collective/exchange.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_EXCHANGE_HPP
@@ -7065,15 +8385,39 @@ struct refusal {
 
 using refusal_bytes = std::array<std::byte, 8>;
 
-inline refusal_bytes to_bytes(const refusal& r) noexcept {
+CAUSEWAY_DECL refusal_bytes to_bytes(const refusal& r) noexcept;
+
+/// Reads what a peer claims; nullopt when it makes no sense.
+CAUSEWAY_DECL std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::uint32_t peers) noexcept;
+
+/// Keeps one of several refusals: the lowest peer's, so that all peers report the same one. What this peer saw itself
+/// counts for more than what it was told of the same peer.
+CAUSEWAY_DECL void note(std::optional<refusal>& kept, const refusal& r) noexcept;
+
+/// error::culprit is the refused peer, unless this one was only told.
+CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_REFUSAL_HPP
+
+// ---- causeway/collective/impl/refusal.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
+
+// Bodies of collective/refusal.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL refusal_bytes to_bytes(const refusal& r) noexcept {
   const std::uint32_t words[2] = {r.peer, static_cast<std::uint32_t>(r.code)};
   refusal_bytes bytes;
   std::memcpy(bytes.data(), words, sizeof words);
   return bytes;
 }
 
-/// Reads what a peer claims; nullopt when it makes no sense.
-inline std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::uint32_t peers) noexcept {
+CAUSEWAY_DECL std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::uint32_t peers) noexcept {
   if (bytes.size() != sizeof(refusal_bytes)) return std::nullopt;
   std::uint32_t words[2];
   std::memcpy(words, bytes.data(), sizeof words);
@@ -7084,15 +8428,12 @@ inline std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::
   return refusal{words[0], code, true};
 }
 
-/// Keeps one of several refusals: the lowest peer's, so that all peers report the same one. What this peer saw itself
-/// counts for more than what it was told of the same peer.
-inline void note(std::optional<refusal>& kept, const refusal& r) noexcept {
+CAUSEWAY_DECL void note(std::optional<refusal>& kept, const refusal& r) noexcept {
   const bool seen = kept && r.peer == kept->peer && !r.told;
   if (!kept || r.peer < kept->peer || seen) kept = r;
 }
 
-/// error::culprit is the refused peer, unless this one was only told.
-inline error to_error(const refusal& r, std::uint32_t peers) {
+CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers) {
   if (r.peer == peers && r.code == errc::invalid_argument) {
     return fail(errc::invalid_argument, "exchange",
                 "the weights of all peers add up to 0: nobody contributes to this mean");
@@ -7113,7 +8454,8 @@ inline error to_error(const refusal& r, std::uint32_t peers) {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
-#endif  // CAUSEWAY_COLLECTIVE_REFUSAL_HPP
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
+#endif
 
 // ---- causeway/collective/exchange_message.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_EXCHANGE_MESSAGE_HPP
@@ -7152,13 +8494,46 @@ constexpr std::size_t message_slot(std::size_t codec_bytes) { return (message_he
 
 inline constexpr refusal no_refusal{0, errc{}};
 
-inline void write_header(std::span<std::byte> room, float weight, std::size_t values, const refusal& bad = no_refusal) {
+CAUSEWAY_DECL void write_header(std::span<std::byte> room, float weight, std::size_t values,
+                                const refusal& bad = no_refusal);
+
+/// The header of a peer's own contribution; true when content follows.
+CAUSEWAY_DECL bool write_own_header(std::span<std::byte> room, const exchange_row& row, std::size_t values,
+                                    net::peer_index self);
+
+/// Reads bytes that anybody may have sent, about `values` values.
+CAUSEWAY_DECL peer_message read_message(net::peer_index from, std::span<const std::byte> bytes, std::size_t values,
+                                        std::uint32_t peers);
+
+/// Of a contribution: whatever its sender says, it is the one whose values cannot be used. What only sums can be is
+/// nonsense.
+CAUSEWAY_DECL refusal refused_contribution(net::peer_index from, const refusal& said);
+
+/// 1 / total weight in f32; 0 where that is no number to multiply with.
+CAUSEWAY_DECL float mean_factor(double total_weight);
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_EXCHANGE_MESSAGE_HPP
+
+// ---- causeway/collective/impl/exchange_message.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_EXCHANGE_MESSAGE_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_EXCHANGE_MESSAGE_IPP
+
+// Bodies of collective/exchange_message.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL void write_header(std::span<std::byte> room, float weight, std::size_t values, const refusal& bad) {
   const message_header h{weight, static_cast<std::uint32_t>(values), bad.peer, static_cast<std::uint32_t>(bad.code)};
   std::memcpy(room.data(), &h, sizeof h);
 }
 
-/// The header of a peer's own contribution; true when content follows.
-inline bool write_own_header(std::span<std::byte> room, const exchange_row& row, std::size_t values, net::peer_index self) {
+CAUSEWAY_DECL bool write_own_header(std::span<std::byte> room, const exchange_row& row, std::size_t values,
+                                    net::peer_index self) {
   CAUSEWAY_EXPECT(row.weight >= 0);
   CAUSEWAY_EXPECT(row.refused == errc{} || row.refused == errc::non_finite || row.refused == errc::corrupt ||
                   row.refused == errc::protocol);
@@ -7170,9 +8545,8 @@ inline bool write_own_header(std::span<std::byte> room, const exchange_row& row,
   return row.weight > 0;
 }
 
-/// Reads bytes that anybody may have sent, about `values` values.
-inline peer_message read_message(net::peer_index from, std::span<const std::byte> bytes, std::size_t values,
-                                 std::uint32_t peers) {
+CAUSEWAY_DECL peer_message read_message(net::peer_index from, std::span<const std::byte> bytes, std::size_t values,
+                                        std::uint32_t peers) {
   peer_message m{.peer = from};
   message_header h;
   if (bytes.size() < sizeof h) {
@@ -7195,23 +8569,19 @@ inline peer_message read_message(net::peer_index from, std::span<const std::byte
   return m;
 }
 
-/// Of a contribution: whatever its sender says, it is the one whose values cannot be used. What only sums can be is
-/// nonsense.
-inline refusal refused_contribution(net::peer_index from, const refusal& said) {
+CAUSEWAY_DECL refusal refused_contribution(net::peer_index from, const refusal& said) {
   return {from, said.code == errc::invalid_argument ? errc::protocol : said.code};
 }
 
-/// 1 / total weight in f32; 0 where that is no number to multiply with.
-inline float mean_factor(double total_weight) {
+CAUSEWAY_DECL float mean_factor(double total_weight) {
   const float factor = 1.0F / static_cast<float>(total_weight);
   return total_weight > 0 && std::isfinite(factor) ? factor : 0.0F;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
 
-}  // namespace causeway::inline CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_EXCHANGE_MESSAGE_HPP
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_EXCHANGE_MESSAGE_IPP
+#endif
 
 // ---- causeway/core/rng.hpp ----
 #ifndef CAUSEWAY_CORE_RNG_HPP
@@ -8284,8 +9654,31 @@ struct sum_parts_kernel {
 /// out[i] = factor · (parts[0][i] + parts[1][i] + ...), added from left to right in f32. `out` may be one of the parts.
 /// False when a result is NaN or infinite; then a part whose own values are not finite still holds them. Bit-identical for
 /// every thread count and instruction set. Reads 4 bytes an element and part, writes 4 an element.
-inline bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out, std::int64_t count,
-                      kernels::simd_level level = kernels::detect_simd_level()) {
+CAUSEWAY_DECL bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out,
+                             std::int64_t count, kernels::simd_level level = kernels::detect_simd_level());
+
+/// Whether no value is NaN or infinite.
+CAUSEWAY_DECL bool finite_values(std::span<const float> values, kernels::simd_level level = kernels::detect_simd_level());
+
+/// to = from, bit by bit, in one pass with the look for NaN and infinity; false where there are any.
+CAUSEWAY_DECL bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
+                               kernels::simd_level level = kernels::detect_simd_level());
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_SUM_HPP
+
+// ---- causeway/collective/impl/sum.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
+
+// Bodies of collective/sum.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out,
+                             std::int64_t count, kernels::simd_level level) {
   std::atomic<bool> finite{true};
   pool.for_range(count, 16 * detail::sum_parts_kernel::block, [&](index_range r) {
     const bool good = kernels::detail::dispatch<detail::sum_parts_kernel>(level, parts, factor, out, r.begin, r.end);
@@ -8294,15 +9687,13 @@ inline bool sum_parts(thread_pool& pool, std::span<const float* const> parts, fl
   return finite.load(std::memory_order_relaxed);
 }
 
-/// Whether no value is NaN or infinite.
-inline bool finite_values(std::span<const float> values, kernels::simd_level level = kernels::detect_simd_level()) {
+CAUSEWAY_DECL bool finite_values(std::span<const float> values, kernels::simd_level level) {
   return kernels::detail::dispatch<detail::finite_values_kernel>(level, values.data(),
                                                                  static_cast<std::int64_t>(values.size()));
 }
 
-/// to = from, bit by bit, in one pass with the look for NaN and infinity; false where there are any.
-inline bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
-                        kernels::simd_level level = kernels::detect_simd_level()) {
+CAUSEWAY_DECL bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
+                               kernels::simd_level level) {
   std::atomic<bool> finite{true};
   pool.for_range(static_cast<std::int64_t>(from.size()), 16 * detail::sum_parts_kernel::block, [&](index_range r) {
     const bool good =
@@ -8314,7 +9705,8 @@ inline bool copy_finite(thread_pool& pool, std::span<const float> from, std::spa
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
-#endif  // CAUSEWAY_COLLECTIVE_SUM_HPP
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
+#endif
 
 // ---- causeway/collective/aggregator.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_AGGREGATOR_HPP
@@ -8369,21 +9761,10 @@ std::optional<refusal> add_messages(const aggregation<C, X>& all, std::span<floa
 }
 
 /// Multiplies by `factor`; false when something is not finite.
-inline bool scale_finite(thread_pool& pool, std::span<float> values, float factor) {
-  const float* const whole[] = {values.data()};
-  return sum_parts(pool, whole, factor, values.data(), static_cast<std::int64_t>(values.size()));
-}
+CAUSEWAY_DECL bool scale_finite(thread_pool& pool, std::span<float> values, float factor);
 
 /// out = weight · values, and zeros for a weight of 0, whatever the values; false when something is not finite.
-inline bool weighted(thread_pool& pool, std::span<const float> values, float weight, std::span<float> out) {
-  const auto count = static_cast<std::int64_t>(values.size());
-  if (weight == 0) {
-    kernels::zero(pool, out.data(), count);
-    return true;
-  }
-  const float* const only[] = {values.data()};
-  return sum_parts(pool, only, weight, out.data(), count);
-}
+CAUSEWAY_DECL bool weighted(thread_pool& pool, std::span<const float> values, float weight, std::span<float> out);
 
 template <class F>
 void for_values(thread_pool& pool, std::size_t count, F&& f) {
@@ -8485,6 +9866,35 @@ using sign_of_mean = sign_of<mean>;
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_AGGREGATOR_HPP
+
+// ---- causeway/collective/impl/aggregator.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_AGGREGATOR_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_AGGREGATOR_IPP
+
+// Bodies of collective/aggregator.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL bool scale_finite(thread_pool& pool, std::span<float> values, float factor) {
+  const float* const whole[] = {values.data()};
+  return sum_parts(pool, whole, factor, values.data(), static_cast<std::int64_t>(values.size()));
+}
+
+CAUSEWAY_DECL bool weighted(thread_pool& pool, std::span<const float> values, float weight, std::span<float> out) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  if (weight == 0) {
+    kernels::zero(pool, out.data(), count);
+    return true;
+  }
+  const float* const only[] = {values.data()};
+  return sum_parts(pool, only, weight, out.data(), count);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_AGGREGATOR_IPP
+#endif
 
 // ---- causeway/collective/encoding.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_ENCODING_HPP
@@ -8590,21 +10000,12 @@ struct part {
 
 namespace detail {
 
-inline net::message_id id_of(net::message_id id, const part& what) {
-  id.channel = numbered(id.channel + what.phase, what.chunk);
-  return id;
-}
+CAUSEWAY_DECL net::message_id id_of(net::message_id id, const part& what);
 
 /// An error says which peer was waited for.
-inline result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved) {
-  if (!moved && moved.error().where.empty()) moved.error().where = peer_name(peer);
-  return moved;
-}
+CAUSEWAY_DECL result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved);
 
-inline result<void> without_size(result<std::size_t> moved) {
-  if (!moved) return std::move(moved).error();
-  return {};
-}
+CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved);
 
 }  // namespace detail
 
@@ -8677,6 +10078,35 @@ class flight {
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_FLIGHT_HPP
+
+// ---- causeway/collective/impl/flight.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
+
+// Bodies of collective/flight.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL net::message_id id_of(net::message_id id, const part& what) {
+  id.channel = numbered(id.channel + what.phase, what.chunk);
+  return id;
+}
+
+CAUSEWAY_DECL result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved) {
+  if (!moved && moved.error().where.empty()) moved.error().where = peer_name(peer);
+  return moved;
+}
+
+CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved) {
+  if (!moved) return std::move(moved).error();
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
+#endif
 
 // ---- causeway/collective/butterfly.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_BUTTERFLY_HPP
@@ -9317,56 +10747,25 @@ class conversation {
   conversation() = default;
   conversation(conversation&& other) noexcept
       : transport_{std::exchange(other.transport_, nullptr)}, id_{other.id_}, places_{std::move(other.places_)} {}
-  conversation& operator=(conversation&& other) noexcept {
-    std::swap(transport_, other.transport_);
-    std::swap(id_, other.id_);
-    std::swap(places_, other.places_);
-    return *this;
-  }
+  conversation& operator=(conversation&& other) noexcept;
   ~conversation() { close(); }
 
-  void open(const exchange_port& port, std::size_t places) {
-    close();
-    transport_ = &port.transport;
-    id_ = port.id;
-    places_.assign(places, 0);
-  }
+  void open(const exchange_port& port, std::size_t places);
 
   [[nodiscard]] bool is_open() const noexcept { return transport_ != nullptr; }
 
   /// Cancels what is under way.
-  void close() {
-    if (transport_ == nullptr) return;
-    for (net::operation& op : places_) {
-      if (op != 0) (void)transport_->wait(std::exchange(op, 0), time_point{});  // a deadline in the past cancels
-    }
-    transport_ = nullptr;
-  }
+  void close();
 
-  void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes) {
-    CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
-    places_[place] = transport_->send(to, detail::id_of(id_, what), bytes);
-  }
+  void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes);
 
-  void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer) {
-    CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
-    places_[place] = transport_->receive(from, detail::id_of(id_, what), buffer);
-  }
+  void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer);
 
   /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer, and closes.
-  result<std::size_t> wait(std::size_t place, net::peer_index peer, time_point deadline) {
-    CAUSEWAY_EXPECT(is_open());
-    const net::operation op = std::exchange(places_[place], 0);
-    if (op == 0) return std::size_t{0};
-    auto moved = detail::naming(peer, transport_->wait(op, deadline));
-    if (!moved) close();
-    return moved;
-  }
+  result<std::size_t> wait(std::size_t place, net::peer_index peer, time_point deadline);
 
   /// As wait, for a send.
-  result<void> finish(std::size_t place, net::peer_index peer, time_point deadline) {
-    return detail::without_size(wait(place, peer, deadline));
-  }
+  result<void> finish(std::size_t place, net::peer_index peer, time_point deadline);
 
  private:
   net::any_transport* transport_ = nullptr;
@@ -9377,6 +10776,67 @@ class conversation {
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_CONVERSATION_HPP
+
+// ---- causeway/collective/impl/conversation.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_CONVERSATION_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_CONVERSATION_IPP
+
+// Bodies of collective/conversation.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL conversation& conversation::operator=(conversation&& other) noexcept {
+  std::swap(transport_, other.transport_);
+  std::swap(id_, other.id_);
+  std::swap(places_, other.places_);
+  return *this;
+}
+
+CAUSEWAY_DECL void conversation::open(const exchange_port& port, std::size_t places) {
+  close();
+  transport_ = &port.transport;
+  id_ = port.id;
+  places_.assign(places, 0);
+}
+
+CAUSEWAY_DECL void conversation::close() {
+  if (transport_ == nullptr) return;
+  for (net::operation& op : places_) {
+    if (op != 0) (void)transport_->wait(std::exchange(op, 0), time_point{});  // a deadline in the past cancels
+  }
+  transport_ = nullptr;
+}
+
+CAUSEWAY_DECL void conversation::send(std::size_t place, net::peer_index to, const part& what,
+                                      std::span<const std::byte> bytes) {
+  CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
+  places_[place] = transport_->send(to, detail::id_of(id_, what), bytes);
+}
+
+CAUSEWAY_DECL void conversation::receive(std::size_t place, net::peer_index from, const part& what,
+                                         std::span<std::byte> buffer) {
+  CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
+  places_[place] = transport_->receive(from, detail::id_of(id_, what), buffer);
+}
+
+CAUSEWAY_DECL result<std::size_t> conversation::wait(std::size_t place, net::peer_index peer, time_point deadline) {
+  CAUSEWAY_EXPECT(is_open());
+  const net::operation op = std::exchange(places_[place], 0);
+  if (op == 0) return std::size_t{0};
+  auto moved = detail::naming(peer, transport_->wait(op, deadline));
+  if (!moved) close();
+  return moved;
+}
+
+CAUSEWAY_DECL result<void> conversation::finish(std::size_t place, net::peer_index peer, time_point deadline) {
+  return detail::without_size(wait(place, peer, deadline));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_CONVERSATION_IPP
+#endif
 
 // ---- causeway/collective/gather.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_GATHER_HPP
@@ -9398,10 +10858,7 @@ struct gather_places {
   [[nodiscard]] std::size_t bytes_in(net::peer_index p) const { return 3 * peers + p; }
 };
 
-inline error too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
-  return fail(errc::too_large, peer_name(peer),
-              std::to_string(offered) + " bytes to gather, where the caller allows " + std::to_string(limit));
-}
+CAUSEWAY_DECL error too_long(net::peer_index peer, std::size_t offered, std::size_t limit);
 
 /// Receives from all others: `lengths` are under way already.
 template <net::Transport T>
@@ -9501,6 +10958,25 @@ result<void> all_gather(T& transport, const net::message_id& id, std::span<const
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_GATHER_HPP
+
+// ---- causeway/collective/impl/gather.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+
+// Bodies of collective/gather.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL error too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
+  return fail(errc::too_large, peer_name(peer),
+              std::to_string(offered) + " bytes to gather, where the caller allows " + std::to_string(limit));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+#endif
 
 // ---- causeway/collective/gather_mean.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_GATHER_MEAN_HPP
@@ -9657,26 +11133,15 @@ class group_view {
  public:
   /// `members[r]` is the peer of rank r: distinct peers of `over`, its own self among them, in the same order on all of
   /// them.
-  group_view(net::any_transport& over, std::vector<net::peer_index> members)
-      : over_{&over}, members_{std::move(members)}, self_{rank_of(over.self())} {
-    CAUSEWAY_EXPECT(self_ < members_.size());
-    CAUSEWAY_EXPECT(are_distinct());
-  }
+  group_view(net::any_transport& over, std::vector<net::peer_index> members);
 
   [[nodiscard]] net::peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(members_.size()); }
   [[nodiscard]] net::peer_index peer_of(net::peer_index rank) const noexcept { return members_[rank]; }
 
-  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes) {
-    return is_other(to) ? over_->send(members_[to], id, bytes) : no_operation;
-  }
-  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer) {
-    return is_other(from) ? over_->receive(members_[from], id, buffer) : no_operation;
-  }
-  result<std::size_t> wait(net::operation op, time_point deadline) {
-    if (op == no_operation) return fail(errc::invalid_argument, "group", "there is no such other rank");
-    return over_->wait(op, deadline);
-  }
+  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
+  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
+  result<std::size_t> wait(net::operation op, time_point deadline);
   [[nodiscard]] bool done(net::operation op) const { return op == no_operation || over_->done(op); }
 
   /// Of the whole transport.
@@ -9687,14 +11152,8 @@ class group_view {
 
   [[nodiscard]] bool is_other(net::peer_index rank) const noexcept { return rank < members_.size() && rank != self_; }
 
-  [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const {
-    return static_cast<net::peer_index>(std::find(members_.begin(), members_.end(), peer) - members_.begin());
-  }
-  [[nodiscard]] bool are_distinct() const {
-    std::vector<net::peer_index> sorted = members_;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted.back() < over_->size() && std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
-  }
+  [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const;
+  [[nodiscard]] bool are_distinct() const;
 
   net::any_transport* over_;
   std::vector<net::peer_index> members_;
@@ -9705,6 +11164,51 @@ static_assert(net::Transport<group_view>);
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
+
+// ---- causeway/collective/impl/group_view.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
+
+// Bodies of collective/group_view.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL group_view::group_view(net::any_transport& over, std::vector<net::peer_index> members)
+    : over_{&over}, members_{std::move(members)}, self_{rank_of(over.self())} {
+  CAUSEWAY_EXPECT(self_ < members_.size());
+  CAUSEWAY_EXPECT(are_distinct());
+}
+
+CAUSEWAY_DECL net::operation group_view::send(net::peer_index to, const net::message_id& id,
+                                              std::span<const std::byte> bytes) {
+  return is_other(to) ? over_->send(members_[to], id, bytes) : no_operation;
+}
+
+CAUSEWAY_DECL net::operation group_view::receive(net::peer_index from, const net::message_id& id,
+                                                 std::span<std::byte> buffer) {
+  return is_other(from) ? over_->receive(members_[from], id, buffer) : no_operation;
+}
+
+CAUSEWAY_DECL result<std::size_t> group_view::wait(net::operation op, time_point deadline) {
+  if (op == no_operation) return fail(errc::invalid_argument, "group", "there is no such other rank");
+  return over_->wait(op, deadline);
+}
+
+CAUSEWAY_DECL net::peer_index group_view::rank_of(net::peer_index peer) const {
+  return static_cast<net::peer_index>(std::find(members_.begin(), members_.end(), peer) - members_.begin());
+}
+
+CAUSEWAY_DECL bool group_view::are_distinct() const {
+  std::vector<net::peer_index> sorted = members_;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted.back() < over_->size() && std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
+#endif
 
 // ---- causeway/kernels/reduce.hpp ----
 #ifndef CAUSEWAY_KERNELS_REDUCE_HPP
@@ -9910,13 +11414,9 @@ std::vector<tensor_piece> tensors_of(const X& ctx, std::size_t n) {
   return all;
 }
 
-inline double norm_of(thread_pool& pool, std::span<const float> x) {
-  return std::sqrt(kernels::sum_of_squares(pool, x.data(), static_cast<std::int64_t>(x.size())));
-}
+CAUSEWAY_DECL double norm_of(thread_pool& pool, std::span<const float> x);
 
-inline void add_scaled(thread_pool& pool, std::span<float> sum, double factor, std::span<const float> x) {
-  kernels::axpy(pool, sum.data(), static_cast<float>(factor), x.data(), static_cast<std::int64_t>(x.size()));
-}
+CAUSEWAY_DECL void add_scaled(thread_pool& pool, std::span<float> sum, double factor, std::span<const float> x);
 
 /// row = what a message says, as values.
 template <class C, class X>
@@ -10037,24 +11537,9 @@ struct median_norm_clip {
     return norms;
   }
 
-  [[nodiscard]] bool is_within(std::span<const float> x) const {
-    return std::all_of(x.begin(), x.end(), [this](float v) { return std::abs(v) <= largest; });
-  }
+  [[nodiscard]] bool is_within(std::span<const float> x) const;
 
-  static std::vector<double> medians(const std::vector<double>& norms, std::size_t tensors) {
-    std::vector<double> limits(tensors), counted;
-    for (std::size_t t = 0; t < tensors; ++t) {
-      counted.clear();
-      for (std::size_t at = t; at < norms.size(); at += tensors) {
-        if (!is_dropped(norms[at])) counted.push_back(norms[at]);
-      }
-      if (counted.empty()) continue;
-      const auto middle = counted.begin() + static_cast<std::ptrdiff_t>((counted.size() - 1) / 2);
-      std::nth_element(counted.begin(), middle, counted.end());
-      limits[t] = *middle;
-    }
-    return limits;
-  }
+  static std::vector<double> medians(const std::vector<double>& norms, std::size_t tensors);
 
   /// A tensor that nobody contributed to stays 0; when that is all of them, there is no result.
   template <class C, class X>
@@ -10074,6 +11559,51 @@ struct median_norm_clip {
 
 #endif  // CAUSEWAY_COLLECTIVE_NORM_AGGREGATORS_HPP
 
+// ---- causeway/collective/impl/norm_aggregators.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_NORM_AGGREGATORS_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_NORM_AGGREGATORS_IPP
+
+// Bodies of collective/norm_aggregators.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL double norm_of(thread_pool& pool, std::span<const float> x) {
+  return std::sqrt(kernels::sum_of_squares(pool, x.data(), static_cast<std::int64_t>(x.size())));
+}
+
+CAUSEWAY_DECL void add_scaled(thread_pool& pool, std::span<float> sum, double factor, std::span<const float> x) {
+  kernels::axpy(pool, sum.data(), static_cast<float>(factor), x.data(), static_cast<std::int64_t>(x.size()));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL bool median_norm_clip::is_within(std::span<const float> x) const {
+  return std::all_of(x.begin(), x.end(), [this](float v) { return std::abs(v) <= largest; });
+}
+
+CAUSEWAY_DECL std::vector<double> median_norm_clip::medians(const std::vector<double>& norms, std::size_t tensors) {
+  std::vector<double> limits(tensors), counted;
+  for (std::size_t t = 0; t < tensors; ++t) {
+    counted.clear();
+    for (std::size_t at = t; at < norms.size(); at += tensors) {
+      if (!is_dropped(norms[at])) counted.push_back(norms[at]);
+    }
+    if (counted.empty()) continue;
+    const auto middle = counted.begin() + static_cast<std::ptrdiff_t>((counted.size() - 1) / 2);
+    std::nth_element(counted.begin(), middle, counted.end());
+    limits[t] = *middle;
+  }
+  return limits;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_NORM_AGGREGATORS_IPP
+#endif
+
 // ---- causeway/collective/pairs.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_PAIRS_HPP
 #define CAUSEWAY_COLLECTIVE_PAIRS_HPP
@@ -10086,7 +11616,27 @@ namespace causeway::inline CAUSEWAY_ABI::collective {
 
 /// The partner of `self` when `peers` are paired at random; none for the one left over of an odd number. Peers that `draw`
 /// alike get the same pairs. Cost: O(peers).
-[[nodiscard]] inline std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw) {
+[[nodiscard]] CAUSEWAY_DECL std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw);
+
+/// Both peers: data ← (theirs + ours) / 2; both must call it with the same `id`. `received` has the length of `data` and is
+/// overwritten. Bytes: 4 per value each way. errc::protocol where the other sends another number of values.
+CAUSEWAY_DECL result<void> average_pair(net::any_transport& transport, net::peer_index other, const net::message_id& id,
+                                        std::span<float> data, std::span<float> received, time_point deadline);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_PAIRS_HPP
+
+// ---- causeway/collective/impl/pairs.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
+
+// Bodies of collective/pairs.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw) {
   std::vector<net::peer_index> order(peers);
   std::iota(order.begin(), order.end(), 0U);
   for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
@@ -10097,10 +11647,8 @@ namespace causeway::inline CAUSEWAY_ABI::collective {
   return std::nullopt;
 }
 
-/// Both peers: data ← (theirs + ours) / 2; both must call it with the same `id`. `received` has the length of `data` and is
-/// overwritten. Bytes: 4 per value each way. errc::protocol where the other sends another number of values.
-inline result<void> average_pair(net::any_transport& transport, net::peer_index other, const net::message_id& id,
-                                 std::span<float> data, std::span<float> received, time_point deadline) {
+CAUSEWAY_DECL result<void> average_pair(net::any_transport& transport, net::peer_index other, const net::message_id& id,
+                                        std::span<float> data, std::span<float> received, time_point deadline) {
   const auto inward = transport.receive(other, id, std::as_writable_bytes(received));
   const auto outward = transport.send(other, id, std::as_bytes(data));
   const auto sent = transport.wait(outward, deadline);
@@ -10117,7 +11665,8 @@ inline result<void> average_pair(net::any_transport& transport, net::peer_index 
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
-#endif  // CAUSEWAY_COLLECTIVE_PAIRS_HPP
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
+#endif
 
 // ---- causeway/collective/quantised_ring.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_QUANTISED_RING_HPP
@@ -10422,84 +11971,30 @@ struct ring_cost {
 };
 
 /// What the ring `order` costs: each peer sends to the next one, the last to the first.
-inline ring_cost cost_of_ring(const link_costs& links, std::span<const net::peer_index> order) {
-  ring_cost c;
-  for (std::size_t i = 0; i < order.size() && order.size() > 1; ++i) {
-    const double link = links(order[i], order[(i + 1) % order.size()]);
-    c.slowest = std::max(c.slowest, link);
-    c.sum += link;
-  }
-  return c;
-}
+CAUSEWAY_DECL ring_cost cost_of_ring(const link_costs& links, std::span<const net::peer_index> order);
 
 namespace detail {
 
 inline constexpr std::uint32_t exact_ring_peers = 12;
 using ring_list = std::vector<net::peer_index>;
 
-inline bool is_better(const ring_cost& a, const ring_cost& b, ring_goal goal) {
-  if (goal == ring_goal::sum) return a.sum < b.sum;
-  return a.slowest < b.slowest || (a.slowest == b.slowest && a.sum < b.sum);
-}
+CAUSEWAY_DECL bool is_better(const ring_cost& a, const ring_cost& b, ring_goal goal);
 
 /// The best ring by the sum of its links, or by the largest one, over links that cost at most `limit`. best[s][j] is what
 /// the best path from peer 0 over exactly the peers of set s costs, when it ends at peer j + 1.
 class subset_search {
  public:
-  subset_search(const link_costs& links, bool by_sum, double limit)
-      : links_{links},
-        by_sum_{by_sum},
-        limit_{limit},
-        others_{links.peers - 1},
-        best_((std::size_t{1} << others_) * others_, std::numeric_limits<double>::infinity()),
-        before_(best_.size(), 0) {
-    for (std::uint32_t j = 0; j < others_; ++j) best_[at(1U << j, j)] = link(0, j + 1);
-    for (std::uint32_t set = 1; set < (1U << others_); ++set) {
-      for (std::uint32_t j = 0; j < others_; ++j) {
-        if ((set >> j & 1U) != 0 && std::popcount(set) > 1) extend(set, j);
-      }
-    }
-  }
+  subset_search(const link_costs& links, bool by_sum, double limit);
 
   /// What the best ring costs, and its order from peer 0 on.
-  [[nodiscard]] std::pair<double, ring_list> ring() const {
-    std::uint32_t set = (1U << others_) - 1, last = 0;
-    const auto closed = [&](std::uint32_t j) { return joined(best_[at(set, j)], link(j + 1, 0)); };
-    for (std::uint32_t j = 1; j < others_; ++j) {
-      if (closed(j) < closed(last)) last = j;
-    }
-    const double cost = closed(last);
-    ring_list order;
-    while (set != 0) {
-      order.push_back(last + 1);
-      const std::uint32_t previous = before_[at(set, last)];
-      set &= ~(1U << last);
-      last = previous;
-    }
-    order.push_back(0);
-    std::reverse(order.begin(), order.end());
-    return {cost, order};
-  }
+  [[nodiscard]] std::pair<double, ring_list> ring() const;
 
  private:
   [[nodiscard]] std::size_t at(std::uint32_t set, std::uint32_t j) const { return std::size_t{set} * others_ + j; }
-  [[nodiscard]] double link(net::peer_index from, net::peer_index to) const {
-    const double cost = links_(from, to);
-    return cost <= limit_ ? cost : std::numeric_limits<double>::infinity();
-  }
+  [[nodiscard]] double link(net::peer_index from, net::peer_index to) const;
   [[nodiscard]] double joined(double path, double link) const { return by_sum_ ? path + link : std::max(path, link); }
 
-  void extend(std::uint32_t set, std::uint32_t j) {
-    const std::uint32_t rest = set & ~(1U << j);
-    before_[at(set, j)] = static_cast<std::uint8_t>(std::countr_zero(rest));  // some path, also where no links are
-    for (std::uint32_t k = 0; k < others_; ++k) {
-      if ((rest >> k & 1U) == 0) continue;
-      const double cost = joined(best_[at(rest, k)], link(k + 1, j + 1));
-      if (cost >= best_[at(set, j)]) continue;
-      best_[at(set, j)] = cost;
-      before_[at(set, j)] = static_cast<std::uint8_t>(k);
-    }
-  }
+  void extend(std::uint32_t set, std::uint32_t j);
 
   const link_costs& links_;
   bool by_sum_;
@@ -10509,14 +12004,139 @@ class subset_search {
   std::vector<std::uint8_t> before_;
 };
 
-inline ring_list exact_ring(const link_costs& links, ring_goal goal) {
+CAUSEWAY_DECL ring_list exact_ring(const link_costs& links, ring_goal goal);
+
+/// From `start`, always to the nearest peer that is left.
+CAUSEWAY_DECL ring_list nearest_neighbours(const link_costs& links, net::peer_index start);
+
+/// Reverses and moves runs of peers as long as that helps (2-opt, Or-opt). Each try costs O(peers).
+class local_search {
+ public:
+  local_search(const link_costs& links, ring_goal goal, ring_list order);
+
+  [[nodiscard]] const ring_list& order() const noexcept { return order_; }
+  [[nodiscard]] const ring_cost& cost() const noexcept { return cost_; }
+
+ private:
+  bool reverse_runs();
+
+  bool move_runs();
+
+  bool move_run(std::size_t first, std::size_t length, std::size_t to);
+
+  bool keep_if_better();
+
+  const link_costs& links_;
+  ring_goal goal_;
+  ring_list order_;
+  ring_list tried_;
+  ring_cost cost_;
+};
+
+/// Costs with a price on links that do not exist, higher than that of any ring without one: so that fewer of them is
+/// better.
+CAUSEWAY_DECL std::vector<double> with_penalties(std::span<const double> costs);
+
+CAUSEWAY_DECL ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std::uint64_t seed);
+
+}  // namespace detail
+
+/// The peers in the order of a good ring, from peer 0 on: the best one up to 12 peers. Deterministic: the same costs and
+/// seed give the same order on every machine. Time: about a millisecond up to 12 peers; a tenth of a
+/// second for 64.
+CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, ring_goal goal = ring_goal::slowest,
+                                                      std::uint64_t seed = 0);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
+
+// ---- causeway/collective/impl/ring_order.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
+
+// Bodies of collective/ring_order.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL ring_cost cost_of_ring(const link_costs& links, std::span<const net::peer_index> order) {
+  ring_cost c;
+  for (std::size_t i = 0; i < order.size() && order.size() > 1; ++i) {
+    const double link = links(order[i], order[(i + 1) % order.size()]);
+    c.slowest = std::max(c.slowest, link);
+    c.sum += link;
+  }
+  return c;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL bool is_better(const ring_cost& a, const ring_cost& b, ring_goal goal) {
+  if (goal == ring_goal::sum) return a.sum < b.sum;
+  return a.slowest < b.slowest || (a.slowest == b.slowest && a.sum < b.sum);
+}
+
+CAUSEWAY_DECL subset_search::subset_search(const link_costs& links, bool by_sum, double limit)
+    : links_{links},
+      by_sum_{by_sum},
+      limit_{limit},
+      others_{links.peers - 1},
+      best_((std::size_t{1} << others_) * others_, std::numeric_limits<double>::infinity()),
+      before_(best_.size(), 0) {
+  for (std::uint32_t j = 0; j < others_; ++j) best_[at(1U << j, j)] = link(0, j + 1);
+  for (std::uint32_t set = 1; set < (1U << others_); ++set) {
+    for (std::uint32_t j = 0; j < others_; ++j) {
+      if ((set >> j & 1U) != 0 && std::popcount(set) > 1) extend(set, j);
+    }
+  }
+}
+
+CAUSEWAY_DECL std::pair<double, ring_list> subset_search::ring() const {
+  std::uint32_t set = (1U << others_) - 1, last = 0;
+  const auto closed = [&](std::uint32_t j) { return joined(best_[at(set, j)], link(j + 1, 0)); };
+  for (std::uint32_t j = 1; j < others_; ++j) {
+    if (closed(j) < closed(last)) last = j;
+  }
+  const double cost = closed(last);
+  ring_list order;
+  while (set != 0) {
+    order.push_back(last + 1);
+    const std::uint32_t previous = before_[at(set, last)];
+    set &= ~(1U << last);
+    last = previous;
+  }
+  order.push_back(0);
+  std::reverse(order.begin(), order.end());
+  return {cost, order};
+}
+
+CAUSEWAY_DECL double subset_search::link(net::peer_index from, net::peer_index to) const {
+  const double cost = links_(from, to);
+  return cost <= limit_ ? cost : std::numeric_limits<double>::infinity();
+}
+
+CAUSEWAY_DECL void subset_search::extend(std::uint32_t set, std::uint32_t j) {
+  const std::uint32_t rest = set & ~(1U << j);
+  before_[at(set, j)] = static_cast<std::uint8_t>(std::countr_zero(rest));  // some path, also where no links are
+  for (std::uint32_t k = 0; k < others_; ++k) {
+    if ((rest >> k & 1U) == 0) continue;
+    const double cost = joined(best_[at(rest, k)], link(k + 1, j + 1));
+    if (cost >= best_[at(set, j)]) continue;
+    best_[at(set, j)] = cost;
+    before_[at(set, j)] = static_cast<std::uint8_t>(k);
+  }
+}
+
+CAUSEWAY_DECL ring_list exact_ring(const link_costs& links, ring_goal goal) {
   double limit = std::numeric_limits<double>::infinity();
   if (goal == ring_goal::slowest) limit = subset_search{links, false, limit}.ring().first;
   return subset_search{links, true, limit}.ring().second;
 }
 
-/// From `start`, always to the nearest peer that is left.
-inline ring_list nearest_neighbours(const link_costs& links, net::peer_index start) {
+CAUSEWAY_DECL ring_list nearest_neighbours(const link_costs& links, net::peer_index start) {
   ring_list order(links.peers);
   std::iota(order.begin(), order.end(), 0U);
   std::swap(order[0], order[start]);
@@ -10529,71 +12149,54 @@ inline ring_list nearest_neighbours(const link_costs& links, net::peer_index sta
   return order;
 }
 
-/// Reverses and moves runs of peers as long as that helps (2-opt, Or-opt). Each try costs O(peers).
-class local_search {
- public:
-  local_search(const link_costs& links, ring_goal goal, ring_list order)
-      : links_{links}, goal_{goal}, order_{std::move(order)}, cost_{cost_of_ring(links, order_)} {
-    while (reverse_runs() || move_runs()) {
+CAUSEWAY_DECL local_search::local_search(const link_costs& links, ring_goal goal, ring_list order)
+    : links_{links}, goal_{goal}, order_{std::move(order)}, cost_{cost_of_ring(links, order_)} {
+  while (reverse_runs() || move_runs()) {
+  }
+}
+
+CAUSEWAY_DECL bool local_search::reverse_runs() {
+  bool helped = false;
+  for (std::size_t first = 0; first + 1 < order_.size(); ++first) {
+    for (std::size_t last = first + 2; last <= order_.size(); ++last) {
+      tried_ = order_;
+      std::reverse(tried_.begin() + static_cast<std::ptrdiff_t>(first), tried_.begin() + static_cast<std::ptrdiff_t>(last));
+      helped = keep_if_better() || helped;
     }
   }
+  return helped;
+}
 
-  [[nodiscard]] const ring_list& order() const noexcept { return order_; }
-  [[nodiscard]] const ring_cost& cost() const noexcept { return cost_; }
-
- private:
-  bool reverse_runs() {
-    bool helped = false;
-    for (std::size_t first = 0; first + 1 < order_.size(); ++first) {
-      for (std::size_t last = first + 2; last <= order_.size(); ++last) {
-        tried_ = order_;
-        std::reverse(tried_.begin() + static_cast<std::ptrdiff_t>(first),
-                     tried_.begin() + static_cast<std::ptrdiff_t>(last));
-        helped = keep_if_better() || helped;
-      }
+CAUSEWAY_DECL bool local_search::move_runs() {
+  constexpr std::size_t longest = 3;
+  bool helped = false;
+  for (std::size_t length = 1; length <= longest; ++length) {
+    for (std::size_t first = 0; first + length <= order_.size(); ++first) {
+      for (std::size_t to = 0; to + length <= order_.size(); ++to) helped = move_run(first, length, to) || helped;
     }
-    return helped;
   }
+  return helped;
+}
 
-  bool move_runs() {
-    constexpr std::size_t longest = 3;
-    bool helped = false;
-    for (std::size_t length = 1; length <= longest; ++length) {
-      for (std::size_t first = 0; first + length <= order_.size(); ++first) {
-        for (std::size_t to = 0; to + length <= order_.size(); ++to) helped = move_run(first, length, to) || helped;
-      }
-    }
-    return helped;
-  }
+CAUSEWAY_DECL bool local_search::move_run(std::size_t first, std::size_t length, std::size_t to) {
+  tried_ = order_;
+  const auto at = tried_.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto size = static_cast<std::ptrdiff_t>(length);
+  const auto target = tried_.begin() + static_cast<std::ptrdiff_t>(to);
+  if (to < first) std::rotate(target, at, at + size);
+  if (to > first) std::rotate(at, at + size, target + size);
+  return keep_if_better();
+}
 
-  bool move_run(std::size_t first, std::size_t length, std::size_t to) {
-    tried_ = order_;
-    const auto at = tried_.begin() + static_cast<std::ptrdiff_t>(first);
-    const auto size = static_cast<std::ptrdiff_t>(length);
-    const auto target = tried_.begin() + static_cast<std::ptrdiff_t>(to);
-    if (to < first) std::rotate(target, at, at + size);
-    if (to > first) std::rotate(at, at + size, target + size);
-    return keep_if_better();
-  }
+CAUSEWAY_DECL bool local_search::keep_if_better() {
+  const ring_cost c = cost_of_ring(links_, tried_);
+  if (!is_better(c, cost_, goal_)) return false;
+  cost_ = c;
+  std::swap(order_, tried_);
+  return true;
+}
 
-  bool keep_if_better() {
-    const ring_cost c = cost_of_ring(links_, tried_);
-    if (!is_better(c, cost_, goal_)) return false;
-    cost_ = c;
-    std::swap(order_, tried_);
-    return true;
-  }
-
-  const link_costs& links_;
-  ring_goal goal_;
-  ring_list order_;
-  ring_list tried_;
-  ring_cost cost_;
-};
-
-/// Costs with a price on links that do not exist, higher than that of any ring without one: so that fewer of them is
-/// better.
-inline std::vector<double> with_penalties(std::span<const double> costs) {
+CAUSEWAY_DECL std::vector<double> with_penalties(std::span<const double> costs) {
   std::vector<double> finite(costs.begin(), costs.end());
   double penalty = 1;
   for (const double c : costs) penalty += c < std::numeric_limits<double>::infinity() ? c : 0;
@@ -10601,7 +12204,7 @@ inline std::vector<double> with_penalties(std::span<const double> costs) {
   return finite;
 }
 
-inline ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std::uint64_t seed) {
+CAUSEWAY_DECL ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std::uint64_t seed) {
   constexpr int starts = 8;
   const std::vector<double> finite = with_penalties(with_gaps.costs);
   const link_costs links{finite, with_gaps.peers};
@@ -10620,13 +12223,11 @@ inline ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std:
   return order;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
 
-/// The peers in the order of a good ring, from peer 0 on: the best one up to 12 peers. Deterministic: the same costs and
-/// seed give the same order on every machine. Time: about a millisecond up to 12 peers; a tenth of a
-/// second for 64.
-inline std::vector<net::peer_index> ring_order(const link_costs& links, ring_goal goal = ring_goal::slowest,
-                                               std::uint64_t seed = 0) {
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, ring_goal goal, std::uint64_t seed) {
   CAUSEWAY_EXPECT(links.costs.size() == std::size_t{links.peers} * links.peers);
   if (links.peers < 2) return std::vector<net::peer_index>(links.peers, 0);
   if (links.peers <= detail::exact_ring_peers) return detail::exact_ring(links, goal);
@@ -10635,7 +12236,8 @@ inline std::vector<net::peer_index> ring_order(const link_costs& links, ring_goa
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
-#endif  // CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
+#endif
 
 // ---- causeway/collective/server_residual.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_SERVER_RESIDUAL_HPP
@@ -10651,25 +12253,13 @@ namespace causeway::inline CAUSEWAY_ABI::collective {
 class server_residual {
  public:
   /// A try at round `step` begins.
-  void begin(std::uint64_t step) {
-    if (finished_ && step != step_) kept_ = std::exchange(next_, {});
-    finished_ = false;
-    step_ = step;
-  }
+  void begin(std::uint64_t step);
 
   /// mean += residual, for the values of the row from `begin` on.
-  void add_to(std::size_t begin, std::span<float> mean) const {
-    const std::size_t first = std::max(begin, kept_.begin);
-    const std::size_t last = std::min(begin + mean.size(), kept_.begin + kept_.values.size());
-    for (std::size_t i = first; i < last; ++i) mean[i - begin] += kept_.values[i - kept_.begin];
-  }
+  void add_to(std::size_t begin, std::span<float> mean) const;
 
   /// Where the residual of this try is to be written.
-  [[nodiscard]] std::span<float> next(std::size_t begin, std::size_t size) {
-    next_.begin = begin;
-    next_.values.resize(size);
-    return next_.values;
-  }
+  [[nodiscard]] std::span<float> next(std::size_t begin, std::size_t size);
 
   /// The try went through.
   void finish() noexcept { finished_ = true; }
@@ -10695,6 +12285,38 @@ class server_residual {
 
 #endif  // CAUSEWAY_COLLECTIVE_SERVER_RESIDUAL_HPP
 
+// ---- causeway/collective/impl/server_residual.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_SERVER_RESIDUAL_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_SERVER_RESIDUAL_IPP
+
+// Bodies of collective/server_residual.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL void server_residual::begin(std::uint64_t step) {
+  if (finished_ && step != step_) kept_ = std::exchange(next_, {});
+  finished_ = false;
+  step_ = step;
+}
+
+CAUSEWAY_DECL void server_residual::add_to(std::size_t begin, std::span<float> mean) const {
+  const std::size_t first = std::max(begin, kept_.begin);
+  const std::size_t last = std::min(begin + mean.size(), kept_.begin + kept_.values.size());
+  for (std::size_t i = first; i < last; ++i) mean[i - begin] += kept_.values[i - kept_.begin];
+}
+
+CAUSEWAY_DECL std::span<float> server_residual::next(std::size_t begin, std::size_t size) {
+  next_.begin = begin;
+  next_.values.resize(size);
+  return next_.values;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_SERVER_RESIDUAL_IPP
+#endif
+
 // ---- causeway/collective/shares.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_SHARES_HPP
 #define CAUSEWAY_COLLECTIVE_SHARES_HPP
@@ -10711,7 +12333,35 @@ namespace causeway::inline CAUSEWAY_ABI::collective {
 namespace detail {
 
 /// The best shares where only peers with `reduces[i]` may have one.
-inline std::vector<double> best_shares(std::span<const double> bandwidths, const std::vector<bool>& reduces) {
+CAUSEWAY_DECL std::vector<double> best_shares(std::span<const double> bandwidths, const std::vector<bool>& reduces);
+
+}  // namespace detail
+
+/// w_i for peers of bandwidth b_i (any unit, >= 0, finite): adds up to 1, and the slowest peer is done as early as can be.
+/// b_i = 0 marks a peer that only sends and receives its own; its w_i is 0. A peer whose share would be under
+/// `smallest_share` (a message costs something, however short) gets none, and the others share what it would have had; the
+/// last one keeps all. All zeros where all bandwidths are 0.
+CAUSEWAY_DECL std::vector<double> bandwidth_shares(std::span<const double> bandwidths, double smallest_share = 0);
+
+/// `total` things in whole numbers ∝ shares, by the quota of Hagenbach-Bischoff: everybody gets the whole part of its due;
+/// each thing left over goes where share / (number so far + 1) is largest, the lowest index first. Shares are >= 0 and not
+/// all 0; a share of 0 gets nothing. Adds up to `total`.
+CAUSEWAY_DECL std::vector<std::size_t> whole_parts(std::size_t total, std::span<const double> shares);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_SHARES_HPP
+
+// ---- causeway/collective/impl/shares.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_SHARES_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_SHARES_IPP
+
+// Bodies of collective/shares.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL std::vector<double> best_shares(std::span<const double> bandwidths, const std::vector<bool>& reduces) {
   const double n = static_cast<double>(bandwidths.size());
   double xi = 0, sum = 0, count = 0;
   for (std::size_t i = 0; i < bandwidths.size(); ++i) {
@@ -10731,13 +12381,11 @@ inline std::vector<double> best_shares(std::span<const double> bandwidths, const
   return shares;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
 
-/// w_i for peers of bandwidth b_i (any unit, >= 0, finite): adds up to 1, and the slowest peer is done as early as can be.
-/// b_i = 0 marks a peer that only sends and receives its own; its w_i is 0. A peer whose share would be under
-/// `smallest_share` (a message costs something, however short) gets none, and the others share what it would have had; the
-/// last one keeps all. All zeros where all bandwidths are 0.
-inline std::vector<double> bandwidth_shares(std::span<const double> bandwidths, double smallest_share = 0) {
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL std::vector<double> bandwidth_shares(std::span<const double> bandwidths, double smallest_share) {
   std::vector<bool> reduces(bandwidths.size());
   for (std::size_t i = 0; i < bandwidths.size(); ++i) reduces[i] = bandwidths[i] > 0;
   for (;;) {
@@ -10752,10 +12400,7 @@ inline std::vector<double> bandwidth_shares(std::span<const double> bandwidths, 
   }
 }
 
-/// `total` things in whole numbers ∝ shares, by the quota of Hagenbach-Bischoff: everybody gets the whole part of its due;
-/// each thing left over goes where share / (number so far + 1) is largest, the lowest index first. Shares are >= 0 and not
-/// all 0; a share of 0 gets nothing. Adds up to `total`.
-inline std::vector<std::size_t> whole_parts(std::size_t total, std::span<const double> shares) {
+CAUSEWAY_DECL std::vector<std::size_t> whole_parts(std::size_t total, std::span<const double> shares) {
   double sum = 0;
   for (const double s : shares) sum += s;
   CAUSEWAY_EXPECT(sum > 0);
@@ -10779,7 +12424,8 @@ inline std::vector<std::size_t> whole_parts(std::size_t total, std::span<const d
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
-#endif  // CAUSEWAY_COLLECTIVE_SHARES_HPP
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_SHARES_IPP
+#endif
 
 // ---- causeway/collective/site.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_SITE_HPP
@@ -11113,30 +12759,13 @@ class transport_site final : public site {
   [[nodiscard]] std::uint32_t size() const override { return group_.size(); }
   [[nodiscard]] std::uint32_t rank() const override { return group_.self(); }
 
-  [[nodiscard]] result<void> mean(std::span<float> data) override {
-    return all_reduce_mean(group_, of_kind(0), data, options_);
-  }
-  [[nodiscard]] result<void> broadcast(std::uint32_t from, std::span<float> data) override {
-    return collective::broadcast(group_, of_kind(1), from, data, options_);
-  }
-  [[nodiscard]] result<bool> all_of(bool mine) override {
-    const std::byte own{mine};
-    std::vector<std::byte> said(group_.size());
-    CAUSEWAY_TRY(all_gather(group_, of_kind(2), std::span{&own, 1}, std::span{said}, options_));
-    for (net::peer_index r = 0; r < group_.size(); ++r) {
-      if (said[r] > std::byte{1})
-        return fail(errc::corrupt, peer_name(group_.peer_of(r)), "its word is neither yes nor no");
-    }
-    return std::all_of(said.begin(), said.end(), [](std::byte b) { return b == std::byte{1}; });
-  }
+  [[nodiscard]] result<void> mean(std::span<float> data) override;
+  [[nodiscard]] result<void> broadcast(std::uint32_t from, std::span<float> data) override;
+  [[nodiscard]] result<bool> all_of(bool mine) override;
 
  private:
   /// A collective adds up to three phases to its channel.
-  [[nodiscard]] net::message_id of_kind(std::uint32_t kind) const {
-    net::message_id id = id_;
-    id.channel += 4 * kind;
-    return id;
-  }
+  [[nodiscard]] net::message_id of_kind(std::uint32_t kind) const;
 
   group_view group_;
   net::message_id id_;
@@ -11146,6 +12775,44 @@ class transport_site final : public site {
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_TRANSPORT_SITE_HPP
+
+// ---- causeway/collective/impl/transport_site.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_TRANSPORT_SITE_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_TRANSPORT_SITE_IPP
+
+// Bodies of collective/transport_site.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL result<void> transport_site::mean(std::span<float> data) {
+  return all_reduce_mean(group_, of_kind(0), data, options_);
+}
+
+CAUSEWAY_DECL result<void> transport_site::broadcast(std::uint32_t from, std::span<float> data) {
+  return collective::broadcast(group_, of_kind(1), from, data, options_);
+}
+
+CAUSEWAY_DECL result<bool> transport_site::all_of(bool mine) {
+  const std::byte own{mine};
+  std::vector<std::byte> said(group_.size());
+  CAUSEWAY_TRY(all_gather(group_, of_kind(2), std::span{&own, 1}, std::span{said}, options_));
+  for (net::peer_index r = 0; r < group_.size(); ++r) {
+    if (said[r] > std::byte{1}) return fail(errc::corrupt, peer_name(group_.peer_of(r)), "its word is neither yes nor no");
+  }
+  return std::all_of(said.begin(), said.end(), [](std::byte b) { return b == std::byte{1}; });
+}
+
+CAUSEWAY_DECL net::message_id transport_site::of_kind(std::uint32_t kind) const {
+  net::message_id id = id_;
+  id.channel += 4 * kind;
+  return id;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_TRANSPORT_SITE_IPP
+#endif
 
 // ---- causeway/collective/tree_mean.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_TREE_MEAN_HPP
@@ -11392,10 +13059,7 @@ class held_transport {
  public:
   held_transport() = default;
   held_transport(held_transport&&) noexcept = default;
-  held_transport& operator=(held_transport&& other) noexcept {
-    std::swap(transport_, other.transport_);
-    return *this;
-  }
+  held_transport& operator=(held_transport&& other) noexcept;
 
   void hold(group_view group) { transport_ = std::make_unique<net::any_transport>(std::move(group)); }
   [[nodiscard]] net::any_transport& get() const noexcept { return *transport_; }
@@ -11667,6 +13331,25 @@ class two_level_mean {
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_TWO_LEVEL_MEAN_HPP
+
+// ---- causeway/collective/impl/two_level_mean.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_TWO_LEVEL_MEAN_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_TWO_LEVEL_MEAN_IPP
+
+// Bodies of collective/two_level_mean.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL held_transport& held_transport::operator=(held_transport&& other) noexcept {
+  std::swap(transport_, other.transport_);
+  return *this;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_TWO_LEVEL_MEAN_IPP
+#endif
 
 // ---- causeway/tcp.hpp ----
 #ifndef CAUSEWAY_TCP_HPP

@@ -42,6 +42,14 @@
 #define CAUSEWAY_EXPECT(condition) static_cast<void>(0)
 #endif
 
+// Functions that are no templates have their bodies in impl/*.ipp: part of the headers, or, with CAUSEWAY_COMPILED, of one
+// object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>).
+#ifdef CAUSEWAY_COMPILED
+#define CAUSEWAY_DECL
+#else
+#define CAUSEWAY_DECL inline
+#endif
+
 #define CAUSEWAY_RESTRICT __restrict__
 #define CAUSEWAY_ALWAYS_INLINE inline __attribute__((always_inline))
 #define CAUSEWAY_NOINLINE __attribute__((noinline))
@@ -598,9 +606,7 @@ concept Storage = std::movable<S> && requires(S& s, const std::string& path, con
 };
 
 /// A producer of bytes that exist already; they must outlive the write.
-inline byte_producer produce(std::span<const std::byte> content) {
-  return [content](const byte_sink& sink) { return sink(content); };
-}
+CAUSEWAY_DECL byte_producer produce(std::span<const std::byte> content);
 
 inline byte_producer produce(std::string_view text) { return produce(std::as_bytes(std::span{text.data(), text.size()})); }
 
@@ -611,9 +617,7 @@ class any_storage {
     requires(!std::same_as<S, any_storage>)
   &&Storage<S> explicit any_storage(S storage) : state_{std::make_shared<model<S>>(std::move(storage))} {}
 
-  result<void> write_atomic(const std::string& path, const byte_producer& producer) {
-    return state_->write_atomic(path, producer);
-  }
+  result<void> write_atomic(const std::string& path, const byte_producer& producer);
   result<byte_vector> read(const std::string& path) { return state_->read(path); }
   result<std::vector<std::string>> list(const std::string& folder) { return state_->list(folder); }
   result<void> remove(const std::string& path) { return state_->remove(path); }
@@ -647,6 +651,28 @@ static_assert(Storage<any_storage>);
 }  // namespace causeway::inline CAUSEWAY_ABI::io
 
 #endif  // CAUSEWAY_IO_STORAGE_HPP
+
+// ---- causeway/io/impl/storage.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_STORAGE_IPP
+#define CAUSEWAY_IO_IMPL_STORAGE_IPP
+
+// Bodies of io/storage.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL byte_producer produce(std::span<const std::byte> content) {
+  return [content](const byte_sink& sink) { return sink(content); };
+}
+
+CAUSEWAY_DECL result<void> any_storage::write_atomic(const std::string& path, const byte_producer& producer) {
+  return state_->write_atomic(path, producer);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_IMPL_STORAGE_IPP
+#endif
 
 // ---- causeway/io/section.hpp ----
 #ifndef CAUSEWAY_IO_SECTION_HPP
@@ -690,10 +716,7 @@ class section {
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] std::uint32_t version() const noexcept { return version_; }
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
-    if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
-    return *std::get_if<std::span<const std::byte>>(&content_);
-  }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
 
  private:
   std::string name_;
@@ -703,7 +726,7 @@ class section {
 
 /// Writes sections one after another into a sink; large ones are passed on without a copy. Reads every byte twice (once for
 /// the checksums, which stand in front): the bytes must not change meanwhile. Names must differ and be at most 4,096 bytes.
-inline result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections);
+CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections);
 
 namespace detail {
 
@@ -743,7 +766,33 @@ void append_object(byte_vector& out, const T& value) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
-inline byte_vector section_header(const section_stamp& stamp, std::span<const section> sections) {
+CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections);
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_SECTION_HPP
+
+// ---- causeway/io/impl/section.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_SECTION_IPP
+#define CAUSEWAY_IO_IMPL_SECTION_IPP
+
+// Bodies of io/section.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL std::span<const std::byte> section::bytes() const noexcept {
+  if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
+  return *std::get_if<std::span<const std::byte>>(&content_);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+namespace causeway::inline CAUSEWAY_ABI::io::detail {
+
+CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections) {
   section_file_head head{.run_id = stamp.run_id, .step = stamp.step};
   std::size_t length = sizeof head + sizeof(std::uint64_t);
   for (const section& s : sections) length += sizeof(section_entry) + s.name().size();
@@ -766,9 +815,11 @@ inline byte_vector section_header(const section_stamp& stamp, std::span<const se
   return header;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::io::detail
 
-inline result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections) {
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections) {
   for (const section& s : sections) {
     const auto same = [&](const section& other) { return other.name() == s.name(); };
     if (s.name().size() > detail::longest_section_name || std::count_if(sections.begin(), sections.end(), same) != 1) {
@@ -789,7 +840,8 @@ inline result<void> write_sections(const byte_sink& sink, section_stamp stamp, s
 
 }  // namespace causeway::inline CAUSEWAY_ABI::io
 
-#endif  // CAUSEWAY_IO_SECTION_HPP
+#endif  // CAUSEWAY_IO_IMPL_SECTION_IPP
+#endif
 
 // ---- causeway/io/section_file.hpp ----
 #ifndef CAUSEWAY_IO_SECTION_FILE_HPP
@@ -869,24 +921,45 @@ class section_cursor {
     rest_ = rest_.subspan(sizeof value);
     return true;
   }
-  bool take(std::size_t length, std::string_view& text) noexcept {
-    if (rest_.size() < length) return false;
-    text = {reinterpret_cast<const char*>(rest_.data()), length};
-    rest_ = rest_.subspan(length);
-    return true;
-  }
+  bool take(std::size_t length, std::string_view& text) noexcept;
   [[nodiscard]] bool empty() const noexcept { return rest_.empty(); }
 
  private:
   std::span<const std::byte> rest_;
 };
 
-inline bool all_zero(std::span<const std::byte> bytes) noexcept {
+CAUSEWAY_DECL bool all_zero(std::span<const std::byte> bytes) noexcept;
+
+/// The head, once the header's checksum fits.
+CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte> content, const std::string& name);
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_SECTION_FILE_HPP
+
+// ---- causeway/io/impl/section_file.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
+#define CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
+
+// Bodies of io/section_file.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io::detail {
+
+CAUSEWAY_DECL bool section_cursor::take(std::size_t length, std::string_view& text) noexcept {
+  if (rest_.size() < length) return false;
+  text = {reinterpret_cast<const char*>(rest_.data()), length};
+  rest_ = rest_.subspan(length);
+  return true;
+}
+
+CAUSEWAY_DECL bool all_zero(std::span<const std::byte> bytes) noexcept {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
-/// The head, once the header's checksum fits.
-inline result<section_file_head> verified_head(std::span<const std::byte> content, const std::string& name) {
+CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte> content, const std::string& name) {
   section_file_head head;
   const auto torn = [&](const std::string& what) {
     return fail(errc::corrupt, name, what + ". It was torn or damaged: use an older file");
@@ -912,9 +985,11 @@ inline result<section_file_head> verified_head(std::span<const std::byte> conten
   return head;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::io::detail
 
-inline result<section_file> section_file::parse(byte_vector content, const std::string& name) {
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL result<section_file> section_file::parse(byte_vector content, const std::string& name) {
   section_file file;
   file.name_ = name;
   file.content_ = std::move(content);
@@ -945,7 +1020,7 @@ inline result<section_file> section_file::parse(byte_vector content, const std::
   return result<section_file>{std::move(file)};  // nvcc does not move a local by itself
 }
 
-inline std::string section_file::listing() const {
+CAUSEWAY_DECL std::string section_file::listing() const {
   std::string text;
   for (const section_view& s : sections_) {
     text += (text.empty() ? "" : ", ") + std::string{s.name} + " v" + std::to_string(s.version);
@@ -953,20 +1028,20 @@ inline std::string section_file::listing() const {
   return text.empty() ? "nothing" : text;
 }
 
-inline result<section_view> section_file::find(std::string_view name) const {
+CAUSEWAY_DECL result<section_view> section_file::find(std::string_view name) const {
   for (const section_view& s : sections_) {
     if (s.name == name) return s;
   }
   return fail(errc::not_found, name_, "has no section \"" + std::string{name} + "\"; it has: " + listing());
 }
 
-inline error section_file::wrong_length(std::string_view name, std::size_t has, std::size_t wants) const {
+CAUSEWAY_DECL error section_file::wrong_length(std::string_view name, std::size_t has, std::size_t wants) const {
   return fail(errc::wrong_model, name_,
               "section \"" + std::string{name} + "\" has " + std::to_string(has) + " bytes, this model needs " +
                   std::to_string(wants) + ". Use the model options that the file was written with");
 }
 
-inline result<void> section_file::match(std::span<const wanted_section> wanted) const {
+CAUSEWAY_DECL result<void> section_file::match(std::span<const wanted_section> wanted) const {
   bool same = wanted.size() == sections_.size();
   bool newer = false;
   std::string wants;
@@ -985,7 +1060,8 @@ inline result<void> section_file::match(std::span<const wanted_section> wanted) 
 
 }  // namespace causeway::inline CAUSEWAY_ABI::io
 
-#endif  // CAUSEWAY_IO_SECTION_FILE_HPP
+#endif  // CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
+#endif
 
 // ---- causeway/io/checkpoint.hpp ----
 #ifndef CAUSEWAY_IO_CHECKPOINT_HPP
@@ -1000,23 +1076,10 @@ inline result<void> section_file::match(std::span<const wanted_section> wanted) 
 namespace causeway::inline CAUSEWAY_ABI::io {
 
 /// The file name of a step: eight digits at least, so that names sort like steps for a person.
-inline std::string checkpoint_name(std::uint64_t step) {
-  const std::string digits = std::to_string(step);
-  return "step-" + std::string(digits.size() < 8 ? 8 - digits.size() : 0, '0') + digits + ".ckpt";
-}
+CAUSEWAY_DECL std::string checkpoint_name(std::uint64_t step);
 
 /// The step of a file name, if it is one of ours.
-inline std::optional<std::uint64_t> checkpoint_step(std::string_view name) {
-  if (!name.starts_with("step-") || !name.ends_with(".ckpt")) return std::nullopt;
-  const std::string_view digits = name.substr(5, name.size() - 10);
-  std::uint64_t step = 0;
-  for (const char c : digits) {
-    if (c < '0' || c > '9') return std::nullopt;
-    step = step * 10 + static_cast<std::uint64_t>(c - '0');
-  }
-  if (checkpoint_name(step) != name) return std::nullopt;  // too many digits, or too few
-  return step;
-}
+CAUSEWAY_DECL std::optional<std::uint64_t> checkpoint_step(std::string_view name);
 
 /// What `load_newest` found.
 struct loaded_checkpoint {
@@ -1175,6 +1238,37 @@ void checkpoint_directory<S>::prune(std::uint64_t saved) {
 
 #endif  // CAUSEWAY_IO_CHECKPOINT_HPP
 
+// ---- causeway/io/impl/checkpoint.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
+#define CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
+
+// Bodies of io/checkpoint.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL std::string checkpoint_name(std::uint64_t step) {
+  const std::string digits = std::to_string(step);
+  return "step-" + std::string(digits.size() < 8 ? 8 - digits.size() : 0, '0') + digits + ".ckpt";
+}
+
+CAUSEWAY_DECL std::optional<std::uint64_t> checkpoint_step(std::string_view name) {
+  if (!name.starts_with("step-") || !name.ends_with(".ckpt")) return std::nullopt;
+  const std::string_view digits = name.substr(5, name.size() - 10);
+  std::uint64_t step = 0;
+  for (const char c : digits) {
+    if (c < '0' || c > '9') return std::nullopt;
+    step = step * 10 + static_cast<std::uint64_t>(c - '0');
+  }
+  if (checkpoint_name(step) != name) return std::nullopt;  // too many digits, or too few
+  return step;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
+#endif
+
 // ---- causeway/io/file_storage.hpp ----
 #ifndef CAUSEWAY_IO_FILE_STORAGE_HPP
 #define CAUSEWAY_IO_FILE_STORAGE_HPP
@@ -1225,31 +1319,11 @@ concept FileSystem = std::movable<F> && std::move_constructible<typename F::file
 };
 
 /// The error for an errno, with what to do about it.
-inline error os_error(const std::string& path, const std::string& doing, int code) {
-  const std::string reason = std::string{"could not "} + doing + ": " + std::strerror(code);
-  switch (code) {
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-      return fail(errc::disk_full, path, reason + ". Free some space or choose another folder; older files are untouched");
-    case ENOENT:
-    case ENOTDIR: return fail(errc::not_found, path, reason + ". Check the path");
-    case EACCES:
-    case EPERM:
-    case EROFS: return fail(errc::io_failed, path, reason + ". Check the owner and permissions of the file and its folder");
-    case EIO:
-      return fail(errc::io_failed, path, reason + ". The disk may be failing: look at the system log, use another disk");
-    default: return fail(errc::io_failed, path, reason);
-  }
-}
+CAUSEWAY_DECL error os_error(const std::string& path, const std::string& doing, int code);
 
 namespace detail {
 
-inline std::string folder_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
+CAUSEWAY_DECL std::string folder_of(const std::string& path);
 
 }  // namespace detail
 
@@ -1340,6 +1414,48 @@ class basic_file_storage {
 
 #endif  // CAUSEWAY_IO_FILE_STORAGE_HPP
 
+// ---- causeway/io/impl/file_storage.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_FILE_STORAGE_IPP
+#define CAUSEWAY_IO_IMPL_FILE_STORAGE_IPP
+
+// Bodies of io/file_storage.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL error os_error(const std::string& path, const std::string& doing, int code) {
+  const std::string reason = std::string{"could not "} + doing + ": " + std::strerror(code);
+  switch (code) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return fail(errc::disk_full, path, reason + ". Free some space or choose another folder; older files are untouched");
+    case ENOENT:
+    case ENOTDIR: return fail(errc::not_found, path, reason + ". Check the path");
+    case EACCES:
+    case EPERM:
+    case EROFS: return fail(errc::io_failed, path, reason + ". Check the owner and permissions of the file and its folder");
+    case EIO:
+      return fail(errc::io_failed, path, reason + ". The disk may be failing: look at the system log, use another disk");
+    default: return fail(errc::io_failed, path, reason);
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+namespace causeway::inline CAUSEWAY_ABI::io::detail {
+
+CAUSEWAY_DECL std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io::detail
+
+#endif  // CAUSEWAY_IO_IMPL_FILE_STORAGE_IPP
+#endif
+
 // ---- causeway/io/file.hpp ----
 #ifndef CAUSEWAY_IO_FILE_HPP
 #define CAUSEWAY_IO_FILE_HPP
@@ -1394,14 +1510,8 @@ class mapped_file {
 
   mapped_file(mapped_file&& other) noexcept
       : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
-  mapped_file& operator=(mapped_file&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    return *this;
-  }
-  ~mapped_file() {
-    if (data_ != nullptr) ::munmap(data_, size_);
-  }
+  mapped_file& operator=(mapped_file&& other) noexcept;
+  ~mapped_file();
 
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {static_cast<const std::byte*>(data_), size_}; }
 
@@ -1423,48 +1533,20 @@ class posix_file_system {
     std::string path_;  // for messages
   };
 
-  result<file_type> create(const std::string& path) {
-    CAUSEWAY_ASSIGN(detail::descriptor opened, detail::open_file(path, O_WRONLY | O_CREAT | O_TRUNC));
-    return file_type{std::move(opened), path};
-  }
-  result<void> write(file_type& f, std::span<const std::byte> bytes) {
-    return detail::write_all(f.descriptor_, bytes, f.path_);
-  }
+  result<file_type> create(const std::string& path);
+  result<void> write(file_type& f, std::span<const std::byte> bytes);
   result<void> sync(file_type& f) { return detail::sync(f.descriptor_, f.path_); }
-  result<void> close(file_type& f) {
-    if (f.descriptor_.close()) return {};
-    return os_error(f.path_, "close it", errno);
-  }
+  result<void> close(file_type& f);
 
-  result<void> rename(const std::string& from, const std::string& to) {
-    if (::rename(from.c_str(), to.c_str()) == 0) return {};
-    return os_error(to, "rename the finished file to its final name", errno);
-  }
-  result<void> unlink(const std::string& path) {
-    if (::unlink(path.c_str()) == 0) return {};
-    return os_error(path, "remove it", errno);
-  }
+  result<void> rename(const std::string& from, const std::string& to);
+  result<void> unlink(const std::string& path);
 
   /// File systems that cannot sync folders are taken at their word.
-  result<void> sync_folder(const std::string& folder) {
-    CAUSEWAY_ASSIGN(const detail::descriptor opened, detail::open_file(folder, O_RDONLY | O_DIRECTORY));
-    if (::fsync(opened.get()) == 0 || errno == EINVAL || errno == ENOTSUP) return {};
-    return os_error(folder, "make the folder durable (fsync)", errno);
-  }
+  result<void> sync_folder(const std::string& folder);
 
-  folder_state look(const std::string& path) {
-    struct stat info {};
-    if (::stat(path.c_str(), &info) != 0) return folder_state::missing;
-    return ::access(path.c_str(), R_OK) == 0 ? folder_state::present : folder_state::closed;
-  }
-  result<void> make_folder(const std::string& path) {
-    if (::mkdir(path.c_str(), 0777) == 0 || errno == EEXIST) return {};
-    return os_error(path, "make the folder", errno);
-  }
-  result<void> remove_folder(const std::string& path) {
-    if (::rmdir(path.c_str()) == 0) return {};
-    return os_error(path, "remove the folder", errno);
-  }
+  folder_state look(const std::string& path);
+  result<void> make_folder(const std::string& path);
+  result<void> remove_folder(const std::string& path);
 
   result<std::vector<std::string>> list(const std::string& folder);
   result<byte_vector> read(const std::string& path);
@@ -1479,9 +1561,82 @@ using posix_storage = basic_file_storage<posix_file_system>;
 
 static_assert(Storage<posix_storage>);
 
-namespace detail {
+namespace detail {}  // namespace detail
 
-inline result<descriptor> open_file(const std::string& path, int flags) {
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_FILE_HPP
+
+// ---- causeway/io/impl/file.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_FILE_IPP
+#define CAUSEWAY_IO_IMPL_FILE_IPP
+
+// Bodies of io/file.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL mapped_file& mapped_file::operator=(mapped_file&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+CAUSEWAY_DECL mapped_file::~mapped_file() {
+  if (data_ != nullptr) ::munmap(data_, size_);
+}
+
+CAUSEWAY_DECL auto posix_file_system::create(const std::string& path) -> result<file_type> {
+  CAUSEWAY_ASSIGN(detail::descriptor opened, detail::open_file(path, O_WRONLY | O_CREAT | O_TRUNC));
+  return file_type{std::move(opened), path};
+}
+
+CAUSEWAY_DECL result<void> posix_file_system::write(file_type& f, std::span<const std::byte> bytes) {
+  return detail::write_all(f.descriptor_, bytes, f.path_);
+}
+
+CAUSEWAY_DECL result<void> posix_file_system::close(file_type& f) {
+  if (f.descriptor_.close()) return {};
+  return os_error(f.path_, "close it", errno);
+}
+
+CAUSEWAY_DECL result<void> posix_file_system::rename(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) == 0) return {};
+  return os_error(to, "rename the finished file to its final name", errno);
+}
+
+CAUSEWAY_DECL result<void> posix_file_system::unlink(const std::string& path) {
+  if (::unlink(path.c_str()) == 0) return {};
+  return os_error(path, "remove it", errno);
+}
+
+CAUSEWAY_DECL result<void> posix_file_system::sync_folder(const std::string& folder) {
+  CAUSEWAY_ASSIGN(const detail::descriptor opened, detail::open_file(folder, O_RDONLY | O_DIRECTORY));
+  if (::fsync(opened.get()) == 0 || errno == EINVAL || errno == ENOTSUP) return {};
+  return os_error(folder, "make the folder durable (fsync)", errno);
+}
+
+CAUSEWAY_DECL folder_state posix_file_system::look(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return folder_state::missing;
+  return ::access(path.c_str(), R_OK) == 0 ? folder_state::present : folder_state::closed;
+}
+
+CAUSEWAY_DECL result<void> posix_file_system::make_folder(const std::string& path) {
+  if (::mkdir(path.c_str(), 0777) == 0 || errno == EEXIST) return {};
+  return os_error(path, "make the folder", errno);
+}
+
+CAUSEWAY_DECL result<void> posix_file_system::remove_folder(const std::string& path) {
+  if (::rmdir(path.c_str()) == 0) return {};
+  return os_error(path, "remove the folder", errno);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+namespace causeway::inline CAUSEWAY_ABI::io::detail {
+
+CAUSEWAY_DECL result<descriptor> open_file(const std::string& path, int flags) {
   for (;;) {
     const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
     if (fd >= 0) return descriptor{fd};
@@ -1489,14 +1644,14 @@ inline result<descriptor> open_file(const std::string& path, int flags) {
   }
 }
 
-inline result<std::size_t> file_size(const descriptor& file, const std::string& path) {
+CAUSEWAY_DECL result<std::size_t> file_size(const descriptor& file, const std::string& path) {
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) return os_error(path, "ask for its size", errno);
   if (!S_ISREG(info.st_mode)) return fail(errc::io_failed, path, "this is not a regular file. Give the path of a file");
   return static_cast<std::size_t>(info.st_size);
 }
 
-inline result<void> write_all(const descriptor& file, std::span<const std::byte> bytes, const std::string& path) {
+CAUSEWAY_DECL result<void> write_all(const descriptor& file, std::span<const std::byte> bytes, const std::string& path) {
   constexpr std::size_t most = std::size_t{1} << 30U;  // one call writes less than 2 GiB on Linux anyway
   while (!bytes.empty()) {
     const ::ssize_t n = ::write(file.get(), bytes.data(), std::min(bytes.size(), most));
@@ -1507,14 +1662,16 @@ inline result<void> write_all(const descriptor& file, std::span<const std::byte>
   return {};
 }
 
-inline result<void> sync(const descriptor& file, const std::string& path) {
+CAUSEWAY_DECL result<void> sync(const descriptor& file, const std::string& path) {
   if (::fsync(file.get()) == 0) return {};
   return os_error(path, "make it durable (fsync)", errno);
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::io::detail
 
-inline result<mapped_file> mapped_file::open(const std::string& path) {
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL result<mapped_file> mapped_file::open(const std::string& path) {
   CAUSEWAY_ASSIGN(const detail::descriptor file, detail::open_file(path, O_RDONLY));
   CAUSEWAY_ASSIGN(const std::size_t size, detail::file_size(file, path));
   mapped_file mapped;
@@ -1526,7 +1683,7 @@ inline result<mapped_file> mapped_file::open(const std::string& path) {
   return result<mapped_file>{std::move(mapped)};
 }
 
-inline result<byte_vector> posix_file_system::read(const std::string& path) {
+CAUSEWAY_DECL result<byte_vector> posix_file_system::read(const std::string& path) {
   CAUSEWAY_ASSIGN(const detail::descriptor file, detail::open_file(path, O_RDONLY));
   CAUSEWAY_ASSIGN(const std::size_t size, detail::file_size(file, path));
   byte_vector content(size);
@@ -1542,7 +1699,7 @@ inline result<byte_vector> posix_file_system::read(const std::string& path) {
   return content;
 }
 
-inline result<std::vector<std::string>> posix_file_system::list(const std::string& folder) {
+CAUSEWAY_DECL result<std::vector<std::string>> posix_file_system::list(const std::string& folder) {
   DIR* stream = ::opendir(folder.c_str());
   if (stream == nullptr) return os_error(folder, "list the folder", errno);
   std::vector<std::string> names;
@@ -1563,7 +1720,8 @@ inline result<std::vector<std::string>> posix_file_system::list(const std::strin
 
 }  // namespace causeway::inline CAUSEWAY_ABI::io
 
-#endif  // CAUSEWAY_IO_FILE_HPP
+#endif  // CAUSEWAY_IO_IMPL_FILE_IPP
+#endif
 
 // ---- causeway/io/memory_storage.hpp ----
 #ifndef CAUSEWAY_IO_MEMORY_STORAGE_HPP
@@ -1595,58 +1753,19 @@ class memory_storage {
  public:
   explicit memory_storage(storage_faults faults = {}) : disk_{std::make_shared<disk>()} { disk_->faults = faults; }
 
-  result<void> write_atomic(const std::string& path, const byte_producer& producer) {
-    byte_vector content;
-    // The producer runs without the lock: it may read this very storage.
-    CAUSEWAY_TRY(producer([&](std::span<const std::byte> piece) -> result<void> {
-      content.insert(content.end(), piece.begin(), piece.end());
-      return {};
-    }));
-    const std::lock_guard lock{disk_->mutex};
-    CAUSEWAY_TRY(disk_->spoil(path, content));
-    disk_->files[path] = std::move(content);
-    return {};
-  }
+  result<void> write_atomic(const std::string& path, const byte_producer& producer);
 
-  result<byte_vector> read(const std::string& path) {
-    const std::lock_guard lock{disk_->mutex};
-    const auto found = disk_->files.find(path);
-    if (found == disk_->files.end()) return fail(errc::not_found, path, "there is no such file. Check the path");
-    return found->second;
-  }
+  result<byte_vector> read(const std::string& path);
 
-  result<std::vector<std::string>> list(const std::string& folder) {
-    const std::lock_guard lock{disk_->mutex};
-    const std::string prefix = folder + '/';
-    bool seen = false;
-    std::vector<std::string> names;
-    for (auto it = disk_->files.lower_bound(prefix); it != disk_->files.end() && it->first.starts_with(prefix); ++it) {
-      seen = true;
-      std::string name = it->first.substr(prefix.size());
-      if (name.find('/') == std::string::npos) names.push_back(std::move(name));
-    }
-    if (!seen) return fail(errc::not_found, folder, "there is no such folder. Check the path");
-    return names;
-  }
+  result<std::vector<std::string>> list(const std::string& folder);
 
-  result<void> remove(const std::string& path) {
-    const std::lock_guard lock{disk_->mutex};
-    if (disk_->faults.fail_removes) return fail(errc::io_failed, path, "injected fault: the disk refused to remove it");
-    disk_->files.erase(path);
-    return {};
-  }
+  result<void> remove(const std::string& path);
 
   /// Replaces the faults; counting of writes goes on.
-  void set_faults(storage_faults faults) {
-    const std::lock_guard lock{disk_->mutex};
-    disk_->faults = faults;
-  }
+  void set_faults(storage_faults faults);
 
   /// Number of writes asked for so far.
-  [[nodiscard]] std::uint64_t writes() const {
-    const std::lock_guard lock{disk_->mutex};
-    return disk_->writes;
-  }
+  [[nodiscard]] std::uint64_t writes() const;
 
  private:
   struct disk {
@@ -1656,25 +1775,9 @@ class memory_storage {
     std::uint64_t writes = 0;
 
     /// Counts a write and does to `content` what the faults say.
-    result<void> spoil(const std::string& path, byte_vector& content) {
-      ++writes;
-      if (writes == faults.fail_write) return fail(errc::io_failed, path, "injected fault: the disk refused the write");
-      if (used_beside(path) + content.size() > faults.capacity) {
-        return fail(errc::disk_full, path, "injected fault: no space left. Free some space or choose another folder");
-      }
-      if (writes == faults.tear_write) content.resize(std::min(content.size(), faults.tear_at));
-      if (writes == faults.flip_write && !content.empty()) {
-        const std::uint64_t bit = faults.flip_bit % (8 * content.size());
-        content[bit / 8] ^= std::byte{1} << (bit % 8);
-      }
-      return {};
-    }
+    result<void> spoil(const std::string& path, byte_vector& content);
 
-    [[nodiscard]] std::size_t used_beside(const std::string& path) const {
-      std::size_t sum = 0;
-      for (const auto& [name, content] : files) sum += name == path ? 0 : content.size();
-      return sum;
-    }
+    [[nodiscard]] std::size_t used_beside(const std::string& path) const;
   };
 
   std::shared_ptr<disk> disk_;
@@ -1685,6 +1788,91 @@ static_assert(Storage<memory_storage>);
 }  // namespace causeway::inline CAUSEWAY_ABI::io
 
 #endif  // CAUSEWAY_IO_MEMORY_STORAGE_HPP
+
+// ---- causeway/io/impl/memory_storage.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_MEMORY_STORAGE_IPP
+#define CAUSEWAY_IO_IMPL_MEMORY_STORAGE_IPP
+
+// Bodies of io/memory_storage.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL result<void> memory_storage::write_atomic(const std::string& path, const byte_producer& producer) {
+  byte_vector content;
+  // The producer runs without the lock: it may read this very storage.
+  CAUSEWAY_TRY(producer([&](std::span<const std::byte> piece) -> result<void> {
+    content.insert(content.end(), piece.begin(), piece.end());
+    return {};
+  }));
+  const std::lock_guard lock{disk_->mutex};
+  CAUSEWAY_TRY(disk_->spoil(path, content));
+  disk_->files[path] = std::move(content);
+  return {};
+}
+
+CAUSEWAY_DECL result<byte_vector> memory_storage::read(const std::string& path) {
+  const std::lock_guard lock{disk_->mutex};
+  const auto found = disk_->files.find(path);
+  if (found == disk_->files.end()) return fail(errc::not_found, path, "there is no such file. Check the path");
+  return found->second;
+}
+
+CAUSEWAY_DECL result<std::vector<std::string>> memory_storage::list(const std::string& folder) {
+  const std::lock_guard lock{disk_->mutex};
+  const std::string prefix = folder + '/';
+  bool seen = false;
+  std::vector<std::string> names;
+  for (auto it = disk_->files.lower_bound(prefix); it != disk_->files.end() && it->first.starts_with(prefix); ++it) {
+    seen = true;
+    std::string name = it->first.substr(prefix.size());
+    if (name.find('/') == std::string::npos) names.push_back(std::move(name));
+  }
+  if (!seen) return fail(errc::not_found, folder, "there is no such folder. Check the path");
+  return names;
+}
+
+CAUSEWAY_DECL result<void> memory_storage::remove(const std::string& path) {
+  const std::lock_guard lock{disk_->mutex};
+  if (disk_->faults.fail_removes) return fail(errc::io_failed, path, "injected fault: the disk refused to remove it");
+  disk_->files.erase(path);
+  return {};
+}
+
+CAUSEWAY_DECL void memory_storage::set_faults(storage_faults faults) {
+  const std::lock_guard lock{disk_->mutex};
+  disk_->faults = faults;
+}
+
+CAUSEWAY_DECL std::uint64_t memory_storage::writes() const {
+  const std::lock_guard lock{disk_->mutex};
+  return disk_->writes;
+}
+
+CAUSEWAY_DECL result<void> memory_storage::disk::spoil(const std::string& path, byte_vector& content) {
+  ++writes;
+  if (writes == faults.fail_write) return fail(errc::io_failed, path, "injected fault: the disk refused the write");
+  if (used_beside(path) + content.size() > faults.capacity) {
+    return fail(errc::disk_full, path, "injected fault: no space left. Free some space or choose another folder");
+  }
+  if (writes == faults.tear_write) content.resize(std::min(content.size(), faults.tear_at));
+  if (writes == faults.flip_write && !content.empty()) {
+    const std::uint64_t bit = faults.flip_bit % (8 * content.size());
+    content[bit / 8] ^= std::byte{1} << (bit % 8);
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::size_t memory_storage::disk::used_beside(const std::string& path) const {
+  std::size_t sum = 0;
+  for (const auto& [name, content] : files) sum += name == path ? 0 : content.size();
+  return sum;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_IMPL_MEMORY_STORAGE_IPP
+#endif
 
 // ---- causeway/core/metrics.hpp ----
 #ifndef CAUSEWAY_CORE_METRICS_HPP
@@ -1785,9 +1973,7 @@ class solo_transport {
   static constexpr std::uint32_t size() noexcept { return 1; }
   static operation send(peer_index, const message_id&, std::span<const std::byte>) noexcept { return 1; }
   static operation receive(peer_index, const message_id&, std::span<std::byte>) noexcept { return 1; }
-  static result<std::size_t> wait(operation, time_point) {
-    return fail(errc::peer_lost, "solo transport", "there is no other peer in this run");
-  }
+  static result<std::size_t> wait(operation, time_point);
   static constexpr bool done(operation) noexcept { return true; }
   static traffic stats() noexcept { return {}; }
 };
@@ -1811,12 +1997,8 @@ class any_transport {
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
-    return model_->send(to, id, bytes);
-  }
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
-    return model_->receive(from, id, buffer);
-  }
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
@@ -1858,6 +2040,32 @@ static_assert(Transport<any_transport>);
 
 #endif  // CAUSEWAY_NET_TRANSPORT_HPP
 
+// ---- causeway/net/impl/transport.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_TRANSPORT_IPP
+#define CAUSEWAY_NET_IMPL_TRANSPORT_IPP
+
+// Bodies of net/transport.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL result<std::size_t> solo_transport::wait(operation, time_point) {
+  return fail(errc::peer_lost, "solo transport", "there is no other peer in this run");
+}
+
+CAUSEWAY_DECL operation any_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
+  return model_->send(to, id, bytes);
+}
+
+CAUSEWAY_DECL operation any_transport::receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
+  return model_->receive(from, id, buffer);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_TRANSPORT_IPP
+#endif
+
 // ---- causeway/net/memory_transport.hpp ----
 #ifndef CAUSEWAY_NET_MEMORY_TRANSPORT_HPP
 #define CAUSEWAY_NET_MEMORY_TRANSPORT_HPP
@@ -1888,98 +2096,25 @@ class memory_hub {
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(seats_.size()); }
 
   operation start(peer_index self, peer_index other, const message_id& id, std::span<const std::byte> out,
-                  std::span<std::byte> in, bool is_send) {
-    const std::lock_guard lock{mutex_};
-    seat& me = seats_[self];
-    if (peer_index{self} == other || other >= size()) return refuse(me, other, "no such peer, or the peer itself");
-    const fault* planned = planned_fault(me);
-    ++me.operations;
-    if (planned != nullptr && planned->what == effect::kill) lose(self);
-    pending op{++me.last, other, id, out, in, is_send};
-    if (!me.alive) {
-      op.end(fail(errc::peer_lost, name(self), "this peer was stopped; restart it to go on"));
-    } else if (planned != nullptr) {
-      if (planned->what == effect::fail) op.end(fail(planned->code, name(other), "failed on request of the test"));
-      op.stalled = planned->what == effect::stall;
-    }
-    me.started.push_back(std::move(op));
-    if (is_send) begin_send(self, me.started.back());
-    if (!is_send) begin_receive(self, me.started.back());
-    return me.last;
-  }
+                  std::span<std::byte> in, bool is_send);
 
-  result<std::size_t> wait(peer_index self, operation wanted, time_point deadline) {
-    std::unique_lock lock{mutex_};
-    seat& me = seats_[self];
-    for (;;) {
-      const auto op = std::find_if(me.started.begin(), me.started.end(), [&](auto& p) { return p.number == wanted; });
-      if (op == me.started.end()) {
-        return fail(errc::invalid_argument, name(self), "waited for an operation that is not under way");
-      }
-      if (op->done) {
-        result<std::size_t> outcome = std::move(*op->done);
-        me.started.erase(op);
-        return outcome;
-      }
-      const time_point now = options_.clock.now();
-      if (now >= deadline) {
-        const peer_index other = op->other;
-        me.started.erase(op);
-        return fail(errc::timeout, name(other), "no answer before the deadline; raise it or look at that peer");
-      }
-      // The clock may be a virtual one that nobody tells us about: look at it again after a moment.
-      me.changed.wait_for(lock, std::min<duration>(deadline - now, std::chrono::milliseconds{2}));
-    }
-  }
+  result<std::size_t> wait(peer_index self, operation wanted, time_point deadline);
 
-  [[nodiscard]] bool done(peer_index self, operation wanted) const {
-    const std::lock_guard lock{mutex_};
-    const auto& started = seats_[self].started;
-    const auto op = std::find_if(started.begin(), started.end(), [&](auto& p) { return p.number == wanted; });
-    return op == started.end() || op->done.has_value();
-  }
+  [[nodiscard]] bool done(peer_index self, operation wanted) const;
 
-  void lost(peer_index peer) {
-    const std::lock_guard lock{mutex_};
-    lose(peer);
-  }
+  void lost(peer_index peer);
 
-  void join(peer_index peer) {
-    const std::lock_guard lock{mutex_};
-    seat& s = seats_[peer];
-    CAUSEWAY_EXPECT(!s.taken);
-    if (!s.alive) {  // a restart
-      s.kept.clear();
-      s.kept_size = 0;
-      s.started.clear();
-      s.operations = 0;
-    }
-    s.alive = s.taken = true;
-  }
+  void join(peer_index peer);
 
-  void leave(peer_index peer) {
-    const std::lock_guard lock{mutex_};
-    lose(peer);
-    seats_[peer].started.clear();
-    seats_[peer].taken = false;
-  }
+  void leave(peer_index peer);
 
-  [[nodiscard]] traffic stats(peer_index self) const {
-    const std::lock_guard lock{mutex_};
-    return seats_[self].counters;
-  }
+  [[nodiscard]] traffic stats(peer_index self) const;
 
-  [[nodiscard]] std::uint64_t operations(peer_index peer) const {
-    const std::lock_guard lock{mutex_};
-    return seats_[peer].operations;
-  }
+  [[nodiscard]] std::uint64_t operations(peer_index peer) const;
 
   enum class effect : std::uint8_t { fail, kill, stall };
 
-  void plan(peer_index peer, std::uint64_t nth, effect what, errc code) {
-    const std::lock_guard lock{mutex_};
-    seats_[peer].faults.push_back({nth, what, code});
-  }
+  void plan(peer_index peer, std::uint64_t nth, effect what, errc code);
 
  private:
   struct fault {
@@ -2024,122 +2159,29 @@ class memory_hub {
   static std::string name(peer_index peer) { return "peer " + std::to_string(peer); }
 
   // The parent is not part of the match: a message about another parent must be refused, not overlooked.
-  static bool matches(const message_id& a, const message_id& b) {
-    return a.channel == b.channel && a.epoch == b.epoch && a.step == b.step;
-  }
+  static bool matches(const message_id& a, const message_id& b);
 
-  static const fault* planned_fault(const seat& s) {
-    for (const fault& f : s.faults) {
-      if (f.nth == s.operations) return &f;
-    }
-    return nullptr;
-  }
+  static const fault* planned_fault(const seat& s);
 
-  static operation refuse(seat& me, peer_index other, const char* why) {
-    pending op{++me.last, other, {}, {}, {}, false};
-    op.end(fail(errc::invalid_argument, name(other), why));
-    me.started.push_back(std::move(op));
-    return me.last;
-  }
+  static operation refuse(seat& me, peer_index other, const char* why);
 
-  void begin_send(peer_index self, pending& op) {
-    if (!op.open()) return;
-    seat& to = seats_[op.other];
-    if (!to.alive) return op.end(fail(errc::peer_lost, name(op.other), "the connection to it has ended"));
-    for (pending& r : to.started) {
-      if (r.is_send || !r.open() || r.other != self || !matches(r.id, op.id)) continue;
-      deliver(self, op.id, op.out, op.other, r);
-      count_sent(self, op.out.size());
-      op.end(op.out.size());
-      return;
-    }
-    keep_if_room(self, op);
-  }
+  void begin_send(peer_index self, pending& op);
 
-  void begin_receive(peer_index self, pending& op) {
-    if (!op.open()) return;
-    seat& me = seats_[self];
-    const auto kept = std::find_if(me.kept.begin(), me.kept.end(),
-                                   [&](const message& m) { return m.from == op.other && matches(m.id, op.id); });
-    if (kept != me.kept.end()) {
-      deliver(kept->from, kept->id, kept->bytes, self, op);
-      me.kept_size -= kept->bytes.size();
-      me.kept.erase(kept);
-      admit_senders(self);
-      return;
-    }
-    for (pending& s : seats_[op.other].started) {  // senders that found no room
-      if (!s.is_send || !s.open() || s.other != self || !matches(s.id, op.id)) continue;
-      deliver(op.other, s.id, s.out, self, op);
-      count_sent(op.other, s.out.size());
-      s.end(s.out.size());
-      seats_[op.other].changed.notify_all();
-      return;
-    }
-    if (!seats_[op.other].alive) op.end(fail(errc::peer_lost, name(op.other), "the connection to it has ended"));
-  }
+  void begin_receive(peer_index self, pending& op);
 
   // Copies one message into a started receive, or refuses it.
-  void deliver(peer_index from, const message_id& id, std::span<const std::byte> bytes, peer_index to, pending& receive) {
-    count_received(to, bytes.size());
-    seats_[to].changed.notify_all();
-    if (id.parent != receive.id.parent) {
-      ++seats_[to].counters.frames_rejected;
-      return receive.end(fail(errc::wrong_parent, name(from), "its message is based on another committed state than ours"));
-    }
-    if (bytes.size() > receive.in.size()) {
-      ++seats_[to].counters.frames_rejected;
-      return receive.end(fail(errc::too_large, name(from),
-                              "it sent " + std::to_string(bytes.size()) + " bytes where at most " +
-                                  std::to_string(receive.in.size()) + " are expected"));
-    }
-    if (!bytes.empty()) std::memcpy(receive.in.data(), bytes.data(), bytes.size());
-    receive.end(bytes.size());
-  }
+  void deliver(peer_index from, const message_id& id, std::span<const std::byte> bytes, peer_index to, pending& receive);
 
-  void keep_if_room(peer_index self, pending& op) {
-    seat& to = seats_[op.other];
-    if (to.kept_size + op.out.size() > options_.kept_bytes) return;
-    for (const pending& s : seats_[self].started) {  // must not overtake an earlier send that waits for room
-      if (s.number < op.number && s.is_send && s.open() && s.other == op.other && matches(s.id, op.id)) return;
-    }
-    to.kept.push_back({self, op.id, {op.out.begin(), op.out.end()}});
-    to.kept_size += op.out.size();
-    count_sent(self, op.out.size());
-    op.end(op.out.size());
-    seats_[self].changed.notify_all();
-  }
+  void keep_if_room(peer_index self, pending& op);
 
-  void admit_senders(peer_index receiver) {
-    for (peer_index p = 0; p < size(); ++p) {
-      for (pending& s : seats_[p].started) {
-        if (s.is_send && s.open() && s.other == receiver) keep_if_room(p, s);
-      }
-    }
-  }
+  void admit_senders(peer_index receiver);
 
-  void count_sent(peer_index from, std::size_t payload) {
-    seats_[from].counters.bytes_sent += payload + options_.header_bytes;
-    ++seats_[from].counters.frames_sent;
-  }
+  void count_sent(peer_index from, std::size_t payload);
 
-  void count_received(peer_index to, std::size_t payload) {
-    seats_[to].counters.bytes_received += payload + options_.header_bytes;
-    ++seats_[to].counters.frames_received;
-  }
+  void count_received(peer_index to, std::size_t payload);
 
   // Messages that the peer had sent stay readable, as bytes in a socket do.
-  void lose(peer_index peer) {
-    seats_[peer].alive = false;
-    for (peer_index p = 0; p < size(); ++p) {
-      for (pending& op : seats_[p].started) {
-        if (op.done || (p != peer && op.other != peer)) continue;
-        const peer_index gone = p == peer ? p : op.other;
-        op.end(fail(errc::peer_lost, name(gone), "the connection to it has ended"));
-      }
-      seats_[p].changed.notify_all();
-    }
-  }
+  void lose(peer_index peer);
 
   memory_options options_;
   mutable std::mutex mutex_;
@@ -2151,28 +2193,16 @@ class memory_hub {
 /// One peer's end of a memory_network. Movable; its destruction closes the peer's connections.
 class memory_transport {
  public:
-  memory_transport(std::shared_ptr<detail::memory_hub> hub, peer_index self) : hub_{std::move(hub)}, self_{self} {
-    hub_->join(self_);
-  }
+  memory_transport(std::shared_ptr<detail::memory_hub> hub, peer_index self);
   memory_transport(memory_transport&&) noexcept = default;
-  memory_transport& operator=(memory_transport&& other) noexcept {
-    std::swap(hub_, other.hub_);
-    std::swap(self_, other.self_);
-    return *this;
-  }
-  ~memory_transport() {
-    if (hub_) hub_->leave(self_);
-  }
+  memory_transport& operator=(memory_transport&& other) noexcept;
+  ~memory_transport();
 
   [[nodiscard]] peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return hub_->size(); }
 
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
-    return hub_->start(self_, to, id, bytes, {}, true);
-  }
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
-    return hub_->start(self_, from, id, {}, buffer, false);
-  }
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   /// errc::invalid_argument: the operation was waited for before, or names the peer itself. Other errors: see Transport.
   result<std::size_t> wait(operation op, time_point deadline) { return hub_->wait(self_, op, deadline); }
   [[nodiscard]] bool done(operation op) const { return hub_->done(self_, op); }
@@ -2202,17 +2232,11 @@ class memory_network {
   void kill(peer_index peer) const { hub_->lost(peer); }
 
   /// The n-th operation of `peer` is not carried out: waiting for it gives `code`.
-  void fail_at(peer_index peer, std::uint64_t nth, errc code) const {
-    hub_->plan(peer, nth, detail::memory_hub::effect::fail, code);
-  }
+  void fail_at(peer_index peer, std::uint64_t nth, errc code) const;
   /// The peer dies when it starts its n-th operation.
-  void kill_at(peer_index peer, std::uint64_t nth) const {
-    hub_->plan(peer, nth, detail::memory_hub::effect::kill, errc::peer_lost);
-  }
+  void kill_at(peer_index peer, std::uint64_t nth) const;
   /// The n-th operation of `peer` never ends by itself: only a deadline or a lost peer ends it.
-  void stall_at(peer_index peer, std::uint64_t nth) const {
-    hub_->plan(peer, nth, detail::memory_hub::effect::stall, errc::timeout);
-  }
+  void stall_at(peer_index peer, std::uint64_t nth) const;
 
   /// Sends and receives that a peer has started.
   [[nodiscard]] std::uint64_t operations(peer_index peer) const { return hub_->operations(peer); }
@@ -2224,6 +2248,267 @@ class memory_network {
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_MEMORY_TRANSPORT_HPP
+
+// ---- causeway/net/impl/memory_transport.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_MEMORY_TRANSPORT_IPP
+#define CAUSEWAY_NET_IMPL_MEMORY_TRANSPORT_IPP
+
+// Bodies of net/memory_transport.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL operation memory_hub::start(peer_index self, peer_index other, const message_id& id,
+                                          std::span<const std::byte> out, std::span<std::byte> in, bool is_send) {
+  const std::lock_guard lock{mutex_};
+  seat& me = seats_[self];
+  if (peer_index{self} == other || other >= size()) return refuse(me, other, "no such peer, or the peer itself");
+  const fault* planned = planned_fault(me);
+  ++me.operations;
+  if (planned != nullptr && planned->what == effect::kill) lose(self);
+  pending op{++me.last, other, id, out, in, is_send};
+  if (!me.alive) {
+    op.end(fail(errc::peer_lost, name(self), "this peer was stopped; restart it to go on"));
+  } else if (planned != nullptr) {
+    if (planned->what == effect::fail) op.end(fail(planned->code, name(other), "failed on request of the test"));
+    op.stalled = planned->what == effect::stall;
+  }
+  me.started.push_back(std::move(op));
+  if (is_send) begin_send(self, me.started.back());
+  if (!is_send) begin_receive(self, me.started.back());
+  return me.last;
+}
+
+CAUSEWAY_DECL result<std::size_t> memory_hub::wait(peer_index self, operation wanted, time_point deadline) {
+  std::unique_lock lock{mutex_};
+  seat& me = seats_[self];
+  for (;;) {
+    const auto op = std::find_if(me.started.begin(), me.started.end(), [&](auto& p) { return p.number == wanted; });
+    if (op == me.started.end()) {
+      return fail(errc::invalid_argument, name(self), "waited for an operation that is not under way");
+    }
+    if (op->done) {
+      result<std::size_t> outcome = std::move(*op->done);
+      me.started.erase(op);
+      return outcome;
+    }
+    const time_point now = options_.clock.now();
+    if (now >= deadline) {
+      const peer_index other = op->other;
+      me.started.erase(op);
+      return fail(errc::timeout, name(other), "no answer before the deadline; raise it or look at that peer");
+    }
+    // The clock may be a virtual one that nobody tells us about: look at it again after a moment.
+    me.changed.wait_for(lock, std::min<duration>(deadline - now, std::chrono::milliseconds{2}));
+  }
+}
+
+CAUSEWAY_DECL bool memory_hub::done(peer_index self, operation wanted) const {
+  const std::lock_guard lock{mutex_};
+  const auto& started = seats_[self].started;
+  const auto op = std::find_if(started.begin(), started.end(), [&](auto& p) { return p.number == wanted; });
+  return op == started.end() || op->done.has_value();
+}
+
+CAUSEWAY_DECL void memory_hub::lost(peer_index peer) {
+  const std::lock_guard lock{mutex_};
+  lose(peer);
+}
+
+CAUSEWAY_DECL void memory_hub::join(peer_index peer) {
+  const std::lock_guard lock{mutex_};
+  seat& s = seats_[peer];
+  CAUSEWAY_EXPECT(!s.taken);
+  if (!s.alive) {  // a restart
+    s.kept.clear();
+    s.kept_size = 0;
+    s.started.clear();
+    s.operations = 0;
+  }
+  s.alive = s.taken = true;
+}
+
+CAUSEWAY_DECL void memory_hub::leave(peer_index peer) {
+  const std::lock_guard lock{mutex_};
+  lose(peer);
+  seats_[peer].started.clear();
+  seats_[peer].taken = false;
+}
+
+CAUSEWAY_DECL traffic memory_hub::stats(peer_index self) const {
+  const std::lock_guard lock{mutex_};
+  return seats_[self].counters;
+}
+
+CAUSEWAY_DECL std::uint64_t memory_hub::operations(peer_index peer) const {
+  const std::lock_guard lock{mutex_};
+  return seats_[peer].operations;
+}
+
+CAUSEWAY_DECL void memory_hub::plan(peer_index peer, std::uint64_t nth, effect what, errc code) {
+  const std::lock_guard lock{mutex_};
+  seats_[peer].faults.push_back({nth, what, code});
+}
+
+CAUSEWAY_DECL bool memory_hub::matches(const message_id& a, const message_id& b) {
+  return a.channel == b.channel && a.epoch == b.epoch && a.step == b.step;
+}
+
+CAUSEWAY_DECL auto memory_hub::planned_fault(const seat& s) -> const fault* {
+  for (const fault& f : s.faults) {
+    if (f.nth == s.operations) return &f;
+  }
+  return nullptr;
+}
+
+CAUSEWAY_DECL operation memory_hub::refuse(seat& me, peer_index other, const char* why) {
+  pending op{++me.last, other, {}, {}, {}, false};
+  op.end(fail(errc::invalid_argument, name(other), why));
+  me.started.push_back(std::move(op));
+  return me.last;
+}
+
+CAUSEWAY_DECL void memory_hub::begin_send(peer_index self, pending& op) {
+  if (!op.open()) return;
+  seat& to = seats_[op.other];
+  if (!to.alive) return op.end(fail(errc::peer_lost, name(op.other), "the connection to it has ended"));
+  for (pending& r : to.started) {
+    if (r.is_send || !r.open() || r.other != self || !matches(r.id, op.id)) continue;
+    deliver(self, op.id, op.out, op.other, r);
+    count_sent(self, op.out.size());
+    op.end(op.out.size());
+    return;
+  }
+  keep_if_room(self, op);
+}
+
+CAUSEWAY_DECL void memory_hub::begin_receive(peer_index self, pending& op) {
+  if (!op.open()) return;
+  seat& me = seats_[self];
+  const auto kept = std::find_if(me.kept.begin(), me.kept.end(),
+                                 [&](const message& m) { return m.from == op.other && matches(m.id, op.id); });
+  if (kept != me.kept.end()) {
+    deliver(kept->from, kept->id, kept->bytes, self, op);
+    me.kept_size -= kept->bytes.size();
+    me.kept.erase(kept);
+    admit_senders(self);
+    return;
+  }
+  for (pending& s : seats_[op.other].started) {  // senders that found no room
+    if (!s.is_send || !s.open() || s.other != self || !matches(s.id, op.id)) continue;
+    deliver(op.other, s.id, s.out, self, op);
+    count_sent(op.other, s.out.size());
+    s.end(s.out.size());
+    seats_[op.other].changed.notify_all();
+    return;
+  }
+  if (!seats_[op.other].alive) op.end(fail(errc::peer_lost, name(op.other), "the connection to it has ended"));
+}
+
+CAUSEWAY_DECL void memory_hub::deliver(peer_index from, const message_id& id, std::span<const std::byte> bytes,
+                                       peer_index to, pending& receive) {
+  count_received(to, bytes.size());
+  seats_[to].changed.notify_all();
+  if (id.parent != receive.id.parent) {
+    ++seats_[to].counters.frames_rejected;
+    return receive.end(fail(errc::wrong_parent, name(from), "its message is based on another committed state than ours"));
+  }
+  if (bytes.size() > receive.in.size()) {
+    ++seats_[to].counters.frames_rejected;
+    return receive.end(fail(errc::too_large, name(from),
+                            "it sent " + std::to_string(bytes.size()) + " bytes where at most " +
+                                std::to_string(receive.in.size()) + " are expected"));
+  }
+  if (!bytes.empty()) std::memcpy(receive.in.data(), bytes.data(), bytes.size());
+  receive.end(bytes.size());
+}
+
+CAUSEWAY_DECL void memory_hub::keep_if_room(peer_index self, pending& op) {
+  seat& to = seats_[op.other];
+  if (to.kept_size + op.out.size() > options_.kept_bytes) return;
+  for (const pending& s : seats_[self].started) {  // must not overtake an earlier send that waits for room
+    if (s.number < op.number && s.is_send && s.open() && s.other == op.other && matches(s.id, op.id)) return;
+  }
+  to.kept.push_back({self, op.id, {op.out.begin(), op.out.end()}});
+  to.kept_size += op.out.size();
+  count_sent(self, op.out.size());
+  op.end(op.out.size());
+  seats_[self].changed.notify_all();
+}
+
+CAUSEWAY_DECL void memory_hub::admit_senders(peer_index receiver) {
+  for (peer_index p = 0; p < size(); ++p) {
+    for (pending& s : seats_[p].started) {
+      if (s.is_send && s.open() && s.other == receiver) keep_if_room(p, s);
+    }
+  }
+}
+
+CAUSEWAY_DECL void memory_hub::count_sent(peer_index from, std::size_t payload) {
+  seats_[from].counters.bytes_sent += payload + options_.header_bytes;
+  ++seats_[from].counters.frames_sent;
+}
+
+CAUSEWAY_DECL void memory_hub::count_received(peer_index to, std::size_t payload) {
+  seats_[to].counters.bytes_received += payload + options_.header_bytes;
+  ++seats_[to].counters.frames_received;
+}
+
+CAUSEWAY_DECL void memory_hub::lose(peer_index peer) {
+  seats_[peer].alive = false;
+  for (peer_index p = 0; p < size(); ++p) {
+    for (pending& op : seats_[p].started) {
+      if (op.done || (p != peer && op.other != peer)) continue;
+      const peer_index gone = p == peer ? p : op.other;
+      op.end(fail(errc::peer_lost, name(gone), "the connection to it has ended"));
+    }
+    seats_[p].changed.notify_all();
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL memory_transport::memory_transport(std::shared_ptr<detail::memory_hub> hub, peer_index self)
+    : hub_{std::move(hub)}, self_{self} {
+  hub_->join(self_);
+}
+
+CAUSEWAY_DECL memory_transport& memory_transport::operator=(memory_transport&& other) noexcept {
+  std::swap(hub_, other.hub_);
+  std::swap(self_, other.self_);
+  return *this;
+}
+
+CAUSEWAY_DECL memory_transport::~memory_transport() {
+  if (hub_) hub_->leave(self_);
+}
+
+CAUSEWAY_DECL operation memory_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
+  return hub_->start(self_, to, id, bytes, {}, true);
+}
+
+CAUSEWAY_DECL operation memory_transport::receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
+  return hub_->start(self_, from, id, {}, buffer, false);
+}
+
+CAUSEWAY_DECL void memory_network::fail_at(peer_index peer, std::uint64_t nth, errc code) const {
+  hub_->plan(peer, nth, detail::memory_hub::effect::fail, code);
+}
+
+CAUSEWAY_DECL void memory_network::kill_at(peer_index peer, std::uint64_t nth) const {
+  hub_->plan(peer, nth, detail::memory_hub::effect::kill, errc::peer_lost);
+}
+
+CAUSEWAY_DECL void memory_network::stall_at(peer_index peer, std::uint64_t nth) const {
+  hub_->plan(peer, nth, detail::memory_hub::effect::stall, errc::timeout);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_MEMORY_TRANSPORT_IPP
+#endif
 
 // ---- causeway/core/thread_pool.hpp ----
 #ifndef CAUSEWAY_CORE_THREAD_POOL_HPP
@@ -2440,55 +2725,26 @@ struct sampler_options {
 class sampler {
  public:
   /// errc::bad_text if there is not a single window of T + 1 tokens.
-  static result<sampler> make(std::int64_t tokens, const sampler_options& options) {
-    const std::int64_t length = options.context_length;
-    if (length <= 0) return fail(errc::invalid_argument, "context_length", "must be positive");
-    if (tokens < length + 1) {
-      return fail(errc::bad_text, "training tokens",
-                  "too short: " + std::to_string(tokens) + " tokens, one window of context length " +
-                      std::to_string(length) + " needs " + std::to_string(length + 1) +
-                      ". Give more text, or shorten the context");
-    }
-    return sampler{tokens, options};
-  }
+  static result<sampler> make(std::int64_t tokens, const sampler_options& options);
 
   /// Windows per epoch, the same in every epoch.
   [[nodiscard]] std::int64_t windows() const noexcept { return windows_; }
   [[nodiscard]] std::int64_t context_length() const noexcept { return options_.context_length; }
 
   /// The n-th sample of the run, all peers together.
-  [[nodiscard]] sample sample_at(std::uint64_t n) const noexcept {
-    const auto count = static_cast<std::uint64_t>(windows_);
-    const std::uint64_t epoch = n / count;
-    const permutation order{count, options_.seed, mix(epoch, order_stream)};
-    const auto window = static_cast<std::int64_t>(order(n % count));
-    return {epoch, window, offset_of(epoch) + window * options_.context_length};
-  }
+  [[nodiscard]] sample sample_at(std::uint64_t n) const noexcept;
 
   /// First token of the grid in an epoch.
-  [[nodiscard]] std::int64_t offset_of(std::uint64_t epoch) const noexcept {
-    if (!shifted_) return 0;
-    return static_cast<std::int64_t>(
-        rng{options_.seed, mix(epoch, shift_stream)}.below(static_cast<std::uint64_t>(options_.context_length)));
-  }
+  [[nodiscard]] std::int64_t offset_of(std::uint64_t epoch) const noexcept;
 
   /// Equal on peers that draw the same samples.
-  [[nodiscard]] std::uint64_t hash() const noexcept {
-    return mix(mix(options_.seed, static_cast<std::uint64_t>(options_.context_length), shifted_ ? 1 : 0),
-               static_cast<std::uint64_t>(tokens_));
-  }
+  [[nodiscard]] std::uint64_t hash() const noexcept;
 
  private:
   static constexpr std::uint64_t order_stream = 0x6F72646572;  // "order"
   static constexpr std::uint64_t shift_stream = 0x7368696674;  // "shift"
 
-  sampler(std::int64_t tokens, const sampler_options& options) noexcept : options_{options}, tokens_{tokens} {
-    const std::int64_t length = options.context_length;
-    windows_ = (tokens - 1) / length;
-    // The last window of the most shifted grid ends at T-1 + W*T, its last target one later: W = tokens/T - 1.
-    shifted_ = options.shift_grid && tokens / length - 1 >= 64;
-    if (shifted_) windows_ = tokens / length - 1;
-  }
+  sampler(std::int64_t tokens, const sampler_options& options) noexcept;
 
   sampler_options options_;
   std::int64_t tokens_ = 0;
@@ -2499,6 +2755,59 @@ class sampler {
 }  // namespace causeway::inline CAUSEWAY_ABI::data
 
 #endif  // CAUSEWAY_DATA_SAMPLER_HPP
+
+// ---- causeway/data/impl/sampler.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_DATA_IMPL_SAMPLER_IPP
+#define CAUSEWAY_DATA_IMPL_SAMPLER_IPP
+
+// Bodies of data/sampler.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::data {
+
+CAUSEWAY_DECL result<sampler> sampler::make(std::int64_t tokens, const sampler_options& options) {
+  const std::int64_t length = options.context_length;
+  if (length <= 0) return fail(errc::invalid_argument, "context_length", "must be positive");
+  if (tokens < length + 1) {
+    return fail(errc::bad_text, "training tokens",
+                "too short: " + std::to_string(tokens) + " tokens, one window of context length " + std::to_string(length) +
+                    " needs " + std::to_string(length + 1) + ". Give more text, or shorten the context");
+  }
+  return sampler{tokens, options};
+}
+
+CAUSEWAY_DECL sample sampler::sample_at(std::uint64_t n) const noexcept {
+  const auto count = static_cast<std::uint64_t>(windows_);
+  const std::uint64_t epoch = n / count;
+  const permutation order{count, options_.seed, mix(epoch, order_stream)};
+  const auto window = static_cast<std::int64_t>(order(n % count));
+  return {epoch, window, offset_of(epoch) + window * options_.context_length};
+}
+
+CAUSEWAY_DECL std::int64_t sampler::offset_of(std::uint64_t epoch) const noexcept {
+  if (!shifted_) return 0;
+  return static_cast<std::int64_t>(
+      rng{options_.seed, mix(epoch, shift_stream)}.below(static_cast<std::uint64_t>(options_.context_length)));
+}
+
+CAUSEWAY_DECL std::uint64_t sampler::hash() const noexcept {
+  return mix(mix(options_.seed, static_cast<std::uint64_t>(options_.context_length), shifted_ ? 1 : 0),
+             static_cast<std::uint64_t>(tokens_));
+}
+
+CAUSEWAY_DECL sampler::sampler(std::int64_t tokens, const sampler_options& options) noexcept
+    : options_{options}, tokens_{tokens} {
+  const std::int64_t length = options.context_length;
+  windows_ = (tokens - 1) / length;
+  // The last window of the most shifted grid ends at T-1 + W*T, its last target one later: W = tokens/T - 1.
+  shifted_ = options.shift_grid && tokens / length - 1 >= 64;
+  if (shifted_) windows_ = tokens / length - 1;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::data
+
+#endif  // CAUSEWAY_DATA_IMPL_SAMPLER_IPP
+#endif
 
 // ---- causeway/data/token_stream.hpp ----
 #ifndef CAUSEWAY_DATA_TOKEN_STREAM_HPP
@@ -2518,15 +2827,7 @@ class token_stream {
   token_stream() = default;
 
   /// Tokens in memory, at two bytes each where all fit.
-  explicit token_stream(std::span<const std::int32_t> tokens) : size_{static_cast<std::int64_t>(tokens.size())} {
-    const bool narrow = std::all_of(tokens.begin(), tokens.end(), [](std::int32_t t) { return t >= 0 && t <= 0xFFFF; });
-    width_ = narrow ? token_width::two : token_width::four;
-    if (narrow) {
-      own(std::vector<std::uint16_t>(tokens.begin(), tokens.end()));
-    } else {
-      own(std::vector<std::int32_t>(tokens.begin(), tokens.end()));
-    }
-  }
+  explicit token_stream(std::span<const std::int32_t> tokens);
 
   /// Tokens at `data`, little-endian, kept alive by `owner`. No alignment is needed.
   token_stream(std::shared_ptr<const void> owner, const std::byte* data, std::int64_t size, token_width width)
@@ -2535,48 +2836,16 @@ class token_stream {
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
 
   /// Tokens [first, first + out.size()) into `out`; they must exist.
-  void read(std::int64_t first, std::span<std::int32_t> out) const noexcept {
-    CAUSEWAY_EXPECT(first >= 0 && first + static_cast<std::int64_t>(out.size()) <= size_);
-    if (width_ == token_width::two) {
-      copy<std::uint16_t>(first, out);
-    } else {
-      copy<std::int32_t>(first, out);
-    }
-  }
+  void read(std::int64_t first, std::span<std::int32_t> out) const noexcept;
 
   /// Tokens [first, first + count), cut to what exists.
-  [[nodiscard]] token_stream slice(std::int64_t first, std::int64_t count) const {
-    first = std::clamp<std::int64_t>(first, 0, size_);
-    count = std::clamp<std::int64_t>(count, 0, size_ - first);
-    return {owner_, data_ == nullptr ? nullptr : data_ + first * static_cast<std::int64_t>(width_), count, width_};
-  }
+  [[nodiscard]] token_stream slice(std::int64_t first, std::int64_t count) const;
 
   /// Reads all tokens once: errc::bad_text at the first that a model with `vocabulary` tokens does not know.
-  [[nodiscard]] result<void> check_vocabulary(std::int64_t vocabulary) const {
-    std::vector<std::int32_t> part(4096);
-    for (std::int64_t at = 0; at < size_; at += static_cast<std::int64_t>(part.size())) {
-      part.resize(static_cast<std::size_t>(std::min<std::int64_t>(4096, size_ - at)));
-      read(at, part);
-      const auto bad = std::find_if(part.begin(), part.end(), [&](std::int32_t t) { return t < 0 || t >= vocabulary; });
-      if (bad == part.end()) continue;
-      return fail(errc::bad_text, "token " + std::to_string(at + (bad - part.begin())),
-                  "number " + std::to_string(static_cast<std::uint32_t>(*bad)) + " is outside the vocabulary of " +
-                      std::to_string(vocabulary) + ". Use the tokenizer that made the tokens");
-    }
-    return {};
-  }
+  [[nodiscard]] result<void> check_vocabulary(std::int64_t vocabulary) const;
 
   /// A checksum of the tokens, whatever their width: equal on peers that train on the same data. Reads everything.
-  [[nodiscard]] std::uint64_t content_hash() const {
-    std::vector<std::int32_t> part(4096);  // a multiple of the hash's stripe
-    hasher h;
-    for (std::int64_t at = 0; at < size_; at += 4096) {
-      part.resize(static_cast<std::size_t>(std::min<std::int64_t>(4096, size_ - at)));
-      read(at, part);
-      h.add_values(std::span<const std::int32_t>{part});
-    }
-    return h.finish();
-  }
+  [[nodiscard]] std::uint64_t content_hash() const;
 
  private:
   template <class T>
@@ -2609,7 +2878,73 @@ struct token_split {
 
 /// The last `fraction` of the tokens for validation (rounded down to whole tokens), the rest for training: one cut, so that
 /// no training window overlaps a validation window. `fraction` must lie in [0, 1).
-inline token_split split_fraction(const token_stream& tokens, double fraction) {
+CAUSEWAY_DECL token_split split_fraction(const token_stream& tokens, double fraction);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::data
+
+#endif  // CAUSEWAY_DATA_TOKEN_STREAM_HPP
+
+// ---- causeway/data/impl/token_stream.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_DATA_IMPL_TOKEN_STREAM_IPP
+#define CAUSEWAY_DATA_IMPL_TOKEN_STREAM_IPP
+
+// Bodies of data/token_stream.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::data {
+
+CAUSEWAY_DECL token_stream::token_stream(std::span<const std::int32_t> tokens)
+    : size_{static_cast<std::int64_t>(tokens.size())} {
+  const bool narrow = std::all_of(tokens.begin(), tokens.end(), [](std::int32_t t) { return t >= 0 && t <= 0xFFFF; });
+  width_ = narrow ? token_width::two : token_width::four;
+  if (narrow) {
+    own(std::vector<std::uint16_t>(tokens.begin(), tokens.end()));
+  } else {
+    own(std::vector<std::int32_t>(tokens.begin(), tokens.end()));
+  }
+}
+
+CAUSEWAY_DECL void token_stream::read(std::int64_t first, std::span<std::int32_t> out) const noexcept {
+  CAUSEWAY_EXPECT(first >= 0 && first + static_cast<std::int64_t>(out.size()) <= size_);
+  if (width_ == token_width::two) {
+    copy<std::uint16_t>(first, out);
+  } else {
+    copy<std::int32_t>(first, out);
+  }
+}
+
+CAUSEWAY_DECL token_stream token_stream::slice(std::int64_t first, std::int64_t count) const {
+  first = std::clamp<std::int64_t>(first, 0, size_);
+  count = std::clamp<std::int64_t>(count, 0, size_ - first);
+  return {owner_, data_ == nullptr ? nullptr : data_ + first * static_cast<std::int64_t>(width_), count, width_};
+}
+
+CAUSEWAY_DECL result<void> token_stream::check_vocabulary(std::int64_t vocabulary) const {
+  std::vector<std::int32_t> part(4096);
+  for (std::int64_t at = 0; at < size_; at += static_cast<std::int64_t>(part.size())) {
+    part.resize(static_cast<std::size_t>(std::min<std::int64_t>(4096, size_ - at)));
+    read(at, part);
+    const auto bad = std::find_if(part.begin(), part.end(), [&](std::int32_t t) { return t < 0 || t >= vocabulary; });
+    if (bad == part.end()) continue;
+    return fail(errc::bad_text, "token " + std::to_string(at + (bad - part.begin())),
+                "number " + std::to_string(static_cast<std::uint32_t>(*bad)) + " is outside the vocabulary of " +
+                    std::to_string(vocabulary) + ". Use the tokenizer that made the tokens");
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::uint64_t token_stream::content_hash() const {
+  std::vector<std::int32_t> part(4096);  // a multiple of the hash's stripe
+  hasher h;
+  for (std::int64_t at = 0; at < size_; at += 4096) {
+    part.resize(static_cast<std::size_t>(std::min<std::int64_t>(4096, size_ - at)));
+    read(at, part);
+    h.add_values(std::span<const std::int32_t>{part});
+  }
+  return h.finish();
+}
+
+CAUSEWAY_DECL token_split split_fraction(const token_stream& tokens, double fraction) {
   CAUSEWAY_EXPECT(fraction >= 0.0 && fraction < 1.0);
   const auto last = static_cast<std::int64_t>(static_cast<double>(tokens.size()) * fraction);
   return {tokens.slice(0, tokens.size() - last), tokens.slice(tokens.size() - last, last)};
@@ -2617,7 +2952,8 @@ inline token_split split_fraction(const token_stream& tokens, double fraction) {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::data
 
-#endif  // CAUSEWAY_DATA_TOKEN_STREAM_HPP
+#endif  // CAUSEWAY_DATA_IMPL_TOKEN_STREAM_IPP
+#endif
 
 // ---- causeway/tensor/batch.hpp ----
 #ifndef CAUSEWAY_TENSOR_BATCH_HPP
@@ -2672,54 +3008,34 @@ class batcher {
  public:
   /// `global_batch`: sequences per step, all peers together. Errors: errc::bad_text (too few tokens),
   /// errc::invalid_argument.
-  static result<batcher> make(token_stream tokens, const sampler_options& options, std::int64_t global_batch) {
-    if (global_batch <= 0) return fail(errc::invalid_argument, "global batch", "must be at least one sequence");
-    CAUSEWAY_ASSIGN(sampler order, sampler::make(tokens.size(), options));
-    return batcher{std::move(tokens), order, global_batch};
-  }
+  static result<batcher> make(token_stream tokens, const sampler_options& options, std::int64_t global_batch);
 
   /// This peer's part of the current step's batch; does not advance. A retried step gets the same batch.
-  batch current(std::uint32_t peer = 0, std::uint32_t peers = 1) {
-    const index_range part = part_of_batch(global_batch_, peer, peers);
-    return at(cursor_ + static_cast<std::uint64_t>(part.begin), part.size());
-  }
+  batch current(std::uint32_t peer = 0, std::uint32_t peers = 1);
 
   /// Goes on to the next step, on every peer alike.
   void advance() noexcept { cursor_ += static_cast<std::uint64_t>(global_batch_); }
 
   /// `current`, then `advance`.
-  batch next(std::uint32_t peer = 0, std::uint32_t peers = 1) {
-    const batch b = current(peer, peers);
-    advance();
-    return b;
-  }
+  batch next(std::uint32_t peer = 0, std::uint32_t peers = 1);
 
   /// Samples [first, first + sequences) of the run, also across the end of an epoch.
-  batch at(std::uint64_t first, std::int64_t sequences) {
-    return fill(sequences, [&](std::size_t i) { return first + i; });
-  }
+  batch at(std::uint64_t first, std::int64_t sequences);
 
   /// The samples with these numbers, in this order: what a trainer's `draw` gives.
-  batch of(std::span<const std::uint64_t> numbers) {
-    return fill(static_cast<std::int64_t>(numbers.size()), [&](std::size_t i) { return numbers[i]; });
-  }
+  batch of(std::span<const std::uint64_t> numbers);
 
   /// Samples that the run has used, all peers together: the position in the data.
   [[nodiscard]] std::uint64_t cursor() const noexcept { return cursor_; }
   void seek(std::uint64_t cursor) noexcept { cursor_ = cursor; }
   /// How often the run has seen the data, as a fraction.
-  [[nodiscard]] double epochs() const noexcept {
-    return static_cast<double>(cursor_) / static_cast<double>(order_.windows());
-  }
+  [[nodiscard]] double epochs() const noexcept;
 
   [[nodiscard]] const sampler& order() const noexcept { return order_; }
   [[nodiscard]] const token_stream& tokens() const noexcept { return tokens_; }
   [[nodiscard]] std::int64_t global_batch() const noexcept { return global_batch_; }
   /// Takes effect with the current step; the position stays.
-  void set_global_batch(std::int64_t sequences) noexcept {
-    CAUSEWAY_EXPECT(sequences > 0);
-    global_batch_ = sequences;
-  }
+  void set_global_batch(std::int64_t sequences) noexcept;
 
   /// The position only: tokens, seed and sizes come from the program.
   static constexpr std::uint32_t state_version = 1;
@@ -2764,41 +3080,16 @@ class batcher {
 class validation_windows {
  public:
   /// At most `limit` windows of T tokens; all of them if there are fewer. errc::bad_text if there is none.
-  static result<validation_windows> make(token_stream tokens, std::int64_t context_length, std::int64_t limit) {
-    if (context_length <= 0 || limit <= 0) {
-      return fail(errc::invalid_argument, "validation", "context length and number of windows must be positive");
-    }
-    const std::int64_t available = tokens.size() == 0 ? 0 : (tokens.size() - 1) / context_length;
-    if (available == 0) {
-      return fail(errc::bad_text, "validation tokens",
-                  "too short: " + std::to_string(tokens.size()) + " tokens, one window needs " +
-                      std::to_string(context_length + 1) + ". Give more text, or keep a larger part of it for validation");
-    }
-    return validation_windows{std::move(tokens), context_length, std::min(limit, available), available};
-  }
+  static result<validation_windows> make(token_stream tokens, std::int64_t context_length, std::int64_t limit);
 
   /// Number of windows.
   [[nodiscard]] std::int64_t size() const noexcept { return count_; }
 
   /// First token of window `index`.
-  [[nodiscard]] std::int64_t first_token(std::int64_t index) const noexcept {
-    return index * available_ / count_ * length_;
-  }
+  [[nodiscard]] std::int64_t first_token(std::int64_t index) const noexcept;
 
   /// Windows [first, first + count), which must exist.
-  batch at(std::int64_t first, std::int64_t count) {
-    CAUSEWAY_EXPECT(first >= 0 && count >= 0 && first + count <= count_);
-    const auto length = static_cast<std::size_t>(length_);
-    inputs_.resize(static_cast<std::size_t>(count) * length);
-    targets_.resize(inputs_.size());
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::size_t row = static_cast<std::size_t>(i) * length;
-      const std::int64_t token = first_token(first + i);
-      tokens_.read(token, std::span{inputs_}.subspan(row, length));
-      tokens_.read(token + 1, std::span{targets_}.subspan(row, length));
-    }
-    return {inputs_, targets_, count};
-  }
+  batch at(std::int64_t first, std::int64_t count);
 
  private:
   validation_windows(token_stream tokens, std::int64_t length, std::int64_t count, std::int64_t available)
@@ -2815,6 +3106,87 @@ class validation_windows {
 }  // namespace causeway::inline CAUSEWAY_ABI::data
 
 #endif  // CAUSEWAY_DATA_BATCHER_HPP
+
+// ---- causeway/data/impl/batcher.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_DATA_IMPL_BATCHER_IPP
+#define CAUSEWAY_DATA_IMPL_BATCHER_IPP
+
+// Bodies of data/batcher.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::data {
+
+CAUSEWAY_DECL result<batcher> batcher::make(token_stream tokens, const sampler_options& options,
+                                            std::int64_t global_batch) {
+  if (global_batch <= 0) return fail(errc::invalid_argument, "global batch", "must be at least one sequence");
+  CAUSEWAY_ASSIGN(sampler order, sampler::make(tokens.size(), options));
+  return batcher{std::move(tokens), order, global_batch};
+}
+
+CAUSEWAY_DECL batch batcher::current(std::uint32_t peer, std::uint32_t peers) {
+  const index_range part = part_of_batch(global_batch_, peer, peers);
+  return at(cursor_ + static_cast<std::uint64_t>(part.begin), part.size());
+}
+
+CAUSEWAY_DECL batch batcher::next(std::uint32_t peer, std::uint32_t peers) {
+  const batch b = current(peer, peers);
+  advance();
+  return b;
+}
+
+CAUSEWAY_DECL batch batcher::at(std::uint64_t first, std::int64_t sequences) {
+  return fill(sequences, [&](std::size_t i) { return first + i; });
+}
+
+CAUSEWAY_DECL batch batcher::of(std::span<const std::uint64_t> numbers) {
+  return fill(static_cast<std::int64_t>(numbers.size()), [&](std::size_t i) { return numbers[i]; });
+}
+
+CAUSEWAY_DECL double batcher::epochs() const noexcept {
+  return static_cast<double>(cursor_) / static_cast<double>(order_.windows());
+}
+
+CAUSEWAY_DECL void batcher::set_global_batch(std::int64_t sequences) noexcept {
+  CAUSEWAY_EXPECT(sequences > 0);
+  global_batch_ = sequences;
+}
+
+CAUSEWAY_DECL result<validation_windows> validation_windows::make(token_stream tokens, std::int64_t context_length,
+                                                                  std::int64_t limit) {
+  if (context_length <= 0 || limit <= 0) {
+    return fail(errc::invalid_argument, "validation", "context length and number of windows must be positive");
+  }
+  const std::int64_t available = tokens.size() == 0 ? 0 : (tokens.size() - 1) / context_length;
+  if (available == 0) {
+    return fail(errc::bad_text, "validation tokens",
+                "too short: " + std::to_string(tokens.size()) + " tokens, one window needs " +
+                    std::to_string(context_length + 1) + ". Give more text, or keep a larger part of it for validation");
+  }
+  return validation_windows{std::move(tokens), context_length, std::min(limit, available), available};
+}
+
+CAUSEWAY_DECL std::int64_t validation_windows::first_token(std::int64_t index) const noexcept {
+  return index * available_ / count_ * length_;
+}
+
+CAUSEWAY_DECL batch validation_windows::at(std::int64_t first, std::int64_t count) {
+  CAUSEWAY_EXPECT(first >= 0 && count >= 0 && first + count <= count_);
+  const auto length = static_cast<std::size_t>(length_);
+  inputs_.resize(static_cast<std::size_t>(count) * length);
+  targets_.resize(inputs_.size());
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::size_t row = static_cast<std::size_t>(i) * length;
+    const std::int64_t token = first_token(first + i);
+    tokens_.read(token, std::span{inputs_}.subspan(row, length));
+    tokens_.read(token + 1, std::span{targets_}.subspan(row, length));
+  }
+  return {inputs_, targets_, count};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::data
+
+#endif  // CAUSEWAY_DATA_IMPL_BATCHER_IPP
+#endif
 
 // ---- causeway/data/pre_tokenizer.hpp ----
 #ifndef CAUSEWAY_DATA_PRE_TOKENIZER_HPP
@@ -2929,10 +3301,40 @@ std::optional<std::size_t> first_invalid_utf8(std::string_view text) noexcept;
 /// One document for a file; for a folder one for each text file in it and below, ordered by path, byte by byte. Hidden
 /// files and folders (a leading dot) are left out. Errors: errc::not_found (no such path, no text file), errc::bad_text
 /// (empty, too short, not UTF-8: with file, offset and line), errc::io_failed.
-inline result<std::vector<document>> load_documents(const std::string& path, const text_options& options = {});
+CAUSEWAY_DECL result<std::vector<document>> load_documents(const std::string& path, const text_options& options = {});
 
 /// All documents as one text, with an empty line between two documents.
-inline result<std::string> load_text(const std::string& path, const text_options& options = {}) {
+CAUSEWAY_DECL result<std::string> load_text(const std::string& path, const text_options& options = {});
+
+namespace detail {
+
+/// Length of the well-formed sequence at the start of `s`, or 0 (Unicode 15, table 3-7).
+CAUSEWAY_DECL std::size_t utf8_sequence(std::string_view s) noexcept;
+
+CAUSEWAY_DECL result<std::vector<std::string>> text_files(const std::string& folder, const text_options& options);
+
+CAUSEWAY_DECL error not_utf8(const document& d, std::size_t offset);
+
+CAUSEWAY_DECL result<document> load_document(const std::string& path, const text_options& options);
+
+CAUSEWAY_DECL std::string wanted_extensions(const text_options& options);
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::data
+
+#endif  // CAUSEWAY_DATA_TEXT_HPP
+
+// ---- causeway/data/impl/text.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_DATA_IMPL_TEXT_IPP
+#define CAUSEWAY_DATA_IMPL_TEXT_IPP
+
+// Bodies of data/text.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::data {
+
+CAUSEWAY_DECL result<std::string> load_text(const std::string& path, const text_options& options) {
   CAUSEWAY_ASSIGN(const std::vector<document> documents, load_documents(path, options));
   std::string text;
   for (const document& d : documents) {
@@ -2942,10 +3344,11 @@ inline result<std::string> load_text(const std::string& path, const text_options
   return text;
 }
 
-namespace detail {
+}  // namespace causeway::inline CAUSEWAY_ABI::data
 
-/// Length of the well-formed sequence at the start of `s`, or 0 (Unicode 15, table 3-7).
-inline std::size_t utf8_sequence(std::string_view s) noexcept {
+namespace causeway::inline CAUSEWAY_ABI::data::detail {
+
+CAUSEWAY_DECL std::size_t utf8_sequence(std::string_view s) noexcept {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(s[i]); };
   const unsigned char lead = at(0);
   if (lead < 0x80) return 1;
@@ -2961,7 +3364,7 @@ inline std::size_t utf8_sequence(std::string_view s) noexcept {
   return length;
 }
 
-inline result<std::vector<std::string>> text_files(const std::string& folder, const text_options& options) {
+CAUSEWAY_DECL result<std::vector<std::string>> text_files(const std::string& folder, const text_options& options) {
   namespace fs = std::filesystem;
   std::vector<std::string> paths;
   std::error_code failure;
@@ -2982,7 +3385,7 @@ inline result<std::vector<std::string>> text_files(const std::string& folder, co
   return paths;
 }
 
-inline error not_utf8(const document& d, std::size_t offset) {
+CAUSEWAY_DECL error not_utf8(const document& d, std::size_t offset) {
   const auto line = 1 + std::count(d.text.begin(), d.text.begin() + static_cast<std::ptrdiff_t>(offset), '\n');
   constexpr std::string_view digits = "0123456789abcdef";
   const auto bad = static_cast<unsigned char>(d.text[offset]);
@@ -2992,7 +3395,7 @@ inline error not_utf8(const document& d, std::size_t offset) {
                   ". Convert the file (iconv -f LATIN1 -t UTF-8), or leave it out");
 }
 
-inline result<document> load_document(const std::string& path, const text_options& options) {
+CAUSEWAY_DECL result<document> load_document(const std::string& path, const text_options& options) {
   CAUSEWAY_ASSIGN(const io::mapped_file file, io::mapped_file::open(path));
   document d{path, std::string{reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}};
   if (options.require_utf8) {
@@ -3001,15 +3404,17 @@ inline result<document> load_document(const std::string& path, const text_option
   return d;
 }
 
-inline std::string wanted_extensions(const text_options& options) {
+CAUSEWAY_DECL std::string wanted_extensions(const text_options& options) {
   std::string list;
   for (const std::string& e : options.extensions) list += (list.empty() ? "*" : ", *") + e;
   return list.empty() ? "regular files" : list;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::data::detail
 
-inline std::optional<std::size_t> first_invalid_utf8(std::string_view text) noexcept {
+namespace causeway::inline CAUSEWAY_ABI::data {
+
+CAUSEWAY_DECL std::optional<std::size_t> first_invalid_utf8(std::string_view text) noexcept {
   std::size_t at = 0;
   while (at < text.size()) {
     const std::size_t length = detail::utf8_sequence(text.substr(at));
@@ -3019,7 +3424,7 @@ inline std::optional<std::size_t> first_invalid_utf8(std::string_view text) noex
   return std::nullopt;
 }
 
-inline result<std::vector<document>> load_documents(const std::string& path, const text_options& options) {
+CAUSEWAY_DECL result<std::vector<document>> load_documents(const std::string& path, const text_options& options) {
   std::error_code failure;
   const auto status = std::filesystem::status(path, failure);
   if (!std::filesystem::exists(status)) {
@@ -3052,7 +3457,8 @@ inline result<std::vector<document>> load_documents(const std::string& path, con
 
 }  // namespace causeway::inline CAUSEWAY_ABI::data
 
-#endif  // CAUSEWAY_DATA_TEXT_HPP
+#endif  // CAUSEWAY_DATA_IMPL_TEXT_IPP
+#endif
 
 // ---- causeway/data/tokenizer.hpp ----
 #ifndef CAUSEWAY_DATA_TOKENIZER_HPP
@@ -3085,26 +3491,12 @@ class byte_tokenizer {
   explicit byte_tokenizer(bool with_end_of_text = false) noexcept : with_end_{with_end_of_text} {}
 
   [[nodiscard]] std::int64_t vocabulary() const noexcept { return with_end_ ? 257 : 256; }
-  [[nodiscard]] std::optional<std::int32_t> end_of_text() const noexcept {
-    return with_end_ ? std::optional<std::int32_t>{256} : std::nullopt;
-  }
+  [[nodiscard]] std::optional<std::int32_t> end_of_text() const noexcept;
   [[nodiscard]] std::uint64_t hash() const noexcept { return hash_text("bytes", with_end_ ? 1 : 0); }
 
-  void encode(std::string_view text, std::vector<std::int32_t>& out) const {
-    out.reserve(out.size() + text.size());
-    for (const char c : text) out.push_back(static_cast<unsigned char>(c));
-  }
+  void encode(std::string_view text, std::vector<std::int32_t>& out) const;
 
-  result<void> decode(std::span<const std::int32_t> tokens, std::string& out) const {
-    for (const std::int32_t token : tokens) {
-      if (token < 0 || token >= vocabulary()) {
-        return fail(errc::invalid_argument, "token " + std::to_string(token),
-                    "outside the vocabulary of " + std::to_string(vocabulary()) + ". Use the tokenizer that made it");
-      }
-      if (token < 256) out += static_cast<char>(token);
-    }
-    return {};
-  }
+  result<void> decode(std::span<const std::int32_t> tokens, std::string& out) const;
 
  private:
   bool with_end_;
@@ -3134,6 +3526,40 @@ token_stream tokenize(T& tokenizer, std::string_view text) {
 
 #endif  // CAUSEWAY_DATA_TOKENIZER_HPP
 
+// ---- causeway/data/impl/tokenizer.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_DATA_IMPL_TOKENIZER_IPP
+#define CAUSEWAY_DATA_IMPL_TOKENIZER_IPP
+
+// Bodies of data/tokenizer.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::data {
+
+CAUSEWAY_DECL std::optional<std::int32_t> byte_tokenizer::end_of_text() const noexcept {
+  return with_end_ ? std::optional<std::int32_t>{256} : std::nullopt;
+}
+
+CAUSEWAY_DECL void byte_tokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) const {
+  out.reserve(out.size() + text.size());
+  for (const char c : text) out.push_back(static_cast<unsigned char>(c));
+}
+
+CAUSEWAY_DECL result<void> byte_tokenizer::decode(std::span<const std::int32_t> tokens, std::string& out) const {
+  for (const std::int32_t token : tokens) {
+    if (token < 0 || token >= vocabulary()) {
+      return fail(errc::invalid_argument, "token " + std::to_string(token),
+                  "outside the vocabulary of " + std::to_string(vocabulary()) + ". Use the tokenizer that made it");
+    }
+    if (token < 256) out += static_cast<char>(token);
+  }
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::data
+
+#endif  // CAUSEWAY_DATA_IMPL_TOKENIZER_IPP
+#endif
+
 // ---- causeway/data/bpe_tokenizer.hpp ----
 #ifndef CAUSEWAY_DATA_BPE_TOKENIZER_HPP
 #define CAUSEWAY_DATA_BPE_TOKENIZER_HPP
@@ -3160,20 +3586,14 @@ struct bpe_merge {
 class bpe_tokenizer {
  public:
   /// The 256 bytes only.
-  bpe_tokenizer() : bytes_(256) {
-    for (std::size_t i = 0; i < 256; ++i) bytes_[i] = std::string(1, static_cast<char>(i));
-  }
+  bpe_tokenizer();
 
   /// errc::corrupt if a merge joins tokens that do not exist yet, repeats an earlier one, or gives more than 64 bytes.
   static result<bpe_tokenizer> make(std::span<const bpe_merge> merges, bool with_end_of_text);
 
-  [[nodiscard]] std::int64_t vocabulary() const noexcept {
-    return static_cast<std::int64_t>(bytes_.size()) + (with_end_ ? 1 : 0);
-  }
+  [[nodiscard]] std::int64_t vocabulary() const noexcept;
   /// The last token of the vocabulary.
-  [[nodiscard]] std::optional<std::int32_t> end_of_text() const noexcept {
-    return with_end_ ? std::optional<std::int32_t>{static_cast<std::int32_t>(bytes_.size())} : std::nullopt;
-  }
+  [[nodiscard]] std::optional<std::int32_t> end_of_text() const noexcept;
   [[nodiscard]] std::span<const bpe_merge> merges() const noexcept { return merges_; }
   [[nodiscard]] std::uint64_t hash() const noexcept { return hash_text(to_text()); }
 
@@ -3181,27 +3601,9 @@ class bpe_tokenizer {
   [[nodiscard]] std::string_view token_bytes(std::int32_t token) const { return bytes_[static_cast<std::size_t>(token)]; }
 
   /// Pieces seen before cost one look-up; a new piece of n bytes costs O(n²), with n at most 64.
-  void encode(std::string_view text, std::vector<std::int32_t>& out) {
-    for_each_piece(text, [&](std::string_view piece) {
-      auto known = cache_.find(piece);
-      if (known == cache_.end()) {
-        if (cache_.size() >= most_cached) cache_.clear();
-        known = cache_.emplace(std::string{piece}, merged(piece)).first;
-      }
-      out.insert(out.end(), known->second.begin(), known->second.end());
-    });
-  }
+  void encode(std::string_view text, std::vector<std::int32_t>& out);
 
-  result<void> decode(std::span<const std::int32_t> tokens, std::string& out) const {
-    for (const std::int32_t token : tokens) {
-      if (token < 0 || token >= vocabulary()) {
-        return fail(errc::invalid_argument, "token " + std::to_string(token),
-                    "outside the vocabulary of " + std::to_string(vocabulary()) + ". Use the tokenizer that made it");
-      }
-      if (token != end_of_text()) out += bytes_[static_cast<std::size_t>(token)];
-    }
-    return {};
-  }
+  result<void> decode(std::span<const std::int32_t> tokens, std::string& out) const;
 
   /// The tokenizer as lines of ASCII text, the last one a checksum.
   [[nodiscard]] std::string to_text() const;
@@ -3242,7 +3644,80 @@ class bpe_tokenizer {
 
 static_assert(Tokenizer<bpe_tokenizer>);
 
-inline result<bpe_tokenizer> bpe_tokenizer::make(std::span<const bpe_merge> merges, bool with_end_of_text) {
+namespace detail {
+
+/// Takes lines and words off the front of a text.
+class word_reader {
+ public:
+  explicit word_reader(std::string_view text) noexcept : rest_{text} {}
+
+  /// True if the next characters are `wanted`.
+  bool skip(std::string_view wanted) noexcept;
+  template <class T>
+  bool number(T& value, int base = 10) noexcept {
+    const auto [end, failure] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value, base);
+    if (failure != std::errc{}) return false;
+    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+    return true;
+  }
+  [[nodiscard]] std::size_t left() const noexcept { return rest_.size(); }
+
+ private:
+  std::string_view rest_;
+};
+
+CAUSEWAY_DECL std::string checksum_line(std::string_view body);
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::data
+
+#endif  // CAUSEWAY_DATA_BPE_TOKENIZER_HPP
+
+// ---- causeway/data/impl/bpe_tokenizer.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_DATA_IMPL_BPE_TOKENIZER_IPP
+#define CAUSEWAY_DATA_IMPL_BPE_TOKENIZER_IPP
+
+// Bodies of data/bpe_tokenizer.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::data {
+
+CAUSEWAY_DECL bpe_tokenizer::bpe_tokenizer() : bytes_(256) {
+  for (std::size_t i = 0; i < 256; ++i) bytes_[i] = std::string(1, static_cast<char>(i));
+}
+
+CAUSEWAY_DECL std::int64_t bpe_tokenizer::vocabulary() const noexcept {
+  return static_cast<std::int64_t>(bytes_.size()) + (with_end_ ? 1 : 0);
+}
+
+CAUSEWAY_DECL std::optional<std::int32_t> bpe_tokenizer::end_of_text() const noexcept {
+  return with_end_ ? std::optional<std::int32_t>{static_cast<std::int32_t>(bytes_.size())} : std::nullopt;
+}
+
+CAUSEWAY_DECL void bpe_tokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) {
+  for_each_piece(text, [&](std::string_view piece) {
+    auto known = cache_.find(piece);
+    if (known == cache_.end()) {
+      if (cache_.size() >= most_cached) cache_.clear();
+      known = cache_.emplace(std::string{piece}, merged(piece)).first;
+    }
+    out.insert(out.end(), known->second.begin(), known->second.end());
+  });
+}
+
+CAUSEWAY_DECL result<void> bpe_tokenizer::decode(std::span<const std::int32_t> tokens, std::string& out) const {
+  for (const std::int32_t token : tokens) {
+    if (token < 0 || token >= vocabulary()) {
+      return fail(errc::invalid_argument, "token " + std::to_string(token),
+                  "outside the vocabulary of " + std::to_string(vocabulary()) + ". Use the tokenizer that made it");
+    }
+    if (token != end_of_text()) out += bytes_[static_cast<std::size_t>(token)];
+  }
+  return {};
+}
+
+CAUSEWAY_DECL result<bpe_tokenizer> bpe_tokenizer::make(std::span<const bpe_merge> merges, bool with_end_of_text) {
   bpe_tokenizer made;
   made.with_end_ = with_end_of_text;
   for (const bpe_merge& m : merges) {
@@ -3262,7 +3737,7 @@ inline result<bpe_tokenizer> bpe_tokenizer::make(std::span<const bpe_merge> merg
 }
 
 /// Applies the earliest possible merge until there is none: all its places, from the left.
-inline std::vector<std::int32_t> bpe_tokenizer::merged(std::string_view piece) const {
+CAUSEWAY_DECL std::vector<std::int32_t> bpe_tokenizer::merged(std::string_view piece) const {
   std::vector<std::int32_t> tokens;
   for (const char c : piece) tokens.push_back(static_cast<unsigned char>(c));
   for (;;) {
@@ -3283,48 +3758,34 @@ inline std::vector<std::int32_t> bpe_tokenizer::merged(std::string_view piece) c
   }
 }
 
-namespace detail {
+}  // namespace causeway::inline CAUSEWAY_ABI::data
 
-/// Takes lines and words off the front of a text.
-class word_reader {
- public:
-  explicit word_reader(std::string_view text) noexcept : rest_{text} {}
+namespace causeway::inline CAUSEWAY_ABI::data::detail {
 
-  /// True if the next characters are `wanted`.
-  bool skip(std::string_view wanted) noexcept {
-    if (!rest_.starts_with(wanted)) return false;
-    rest_.remove_prefix(wanted.size());
-    return true;
-  }
-  template <class T>
-  bool number(T& value, int base = 10) noexcept {
-    const auto [end, failure] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value, base);
-    if (failure != std::errc{}) return false;
-    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
-    return true;
-  }
-  [[nodiscard]] std::size_t left() const noexcept { return rest_.size(); }
+CAUSEWAY_DECL bool word_reader::skip(std::string_view wanted) noexcept {
+  if (!rest_.starts_with(wanted)) return false;
+  rest_.remove_prefix(wanted.size());
+  return true;
+}
 
- private:
-  std::string_view rest_;
-};
-
-inline std::string checksum_line(std::string_view body) {
+CAUSEWAY_DECL std::string checksum_line(std::string_view body) {
   std::array<char, 17> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + 16, hash_text(body), 16).ptr;
   return "checksum " + std::string(digits.data(), end) + "\n";
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::data::detail
 
-inline std::string bpe_tokenizer::to_text() const {
+namespace causeway::inline CAUSEWAY_ABI::data {
+
+CAUSEWAY_DECL std::string bpe_tokenizer::to_text() const {
   std::string text = "causeway-bpe 1\nend_of_text " + std::to_string(with_end_ ? 1 : 0) + "\nmerges " +
                      std::to_string(merges_.size()) + "\n";
   for (const bpe_merge& m : merges_) text += std::to_string(m.left) + ' ' + std::to_string(m.right) + '\n';
   return text + detail::checksum_line(text);
 }
 
-inline result<bpe_tokenizer> bpe_tokenizer::from_text(std::string_view text, const std::string& name) {
+CAUSEWAY_DECL result<bpe_tokenizer> bpe_tokenizer::from_text(std::string_view text, const std::string& name) {
   const auto corrupt = [&](const std::string& what) {
     return fail(errc::corrupt, name, what + ". Fetch the tokenizer file again, or train it again");
   };
@@ -3355,7 +3816,8 @@ inline result<bpe_tokenizer> bpe_tokenizer::from_text(std::string_view text, con
 
 }  // namespace causeway::inline CAUSEWAY_ABI::data
 
-#endif  // CAUSEWAY_DATA_BPE_TOKENIZER_HPP
+#endif  // CAUSEWAY_DATA_IMPL_BPE_TOKENIZER_IPP
+#endif
 
 // ---- causeway/data/bpe_trainer.hpp ----
 #ifndef CAUSEWAY_DATA_BPE_TRAINER_HPP
@@ -3380,16 +3842,7 @@ class bpe_trainer {
  public:
   explicit bpe_trainer(const bpe_options& options = {}) : options_{options} {}
 
-  void add(std::string_view text) {
-    for_each_piece(text, [&](std::string_view piece) {
-      const auto known = counts_.find(piece);
-      if (known != counts_.end()) {
-        ++known->second;
-      } else {
-        counts_.emplace(std::string{piece}, 1);
-      }
-    });
-  }
+  void add(std::string_view text);
 
   /// Learns from all texts added. errc::bad_text if there was none.
   result<bpe_tokenizer> train();
@@ -3406,10 +3859,7 @@ class bpe_trainer {
   };
 
   struct pair_hash {
-    std::size_t operator()(const bpe_merge& m) const noexcept {
-      return static_cast<std::size_t>(
-          causeway::detail::scramble((static_cast<std::uint64_t>(m.left) << 32U) ^ static_cast<std::uint32_t>(m.right)));
-    }
+    std::size_t operator()(const bpe_merge& m) const noexcept;
   };
 
   struct pair_state {
@@ -3437,7 +3887,42 @@ class bpe_trainer {
   std::priority_queue<candidate> queue_;
 };
 
-inline result<bpe_tokenizer> bpe_trainer::train() {
+/// Trains on one text.
+CAUSEWAY_DECL result<bpe_tokenizer> train_bpe(std::string_view text, const bpe_options& options = {});
+
+/// Trains on documents.
+CAUSEWAY_DECL result<bpe_tokenizer> train_bpe(std::span<const document> documents, const bpe_options& options = {});
+
+}  // namespace causeway::inline CAUSEWAY_ABI::data
+
+#endif  // CAUSEWAY_DATA_BPE_TRAINER_HPP
+
+// ---- causeway/data/impl/bpe_trainer.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_DATA_IMPL_BPE_TRAINER_IPP
+#define CAUSEWAY_DATA_IMPL_BPE_TRAINER_IPP
+
+// Bodies of data/bpe_trainer.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::data {
+
+CAUSEWAY_DECL void bpe_trainer::add(std::string_view text) {
+  for_each_piece(text, [&](std::string_view piece) {
+    const auto known = counts_.find(piece);
+    if (known != counts_.end()) {
+      ++known->second;
+    } else {
+      counts_.emplace(std::string{piece}, 1);
+    }
+  });
+}
+
+CAUSEWAY_DECL std::size_t bpe_trainer::pair_hash::operator()(const bpe_merge& m) const noexcept {
+  return static_cast<std::size_t>(
+      causeway::detail::scramble((static_cast<std::uint64_t>(m.left) << 32U) ^ static_cast<std::uint32_t>(m.right)));
+}
+
+CAUSEWAY_DECL result<bpe_tokenizer> bpe_trainer::train() {
   if (counts_.empty()) return fail(errc::bad_text, "tokenizer", "there is no text to train on. Add some");
   prepare();
   std::vector<bpe_merge> merges;
@@ -3457,7 +3942,7 @@ inline result<bpe_tokenizer> bpe_trainer::train() {
 }
 
 /// One word per different piece, and the counts of all pairs.
-inline void bpe_trainer::prepare() {
+CAUSEWAY_DECL void bpe_trainer::prepare() {
   words_.clear();
   pairs_.clear();
   queue_ = {};
@@ -3473,7 +3958,7 @@ inline void bpe_trainer::prepare() {
 }
 
 /// Adds (sign 1) or takes away (sign -1) the pairs of one word; lists the word with its pairs that hold `newest` or above.
-inline void bpe_trainer::change_counts(std::uint32_t index, std::int64_t sign, std::int32_t newest) {
+CAUSEWAY_DECL void bpe_trainer::change_counts(std::uint32_t index, std::int64_t sign, std::int32_t newest) {
   const word& w = words_[index];
   for (std::size_t i = 0; i + 1 < w.tokens.size(); ++i) {
     const bpe_merge pair{w.tokens[i], w.tokens[i + 1]};
@@ -3486,7 +3971,7 @@ inline void bpe_trainer::change_counts(std::uint32_t index, std::int64_t sign, s
 }
 
 /// Joins `pair` into `token` in every word that has it.
-inline void bpe_trainer::apply(const bpe_merge& pair, std::int32_t token) {
+CAUSEWAY_DECL void bpe_trainer::apply(const bpe_merge& pair, std::int32_t token) {
   std::vector<std::uint32_t> touched = std::move(pairs_[pair].words);
   std::sort(touched.begin(), touched.end());
   touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
@@ -3513,15 +3998,13 @@ inline void bpe_trainer::apply(const bpe_merge& pair, std::int32_t token) {
   pairs_.erase(pair);
 }
 
-/// Trains on one text.
-inline result<bpe_tokenizer> train_bpe(std::string_view text, const bpe_options& options = {}) {
+CAUSEWAY_DECL result<bpe_tokenizer> train_bpe(std::string_view text, const bpe_options& options) {
   bpe_trainer trainer{options};
   trainer.add(text);
   return trainer.train();
 }
 
-/// Trains on documents.
-inline result<bpe_tokenizer> train_bpe(std::span<const document> documents, const bpe_options& options = {}) {
+CAUSEWAY_DECL result<bpe_tokenizer> train_bpe(std::span<const document> documents, const bpe_options& options) {
   bpe_trainer trainer{options};
   for (const document& d : documents) trainer.add(d.text);
   return trainer.train();
@@ -3529,7 +4012,8 @@ inline result<bpe_tokenizer> train_bpe(std::span<const document> documents, cons
 
 }  // namespace causeway::inline CAUSEWAY_ABI::data
 
-#endif  // CAUSEWAY_DATA_BPE_TRAINER_HPP
+#endif  // CAUSEWAY_DATA_IMPL_BPE_TRAINER_IPP
+#endif
 
 // ---- causeway/data/token_shard.hpp ----
 #ifndef CAUSEWAY_DATA_TOKEN_SHARD_HPP
@@ -3555,28 +4039,7 @@ constexpr std::size_t shard_header_bytes = 256 * sizeof(std::int32_t);
 using shard_header = std::array<std::int32_t, 256>;
 
 /// The kind of shard, once header and file size fit each other.
-inline result<shard_kind> checked_shard(const shard_header& header, std::size_t file_bytes, const std::string& path) {
-  const auto kind =
-      std::find_if(shard_kinds.begin(), shard_kinds.end(), [&](const shard_kind& k) { return k.magic == header[0]; });
-  if (kind == shard_kinds.end()) {
-    return fail(errc::corrupt, path,
-                "this is not a token shard: it starts with " + std::to_string(header[0]) +
-                    ", not 20240520 or 20240801. Make shards with llm.c's data scripts or with write_token_shard");
-  }
-  if (kind->version != header[1]) {
-    return fail(errc::version_mismatch, path,
-                "token shard version " + std::to_string(header[1]) + "; version " + std::to_string(kind->version) +
-                    " is known for magic " + std::to_string(kind->magic) + ". Make the shard again");
-  }
-  const std::size_t held = (file_bytes - shard_header_bytes) / static_cast<std::size_t>(kind->width);
-  const std::size_t rest = (file_bytes - shard_header_bytes) % static_cast<std::size_t>(kind->width);
-  if (header[2] < 0 || held != static_cast<std::size_t>(header[2]) || rest != 0) {
-    return fail(errc::corrupt, path,
-                "the header promises " + std::to_string(header[2]) + " tokens, the file holds " + std::to_string(held) +
-                    (rest != 0 ? " and a part of one" : "") + ". Copy or make the shard again");
-  }
-  return *kind;
-}
+CAUSEWAY_DECL result<shard_kind> checked_shard(const shard_header& header, std::size_t file_bytes, const std::string& path);
 
 /// Tokens as numbers of type T, in parts so that a large stream needs little memory.
 template <class T>
@@ -3604,19 +4067,7 @@ result<void> write_tokens(const token_stream& tokens, const io::byte_sink& sink)
 
 /// Maps the shard at `path`. Errors: errc::not_found, errc::corrupt (magic, size), errc::version_mismatch. The tokens
 /// themselves are not read: `token_stream::check_vocabulary` does that.
-inline result<token_stream> open_token_shard(const std::string& path) {
-  CAUSEWAY_ASSIGN(io::mapped_file file, io::mapped_file::open(path));
-  const std::span<const std::byte> bytes = file.bytes();
-  detail::shard_header header{};
-  if (bytes.size() < sizeof header) {
-    return fail(errc::corrupt, path, "too short for a token shard: the header alone has 1,024 bytes");
-  }
-  std::memcpy(header.data(), bytes.data(), sizeof header);
-  CAUSEWAY_ASSIGN(const detail::shard_kind kind, detail::checked_shard(header, bytes.size(), path));
-  auto owner = std::make_shared<io::mapped_file>(std::move(file));
-  const std::byte* first = owner->bytes().data() + detail::shard_header_bytes;
-  return token_stream{std::move(owner), first, header[2], kind.width};
-}
+CAUSEWAY_DECL result<token_stream> open_token_shard(const std::string& path);
 
 /// Writes a shard that `open_token_shard` and llm.c read. Errors: errc::invalid_argument (a token that does not fit),
 /// errc::too_large (2³¹ tokens or more), and those of the storage.
@@ -3637,6 +4088,62 @@ result<void> write_token_shard(S& storage, const std::string& path, const token_
 }  // namespace causeway::inline CAUSEWAY_ABI::data
 
 #endif  // CAUSEWAY_DATA_TOKEN_SHARD_HPP
+
+// ---- causeway/data/impl/token_shard.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_DATA_IMPL_TOKEN_SHARD_IPP
+#define CAUSEWAY_DATA_IMPL_TOKEN_SHARD_IPP
+
+// Bodies of data/token_shard.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::data::detail {
+
+CAUSEWAY_DECL result<shard_kind> checked_shard(const shard_header& header, std::size_t file_bytes,
+                                               const std::string& path) {
+  const auto kind =
+      std::find_if(shard_kinds.begin(), shard_kinds.end(), [&](const shard_kind& k) { return k.magic == header[0]; });
+  if (kind == shard_kinds.end()) {
+    return fail(errc::corrupt, path,
+                "this is not a token shard: it starts with " + std::to_string(header[0]) +
+                    ", not 20240520 or 20240801. Make shards with llm.c's data scripts or with write_token_shard");
+  }
+  if (kind->version != header[1]) {
+    return fail(errc::version_mismatch, path,
+                "token shard version " + std::to_string(header[1]) + "; version " + std::to_string(kind->version) +
+                    " is known for magic " + std::to_string(kind->magic) + ". Make the shard again");
+  }
+  const std::size_t held = (file_bytes - shard_header_bytes) / static_cast<std::size_t>(kind->width);
+  const std::size_t rest = (file_bytes - shard_header_bytes) % static_cast<std::size_t>(kind->width);
+  if (header[2] < 0 || held != static_cast<std::size_t>(header[2]) || rest != 0) {
+    return fail(errc::corrupt, path,
+                "the header promises " + std::to_string(header[2]) + " tokens, the file holds " + std::to_string(held) +
+                    (rest != 0 ? " and a part of one" : "") + ". Copy or make the shard again");
+  }
+  return *kind;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::data::detail
+
+namespace causeway::inline CAUSEWAY_ABI::data {
+
+CAUSEWAY_DECL result<token_stream> open_token_shard(const std::string& path) {
+  CAUSEWAY_ASSIGN(io::mapped_file file, io::mapped_file::open(path));
+  const std::span<const std::byte> bytes = file.bytes();
+  detail::shard_header header{};
+  if (bytes.size() < sizeof header) {
+    return fail(errc::corrupt, path, "too short for a token shard: the header alone has 1,024 bytes");
+  }
+  std::memcpy(header.data(), bytes.data(), sizeof header);
+  CAUSEWAY_ASSIGN(const detail::shard_kind kind, detail::checked_shard(header, bytes.size(), path));
+  auto owner = std::make_shared<io::mapped_file>(std::move(file));
+  const std::byte* first = owner->bytes().data() + detail::shard_header_bytes;
+  return token_stream{std::move(owner), first, header[2], kind.width};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::data
+
+#endif  // CAUSEWAY_DATA_IMPL_TOKEN_SHARD_IPP
+#endif
 
 // ---- causeway/kernels/cpu_features.hpp ----
 #ifndef CAUSEWAY_KERNELS_CPU_FEATURES_HPP
@@ -12186,21 +12693,10 @@ struct adapter_shape {
   [[nodiscard]] bool has(linear_map map) const noexcept { return has(static_cast<std::size_t>(map)); }
 
   /// Whether the sizes have all of its maps.
-  [[nodiscard]] bool fits(const map_sizes& sizes) const noexcept {
-    if (rank == 0) return maps == 0;
-    if (rank > most_rank || maps == 0 || maps >> linear_maps != 0) return false;
-    for (std::size_t i = 0; i < linear_maps; ++i) {
-      if (has(i) && sizes[i].inputs == 0) return false;
-    }
-    return true;
-  }
+  [[nodiscard]] bool fits(const map_sizes& sizes) const noexcept;
 
   /// Values of a block. Precondition: it fits.
-  [[nodiscard]] std::int64_t values(const map_sizes& sizes) const noexcept {
-    std::int64_t sides = 0;
-    for (std::size_t i = 0; i < linear_maps; ++i) sides += has(i) ? sizes[i].inputs + sizes[i].outputs : 0;
-    return sides * rank;
-  }
+  [[nodiscard]] std::int64_t values(const map_sizes& sizes) const noexcept;
 
   friend bool operator==(const adapter_shape&, const adapter_shape&) = default;
 };
@@ -12211,17 +12707,66 @@ struct block_tuning {
   adapter_shape adapters{};  ///< beside its linear maps
 
   /// Values of a block. Precondition: the adapters fit.
-  [[nodiscard]] std::int64_t values(std::int64_t width, const map_sizes& maps) const noexcept {
-    return prompts * width + adapters.values(maps);
-  }
+  [[nodiscard]] std::int64_t values(std::int64_t width, const map_sizes& maps) const noexcept;
   /// What a request's limit counts them as: rows of `width`.
-  [[nodiscard]] std::int64_t rows(std::int64_t width, const map_sizes& maps) const noexcept {
-    return prompts + (adapters.values(maps) + width - 1) / width;
-  }
+  [[nodiscard]] std::int64_t rows(std::int64_t width, const map_sizes& maps) const noexcept;
 };
 
 /// errc::invalid_argument where a rank is none or makes no map smaller, no map is chosen, or alpha is no positive number.
-[[nodiscard]] inline result<adapter_shape> shape_of(const adapter_options& o, const map_sizes& sizes) {
+[[nodiscard]] CAUSEWAY_DECL result<adapter_shape> shape_of(const adapter_options& o, const map_sizes& sizes);
+
+/// A block's adapters as its maps take them; none where `down` is empty. A factor is part of `up`.
+struct block_adapters {
+  struct pair {
+    autograd::parameter down;  ///< A
+    autograd::parameter up;    ///< B
+  };
+  std::array<pair, linear_maps> of{};
+
+  [[nodiscard]] const pair& operator[](linear_map map) const noexcept { return of[static_cast<std::size_t>(map)]; }
+};
+
+/// Of values and gradients that lie as adapter_shape says; null gradients: nobody wants them. The memory must outlive it.
+[[nodiscard]] CAUSEWAY_DECL block_adapters adapters_at(const adapter_shape& shape, const map_sizes& sizes,
+                                                       const float* values, float* gradients) noexcept;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_ADAPTERS_HPP
+
+// ---- causeway/nn/impl/adapters.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_ADAPTERS_IPP
+#define CAUSEWAY_NN_IMPL_ADAPTERS_IPP
+
+// Bodies of nn/adapters.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+CAUSEWAY_DECL bool adapter_shape::fits(const map_sizes& sizes) const noexcept {
+  if (rank == 0) return maps == 0;
+  if (rank > most_rank || maps == 0 || maps >> linear_maps != 0) return false;
+  for (std::size_t i = 0; i < linear_maps; ++i) {
+    if (has(i) && sizes[i].inputs == 0) return false;
+  }
+  return true;
+}
+
+CAUSEWAY_DECL std::int64_t adapter_shape::values(const map_sizes& sizes) const noexcept {
+  std::int64_t sides = 0;
+  for (std::size_t i = 0; i < linear_maps; ++i) sides += has(i) ? sizes[i].inputs + sizes[i].outputs : 0;
+  return sides * rank;
+}
+
+CAUSEWAY_DECL std::int64_t block_tuning::values(std::int64_t width, const map_sizes& maps) const noexcept {
+  return prompts * width + adapters.values(maps);
+}
+
+CAUSEWAY_DECL std::int64_t block_tuning::rows(std::int64_t width, const map_sizes& maps) const noexcept {
+  return prompts + (adapters.values(maps) + width - 1) / width;
+}
+
+CAUSEWAY_DECL result<adapter_shape> shape_of(const adapter_options& o, const map_sizes& sizes) {
   const std::array<bool, linear_maps> chosen{o.query,        o.key,          o.value,       o.output,
                                              o.feed_forward, o.feed_forward, o.feed_forward};
   std::int64_t least = 0;
@@ -12248,20 +12793,8 @@ struct block_tuning {
   return shape;
 }
 
-/// A block's adapters as its maps take them; none where `down` is empty. A factor is part of `up`.
-struct block_adapters {
-  struct pair {
-    autograd::parameter down;  ///< A
-    autograd::parameter up;    ///< B
-  };
-  std::array<pair, linear_maps> of{};
-
-  [[nodiscard]] const pair& operator[](linear_map map) const noexcept { return of[static_cast<std::size_t>(map)]; }
-};
-
-/// Of values and gradients that lie as adapter_shape says; null gradients: nobody wants them. The memory must outlive it.
-[[nodiscard]] inline block_adapters adapters_at(const adapter_shape& shape, const map_sizes& sizes, const float* values,
-                                                float* gradients) noexcept {
+CAUSEWAY_DECL block_adapters adapters_at(const adapter_shape& shape, const map_sizes& sizes, const float* values,
+                                         float* gradients) noexcept {
   const auto next = [&](std::int64_t rows, std::int64_t columns) {
     const autograd::parameter p{values, nullptr, gradients, rows, columns};
     values += rows * columns;
@@ -12279,7 +12812,8 @@ struct block_adapters {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
-#endif  // CAUSEWAY_NN_ADAPTERS_HPP
+#endif  // CAUSEWAY_NN_IMPL_ADAPTERS_IPP
+#endif
 
 // ---- causeway/nn/model_part.hpp ----
 #ifndef CAUSEWAY_NN_MODEL_PART_HPP
@@ -12310,61 +12844,24 @@ class model_part {
   explicit model_part(block_range range) : ranges_{range} {}
 
   /// Embedding and output layer, and no block.
-  [[nodiscard]] static model_part ends() {
-    model_part p;
-    p.has_blocks_ = false;
-    return p;
-  }
+  [[nodiscard]] static model_part ends();
   /// Blocks, and nothing of what stands before the first and behind the last.
-  [[nodiscard]] static model_part blocks_alone(block_range range) {
-    model_part p{range};
-    p.has_ends_ = false;
-    return p;
-  }
+  [[nodiscard]] static model_part blocks_alone(block_range range);
 
   /// The ranges in a model of `layers` blocks.
-  [[nodiscard]] std::vector<block_range> ranges(std::int64_t layers) const {
-    if (!has_blocks_) return {};
-    return ranges_.empty() ? std::vector<block_range>{{0, layers}} : ranges_;
-  }
-  [[nodiscard]] bool is_whole(std::int64_t layers) const {
-    if (!has_blocks_ || !has_ends_) return false;
-    return ranges_.empty() || (ranges_.size() == 1 && ranges_[0] == block_range{0, layers});
-  }
+  [[nodiscard]] std::vector<block_range> ranges(std::int64_t layers) const;
+  [[nodiscard]] bool is_whole(std::int64_t layers) const;
   [[nodiscard]] bool holds(std::int64_t block) const noexcept { return holds(block_range{block, block + 1}); }
-  [[nodiscard]] bool holds(const block_range& wanted) const noexcept {
-    if (!has_blocks_) return false;
-    return ranges_.empty() || std::any_of(ranges_.begin(), ranges_.end(), [&wanted](const block_range& r) {
-             return r.first <= wanted.first && wanted.last <= r.last;
-           });
-  }
+  [[nodiscard]] bool holds(const block_range& wanted) const noexcept;
 
   /// Whether parameters of `block` are here, in a model of `layers`: before the first (-1) and behind the last (`layers`)
   /// as well.
-  [[nodiscard]] bool holds_parameters(std::int64_t block, std::int64_t layers) const noexcept {
-    const bool end = block < 0 || block >= layers;
-    if (!has_blocks_) return end;
-    if (!has_ends_) return !end && holds(block);
-    return holds(std::clamp(block, std::int64_t{0}, layers - 1));
-  }
+  [[nodiscard]] bool holds_parameters(std::int64_t block, std::int64_t layers) const noexcept;
 
   /// Ranges must rise, not be empty, not touch each other, and lie within the model.
-  [[nodiscard]] result<void> check(std::int64_t layers) const {
-    std::int64_t from = 0;
-    for (const block_range& r : ranges_) {
-      if (r.first < from || r.last <= r.first || r.last > layers) {
-        return fail(errc::invalid_argument, "model part",
-                    "blocks " + text(r) + " of a model with " + std::to_string(layers) +
-                        "; ranges must rise, be apart and have at least one block");
-      }
-      from = r.last + 1;
-    }
-    return {};
-  }
+  [[nodiscard]] result<void> check(std::int64_t layers) const;
 
-  [[nodiscard]] static std::string text(const block_range& r) {
-    return "[" + std::to_string(r.first) + ", " + std::to_string(r.last) + ")";
-  }
+  [[nodiscard]] static std::string text(const block_range& r);
 
  private:
   std::vector<block_range> ranges_;  // none: all blocks
@@ -12375,6 +12872,73 @@ class model_part {
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
 #endif  // CAUSEWAY_NN_MODEL_PART_HPP
+
+// ---- causeway/nn/impl/model_part.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_MODEL_PART_IPP
+#define CAUSEWAY_NN_IMPL_MODEL_PART_IPP
+
+// Bodies of nn/model_part.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+CAUSEWAY_DECL model_part model_part::ends() {
+  model_part p;
+  p.has_blocks_ = false;
+  return p;
+}
+
+CAUSEWAY_DECL model_part model_part::blocks_alone(block_range range) {
+  model_part p{range};
+  p.has_ends_ = false;
+  return p;
+}
+
+CAUSEWAY_DECL std::vector<block_range> model_part::ranges(std::int64_t layers) const {
+  if (!has_blocks_) return {};
+  return ranges_.empty() ? std::vector<block_range>{{0, layers}} : ranges_;
+}
+
+CAUSEWAY_DECL bool model_part::is_whole(std::int64_t layers) const {
+  if (!has_blocks_ || !has_ends_) return false;
+  return ranges_.empty() || (ranges_.size() == 1 && ranges_[0] == block_range{0, layers});
+}
+
+CAUSEWAY_DECL bool model_part::holds(const block_range& wanted) const noexcept {
+  if (!has_blocks_) return false;
+  return ranges_.empty() || std::any_of(ranges_.begin(), ranges_.end(), [&wanted](const block_range& r) {
+           return r.first <= wanted.first && wanted.last <= r.last;
+         });
+}
+
+CAUSEWAY_DECL bool model_part::holds_parameters(std::int64_t block, std::int64_t layers) const noexcept {
+  const bool end = block < 0 || block >= layers;
+  if (!has_blocks_) return end;
+  if (!has_ends_) return !end && holds(block);
+  return holds(std::clamp(block, std::int64_t{0}, layers - 1));
+}
+
+CAUSEWAY_DECL result<void> model_part::check(std::int64_t layers) const {
+  std::int64_t from = 0;
+  for (const block_range& r : ranges_) {
+    if (r.first < from || r.last <= r.first || r.last > layers) {
+      return fail(errc::invalid_argument, "model part",
+                  "blocks " + text(r) + " of a model with " + std::to_string(layers) +
+                      "; ranges must rise, be apart and have at least one block");
+    }
+    from = r.last + 1;
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::string model_part::text(const block_range& r) {
+  return "[" + std::to_string(r.first) + ", " + std::to_string(r.last) + ")";
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_IMPL_MODEL_PART_IPP
+#endif
 
 // ---- causeway/nn/declaration.hpp ----
 #ifndef CAUSEWAY_NN_DECLARATION_HPP
@@ -12404,9 +12968,7 @@ struct embedding_tables {
 
 /// GPT-2's deviation, and the one of matrices that write into the residual stream: 2·layers of them add up.
 inline constexpr float initial_deviation = 0.02F;
-[[nodiscard]] inline float residual_deviation(std::int64_t layers) noexcept {
-  return initial_deviation / std::sqrt(2.0F * static_cast<float>(layers));
-}
+[[nodiscard]] CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept;
 
 /// Adds segments to a store and remembers how they start. All functions return the segment's number, or `not_held`.
 class declaration {
@@ -12419,31 +12981,17 @@ class declaration {
   void in_block(std::int64_t block) noexcept { block_ = block; }
 
   /// A token table; one that is the output layer too is held at both ends.
-  std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
-    return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
-               tied && part_.holds_parameters(layers_, layers_));
-  }
+  std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied);
 
-  std::size_t table(std::string name, std::int64_t rows, std::int64_t columns) {
-    return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation});
-  }
-  std::size_t matrix(std::string name, std::int64_t outputs, std::int64_t inputs, float deviation = initial_deviation) {
-    return add(std::move(name), parameter_kind::matrix, outputs, inputs, {0.0F, deviation});
-  }
-  std::size_t vector(std::string name, std::int64_t size, float value) {
-    return add(std::move(name), parameter_kind::vector, 1, size, {value, 0.0F});
-  }
+  std::size_t table(std::string name, std::int64_t rows, std::int64_t columns);
+  std::size_t matrix(std::string name, std::int64_t outputs, std::int64_t inputs, float deviation = initial_deviation);
+  std::size_t vector(std::string name, std::int64_t size, float value);
 
   [[nodiscard]] std::vector<initial_distribution> take_initial() && noexcept { return std::move(initial_); }
 
  private:
   std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, initial_distribution d,
-                  bool also_here = false) {
-    d.number = declared_++;
-    if (!also_here && !part_.holds_parameters(block_, layers_)) return not_held;
-    initial_.push_back(d);
-    return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block_));
-  }
+                  bool also_here = false);
 
   parameter_store& store_;
   model_part part_;
@@ -12455,8 +13003,54 @@ class declaration {
 
 /// Gives every parameter its initial value, a function of (seed, parameter, row) alone: the same on every machine, for any
 /// number of threads, and however the model is cut.
-inline void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
-                         std::uint64_t seed) {
+CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
+                                std::uint64_t seed);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_DECLARATION_HPP
+
+// ---- causeway/nn/impl/declaration.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_DECLARATION_IPP
+#define CAUSEWAY_NN_IMPL_DECLARATION_IPP
+
+// Bodies of nn/declaration.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept {
+  return initial_deviation / std::sqrt(2.0F * static_cast<float>(layers));
+}
+
+CAUSEWAY_DECL std::size_t declaration::token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
+  return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
+             tied && part_.holds_parameters(layers_, layers_));
+}
+
+CAUSEWAY_DECL std::size_t declaration::table(std::string name, std::int64_t rows, std::int64_t columns) {
+  return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation});
+}
+
+CAUSEWAY_DECL std::size_t declaration::matrix(std::string name, std::int64_t outputs, std::int64_t inputs,
+                                              float deviation) {
+  return add(std::move(name), parameter_kind::matrix, outputs, inputs, {0.0F, deviation});
+}
+
+CAUSEWAY_DECL std::size_t declaration::vector(std::string name, std::int64_t size, float value) {
+  return add(std::move(name), parameter_kind::vector, 1, size, {value, 0.0F});
+}
+
+CAUSEWAY_DECL std::size_t declaration::add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
+                                           initial_distribution d, bool also_here) {
+  d.number = declared_++;
+  if (!also_here && !part_.holds_parameters(block_, layers_)) return not_held;
+  initial_.push_back(d);
+  return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block_));
+}
+
+CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
+                                std::uint64_t seed) {
   for (std::size_t i = 0; i < store.segments().size(); ++i) {
     const auto& s = store.segments()[i];
     float* values = store.value(i);
@@ -12473,7 +13067,8 @@ inline void fill_initial(thread_pool& pool, parameter_store& store, std::span<co
 
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
-#endif  // CAUSEWAY_NN_DECLARATION_HPP
+#endif  // CAUSEWAY_NN_IMPL_DECLARATION_IPP
+#endif
 
 // ---- causeway/autograd/tape.hpp ----
 #ifndef CAUSEWAY_AUTOGRAD_TAPE_HPP
@@ -15601,9 +16196,7 @@ struct memory_estimate {
   std::size_t logits = 0;                ///< one chunk of the output layer
   std::size_t scratch = 0;               ///< packed operands and partial sums of kernels
 
-  [[nodiscard]] std::size_t total() const noexcept {
-    return parameters + gradients + low_precision + activations + activation_gradients + logits + scratch;
-  }
+  [[nodiscard]] std::size_t total() const noexcept;
 };
 
 /// What an estimate depends on.
@@ -15617,7 +16210,26 @@ struct model_sizes {
   bool recompute = false;
 };
 
-[[nodiscard]] inline memory_estimate estimate_memory(const model_sizes& s, const activation_bytes& family) noexcept {
+[[nodiscard]] CAUSEWAY_DECL memory_estimate estimate_memory(const model_sizes& s, const activation_bytes& family) noexcept;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_MEMORY_ESTIMATE_HPP
+
+// ---- causeway/nn/impl/memory_estimate.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
+#define CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
+
+// Bodies of nn/memory_estimate.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+CAUSEWAY_DECL std::size_t memory_estimate::total() const noexcept {
+  return parameters + gradients + low_precision + activations + activation_gradients + logits + scratch;
+}
+
+CAUSEWAY_DECL memory_estimate estimate_memory(const model_sizes& s, const activation_bytes& family) noexcept {
   const auto bytes = [&s](std::int64_t columns, std::size_t each) { return pooled_bytes(s.rows, columns, each); };
   const std::size_t size = s.low ? 2 : 4;
   const auto layers = static_cast<std::size_t>(s.layers);
@@ -15639,7 +16251,8 @@ struct model_sizes {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
-#endif  // CAUSEWAY_NN_MEMORY_ESTIMATE_HPP
+#endif  // CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
+#endif
 
 // ---- causeway/nn/micro_batch.hpp ----
 #ifndef CAUSEWAY_NN_MICRO_BATCH_HPP
@@ -15668,20 +16281,50 @@ struct token_limits {
 
 namespace detail {
 
-inline error wrong_batch(const token_limits& l, std::string_view what, const std::string& message) {
+CAUSEWAY_DECL error wrong_batch(const token_limits& l, std::string_view what, const std::string& message);
+
+CAUSEWAY_DECL error wrong_token(const token_limits& l, std::string_view what, std::int32_t token);
+
+}  // namespace detail
+
+/// Inputs must make `batch` sequences of 1 to context tokens, each in [0, vocabulary).
+[[nodiscard]] CAUSEWAY_DECL result<void> check_inputs(const token_limits& l, const micro_batch& b);
+
+/// There must be one target for each input, below the vocabulary.
+[[nodiscard]] CAUSEWAY_DECL result<void> check_targets(const token_limits& l, const micro_batch& b);
+
+/// Activations that another stage sent must be f32 [inputs, width].
+[[nodiscard]] CAUSEWAY_DECL result<void> check_boundary(const token_limits& l, const micro_batch& b, const tensor& boundary,
+                                                        std::int64_t width);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_MICRO_BATCH_HPP
+
+// ---- causeway/nn/impl/micro_batch.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_MICRO_BATCH_IPP
+#define CAUSEWAY_NN_IMPL_MICRO_BATCH_IPP
+
+// Bodies of nn/micro_batch.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::nn::detail {
+
+CAUSEWAY_DECL error wrong_batch(const token_limits& l, std::string_view what, const std::string& message) {
   return fail(errc::invalid_argument, std::string{l.name} + " " + std::string{what}, message);
 }
 
-inline error wrong_token(const token_limits& l, std::string_view what, std::int32_t token) {
+CAUSEWAY_DECL error wrong_token(const token_limits& l, std::string_view what, std::int32_t token) {
   return wrong_batch(l, what,
                      "token " + std::to_string(token) + "; the vocabulary has " + std::to_string(l.vocabulary) +
                          ": the tokenizer and the model do not match");
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::nn::detail
 
-/// Inputs must make `batch` sequences of 1 to context tokens, each in [0, vocabulary).
-[[nodiscard]] inline result<void> check_inputs(const token_limits& l, const micro_batch& b) {
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+CAUSEWAY_DECL result<void> check_inputs(const token_limits& l, const micro_batch& b) {
   const auto n = static_cast<std::int64_t>(b.inputs.size());
   if (b.batch < 1 || n < b.batch || n % b.batch != 0) {
     return detail::wrong_batch(
@@ -15699,8 +16342,7 @@ inline error wrong_token(const token_limits& l, std::string_view what, std::int3
   return {};
 }
 
-/// There must be one target for each input, below the vocabulary.
-[[nodiscard]] inline result<void> check_targets(const token_limits& l, const micro_batch& b) {
+CAUSEWAY_DECL result<void> check_targets(const token_limits& l, const micro_batch& b) {
   if (b.targets.size() != b.inputs.size()) {
     return detail::wrong_batch(l, "targets",
                                std::to_string(b.targets.size()) + " targets for " + std::to_string(b.inputs.size()) +
@@ -15712,9 +16354,8 @@ inline error wrong_token(const token_limits& l, std::string_view what, std::int3
   return {};
 }
 
-/// Activations that another stage sent must be f32 [inputs, width].
-[[nodiscard]] inline result<void> check_boundary(const token_limits& l, const micro_batch& b, const tensor& boundary,
-                                                 std::int64_t width) {
+CAUSEWAY_DECL result<void> check_boundary(const token_limits& l, const micro_batch& b, const tensor& boundary,
+                                          std::int64_t width) {
   const tensor_shape expected{static_cast<std::int64_t>(b.inputs.size()), width};
   if (boundary && boundary.type() == dtype::f32 && boundary.shape() == expected) return {};
   return detail::wrong_batch(l, "boundary",
@@ -15725,7 +16366,8 @@ inline error wrong_token(const token_limits& l, std::string_view what, std::int3
 
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
-#endif  // CAUSEWAY_NN_MICRO_BATCH_HPP
+#endif  // CAUSEWAY_NN_IMPL_MICRO_BATCH_IPP
+#endif
 
 // ---- causeway/nn/options.hpp ----
 #ifndef CAUSEWAY_NN_OPTIONS_HPP
@@ -15754,7 +16396,38 @@ struct named_size {
 };
 
 /// Every size must lie in [1, limit].
-inline result<void> check_sizes(std::string_view where, std::initializer_list<named_size> sizes) {
+CAUSEWAY_DECL result<void> check_sizes(std::string_view where, std::initializer_list<named_size> sizes);
+
+/// "1, 2, 4, 8": the divisors of `n`, ascending; in the middle of a long list, those around `near`.
+CAUSEWAY_DECL std::string divisors_near(std::int64_t n, std::int64_t near);
+
+/// `part` must divide `whole`.
+CAUSEWAY_DECL result<void> check_divides(std::string_view where, std::string_view part_name, std::int64_t part,
+                                         std::string_view whole_name, std::int64_t whole);
+
+CAUSEWAY_DECL result<void> check_fraction(std::string_view where, std::string_view name, float value);
+
+CAUSEWAY_DECL result<void> check_positive(std::string_view where, std::string_view name, float value);
+
+/// Parameter counts are computed in double first, so that no product of sizes can overflow.
+CAUSEWAY_DECL result<void> check_count(std::string_view where, double parameters);
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_OPTIONS_HPP
+
+// ---- causeway/nn/impl/options.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_OPTIONS_IPP
+#define CAUSEWAY_NN_IMPL_OPTIONS_IPP
+
+// Bodies of nn/options.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::nn::detail {
+
+CAUSEWAY_DECL result<void> check_sizes(std::string_view where, std::initializer_list<named_size> sizes) {
   for (const auto& s : sizes) {
     if (s.value >= 1 && s.value <= s.limit) continue;
     return fail(
@@ -15764,8 +16437,7 @@ inline result<void> check_sizes(std::string_view where, std::initializer_list<na
   return {};
 }
 
-/// "1, 2, 4, 8": the divisors of `n`, ascending; in the middle of a long list, those around `near`.
-inline std::string divisors_near(std::int64_t n, std::int64_t near) {
+CAUSEWAY_DECL std::string divisors_near(std::int64_t n, std::int64_t near) {
   std::vector<std::int64_t> all;
   for (std::int64_t d = 1; d * d <= n; ++d) {
     if (n % d != 0) continue;
@@ -15782,29 +16454,27 @@ inline std::string divisors_near(std::int64_t n, std::int64_t near) {
   return line;
 }
 
-/// `part` must divide `whole`.
-inline result<void> check_divides(std::string_view where, std::string_view part_name, std::int64_t part,
-                                  std::string_view whole_name, std::int64_t whole) {
+CAUSEWAY_DECL result<void> check_divides(std::string_view where, std::string_view part_name, std::int64_t part,
+                                         std::string_view whole_name, std::int64_t whole) {
   if (whole % part == 0) return {};
   return fail(errc::invalid_argument, std::string{where},
               std::string{part_name} + " (" + std::to_string(part) + ") does not divide " + std::string{whole_name} + " (" +
                   std::to_string(whole) + "); use one of " + divisors_near(whole, part));
 }
 
-inline result<void> check_fraction(std::string_view where, std::string_view name, float value) {
+CAUSEWAY_DECL result<void> check_fraction(std::string_view where, std::string_view name, float value) {
   if (value >= 0.0F && value < 1.0F) return {};
   return fail(errc::invalid_argument, std::string{where},
               std::string{name} + " is " + std::to_string(value) + "; it must be at least 0 and less than 1");
 }
 
-inline result<void> check_positive(std::string_view where, std::string_view name, float value) {
+CAUSEWAY_DECL result<void> check_positive(std::string_view where, std::string_view name, float value) {
   if (value > 0.0F && value < 3.0e38F) return {};
   return fail(errc::invalid_argument, std::string{where},
               std::string{name} + " is " + std::to_string(value) + "; it must be positive and finite");
 }
 
-/// Parameter counts are computed in double first, so that no product of sizes can overflow.
-inline result<void> check_count(std::string_view where, double parameters) {
+CAUSEWAY_DECL result<void> check_count(std::string_view where, double parameters) {
   constexpr double most = 1099511627776.0;  // 2^40
   if (parameters <= most) return {};
   return fail(errc::too_large, std::string{where},
@@ -15812,11 +16482,10 @@ inline result<void> check_count(std::string_view where, double parameters) {
                   " billion parameters; this library stops at 2^40: reduce layers, width or vocabulary");
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::nn::detail
 
-}  // namespace causeway::inline CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_OPTIONS_HPP
+#endif  // CAUSEWAY_NN_IMPL_OPTIONS_IPP
+#endif
 
 // ---- causeway/nn/recorded_passes.hpp ----
 #ifndef CAUSEWAY_NN_RECORDED_PASSES_HPP
@@ -16373,39 +17042,13 @@ class gpt_family {
   using options_type = gpt_options;
   static constexpr std::string_view name = "gpt2";
 
-  [[nodiscard]] static result<void> validate(const gpt_options& o) {
-    CAUSEWAY_TRY(detail::check_sizes(name, {{"layers", o.layers, 1 << 16},
-                                            {"heads", o.heads, 1 << 16},
-                                            {"width", o.width, 1 << 20},
-                                            {"context", o.context, 1 << 24},
-                                            {"vocabulary", o.vocabulary, (std::int64_t{1} << 31U) - 1},
-                                            {"mlp_ratio", o.mlp_ratio, 64}}));
-    CAUSEWAY_TRY(detail::check_divides(name, "heads", o.heads, "width", o.width));
-    CAUSEWAY_TRY(detail::check_fraction(name, "dropout", o.dropout));
-    CAUSEWAY_TRY(detail::check_positive(name, "epsilon", o.epsilon));
-    const auto c = static_cast<double>(o.width);
-    const double block = static_cast<double>(4 + 2 * o.mlp_ratio) * c * c;
-    const double tables = static_cast<double>(o.vocabulary) * (o.tie ? 1.0 : 2.0) + static_cast<double>(o.context);
-    return detail::check_count(name, static_cast<double>(o.layers) * block + tables * c);
-  }
+  [[nodiscard]] static result<void> validate(const gpt_options& o);
 
   /// The linear maps of a block.
-  [[nodiscard]] static map_sizes maps(const gpt_options& o) noexcept {
-    const std::int64_t c = o.width, hidden = o.mlp_ratio * c;
-    return {{{c, c}, {c, c}, {c, c}, {c, c}, {}, {c, hidden}, {hidden, c}}};
-  }
+  [[nodiscard]] static map_sizes maps(const gpt_options& o) noexcept;
 
   /// Declares the parameters of `part` in `store`, which is empty and outlives the family.
-  gpt_family(const gpt_options& o, parameter_store& store, const model_part& part = {}) : options_{o} {
-    declaration d{store, part, o.layers};
-    tokens_ = d.token_table("wte.weight", o.vocabulary, o.width, o.tie);
-    positions_ = d.table("wpe.weight", o.context, o.width);
-    for (std::int64_t i = 0; i < o.layers; ++i) declare_block(d, i);
-    d.in_block(o.layers);
-    final_norm_ = declare_norm(d, "ln_f");
-    head_ = o.tie ? tokens_ : d.table("lm_head.weight", o.vocabulary, o.width);
-    initial_ = std::move(d).take_initial();
-  }
+  gpt_family(const gpt_options& o, parameter_store& store, const model_part& part = {});
 
   [[nodiscard]] const gpt_options& options() const noexcept { return options_; }
   [[nodiscard]] float dropout() const noexcept { return options_.dropout; }
@@ -16418,11 +17061,7 @@ class gpt_family {
   /// The segments that make the residual stream of tokens; `not_held` where they are not here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return {tokens_, positions_}; }
 
-  void hash_into(hasher& h) const noexcept {
-    const auto& o = options_;
-    h.add_value(o.layers).add_value(o.heads).add_value(o.width).add_value(o.context).add_value(o.vocabulary);
-    h.add_value(o.mlp_ratio).add_value(o.dropout).add_value(o.epsilon).add_value(static_cast<std::uint8_t>(o.tie));
-  }
+  void hash_into(hasher& h) const noexcept;
 
   /// Tokens to the residual stream, [batch·T, width].
   template <class Backend>
@@ -16454,13 +17093,7 @@ class gpt_family {
   }
 
   /// What a block keeps for `rows` tokens in operands of `size` bytes.
-  [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept {
-    const auto bytes = [rows](std::int64_t columns, std::size_t each) { return pooled_bytes(rows, columns, each); };
-    const std::int64_t c = options_.width;
-    const std::size_t sums = 4 * bytes(1, 4) + bytes(options_.heads, 4);
-    return {2 * bytes(c, 4) + 3 * bytes(c, size) + bytes(3 * c, size) + 2 * bytes(options_.mlp_ratio * c, size) + sums,
-            bytes(3 * c, size)};
-  }
+  [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept;
 
  private:
   // A linear map or a norm takes two segments: weight, bias.
@@ -16468,32 +17101,10 @@ class gpt_family {
     std::size_t norm1 = 0, qkv = 0, projection = 0, norm2 = 0, up = 0, down = 0;
   };
 
-  void declare_block(declaration& d, std::int64_t i) {
-    const std::string p = "h." + std::to_string(i) + ".";
-    const std::int64_t c = options_.width;
-    const std::int64_t hidden = options_.mlp_ratio * c;
-    const float residual = residual_deviation(options_.layers);
-    d.in_block(i);
-    block_segments b;
-    b.norm1 = declare_norm(d, p + "ln_1");
-    b.qkv = declare_linear(d, p + "attn.c_attn", 3 * c, c, initial_deviation);
-    b.projection = declare_linear(d, p + "attn.c_proj", c, c, residual);
-    b.norm2 = declare_norm(d, p + "ln_2");
-    b.up = declare_linear(d, p + "mlp.c_fc", hidden, c, initial_deviation);
-    b.down = declare_linear(d, p + "mlp.c_proj", c, hidden, residual);
-    blocks_.push_back(b);
-  }
-  std::size_t declare_norm(declaration& d, const std::string& prefix) const {
-    const std::size_t gain = d.vector(prefix + ".weight", options_.width, 1.0F);
-    d.vector(prefix + ".bias", options_.width, 0.0F);
-    return gain;
-  }
+  void declare_block(declaration& d, std::int64_t i);
+  std::size_t declare_norm(declaration& d, const std::string& prefix) const;
   static std::size_t declare_linear(declaration& d, const std::string& prefix, std::int64_t outputs, std::int64_t inputs,
-                                    float deviation) {
-    const std::size_t weight = d.matrix(prefix + ".weight", outputs, inputs, deviation);
-    d.vector(prefix + ".bias", outputs, 0.0F);
-    return weight;
-  }
+                                    float deviation);
 
   /// Queries, keys and values.
   template <class Backend>
@@ -16542,6 +17153,95 @@ using gpt = basic_gpt<>;
 
 #endif  // CAUSEWAY_NN_GPT_HPP
 
+// ---- causeway/nn/impl/gpt.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_GPT_IPP
+#define CAUSEWAY_NN_IMPL_GPT_IPP
+
+// Bodies of nn/gpt.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+CAUSEWAY_DECL result<void> gpt_family::validate(const gpt_options& o) {
+  CAUSEWAY_TRY(detail::check_sizes(name, {{"layers", o.layers, 1 << 16},
+                                          {"heads", o.heads, 1 << 16},
+                                          {"width", o.width, 1 << 20},
+                                          {"context", o.context, 1 << 24},
+                                          {"vocabulary", o.vocabulary, (std::int64_t{1} << 31U) - 1},
+                                          {"mlp_ratio", o.mlp_ratio, 64}}));
+  CAUSEWAY_TRY(detail::check_divides(name, "heads", o.heads, "width", o.width));
+  CAUSEWAY_TRY(detail::check_fraction(name, "dropout", o.dropout));
+  CAUSEWAY_TRY(detail::check_positive(name, "epsilon", o.epsilon));
+  const auto c = static_cast<double>(o.width);
+  const double block = static_cast<double>(4 + 2 * o.mlp_ratio) * c * c;
+  const double tables = static_cast<double>(o.vocabulary) * (o.tie ? 1.0 : 2.0) + static_cast<double>(o.context);
+  return detail::check_count(name, static_cast<double>(o.layers) * block + tables * c);
+}
+
+CAUSEWAY_DECL map_sizes gpt_family::maps(const gpt_options& o) noexcept {
+  const std::int64_t c = o.width, hidden = o.mlp_ratio * c;
+  return {{{c, c}, {c, c}, {c, c}, {c, c}, {}, {c, hidden}, {hidden, c}}};
+}
+
+CAUSEWAY_DECL gpt_family::gpt_family(const gpt_options& o, parameter_store& store, const model_part& part) : options_{o} {
+  declaration d{store, part, o.layers};
+  tokens_ = d.token_table("wte.weight", o.vocabulary, o.width, o.tie);
+  positions_ = d.table("wpe.weight", o.context, o.width);
+  for (std::int64_t i = 0; i < o.layers; ++i) declare_block(d, i);
+  d.in_block(o.layers);
+  final_norm_ = declare_norm(d, "ln_f");
+  head_ = o.tie ? tokens_ : d.table("lm_head.weight", o.vocabulary, o.width);
+  initial_ = std::move(d).take_initial();
+}
+
+CAUSEWAY_DECL void gpt_family::hash_into(hasher& h) const noexcept {
+  const auto& o = options_;
+  h.add_value(o.layers).add_value(o.heads).add_value(o.width).add_value(o.context).add_value(o.vocabulary);
+  h.add_value(o.mlp_ratio).add_value(o.dropout).add_value(o.epsilon).add_value(static_cast<std::uint8_t>(o.tie));
+}
+
+CAUSEWAY_DECL activation_bytes gpt_family::activations(std::int64_t rows, std::size_t size) const noexcept {
+  const auto bytes = [rows](std::int64_t columns, std::size_t each) { return pooled_bytes(rows, columns, each); };
+  const std::int64_t c = options_.width;
+  const std::size_t sums = 4 * bytes(1, 4) + bytes(options_.heads, 4);
+  return {2 * bytes(c, 4) + 3 * bytes(c, size) + bytes(3 * c, size) + 2 * bytes(options_.mlp_ratio * c, size) + sums,
+          bytes(3 * c, size)};
+}
+
+CAUSEWAY_DECL void gpt_family::declare_block(declaration& d, std::int64_t i) {
+  const std::string p = "h." + std::to_string(i) + ".";
+  const std::int64_t c = options_.width;
+  const std::int64_t hidden = options_.mlp_ratio * c;
+  const float residual = residual_deviation(options_.layers);
+  d.in_block(i);
+  block_segments b;
+  b.norm1 = declare_norm(d, p + "ln_1");
+  b.qkv = declare_linear(d, p + "attn.c_attn", 3 * c, c, initial_deviation);
+  b.projection = declare_linear(d, p + "attn.c_proj", c, c, residual);
+  b.norm2 = declare_norm(d, p + "ln_2");
+  b.up = declare_linear(d, p + "mlp.c_fc", hidden, c, initial_deviation);
+  b.down = declare_linear(d, p + "mlp.c_proj", c, hidden, residual);
+  blocks_.push_back(b);
+}
+
+CAUSEWAY_DECL std::size_t gpt_family::declare_norm(declaration& d, const std::string& prefix) const {
+  const std::size_t gain = d.vector(prefix + ".weight", options_.width, 1.0F);
+  d.vector(prefix + ".bias", options_.width, 0.0F);
+  return gain;
+}
+
+CAUSEWAY_DECL std::size_t gpt_family::declare_linear(declaration& d, const std::string& prefix, std::int64_t outputs,
+                                                     std::int64_t inputs, float deviation) {
+  const std::size_t weight = d.matrix(prefix + ".weight", outputs, inputs, deviation);
+  d.vector(prefix + ".bias", outputs, 0.0F);
+  return weight;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_IMPL_GPT_IPP
+#endif
+
 // ---- causeway/nn/llama.hpp ----
 #ifndef CAUSEWAY_NN_LLAMA_HPP
 #define CAUSEWAY_NN_LLAMA_HPP
@@ -16574,47 +17274,13 @@ class llama_family {
   using options_type = llama_options;
   static constexpr std::string_view name = "llama";
 
-  [[nodiscard]] static result<void> validate(const llama_options& o) {
-    CAUSEWAY_TRY(detail::check_sizes(name, {{"layers", o.layers, 1 << 16},
-                                            {"heads", o.heads, 1 << 16},
-                                            {"kv_heads", o.kv_heads, 1 << 16},
-                                            {"width", o.width, 1 << 20},
-                                            {"hidden", o.hidden, 1 << 24},
-                                            {"context", o.context, 1 << 24},
-                                            {"vocabulary", o.vocabulary, (std::int64_t{1} << 31U) - 1}}));
-    CAUSEWAY_TRY(detail::check_divides(name, "heads", o.heads, "width", o.width));
-    CAUSEWAY_TRY(detail::check_divides(name, "kv_heads", o.kv_heads, "heads", o.heads));
-    if (o.width / o.heads % 2 != 0) {
-      return fail(errc::invalid_argument, std::string{name},
-                  "heads of size " + std::to_string(o.width / o.heads) + " (width " + std::to_string(o.width) + " over " +
-                      std::to_string(o.heads) + " heads); rotary positions turn pairs, so the size must be even");
-    }
-    CAUSEWAY_TRY(detail::check_positive(name, "epsilon", o.epsilon));
-    CAUSEWAY_TRY(detail::check_positive(name, "theta", o.theta));
-    const auto c = static_cast<double>(o.width);
-    const double kv = 2.0 * static_cast<double>(o.kv_heads) / static_cast<double>(o.heads);
-    const double block = (2.0 + kv) * c * c + 3.0 * c * static_cast<double>(o.hidden);
-    const double tables = static_cast<double>(o.vocabulary) * (o.tie ? 1.0 : 2.0);
-    return detail::check_count(name, static_cast<double>(o.layers) * block + tables * c);
-  }
+  [[nodiscard]] static result<void> validate(const llama_options& o);
 
   /// The linear maps of a block.
-  [[nodiscard]] static map_sizes maps(const llama_options& o) noexcept {
-    const std::int64_t c = o.width, kv = o.kv_heads * (c / o.heads);
-    return {{{c, c}, {c, kv}, {c, kv}, {c, c}, {c, o.hidden}, {c, o.hidden}, {o.hidden, c}}};
-  }
+  [[nodiscard]] static map_sizes maps(const llama_options& o) noexcept;
 
   /// Declares the parameters of `part` in `store`, which is empty and outlives the family.
-  llama_family(const llama_options& o, parameter_store& store, const model_part& part = {})
-      : options_{o}, rotary_{o.context, head_size(), static_cast<double>(o.theta)} {
-    declaration d{store, part, o.layers};
-    tokens_ = d.token_table("model.embed_tokens.weight", o.vocabulary, o.width, o.tie);
-    for (std::int64_t i = 0; i < o.layers; ++i) declare_block(d, i);
-    d.in_block(o.layers);
-    final_norm_ = d.vector("model.norm.weight", o.width, 1.0F);
-    head_ = o.tie ? tokens_ : d.table("lm_head.weight", o.vocabulary, o.width);
-    initial_ = std::move(d).take_initial();
-  }
+  llama_family(const llama_options& o, parameter_store& store, const model_part& part = {});
 
   [[nodiscard]] const llama_options& options() const noexcept { return options_; }
   [[nodiscard]] float dropout() const noexcept { return 0.0F; }
@@ -16627,12 +17293,7 @@ class llama_family {
   /// The segments that make the residual stream of tokens; `not_held` where they are not here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return {tokens_, not_held}; }
 
-  void hash_into(hasher& h) const noexcept {
-    const auto& o = options_;
-    h.add_value(o.layers).add_value(o.heads).add_value(o.kv_heads).add_value(o.width).add_value(o.hidden);
-    h.add_value(o.context).add_value(o.vocabulary).add_value(o.theta).add_value(o.epsilon);
-    h.add_value(static_cast<std::uint8_t>(o.tie));
-  }
+  void hash_into(hasher& h) const noexcept;
 
   /// Tokens to the residual stream, [batch·T, width].
   template <class Backend>
@@ -16661,15 +17322,7 @@ class llama_family {
   }
 
   /// What a block keeps for `rows` tokens in operands of `size` bytes.
-  [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept {
-    const auto bytes = [rows](std::int64_t columns, std::size_t each) { return pooled_bytes(rows, columns, each); };
-    const std::int64_t c = options_.width;
-    const std::int64_t packed = c + 2 * options_.kv_heads * head_size();
-    const std::size_t sums = 2 * bytes(1, 4) + bytes(options_.heads, 4);
-    const std::size_t mlp = bytes(2 * options_.hidden, size) + bytes(options_.hidden, size);
-    return {2 * bytes(c, 4) + 3 * bytes(c, size) + bytes(packed, size) + mlp + sums,
-            bytes(packed, size) + bytes(2 * options_.hidden, size)};
-  }
+  [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept;
 
  private:
   struct block_segments {
@@ -16678,20 +17331,7 @@ class llama_family {
 
   [[nodiscard]] std::int64_t head_size() const noexcept { return options_.width / options_.heads; }
 
-  void declare_block(declaration& d, std::int64_t i) {
-    const std::string p = "model.layers." + std::to_string(i) + ".";
-    const std::int64_t c = options_.width;
-    const float residual = residual_deviation(options_.layers);
-    d.in_block(i);
-    block_segments b;
-    b.norm1 = d.vector(p + "input_layernorm.weight", c, 1.0F);
-    b.qkv = d.matrix(p + "self_attn.qkv_proj.weight", c + 2 * options_.kv_heads * head_size(), c);
-    b.projection = d.matrix(p + "self_attn.o_proj.weight", c, c, residual);
-    b.norm2 = d.vector(p + "post_attention_layernorm.weight", c, 1.0F);
-    b.gate_up = d.matrix(p + "mlp.gate_up_proj.weight", 2 * options_.hidden, c);
-    b.down = d.matrix(p + "mlp.down_proj.weight", c, options_.hidden, residual);
-    blocks_.push_back(b);
-  }
+  void declare_block(declaration& d, std::int64_t i);
 
   /// Queries, keys and values.
   template <class Backend>
@@ -16731,6 +17371,92 @@ using llama = basic_llama<>;
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
 #endif  // CAUSEWAY_NN_LLAMA_HPP
+
+// ---- causeway/nn/impl/llama.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_LLAMA_IPP
+#define CAUSEWAY_NN_IMPL_LLAMA_IPP
+
+// Bodies of nn/llama.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+CAUSEWAY_DECL result<void> llama_family::validate(const llama_options& o) {
+  CAUSEWAY_TRY(detail::check_sizes(name, {{"layers", o.layers, 1 << 16},
+                                          {"heads", o.heads, 1 << 16},
+                                          {"kv_heads", o.kv_heads, 1 << 16},
+                                          {"width", o.width, 1 << 20},
+                                          {"hidden", o.hidden, 1 << 24},
+                                          {"context", o.context, 1 << 24},
+                                          {"vocabulary", o.vocabulary, (std::int64_t{1} << 31U) - 1}}));
+  CAUSEWAY_TRY(detail::check_divides(name, "heads", o.heads, "width", o.width));
+  CAUSEWAY_TRY(detail::check_divides(name, "kv_heads", o.kv_heads, "heads", o.heads));
+  if (o.width / o.heads % 2 != 0) {
+    return fail(errc::invalid_argument, std::string{name},
+                "heads of size " + std::to_string(o.width / o.heads) + " (width " + std::to_string(o.width) + " over " +
+                    std::to_string(o.heads) + " heads); rotary positions turn pairs, so the size must be even");
+  }
+  CAUSEWAY_TRY(detail::check_positive(name, "epsilon", o.epsilon));
+  CAUSEWAY_TRY(detail::check_positive(name, "theta", o.theta));
+  const auto c = static_cast<double>(o.width);
+  const double kv = 2.0 * static_cast<double>(o.kv_heads) / static_cast<double>(o.heads);
+  const double block = (2.0 + kv) * c * c + 3.0 * c * static_cast<double>(o.hidden);
+  const double tables = static_cast<double>(o.vocabulary) * (o.tie ? 1.0 : 2.0);
+  return detail::check_count(name, static_cast<double>(o.layers) * block + tables * c);
+}
+
+CAUSEWAY_DECL map_sizes llama_family::maps(const llama_options& o) noexcept {
+  const std::int64_t c = o.width, kv = o.kv_heads * (c / o.heads);
+  return {{{c, c}, {c, kv}, {c, kv}, {c, c}, {c, o.hidden}, {c, o.hidden}, {o.hidden, c}}};
+}
+
+CAUSEWAY_DECL llama_family::llama_family(const llama_options& o, parameter_store& store, const model_part& part)
+    : options_{o}, rotary_{o.context, head_size(), static_cast<double>(o.theta)} {
+  declaration d{store, part, o.layers};
+  tokens_ = d.token_table("model.embed_tokens.weight", o.vocabulary, o.width, o.tie);
+  for (std::int64_t i = 0; i < o.layers; ++i) declare_block(d, i);
+  d.in_block(o.layers);
+  final_norm_ = d.vector("model.norm.weight", o.width, 1.0F);
+  head_ = o.tie ? tokens_ : d.table("lm_head.weight", o.vocabulary, o.width);
+  initial_ = std::move(d).take_initial();
+}
+
+CAUSEWAY_DECL void llama_family::hash_into(hasher& h) const noexcept {
+  const auto& o = options_;
+  h.add_value(o.layers).add_value(o.heads).add_value(o.kv_heads).add_value(o.width).add_value(o.hidden);
+  h.add_value(o.context).add_value(o.vocabulary).add_value(o.theta).add_value(o.epsilon);
+  h.add_value(static_cast<std::uint8_t>(o.tie));
+}
+
+CAUSEWAY_DECL activation_bytes llama_family::activations(std::int64_t rows, std::size_t size) const noexcept {
+  const auto bytes = [rows](std::int64_t columns, std::size_t each) { return pooled_bytes(rows, columns, each); };
+  const std::int64_t c = options_.width;
+  const std::int64_t packed = c + 2 * options_.kv_heads * head_size();
+  const std::size_t sums = 2 * bytes(1, 4) + bytes(options_.heads, 4);
+  const std::size_t mlp = bytes(2 * options_.hidden, size) + bytes(options_.hidden, size);
+  return {2 * bytes(c, 4) + 3 * bytes(c, size) + bytes(packed, size) + mlp + sums,
+          bytes(packed, size) + bytes(2 * options_.hidden, size)};
+}
+
+CAUSEWAY_DECL void llama_family::declare_block(declaration& d, std::int64_t i) {
+  const std::string p = "model.layers." + std::to_string(i) + ".";
+  const std::int64_t c = options_.width;
+  const float residual = residual_deviation(options_.layers);
+  d.in_block(i);
+  block_segments b;
+  b.norm1 = d.vector(p + "input_layernorm.weight", c, 1.0F);
+  b.qkv = d.matrix(p + "self_attn.qkv_proj.weight", c + 2 * options_.kv_heads * head_size(), c);
+  b.projection = d.matrix(p + "self_attn.o_proj.weight", c, c, residual);
+  b.norm2 = d.vector(p + "post_attention_layernorm.weight", c, 1.0F);
+  b.gate_up = d.matrix(p + "mlp.gate_up_proj.weight", 2 * options_.hidden, c);
+  b.down = d.matrix(p + "mlp.down_proj.weight", c, options_.hidden, residual);
+  blocks_.push_back(b);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_IMPL_LLAMA_IPP
+#endif
 
 // ---- causeway/axis/parts.hpp ----
 #ifndef CAUSEWAY_AXIS_PARTS_HPP
@@ -16856,11 +17582,7 @@ struct one_by_one {
   double grace_seconds = 0;
   std::uint32_t most_ahead = no_bound;  ///< at least 1
 
-  [[nodiscard]] result<void> check(std::uint32_t) const {
-    if (grace_seconds >= 0 && most_ahead >= 1) return {};
-    return fail(errc::invalid_argument, "one_by_one",
-                "the grace period must not be negative (0 is none), and `most_ahead` at least 1");
-  }
+  [[nodiscard]] result<void> check(std::uint32_t) const;
   [[nodiscard]] double closes_after(const gathering&) const noexcept { return grace_seconds; }
 };
 
@@ -16878,18 +17600,8 @@ struct quorum {
   double cap_seconds = 60;
   std::uint32_t most_ahead = no_bound;  ///< at least 1
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const {
-    if (least >= 1 && least <= peers && gamma >= 0 && cap_seconds >= 0 && most_ahead >= 1) return {};
-    return fail(errc::invalid_argument, "quorum",
-                "`least` must be between 1 and the number of peers, `gamma` and `cap_seconds` not negative, and "
-                "`most_ahead` at least 1");
-  }
-  [[nodiscard]] double closes_after(const gathering& g) const noexcept {
-    const std::size_t enough = std::clamp<std::size_t>(g.expected, 1, least);
-    if (g.arrived.size() < enough) return std::numeric_limits<double>::infinity();
-    const double quorum_after = g.arrived[enough - 1];
-    return quorum_after + std::clamp(gamma * (g.slack - quorum_after), 0.0, cap_seconds);
-  }
+  [[nodiscard]] result<void> check(std::uint32_t peers) const;
+  [[nodiscard]] double closes_after(const gathering& g) const noexcept;
 };
 
 static_assert(Arrivals<one_by_one> && Arrivals<quorum>);
@@ -16897,6 +17609,40 @@ static_assert(Arrivals<one_by_one> && Arrivals<quorum>);
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_ARRIVALS_HPP
+
+// ---- causeway/axis/impl/arrivals.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_ARRIVALS_IPP
+#define CAUSEWAY_AXIS_IMPL_ARRIVALS_IPP
+
+// Bodies of axis/arrivals.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL result<void> one_by_one::check(std::uint32_t) const {
+  if (grace_seconds >= 0 && most_ahead >= 1) return {};
+  return fail(errc::invalid_argument, "one_by_one",
+              "the grace period must not be negative (0 is none), and `most_ahead` at least 1");
+}
+
+CAUSEWAY_DECL result<void> quorum::check(std::uint32_t peers) const {
+  if (least >= 1 && least <= peers && gamma >= 0 && cap_seconds >= 0 && most_ahead >= 1) return {};
+  return fail(errc::invalid_argument, "quorum",
+              "`least` must be between 1 and the number of peers, `gamma` and `cap_seconds` not negative, and "
+              "`most_ahead` at least 1");
+}
+
+CAUSEWAY_DECL double quorum::closes_after(const gathering& g) const noexcept {
+  const std::size_t enough = std::clamp<std::size_t>(g.expected, 1, least);
+  if (g.arrived.size() < enough) return std::numeric_limits<double>::infinity();
+  const double quorum_after = g.arrived[enough - 1];
+  return quorum_after + std::clamp(gamma * (g.slack - quorum_after), 0.0, cap_seconds);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_ARRIVALS_IPP
+#endif
 
 // ---- causeway/axis/every.hpp ----
 #ifndef CAUSEWAY_AXIS_EVERY_HPP
@@ -16930,10 +17676,7 @@ concept Trigger = T::decides == part::trigger&& requires(T& t, const T& c, std::
 
 namespace detail {
 
-inline result<void> check_steps(std::uint32_t steps, const char* who) {
-  if (steps > 0) return {};
-  return fail(errc::invalid_argument, who, "0 inner steps between exchanges; set it to 1 or more");
-}
+CAUSEWAY_DECL result<void> check_steps(std::uint32_t steps, const char* who);
 
 }  // namespace detail
 
@@ -16959,17 +17702,8 @@ struct staggered {
 
   std::uint32_t local_steps = 100;  ///< H
 
-  [[nodiscard]] result<void> check(std::size_t count) const {
-    CAUSEWAY_TRY(detail::check_steps(local_steps, "staggered"));
-    if (count <= local_steps) return {};
-    return fail(errc::invalid_argument, "staggered",
-                std::to_string(count) + " fragments in " + std::to_string(local_steps) +
-                    " inner steps; take fewer fragments or more steps, so that each has a step of its own");
-  }
-  [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t count) const noexcept {
-    const std::uint64_t share = (f + 1) * std::uint64_t{local_steps};
-    return static_cast<std::uint32_t>((share + count - 1) / count);
-  }
+  [[nodiscard]] result<void> check(std::size_t count) const;
+  [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t count) const noexcept;
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return local_steps; }
   result<void> exchanged(auto&, const exchange_report&) { return {}; }
   void serialize(auto&) {}
@@ -16984,14 +17718,8 @@ class periods {
 
   explicit periods(std::vector<std::uint32_t> steps = {32, 96, 192}) : steps_{std::move(steps)} {}
 
-  [[nodiscard]] result<void> check(std::size_t) const {
-    if (steps_.empty()) return detail::check_steps(0, "periods");
-    for (const std::uint32_t s : steps_) CAUSEWAY_TRY(detail::check_steps(s, "periods"));
-    return {};
-  }
-  [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t) const noexcept {
-    return steps_[f < steps_.size() ? f : steps_.size() - 1];
-  }
+  [[nodiscard]] result<void> check(std::size_t) const;
+  [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t) const noexcept;
   [[nodiscard]] std::uint32_t next(std::size_t f, std::size_t count) const noexcept { return first(f, count); }
   result<void> exchanged(auto&, const exchange_report&) { return {}; }
   void serialize(auto&) {}
@@ -17005,6 +17733,52 @@ static_assert(Trigger<every> && Trigger<staggered> && Trigger<periods>);
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_EVERY_HPP
+
+// ---- causeway/axis/impl/every.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_EVERY_IPP
+#define CAUSEWAY_AXIS_IMPL_EVERY_IPP
+
+// Bodies of axis/every.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis::detail {
+
+CAUSEWAY_DECL result<void> check_steps(std::uint32_t steps, const char* who) {
+  if (steps > 0) return {};
+  return fail(errc::invalid_argument, who, "0 inner steps between exchanges; set it to 1 or more");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis::detail
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL result<void> staggered::check(std::size_t count) const {
+  CAUSEWAY_TRY(detail::check_steps(local_steps, "staggered"));
+  if (count <= local_steps) return {};
+  return fail(errc::invalid_argument, "staggered",
+              std::to_string(count) + " fragments in " + std::to_string(local_steps) +
+                  " inner steps; take fewer fragments or more steps, so that each has a step of its own");
+}
+
+CAUSEWAY_DECL std::uint32_t staggered::first(std::size_t f, std::size_t count) const noexcept {
+  const std::uint64_t share = (f + 1) * std::uint64_t{local_steps};
+  return static_cast<std::uint32_t>((share + count - 1) / count);
+}
+
+CAUSEWAY_DECL result<void> periods::check(std::size_t) const {
+  if (steps_.empty()) return detail::check_steps(0, "periods");
+  for (const std::uint32_t s : steps_) CAUSEWAY_TRY(detail::check_steps(s, "periods"));
+  return {};
+}
+
+CAUSEWAY_DECL std::uint32_t periods::first(std::size_t f, std::size_t) const noexcept {
+  return steps_[f < steps_.size() ? f : steps_.size() - 1];
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_EVERY_IPP
+#endif
 
 // ---- causeway/collective/channels.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_CHANNELS_HPP
@@ -17063,10 +17837,7 @@ enum class algorithm : std::uint8_t {
 class collective_workspace {
  public:
   /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
-  [[nodiscard]] std::byte* reserve(std::size_t bytes) {
-    if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
-    return memory_.data();
-  }
+  [[nodiscard]] std::byte* reserve(std::size_t bytes);
 
   [[nodiscard]] std::vector<net::operation>& operations() noexcept { return operations_; }
   [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
@@ -17109,6 +17880,25 @@ constexpr collective_options tuned_for_streams(collective_options o, std::size_t
 
 #endif  // CAUSEWAY_COLLECTIVE_OPTIONS_HPP
 
+// ---- causeway/collective/impl/options.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
+
+// Bodies of collective/options.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL std::byte* collective_workspace::reserve(std::size_t bytes) {
+  if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
+  return memory_.data();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
+#endif
+
 // ---- causeway/collective/flight.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_FLIGHT_HPP
 #define CAUSEWAY_COLLECTIVE_FLIGHT_HPP
@@ -17128,21 +17918,12 @@ struct part {
 
 namespace detail {
 
-inline net::message_id id_of(net::message_id id, const part& what) {
-  id.channel = numbered(id.channel + what.phase, what.chunk);
-  return id;
-}
+CAUSEWAY_DECL net::message_id id_of(net::message_id id, const part& what);
 
 /// An error says which peer was waited for.
-inline result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved) {
-  if (!moved && moved.error().where.empty()) moved.error().where = peer_name(peer);
-  return moved;
-}
+CAUSEWAY_DECL result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved);
 
-inline result<void> without_size(result<std::size_t> moved) {
-  if (!moved) return std::move(moved).error();
-  return {};
-}
+CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved);
 
 }  // namespace detail
 
@@ -17216,6 +17997,35 @@ class flight {
 
 #endif  // CAUSEWAY_COLLECTIVE_FLIGHT_HPP
 
+// ---- causeway/collective/impl/flight.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
+
+// Bodies of collective/flight.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL net::message_id id_of(net::message_id id, const part& what) {
+  id.channel = numbered(id.channel + what.phase, what.chunk);
+  return id;
+}
+
+CAUSEWAY_DECL result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved) {
+  if (!moved && moved.error().where.empty()) moved.error().where = peer_name(peer);
+  return moved;
+}
+
+CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved) {
+  if (!moved) return std::move(moved).error();
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
+#endif
+
 // ---- causeway/collective/gather.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_GATHER_HPP
 #define CAUSEWAY_COLLECTIVE_GATHER_HPP
@@ -17236,10 +18046,7 @@ struct gather_places {
   [[nodiscard]] std::size_t bytes_in(net::peer_index p) const { return 3 * peers + p; }
 };
 
-inline error too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
-  return fail(errc::too_large, peer_name(peer),
-              std::to_string(offered) + " bytes to gather, where the caller allows " + std::to_string(limit));
-}
+CAUSEWAY_DECL error too_long(net::peer_index peer, std::size_t offered, std::size_t limit);
 
 /// Receives from all others: `lengths` are under way already.
 template <net::Transport T>
@@ -17340,6 +18147,25 @@ result<void> all_gather(T& transport, const net::message_id& id, std::span<const
 
 #endif  // CAUSEWAY_COLLECTIVE_GATHER_HPP
 
+// ---- causeway/collective/impl/gather.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+
+// Bodies of collective/gather.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL error too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
+  return fail(errc::too_large, peer_name(peer),
+              std::to_string(offered) + " bytes to gather, where the caller allows " + std::to_string(limit));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+#endif
+
 // ---- causeway/collective/shares.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_SHARES_HPP
 #define CAUSEWAY_COLLECTIVE_SHARES_HPP
@@ -17356,7 +18182,35 @@ namespace causeway::inline CAUSEWAY_ABI::collective {
 namespace detail {
 
 /// The best shares where only peers with `reduces[i]` may have one.
-inline std::vector<double> best_shares(std::span<const double> bandwidths, const std::vector<bool>& reduces) {
+CAUSEWAY_DECL std::vector<double> best_shares(std::span<const double> bandwidths, const std::vector<bool>& reduces);
+
+}  // namespace detail
+
+/// w_i for peers of bandwidth b_i (any unit, >= 0, finite): adds up to 1, and the slowest peer is done as early as can be.
+/// b_i = 0 marks a peer that only sends and receives its own; its w_i is 0. A peer whose share would be under
+/// `smallest_share` (a message costs something, however short) gets none, and the others share what it would have had; the
+/// last one keeps all. All zeros where all bandwidths are 0.
+CAUSEWAY_DECL std::vector<double> bandwidth_shares(std::span<const double> bandwidths, double smallest_share = 0);
+
+/// `total` things in whole numbers ∝ shares, by the quota of Hagenbach-Bischoff: everybody gets the whole part of its due;
+/// each thing left over goes where share / (number so far + 1) is largest, the lowest index first. Shares are >= 0 and not
+/// all 0; a share of 0 gets nothing. Adds up to `total`.
+CAUSEWAY_DECL std::vector<std::size_t> whole_parts(std::size_t total, std::span<const double> shares);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_SHARES_HPP
+
+// ---- causeway/collective/impl/shares.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_SHARES_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_SHARES_IPP
+
+// Bodies of collective/shares.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL std::vector<double> best_shares(std::span<const double> bandwidths, const std::vector<bool>& reduces) {
   const double n = static_cast<double>(bandwidths.size());
   double xi = 0, sum = 0, count = 0;
   for (std::size_t i = 0; i < bandwidths.size(); ++i) {
@@ -17376,13 +18230,11 @@ inline std::vector<double> best_shares(std::span<const double> bandwidths, const
   return shares;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
 
-/// w_i for peers of bandwidth b_i (any unit, >= 0, finite): adds up to 1, and the slowest peer is done as early as can be.
-/// b_i = 0 marks a peer that only sends and receives its own; its w_i is 0. A peer whose share would be under
-/// `smallest_share` (a message costs something, however short) gets none, and the others share what it would have had; the
-/// last one keeps all. All zeros where all bandwidths are 0.
-inline std::vector<double> bandwidth_shares(std::span<const double> bandwidths, double smallest_share = 0) {
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL std::vector<double> bandwidth_shares(std::span<const double> bandwidths, double smallest_share) {
   std::vector<bool> reduces(bandwidths.size());
   for (std::size_t i = 0; i < bandwidths.size(); ++i) reduces[i] = bandwidths[i] > 0;
   for (;;) {
@@ -17397,10 +18249,7 @@ inline std::vector<double> bandwidth_shares(std::span<const double> bandwidths, 
   }
 }
 
-/// `total` things in whole numbers ∝ shares, by the quota of Hagenbach-Bischoff: everybody gets the whole part of its due;
-/// each thing left over goes where share / (number so far + 1) is largest, the lowest index first. Shares are >= 0 and not
-/// all 0; a share of 0 gets nothing. Adds up to `total`.
-inline std::vector<std::size_t> whole_parts(std::size_t total, std::span<const double> shares) {
+CAUSEWAY_DECL std::vector<std::size_t> whole_parts(std::size_t total, std::span<const double> shares) {
   double sum = 0;
   for (const double s : shares) sum += s;
   CAUSEWAY_EXPECT(sum > 0);
@@ -17424,7 +18273,8 @@ inline std::vector<std::size_t> whole_parts(std::size_t total, std::span<const d
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
-#endif  // CAUSEWAY_COLLECTIVE_SHARES_HPP
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_SHARES_IPP
+#endif
 
 // ---- causeway/axis/batch_by_speed.hpp ----
 #ifndef CAUSEWAY_AXIS_BATCH_BY_SPEED_HPP
@@ -17462,9 +18312,7 @@ class batch_by_speed {
   /// What this peer's row counts.
   [[nodiscard]] float weight() const noexcept { return static_cast<float>(sequences_); }
 
-  [[nodiscard]] result<void> check(std::size_t) const {
-    return detail::check_steps(options_.local_steps, "batch_by_speed");
-  }
+  [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
 
@@ -17480,15 +18328,7 @@ class batch_by_speed {
 
   /// For the peer with the index `self` among peers of these speeds; those that are unknown (0, negative, not finite) count
   /// as the mean of the others.
-  [[nodiscard]] std::uint32_t sequences_for(std::size_t self, std::vector<double> speeds) const {
-    double sum = 0, known = 0;
-    for (const double s : speeds) {
-      if (is_known(s)) sum += s, ++known;
-    }
-    for (double& s : speeds) s = is_known(s) ? s : known > 0 ? sum / known : 1.0;
-    const std::size_t rest = options_.sequences - speeds.size();
-    return static_cast<std::uint32_t>(1 + collective::whole_parts(rest, speeds)[self]);
-  }
+  [[nodiscard]] std::uint32_t sequences_for(std::size_t self, std::vector<double> speeds) const;
 
   /// Tells all peers this one's speed.
   result<void> exchanged(auto& ctx, const exchange_report& report) {
@@ -17520,6 +18360,34 @@ static_assert(Trigger<batch_by_speed>);
 
 #endif  // CAUSEWAY_AXIS_BATCH_BY_SPEED_HPP
 
+// ---- causeway/axis/impl/batch_by_speed.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_BATCH_BY_SPEED_IPP
+#define CAUSEWAY_AXIS_IMPL_BATCH_BY_SPEED_IPP
+
+// Bodies of axis/batch_by_speed.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL result<void> batch_by_speed::check(std::size_t) const {
+  return detail::check_steps(options_.local_steps, "batch_by_speed");
+}
+
+CAUSEWAY_DECL std::uint32_t batch_by_speed::sequences_for(std::size_t self, std::vector<double> speeds) const {
+  double sum = 0, known = 0;
+  for (const double s : speeds) {
+    if (is_known(s)) sum += s, ++known;
+  }
+  for (double& s : speeds) s = is_known(s) ? s : known > 0 ? sum / known : 1.0;
+  const std::size_t rest = options_.sequences - speeds.size();
+  return static_cast<std::uint32_t>(1 + collective::whole_parts(rest, speeds)[self]);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_BATCH_BY_SPEED_IPP
+#endif
+
 // ---- causeway/axis/by_change.hpp ----
 #ifndef CAUSEWAY_AXIS_BY_CHANGE_HPP
 #define CAUSEWAY_AXIS_BY_CHANGE_HPP
@@ -17550,20 +18418,9 @@ class by_change {
   /// N for a link on which an exchange of one fragment takes `exchange_seconds`, of which `share` is to be used (CoCoDC's
   /// γ): N = share · H · t_step / t_exchange, at least one for each fragment and at most one a step.
   [[nodiscard]] static std::uint32_t exchanges_for(std::uint32_t local_steps, double step_seconds, double exchange_seconds,
-                                                   std::size_t fragments, double share = 1) {
-    const double room = share * local_steps * step_seconds / exchange_seconds;
-    const double least = std::min<double>(static_cast<double>(fragments), local_steps);
-    return static_cast<std::uint32_t>(room >= local_steps ? local_steps : std::max(room, least));
-  }
+                                                   std::size_t fragments, double share = 1);
 
-  [[nodiscard]] result<void> check(std::size_t count) const {
-    CAUSEWAY_TRY(detail::check_steps(options_.local_steps, "by_change"));
-    const std::size_t all = slots(count);
-    if (all >= count && all <= options_.local_steps) return {};
-    return fail(errc::invalid_argument, "by_change",
-                std::to_string(all) + " exchanges of " + std::to_string(count) + " fragments in " +
-                    std::to_string(options_.local_steps) + " inner steps; take at least one each, and at most one a step");
-  }
+  [[nodiscard]] result<void> check(std::size_t count) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
 
@@ -17610,12 +18467,7 @@ class by_change {
 
   [[nodiscard]] std::size_t slots(std::size_t count) const { return options_.exchanges == 0 ? count : options_.exchanges; }
 
-  [[nodiscard]] bool comes_before(const turn& a, const turn& b) const {
-    const bool a_late = a.since >= options_.local_steps, b_late = b.since >= options_.local_steps;
-    if (a_late != b_late) return a_late;
-    if (!a_late && a.rate != b.rate) return a.rate > b.rate;
-    return a.since > b.since;
-  }
+  [[nodiscard]] bool comes_before(const turn& a, const turn& b) const;
 
   by_change_options options_;
   std::vector<turn> turns_;
@@ -17627,6 +18479,43 @@ static_assert(Trigger<by_change>);
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_BY_CHANGE_HPP
+
+// ---- causeway/axis/impl/by_change.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_BY_CHANGE_IPP
+#define CAUSEWAY_AXIS_IMPL_BY_CHANGE_IPP
+
+// Bodies of axis/by_change.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL std::uint32_t by_change::exchanges_for(std::uint32_t local_steps, double step_seconds,
+                                                     double exchange_seconds, std::size_t fragments, double share) {
+  const double room = share * local_steps * step_seconds / exchange_seconds;
+  const double least = std::min<double>(static_cast<double>(fragments), local_steps);
+  return static_cast<std::uint32_t>(room >= local_steps ? local_steps : std::max(room, least));
+}
+
+CAUSEWAY_DECL result<void> by_change::check(std::size_t count) const {
+  CAUSEWAY_TRY(detail::check_steps(options_.local_steps, "by_change"));
+  const std::size_t all = slots(count);
+  if (all >= count && all <= options_.local_steps) return {};
+  return fail(errc::invalid_argument, "by_change",
+              std::to_string(all) + " exchanges of " + std::to_string(count) + " fragments in " +
+                  std::to_string(options_.local_steps) + " inner steps; take at least one each, and at most one a step");
+}
+
+CAUSEWAY_DECL bool by_change::comes_before(const turn& a, const turn& b) const {
+  const bool a_late = a.since >= options_.local_steps, b_late = b.since >= options_.local_steps;
+  if (a_late != b_late) return a_late;
+  if (!a_late && a.rate != b.rate) return a.rate > b.rate;
+  return a.since > b.since;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_BY_CHANGE_IPP
+#endif
 
 // ---- causeway/axis/by_speed.hpp ----
 #ifndef CAUSEWAY_AXIS_BY_SPEED_HPP
@@ -17659,26 +18548,12 @@ class by_speed {
 
   [[nodiscard]] const by_speed_options& options() const noexcept { return options_; }
 
-  [[nodiscard]] result<void> check(std::size_t) const {
-    CAUSEWAY_TRY(detail::check_steps(options_.local_steps, "by_speed"));
-    if (options_.percentile > 0 && options_.percentile <= 1) return {};
-    return fail(errc::invalid_argument, "by_speed", "`percentile` must be above 0 and at most 1");
-  }
+  [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return steps_; }
 
   /// Inner steps for a peer of `speed` among peers of `speeds`; 0, negative and not finite mean unknown.
-  [[nodiscard]] std::uint32_t steps_for(double speed, std::span<const double> speeds) const {
-    std::vector<double> known;
-    std::copy_if(speeds.begin(), speeds.end(), std::back_inserter(known), is_known);
-    if (known.empty() || !is_known(speed)) return options_.local_steps;
-    std::sort(known.begin(), known.end());
-    const double rank = std::ceil(options_.percentile * static_cast<double>(known.size()));
-    const double pace = known[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
-    constexpr double slack = 1 + 1e-9;  // half the speed is half the steps, however it was rounded
-    const double steps = std::floor(std::min(speed / pace * slack, 1.0) * options_.local_steps);
-    return static_cast<std::uint32_t>(std::max(steps, 1.0));
-  }
+  [[nodiscard]] std::uint32_t steps_for(double speed, std::span<const double> speeds) const;
 
   /// Tells all peers this one's speed.
   result<void> exchanged(auto& ctx, const exchange_report& report) {
@@ -17707,6 +18582,38 @@ class by_speed {
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_BY_SPEED_HPP
+
+// ---- causeway/axis/impl/by_speed.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_BY_SPEED_IPP
+#define CAUSEWAY_AXIS_IMPL_BY_SPEED_IPP
+
+// Bodies of axis/by_speed.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL result<void> by_speed::check(std::size_t) const {
+  CAUSEWAY_TRY(detail::check_steps(options_.local_steps, "by_speed"));
+  if (options_.percentile > 0 && options_.percentile <= 1) return {};
+  return fail(errc::invalid_argument, "by_speed", "`percentile` must be above 0 and at most 1");
+}
+
+CAUSEWAY_DECL std::uint32_t by_speed::steps_for(double speed, std::span<const double> speeds) const {
+  std::vector<double> known;
+  std::copy_if(speeds.begin(), speeds.end(), std::back_inserter(known), is_known);
+  if (known.empty() || !is_known(speed)) return options_.local_steps;
+  std::sort(known.begin(), known.end());
+  const double rank = std::ceil(options_.percentile * static_cast<double>(known.size()));
+  const double pace = known[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
+  constexpr double slack = 1 + 1e-9;  // half the speed is half the steps, however it was rounded
+  const double steps = std::floor(std::min(speed / pace * slack, 1.0) * options_.local_steps);
+  return static_cast<std::uint32_t>(std::max(steps, 1.0));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_BY_SPEED_IPP
+#endif
 
 // ---- causeway/axis/content.hpp ----
 #ifndef CAUSEWAY_AXIS_CONTENT_HPP
@@ -17889,15 +18796,39 @@ struct refusal {
 
 using refusal_bytes = std::array<std::byte, 8>;
 
-inline refusal_bytes to_bytes(const refusal& r) noexcept {
+CAUSEWAY_DECL refusal_bytes to_bytes(const refusal& r) noexcept;
+
+/// Reads what a peer claims; nullopt when it makes no sense.
+CAUSEWAY_DECL std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::uint32_t peers) noexcept;
+
+/// Keeps one of several refusals: the lowest peer's, so that all peers report the same one. What this peer saw itself
+/// counts for more than what it was told of the same peer.
+CAUSEWAY_DECL void note(std::optional<refusal>& kept, const refusal& r) noexcept;
+
+/// error::culprit is the refused peer, unless this one was only told.
+CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_REFUSAL_HPP
+
+// ---- causeway/collective/impl/refusal.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
+
+// Bodies of collective/refusal.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL refusal_bytes to_bytes(const refusal& r) noexcept {
   const std::uint32_t words[2] = {r.peer, static_cast<std::uint32_t>(r.code)};
   refusal_bytes bytes;
   std::memcpy(bytes.data(), words, sizeof words);
   return bytes;
 }
 
-/// Reads what a peer claims; nullopt when it makes no sense.
-inline std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::uint32_t peers) noexcept {
+CAUSEWAY_DECL std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::uint32_t peers) noexcept {
   if (bytes.size() != sizeof(refusal_bytes)) return std::nullopt;
   std::uint32_t words[2];
   std::memcpy(words, bytes.data(), sizeof words);
@@ -17908,15 +18839,12 @@ inline std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::
   return refusal{words[0], code, true};
 }
 
-/// Keeps one of several refusals: the lowest peer's, so that all peers report the same one. What this peer saw itself
-/// counts for more than what it was told of the same peer.
-inline void note(std::optional<refusal>& kept, const refusal& r) noexcept {
+CAUSEWAY_DECL void note(std::optional<refusal>& kept, const refusal& r) noexcept {
   const bool seen = kept && r.peer == kept->peer && !r.told;
   if (!kept || r.peer < kept->peer || seen) kept = r;
 }
 
-/// error::culprit is the refused peer, unless this one was only told.
-inline error to_error(const refusal& r, std::uint32_t peers) {
+CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers) {
   if (r.peer == peers && r.code == errc::invalid_argument) {
     return fail(errc::invalid_argument, "exchange",
                 "the weights of all peers add up to 0: nobody contributes to this mean");
@@ -17937,7 +18865,8 @@ inline error to_error(const refusal& r, std::uint32_t peers) {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
-#endif  // CAUSEWAY_COLLECTIVE_REFUSAL_HPP
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
+#endif
 
 // ---- causeway/collective/exchange_message.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_EXCHANGE_MESSAGE_HPP
@@ -17974,13 +18903,46 @@ constexpr std::size_t message_slot(std::size_t codec_bytes) { return (message_he
 
 inline constexpr refusal no_refusal{0, errc{}};
 
-inline void write_header(std::span<std::byte> room, float weight, std::size_t values, const refusal& bad = no_refusal) {
+CAUSEWAY_DECL void write_header(std::span<std::byte> room, float weight, std::size_t values,
+                                const refusal& bad = no_refusal);
+
+/// The header of a peer's own contribution; true when content follows.
+CAUSEWAY_DECL bool write_own_header(std::span<std::byte> room, const exchange_row& row, std::size_t values,
+                                    net::peer_index self);
+
+/// Reads bytes that anybody may have sent, about `values` values.
+CAUSEWAY_DECL peer_message read_message(net::peer_index from, std::span<const std::byte> bytes, std::size_t values,
+                                        std::uint32_t peers);
+
+/// Of a contribution: whatever its sender says, it is the one whose values cannot be used. What only sums can be is
+/// nonsense.
+CAUSEWAY_DECL refusal refused_contribution(net::peer_index from, const refusal& said);
+
+/// 1 / total weight in f32; 0 where that is no number to multiply with.
+CAUSEWAY_DECL float mean_factor(double total_weight);
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_EXCHANGE_MESSAGE_HPP
+
+// ---- causeway/collective/impl/exchange_message.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_EXCHANGE_MESSAGE_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_EXCHANGE_MESSAGE_IPP
+
+// Bodies of collective/exchange_message.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL void write_header(std::span<std::byte> room, float weight, std::size_t values, const refusal& bad) {
   const message_header h{weight, static_cast<std::uint32_t>(values), bad.peer, static_cast<std::uint32_t>(bad.code)};
   std::memcpy(room.data(), &h, sizeof h);
 }
 
-/// The header of a peer's own contribution; true when content follows.
-inline bool write_own_header(std::span<std::byte> room, const exchange_row& row, std::size_t values, net::peer_index self) {
+CAUSEWAY_DECL bool write_own_header(std::span<std::byte> room, const exchange_row& row, std::size_t values,
+                                    net::peer_index self) {
   CAUSEWAY_EXPECT(row.weight >= 0);
   CAUSEWAY_EXPECT(row.refused == errc{} || row.refused == errc::non_finite || row.refused == errc::corrupt ||
                   row.refused == errc::protocol);
@@ -17992,9 +18954,8 @@ inline bool write_own_header(std::span<std::byte> room, const exchange_row& row,
   return row.weight > 0;
 }
 
-/// Reads bytes that anybody may have sent, about `values` values.
-inline peer_message read_message(net::peer_index from, std::span<const std::byte> bytes, std::size_t values,
-                                 std::uint32_t peers) {
+CAUSEWAY_DECL peer_message read_message(net::peer_index from, std::span<const std::byte> bytes, std::size_t values,
+                                        std::uint32_t peers) {
   peer_message m{.peer = from};
   message_header h;
   if (bytes.size() < sizeof h) {
@@ -18017,23 +18978,19 @@ inline peer_message read_message(net::peer_index from, std::span<const std::byte
   return m;
 }
 
-/// Of a contribution: whatever its sender says, it is the one whose values cannot be used. What only sums can be is
-/// nonsense.
-inline refusal refused_contribution(net::peer_index from, const refusal& said) {
+CAUSEWAY_DECL refusal refused_contribution(net::peer_index from, const refusal& said) {
   return {from, said.code == errc::invalid_argument ? errc::protocol : said.code};
 }
 
-/// 1 / total weight in f32; 0 where that is no number to multiply with.
-inline float mean_factor(double total_weight) {
+CAUSEWAY_DECL float mean_factor(double total_weight) {
   const float factor = 1.0F / static_cast<float>(total_weight);
   return total_weight > 0 && std::isfinite(factor) ? factor : 0.0F;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
 
-}  // namespace causeway::inline CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_EXCHANGE_MESSAGE_HPP
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_EXCHANGE_MESSAGE_IPP
+#endif
 
 // ---- causeway/collective/message_codec.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_MESSAGE_CODEC_HPP
@@ -18315,8 +19272,31 @@ struct sum_parts_kernel {
 /// out[i] = factor · (parts[0][i] + parts[1][i] + ...), added from left to right in f32. `out` may be one of the parts.
 /// False when a result is NaN or infinite; then a part whose own values are not finite still holds them. Bit-identical for
 /// every thread count and instruction set. Reads 4 bytes an element and part, writes 4 an element.
-inline bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out, std::int64_t count,
-                      kernels::simd_level level = kernels::detect_simd_level()) {
+CAUSEWAY_DECL bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out,
+                             std::int64_t count, kernels::simd_level level = kernels::detect_simd_level());
+
+/// Whether no value is NaN or infinite.
+CAUSEWAY_DECL bool finite_values(std::span<const float> values, kernels::simd_level level = kernels::detect_simd_level());
+
+/// to = from, bit by bit, in one pass with the look for NaN and infinity; false where there are any.
+CAUSEWAY_DECL bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
+                               kernels::simd_level level = kernels::detect_simd_level());
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_SUM_HPP
+
+// ---- causeway/collective/impl/sum.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
+
+// Bodies of collective/sum.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out,
+                             std::int64_t count, kernels::simd_level level) {
   std::atomic<bool> finite{true};
   pool.for_range(count, 16 * detail::sum_parts_kernel::block, [&](index_range r) {
     const bool good = kernels::detail::dispatch<detail::sum_parts_kernel>(level, parts, factor, out, r.begin, r.end);
@@ -18325,15 +19305,13 @@ inline bool sum_parts(thread_pool& pool, std::span<const float* const> parts, fl
   return finite.load(std::memory_order_relaxed);
 }
 
-/// Whether no value is NaN or infinite.
-inline bool finite_values(std::span<const float> values, kernels::simd_level level = kernels::detect_simd_level()) {
+CAUSEWAY_DECL bool finite_values(std::span<const float> values, kernels::simd_level level) {
   return kernels::detail::dispatch<detail::finite_values_kernel>(level, values.data(),
                                                                  static_cast<std::int64_t>(values.size()));
 }
 
-/// to = from, bit by bit, in one pass with the look for NaN and infinity; false where there are any.
-inline bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
-                        kernels::simd_level level = kernels::detect_simd_level()) {
+CAUSEWAY_DECL bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
+                               kernels::simd_level level) {
   std::atomic<bool> finite{true};
   pool.for_range(static_cast<std::int64_t>(from.size()), 16 * detail::sum_parts_kernel::block, [&](index_range r) {
     const bool good =
@@ -18345,7 +19323,8 @@ inline bool copy_finite(thread_pool& pool, std::span<const float> from, std::spa
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
-#endif  // CAUSEWAY_COLLECTIVE_SUM_HPP
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
+#endif
 
 // ---- causeway/collective/aggregator.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_AGGREGATOR_HPP
@@ -18400,21 +19379,10 @@ std::optional<refusal> add_messages(const aggregation<C, X>& all, std::span<floa
 }
 
 /// Multiplies by `factor`; false when something is not finite.
-inline bool scale_finite(thread_pool& pool, std::span<float> values, float factor) {
-  const float* const whole[] = {values.data()};
-  return sum_parts(pool, whole, factor, values.data(), static_cast<std::int64_t>(values.size()));
-}
+CAUSEWAY_DECL bool scale_finite(thread_pool& pool, std::span<float> values, float factor);
 
 /// out = weight · values, and zeros for a weight of 0, whatever the values; false when something is not finite.
-inline bool weighted(thread_pool& pool, std::span<const float> values, float weight, std::span<float> out) {
-  const auto count = static_cast<std::int64_t>(values.size());
-  if (weight == 0) {
-    kernels::zero(pool, out.data(), count);
-    return true;
-  }
-  const float* const only[] = {values.data()};
-  return sum_parts(pool, only, weight, out.data(), count);
-}
+CAUSEWAY_DECL bool weighted(thread_pool& pool, std::span<const float> values, float weight, std::span<float> out);
 
 template <class F>
 void for_values(thread_pool& pool, std::size_t count, F&& f) {
@@ -18517,6 +19485,35 @@ using sign_of_mean = sign_of<mean>;
 
 #endif  // CAUSEWAY_COLLECTIVE_AGGREGATOR_HPP
 
+// ---- causeway/collective/impl/aggregator.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_AGGREGATOR_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_AGGREGATOR_IPP
+
+// Bodies of collective/aggregator.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL bool scale_finite(thread_pool& pool, std::span<float> values, float factor) {
+  const float* const whole[] = {values.data()};
+  return sum_parts(pool, whole, factor, values.data(), static_cast<std::int64_t>(values.size()));
+}
+
+CAUSEWAY_DECL bool weighted(thread_pool& pool, std::span<const float> values, float weight, std::span<float> out) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  if (weight == 0) {
+    kernels::zero(pool, out.data(), count);
+    return true;
+  }
+  const float* const only[] = {values.data()};
+  return sum_parts(pool, only, weight, out.data(), count);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_AGGREGATOR_IPP
+#endif
+
 // ---- causeway/collective/conversation.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_CONVERSATION_HPP
 #define CAUSEWAY_COLLECTIVE_CONVERSATION_HPP
@@ -18532,56 +19529,25 @@ class conversation {
   conversation() = default;
   conversation(conversation&& other) noexcept
       : transport_{std::exchange(other.transport_, nullptr)}, id_{other.id_}, places_{std::move(other.places_)} {}
-  conversation& operator=(conversation&& other) noexcept {
-    std::swap(transport_, other.transport_);
-    std::swap(id_, other.id_);
-    std::swap(places_, other.places_);
-    return *this;
-  }
+  conversation& operator=(conversation&& other) noexcept;
   ~conversation() { close(); }
 
-  void open(const exchange_port& port, std::size_t places) {
-    close();
-    transport_ = &port.transport;
-    id_ = port.id;
-    places_.assign(places, 0);
-  }
+  void open(const exchange_port& port, std::size_t places);
 
   [[nodiscard]] bool is_open() const noexcept { return transport_ != nullptr; }
 
   /// Cancels what is under way.
-  void close() {
-    if (transport_ == nullptr) return;
-    for (net::operation& op : places_) {
-      if (op != 0) (void)transport_->wait(std::exchange(op, 0), time_point{});  // a deadline in the past cancels
-    }
-    transport_ = nullptr;
-  }
+  void close();
 
-  void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes) {
-    CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
-    places_[place] = transport_->send(to, detail::id_of(id_, what), bytes);
-  }
+  void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes);
 
-  void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer) {
-    CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
-    places_[place] = transport_->receive(from, detail::id_of(id_, what), buffer);
-  }
+  void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer);
 
   /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer, and closes.
-  result<std::size_t> wait(std::size_t place, net::peer_index peer, time_point deadline) {
-    CAUSEWAY_EXPECT(is_open());
-    const net::operation op = std::exchange(places_[place], 0);
-    if (op == 0) return std::size_t{0};
-    auto moved = detail::naming(peer, transport_->wait(op, deadline));
-    if (!moved) close();
-    return moved;
-  }
+  result<std::size_t> wait(std::size_t place, net::peer_index peer, time_point deadline);
 
   /// As wait, for a send.
-  result<void> finish(std::size_t place, net::peer_index peer, time_point deadline) {
-    return detail::without_size(wait(place, peer, deadline));
-  }
+  result<void> finish(std::size_t place, net::peer_index peer, time_point deadline);
 
  private:
   net::any_transport* transport_ = nullptr;
@@ -18592,6 +19558,67 @@ class conversation {
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_CONVERSATION_HPP
+
+// ---- causeway/collective/impl/conversation.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_CONVERSATION_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_CONVERSATION_IPP
+
+// Bodies of collective/conversation.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL conversation& conversation::operator=(conversation&& other) noexcept {
+  std::swap(transport_, other.transport_);
+  std::swap(id_, other.id_);
+  std::swap(places_, other.places_);
+  return *this;
+}
+
+CAUSEWAY_DECL void conversation::open(const exchange_port& port, std::size_t places) {
+  close();
+  transport_ = &port.transport;
+  id_ = port.id;
+  places_.assign(places, 0);
+}
+
+CAUSEWAY_DECL void conversation::close() {
+  if (transport_ == nullptr) return;
+  for (net::operation& op : places_) {
+    if (op != 0) (void)transport_->wait(std::exchange(op, 0), time_point{});  // a deadline in the past cancels
+  }
+  transport_ = nullptr;
+}
+
+CAUSEWAY_DECL void conversation::send(std::size_t place, net::peer_index to, const part& what,
+                                      std::span<const std::byte> bytes) {
+  CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
+  places_[place] = transport_->send(to, detail::id_of(id_, what), bytes);
+}
+
+CAUSEWAY_DECL void conversation::receive(std::size_t place, net::peer_index from, const part& what,
+                                         std::span<std::byte> buffer) {
+  CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
+  places_[place] = transport_->receive(from, detail::id_of(id_, what), buffer);
+}
+
+CAUSEWAY_DECL result<std::size_t> conversation::wait(std::size_t place, net::peer_index peer, time_point deadline) {
+  CAUSEWAY_EXPECT(is_open());
+  const net::operation op = std::exchange(places_[place], 0);
+  if (op == 0) return std::size_t{0};
+  auto moved = detail::naming(peer, transport_->wait(op, deadline));
+  if (!moved) close();
+  return moved;
+}
+
+CAUSEWAY_DECL result<void> conversation::finish(std::size_t place, net::peer_index peer, time_point deadline) {
+  return detail::without_size(wait(place, peer, deadline));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_CONVERSATION_IPP
+#endif
 
 // ---- causeway/collective/gather_mean.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_GATHER_MEAN_HPP
@@ -19016,25 +20043,13 @@ namespace causeway::inline CAUSEWAY_ABI::collective {
 class server_residual {
  public:
   /// A try at round `step` begins.
-  void begin(std::uint64_t step) {
-    if (finished_ && step != step_) kept_ = std::exchange(next_, {});
-    finished_ = false;
-    step_ = step;
-  }
+  void begin(std::uint64_t step);
 
   /// mean += residual, for the values of the row from `begin` on.
-  void add_to(std::size_t begin, std::span<float> mean) const {
-    const std::size_t first = std::max(begin, kept_.begin);
-    const std::size_t last = std::min(begin + mean.size(), kept_.begin + kept_.values.size());
-    for (std::size_t i = first; i < last; ++i) mean[i - begin] += kept_.values[i - kept_.begin];
-  }
+  void add_to(std::size_t begin, std::span<float> mean) const;
 
   /// Where the residual of this try is to be written.
-  [[nodiscard]] std::span<float> next(std::size_t begin, std::size_t size) {
-    next_.begin = begin;
-    next_.values.resize(size);
-    return next_.values;
-  }
+  [[nodiscard]] std::span<float> next(std::size_t begin, std::size_t size);
 
   /// The try went through.
   void finish() noexcept { finished_ = true; }
@@ -19059,6 +20074,38 @@ class server_residual {
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_SERVER_RESIDUAL_HPP
+
+// ---- causeway/collective/impl/server_residual.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_SERVER_RESIDUAL_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_SERVER_RESIDUAL_IPP
+
+// Bodies of collective/server_residual.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL void server_residual::begin(std::uint64_t step) {
+  if (finished_ && step != step_) kept_ = std::exchange(next_, {});
+  finished_ = false;
+  step_ = step;
+}
+
+CAUSEWAY_DECL void server_residual::add_to(std::size_t begin, std::span<float> mean) const {
+  const std::size_t first = std::max(begin, kept_.begin);
+  const std::size_t last = std::min(begin + mean.size(), kept_.begin + kept_.values.size());
+  for (std::size_t i = first; i < last; ++i) mean[i - begin] += kept_.values[i - kept_.begin];
+}
+
+CAUSEWAY_DECL std::span<float> server_residual::next(std::size_t begin, std::size_t size) {
+  next_.begin = begin;
+  next_.values.resize(size);
+  return next_.values;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_SERVER_RESIDUAL_IPP
+#endif
 
 // ---- causeway/collective/split_mean.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_SPLIT_MEAN_HPP
@@ -19580,26 +20627,15 @@ class group_view {
  public:
   /// `members[r]` is the peer of rank r: distinct peers of `over`, its own self among them, in the same order on all of
   /// them.
-  group_view(net::any_transport& over, std::vector<net::peer_index> members)
-      : over_{&over}, members_{std::move(members)}, self_{rank_of(over.self())} {
-    CAUSEWAY_EXPECT(self_ < members_.size());
-    CAUSEWAY_EXPECT(are_distinct());
-  }
+  group_view(net::any_transport& over, std::vector<net::peer_index> members);
 
   [[nodiscard]] net::peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(members_.size()); }
   [[nodiscard]] net::peer_index peer_of(net::peer_index rank) const noexcept { return members_[rank]; }
 
-  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes) {
-    return is_other(to) ? over_->send(members_[to], id, bytes) : no_operation;
-  }
-  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer) {
-    return is_other(from) ? over_->receive(members_[from], id, buffer) : no_operation;
-  }
-  result<std::size_t> wait(net::operation op, time_point deadline) {
-    if (op == no_operation) return fail(errc::invalid_argument, "group", "there is no such other rank");
-    return over_->wait(op, deadline);
-  }
+  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
+  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
+  result<std::size_t> wait(net::operation op, time_point deadline);
   [[nodiscard]] bool done(net::operation op) const { return op == no_operation || over_->done(op); }
 
   /// Of the whole transport.
@@ -19610,14 +20646,8 @@ class group_view {
 
   [[nodiscard]] bool is_other(net::peer_index rank) const noexcept { return rank < members_.size() && rank != self_; }
 
-  [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const {
-    return static_cast<net::peer_index>(std::find(members_.begin(), members_.end(), peer) - members_.begin());
-  }
-  [[nodiscard]] bool are_distinct() const {
-    std::vector<net::peer_index> sorted = members_;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted.back() < over_->size() && std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
-  }
+  [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const;
+  [[nodiscard]] bool are_distinct() const;
 
   net::any_transport* over_;
   std::vector<net::peer_index> members_;
@@ -19628,6 +20658,51 @@ static_assert(net::Transport<group_view>);
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
+
+// ---- causeway/collective/impl/group_view.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
+
+// Bodies of collective/group_view.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL group_view::group_view(net::any_transport& over, std::vector<net::peer_index> members)
+    : over_{&over}, members_{std::move(members)}, self_{rank_of(over.self())} {
+  CAUSEWAY_EXPECT(self_ < members_.size());
+  CAUSEWAY_EXPECT(are_distinct());
+}
+
+CAUSEWAY_DECL net::operation group_view::send(net::peer_index to, const net::message_id& id,
+                                              std::span<const std::byte> bytes) {
+  return is_other(to) ? over_->send(members_[to], id, bytes) : no_operation;
+}
+
+CAUSEWAY_DECL net::operation group_view::receive(net::peer_index from, const net::message_id& id,
+                                                 std::span<std::byte> buffer) {
+  return is_other(from) ? over_->receive(members_[from], id, buffer) : no_operation;
+}
+
+CAUSEWAY_DECL result<std::size_t> group_view::wait(net::operation op, time_point deadline) {
+  if (op == no_operation) return fail(errc::invalid_argument, "group", "there is no such other rank");
+  return over_->wait(op, deadline);
+}
+
+CAUSEWAY_DECL net::peer_index group_view::rank_of(net::peer_index peer) const {
+  return static_cast<net::peer_index>(std::find(members_.begin(), members_.end(), peer) - members_.begin());
+}
+
+CAUSEWAY_DECL bool group_view::are_distinct() const {
+  std::vector<net::peer_index> sorted = members_;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted.back() < over_->size() && std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
+#endif
 
 // ---- causeway/collective/two_level_mean.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_TWO_LEVEL_MEAN_HPP
@@ -19650,10 +20725,7 @@ class held_transport {
  public:
   held_transport() = default;
   held_transport(held_transport&&) noexcept = default;
-  held_transport& operator=(held_transport&& other) noexcept {
-    std::swap(transport_, other.transport_);
-    return *this;
-  }
+  held_transport& operator=(held_transport&& other) noexcept;
 
   void hold(group_view group) { transport_ = std::make_unique<net::any_transport>(std::move(group)); }
   [[nodiscard]] net::any_transport& get() const noexcept { return *transport_; }
@@ -19926,6 +20998,25 @@ class two_level_mean {
 
 #endif  // CAUSEWAY_COLLECTIVE_TWO_LEVEL_MEAN_HPP
 
+// ---- causeway/collective/impl/two_level_mean.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_TWO_LEVEL_MEAN_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_TWO_LEVEL_MEAN_IPP
+
+// Bodies of collective/two_level_mean.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL held_transport& held_transport::operator=(held_transport&& other) noexcept {
+  std::swap(transport_, other.transport_);
+  return *this;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_TWO_LEVEL_MEAN_IPP
+#endif
+
 // ---- causeway/axis/exchange.hpp ----
 #ifndef CAUSEWAY_AXIS_EXCHANGE_HPP
 #define CAUSEWAY_AXIS_EXCHANGE_HPP
@@ -20081,29 +21172,12 @@ struct fragment {
   /// Whether the row is the whole buffer as it lies.
   [[nodiscard]] bool is_whole(std::size_t length) const noexcept { return ranges.size() == 1 && size == length; }
 
-  void add(const parameter_segment& s, std::int64_t end) {
-    matrices.push_back({size, static_cast<std::size_t>(s.rows), static_cast<std::size_t>(s.columns)});
-    if (!ranges.empty() && ranges.back().end == s.offset) {
-      ranges.back().end = end;
-    } else {
-      ranges.push_back({s.offset, end});
-    }
-    size += static_cast<std::size_t>(end - s.offset);
-  }
+  void add(const parameter_segment& s, std::int64_t end);
 };
 
-inline void gather(const fragment& f, std::span<const float> all, std::span<float> row) {
-  auto to = row.begin();
-  for (const index_range r : f.ranges) to = std::copy(all.begin() + r.begin, all.begin() + r.end, to);
-}
+CAUSEWAY_DECL void gather(const fragment& f, std::span<const float> all, std::span<float> row);
 
-inline void scatter(const fragment& f, std::span<const float> row, std::span<float> all) {
-  auto from = row.begin();
-  for (const index_range r : f.ranges) {
-    std::copy(from, from + r.size(), all.begin() + r.begin);
-    from += r.size();
-  }
-}
+CAUSEWAY_DECL void scatter(const fragment& f, std::span<const float> row, std::span<float> all);
 
 /// `cut(segments, length)`: the fragments of a buffer of `length` values; errc::invalid_argument where the options do not
 /// fit the model. `single`: there is always just one.
@@ -20117,9 +21191,7 @@ concept Fragments = F::decides == part::fragments&& requires(const F& f, std::sp
 namespace detail {
 
 /// Where segment s ends, with the padding behind it.
-inline std::int64_t end_of(std::span<const parameter_segment> segments, std::size_t s, std::size_t length) {
-  return s + 1 < segments.size() ? segments[s + 1].offset : static_cast<std::int64_t>(length);
-}
+CAUSEWAY_DECL std::int64_t end_of(std::span<const parameter_segment> segments, std::size_t s, std::size_t length);
 
 /// Puts every segment s into the fragment that `of(s)` names.
 template <class Of>
@@ -20131,12 +21203,7 @@ std::vector<fragment> cut_by(std::span<const parameter_segment> segments, std::s
   return all;
 }
 
-inline std::size_t blocks_of(std::span<const parameter_segment> segments) {
-  // The head is in the block after the last; a model without a head of its own still has its last norm there.
-  int most = -1;
-  for (const auto& s : segments) most = std::max(most, s.block);
-  return most < 0 ? 0 : static_cast<std::size_t>(most);
-}
+CAUSEWAY_DECL std::size_t blocks_of(std::span<const parameter_segment> segments);
 
 }  // namespace detail
 
@@ -20145,10 +21212,7 @@ struct whole {
   static constexpr part decides = part::fragments;
   static constexpr bool single = true;
 
-  [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length) const {
-    if (segments.empty()) return std::vector<fragment>{{{{0, static_cast<std::int64_t>(length)}}, {}, length}};
-    return detail::cut_by(segments, length, 1, [](std::size_t) { return 0U; });
-  }
+  [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length) const;
 };
 
 /// Whole transformer blocks together; what is not in a block (embeddings, last norm, head) is the first fragment. Strided
@@ -20188,25 +21252,7 @@ struct balanced {
 
   std::uint32_t count = 24;
 
-  [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length) const {
-    if (count == 0 || count > segments.size()) {
-      return fail(errc::invalid_argument, "balanced",
-                  std::to_string(count) + " fragments of a model with " + std::to_string(segments.size()) +
-                      " tensors; take between 1 and that many");
-    }
-    const auto size = [&](std::size_t s) { return detail::end_of(segments, s, length) - segments[s].offset; };
-    std::vector<std::size_t> order(segments.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return size(a) > size(b); });
-    std::vector<std::int64_t> filled(count);
-    std::vector<std::size_t> home(segments.size());
-    for (const std::size_t s : order) {
-      const auto least = std::min_element(filled.begin(), filled.end());
-      *least += size(s);
-      home[s] = static_cast<std::size_t>(least - filled.begin());
-    }
-    return detail::cut_by(segments, length, count, [&](std::size_t s) { return home[s]; });
-  }
+  [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length) const;
 };
 
 static_assert(Fragments<whole> && Fragments<strided> && Fragments<consecutive> && Fragments<balanced>);
@@ -20214,6 +21260,89 @@ static_assert(Fragments<whole> && Fragments<strided> && Fragments<consecutive> &
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_FRAGMENTS_HPP
+
+// ---- causeway/axis/impl/fragments.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_FRAGMENTS_IPP
+#define CAUSEWAY_AXIS_IMPL_FRAGMENTS_IPP
+
+// Bodies of axis/fragments.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL void fragment::add(const parameter_segment& s, std::int64_t end) {
+  matrices.push_back({size, static_cast<std::size_t>(s.rows), static_cast<std::size_t>(s.columns)});
+  if (!ranges.empty() && ranges.back().end == s.offset) {
+    ranges.back().end = end;
+  } else {
+    ranges.push_back({s.offset, end});
+  }
+  size += static_cast<std::size_t>(end - s.offset);
+}
+
+CAUSEWAY_DECL void gather(const fragment& f, std::span<const float> all, std::span<float> row) {
+  auto to = row.begin();
+  for (const index_range r : f.ranges) to = std::copy(all.begin() + r.begin, all.begin() + r.end, to);
+}
+
+CAUSEWAY_DECL void scatter(const fragment& f, std::span<const float> row, std::span<float> all) {
+  auto from = row.begin();
+  for (const index_range r : f.ranges) {
+    std::copy(from, from + r.size(), all.begin() + r.begin);
+    from += r.size();
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+namespace causeway::inline CAUSEWAY_ABI::axis::detail {
+
+CAUSEWAY_DECL std::int64_t end_of(std::span<const parameter_segment> segments, std::size_t s, std::size_t length) {
+  return s + 1 < segments.size() ? segments[s + 1].offset : static_cast<std::int64_t>(length);
+}
+
+CAUSEWAY_DECL std::size_t blocks_of(std::span<const parameter_segment> segments) {
+  // The head is in the block after the last; a model without a head of its own still has its last norm there.
+  int most = -1;
+  for (const auto& s : segments) most = std::max(most, s.block);
+  return most < 0 ? 0 : static_cast<std::size_t>(most);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis::detail
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL result<std::vector<fragment>> whole::cut(std::span<const parameter_segment> segments,
+                                                       std::size_t length) const {
+  if (segments.empty()) return std::vector<fragment>{{{{0, static_cast<std::int64_t>(length)}}, {}, length}};
+  return detail::cut_by(segments, length, 1, [](std::size_t) { return 0U; });
+}
+
+CAUSEWAY_DECL result<std::vector<fragment>> balanced::cut(std::span<const parameter_segment> segments,
+                                                          std::size_t length) const {
+  if (count == 0 || count > segments.size()) {
+    return fail(errc::invalid_argument, "balanced",
+                std::to_string(count) + " fragments of a model with " + std::to_string(segments.size()) +
+                    " tensors; take between 1 and that many");
+  }
+  const auto size = [&](std::size_t s) { return detail::end_of(segments, s, length) - segments[s].offset; };
+  std::vector<std::size_t> order(segments.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return size(a) > size(b); });
+  std::vector<std::int64_t> filled(count);
+  std::vector<std::size_t> home(segments.size());
+  for (const std::size_t s : order) {
+    const auto least = std::min_element(filled.begin(), filled.end());
+    *least += size(s);
+    home[s] = static_cast<std::size_t>(least - filled.begin());
+  }
+  return detail::cut_by(segments, length, count, [&](std::size_t s) { return home[s]; });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_FRAGMENTS_IPP
+#endif
 
 // ---- causeway/axis/global_samples.hpp ----
 #ifndef CAUSEWAY_AXIS_GLOBAL_SAMPLES_HPP
@@ -20240,10 +21369,7 @@ class global_samples {
 
   [[nodiscard]] std::uint64_t target() const noexcept { return target_; }
 
-  [[nodiscard]] result<void> check(std::size_t) const {
-    if (target_ > 0) return {};
-    return fail(errc::invalid_argument, "global_samples", "a target of 0 samples; set it to 1 or more");
-  }
+  [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] static std::uint32_t first(std::size_t, std::size_t) noexcept { return 1; }
   [[nodiscard]] static std::uint32_t next(std::size_t, std::size_t) noexcept { return 1; }
   result<void> exchanged(auto&, const exchange_report&) {
@@ -20285,11 +21411,7 @@ class global_samples {
   }
 
   /// Samples of all peers in this round, as far as they have said.
-  [[nodiscard]] std::uint64_t total(std::uint64_t own) const {
-    std::uint64_t sum = own;
-    for (const ear& e : ears_) sum += e.round == round_ ? e.samples : 0;
-    return sum;
-  }
+  [[nodiscard]] std::uint64_t total(std::uint64_t own) const;
 
   void serialize(auto& ar) { ar(round_); }
 
@@ -20369,6 +21491,31 @@ static_assert(Trigger<global_samples>);
 
 #endif  // CAUSEWAY_AXIS_GLOBAL_SAMPLES_HPP
 
+// ---- causeway/axis/impl/global_samples.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_GLOBAL_SAMPLES_IPP
+#define CAUSEWAY_AXIS_IMPL_GLOBAL_SAMPLES_IPP
+
+// Bodies of axis/global_samples.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL result<void> global_samples::check(std::size_t) const {
+  if (target_ > 0) return {};
+  return fail(errc::invalid_argument, "global_samples", "a target of 0 samples; set it to 1 or more");
+}
+
+CAUSEWAY_DECL std::uint64_t global_samples::total(std::uint64_t own) const {
+  std::uint64_t sum = own;
+  for (const ear& e : ears_) sum += e.round == round_ ? e.samples : 0;
+  return sum;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_GLOBAL_SAMPLES_IPP
+#endif
+
 // ---- causeway/axis/groups.hpp ----
 #ifndef CAUSEWAY_AXIS_GROUPS_HPP
 #define CAUSEWAY_AXIS_GROUPS_HPP
@@ -20410,12 +21557,7 @@ inline constexpr bool groups_last = requires {
 namespace detail {
 
 /// The peers in an order drawn from `draw`.
-inline std::vector<net::peer_index> shuffled(std::uint32_t peers, rng draw) {
-  std::vector<net::peer_index> order(peers);
-  std::iota(order.begin(), order.end(), net::peer_index{0});
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
-  return order;
-}
+CAUSEWAY_DECL std::vector<net::peer_index> shuffled(std::uint32_t peers, rng draw);
 
 inline constexpr std::uint64_t group_stream = 0x67726F757073;
 
@@ -20427,11 +21569,7 @@ struct all_peers {
   static constexpr bool everybody = true;
 
   [[nodiscard]] result<void> check(std::uint32_t) const { return {}; }
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
-    std::vector<net::peer_index> all(q.peers);
-    std::iota(all.begin(), all.end(), net::peer_index{0});
-    return all;
-  }
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
 };
@@ -20444,21 +21582,9 @@ struct random_groups {
 
   std::uint32_t size = 2;
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const {
-    if (size >= 2 || peers == 1) return {};
-    return fail(errc::invalid_argument, "random_groups", "groups of fewer than 2 peers never mix; set size to 2 or more");
-  }
+  [[nodiscard]] result<void> check(std::uint32_t peers) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
-    const auto order = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number)});
-    const auto place = static_cast<std::uint32_t>(std::find(order.begin(), order.end(), q.self) - order.begin());
-    const std::uint32_t groups = std::max(q.peers / size, 1U);
-    const std::uint32_t mine = std::min(place / size, groups - 1);
-    const auto begin = order.begin() + mine * size;
-    std::vector<net::peer_index> group(begin, mine + 1 == groups ? order.end() : begin + size);
-    std::sort(group.begin(), group.end());
-    return group;
-  }
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
 };
@@ -20474,66 +21600,22 @@ class grid {
   grid() : grid(4, 2) {}
   grid(std::uint32_t side, std::uint32_t dimensions) : side_{side}, dimensions_{dimensions} {}
 
-  [[nodiscard]] result<void> check(std::uint32_t) const {
-    if (side_ >= 2 && dimensions_ >= 1 && dimensions_ <= 16) return {};
-    return fail(errc::invalid_argument, "grid", "a side of at least 2 and 1 to 16 dimensions, please");
-  }
+  [[nodiscard]] result<void> check(std::uint32_t) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
-    const auto places = this->places(q.peers);
-    std::vector<net::peer_index> group;
-    for (net::peer_index p = 0; p < q.peers; ++p) {
-      if (meets(places, q.self, p, axis_of(q))) group.push_back(p);
-    }
-    return group;
-  }
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
 
-  void formed(const group_question& q) {
-    const auto places = this->places(q.peers);
-    const std::uint32_t axis = axis_of(q);
-    auto next = places;
-    std::vector<bool> moved(q.peers);
-    for (net::peer_index first = 0; first < q.peers; ++first) {
-      if (moved[first]) continue;
-      const auto order = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number, first)});
-      std::vector<net::peer_index> group;
-      for (const net::peer_index p : order) {
-        if (meets(places, first, p, axis)) group.push_back(p);
-      }
-      for (std::size_t i = 0; i < group.size(); ++i) {
-        moved[group[i]] = true;
-        next[group[i] * dimensions_ + axis] = static_cast<std::uint32_t>(i);
-      }
-    }
-    places_ = std::move(next);
-  }
+  void formed(const group_question& q);
 
   void serialize(auto& ar) { ar(places_); }
 
  private:
-  [[nodiscard]] std::uint32_t axis_of(const group_question& q) const {
-    return static_cast<std::uint32_t>(q.number % dimensions_);
-  }
+  [[nodiscard]] std::uint32_t axis_of(const group_question& q) const;
 
   // At the start peers fill the grid in order: peer p at the digits of p.
-  [[nodiscard]] std::vector<std::uint32_t> places(std::uint32_t peers) const {
-    if (places_.size() == std::size_t{peers} * dimensions_) return places_;
-    std::vector<std::uint32_t> all;
-    for (std::uint32_t p = 0; p < peers; ++p) {
-      std::uint64_t rest = p;
-      for (std::uint32_t d = 0; d < dimensions_; ++d, rest /= side_)
-        all.push_back(static_cast<std::uint32_t>(rest % side_));
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<std::uint32_t> places(std::uint32_t peers) const;
 
   [[nodiscard]] bool meets(const std::vector<std::uint32_t>& places, net::peer_index a, net::peer_index b,
-                           std::uint32_t axis) const {
-    for (std::uint32_t d = 0; d < dimensions_; ++d) {
-      if (d != axis && places[a * dimensions_ + d] != places[b * dimensions_ + d]) return false;
-    }
-    return true;
-  }
+                           std::uint32_t axis) const;
 
   std::uint32_t side_;
   std::uint32_t dimensions_;
@@ -20551,41 +21633,18 @@ class key_groups {
   key_groups() : key_groups(2, 2) {}
   key_groups(std::uint32_t bits, std::uint32_t step) : bits_{bits}, step_{step} {}
 
-  [[nodiscard]] result<void> check(std::uint32_t) const {
-    if (bits_ <= 30 && step_ >= 1 && step_ <= 16) return {};
-    return fail(errc::invalid_argument, "key_groups",
-                "keys have 0 to 30 bits and grow by 1 to 16; other numbers were given");
-  }
+  [[nodiscard]] result<void> check(std::uint32_t) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
-    const auto keys = this->keys(q.peers);
-    std::vector<net::peer_index> group;
-    for (net::peer_index p = 0; p < q.peers; ++p) {
-      if (keys[p] == keys[q.self]) group.push_back(p);
-    }
-    return group;
-  }
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
 
-  void formed(const group_question& q) {
-    const auto old = keys(q.peers);
-    const auto order = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number)});
-    std::vector<std::uint32_t> next(q.peers);
-    std::vector<std::uint32_t> seen(std::size_t{1} << bits_);
-    for (const net::peer_index p : order) next[p] = ((old[p] << step_) | (seen[old[p]]++ & ((1U << step_) - 1))) & mask();
-    keys_ = std::move(next);
-  }
+  void formed(const group_question& q);
 
   void serialize(auto& ar) { ar(keys_); }
 
  private:
   [[nodiscard]] std::uint32_t mask() const { return (1U << bits_) - 1U; }
 
-  [[nodiscard]] std::vector<std::uint32_t> keys(std::uint32_t peers) const {
-    if (keys_.size() == peers) return keys_;
-    std::vector<std::uint32_t> all(peers);
-    for (std::uint32_t p = 0; p < peers; ++p) all[p] = p & mask();
-    return all;
-  }
+  [[nodiscard]] std::vector<std::uint32_t> keys(std::uint32_t peers) const;
 
   std::uint32_t bits_;
   std::uint32_t step_;
@@ -20597,6 +21656,139 @@ static_assert(Group<all_peers> && Group<random_groups> && Group<grid> && Group<k
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_GROUPS_HPP
+
+// ---- causeway/axis/impl/groups.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_GROUPS_IPP
+#define CAUSEWAY_AXIS_IMPL_GROUPS_IPP
+
+// Bodies of axis/groups.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis::detail {
+
+CAUSEWAY_DECL std::vector<net::peer_index> shuffled(std::uint32_t peers, rng draw) {
+  std::vector<net::peer_index> order(peers);
+  std::iota(order.begin(), order.end(), net::peer_index{0});
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
+  return order;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis::detail
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL std::vector<net::peer_index> all_peers::members(const group_question& q) const {
+  std::vector<net::peer_index> all(q.peers);
+  std::iota(all.begin(), all.end(), net::peer_index{0});
+  return all;
+}
+
+CAUSEWAY_DECL result<void> random_groups::check(std::uint32_t peers) const {
+  if (size >= 2 || peers == 1) return {};
+  return fail(errc::invalid_argument, "random_groups", "groups of fewer than 2 peers never mix; set size to 2 or more");
+}
+
+CAUSEWAY_DECL std::vector<net::peer_index> random_groups::members(const group_question& q) const {
+  const auto order = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number)});
+  const auto place = static_cast<std::uint32_t>(std::find(order.begin(), order.end(), q.self) - order.begin());
+  const std::uint32_t groups = std::max(q.peers / size, 1U);
+  const std::uint32_t mine = std::min(place / size, groups - 1);
+  const auto begin = order.begin() + mine * size;
+  std::vector<net::peer_index> group(begin, mine + 1 == groups ? order.end() : begin + size);
+  std::sort(group.begin(), group.end());
+  return group;
+}
+
+CAUSEWAY_DECL result<void> grid::check(std::uint32_t) const {
+  if (side_ >= 2 && dimensions_ >= 1 && dimensions_ <= 16) return {};
+  return fail(errc::invalid_argument, "grid", "a side of at least 2 and 1 to 16 dimensions, please");
+}
+
+CAUSEWAY_DECL std::vector<net::peer_index> grid::members(const group_question& q) const {
+  const auto places = this->places(q.peers);
+  std::vector<net::peer_index> group;
+  for (net::peer_index p = 0; p < q.peers; ++p) {
+    if (meets(places, q.self, p, axis_of(q))) group.push_back(p);
+  }
+  return group;
+}
+
+CAUSEWAY_DECL void grid::formed(const group_question& q) {
+  const auto places = this->places(q.peers);
+  const std::uint32_t axis = axis_of(q);
+  auto next = places;
+  std::vector<bool> moved(q.peers);
+  for (net::peer_index first = 0; first < q.peers; ++first) {
+    if (moved[first]) continue;
+    const auto order = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number, first)});
+    std::vector<net::peer_index> group;
+    for (const net::peer_index p : order) {
+      if (meets(places, first, p, axis)) group.push_back(p);
+    }
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      moved[group[i]] = true;
+      next[group[i] * dimensions_ + axis] = static_cast<std::uint32_t>(i);
+    }
+  }
+  places_ = std::move(next);
+}
+
+CAUSEWAY_DECL std::uint32_t grid::axis_of(const group_question& q) const {
+  return static_cast<std::uint32_t>(q.number % dimensions_);
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> grid::places(std::uint32_t peers) const {
+  if (places_.size() == std::size_t{peers} * dimensions_) return places_;
+  std::vector<std::uint32_t> all;
+  for (std::uint32_t p = 0; p < peers; ++p) {
+    std::uint64_t rest = p;
+    for (std::uint32_t d = 0; d < dimensions_; ++d, rest /= side_) all.push_back(static_cast<std::uint32_t>(rest % side_));
+  }
+  return all;
+}
+
+CAUSEWAY_DECL bool grid::meets(const std::vector<std::uint32_t>& places, net::peer_index a, net::peer_index b,
+                               std::uint32_t axis) const {
+  for (std::uint32_t d = 0; d < dimensions_; ++d) {
+    if (d != axis && places[a * dimensions_ + d] != places[b * dimensions_ + d]) return false;
+  }
+  return true;
+}
+
+CAUSEWAY_DECL result<void> key_groups::check(std::uint32_t) const {
+  if (bits_ <= 30 && step_ >= 1 && step_ <= 16) return {};
+  return fail(errc::invalid_argument, "key_groups", "keys have 0 to 30 bits and grow by 1 to 16; other numbers were given");
+}
+
+CAUSEWAY_DECL std::vector<net::peer_index> key_groups::members(const group_question& q) const {
+  const auto keys = this->keys(q.peers);
+  std::vector<net::peer_index> group;
+  for (net::peer_index p = 0; p < q.peers; ++p) {
+    if (keys[p] == keys[q.self]) group.push_back(p);
+  }
+  return group;
+}
+
+CAUSEWAY_DECL void key_groups::formed(const group_question& q) {
+  const auto old = keys(q.peers);
+  const auto order = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number)});
+  std::vector<std::uint32_t> next(q.peers);
+  std::vector<std::uint32_t> seen(std::size_t{1} << bits_);
+  for (const net::peer_index p : order) next[p] = ((old[p] << step_) | (seen[old[p]]++ & ((1U << step_) - 1))) & mask();
+  keys_ = std::move(next);
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> key_groups::keys(std::uint32_t peers) const {
+  if (keys_.size() == peers) return keys_;
+  std::vector<std::uint32_t> all(peers);
+  for (std::uint32_t p = 0; p < peers; ++p) all[p] = p & mask();
+  return all;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_GROUPS_IPP
+#endif
 
 // ---- causeway/axis/growing.hpp ----
 #ifndef CAUSEWAY_AXIS_GROWING_HPP
@@ -20623,13 +21815,7 @@ class growing {
 
   explicit growing(growing_options options = {}) : options_{options}, steps_{options.local_steps} {}
 
-  [[nodiscard]] result<void> check(std::size_t) const {
-    if (options_.factor >= 1 && options_.most >= options_.local_steps && options_.tolerance >= 0) {
-      return detail::check_steps(options_.local_steps, "growing");
-    }
-    return fail(errc::invalid_argument, "growing",
-                "`factor` must be at least 1, `most` at least local_steps, and `tolerance` not negative");
-  }
+  [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return steps_; }
 
@@ -20652,6 +21838,28 @@ static_assert(Trigger<growing>);
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_GROWING_HPP
+
+// ---- causeway/axis/impl/growing.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_GROWING_IPP
+#define CAUSEWAY_AXIS_IMPL_GROWING_IPP
+
+// Bodies of axis/growing.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL result<void> growing::check(std::size_t) const {
+  if (options_.factor >= 1 && options_.most >= options_.local_steps && options_.tolerance >= 0) {
+    return detail::check_steps(options_.local_steps, "growing");
+  }
+  return fail(errc::invalid_argument, "growing",
+              "`factor` must be at least 1, `most` at least local_steps, and `tolerance` not negative");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_GROWING_IPP
+#endif
 
 // ---- causeway/kernels/rows.hpp ----
 #ifndef CAUSEWAY_KERNELS_ROWS_HPP
@@ -20920,9 +22128,7 @@ class gossip_nesterov {
   void keep_in(const memory_source& memory) { move_to(memory, velocity_); }
   void reset(std::int64_t size) { velocity_.assign(static_cast<std::size_t>(size), 0.0F); }
 
-  void step(thread_pool& pool, std::span<float> shared, std::span<float> mean, std::span<const float> mean_shared) {
-    (void)step_rows(kernels::host_rows{pool}, shared, mean, mean_shared);
-  }
+  void step(thread_pool& pool, std::span<float> shared, std::span<float> mean, std::span<const float> mean_shared);
   /// The same wherever the rows lie.
   template <kernels::RowArithmetic R>
   result<void> step_rows(const R& rows, std::span<float> shared, std::span<float> mean,
@@ -20942,6 +22148,25 @@ static_assert(Outer<outer<>> && Outer<gossip_nesterov>);
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_OUTER_HPP
+
+// ---- causeway/axis/impl/outer.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_OUTER_IPP
+#define CAUSEWAY_AXIS_IMPL_OUTER_IPP
+
+// Bodies of axis/outer.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL void gossip_nesterov::step(thread_pool& pool, std::span<float> shared, std::span<float> mean,
+                                         std::span<const float> mean_shared) {
+  (void)step_rows(kernels::host_rows{pool}, shared, mean, mean_shared);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_OUTER_IPP
+#endif
 
 // ---- causeway/axis/hubs.hpp ----
 #ifndef CAUSEWAY_AXIS_HUBS_HPP
@@ -20975,17 +22200,8 @@ struct star {
 
   net::peer_index hub = 0;
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const {
-    if (hub < peers) return {};
-    return fail(errc::invalid_argument, "star", "the hub is not one of the peers");
-  }
-  [[nodiscard]] std::vector<hub_level> levels(std::uint32_t peers) const {
-    std::vector<net::peer_index> all{hub};
-    for (net::peer_index p = 0; p < peers; ++p) {
-      if (p != hub) all.push_back(p);
-    }
-    return {{.groups = {std::move(all)}}};
-  }
+  [[nodiscard]] result<void> check(std::uint32_t peers) const;
+  [[nodiscard]] std::vector<hub_level> levels(std::uint32_t peers) const;
   [[nodiscard]] static std::tuple<> outers() { return {}; }
 };
 
@@ -21038,6 +22254,33 @@ static_assert(Hubs<star> && Hubs<regions<>>);
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_HUBS_HPP
+
+// ---- causeway/axis/impl/hubs.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_HUBS_IPP
+#define CAUSEWAY_AXIS_IMPL_HUBS_IPP
+
+// Bodies of axis/hubs.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL result<void> star::check(std::uint32_t peers) const {
+  if (hub < peers) return {};
+  return fail(errc::invalid_argument, "star", "the hub is not one of the peers");
+}
+
+CAUSEWAY_DECL std::vector<hub_level> star::levels(std::uint32_t peers) const {
+  std::vector<net::peer_index> all{hub};
+  for (net::peer_index p = 0; p < peers; ++p) {
+    if (p != hub) all.push_back(p);
+  }
+  return {{.groups = {std::move(all)}}};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_HUBS_IPP
+#endif
 
 // ---- causeway/axis/landing.hpp ----
 #ifndef CAUSEWAY_AXIS_LANDING_HPP
@@ -21118,9 +22361,7 @@ struct compensated {
   }
 
  private:
-  [[nodiscard]] kernels::compensation coefficients() const noexcept {
-    return {.steps = static_cast<float>(steps), .lambda = lambda};
-  }
+  [[nodiscard]] kernels::compensation coefficients() const noexcept;
 };
 
 /// The outer step of a round uses the mean of the round before, which had a whole round to travel; nothing for the first
@@ -21140,6 +22381,24 @@ static_assert(Landing<blocking> && Landing<delayed> && Landing<compensated> && L
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_LANDING_HPP
+
+// ---- causeway/axis/impl/landing.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_LANDING_IPP
+#define CAUSEWAY_AXIS_IMPL_LANDING_IPP
+
+// Bodies of axis/landing.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL kernels::compensation compensated::coefficients() const noexcept {
+  return {.steps = static_cast<float>(steps), .lambda = lambda};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_LANDING_IPP
+#endif
 
 // ---- causeway/collective/ring_order.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
@@ -21174,84 +22433,30 @@ struct ring_cost {
 };
 
 /// What the ring `order` costs: each peer sends to the next one, the last to the first.
-inline ring_cost cost_of_ring(const link_costs& links, std::span<const net::peer_index> order) {
-  ring_cost c;
-  for (std::size_t i = 0; i < order.size() && order.size() > 1; ++i) {
-    const double link = links(order[i], order[(i + 1) % order.size()]);
-    c.slowest = std::max(c.slowest, link);
-    c.sum += link;
-  }
-  return c;
-}
+CAUSEWAY_DECL ring_cost cost_of_ring(const link_costs& links, std::span<const net::peer_index> order);
 
 namespace detail {
 
 inline constexpr std::uint32_t exact_ring_peers = 12;
 using ring_list = std::vector<net::peer_index>;
 
-inline bool is_better(const ring_cost& a, const ring_cost& b, ring_goal goal) {
-  if (goal == ring_goal::sum) return a.sum < b.sum;
-  return a.slowest < b.slowest || (a.slowest == b.slowest && a.sum < b.sum);
-}
+CAUSEWAY_DECL bool is_better(const ring_cost& a, const ring_cost& b, ring_goal goal);
 
 /// The best ring by the sum of its links, or by the largest one, over links that cost at most `limit`. best[s][j] is what
 /// the best path from peer 0 over exactly the peers of set s costs, when it ends at peer j + 1.
 class subset_search {
  public:
-  subset_search(const link_costs& links, bool by_sum, double limit)
-      : links_{links},
-        by_sum_{by_sum},
-        limit_{limit},
-        others_{links.peers - 1},
-        best_((std::size_t{1} << others_) * others_, std::numeric_limits<double>::infinity()),
-        before_(best_.size(), 0) {
-    for (std::uint32_t j = 0; j < others_; ++j) best_[at(1U << j, j)] = link(0, j + 1);
-    for (std::uint32_t set = 1; set < (1U << others_); ++set) {
-      for (std::uint32_t j = 0; j < others_; ++j) {
-        if ((set >> j & 1U) != 0 && std::popcount(set) > 1) extend(set, j);
-      }
-    }
-  }
+  subset_search(const link_costs& links, bool by_sum, double limit);
 
   /// What the best ring costs, and its order from peer 0 on.
-  [[nodiscard]] std::pair<double, ring_list> ring() const {
-    std::uint32_t set = (1U << others_) - 1, last = 0;
-    const auto closed = [&](std::uint32_t j) { return joined(best_[at(set, j)], link(j + 1, 0)); };
-    for (std::uint32_t j = 1; j < others_; ++j) {
-      if (closed(j) < closed(last)) last = j;
-    }
-    const double cost = closed(last);
-    ring_list order;
-    while (set != 0) {
-      order.push_back(last + 1);
-      const std::uint32_t previous = before_[at(set, last)];
-      set &= ~(1U << last);
-      last = previous;
-    }
-    order.push_back(0);
-    std::reverse(order.begin(), order.end());
-    return {cost, order};
-  }
+  [[nodiscard]] std::pair<double, ring_list> ring() const;
 
  private:
   [[nodiscard]] std::size_t at(std::uint32_t set, std::uint32_t j) const { return std::size_t{set} * others_ + j; }
-  [[nodiscard]] double link(net::peer_index from, net::peer_index to) const {
-    const double cost = links_(from, to);
-    return cost <= limit_ ? cost : std::numeric_limits<double>::infinity();
-  }
+  [[nodiscard]] double link(net::peer_index from, net::peer_index to) const;
   [[nodiscard]] double joined(double path, double link) const { return by_sum_ ? path + link : std::max(path, link); }
 
-  void extend(std::uint32_t set, std::uint32_t j) {
-    const std::uint32_t rest = set & ~(1U << j);
-    before_[at(set, j)] = static_cast<std::uint8_t>(std::countr_zero(rest));  // some path, also where no links are
-    for (std::uint32_t k = 0; k < others_; ++k) {
-      if ((rest >> k & 1U) == 0) continue;
-      const double cost = joined(best_[at(rest, k)], link(k + 1, j + 1));
-      if (cost >= best_[at(set, j)]) continue;
-      best_[at(set, j)] = cost;
-      before_[at(set, j)] = static_cast<std::uint8_t>(k);
-    }
-  }
+  void extend(std::uint32_t set, std::uint32_t j);
 
   const link_costs& links_;
   bool by_sum_;
@@ -21261,14 +22466,139 @@ class subset_search {
   std::vector<std::uint8_t> before_;
 };
 
-inline ring_list exact_ring(const link_costs& links, ring_goal goal) {
+CAUSEWAY_DECL ring_list exact_ring(const link_costs& links, ring_goal goal);
+
+/// From `start`, always to the nearest peer that is left.
+CAUSEWAY_DECL ring_list nearest_neighbours(const link_costs& links, net::peer_index start);
+
+/// Reverses and moves runs of peers as long as that helps (2-opt, Or-opt). Each try costs O(peers).
+class local_search {
+ public:
+  local_search(const link_costs& links, ring_goal goal, ring_list order);
+
+  [[nodiscard]] const ring_list& order() const noexcept { return order_; }
+  [[nodiscard]] const ring_cost& cost() const noexcept { return cost_; }
+
+ private:
+  bool reverse_runs();
+
+  bool move_runs();
+
+  bool move_run(std::size_t first, std::size_t length, std::size_t to);
+
+  bool keep_if_better();
+
+  const link_costs& links_;
+  ring_goal goal_;
+  ring_list order_;
+  ring_list tried_;
+  ring_cost cost_;
+};
+
+/// Costs with a price on links that do not exist, higher than that of any ring without one: so that fewer of them is
+/// better.
+CAUSEWAY_DECL std::vector<double> with_penalties(std::span<const double> costs);
+
+CAUSEWAY_DECL ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std::uint64_t seed);
+
+}  // namespace detail
+
+/// The peers in the order of a good ring, from peer 0 on: the best one up to 12 peers. Deterministic: the same costs and
+/// seed give the same order on every machine. Time: about a millisecond up to 12 peers; a tenth of a
+/// second for 64.
+CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, ring_goal goal = ring_goal::slowest,
+                                                      std::uint64_t seed = 0);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
+
+// ---- causeway/collective/impl/ring_order.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
+
+// Bodies of collective/ring_order.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL ring_cost cost_of_ring(const link_costs& links, std::span<const net::peer_index> order) {
+  ring_cost c;
+  for (std::size_t i = 0; i < order.size() && order.size() > 1; ++i) {
+    const double link = links(order[i], order[(i + 1) % order.size()]);
+    c.slowest = std::max(c.slowest, link);
+    c.sum += link;
+  }
+  return c;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL bool is_better(const ring_cost& a, const ring_cost& b, ring_goal goal) {
+  if (goal == ring_goal::sum) return a.sum < b.sum;
+  return a.slowest < b.slowest || (a.slowest == b.slowest && a.sum < b.sum);
+}
+
+CAUSEWAY_DECL subset_search::subset_search(const link_costs& links, bool by_sum, double limit)
+    : links_{links},
+      by_sum_{by_sum},
+      limit_{limit},
+      others_{links.peers - 1},
+      best_((std::size_t{1} << others_) * others_, std::numeric_limits<double>::infinity()),
+      before_(best_.size(), 0) {
+  for (std::uint32_t j = 0; j < others_; ++j) best_[at(1U << j, j)] = link(0, j + 1);
+  for (std::uint32_t set = 1; set < (1U << others_); ++set) {
+    for (std::uint32_t j = 0; j < others_; ++j) {
+      if ((set >> j & 1U) != 0 && std::popcount(set) > 1) extend(set, j);
+    }
+  }
+}
+
+CAUSEWAY_DECL std::pair<double, ring_list> subset_search::ring() const {
+  std::uint32_t set = (1U << others_) - 1, last = 0;
+  const auto closed = [&](std::uint32_t j) { return joined(best_[at(set, j)], link(j + 1, 0)); };
+  for (std::uint32_t j = 1; j < others_; ++j) {
+    if (closed(j) < closed(last)) last = j;
+  }
+  const double cost = closed(last);
+  ring_list order;
+  while (set != 0) {
+    order.push_back(last + 1);
+    const std::uint32_t previous = before_[at(set, last)];
+    set &= ~(1U << last);
+    last = previous;
+  }
+  order.push_back(0);
+  std::reverse(order.begin(), order.end());
+  return {cost, order};
+}
+
+CAUSEWAY_DECL double subset_search::link(net::peer_index from, net::peer_index to) const {
+  const double cost = links_(from, to);
+  return cost <= limit_ ? cost : std::numeric_limits<double>::infinity();
+}
+
+CAUSEWAY_DECL void subset_search::extend(std::uint32_t set, std::uint32_t j) {
+  const std::uint32_t rest = set & ~(1U << j);
+  before_[at(set, j)] = static_cast<std::uint8_t>(std::countr_zero(rest));  // some path, also where no links are
+  for (std::uint32_t k = 0; k < others_; ++k) {
+    if ((rest >> k & 1U) == 0) continue;
+    const double cost = joined(best_[at(rest, k)], link(k + 1, j + 1));
+    if (cost >= best_[at(set, j)]) continue;
+    best_[at(set, j)] = cost;
+    before_[at(set, j)] = static_cast<std::uint8_t>(k);
+  }
+}
+
+CAUSEWAY_DECL ring_list exact_ring(const link_costs& links, ring_goal goal) {
   double limit = std::numeric_limits<double>::infinity();
   if (goal == ring_goal::slowest) limit = subset_search{links, false, limit}.ring().first;
   return subset_search{links, true, limit}.ring().second;
 }
 
-/// From `start`, always to the nearest peer that is left.
-inline ring_list nearest_neighbours(const link_costs& links, net::peer_index start) {
+CAUSEWAY_DECL ring_list nearest_neighbours(const link_costs& links, net::peer_index start) {
   ring_list order(links.peers);
   std::iota(order.begin(), order.end(), 0U);
   std::swap(order[0], order[start]);
@@ -21281,71 +22611,54 @@ inline ring_list nearest_neighbours(const link_costs& links, net::peer_index sta
   return order;
 }
 
-/// Reverses and moves runs of peers as long as that helps (2-opt, Or-opt). Each try costs O(peers).
-class local_search {
- public:
-  local_search(const link_costs& links, ring_goal goal, ring_list order)
-      : links_{links}, goal_{goal}, order_{std::move(order)}, cost_{cost_of_ring(links, order_)} {
-    while (reverse_runs() || move_runs()) {
+CAUSEWAY_DECL local_search::local_search(const link_costs& links, ring_goal goal, ring_list order)
+    : links_{links}, goal_{goal}, order_{std::move(order)}, cost_{cost_of_ring(links, order_)} {
+  while (reverse_runs() || move_runs()) {
+  }
+}
+
+CAUSEWAY_DECL bool local_search::reverse_runs() {
+  bool helped = false;
+  for (std::size_t first = 0; first + 1 < order_.size(); ++first) {
+    for (std::size_t last = first + 2; last <= order_.size(); ++last) {
+      tried_ = order_;
+      std::reverse(tried_.begin() + static_cast<std::ptrdiff_t>(first), tried_.begin() + static_cast<std::ptrdiff_t>(last));
+      helped = keep_if_better() || helped;
     }
   }
+  return helped;
+}
 
-  [[nodiscard]] const ring_list& order() const noexcept { return order_; }
-  [[nodiscard]] const ring_cost& cost() const noexcept { return cost_; }
-
- private:
-  bool reverse_runs() {
-    bool helped = false;
-    for (std::size_t first = 0; first + 1 < order_.size(); ++first) {
-      for (std::size_t last = first + 2; last <= order_.size(); ++last) {
-        tried_ = order_;
-        std::reverse(tried_.begin() + static_cast<std::ptrdiff_t>(first),
-                     tried_.begin() + static_cast<std::ptrdiff_t>(last));
-        helped = keep_if_better() || helped;
-      }
+CAUSEWAY_DECL bool local_search::move_runs() {
+  constexpr std::size_t longest = 3;
+  bool helped = false;
+  for (std::size_t length = 1; length <= longest; ++length) {
+    for (std::size_t first = 0; first + length <= order_.size(); ++first) {
+      for (std::size_t to = 0; to + length <= order_.size(); ++to) helped = move_run(first, length, to) || helped;
     }
-    return helped;
   }
+  return helped;
+}
 
-  bool move_runs() {
-    constexpr std::size_t longest = 3;
-    bool helped = false;
-    for (std::size_t length = 1; length <= longest; ++length) {
-      for (std::size_t first = 0; first + length <= order_.size(); ++first) {
-        for (std::size_t to = 0; to + length <= order_.size(); ++to) helped = move_run(first, length, to) || helped;
-      }
-    }
-    return helped;
-  }
+CAUSEWAY_DECL bool local_search::move_run(std::size_t first, std::size_t length, std::size_t to) {
+  tried_ = order_;
+  const auto at = tried_.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto size = static_cast<std::ptrdiff_t>(length);
+  const auto target = tried_.begin() + static_cast<std::ptrdiff_t>(to);
+  if (to < first) std::rotate(target, at, at + size);
+  if (to > first) std::rotate(at, at + size, target + size);
+  return keep_if_better();
+}
 
-  bool move_run(std::size_t first, std::size_t length, std::size_t to) {
-    tried_ = order_;
-    const auto at = tried_.begin() + static_cast<std::ptrdiff_t>(first);
-    const auto size = static_cast<std::ptrdiff_t>(length);
-    const auto target = tried_.begin() + static_cast<std::ptrdiff_t>(to);
-    if (to < first) std::rotate(target, at, at + size);
-    if (to > first) std::rotate(at, at + size, target + size);
-    return keep_if_better();
-  }
+CAUSEWAY_DECL bool local_search::keep_if_better() {
+  const ring_cost c = cost_of_ring(links_, tried_);
+  if (!is_better(c, cost_, goal_)) return false;
+  cost_ = c;
+  std::swap(order_, tried_);
+  return true;
+}
 
-  bool keep_if_better() {
-    const ring_cost c = cost_of_ring(links_, tried_);
-    if (!is_better(c, cost_, goal_)) return false;
-    cost_ = c;
-    std::swap(order_, tried_);
-    return true;
-  }
-
-  const link_costs& links_;
-  ring_goal goal_;
-  ring_list order_;
-  ring_list tried_;
-  ring_cost cost_;
-};
-
-/// Costs with a price on links that do not exist, higher than that of any ring without one: so that fewer of them is
-/// better.
-inline std::vector<double> with_penalties(std::span<const double> costs) {
+CAUSEWAY_DECL std::vector<double> with_penalties(std::span<const double> costs) {
   std::vector<double> finite(costs.begin(), costs.end());
   double penalty = 1;
   for (const double c : costs) penalty += c < std::numeric_limits<double>::infinity() ? c : 0;
@@ -21353,7 +22666,7 @@ inline std::vector<double> with_penalties(std::span<const double> costs) {
   return finite;
 }
 
-inline ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std::uint64_t seed) {
+CAUSEWAY_DECL ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std::uint64_t seed) {
   constexpr int starts = 8;
   const std::vector<double> finite = with_penalties(with_gaps.costs);
   const link_costs links{finite, with_gaps.peers};
@@ -21372,13 +22685,11 @@ inline ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std:
   return order;
 }
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
 
-/// The peers in the order of a good ring, from peer 0 on: the best one up to 12 peers. Deterministic: the same costs and
-/// seed give the same order on every machine. Time: about a millisecond up to 12 peers; a tenth of a
-/// second for 64.
-inline std::vector<net::peer_index> ring_order(const link_costs& links, ring_goal goal = ring_goal::slowest,
-                                               std::uint64_t seed = 0) {
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, ring_goal goal, std::uint64_t seed) {
   CAUSEWAY_EXPECT(links.costs.size() == std::size_t{links.peers} * links.peers);
   if (links.peers < 2) return std::vector<net::peer_index>(links.peers, 0);
   if (links.peers <= detail::exact_ring_peers) return detail::exact_ring(links, goal);
@@ -21387,7 +22698,8 @@ inline std::vector<net::peer_index> ring_order(const link_costs& links, ring_goa
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
-#endif  // CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
+#endif
 
 // ---- causeway/axis/linked_groups.hpp ----
 #ifndef CAUSEWAY_AXIS_LINKED_GROUPS_HPP
@@ -21410,57 +22722,18 @@ struct linked_groups {
   std::vector<double> costs{};  ///< as collective::link_costs has them: seconds of a row, say. Equal on all peers
   double explore = 0.1;         ///< ε: above 0, for peers of good links would never meet the others
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const {
-    if (size < 2 && peers > 1) {
-      return fail(errc::invalid_argument, "linked_groups", "groups of fewer than 2 peers never mix; set size to 2 or more");
-    }
-    const bool costly = std::all_of(costs.begin(), costs.end(), [](double c) { return c >= 0; });
-    if (!costs.empty() && (costs.size() != std::size_t{peers} * peers || !costly)) {
-      return fail(errc::invalid_argument, "linked_groups",
-                  "`costs` must have one number for each two peers, not negative, or none at all");
-    }
-    if (explore > 0 && explore <= 1) return {};
-    return fail(errc::invalid_argument, "linked_groups", "`explore` must be above 0 and at most 1, else groups never mix");
-  }
+  [[nodiscard]] result<void> check(std::uint32_t peers) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
-    std::vector<net::peer_index> left = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number)});
-    rng draw{q.seed, mix(detail::group_stream, q.number, 1)};
-    std::vector<net::peer_index> group;
-    do {
-      const bool last = left.size() < 2 * std::size_t{size};
-      group = take_group(left, last ? left.size() : size, q.peers, draw);
-    } while (std::find(group.begin(), group.end(), q.self) == group.end());
-    std::sort(group.begin(), group.end());
-    return group;
-  }
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
 
  private:
   /// Takes `count` peers out of those that are left.
   [[nodiscard]] std::vector<net::peer_index> take_group(std::vector<net::peer_index>& left, std::size_t count,
-                                                        std::uint32_t peers, rng& draw) const {
-    std::vector<net::peer_index> group;
-    while (group.size() < count) {
-      auto next = left.begin();  // they are in a random order
-      if (!costs.empty() && !group.empty() && draw.uniform() >= explore) {
-        next = std::min_element(left.begin(), left.end(), [&](net::peer_index a, net::peer_index b) {
-          return worst(group, a, peers) < worst(group, b, peers);
-        });
-      }
-      group.push_back(*next);
-      left.erase(next);
-    }
-    return group;
-  }
+                                                        std::uint32_t peers, rng& draw) const;
 
-  [[nodiscard]] double worst(const std::vector<net::peer_index>& group, net::peer_index p, std::uint32_t peers) const {
-    const collective::link_costs links{costs, peers};
-    double most = 0;
-    for (const net::peer_index m : group) most = std::max({most, links(m, p), links(p, m)});
-    return most;
-  }
+  [[nodiscard]] double worst(const std::vector<net::peer_index>& group, net::peer_index p, std::uint32_t peers) const;
 };
 
 static_assert(Group<linked_groups>);
@@ -21468,6 +22741,69 @@ static_assert(Group<linked_groups>);
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_LINKED_GROUPS_HPP
+
+// ---- causeway/axis/impl/linked_groups.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_LINKED_GROUPS_IPP
+#define CAUSEWAY_AXIS_IMPL_LINKED_GROUPS_IPP
+
+// Bodies of axis/linked_groups.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL result<void> linked_groups::check(std::uint32_t peers) const {
+  if (size < 2 && peers > 1) {
+    return fail(errc::invalid_argument, "linked_groups", "groups of fewer than 2 peers never mix; set size to 2 or more");
+  }
+  const bool costly = std::all_of(costs.begin(), costs.end(), [](double c) { return c >= 0; });
+  if (!costs.empty() && (costs.size() != std::size_t{peers} * peers || !costly)) {
+    return fail(errc::invalid_argument, "linked_groups",
+                "`costs` must have one number for each two peers, not negative, or none at all");
+  }
+  if (explore > 0 && explore <= 1) return {};
+  return fail(errc::invalid_argument, "linked_groups", "`explore` must be above 0 and at most 1, else groups never mix");
+}
+
+CAUSEWAY_DECL std::vector<net::peer_index> linked_groups::members(const group_question& q) const {
+  std::vector<net::peer_index> left = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number)});
+  rng draw{q.seed, mix(detail::group_stream, q.number, 1)};
+  std::vector<net::peer_index> group;
+  do {
+    const bool last = left.size() < 2 * std::size_t{size};
+    group = take_group(left, last ? left.size() : size, q.peers, draw);
+  } while (std::find(group.begin(), group.end(), q.self) == group.end());
+  std::sort(group.begin(), group.end());
+  return group;
+}
+
+CAUSEWAY_DECL std::vector<net::peer_index> linked_groups::take_group(std::vector<net::peer_index>& left, std::size_t count,
+                                                                     std::uint32_t peers, rng& draw) const {
+  std::vector<net::peer_index> group;
+  while (group.size() < count) {
+    auto next = left.begin();  // they are in a random order
+    if (!costs.empty() && !group.empty() && draw.uniform() >= explore) {
+      next = std::min_element(left.begin(), left.end(), [&](net::peer_index a, net::peer_index b) {
+        return worst(group, a, peers) < worst(group, b, peers);
+      });
+    }
+    group.push_back(*next);
+    left.erase(next);
+  }
+  return group;
+}
+
+CAUSEWAY_DECL double linked_groups::worst(const std::vector<net::peer_index>& group, net::peer_index p,
+                                          std::uint32_t peers) const {
+  const collective::link_costs links{costs, peers};
+  double most = 0;
+  for (const net::peer_index m : group) most = std::max({most, links(m, p), links(p, m)});
+  return most;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_LINKED_GROUPS_IPP
+#endif
 
 // ---- causeway/axis/low_rank_mean.hpp ----
 #ifndef CAUSEWAY_AXIS_LOW_RANK_MEAN_HPP
@@ -21495,53 +22831,15 @@ class low_rank_exchange {
   explicit low_rank_exchange(std::uint32_t rank) : rank_{rank} {}
 
   result<void> begin(const collective::exchange_port& port, const collective::exchange_row& row,
-                     const compress::message_context& ctx) {
-    lay_out(row.values.size(), ctx);
-    for (const piece& p : pieces_) {
-      compress::low_rank_left(ctx.pool, p.shape, matrix(p, row.values), right(p), left(p));
-    }
-    auto to = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
-    for (const auto& [begin, end] : rest_) to = std::copy(row.values.begin() + begin, row.values.begin() + end, to);
-    return first_mean_.begin(port, {.values = first_, .weight = row.weight}, plain(ctx));
-  }
+                     const compress::message_context& ctx);
 
   result<void> turn(const collective::exchange_port& port, const collective::exchange_row& row,
-                    const compress::message_context& ctx) {
-    const collective::exchange_row first{.values = first_, .weight = row.weight};
-    CAUSEWAY_TRY(first_mean_.turn(port, first, plain(ctx)));
-    CAUSEWAY_TRY(first_mean_.finish(port, first, plain(ctx)));
-    next_.resize(right_.size());
-    for (const piece& p : pieces_) {
-      CAUSEWAY_TRY(compress::low_rank_orthonormalise(left(p), p.shape.rows));
-      compress::low_rank_right(ctx.pool, p.shape, matrix(p, row.values), left(p),
-                               std::span{next_}.subspan(p.right, p.shape.right_size()));
-    }
-    return second_mean_.begin(second(port), {.values = next_, .weight = row.weight}, plain(ctx));
-  }
+                    const compress::message_context& ctx);
 
   result<void> finish(const collective::exchange_port& port, const collective::exchange_row& row,
-                      const compress::message_context& ctx) {
-    const collective::exchange_row factors{.values = next_, .weight = row.weight};
-    CAUSEWAY_TRY(second_mean_.turn(second(port), factors, plain(ctx)));
-    CAUSEWAY_TRY(second_mean_.finish(second(port), factors, plain(ctx)));
-    std::swap(right_, next_);
-    std::copy(row.values.begin(), row.values.begin() + std::ssize(row.residual), row.residual.begin());
-    for (const piece& p : pieces_) {
-      compress::low_rank_expand(ctx.pool, p.shape, left(p), right(p), row.values.subspan(p.offset, p.shape.matrix_size()));
-    }
-    auto from = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
-    for (const auto& [begin, end] : rest_) {
-      std::copy(from, from + (end - begin), row.values.begin() + begin);
-      from += end - begin;
-    }
-    if (!row.residual.empty()) leave_residual(row);
-    return {};
-  }
+                      const compress::message_context& ctx);
 
-  void cancel() {
-    first_mean_.cancel();
-    second_mean_.cancel();
-  }
+  void cancel();
 
   void serialize(auto& ar) { ar(right_); }
 
@@ -21554,59 +22852,18 @@ class low_rank_exchange {
   };
   using bounds = std::pair<std::ptrdiff_t, std::ptrdiff_t>;
 
-  static std::span<const float> matrix(const piece& p, std::span<const float> row) {
-    return row.subspan(p.offset, p.shape.matrix_size());
-  }
+  static std::span<const float> matrix(const piece& p, std::span<const float> row);
   std::span<float> left(const piece& p) { return std::span{first_}.subspan(p.left, p.shape.left_size()); }
   std::span<float> right(const piece& p) { return std::span{right_}.subspan(p.right, p.shape.right_size()); }
 
   /// Factors are rows of their own, without matrices.
-  static compress::message_context plain(const compress::message_context& ctx) {
-    return {.pool = ctx.pool, .seed = ctx.seed, .own_seed = ctx.own_seed, .round = ctx.round};
-  }
-  static collective::exchange_port second(const collective::exchange_port& port) {
-    net::message_id id = port.id;
-    id.channel += 8;  // the first mean uses fewer
-    return {port.transport, id, port.options};
-  }
+  static compress::message_context plain(const compress::message_context& ctx);
+  static collective::exchange_port second(const collective::exchange_port& port);
 
-  void lay_out(std::size_t size, const compress::message_context& ctx) {
-    pieces_.clear();
-    rest_.clear();
-    left_size_ = 0;
-    std::size_t right_size = 0, covered = 0, rest_size = 0;
-    const auto leave = [&](std::size_t begin, std::size_t end) {
-      if (end > begin) rest_.emplace_back(begin, end);
-      rest_size += end - begin;
-    };
-    for (const auto& m : ctx.matrices) {
-      const compress::low_rank_shape shape{m.rows, m.columns, rank_};
-      const bool gains =
-          rank_ <= std::min(m.rows, m.columns) && shape.left_size() + shape.right_size() < shape.matrix_size();
-      if (!gains) continue;
-      leave(covered, m.offset);
-      covered = m.offset + shape.matrix_size();
-      pieces_.push_back({shape, m.offset, left_size_, right_size});
-      left_size_ += shape.left_size();
-      right_size += shape.right_size();
-    }
-    leave(covered, size);
-    first_.resize(left_size_ + rest_size);
-    if (right_.size() == right_size) return;
-    right_.resize(right_size);
-    for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      compress::low_rank_start(pieces_[i].shape, i, right(pieces_[i]));
-    }
-  }
+  void lay_out(std::size_t size, const compress::message_context& ctx);
 
   /// Where nothing was left out the residual is zero; a peer that only listened has sent nothing of its matrices.
-  void leave_residual(const collective::exchange_row& row) {
-    if (row.weight == 0) return;
-    for (const piece& p : pieces_) {
-      for (std::size_t i = p.offset; i < p.offset + p.shape.matrix_size(); ++i) row.residual[i] -= row.values[i];
-    }
-    for (const auto& [begin, end] : rest_) std::fill(row.residual.begin() + begin, row.residual.begin() + end, 0.0F);
-  }
+  void leave_residual(const collective::exchange_row& row);
 
   std::uint32_t rank_;
   std::vector<piece> pieces_;
@@ -21639,6 +22896,122 @@ static_assert(collective::Exchange<detail::low_rank_exchange, compress::message_
 
 #endif  // CAUSEWAY_AXIS_LOW_RANK_MEAN_HPP
 
+// ---- causeway/axis/impl/low_rank_mean.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_LOW_RANK_MEAN_IPP
+#define CAUSEWAY_AXIS_IMPL_LOW_RANK_MEAN_IPP
+
+// Bodies of axis/low_rank_mean.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis::detail {
+
+CAUSEWAY_DECL result<void> low_rank_exchange::begin(const collective::exchange_port& port,
+                                                    const collective::exchange_row& row,
+                                                    const compress::message_context& ctx) {
+  lay_out(row.values.size(), ctx);
+  for (const piece& p : pieces_) {
+    compress::low_rank_left(ctx.pool, p.shape, matrix(p, row.values), right(p), left(p));
+  }
+  auto to = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
+  for (const auto& [begin, end] : rest_) to = std::copy(row.values.begin() + begin, row.values.begin() + end, to);
+  return first_mean_.begin(port, {.values = first_, .weight = row.weight}, plain(ctx));
+}
+
+CAUSEWAY_DECL result<void> low_rank_exchange::turn(const collective::exchange_port& port,
+                                                   const collective::exchange_row& row,
+                                                   const compress::message_context& ctx) {
+  const collective::exchange_row first{.values = first_, .weight = row.weight};
+  CAUSEWAY_TRY(first_mean_.turn(port, first, plain(ctx)));
+  CAUSEWAY_TRY(first_mean_.finish(port, first, plain(ctx)));
+  next_.resize(right_.size());
+  for (const piece& p : pieces_) {
+    CAUSEWAY_TRY(compress::low_rank_orthonormalise(left(p), p.shape.rows));
+    compress::low_rank_right(ctx.pool, p.shape, matrix(p, row.values), left(p),
+                             std::span{next_}.subspan(p.right, p.shape.right_size()));
+  }
+  return second_mean_.begin(second(port), {.values = next_, .weight = row.weight}, plain(ctx));
+}
+
+CAUSEWAY_DECL result<void> low_rank_exchange::finish(const collective::exchange_port& port,
+                                                     const collective::exchange_row& row,
+                                                     const compress::message_context& ctx) {
+  const collective::exchange_row factors{.values = next_, .weight = row.weight};
+  CAUSEWAY_TRY(second_mean_.turn(second(port), factors, plain(ctx)));
+  CAUSEWAY_TRY(second_mean_.finish(second(port), factors, plain(ctx)));
+  std::swap(right_, next_);
+  std::copy(row.values.begin(), row.values.begin() + std::ssize(row.residual), row.residual.begin());
+  for (const piece& p : pieces_) {
+    compress::low_rank_expand(ctx.pool, p.shape, left(p), right(p), row.values.subspan(p.offset, p.shape.matrix_size()));
+  }
+  auto from = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
+  for (const auto& [begin, end] : rest_) {
+    std::copy(from, from + (end - begin), row.values.begin() + begin);
+    from += end - begin;
+  }
+  if (!row.residual.empty()) leave_residual(row);
+  return {};
+}
+
+CAUSEWAY_DECL void low_rank_exchange::cancel() {
+  first_mean_.cancel();
+  second_mean_.cancel();
+}
+
+CAUSEWAY_DECL std::span<const float> low_rank_exchange::matrix(const piece& p, std::span<const float> row) {
+  return row.subspan(p.offset, p.shape.matrix_size());
+}
+
+CAUSEWAY_DECL compress::message_context low_rank_exchange::plain(const compress::message_context& ctx) {
+  return {.pool = ctx.pool, .seed = ctx.seed, .own_seed = ctx.own_seed, .round = ctx.round};
+}
+
+CAUSEWAY_DECL collective::exchange_port low_rank_exchange::second(const collective::exchange_port& port) {
+  net::message_id id = port.id;
+  id.channel += 8;  // the first mean uses fewer
+  return {port.transport, id, port.options};
+}
+
+CAUSEWAY_DECL void low_rank_exchange::lay_out(std::size_t size, const compress::message_context& ctx) {
+  pieces_.clear();
+  rest_.clear();
+  left_size_ = 0;
+  std::size_t right_size = 0, covered = 0, rest_size = 0;
+  const auto leave = [&](std::size_t begin, std::size_t end) {
+    if (end > begin) rest_.emplace_back(begin, end);
+    rest_size += end - begin;
+  };
+  for (const auto& m : ctx.matrices) {
+    const compress::low_rank_shape shape{m.rows, m.columns, rank_};
+    const bool gains = rank_ <= std::min(m.rows, m.columns) && shape.left_size() + shape.right_size() < shape.matrix_size();
+    if (!gains) continue;
+    leave(covered, m.offset);
+    covered = m.offset + shape.matrix_size();
+    pieces_.push_back({shape, m.offset, left_size_, right_size});
+    left_size_ += shape.left_size();
+    right_size += shape.right_size();
+  }
+  leave(covered, size);
+  first_.resize(left_size_ + rest_size);
+  if (right_.size() == right_size) return;
+  right_.resize(right_size);
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    compress::low_rank_start(pieces_[i].shape, i, right(pieces_[i]));
+  }
+}
+
+CAUSEWAY_DECL void low_rank_exchange::leave_residual(const collective::exchange_row& row) {
+  if (row.weight == 0) return;
+  for (const piece& p : pieces_) {
+    for (std::size_t i = p.offset; i < p.offset + p.shape.matrix_size(); ++i) row.residual[i] -= row.values[i];
+  }
+  for (const auto& [begin, end] : rest_) std::fill(row.residual.begin() + begin, row.residual.begin() + end, 0.0F);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis::detail
+
+#endif  // CAUSEWAY_AXIS_IMPL_LOW_RANK_MEAN_IPP
+#endif
+
 // ---- causeway/axis/module_groups.hpp ----
 #ifndef CAUSEWAY_AXIS_MODULE_GROUPS_HPP
 #define CAUSEWAY_AXIS_MODULE_GROUPS_HPP
@@ -21655,7 +23028,43 @@ using module_paths = std::vector<std::vector<std::uint32_t>>;
 
 /// The paths through levels of `versions` modules, peer by peer and again from the first when all are taken, the last level
 /// changing first. In front there is a fragment that all share, as axis::consecutive has it.
-[[nodiscard]] inline module_paths every_path(const std::vector<std::uint32_t>& versions, std::uint32_t peers) {
+[[nodiscard]] CAUSEWAY_DECL module_paths every_path(const std::vector<std::uint32_t>& versions, std::uint32_t peers);
+
+/// For comm::rounds: the peers that have the same version of a fragment. All peers start with equal parameters, as versions
+/// of a level do that were copied from one model trained before; they part when their data do.
+struct module_groups {
+  static constexpr part decides = part::group;
+  static constexpr bool everybody = false;
+  static constexpr bool lasting = true;
+
+  module_paths paths{};           ///< [peer][fragment], equal on all peers
+  std::vector<double> weights{};  ///< what each peer's row counts, say the documents of its shard; none: all alike
+
+  [[nodiscard]] result<void> check(std::uint32_t peers) const;
+  [[nodiscard]] result<void> check_fragments(std::size_t count) const;
+
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
+  [[nodiscard]] float weight(const group_question& q) const;
+  void formed(const group_question&) {}
+  void serialize(auto&) {}
+};
+
+static_assert(Group<module_groups>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_MODULE_GROUPS_HPP
+
+// ---- causeway/axis/impl/module_groups.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_MODULE_GROUPS_IPP
+#define CAUSEWAY_AXIS_IMPL_MODULE_GROUPS_IPP
+
+// Bodies of axis/module_groups.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL module_paths every_path(const std::vector<std::uint32_t>& versions, std::uint32_t peers) {
   module_paths paths(peers);
   for (std::uint32_t p = 0; p < peers; ++p) {
     paths[p].assign(versions.size() + 1, 0);
@@ -21668,55 +23077,42 @@ using module_paths = std::vector<std::vector<std::uint32_t>>;
   return paths;
 }
 
-/// For comm::rounds: the peers that have the same version of a fragment. All peers start with equal parameters, as versions
-/// of a level do that were copied from one model trained before; they part when their data do.
-struct module_groups {
-  static constexpr part decides = part::group;
-  static constexpr bool everybody = false;
-  static constexpr bool lasting = true;
-
-  module_paths paths{};           ///< [peer][fragment], equal on all peers
-  std::vector<double> weights{};  ///< what each peer's row counts, say the documents of its shard; none: all alike
-
-  [[nodiscard]] result<void> check(std::uint32_t peers) const {
-    const auto length = [&](const auto& path) { return path.size() == paths[0].size(); };
-    if (paths.size() != peers || !std::all_of(paths.begin(), paths.end(), length)) {
-      return fail(errc::invalid_argument, "module_groups",
-                  std::to_string(paths.size()) + " paths for " + std::to_string(peers) +
-                      " peers; give each peer one, with a version of each fragment");
-    }
-    const auto counts = [](double w) { return w > 0 && std::isfinite(w); };
-    if (weights.empty() || (weights.size() == peers && std::all_of(weights.begin(), weights.end(), counts))) return {};
+CAUSEWAY_DECL result<void> module_groups::check(std::uint32_t peers) const {
+  const auto length = [&](const auto& path) { return path.size() == paths[0].size(); };
+  if (paths.size() != peers || !std::all_of(paths.begin(), paths.end(), length)) {
     return fail(errc::invalid_argument, "module_groups",
-                "`weights` must have a positive number for each peer, or none at all");
+                std::to_string(paths.size()) + " paths for " + std::to_string(peers) +
+                    " peers; give each peer one, with a version of each fragment");
   }
-  [[nodiscard]] result<void> check_fragments(std::size_t count) const {
-    if (paths[0].size() == count) return {};
-    return fail(errc::invalid_argument, "module_groups",
-                "paths of " + std::to_string(paths[0].size()) + " fragments, but the model is cut into " +
-                    std::to_string(count) +
-                    "; axis::consecutive makes one of what is not in a block, then those of blocks");
-  }
+  const auto counts = [](double w) { return w > 0 && std::isfinite(w); };
+  if (weights.empty() || (weights.size() == peers && std::all_of(weights.begin(), weights.end(), counts))) return {};
+  return fail(errc::invalid_argument, "module_groups",
+              "`weights` must have a positive number for each peer, or none at all");
+}
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
-    std::vector<net::peer_index> group;
-    for (net::peer_index p = 0; p < q.peers; ++p) {
-      if (paths[p][q.fragment] == paths[q.self][q.fragment]) group.push_back(p);
-    }
-    return group;
-  }
-  [[nodiscard]] float weight(const group_question& q) const {
-    return weights.empty() ? 1.0F : static_cast<float>(weights[q.self]);
-  }
-  void formed(const group_question&) {}
-  void serialize(auto&) {}
-};
+CAUSEWAY_DECL result<void> module_groups::check_fragments(std::size_t count) const {
+  if (paths[0].size() == count) return {};
+  return fail(errc::invalid_argument, "module_groups",
+              "paths of " + std::to_string(paths[0].size()) + " fragments, but the model is cut into " +
+                  std::to_string(count) + "; axis::consecutive makes one of what is not in a block, then those of blocks");
+}
 
-static_assert(Group<module_groups>);
+CAUSEWAY_DECL std::vector<net::peer_index> module_groups::members(const group_question& q) const {
+  std::vector<net::peer_index> group;
+  for (net::peer_index p = 0; p < q.peers; ++p) {
+    if (paths[p][q.fragment] == paths[q.self][q.fragment]) group.push_back(p);
+  }
+  return group;
+}
+
+CAUSEWAY_DECL float module_groups::weight(const group_question& q) const {
+  return weights.empty() ? 1.0F : static_cast<float>(weights[q.self]);
+}
 
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
-#endif  // CAUSEWAY_AXIS_MODULE_GROUPS_HPP
+#endif  // CAUSEWAY_AXIS_IMPL_MODULE_GROUPS_IPP
+#endif
 
 // ---- causeway/axis/participation.hpp ----
 #ifndef CAUSEWAY_AXIS_PARTICIPATION_HPP
@@ -21754,16 +23150,8 @@ struct sampled_peers {
 
   double share = 0.5;
 
-  [[nodiscard]] result<void> check() const {
-    if (share > 0 && share <= 1) return {};
-    return fail(errc::invalid_argument, "sampled_peers", "the share must be above 0 and at most 1");
-  }
-  [[nodiscard]] bool contributes(const group_question& q) const {
-    const auto wanted = std::max<std::int64_t>(1, std::llround(share * q.peers));
-    const auto order = detail::shuffled(q.peers, rng{q.seed, mix(stream, q.number)});
-    const auto place = std::find(order.begin(), order.end(), q.self) - order.begin();
-    return place < wanted;
-  }
+  [[nodiscard]] result<void> check() const;
+  [[nodiscard]] bool contributes(const group_question& q) const;
 
  private:
   static constexpr std::uint64_t stream = 0x73616D706C65;
@@ -21779,24 +23167,12 @@ struct dropped_rows {
 
   double probability = 0.5;
 
-  [[nodiscard]] result<void> check() const {
-    if (probability >= 0 && probability < 1) return {};
-    return fail(errc::invalid_argument, "dropped_rows", "the probability must be at least 0 and below 1");
-  }
-  [[nodiscard]] bool contributes(const group_question& q) const {
-    if (kept(q, q.self)) return true;
-    if (q.self != 0) return false;
-    for (net::peer_index p = 0; p < q.peers; ++p) {
-      if (kept(q, p)) return false;
-    }
-    return true;
-  }
+  [[nodiscard]] result<void> check() const;
+  [[nodiscard]] bool contributes(const group_question& q) const;
 
  private:
   static constexpr std::uint64_t stream = 0x64726F70;
-  [[nodiscard]] bool kept(const group_question& q, net::peer_index p) const {
-    return rng{q.seed, mix(stream, q.number, std::uint64_t{p})}.uniform() >= probability;
-  }
+  [[nodiscard]] bool kept(const group_question& q, net::peer_index p) const;
 };
 
 static_assert(Participation<everyone> && Participation<sampled_peers> && Participation<dropped_rows>);
@@ -21804,6 +23180,50 @@ static_assert(Participation<everyone> && Participation<sampled_peers> && Partici
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_PARTICIPATION_HPP
+
+// ---- causeway/axis/impl/participation.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_PARTICIPATION_IPP
+#define CAUSEWAY_AXIS_IMPL_PARTICIPATION_IPP
+
+// Bodies of axis/participation.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL result<void> sampled_peers::check() const {
+  if (share > 0 && share <= 1) return {};
+  return fail(errc::invalid_argument, "sampled_peers", "the share must be above 0 and at most 1");
+}
+
+CAUSEWAY_DECL bool sampled_peers::contributes(const group_question& q) const {
+  const auto wanted = std::max<std::int64_t>(1, std::llround(share * q.peers));
+  const auto order = detail::shuffled(q.peers, rng{q.seed, mix(stream, q.number)});
+  const auto place = std::find(order.begin(), order.end(), q.self) - order.begin();
+  return place < wanted;
+}
+
+CAUSEWAY_DECL result<void> dropped_rows::check() const {
+  if (probability >= 0 && probability < 1) return {};
+  return fail(errc::invalid_argument, "dropped_rows", "the probability must be at least 0 and below 1");
+}
+
+CAUSEWAY_DECL bool dropped_rows::contributes(const group_question& q) const {
+  if (kept(q, q.self)) return true;
+  if (q.self != 0) return false;
+  for (net::peer_index p = 0; p < q.peers; ++p) {
+    if (kept(q, p)) return false;
+  }
+  return true;
+}
+
+CAUSEWAY_DECL bool dropped_rows::kept(const group_question& q, net::peer_index p) const {
+  return rng{q.seed, mix(stream, q.number, std::uint64_t{p})}.uniform() >= probability;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_PARTICIPATION_IPP
+#endif
 
 // ---- causeway/axis/residual.hpp ----
 #ifndef CAUSEWAY_AXIS_RESIDUAL_HPP
@@ -22653,30 +24073,13 @@ class transport_site final : public site {
   [[nodiscard]] std::uint32_t size() const override { return group_.size(); }
   [[nodiscard]] std::uint32_t rank() const override { return group_.self(); }
 
-  [[nodiscard]] result<void> mean(std::span<float> data) override {
-    return all_reduce_mean(group_, of_kind(0), data, options_);
-  }
-  [[nodiscard]] result<void> broadcast(std::uint32_t from, std::span<float> data) override {
-    return collective::broadcast(group_, of_kind(1), from, data, options_);
-  }
-  [[nodiscard]] result<bool> all_of(bool mine) override {
-    const std::byte own{mine};
-    std::vector<std::byte> said(group_.size());
-    CAUSEWAY_TRY(all_gather(group_, of_kind(2), std::span{&own, 1}, std::span{said}, options_));
-    for (net::peer_index r = 0; r < group_.size(); ++r) {
-      if (said[r] > std::byte{1})
-        return fail(errc::corrupt, peer_name(group_.peer_of(r)), "its word is neither yes nor no");
-    }
-    return std::all_of(said.begin(), said.end(), [](std::byte b) { return b == std::byte{1}; });
-  }
+  [[nodiscard]] result<void> mean(std::span<float> data) override;
+  [[nodiscard]] result<void> broadcast(std::uint32_t from, std::span<float> data) override;
+  [[nodiscard]] result<bool> all_of(bool mine) override;
 
  private:
   /// A collective adds up to three phases to its channel.
-  [[nodiscard]] net::message_id of_kind(std::uint32_t kind) const {
-    net::message_id id = id_;
-    id.channel += 4 * kind;
-    return id;
-  }
+  [[nodiscard]] net::message_id of_kind(std::uint32_t kind) const;
 
   group_view group_;
   net::message_id id_;
@@ -22686,6 +24089,44 @@ class transport_site final : public site {
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_TRANSPORT_SITE_HPP
+
+// ---- causeway/collective/impl/transport_site.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_TRANSPORT_SITE_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_TRANSPORT_SITE_IPP
+
+// Bodies of collective/transport_site.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL result<void> transport_site::mean(std::span<float> data) {
+  return all_reduce_mean(group_, of_kind(0), data, options_);
+}
+
+CAUSEWAY_DECL result<void> transport_site::broadcast(std::uint32_t from, std::span<float> data) {
+  return collective::broadcast(group_, of_kind(1), from, data, options_);
+}
+
+CAUSEWAY_DECL result<bool> transport_site::all_of(bool mine) {
+  const std::byte own{mine};
+  std::vector<std::byte> said(group_.size());
+  CAUSEWAY_TRY(all_gather(group_, of_kind(2), std::span{&own, 1}, std::span{said}, options_));
+  for (net::peer_index r = 0; r < group_.size(); ++r) {
+    if (said[r] > std::byte{1}) return fail(errc::corrupt, peer_name(group_.peer_of(r)), "its word is neither yes nor no");
+  }
+  return std::all_of(said.begin(), said.end(), [](std::byte b) { return b == std::byte{1}; });
+}
+
+CAUSEWAY_DECL net::message_id transport_site::of_kind(std::uint32_t kind) const {
+  net::message_id id = id_;
+  id.channel += 4 * kind;
+  return id;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_TRANSPORT_SITE_IPP
+#endif
 
 // ---- causeway/policy/traits.hpp ----
 #ifndef CAUSEWAY_POLICY_TRAITS_HPP
@@ -23417,40 +24858,19 @@ class hub_line {
   [[nodiscard]] net::peer_index peer() const noexcept { return peer_; }
 
   /// Whether `take` would return at once.
-  [[nodiscard]] bool arrived() {
-    listen();
-    return transport_.done(receive_);
-  }
+  [[nodiscard]] bool arrived();
 
   /// The next message; valid until the next call of arrived or take.
-  result<std::span<const std::byte>> take(time_point deadline) {
-    listen();
-    const auto moved = transport_.wait(std::exchange(receive_, 0), deadline);
-    if (!moved) return moved.error();
-    ++received_;
-    return std::span<const std::byte>{buffer_}.first(*moved);
-  }
+  result<std::span<const std::byte>> take(time_point deadline);
 
-  void send(std::vector<std::byte> bytes) {
-    outgoing_.push_back({0, std::move(bytes)});
-    outgoing_.back().operation = transport_.send(peer_, {.channel = out_, .step = sent_++}, outgoing_.back().bytes);
-  }
+  void send(std::vector<std::byte> bytes);
 
   /// Forgets sends that have ended.
-  result<void> sweep() {
-    while (!outgoing_.empty() && transport_.done(outgoing_.front().operation)) CAUSEWAY_TRY(end_oldest(time_point{}));
-    return {};
-  }
+  result<void> sweep();
   /// Waits for all sends.
-  result<void> flush(time_point deadline) {
-    while (!outgoing_.empty()) CAUSEWAY_TRY(end_oldest(deadline));
-    return {};
-  }
+  result<void> flush(time_point deadline);
 
-  void close() {
-    if (receive_ != 0) (void)transport_.wait(std::exchange(receive_, 0), time_point{});  // in the past: cancels
-    while (!outgoing_.empty()) (void)end_oldest(time_point{});
-  }
+  void close();
 
  private:
   struct departure {
@@ -23458,16 +24878,9 @@ class hub_line {
     std::vector<std::byte> bytes;
   };
 
-  void listen() {
-    if (receive_ == 0) receive_ = transport_.receive(peer_, {.channel = in_, .step = received_}, buffer_);
-  }
+  void listen();
 
-  result<void> end_oldest(time_point deadline) {
-    const auto moved = transport_.wait(outgoing_.front().operation, deadline);
-    outgoing_.pop_front();
-    if (!moved) return moved.error();
-    return {};
-  }
+  result<void> end_oldest(time_point deadline);
 
   net::any_transport& transport_;
   net::peer_index peer_;
@@ -23483,6 +24896,64 @@ class hub_line {
 }  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
 
 #endif  // CAUSEWAY_COMM_HUB_LINE_HPP
+
+// ---- causeway/comm/impl/hub_line.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_HUB_LINE_IPP
+#define CAUSEWAY_COMM_IMPL_HUB_LINE_IPP
+
+// Bodies of comm/hub_line.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+CAUSEWAY_DECL bool hub_line::arrived() {
+  listen();
+  return transport_.done(receive_);
+}
+
+CAUSEWAY_DECL result<std::span<const std::byte>> hub_line::take(time_point deadline) {
+  listen();
+  const auto moved = transport_.wait(std::exchange(receive_, 0), deadline);
+  if (!moved) return moved.error();
+  ++received_;
+  return std::span<const std::byte>{buffer_}.first(*moved);
+}
+
+CAUSEWAY_DECL void hub_line::send(std::vector<std::byte> bytes) {
+  outgoing_.push_back({0, std::move(bytes)});
+  outgoing_.back().operation = transport_.send(peer_, {.channel = out_, .step = sent_++}, outgoing_.back().bytes);
+}
+
+CAUSEWAY_DECL result<void> hub_line::sweep() {
+  while (!outgoing_.empty() && transport_.done(outgoing_.front().operation)) CAUSEWAY_TRY(end_oldest(time_point{}));
+  return {};
+}
+
+CAUSEWAY_DECL result<void> hub_line::flush(time_point deadline) {
+  while (!outgoing_.empty()) CAUSEWAY_TRY(end_oldest(deadline));
+  return {};
+}
+
+CAUSEWAY_DECL void hub_line::close() {
+  if (receive_ != 0) (void)transport_.wait(std::exchange(receive_, 0), time_point{});  // in the past: cancels
+  while (!outgoing_.empty()) (void)end_oldest(time_point{});
+}
+
+CAUSEWAY_DECL void hub_line::listen() {
+  if (receive_ == 0) receive_ = transport_.receive(peer_, {.channel = in_, .step = received_}, buffer_);
+}
+
+CAUSEWAY_DECL result<void> hub_line::end_oldest(time_point deadline) {
+  const auto moved = transport_.wait(outgoing_.front().operation, deadline);
+  outgoing_.pop_front();
+  if (!moved) return moved.error();
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_HUB_LINE_IPP
+#endif
 
 // ---- causeway/comm/hub_rules.hpp ----
 #ifndef CAUSEWAY_COMM_HUB_RULES_HPP
@@ -23517,10 +24988,7 @@ struct hub_terms {
   [[nodiscard]] time_point now() const { return clock.now(); }
 
   /// What a codec may know about a push of fragment f, but for the sender's own.
-  [[nodiscard]] compress::message_context about(std::uint32_t level, std::size_t f) const {
-    constexpr std::uint64_t stream = 0x6875627075736800;
-    return {.pool = pool, .matrices = cuts[f].matrices, .seed = mix(seed, stream + level, f)};
-  }
+  [[nodiscard]] compress::message_context about(std::uint32_t level, std::size_t f) const;
 };
 
 /// The axes, as far as hubs need them.
@@ -23549,6 +25017,25 @@ struct hub_rules {
 }  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
 
 #endif  // CAUSEWAY_COMM_HUB_RULES_HPP
+
+// ---- causeway/comm/impl/hub_rules.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
+#define CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
+
+// Bodies of comm/hub_rules.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+CAUSEWAY_DECL compress::message_context hub_terms::about(std::uint32_t level, std::size_t f) const {
+  constexpr std::uint64_t stream = 0x6875627075736800;
+  return {.pool = pool, .matrices = cuts[f].matrices, .seed = mix(seed, stream + level, f)};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
+#endif
 
 // ---- causeway/comm/hub_link.hpp ----
 #ifndef CAUSEWAY_COMM_HUB_LINK_HPP
@@ -23589,23 +25076,7 @@ struct hub_leg {
 
 class hub_link {
  public:
-  result<void> open(const hub_terms& terms, std::uint32_t level, net::peer_index hub, std::span<const float> parameters) {
-    if (anchor_.empty()) {
-      anchor_.assign(parameters.begin(), parameters.end());
-      legs_.resize(terms.cuts.size());
-    }
-    if (anchor_.size() != parameters.size() || legs_.size() != terms.cuts.size()) {
-      return fail(errc::wrong_model, "on_arrival",
-                  "the checkpoint was written with other fragments or another model; start with the settings it had");
-    }
-    level_ = level;
-    hub_ = hub;
-    if (hub == terms.transport.self()) return {};
-    const std::size_t most =
-        sizeof(answer_header) + std::max(anchor_.size() * sizeof(float), legs_.size() * sizeof(std::uint64_t));
-    line_ = std::make_unique<hub_line>(terms.transport, hub, hub_channel(level), hub_channel(level) + 1, most);
-    return {};
-  }
+  result<void> open(const hub_terms& terms, std::uint32_t level, net::peer_index hub, std::span<const float> parameters);
 
   [[nodiscard]] net::peer_index hub() const noexcept { return hub_; }
   [[nodiscard]] bool is_local() const noexcept { return line_ == nullptr; }
@@ -23617,36 +25088,11 @@ class hub_link {
 
   // ---- meeting the hub --------------------------------------------------------------------------------------------------
 
-  void greet() {
-    if (is_local()) return;
-    const push_header h{
-        .word = hub_word::hello, .fragment = static_cast<std::uint32_t>(legs_.size()), .samples = anchor_.size()};
-    auto bytes = with_header(h, legs_.size() * sizeof(hello_entry));
-    std::byte* to = bytes.data() + sizeof h;
-    for (const hub_leg& leg : legs_) {
-      const hello_entry entry{leg.number, leg.pending && !leg.answered ? 1U : 0U};
-      std::memcpy(to, &entry, sizeof entry);
-      to += sizeof entry;
-    }
-    line_->send(std::move(bytes));
-  }
+  void greet();
 
   /// Both sides may have been restored from checkpoints of different moments. A push that the hub does not have is made
   /// again; where the hub has pushes that this peer does not know of any more, it takes the hub's parameters over.
-  result<void> agree(const hub_terms& terms) {
-    if (is_local()) return {};
-    auto bytes = line_->take(terms.deadline);
-    if (!bytes) return hub_lost(bytes.error());
-    CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(*bytes, hub_));
-    if (h.word == hub_word::refused) return refused(h);
-    if (h.word != hub_word::hello || bytes->size() != legs_.size() * sizeof(std::uint64_t)) return nonsense();
-    for (std::size_t f = 0; f < legs_.size(); ++f) {
-      std::uint64_t taken = 0;
-      std::memcpy(&taken, bytes->data() + f * sizeof taken, sizeof taken);
-      agree(legs_[f], taken, terms);
-    }
-    return {};
-  }
+  result<void> agree(const hub_terms& terms);
 
   // ---- pushing ----------------------------------------------------------------------------------------------------------
 
@@ -23679,57 +25125,20 @@ class hub_link {
   void send(std::vector<std::byte> bytes) { line_->send(std::move(bytes)); }
 
   /// Nothing more will come from here. Answers are not used any more.
-  std::vector<std::byte> farewell() {
-    leaving_ = true;
-    return with_header(push_header{.word = hub_word::done}, 0);
-  }
+  std::vector<std::byte> farewell();
 
   // ---- answers ----------------------------------------------------------------------------------------------------------
 
   /// Takes in what has arrived, without waiting.
-  result<void> poll(const hub_terms& terms) {
-    while (!is_local() && last_.empty() && line_->arrived()) CAUSEWAY_TRY(wait(terms));
-    return {};
-  }
+  result<void> poll(const hub_terms& terms);
 
   /// Waits for one message of the hub.
-  result<void> wait(const hub_terms& terms) {
-    const auto bytes = line_->take(terms.deadline);
-    if (!bytes) return hub_lost(bytes.error());
-    CAUSEWAY_TRY(hear(terms, *bytes));
-    if (const auto sent = line_->sweep(); !sent) return hub_lost(sent.error());
-    return {};
-  }
+  result<void> wait(const hub_terms& terms);
 
-  result<void> hear(const hub_terms& terms, std::span<const std::byte> bytes) {
-    CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(bytes, hub_));
-    if (h.word == hub_word::refused) return refused(h);
-    if (h.word == hub_word::last) {
-      if (bytes.size() != anchor_.size() * sizeof(float)) return nonsense();
-      last_.resize(anchor_.size());
-      return compress::none::decode(terms.pool, bytes, last_);
-    }
-    if (leaving_) return {};
-    if (h.word != hub_word::answer || h.fragment >= legs_.size()) return nonsense();
-    hub_leg& leg = legs_[h.fragment];
-    const std::size_t size = terms.cuts[h.fragment].size;
-    const bool unsound = h.code == static_cast<std::uint32_t>(errc::non_finite);
-    if (h.code != 0 && !unsound) return nonsense();
-    if (!leg.pending || leg.answered || h.number != leg.number || bytes.size() != size * sizeof(float)) return nonsense();
-    leg.answer.resize(size);
-    CAUSEWAY_TRY(compress::none::decode(terms.pool, bytes, leg.answer));
-    leg.answered = true;
-    leg.unsound = unsound;
-    leg.answer_steps = h.steps;
-    sync_seconds_ = std::max(0.0, seconds(terms.now() - leg.sent_at) - h.held_seconds);
-    return {};
-  }
+  result<void> hear(const hub_terms& terms, std::span<const std::byte> bytes);
 
   /// The answer for fragment f was used.
-  void landed(hub_leg& leg) {
-    leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
-    if (leg.answer_steps != 0) leg.due_after = leg.answer_steps;
-  }
+  void landed(hub_leg& leg);
 
   void serialize(auto& ar) {
     std::uint64_t count = legs_.size();
@@ -23739,22 +25148,9 @@ class hub_link {
   }
 
  private:
-  void agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms) {
-    const bool waits = leg.pending && !leg.answered;
-    if (waits && taken < leg.number) return line_->send(message_of(leg, terms));
-    if (taken <= leg.number) return;
-    leg.number = taken;
-    leg.fresh = !waits;
-    leg.pending = true;
-    leg.answered = false;
-  }
+  void agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms);
 
-  std::vector<std::byte> message_of(hub_leg& leg, const hub_terms& terms) {
-    auto bytes = with_header(leg.header, leg.content.size());
-    std::memcpy(bytes.data() + sizeof leg.header, leg.content.data(), leg.content.size());
-    leg.sent_at = terms.now();
-    return bytes;
-  }
+  std::vector<std::byte> message_of(hub_leg& leg, const hub_terms& terms);
 
   template <axis::Residual R>
   void add_residual(const R& policy, float rate, const hub_leg& leg) {
@@ -23785,19 +25181,9 @@ class hub_link {
   }
 
   [[nodiscard]] std::string hub_name() const { return "peer " + std::to_string(hub_) + ", the hub"; }
-  [[nodiscard]] error hub_lost(const error& why) const {
-    return fail(why.code, hub_name(),
-                why.message + ". Without it nobody holds the shared parameters: restart it from its checkpoint");
-  }
-  [[nodiscard]] error refused(const answer_header& h) const {
-    return fail(h.code == static_cast<std::uint32_t>(errc::non_finite) ? errc::non_finite : errc::protocol, hub_name(),
-                "it could not use what this peer pushed. Look at its log; do all peers run the same model, options and "
-                "version, and is this peer's loss still finite?");
-  }
-  [[nodiscard]] error nonsense() const {
-    return fail(errc::protocol, hub_name(),
-                "its message makes no sense here; do all peers run the same options and version?");
-  }
+  [[nodiscard]] error hub_lost(const error& why) const;
+  [[nodiscard]] error refused(const answer_header& h) const;
+  [[nodiscard]] error nonsense() const;
 
   std::uint32_t level_ = 0;
   net::peer_index hub_ = 0;
@@ -23815,6 +25201,148 @@ class hub_link {
 }  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
 
 #endif  // CAUSEWAY_COMM_HUB_LINK_HPP
+
+// ---- causeway/comm/impl/hub_link.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_HUB_LINK_IPP
+#define CAUSEWAY_COMM_IMPL_HUB_LINK_IPP
+
+// Bodies of comm/hub_link.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+CAUSEWAY_DECL result<void> hub_link::open(const hub_terms& terms, std::uint32_t level, net::peer_index hub,
+                                          std::span<const float> parameters) {
+  if (anchor_.empty()) {
+    anchor_.assign(parameters.begin(), parameters.end());
+    legs_.resize(terms.cuts.size());
+  }
+  if (anchor_.size() != parameters.size() || legs_.size() != terms.cuts.size()) {
+    return fail(errc::wrong_model, "on_arrival",
+                "the checkpoint was written with other fragments or another model; start with the settings it had");
+  }
+  level_ = level;
+  hub_ = hub;
+  if (hub == terms.transport.self()) return {};
+  const std::size_t most =
+      sizeof(answer_header) + std::max(anchor_.size() * sizeof(float), legs_.size() * sizeof(std::uint64_t));
+  line_ = std::make_unique<hub_line>(terms.transport, hub, hub_channel(level), hub_channel(level) + 1, most);
+  return {};
+}
+
+CAUSEWAY_DECL void hub_link::greet() {
+  if (is_local()) return;
+  const push_header h{
+      .word = hub_word::hello, .fragment = static_cast<std::uint32_t>(legs_.size()), .samples = anchor_.size()};
+  auto bytes = with_header(h, legs_.size() * sizeof(hello_entry));
+  std::byte* to = bytes.data() + sizeof h;
+  for (const hub_leg& leg : legs_) {
+    const hello_entry entry{leg.number, leg.pending && !leg.answered ? 1U : 0U};
+    std::memcpy(to, &entry, sizeof entry);
+    to += sizeof entry;
+  }
+  line_->send(std::move(bytes));
+}
+
+CAUSEWAY_DECL result<void> hub_link::agree(const hub_terms& terms) {
+  if (is_local()) return {};
+  auto bytes = line_->take(terms.deadline);
+  if (!bytes) return hub_lost(bytes.error());
+  CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(*bytes, hub_));
+  if (h.word == hub_word::refused) return refused(h);
+  if (h.word != hub_word::hello || bytes->size() != legs_.size() * sizeof(std::uint64_t)) return nonsense();
+  for (std::size_t f = 0; f < legs_.size(); ++f) {
+    std::uint64_t taken = 0;
+    std::memcpy(&taken, bytes->data() + f * sizeof taken, sizeof taken);
+    agree(legs_[f], taken, terms);
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::vector<std::byte> hub_link::farewell() {
+  leaving_ = true;
+  return with_header(push_header{.word = hub_word::done}, 0);
+}
+
+CAUSEWAY_DECL result<void> hub_link::poll(const hub_terms& terms) {
+  while (!is_local() && last_.empty() && line_->arrived()) CAUSEWAY_TRY(wait(terms));
+  return {};
+}
+
+CAUSEWAY_DECL result<void> hub_link::wait(const hub_terms& terms) {
+  const auto bytes = line_->take(terms.deadline);
+  if (!bytes) return hub_lost(bytes.error());
+  CAUSEWAY_TRY(hear(terms, *bytes));
+  if (const auto sent = line_->sweep(); !sent) return hub_lost(sent.error());
+  return {};
+}
+
+CAUSEWAY_DECL result<void> hub_link::hear(const hub_terms& terms, std::span<const std::byte> bytes) {
+  CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(bytes, hub_));
+  if (h.word == hub_word::refused) return refused(h);
+  if (h.word == hub_word::last) {
+    if (bytes.size() != anchor_.size() * sizeof(float)) return nonsense();
+    last_.resize(anchor_.size());
+    return compress::none::decode(terms.pool, bytes, last_);
+  }
+  if (leaving_) return {};
+  if (h.word != hub_word::answer || h.fragment >= legs_.size()) return nonsense();
+  hub_leg& leg = legs_[h.fragment];
+  const std::size_t size = terms.cuts[h.fragment].size;
+  const bool unsound = h.code == static_cast<std::uint32_t>(errc::non_finite);
+  if (h.code != 0 && !unsound) return nonsense();
+  if (!leg.pending || leg.answered || h.number != leg.number || bytes.size() != size * sizeof(float)) return nonsense();
+  leg.answer.resize(size);
+  CAUSEWAY_TRY(compress::none::decode(terms.pool, bytes, leg.answer));
+  leg.answered = true;
+  leg.unsound = unsound;
+  leg.answer_steps = h.steps;
+  sync_seconds_ = std::max(0.0, seconds(terms.now() - leg.sent_at) - h.held_seconds);
+  return {};
+}
+
+CAUSEWAY_DECL void hub_link::landed(hub_leg& leg) {
+  leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+  if (leg.answer_steps != 0) leg.due_after = leg.answer_steps;
+}
+
+CAUSEWAY_DECL void hub_link::agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms) {
+  const bool waits = leg.pending && !leg.answered;
+  if (waits && taken < leg.number) return line_->send(message_of(leg, terms));
+  if (taken <= leg.number) return;
+  leg.number = taken;
+  leg.fresh = !waits;
+  leg.pending = true;
+  leg.answered = false;
+}
+
+CAUSEWAY_DECL std::vector<std::byte> hub_link::message_of(hub_leg& leg, const hub_terms& terms) {
+  auto bytes = with_header(leg.header, leg.content.size());
+  std::memcpy(bytes.data() + sizeof leg.header, leg.content.data(), leg.content.size());
+  leg.sent_at = terms.now();
+  return bytes;
+}
+
+CAUSEWAY_DECL error hub_link::hub_lost(const error& why) const {
+  return fail(why.code, hub_name(),
+              why.message + ". Without it nobody holds the shared parameters: restart it from its checkpoint");
+}
+
+CAUSEWAY_DECL error hub_link::refused(const answer_header& h) const {
+  return fail(h.code == static_cast<std::uint32_t>(errc::non_finite) ? errc::non_finite : errc::protocol, hub_name(),
+              "it could not use what this peer pushed. Look at its log; do all peers run the same model, options and "
+              "version, and is this peer's loss still finite?");
+}
+
+CAUSEWAY_DECL error hub_link::nonsense() const {
+  return fail(errc::protocol, hub_name(),
+              "its message makes no sense here; do all peers run the same options and version?");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_HUB_LINK_IPP
+#endif
 
 // ---- causeway/comm/push_merger.hpp ----
 #ifndef CAUSEWAY_COMM_PUSH_MERGER_HPP
@@ -23868,17 +25396,7 @@ class push_merger {
 
  private:
   /// Weights relative to the largest, so that equal ones are 1 and exact.
-  static std::vector<collective::peer_message> weighted(std::span<const waiting_push> batch) {
-    std::uint64_t most = 0;
-    for (const waiting_push& w : batch) most = std::max(most, w.samples);
-    std::vector<collective::peer_message> messages;
-    for (std::uint32_t i = 0; i < batch.size(); ++i) {
-      const float weight =
-          most == 0 ? 1.0F : static_cast<float>(static_cast<double>(batch[i].samples) / static_cast<double>(most));
-      if (weight > 0) messages.push_back({.peer = i, .weight = weight, .bytes = std::as_bytes(std::span{batch[i].bytes})});
-    }
-    return messages;
-  }
+  static std::vector<collective::peer_message> weighted(std::span<const waiting_push> batch);
 
   /// row_ ← what the aggregator makes of the messages; their peers are places in the batch.
   std::optional<collective::refusal> combine(const auto& rules, const hub_terms& terms, std::uint32_t level, std::size_t f,
@@ -23900,6 +25418,32 @@ class push_merger {
 }  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
 
 #endif  // CAUSEWAY_COMM_PUSH_MERGER_HPP
+
+// ---- causeway/comm/impl/push_merger.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_PUSH_MERGER_IPP
+#define CAUSEWAY_COMM_IMPL_PUSH_MERGER_IPP
+
+// Bodies of comm/push_merger.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+CAUSEWAY_DECL std::vector<collective::peer_message> push_merger::weighted(std::span<const waiting_push> batch) {
+  std::uint64_t most = 0;
+  for (const waiting_push& w : batch) most = std::max(most, w.samples);
+  std::vector<collective::peer_message> messages;
+  for (std::uint32_t i = 0; i < batch.size(); ++i) {
+    const float weight =
+        most == 0 ? 1.0F : static_cast<float>(static_cast<double>(batch[i].samples) / static_cast<double>(most));
+    if (weight > 0) messages.push_back({.peer = i, .weight = weight, .bytes = std::as_bytes(std::span{batch[i].bytes})});
+  }
+  return messages;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_PUSH_MERGER_IPP
+#endif
 
 // ---- causeway/comm/hub_station.hpp ----
 #ifndef CAUSEWAY_COMM_HUB_STATION_HPP
@@ -26203,14 +27747,31 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 inline constexpr std::uint32_t most_micro_batch_bits = 20;
 
 /// errc::invalid_argument unless `count` is from 1 to 2^most_micro_batch_bits - 1. `policy`: who says so.
-[[nodiscard]] inline result<void> check_micro_batches(std::string_view policy, std::int64_t count) {
+[[nodiscard]] CAUSEWAY_DECL result<void> check_micro_batches(std::string_view policy, std::int64_t count);
+
+/// errc::invalid_argument unless the batch has sequences that make `pieces` equal micro-batches.
+[[nodiscard]] CAUSEWAY_DECL result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
+
+// ---- causeway/parallel/impl/micro_batches.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
+#define CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
+
+// Bodies of parallel/micro_batches.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<void> check_micro_batches(std::string_view policy, std::int64_t count) {
   if (count >= 1 && count < std::int64_t{1} << most_micro_batch_bits) return {};
   return fail(errc::invalid_argument, std::string{policy},
               std::to_string(count) + " micro-batches; choose at least 1, below a million");
 }
 
-/// errc::invalid_argument unless the batch has sequences that make `pieces` equal micro-batches.
-[[nodiscard]] inline result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces) {
+CAUSEWAY_DECL result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces) {
   if (pieces >= 1 && b.sequences >= 1 && b.sequences % pieces == 0) return {};
   return fail(errc::invalid_argument, std::string{policy},
               "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " + std::to_string(pieces) +
@@ -26219,7 +27780,8 @@ inline constexpr std::uint32_t most_micro_batch_bits = 20;
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
+#endif
 
 // ---- causeway/parallel/data_parallel.hpp ----
 #ifndef CAUSEWAY_PARALLEL_DATA_PARALLEL_HPP
@@ -26604,7 +28166,27 @@ namespace causeway::inline CAUSEWAY_ABI::collective {
 
 /// The partner of `self` when `peers` are paired at random; none for the one left over of an odd number. Peers that `draw`
 /// alike get the same pairs. Cost: O(peers).
-[[nodiscard]] inline std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw) {
+[[nodiscard]] CAUSEWAY_DECL std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw);
+
+/// Both peers: data ← (theirs + ours) / 2; both must call it with the same `id`. `received` has the length of `data` and is
+/// overwritten. Bytes: 4 per value each way. errc::protocol where the other sends another number of values.
+CAUSEWAY_DECL result<void> average_pair(net::any_transport& transport, net::peer_index other, const net::message_id& id,
+                                        std::span<float> data, std::span<float> received, time_point deadline);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_PAIRS_HPP
+
+// ---- causeway/collective/impl/pairs.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
+
+// Bodies of collective/pairs.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw) {
   std::vector<net::peer_index> order(peers);
   std::iota(order.begin(), order.end(), 0U);
   for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
@@ -26615,10 +28197,8 @@ namespace causeway::inline CAUSEWAY_ABI::collective {
   return std::nullopt;
 }
 
-/// Both peers: data ← (theirs + ours) / 2; both must call it with the same `id`. `received` has the length of `data` and is
-/// overwritten. Bytes: 4 per value each way. errc::protocol where the other sends another number of values.
-inline result<void> average_pair(net::any_transport& transport, net::peer_index other, const net::message_id& id,
-                                 std::span<float> data, std::span<float> received, time_point deadline) {
+CAUSEWAY_DECL result<void> average_pair(net::any_transport& transport, net::peer_index other, const net::message_id& id,
+                                        std::span<float> data, std::span<float> received, time_point deadline) {
   const auto inward = transport.receive(other, id, std::as_writable_bytes(received));
   const auto outward = transport.send(other, id, std::as_bytes(data));
   const auto sent = transport.wait(outward, deadline);
@@ -26635,7 +28215,8 @@ inline result<void> average_pair(net::any_transport& transport, net::peer_index 
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
-#endif  // CAUSEWAY_COLLECTIVE_PAIRS_HPP
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
+#endif
 
 // ---- causeway/kernels/row_hash.hpp ----
 #ifndef CAUSEWAY_KERNELS_ROW_HASH_HPP
@@ -26695,31 +28276,19 @@ struct image_layout {
   std::uint32_t chunk_bytes = default_chunk_bytes;
   std::vector<std::uint64_t> sizes;
 
-  [[nodiscard]] std::uint64_t bytes() const noexcept {
-    std::uint64_t sum = 0;
-    for (const std::uint64_t size : sizes) sum += size;
-    return sum;
-  }
-  [[nodiscard]] std::size_t chunks() const noexcept {
-    return static_cast<std::size_t>((bytes() + chunk_bytes - 1) / chunk_bytes);
-  }
+  [[nodiscard]] std::uint64_t bytes() const noexcept;
+  [[nodiscard]] std::size_t chunks() const noexcept;
 
   friend bool operator==(const image_layout&, const image_layout&) = default;
 };
 
 /// The name of a state from its layout and the digest of its chunks' hashes.
-[[nodiscard]] inline std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept {
-  hasher h;
-  h.add_value(std::uint64_t{layout.chunk_bytes}).add_value(std::uint64_t{layout.sizes.size()});
-  return h.add_values(std::span{layout.sizes}).add_value(digest).finish();
-}
+[[nodiscard]] CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept;
 
-[[nodiscard]] inline std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept {
-  return hash_bytes(std::as_bytes(hashes));
-}
+[[nodiscard]] CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept;
 
 /// Success, or errc::wrong_model with the sizes of both sides.
-[[nodiscard]] inline result<void> check_layout(const image_layout& ours, const image_layout& theirs);
+[[nodiscard]] CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs);
 
 /// An archive that copies nothing: notes where the memory lies that a `serialize` member names. What it is given must stay
 /// where it is, vectors too. Takes numbers, enumerations, strings, vectors of any of these, and types with `serialize`.
@@ -26771,9 +28340,7 @@ class image_collector {
 /// only reads. Cost of hashing: one pass over the memory, on all threads of the pool.
 class state_image {
  public:
-  explicit state_image(std::uint32_t chunk_bytes = default_chunk_bytes) : layout_{chunk_bytes, {}} {
-    CAUSEWAY_EXPECT(chunk_bytes > 0 && chunk_bytes % 64 == 0);
-  }
+  explicit state_image(std::uint32_t chunk_bytes = default_chunk_bytes);
 
   /// The memory of these objects, in this order.
   template <class... Ts>
@@ -26786,54 +28353,28 @@ class state_image {
   }
 
   /// Appends a part; it must stay where it is.
-  void add(std::span<std::byte> part) {
-    CAUSEWAY_EXPECT(parts_.size() < max_state_parts);
-    starts_.push_back(bytes_);
-    parts_.push_back(part);
-    layout_.sizes.push_back(part.size());
-    bytes_ += part.size();
-    touch();
-  }
+  void add(std::span<std::byte> part);
 
   [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
   [[nodiscard]] std::span<const std::span<std::byte>> parts() const noexcept { return parts_; }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::size_t chunks() const noexcept { return layout_.chunks(); }
   /// The last chunk may be shorter.
-  [[nodiscard]] std::size_t chunk_size(std::size_t chunk) const noexcept {
-    const std::uint64_t begin = std::uint64_t{chunk} * layout_.chunk_bytes;
-    return static_cast<std::size_t>(std::min<std::uint64_t>(layout_.chunk_bytes, bytes_ - begin));
-  }
+  [[nodiscard]] std::size_t chunk_size(std::size_t chunk) const noexcept;
 
   /// The memory was changed: hashes will be made anew.
   void touch() noexcept { hashed_ = false; }
 
   /// Names the state. Makes the hashes if the memory was touched.
-  [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const {
-    (void)hashes(pool);
-    return root_;
-  }
-  [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const {
-    if (!hashed_) make_hashes(pool);
-    return hashes_;
-  }
+  [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const;
+  [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const;
   [[nodiscard]] std::uint64_t chunk_hash(std::size_t chunk) const { return hashes()[chunk]; }
 
   /// Copies a chunk out. Precondition: `out` has chunk_size(chunk) bytes.
-  void read(std::size_t chunk, std::span<std::byte> out) const {
-    CAUSEWAY_EXPECT(chunk < chunks() && out.size() == chunk_size(chunk));
-    for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t at) {
-      std::memcpy(out.data() + at, piece.data(), piece.size());
-    });
-  }
+  void read(std::size_t chunk, std::span<std::byte> out) const;
 
   /// Puts bytes where a chunk lies; call touch() when all are there. Precondition: `in` has chunk_size(chunk) bytes.
-  void write(std::size_t chunk, std::span<const std::byte> in) {
-    CAUSEWAY_EXPECT(chunk < chunks() && in.size() == chunk_size(chunk));
-    for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t at) {
-      std::memcpy(piece.data(), in.data() + at, piece.size());
-    });
-  }
+  void write(std::size_t chunk, std::span<const std::byte> in);
 
  private:
   // Calls f(piece, offset in the chunk) on the pieces of parts that a chunk covers; never on an empty one.
@@ -26852,38 +28393,9 @@ class state_image {
   }
 
   // How a state is cut into parts must not show in a chunk's hash, so a chunk of several pieces is put together first.
-  [[nodiscard]] std::uint64_t hash_chunk(std::size_t chunk) const {
-    const std::size_t size = chunk_size(chunk);
-    std::uint64_t hash = 0;
-    bool whole = false;
-    for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t) {
-      if (piece.size() == size) {
-        whole = true;
-        hash = hash_bytes(piece);
-      }
-    });
-    if (whole) return hash;
-    std::vector<std::byte> gathered(size);
-    read(chunk, gathered);
-    return hash_bytes(gathered);
-  }
+  [[nodiscard]] std::uint64_t hash_chunk(std::size_t chunk) const;
 
-  void make_hashes(thread_pool* pool) const {
-    hashes_.resize(chunks());
-    const auto some = [&](index_range range) {
-      for (std::int64_t i = range.begin; i < range.end; ++i) {
-        hashes_[static_cast<std::size_t>(i)] = hash_chunk(static_cast<std::size_t>(i));
-      }
-    };
-    const auto count = static_cast<std::int64_t>(hashes_.size());
-    if (pool != nullptr) {
-      pool->for_range(count, 1, some);
-    } else {
-      some({0, count});
-    }
-    root_ = state_root(layout_, digest_of(hashes_));
-    hashed_ = true;
-  }
+  void make_hashes(thread_pool* pool) const;
 
   image_layout layout_;
   std::vector<std::span<std::byte>> parts_;
@@ -26901,12 +28413,7 @@ class staging {
   explicit staging(const image_layout& layout) : layout_{layout}, chunks_(layout.chunks()) {}
 
   /// Keeps a copy of a chunk whose hash was found right.
-  void put(std::size_t chunk, std::span<const std::byte> bytes) {
-    CAUSEWAY_EXPECT(chunk < chunks_.size() && bytes.size() <= layout_.chunk_bytes);
-    if (!chunks_[chunk]) ++count_;
-    chunks_[chunk] = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
-    std::memcpy(chunks_[chunk].get(), bytes.data(), bytes.size());
-  }
+  void put(std::size_t chunk, std::span<const std::byte> bytes);
 
   [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
   [[nodiscard]] bool has(std::size_t chunk) const noexcept { return chunks_[chunk] != nullptr; }
@@ -26915,18 +28422,7 @@ class staging {
   /// Puts the chunks into `image`, frees them, and makes sure that the image is now the state named `root`.
   /// errc::diverged: it is another one, because its memory was changed since its hashes were made; nothing in it can be
   /// relied on then. Cost: a copy of the chunks put and one pass of hashing.
-  result<void> commit(state_image& image, std::uint64_t root, thread_pool* pool = nullptr) {
-    CAUSEWAY_EXPECT(image.layout() == layout_);
-    for (std::size_t i = 0; i < chunks_.size(); ++i) {
-      if (chunks_[i]) image.write(i, {chunks_[i].get(), image.chunk_size(i)});
-      chunks_[i].reset();
-    }
-    count_ = 0;
-    image.touch();
-    if (image.root(pool) == root) return {};
-    return fail(errc::diverged, "state transfer",
-                "the state in memory is not the one that was fetched: it was changed meanwhile; fetch it again");
-  }
+  result<void> commit(state_image& image, std::uint64_t root, thread_pool* pool = nullptr);
 
  private:
   image_layout layout_;
@@ -26934,7 +28430,133 @@ class staging {
   std::size_t count_ = 0;
 };
 
-inline result<void> check_layout(const image_layout& ours, const image_layout& theirs) {
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+
+// ---- causeway/membership/impl/state_image.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+
+// Bodies of membership/state_image.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+CAUSEWAY_DECL std::uint64_t image_layout::bytes() const noexcept {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t size : sizes) sum += size;
+  return sum;
+}
+
+CAUSEWAY_DECL std::size_t image_layout::chunks() const noexcept {
+  return static_cast<std::size_t>((bytes() + chunk_bytes - 1) / chunk_bytes);
+}
+
+CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept {
+  hasher h;
+  h.add_value(std::uint64_t{layout.chunk_bytes}).add_value(std::uint64_t{layout.sizes.size()});
+  return h.add_values(std::span{layout.sizes}).add_value(digest).finish();
+}
+
+CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept {
+  return hash_bytes(std::as_bytes(hashes));
+}
+
+CAUSEWAY_DECL state_image::state_image(std::uint32_t chunk_bytes) : layout_{chunk_bytes, {}} {
+  CAUSEWAY_EXPECT(chunk_bytes > 0 && chunk_bytes % 64 == 0);
+}
+
+CAUSEWAY_DECL void state_image::add(std::span<std::byte> part) {
+  CAUSEWAY_EXPECT(parts_.size() < max_state_parts);
+  starts_.push_back(bytes_);
+  parts_.push_back(part);
+  layout_.sizes.push_back(part.size());
+  bytes_ += part.size();
+  touch();
+}
+
+CAUSEWAY_DECL std::size_t state_image::chunk_size(std::size_t chunk) const noexcept {
+  const std::uint64_t begin = std::uint64_t{chunk} * layout_.chunk_bytes;
+  return static_cast<std::size_t>(std::min<std::uint64_t>(layout_.chunk_bytes, bytes_ - begin));
+}
+
+CAUSEWAY_DECL std::uint64_t state_image::root(thread_pool* pool) const {
+  (void)hashes(pool);
+  return root_;
+}
+
+CAUSEWAY_DECL const std::vector<std::uint64_t>& state_image::hashes(thread_pool* pool) const {
+  if (!hashed_) make_hashes(pool);
+  return hashes_;
+}
+
+CAUSEWAY_DECL void state_image::read(std::size_t chunk, std::span<std::byte> out) const {
+  CAUSEWAY_EXPECT(chunk < chunks() && out.size() == chunk_size(chunk));
+  for_each_piece(
+      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(out.data() + at, piece.data(), piece.size()); });
+}
+
+CAUSEWAY_DECL void state_image::write(std::size_t chunk, std::span<const std::byte> in) {
+  CAUSEWAY_EXPECT(chunk < chunks() && in.size() == chunk_size(chunk));
+  for_each_piece(
+      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(piece.data(), in.data() + at, piece.size()); });
+}
+
+CAUSEWAY_DECL std::uint64_t state_image::hash_chunk(std::size_t chunk) const {
+  const std::size_t size = chunk_size(chunk);
+  std::uint64_t hash = 0;
+  bool whole = false;
+  for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t) {
+    if (piece.size() == size) {
+      whole = true;
+      hash = hash_bytes(piece);
+    }
+  });
+  if (whole) return hash;
+  std::vector<std::byte> gathered(size);
+  read(chunk, gathered);
+  return hash_bytes(gathered);
+}
+
+CAUSEWAY_DECL void state_image::make_hashes(thread_pool* pool) const {
+  hashes_.resize(chunks());
+  const auto some = [&](index_range range) {
+    for (std::int64_t i = range.begin; i < range.end; ++i) {
+      hashes_[static_cast<std::size_t>(i)] = hash_chunk(static_cast<std::size_t>(i));
+    }
+  };
+  const auto count = static_cast<std::int64_t>(hashes_.size());
+  if (pool != nullptr) {
+    pool->for_range(count, 1, some);
+  } else {
+    some({0, count});
+  }
+  root_ = state_root(layout_, digest_of(hashes_));
+  hashed_ = true;
+}
+
+CAUSEWAY_DECL void staging::put(std::size_t chunk, std::span<const std::byte> bytes) {
+  CAUSEWAY_EXPECT(chunk < chunks_.size() && bytes.size() <= layout_.chunk_bytes);
+  if (!chunks_[chunk]) ++count_;
+  chunks_[chunk] = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
+  std::memcpy(chunks_[chunk].get(), bytes.data(), bytes.size());
+}
+
+CAUSEWAY_DECL result<void> staging::commit(state_image& image, std::uint64_t root, thread_pool* pool) {
+  CAUSEWAY_EXPECT(image.layout() == layout_);
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    if (chunks_[i]) image.write(i, {chunks_[i].get(), image.chunk_size(i)});
+    chunks_[i].reset();
+  }
+  count_ = 0;
+  image.touch();
+  if (image.root(pool) == root) return {};
+  return fail(errc::diverged, "state transfer",
+              "the state in memory is not the one that was fetched: it was changed meanwhile; fetch it again");
+}
+
+CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs) {
   if (ours == theirs) return {};
   const auto text = [](const image_layout& l) {
     return std::to_string(l.bytes()) + " bytes in " + std::to_string(l.sizes.size()) + " parts, chunks of " +
@@ -26952,7 +28574,8 @@ inline result<void> check_layout(const image_layout& ours, const image_layout& t
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
 
-#endif  // CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+#endif
 
 // ---- causeway/train/elastic_group.hpp ----
 #ifndef CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
@@ -27982,15 +29605,8 @@ class vector_streambuf final : public std::streambuf {
   explicit vector_streambuf(byte_vector& out) : out_{&out} {}
 
  protected:
-  std::streamsize xsputn(const char* s, std::streamsize n) override {
-    const auto bytes = std::as_bytes(std::span{s, static_cast<std::size_t>(n)});
-    out_->insert(out_->end(), bytes.begin(), bytes.end());
-    return n;
-  }
-  int_type overflow(int_type c) override {
-    out_->push_back(static_cast<std::byte>(c));
-    return c;
-  }
+  std::streamsize xsputn(const char* s, std::streamsize n) override;
+  int_type overflow(int_type c) override;
 
  private:
   byte_vector* out_;
@@ -27999,11 +29615,7 @@ class vector_streambuf final : public std::streambuf {
 /// Reads from memory that somebody else owns.
 class span_streambuf final : public std::streambuf {
  public:
-  explicit span_streambuf(std::span<const std::byte> bytes) {
-    // The get area's type wants char*; nothing writes through it.
-    char* begin = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));
-    setg(begin, begin, begin + bytes.size());
-  }
+  explicit span_streambuf(std::span<const std::byte> bytes);
   [[nodiscard]] std::size_t left() const { return static_cast<std::size_t>(egptr() - gptr()); }
 };
 
@@ -28046,6 +29658,37 @@ result<void> from_bytes(std::span<const std::byte> bytes, T& value) {
 }  // namespace causeway::inline CAUSEWAY_ABI::io
 
 #endif  // CAUSEWAY_IO_ARCHIVE_HPP
+
+// ---- causeway/io/impl/archive.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_ARCHIVE_IPP
+#define CAUSEWAY_IO_IMPL_ARCHIVE_IPP
+
+// Bodies of io/archive.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io::detail {
+
+CAUSEWAY_DECL std::streamsize vector_streambuf::xsputn(const char* s, std::streamsize n) {
+  const auto bytes = std::as_bytes(std::span{s, static_cast<std::size_t>(n)});
+  out_->insert(out_->end(), bytes.begin(), bytes.end());
+  return n;
+}
+
+CAUSEWAY_DECL auto vector_streambuf::overflow(int_type c) -> int_type {
+  out_->push_back(static_cast<std::byte>(c));
+  return c;
+}
+
+CAUSEWAY_DECL span_streambuf::span_streambuf(std::span<const std::byte> bytes) {
+  // The get area's type wants char*; nothing writes through it.
+  char* begin = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));
+  setg(begin, begin, begin + bytes.size());
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io::detail
+
+#endif  // CAUSEWAY_IO_IMPL_ARCHIVE_IPP
+#endif
 #endif
 
 #endif  // CAUSEWAY_TRAIN_HPP

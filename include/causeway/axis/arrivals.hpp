@@ -51,11 +51,7 @@ struct one_by_one {
   double grace_seconds = 0;
   std::uint32_t most_ahead = no_bound;  ///< at least 1
 
-  [[nodiscard]] result<void> check(std::uint32_t) const {
-    if (grace_seconds >= 0 && most_ahead >= 1) return {};
-    return fail(errc::invalid_argument, "one_by_one",
-                "the grace period must not be negative (0 is none), and `most_ahead` at least 1");
-  }
+  [[nodiscard]] result<void> check(std::uint32_t) const;
   [[nodiscard]] double closes_after(const gathering&) const noexcept { return grace_seconds; }
 };
 
@@ -73,22 +69,16 @@ struct quorum {
   double cap_seconds = 60;
   std::uint32_t most_ahead = no_bound;  ///< at least 1
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const {
-    if (least >= 1 && least <= peers && gamma >= 0 && cap_seconds >= 0 && most_ahead >= 1) return {};
-    return fail(errc::invalid_argument, "quorum",
-                "`least` must be between 1 and the number of peers, `gamma` and `cap_seconds` not negative, and "
-                "`most_ahead` at least 1");
-  }
-  [[nodiscard]] double closes_after(const gathering& g) const noexcept {
-    const std::size_t enough = std::clamp<std::size_t>(g.expected, 1, least);
-    if (g.arrived.size() < enough) return std::numeric_limits<double>::infinity();
-    const double quorum_after = g.arrived[enough - 1];
-    return quorum_after + std::clamp(gamma * (g.slack - quorum_after), 0.0, cap_seconds);
-  }
+  [[nodiscard]] result<void> check(std::uint32_t peers) const;
+  [[nodiscard]] double closes_after(const gathering& g) const noexcept;
 };
 
 static_assert(Arrivals<one_by_one> && Arrivals<quorum>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/axis/impl/arrivals.ipp>
+#endif
 
 #endif  // CAUSEWAY_AXIS_ARRIVALS_HPP

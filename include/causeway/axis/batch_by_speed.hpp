@@ -47,9 +47,7 @@ class batch_by_speed {
   /// What this peer's row counts.
   [[nodiscard]] float weight() const noexcept { return static_cast<float>(sequences_); }
 
-  [[nodiscard]] result<void> check(std::size_t) const {
-    return detail::check_steps(options_.local_steps, "batch_by_speed");
-  }
+  [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
 
@@ -65,15 +63,7 @@ class batch_by_speed {
 
   /// For the peer with the index `self` among peers of these speeds; those that are unknown (0, negative, not finite) count
   /// as the mean of the others.
-  [[nodiscard]] std::uint32_t sequences_for(std::size_t self, std::vector<double> speeds) const {
-    double sum = 0, known = 0;
-    for (const double s : speeds) {
-      if (is_known(s)) sum += s, ++known;
-    }
-    for (double& s : speeds) s = is_known(s) ? s : known > 0 ? sum / known : 1.0;
-    const std::size_t rest = options_.sequences - speeds.size();
-    return static_cast<std::uint32_t>(1 + collective::whole_parts(rest, speeds)[self]);
-  }
+  [[nodiscard]] std::uint32_t sequences_for(std::size_t self, std::vector<double> speeds) const;
 
   /// Tells all peers this one's speed.
   result<void> exchanged(auto& ctx, const exchange_report& report) {
@@ -102,5 +92,9 @@ class batch_by_speed {
 static_assert(Trigger<batch_by_speed>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/axis/impl/batch_by_speed.ipp>
+#endif
 
 #endif  // CAUSEWAY_AXIS_BATCH_BY_SPEED_HPP

@@ -40,20 +40,9 @@ class by_change {
   /// N for a link on which an exchange of one fragment takes `exchange_seconds`, of which `share` is to be used (CoCoDC's
   /// γ): N = share · H · t_step / t_exchange, at least one for each fragment and at most one a step.
   [[nodiscard]] static std::uint32_t exchanges_for(std::uint32_t local_steps, double step_seconds, double exchange_seconds,
-                                                   std::size_t fragments, double share = 1) {
-    const double room = share * local_steps * step_seconds / exchange_seconds;
-    const double least = std::min<double>(static_cast<double>(fragments), local_steps);
-    return static_cast<std::uint32_t>(room >= local_steps ? local_steps : std::max(room, least));
-  }
+                                                   std::size_t fragments, double share = 1);
 
-  [[nodiscard]] result<void> check(std::size_t count) const {
-    CAUSEWAY_TRY(detail::check_steps(options_.local_steps, "by_change"));
-    const std::size_t all = slots(count);
-    if (all >= count && all <= options_.local_steps) return {};
-    return fail(errc::invalid_argument, "by_change",
-                std::to_string(all) + " exchanges of " + std::to_string(count) + " fragments in " +
-                    std::to_string(options_.local_steps) + " inner steps; take at least one each, and at most one a step");
-  }
+  [[nodiscard]] result<void> check(std::size_t count) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
 
@@ -100,12 +89,7 @@ class by_change {
 
   [[nodiscard]] std::size_t slots(std::size_t count) const { return options_.exchanges == 0 ? count : options_.exchanges; }
 
-  [[nodiscard]] bool comes_before(const turn& a, const turn& b) const {
-    const bool a_late = a.since >= options_.local_steps, b_late = b.since >= options_.local_steps;
-    if (a_late != b_late) return a_late;
-    if (!a_late && a.rate != b.rate) return a.rate > b.rate;
-    return a.since > b.since;
-  }
+  [[nodiscard]] bool comes_before(const turn& a, const turn& b) const;
 
   by_change_options options_;
   std::vector<turn> turns_;
@@ -115,5 +99,9 @@ class by_change {
 static_assert(Trigger<by_change>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/axis/impl/by_change.ipp>
+#endif
 
 #endif  // CAUSEWAY_AXIS_BY_CHANGE_HPP

@@ -40,26 +40,12 @@ class by_speed {
 
   [[nodiscard]] const by_speed_options& options() const noexcept { return options_; }
 
-  [[nodiscard]] result<void> check(std::size_t) const {
-    CAUSEWAY_TRY(detail::check_steps(options_.local_steps, "by_speed"));
-    if (options_.percentile > 0 && options_.percentile <= 1) return {};
-    return fail(errc::invalid_argument, "by_speed", "`percentile` must be above 0 and at most 1");
-  }
+  [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return steps_; }
 
   /// Inner steps for a peer of `speed` among peers of `speeds`; 0, negative and not finite mean unknown.
-  [[nodiscard]] std::uint32_t steps_for(double speed, std::span<const double> speeds) const {
-    std::vector<double> known;
-    std::copy_if(speeds.begin(), speeds.end(), std::back_inserter(known), is_known);
-    if (known.empty() || !is_known(speed)) return options_.local_steps;
-    std::sort(known.begin(), known.end());
-    const double rank = std::ceil(options_.percentile * static_cast<double>(known.size()));
-    const double pace = known[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
-    constexpr double slack = 1 + 1e-9;  // half the speed is half the steps, however it was rounded
-    const double steps = std::floor(std::min(speed / pace * slack, 1.0) * options_.local_steps);
-    return static_cast<std::uint32_t>(std::max(steps, 1.0));
-  }
+  [[nodiscard]] std::uint32_t steps_for(double speed, std::span<const double> speeds) const;
 
   /// Tells all peers this one's speed.
   result<void> exchanged(auto& ctx, const exchange_report& report) {
@@ -86,5 +72,9 @@ class by_speed {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/axis/impl/by_speed.ipp>
+#endif
 
 #endif  // CAUSEWAY_AXIS_BY_SPEED_HPP

@@ -40,10 +40,7 @@ concept Trigger = T::decides == part::trigger&& requires(T& t, const T& c, std::
 
 namespace detail {
 
-inline result<void> check_steps(std::uint32_t steps, const char* who) {
-  if (steps > 0) return {};
-  return fail(errc::invalid_argument, who, "0 inner steps between exchanges; set it to 1 or more");
-}
+CAUSEWAY_DECL result<void> check_steps(std::uint32_t steps, const char* who);
 
 }  // namespace detail
 
@@ -69,17 +66,8 @@ struct staggered {
 
   std::uint32_t local_steps = 100;  ///< H
 
-  [[nodiscard]] result<void> check(std::size_t count) const {
-    CAUSEWAY_TRY(detail::check_steps(local_steps, "staggered"));
-    if (count <= local_steps) return {};
-    return fail(errc::invalid_argument, "staggered",
-                std::to_string(count) + " fragments in " + std::to_string(local_steps) +
-                    " inner steps; take fewer fragments or more steps, so that each has a step of its own");
-  }
-  [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t count) const noexcept {
-    const std::uint64_t share = (f + 1) * std::uint64_t{local_steps};
-    return static_cast<std::uint32_t>((share + count - 1) / count);
-  }
+  [[nodiscard]] result<void> check(std::size_t count) const;
+  [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t count) const noexcept;
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return local_steps; }
   result<void> exchanged(auto&, const exchange_report&) { return {}; }
   void serialize(auto&) {}
@@ -94,14 +82,8 @@ class periods {
 
   explicit periods(std::vector<std::uint32_t> steps = {32, 96, 192}) : steps_{std::move(steps)} {}
 
-  [[nodiscard]] result<void> check(std::size_t) const {
-    if (steps_.empty()) return detail::check_steps(0, "periods");
-    for (const std::uint32_t s : steps_) CAUSEWAY_TRY(detail::check_steps(s, "periods"));
-    return {};
-  }
-  [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t) const noexcept {
-    return steps_[f < steps_.size() ? f : steps_.size() - 1];
-  }
+  [[nodiscard]] result<void> check(std::size_t) const;
+  [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t) const noexcept;
   [[nodiscard]] std::uint32_t next(std::size_t f, std::size_t count) const noexcept { return first(f, count); }
   result<void> exchanged(auto&, const exchange_report&) { return {}; }
   void serialize(auto&) {}
@@ -113,5 +95,9 @@ class periods {
 static_assert(Trigger<every> && Trigger<staggered> && Trigger<periods>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/axis/impl/every.ipp>
+#endif
 
 #endif  // CAUSEWAY_AXIS_EVERY_HPP

@@ -31,29 +31,12 @@ struct fragment {
   /// Whether the row is the whole buffer as it lies.
   [[nodiscard]] bool is_whole(std::size_t length) const noexcept { return ranges.size() == 1 && size == length; }
 
-  void add(const parameter_segment& s, std::int64_t end) {
-    matrices.push_back({size, static_cast<std::size_t>(s.rows), static_cast<std::size_t>(s.columns)});
-    if (!ranges.empty() && ranges.back().end == s.offset) {
-      ranges.back().end = end;
-    } else {
-      ranges.push_back({s.offset, end});
-    }
-    size += static_cast<std::size_t>(end - s.offset);
-  }
+  void add(const parameter_segment& s, std::int64_t end);
 };
 
-inline void gather(const fragment& f, std::span<const float> all, std::span<float> row) {
-  auto to = row.begin();
-  for (const index_range r : f.ranges) to = std::copy(all.begin() + r.begin, all.begin() + r.end, to);
-}
+CAUSEWAY_DECL void gather(const fragment& f, std::span<const float> all, std::span<float> row);
 
-inline void scatter(const fragment& f, std::span<const float> row, std::span<float> all) {
-  auto from = row.begin();
-  for (const index_range r : f.ranges) {
-    std::copy(from, from + r.size(), all.begin() + r.begin);
-    from += r.size();
-  }
-}
+CAUSEWAY_DECL void scatter(const fragment& f, std::span<const float> row, std::span<float> all);
 
 /// `cut(segments, length)`: the fragments of a buffer of `length` values; errc::invalid_argument where the options do not
 /// fit the model. `single`: there is always just one.
@@ -67,9 +50,7 @@ concept Fragments = F::decides == part::fragments&& requires(const F& f, std::sp
 namespace detail {
 
 /// Where segment s ends, with the padding behind it.
-inline std::int64_t end_of(std::span<const parameter_segment> segments, std::size_t s, std::size_t length) {
-  return s + 1 < segments.size() ? segments[s + 1].offset : static_cast<std::int64_t>(length);
-}
+CAUSEWAY_DECL std::int64_t end_of(std::span<const parameter_segment> segments, std::size_t s, std::size_t length);
 
 /// Puts every segment s into the fragment that `of(s)` names.
 template <class Of>
@@ -81,12 +62,7 @@ std::vector<fragment> cut_by(std::span<const parameter_segment> segments, std::s
   return all;
 }
 
-inline std::size_t blocks_of(std::span<const parameter_segment> segments) {
-  // The head is in the block after the last; a model without a head of its own still has its last norm there.
-  int most = -1;
-  for (const auto& s : segments) most = std::max(most, s.block);
-  return most < 0 ? 0 : static_cast<std::size_t>(most);
-}
+CAUSEWAY_DECL std::size_t blocks_of(std::span<const parameter_segment> segments);
 
 }  // namespace detail
 
@@ -95,10 +71,7 @@ struct whole {
   static constexpr part decides = part::fragments;
   static constexpr bool single = true;
 
-  [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length) const {
-    if (segments.empty()) return std::vector<fragment>{{{{0, static_cast<std::int64_t>(length)}}, {}, length}};
-    return detail::cut_by(segments, length, 1, [](std::size_t) { return 0U; });
-  }
+  [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length) const;
 };
 
 /// Whole transformer blocks together; what is not in a block (embeddings, last norm, head) is the first fragment. Strided
@@ -138,29 +111,15 @@ struct balanced {
 
   std::uint32_t count = 24;
 
-  [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length) const {
-    if (count == 0 || count > segments.size()) {
-      return fail(errc::invalid_argument, "balanced",
-                  std::to_string(count) + " fragments of a model with " + std::to_string(segments.size()) +
-                      " tensors; take between 1 and that many");
-    }
-    const auto size = [&](std::size_t s) { return detail::end_of(segments, s, length) - segments[s].offset; };
-    std::vector<std::size_t> order(segments.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return size(a) > size(b); });
-    std::vector<std::int64_t> filled(count);
-    std::vector<std::size_t> home(segments.size());
-    for (const std::size_t s : order) {
-      const auto least = std::min_element(filled.begin(), filled.end());
-      *least += size(s);
-      home[s] = static_cast<std::size_t>(least - filled.begin());
-    }
-    return detail::cut_by(segments, length, count, [&](std::size_t s) { return home[s]; });
-  }
+  [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length) const;
 };
 
 static_assert(Fragments<whole> && Fragments<strided> && Fragments<consecutive> && Fragments<balanced>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/axis/impl/fragments.ipp>
+#endif
 
 #endif  // CAUSEWAY_AXIS_FRAGMENTS_HPP

@@ -39,10 +39,7 @@ class global_samples {
 
   [[nodiscard]] std::uint64_t target() const noexcept { return target_; }
 
-  [[nodiscard]] result<void> check(std::size_t) const {
-    if (target_ > 0) return {};
-    return fail(errc::invalid_argument, "global_samples", "a target of 0 samples; set it to 1 or more");
-  }
+  [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] static std::uint32_t first(std::size_t, std::size_t) noexcept { return 1; }
   [[nodiscard]] static std::uint32_t next(std::size_t, std::size_t) noexcept { return 1; }
   result<void> exchanged(auto&, const exchange_report&) {
@@ -84,11 +81,7 @@ class global_samples {
   }
 
   /// Samples of all peers in this round, as far as they have said.
-  [[nodiscard]] std::uint64_t total(std::uint64_t own) const {
-    std::uint64_t sum = own;
-    for (const ear& e : ears_) sum += e.round == round_ ? e.samples : 0;
-    return sum;
-  }
+  [[nodiscard]] std::uint64_t total(std::uint64_t own) const;
 
   void serialize(auto& ar) { ar(round_); }
 
@@ -165,5 +158,9 @@ class global_samples {
 static_assert(Trigger<global_samples>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/axis/impl/global_samples.ipp>
+#endif
 
 #endif  // CAUSEWAY_AXIS_GLOBAL_SAMPLES_HPP

@@ -51,12 +51,7 @@ inline constexpr bool groups_last = requires {
 namespace detail {
 
 /// The peers in an order drawn from `draw`.
-inline std::vector<net::peer_index> shuffled(std::uint32_t peers, rng draw) {
-  std::vector<net::peer_index> order(peers);
-  std::iota(order.begin(), order.end(), net::peer_index{0});
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
-  return order;
-}
+CAUSEWAY_DECL std::vector<net::peer_index> shuffled(std::uint32_t peers, rng draw);
 
 inline constexpr std::uint64_t group_stream = 0x67726F757073;
 
@@ -68,11 +63,7 @@ struct all_peers {
   static constexpr bool everybody = true;
 
   [[nodiscard]] result<void> check(std::uint32_t) const { return {}; }
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
-    std::vector<net::peer_index> all(q.peers);
-    std::iota(all.begin(), all.end(), net::peer_index{0});
-    return all;
-  }
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
 };
@@ -85,21 +76,9 @@ struct random_groups {
 
   std::uint32_t size = 2;
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const {
-    if (size >= 2 || peers == 1) return {};
-    return fail(errc::invalid_argument, "random_groups", "groups of fewer than 2 peers never mix; set size to 2 or more");
-  }
+  [[nodiscard]] result<void> check(std::uint32_t peers) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
-    const auto order = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number)});
-    const auto place = static_cast<std::uint32_t>(std::find(order.begin(), order.end(), q.self) - order.begin());
-    const std::uint32_t groups = std::max(q.peers / size, 1U);
-    const std::uint32_t mine = std::min(place / size, groups - 1);
-    const auto begin = order.begin() + mine * size;
-    std::vector<net::peer_index> group(begin, mine + 1 == groups ? order.end() : begin + size);
-    std::sort(group.begin(), group.end());
-    return group;
-  }
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
 };
@@ -115,66 +94,22 @@ class grid {
   grid() : grid(4, 2) {}
   grid(std::uint32_t side, std::uint32_t dimensions) : side_{side}, dimensions_{dimensions} {}
 
-  [[nodiscard]] result<void> check(std::uint32_t) const {
-    if (side_ >= 2 && dimensions_ >= 1 && dimensions_ <= 16) return {};
-    return fail(errc::invalid_argument, "grid", "a side of at least 2 and 1 to 16 dimensions, please");
-  }
+  [[nodiscard]] result<void> check(std::uint32_t) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
-    const auto places = this->places(q.peers);
-    std::vector<net::peer_index> group;
-    for (net::peer_index p = 0; p < q.peers; ++p) {
-      if (meets(places, q.self, p, axis_of(q))) group.push_back(p);
-    }
-    return group;
-  }
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
 
-  void formed(const group_question& q) {
-    const auto places = this->places(q.peers);
-    const std::uint32_t axis = axis_of(q);
-    auto next = places;
-    std::vector<bool> moved(q.peers);
-    for (net::peer_index first = 0; first < q.peers; ++first) {
-      if (moved[first]) continue;
-      const auto order = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number, first)});
-      std::vector<net::peer_index> group;
-      for (const net::peer_index p : order) {
-        if (meets(places, first, p, axis)) group.push_back(p);
-      }
-      for (std::size_t i = 0; i < group.size(); ++i) {
-        moved[group[i]] = true;
-        next[group[i] * dimensions_ + axis] = static_cast<std::uint32_t>(i);
-      }
-    }
-    places_ = std::move(next);
-  }
+  void formed(const group_question& q);
 
   void serialize(auto& ar) { ar(places_); }
 
  private:
-  [[nodiscard]] std::uint32_t axis_of(const group_question& q) const {
-    return static_cast<std::uint32_t>(q.number % dimensions_);
-  }
+  [[nodiscard]] std::uint32_t axis_of(const group_question& q) const;
 
   // At the start peers fill the grid in order: peer p at the digits of p.
-  [[nodiscard]] std::vector<std::uint32_t> places(std::uint32_t peers) const {
-    if (places_.size() == std::size_t{peers} * dimensions_) return places_;
-    std::vector<std::uint32_t> all;
-    for (std::uint32_t p = 0; p < peers; ++p) {
-      std::uint64_t rest = p;
-      for (std::uint32_t d = 0; d < dimensions_; ++d, rest /= side_)
-        all.push_back(static_cast<std::uint32_t>(rest % side_));
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<std::uint32_t> places(std::uint32_t peers) const;
 
   [[nodiscard]] bool meets(const std::vector<std::uint32_t>& places, net::peer_index a, net::peer_index b,
-                           std::uint32_t axis) const {
-    for (std::uint32_t d = 0; d < dimensions_; ++d) {
-      if (d != axis && places[a * dimensions_ + d] != places[b * dimensions_ + d]) return false;
-    }
-    return true;
-  }
+                           std::uint32_t axis) const;
 
   std::uint32_t side_;
   std::uint32_t dimensions_;
@@ -192,41 +127,18 @@ class key_groups {
   key_groups() : key_groups(2, 2) {}
   key_groups(std::uint32_t bits, std::uint32_t step) : bits_{bits}, step_{step} {}
 
-  [[nodiscard]] result<void> check(std::uint32_t) const {
-    if (bits_ <= 30 && step_ >= 1 && step_ <= 16) return {};
-    return fail(errc::invalid_argument, "key_groups",
-                "keys have 0 to 30 bits and grow by 1 to 16; other numbers were given");
-  }
+  [[nodiscard]] result<void> check(std::uint32_t) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
-    const auto keys = this->keys(q.peers);
-    std::vector<net::peer_index> group;
-    for (net::peer_index p = 0; p < q.peers; ++p) {
-      if (keys[p] == keys[q.self]) group.push_back(p);
-    }
-    return group;
-  }
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
 
-  void formed(const group_question& q) {
-    const auto old = keys(q.peers);
-    const auto order = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number)});
-    std::vector<std::uint32_t> next(q.peers);
-    std::vector<std::uint32_t> seen(std::size_t{1} << bits_);
-    for (const net::peer_index p : order) next[p] = ((old[p] << step_) | (seen[old[p]]++ & ((1U << step_) - 1))) & mask();
-    keys_ = std::move(next);
-  }
+  void formed(const group_question& q);
 
   void serialize(auto& ar) { ar(keys_); }
 
  private:
   [[nodiscard]] std::uint32_t mask() const { return (1U << bits_) - 1U; }
 
-  [[nodiscard]] std::vector<std::uint32_t> keys(std::uint32_t peers) const {
-    if (keys_.size() == peers) return keys_;
-    std::vector<std::uint32_t> all(peers);
-    for (std::uint32_t p = 0; p < peers; ++p) all[p] = p & mask();
-    return all;
-  }
+  [[nodiscard]] std::vector<std::uint32_t> keys(std::uint32_t peers) const;
 
   std::uint32_t bits_;
   std::uint32_t step_;
@@ -236,5 +148,9 @@ class key_groups {
 static_assert(Group<all_peers> && Group<random_groups> && Group<grid> && Group<key_groups>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/axis/impl/groups.ipp>
+#endif
 
 #endif  // CAUSEWAY_AXIS_GROUPS_HPP

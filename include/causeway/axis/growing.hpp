@@ -29,13 +29,7 @@ class growing {
 
   explicit growing(growing_options options = {}) : options_{options}, steps_{options.local_steps} {}
 
-  [[nodiscard]] result<void> check(std::size_t) const {
-    if (options_.factor >= 1 && options_.most >= options_.local_steps && options_.tolerance >= 0) {
-      return detail::check_steps(options_.local_steps, "growing");
-    }
-    return fail(errc::invalid_argument, "growing",
-                "`factor` must be at least 1, `most` at least local_steps, and `tolerance` not negative");
-  }
+  [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
   [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return steps_; }
 
@@ -56,5 +50,9 @@ class growing {
 static_assert(Trigger<growing>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/axis/impl/growing.ipp>
+#endif
 
 #endif  // CAUSEWAY_AXIS_GROWING_HPP

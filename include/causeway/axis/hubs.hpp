@@ -47,17 +47,8 @@ struct star {
 
   net::peer_index hub = 0;
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const {
-    if (hub < peers) return {};
-    return fail(errc::invalid_argument, "star", "the hub is not one of the peers");
-  }
-  [[nodiscard]] std::vector<hub_level> levels(std::uint32_t peers) const {
-    std::vector<net::peer_index> all{hub};
-    for (net::peer_index p = 0; p < peers; ++p) {
-      if (p != hub) all.push_back(p);
-    }
-    return {{.groups = {std::move(all)}}};
-  }
+  [[nodiscard]] result<void> check(std::uint32_t peers) const;
+  [[nodiscard]] std::vector<hub_level> levels(std::uint32_t peers) const;
   [[nodiscard]] static std::tuple<> outers() { return {}; }
 };
 
@@ -108,5 +99,9 @@ struct push {
 static_assert(Hubs<star> && Hubs<regions<>>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/axis/impl/hubs.ipp>
+#endif
 
 #endif  // CAUSEWAY_AXIS_HUBS_HPP

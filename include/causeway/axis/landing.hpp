@@ -86,9 +86,7 @@ struct compensated {
   }
 
  private:
-  [[nodiscard]] kernels::compensation coefficients() const noexcept {
-    return {.steps = static_cast<float>(steps), .lambda = lambda};
-  }
+  [[nodiscard]] kernels::compensation coefficients() const noexcept;
 };
 
 /// The outer step of a round uses the mean of the round before, which had a whole round to travel; nothing for the first
@@ -106,5 +104,9 @@ struct eager : one_round_late {
 static_assert(Landing<blocking> && Landing<delayed> && Landing<compensated> && Landing<one_round_late> && Landing<eager>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/axis/impl/landing.ipp>
+#endif
 
 #endif  // CAUSEWAY_AXIS_LANDING_HPP

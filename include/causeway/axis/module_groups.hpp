@@ -27,18 +27,7 @@ using module_paths = std::vector<std::vector<std::uint32_t>>;
 
 /// The paths through levels of `versions` modules, peer by peer and again from the first when all are taken, the last level
 /// changing first. In front there is a fragment that all share, as axis::consecutive has it.
-[[nodiscard]] inline module_paths every_path(const std::vector<std::uint32_t>& versions, std::uint32_t peers) {
-  module_paths paths(peers);
-  for (std::uint32_t p = 0; p < peers; ++p) {
-    paths[p].assign(versions.size() + 1, 0);
-    std::uint32_t rest = p;
-    for (std::size_t level = versions.size(); level > 0; --level) {
-      paths[p][level] = rest % versions[level - 1];
-      rest /= versions[level - 1];
-    }
-  }
-  return paths;
-}
+[[nodiscard]] CAUSEWAY_DECL module_paths every_path(const std::vector<std::uint32_t>& versions, std::uint32_t peers);
 
 /// For comm::rounds: the peers that have the same version of a fragment. All peers start with equal parameters, as versions
 /// of a level do that were copied from one model trained before; they part when their data do.
@@ -50,36 +39,11 @@ struct module_groups {
   module_paths paths{};           ///< [peer][fragment], equal on all peers
   std::vector<double> weights{};  ///< what each peer's row counts, say the documents of its shard; none: all alike
 
-  [[nodiscard]] result<void> check(std::uint32_t peers) const {
-    const auto length = [&](const auto& path) { return path.size() == paths[0].size(); };
-    if (paths.size() != peers || !std::all_of(paths.begin(), paths.end(), length)) {
-      return fail(errc::invalid_argument, "module_groups",
-                  std::to_string(paths.size()) + " paths for " + std::to_string(peers) +
-                      " peers; give each peer one, with a version of each fragment");
-    }
-    const auto counts = [](double w) { return w > 0 && std::isfinite(w); };
-    if (weights.empty() || (weights.size() == peers && std::all_of(weights.begin(), weights.end(), counts))) return {};
-    return fail(errc::invalid_argument, "module_groups",
-                "`weights` must have a positive number for each peer, or none at all");
-  }
-  [[nodiscard]] result<void> check_fragments(std::size_t count) const {
-    if (paths[0].size() == count) return {};
-    return fail(errc::invalid_argument, "module_groups",
-                "paths of " + std::to_string(paths[0].size()) + " fragments, but the model is cut into " +
-                    std::to_string(count) +
-                    "; axis::consecutive makes one of what is not in a block, then those of blocks");
-  }
+  [[nodiscard]] result<void> check(std::uint32_t peers) const;
+  [[nodiscard]] result<void> check_fragments(std::size_t count) const;
 
-  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
-    std::vector<net::peer_index> group;
-    for (net::peer_index p = 0; p < q.peers; ++p) {
-      if (paths[p][q.fragment] == paths[q.self][q.fragment]) group.push_back(p);
-    }
-    return group;
-  }
-  [[nodiscard]] float weight(const group_question& q) const {
-    return weights.empty() ? 1.0F : static_cast<float>(weights[q.self]);
-  }
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
+  [[nodiscard]] float weight(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
 };
@@ -87,5 +51,9 @@ struct module_groups {
 static_assert(Group<module_groups>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/axis/impl/module_groups.ipp>
+#endif
 
 #endif  // CAUSEWAY_AXIS_MODULE_GROUPS_HPP

@@ -100,9 +100,7 @@ class gossip_nesterov {
   void keep_in(const memory_source& memory) { move_to(memory, velocity_); }
   void reset(std::int64_t size) { velocity_.assign(static_cast<std::size_t>(size), 0.0F); }
 
-  void step(thread_pool& pool, std::span<float> shared, std::span<float> mean, std::span<const float> mean_shared) {
-    (void)step_rows(kernels::host_rows{pool}, shared, mean, mean_shared);
-  }
+  void step(thread_pool& pool, std::span<float> shared, std::span<float> mean, std::span<const float> mean_shared);
   /// The same wherever the rows lie.
   template <kernels::RowArithmetic R>
   result<void> step_rows(const R& rows, std::span<float> shared, std::span<float> mean,
@@ -120,5 +118,9 @@ class gossip_nesterov {
 static_assert(Outer<outer<>> && Outer<gossip_nesterov>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/axis/impl/outer.ipp>
+#endif
 
 #endif  // CAUSEWAY_AXIS_OUTER_HPP

@@ -44,16 +44,8 @@ struct sampled_peers {
 
   double share = 0.5;
 
-  [[nodiscard]] result<void> check() const {
-    if (share > 0 && share <= 1) return {};
-    return fail(errc::invalid_argument, "sampled_peers", "the share must be above 0 and at most 1");
-  }
-  [[nodiscard]] bool contributes(const group_question& q) const {
-    const auto wanted = std::max<std::int64_t>(1, std::llround(share * q.peers));
-    const auto order = detail::shuffled(q.peers, rng{q.seed, mix(stream, q.number)});
-    const auto place = std::find(order.begin(), order.end(), q.self) - order.begin();
-    return place < wanted;
-  }
+  [[nodiscard]] result<void> check() const;
+  [[nodiscard]] bool contributes(const group_question& q) const;
 
  private:
   static constexpr std::uint64_t stream = 0x73616D706C65;
@@ -69,28 +61,20 @@ struct dropped_rows {
 
   double probability = 0.5;
 
-  [[nodiscard]] result<void> check() const {
-    if (probability >= 0 && probability < 1) return {};
-    return fail(errc::invalid_argument, "dropped_rows", "the probability must be at least 0 and below 1");
-  }
-  [[nodiscard]] bool contributes(const group_question& q) const {
-    if (kept(q, q.self)) return true;
-    if (q.self != 0) return false;
-    for (net::peer_index p = 0; p < q.peers; ++p) {
-      if (kept(q, p)) return false;
-    }
-    return true;
-  }
+  [[nodiscard]] result<void> check() const;
+  [[nodiscard]] bool contributes(const group_question& q) const;
 
  private:
   static constexpr std::uint64_t stream = 0x64726F70;
-  [[nodiscard]] bool kept(const group_question& q, net::peer_index p) const {
-    return rng{q.seed, mix(stream, q.number, std::uint64_t{p})}.uniform() >= probability;
-  }
+  [[nodiscard]] bool kept(const group_question& q, net::peer_index p) const;
 };
 
 static_assert(Participation<everyone> && Participation<sampled_peers> && Participation<dropped_rows>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/axis/impl/participation.ipp>
+#endif
 
 #endif  // CAUSEWAY_AXIS_PARTICIPATION_HPP

@@ -65,21 +65,10 @@ std::optional<refusal> add_messages(const aggregation<C, X>& all, std::span<floa
 }
 
 /// Multiplies by `factor`; false when something is not finite.
-inline bool scale_finite(thread_pool& pool, std::span<float> values, float factor) {
-  const float* const whole[] = {values.data()};
-  return sum_parts(pool, whole, factor, values.data(), static_cast<std::int64_t>(values.size()));
-}
+CAUSEWAY_DECL bool scale_finite(thread_pool& pool, std::span<float> values, float factor);
 
 /// out = weight · values, and zeros for a weight of 0, whatever the values; false when something is not finite.
-inline bool weighted(thread_pool& pool, std::span<const float> values, float weight, std::span<float> out) {
-  const auto count = static_cast<std::int64_t>(values.size());
-  if (weight == 0) {
-    kernels::zero(pool, out.data(), count);
-    return true;
-  }
-  const float* const only[] = {values.data()};
-  return sum_parts(pool, only, weight, out.data(), count);
-}
+CAUSEWAY_DECL bool weighted(thread_pool& pool, std::span<const float> values, float weight, std::span<float> out);
 
 template <class F>
 void for_values(thread_pool& pool, std::size_t count, F&& f) {
@@ -179,5 +168,9 @@ struct sign_of {
 using sign_of_mean = sign_of<mean>;
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/collective/impl/aggregator.ipp>
+#endif
 
 #endif  // CAUSEWAY_COLLECTIVE_AGGREGATOR_HPP

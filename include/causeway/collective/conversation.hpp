@@ -24,56 +24,25 @@ class conversation {
   conversation() = default;
   conversation(conversation&& other) noexcept
       : transport_{std::exchange(other.transport_, nullptr)}, id_{other.id_}, places_{std::move(other.places_)} {}
-  conversation& operator=(conversation&& other) noexcept {
-    std::swap(transport_, other.transport_);
-    std::swap(id_, other.id_);
-    std::swap(places_, other.places_);
-    return *this;
-  }
+  conversation& operator=(conversation&& other) noexcept;
   ~conversation() { close(); }
 
-  void open(const exchange_port& port, std::size_t places) {
-    close();
-    transport_ = &port.transport;
-    id_ = port.id;
-    places_.assign(places, 0);
-  }
+  void open(const exchange_port& port, std::size_t places);
 
   [[nodiscard]] bool is_open() const noexcept { return transport_ != nullptr; }
 
   /// Cancels what is under way.
-  void close() {
-    if (transport_ == nullptr) return;
-    for (net::operation& op : places_) {
-      if (op != 0) (void)transport_->wait(std::exchange(op, 0), time_point{});  // a deadline in the past cancels
-    }
-    transport_ = nullptr;
-  }
+  void close();
 
-  void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes) {
-    CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
-    places_[place] = transport_->send(to, detail::id_of(id_, what), bytes);
-  }
+  void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes);
 
-  void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer) {
-    CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
-    places_[place] = transport_->receive(from, detail::id_of(id_, what), buffer);
-  }
+  void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer);
 
   /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer, and closes.
-  result<std::size_t> wait(std::size_t place, net::peer_index peer, time_point deadline) {
-    CAUSEWAY_EXPECT(is_open());
-    const net::operation op = std::exchange(places_[place], 0);
-    if (op == 0) return std::size_t{0};
-    auto moved = detail::naming(peer, transport_->wait(op, deadline));
-    if (!moved) close();
-    return moved;
-  }
+  result<std::size_t> wait(std::size_t place, net::peer_index peer, time_point deadline);
 
   /// As wait, for a send.
-  result<void> finish(std::size_t place, net::peer_index peer, time_point deadline) {
-    return detail::without_size(wait(place, peer, deadline));
-  }
+  result<void> finish(std::size_t place, net::peer_index peer, time_point deadline);
 
  private:
   net::any_transport* transport_ = nullptr;
@@ -82,5 +51,9 @@ class conversation {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/collective/impl/conversation.ipp>
+#endif
 
 #endif  // CAUSEWAY_COLLECTIVE_CONVERSATION_HPP

@@ -29,21 +29,12 @@ struct part {
 
 namespace detail {
 
-inline net::message_id id_of(net::message_id id, const part& what) {
-  id.channel = numbered(id.channel + what.phase, what.chunk);
-  return id;
-}
+CAUSEWAY_DECL net::message_id id_of(net::message_id id, const part& what);
 
 /// An error says which peer was waited for.
-inline result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved) {
-  if (!moved && moved.error().where.empty()) moved.error().where = peer_name(peer);
-  return moved;
-}
+CAUSEWAY_DECL result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved);
 
-inline result<void> without_size(result<std::size_t> moved) {
-  if (!moved) return std::move(moved).error();
-  return {};
-}
+CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved);
 
 }  // namespace detail
 
@@ -114,5 +105,9 @@ class flight {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/collective/impl/flight.ipp>
+#endif
 
 #endif  // CAUSEWAY_COLLECTIVE_FLIGHT_HPP

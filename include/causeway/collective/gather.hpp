@@ -30,10 +30,7 @@ struct gather_places {
   [[nodiscard]] std::size_t bytes_in(net::peer_index p) const { return 3 * peers + p; }
 };
 
-inline error too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
-  return fail(errc::too_large, peer_name(peer),
-              std::to_string(offered) + " bytes to gather, where the caller allows " + std::to_string(limit));
-}
+CAUSEWAY_DECL error too_long(net::peer_index peer, std::size_t offered, std::size_t limit);
 
 /// Receives from all others: `lengths` are under way already.
 template <net::Transport T>
@@ -131,5 +128,9 @@ result<void> all_gather(T& transport, const net::message_id& id, std::span<const
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/collective/impl/gather.ipp>
+#endif
 
 #endif  // CAUSEWAY_COLLECTIVE_GATHER_HPP

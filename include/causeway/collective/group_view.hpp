@@ -27,26 +27,15 @@ class group_view {
  public:
   /// `members[r]` is the peer of rank r: distinct peers of `over`, its own self among them, in the same order on all of
   /// them.
-  group_view(net::any_transport& over, std::vector<net::peer_index> members)
-      : over_{&over}, members_{std::move(members)}, self_{rank_of(over.self())} {
-    CAUSEWAY_EXPECT(self_ < members_.size());
-    CAUSEWAY_EXPECT(are_distinct());
-  }
+  group_view(net::any_transport& over, std::vector<net::peer_index> members);
 
   [[nodiscard]] net::peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(members_.size()); }
   [[nodiscard]] net::peer_index peer_of(net::peer_index rank) const noexcept { return members_[rank]; }
 
-  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes) {
-    return is_other(to) ? over_->send(members_[to], id, bytes) : no_operation;
-  }
-  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer) {
-    return is_other(from) ? over_->receive(members_[from], id, buffer) : no_operation;
-  }
-  result<std::size_t> wait(net::operation op, time_point deadline) {
-    if (op == no_operation) return fail(errc::invalid_argument, "group", "there is no such other rank");
-    return over_->wait(op, deadline);
-  }
+  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
+  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
+  result<std::size_t> wait(net::operation op, time_point deadline);
   [[nodiscard]] bool done(net::operation op) const { return op == no_operation || over_->done(op); }
 
   /// Of the whole transport.
@@ -57,14 +46,8 @@ class group_view {
 
   [[nodiscard]] bool is_other(net::peer_index rank) const noexcept { return rank < members_.size() && rank != self_; }
 
-  [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const {
-    return static_cast<net::peer_index>(std::find(members_.begin(), members_.end(), peer) - members_.begin());
-  }
-  [[nodiscard]] bool are_distinct() const {
-    std::vector<net::peer_index> sorted = members_;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted.back() < over_->size() && std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
-  }
+  [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const;
+  [[nodiscard]] bool are_distinct() const;
 
   net::any_transport* over_;
   std::vector<net::peer_index> members_;
@@ -73,5 +56,9 @@ class group_view {
 static_assert(net::Transport<group_view>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/collective/impl/group_view.ipp>
+#endif
 
 #endif  // CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP

@@ -52,13 +52,9 @@ std::vector<tensor_piece> tensors_of(const X& ctx, std::size_t n) {
   return all;
 }
 
-inline double norm_of(thread_pool& pool, std::span<const float> x) {
-  return std::sqrt(kernels::sum_of_squares(pool, x.data(), static_cast<std::int64_t>(x.size())));
-}
+CAUSEWAY_DECL double norm_of(thread_pool& pool, std::span<const float> x);
 
-inline void add_scaled(thread_pool& pool, std::span<float> sum, double factor, std::span<const float> x) {
-  kernels::axpy(pool, sum.data(), static_cast<float>(factor), x.data(), static_cast<std::int64_t>(x.size()));
-}
+CAUSEWAY_DECL void add_scaled(thread_pool& pool, std::span<float> sum, double factor, std::span<const float> x);
 
 /// row = what a message says, as values.
 template <class C, class X>
@@ -179,24 +175,9 @@ struct median_norm_clip {
     return norms;
   }
 
-  [[nodiscard]] bool is_within(std::span<const float> x) const {
-    return std::all_of(x.begin(), x.end(), [this](float v) { return std::abs(v) <= largest; });
-  }
+  [[nodiscard]] bool is_within(std::span<const float> x) const;
 
-  static std::vector<double> medians(const std::vector<double>& norms, std::size_t tensors) {
-    std::vector<double> limits(tensors), counted;
-    for (std::size_t t = 0; t < tensors; ++t) {
-      counted.clear();
-      for (std::size_t at = t; at < norms.size(); at += tensors) {
-        if (!is_dropped(norms[at])) counted.push_back(norms[at]);
-      }
-      if (counted.empty()) continue;
-      const auto middle = counted.begin() + static_cast<std::ptrdiff_t>((counted.size() - 1) / 2);
-      std::nth_element(counted.begin(), middle, counted.end());
-      limits[t] = *middle;
-    }
-    return limits;
-  }
+  static std::vector<double> medians(const std::vector<double>& norms, std::size_t tensors);
 
   /// A tensor that nobody contributed to stays 0; when that is all of them, there is no result.
   template <class C, class X>
@@ -213,5 +194,9 @@ struct median_norm_clip {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/collective/impl/norm_aggregators.ipp>
+#endif
 
 #endif  // CAUSEWAY_COLLECTIVE_NORM_AGGREGATORS_HPP

@@ -29,10 +29,7 @@ enum class algorithm : std::uint8_t {
 class collective_workspace {
  public:
   /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
-  [[nodiscard]] std::byte* reserve(std::size_t bytes) {
-    if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
-    return memory_.data();
-  }
+  [[nodiscard]] std::byte* reserve(std::size_t bytes);
 
   [[nodiscard]] std::vector<net::operation>& operations() noexcept { return operations_; }
   [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
@@ -72,5 +69,9 @@ constexpr collective_options tuned_for_streams(collective_options o, std::size_t
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/collective/impl/options.ipp>
+#endif
 
 #endif  // CAUSEWAY_COLLECTIVE_OPTIONS_HPP

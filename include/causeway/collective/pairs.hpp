@@ -22,35 +22,17 @@ namespace causeway::inline CAUSEWAY_ABI::collective {
 
 /// The partner of `self` when `peers` are paired at random; none for the one left over of an odd number. Peers that `draw`
 /// alike get the same pairs. Cost: O(peers).
-[[nodiscard]] inline std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw) {
-  std::vector<net::peer_index> order(peers);
-  std::iota(order.begin(), order.end(), 0U);
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
-  for (std::size_t i = 0; i + 1 < order.size(); i += 2) {
-    if (order[i] == self) return order[i + 1];
-    if (order[i + 1] == self) return order[i];
-  }
-  return std::nullopt;
-}
+[[nodiscard]] CAUSEWAY_DECL std::optional<net::peer_index> partner_of(net::peer_index self, std::uint32_t peers, rng draw);
 
 /// Both peers: data ← (theirs + ours) / 2; both must call it with the same `id`. `received` has the length of `data` and is
 /// overwritten. Bytes: 4 per value each way. errc::protocol where the other sends another number of values.
-inline result<void> average_pair(net::any_transport& transport, net::peer_index other, const net::message_id& id,
-                                 std::span<float> data, std::span<float> received, time_point deadline) {
-  const auto inward = transport.receive(other, id, std::as_writable_bytes(received));
-  const auto outward = transport.send(other, id, std::as_bytes(data));
-  const auto sent = transport.wait(outward, deadline);
-  const auto got = transport.wait(inward, deadline);
-  if (!sent) return sent.error();
-  if (!got) return got.error();
-  if (*got != data.size_bytes()) {
-    return fail(errc::protocol, "peer " + std::to_string(other),
-                "sent parameters of another size; check that it trains the same model");
-  }
-  for (std::size_t i = 0; i < data.size(); ++i) data[i] = 0.5F * (data[i] + received[i]);
-  return {};
-}
+CAUSEWAY_DECL result<void> average_pair(net::any_transport& transport, net::peer_index other, const net::message_id& id,
+                                        std::span<float> data, std::span<float> received, time_point deadline);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/collective/impl/pairs.ipp>
+#endif
 
 #endif  // CAUSEWAY_COLLECTIVE_PAIRS_HPP

@@ -21,25 +21,13 @@ namespace causeway::inline CAUSEWAY_ABI::collective {
 class server_residual {
  public:
   /// A try at round `step` begins.
-  void begin(std::uint64_t step) {
-    if (finished_ && step != step_) kept_ = std::exchange(next_, {});
-    finished_ = false;
-    step_ = step;
-  }
+  void begin(std::uint64_t step);
 
   /// mean += residual, for the values of the row from `begin` on.
-  void add_to(std::size_t begin, std::span<float> mean) const {
-    const std::size_t first = std::max(begin, kept_.begin);
-    const std::size_t last = std::min(begin + mean.size(), kept_.begin + kept_.values.size());
-    for (std::size_t i = first; i < last; ++i) mean[i - begin] += kept_.values[i - kept_.begin];
-  }
+  void add_to(std::size_t begin, std::span<float> mean) const;
 
   /// Where the residual of this try is to be written.
-  [[nodiscard]] std::span<float> next(std::size_t begin, std::size_t size) {
-    next_.begin = begin;
-    next_.values.resize(size);
-    return next_.values;
-  }
+  [[nodiscard]] std::span<float> next(std::size_t begin, std::size_t size);
 
   /// The try went through.
   void finish() noexcept { finished_ = true; }
@@ -62,5 +50,9 @@ class server_residual {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/collective/impl/server_residual.ipp>
+#endif
 
 #endif  // CAUSEWAY_COLLECTIVE_SERVER_RESIDUAL_HPP

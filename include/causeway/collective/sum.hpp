@@ -101,34 +101,20 @@ struct sum_parts_kernel {
 /// out[i] = factor · (parts[0][i] + parts[1][i] + ...), added from left to right in f32. `out` may be one of the parts.
 /// False when a result is NaN or infinite; then a part whose own values are not finite still holds them. Bit-identical for
 /// every thread count and instruction set. Reads 4 bytes an element and part, writes 4 an element.
-inline bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out, std::int64_t count,
-                      kernels::simd_level level = kernels::detect_simd_level()) {
-  std::atomic<bool> finite{true};
-  pool.for_range(count, 16 * detail::sum_parts_kernel::block, [&](index_range r) {
-    const bool good = kernels::detail::dispatch<detail::sum_parts_kernel>(level, parts, factor, out, r.begin, r.end);
-    if (!good) finite.store(false, std::memory_order_relaxed);
-  });
-  return finite.load(std::memory_order_relaxed);
-}
+CAUSEWAY_DECL bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out,
+                             std::int64_t count, kernels::simd_level level = kernels::detect_simd_level());
 
 /// Whether no value is NaN or infinite.
-inline bool finite_values(std::span<const float> values, kernels::simd_level level = kernels::detect_simd_level()) {
-  return kernels::detail::dispatch<detail::finite_values_kernel>(level, values.data(),
-                                                                 static_cast<std::int64_t>(values.size()));
-}
+CAUSEWAY_DECL bool finite_values(std::span<const float> values, kernels::simd_level level = kernels::detect_simd_level());
 
 /// to = from, bit by bit, in one pass with the look for NaN and infinity; false where there are any.
-inline bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
-                        kernels::simd_level level = kernels::detect_simd_level()) {
-  std::atomic<bool> finite{true};
-  pool.for_range(static_cast<std::int64_t>(from.size()), 16 * detail::sum_parts_kernel::block, [&](index_range r) {
-    const bool good =
-        kernels::detail::dispatch<detail::copy_finite_kernel>(level, from.data() + r.begin, to.data() + r.begin, r.size());
-    if (!good) finite.store(false, std::memory_order_relaxed);
-  });
-  return finite.load(std::memory_order_relaxed);
-}
+CAUSEWAY_DECL bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
+                               kernels::simd_level level = kernels::detect_simd_level());
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/collective/impl/sum.ipp>
+#endif
 
 #endif  // CAUSEWAY_COLLECTIVE_SUM_HPP

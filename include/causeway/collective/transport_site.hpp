@@ -37,30 +37,13 @@ class transport_site final : public site {
   [[nodiscard]] std::uint32_t size() const override { return group_.size(); }
   [[nodiscard]] std::uint32_t rank() const override { return group_.self(); }
 
-  [[nodiscard]] result<void> mean(std::span<float> data) override {
-    return all_reduce_mean(group_, of_kind(0), data, options_);
-  }
-  [[nodiscard]] result<void> broadcast(std::uint32_t from, std::span<float> data) override {
-    return collective::broadcast(group_, of_kind(1), from, data, options_);
-  }
-  [[nodiscard]] result<bool> all_of(bool mine) override {
-    const std::byte own{mine};
-    std::vector<std::byte> said(group_.size());
-    CAUSEWAY_TRY(all_gather(group_, of_kind(2), std::span{&own, 1}, std::span{said}, options_));
-    for (net::peer_index r = 0; r < group_.size(); ++r) {
-      if (said[r] > std::byte{1})
-        return fail(errc::corrupt, peer_name(group_.peer_of(r)), "its word is neither yes nor no");
-    }
-    return std::all_of(said.begin(), said.end(), [](std::byte b) { return b == std::byte{1}; });
-  }
+  [[nodiscard]] result<void> mean(std::span<float> data) override;
+  [[nodiscard]] result<void> broadcast(std::uint32_t from, std::span<float> data) override;
+  [[nodiscard]] result<bool> all_of(bool mine) override;
 
  private:
   /// A collective adds up to three phases to its channel.
-  [[nodiscard]] net::message_id of_kind(std::uint32_t kind) const {
-    net::message_id id = id_;
-    id.channel += 4 * kind;
-    return id;
-  }
+  [[nodiscard]] net::message_id of_kind(std::uint32_t kind) const;
 
   group_view group_;
   net::message_id id_;
@@ -68,5 +51,9 @@ class transport_site final : public site {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/collective/impl/transport_site.ipp>
+#endif
 
 #endif  // CAUSEWAY_COLLECTIVE_TRANSPORT_SITE_HPP

@@ -42,10 +42,7 @@ class held_transport {
  public:
   held_transport() = default;
   held_transport(held_transport&&) noexcept = default;
-  held_transport& operator=(held_transport&& other) noexcept {
-    std::swap(transport_, other.transport_);
-    return *this;
-  }
+  held_transport& operator=(held_transport&& other) noexcept;
 
   void hold(group_view group) { transport_ = std::make_unique<net::any_transport>(std::move(group)); }
   [[nodiscard]] net::any_transport& get() const noexcept { return *transport_; }
@@ -315,5 +312,9 @@ class two_level_mean {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/collective/impl/two_level_mean.ipp>
+#endif
 
 #endif  // CAUSEWAY_COLLECTIVE_TWO_LEVEL_MEAN_HPP

@@ -86,40 +86,19 @@ class hub_line {
   [[nodiscard]] net::peer_index peer() const noexcept { return peer_; }
 
   /// Whether `take` would return at once.
-  [[nodiscard]] bool arrived() {
-    listen();
-    return transport_.done(receive_);
-  }
+  [[nodiscard]] bool arrived();
 
   /// The next message; valid until the next call of arrived or take.
-  result<std::span<const std::byte>> take(time_point deadline) {
-    listen();
-    const auto moved = transport_.wait(std::exchange(receive_, 0), deadline);
-    if (!moved) return moved.error();
-    ++received_;
-    return std::span<const std::byte>{buffer_}.first(*moved);
-  }
+  result<std::span<const std::byte>> take(time_point deadline);
 
-  void send(std::vector<std::byte> bytes) {
-    outgoing_.push_back({0, std::move(bytes)});
-    outgoing_.back().operation = transport_.send(peer_, {.channel = out_, .step = sent_++}, outgoing_.back().bytes);
-  }
+  void send(std::vector<std::byte> bytes);
 
   /// Forgets sends that have ended.
-  result<void> sweep() {
-    while (!outgoing_.empty() && transport_.done(outgoing_.front().operation)) CAUSEWAY_TRY(end_oldest(time_point{}));
-    return {};
-  }
+  result<void> sweep();
   /// Waits for all sends.
-  result<void> flush(time_point deadline) {
-    while (!outgoing_.empty()) CAUSEWAY_TRY(end_oldest(deadline));
-    return {};
-  }
+  result<void> flush(time_point deadline);
 
-  void close() {
-    if (receive_ != 0) (void)transport_.wait(std::exchange(receive_, 0), time_point{});  // in the past: cancels
-    while (!outgoing_.empty()) (void)end_oldest(time_point{});
-  }
+  void close();
 
  private:
   struct departure {
@@ -127,16 +106,9 @@ class hub_line {
     std::vector<std::byte> bytes;
   };
 
-  void listen() {
-    if (receive_ == 0) receive_ = transport_.receive(peer_, {.channel = in_, .step = received_}, buffer_);
-  }
+  void listen();
 
-  result<void> end_oldest(time_point deadline) {
-    const auto moved = transport_.wait(outgoing_.front().operation, deadline);
-    outgoing_.pop_front();
-    if (!moved) return moved.error();
-    return {};
-  }
+  result<void> end_oldest(time_point deadline);
 
   net::any_transport& transport_;
   net::peer_index peer_;
@@ -150,5 +122,9 @@ class hub_line {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/comm/impl/hub_line.ipp>
+#endif
 
 #endif  // CAUSEWAY_COMM_HUB_LINE_HPP

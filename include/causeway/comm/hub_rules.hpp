@@ -45,10 +45,7 @@ struct hub_terms {
   [[nodiscard]] time_point now() const { return clock.now(); }
 
   /// What a codec may know about a push of fragment f, but for the sender's own.
-  [[nodiscard]] compress::message_context about(std::uint32_t level, std::size_t f) const {
-    constexpr std::uint64_t stream = 0x6875627075736800;
-    return {.pool = pool, .matrices = cuts[f].matrices, .seed = mix(seed, stream + level, f)};
-  }
+  [[nodiscard]] compress::message_context about(std::uint32_t level, std::size_t f) const;
 };
 
 /// The axes, as far as hubs need them.
@@ -75,5 +72,9 @@ struct hub_rules {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/comm/impl/hub_rules.ipp>
+#endif
 
 #endif  // CAUSEWAY_COMM_HUB_RULES_HPP

@@ -65,17 +65,7 @@ class push_merger {
 
  private:
   /// Weights relative to the largest, so that equal ones are 1 and exact.
-  static std::vector<collective::peer_message> weighted(std::span<const waiting_push> batch) {
-    std::uint64_t most = 0;
-    for (const waiting_push& w : batch) most = std::max(most, w.samples);
-    std::vector<collective::peer_message> messages;
-    for (std::uint32_t i = 0; i < batch.size(); ++i) {
-      const float weight =
-          most == 0 ? 1.0F : static_cast<float>(static_cast<double>(batch[i].samples) / static_cast<double>(most));
-      if (weight > 0) messages.push_back({.peer = i, .weight = weight, .bytes = std::as_bytes(std::span{batch[i].bytes})});
-    }
-    return messages;
-  }
+  static std::vector<collective::peer_message> weighted(std::span<const waiting_push> batch);
 
   /// row_ ← what the aggregator makes of the messages; their peers are places in the batch.
   std::optional<collective::refusal> combine(const auto& rules, const hub_terms& terms, std::uint32_t level, std::size_t f,
@@ -95,5 +85,9 @@ class push_merger {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/comm/impl/push_merger.ipp>
+#endif
 
 #endif  // CAUSEWAY_COMM_PUSH_MERGER_HPP

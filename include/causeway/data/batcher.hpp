@@ -32,54 +32,34 @@ class batcher {
  public:
   /// `global_batch`: sequences per step, all peers together. Errors: errc::bad_text (too few tokens),
   /// errc::invalid_argument.
-  static result<batcher> make(token_stream tokens, const sampler_options& options, std::int64_t global_batch) {
-    if (global_batch <= 0) return fail(errc::invalid_argument, "global batch", "must be at least one sequence");
-    CAUSEWAY_ASSIGN(sampler order, sampler::make(tokens.size(), options));
-    return batcher{std::move(tokens), order, global_batch};
-  }
+  static result<batcher> make(token_stream tokens, const sampler_options& options, std::int64_t global_batch);
 
   /// This peer's part of the current step's batch; does not advance. A retried step gets the same batch.
-  batch current(std::uint32_t peer = 0, std::uint32_t peers = 1) {
-    const index_range part = part_of_batch(global_batch_, peer, peers);
-    return at(cursor_ + static_cast<std::uint64_t>(part.begin), part.size());
-  }
+  batch current(std::uint32_t peer = 0, std::uint32_t peers = 1);
 
   /// Goes on to the next step, on every peer alike.
   void advance() noexcept { cursor_ += static_cast<std::uint64_t>(global_batch_); }
 
   /// `current`, then `advance`.
-  batch next(std::uint32_t peer = 0, std::uint32_t peers = 1) {
-    const batch b = current(peer, peers);
-    advance();
-    return b;
-  }
+  batch next(std::uint32_t peer = 0, std::uint32_t peers = 1);
 
   /// Samples [first, first + sequences) of the run, also across the end of an epoch.
-  batch at(std::uint64_t first, std::int64_t sequences) {
-    return fill(sequences, [&](std::size_t i) { return first + i; });
-  }
+  batch at(std::uint64_t first, std::int64_t sequences);
 
   /// The samples with these numbers, in this order: what a trainer's `draw` gives.
-  batch of(std::span<const std::uint64_t> numbers) {
-    return fill(static_cast<std::int64_t>(numbers.size()), [&](std::size_t i) { return numbers[i]; });
-  }
+  batch of(std::span<const std::uint64_t> numbers);
 
   /// Samples that the run has used, all peers together: the position in the data.
   [[nodiscard]] std::uint64_t cursor() const noexcept { return cursor_; }
   void seek(std::uint64_t cursor) noexcept { cursor_ = cursor; }
   /// How often the run has seen the data, as a fraction.
-  [[nodiscard]] double epochs() const noexcept {
-    return static_cast<double>(cursor_) / static_cast<double>(order_.windows());
-  }
+  [[nodiscard]] double epochs() const noexcept;
 
   [[nodiscard]] const sampler& order() const noexcept { return order_; }
   [[nodiscard]] const token_stream& tokens() const noexcept { return tokens_; }
   [[nodiscard]] std::int64_t global_batch() const noexcept { return global_batch_; }
   /// Takes effect with the current step; the position stays.
-  void set_global_batch(std::int64_t sequences) noexcept {
-    CAUSEWAY_EXPECT(sequences > 0);
-    global_batch_ = sequences;
-  }
+  void set_global_batch(std::int64_t sequences) noexcept;
 
   /// The position only: tokens, seed and sizes come from the program.
   static constexpr std::uint32_t state_version = 1;
@@ -124,41 +104,16 @@ class batcher {
 class validation_windows {
  public:
   /// At most `limit` windows of T tokens; all of them if there are fewer. errc::bad_text if there is none.
-  static result<validation_windows> make(token_stream tokens, std::int64_t context_length, std::int64_t limit) {
-    if (context_length <= 0 || limit <= 0) {
-      return fail(errc::invalid_argument, "validation", "context length and number of windows must be positive");
-    }
-    const std::int64_t available = tokens.size() == 0 ? 0 : (tokens.size() - 1) / context_length;
-    if (available == 0) {
-      return fail(errc::bad_text, "validation tokens",
-                  "too short: " + std::to_string(tokens.size()) + " tokens, one window needs " +
-                      std::to_string(context_length + 1) + ". Give more text, or keep a larger part of it for validation");
-    }
-    return validation_windows{std::move(tokens), context_length, std::min(limit, available), available};
-  }
+  static result<validation_windows> make(token_stream tokens, std::int64_t context_length, std::int64_t limit);
 
   /// Number of windows.
   [[nodiscard]] std::int64_t size() const noexcept { return count_; }
 
   /// First token of window `index`.
-  [[nodiscard]] std::int64_t first_token(std::int64_t index) const noexcept {
-    return index * available_ / count_ * length_;
-  }
+  [[nodiscard]] std::int64_t first_token(std::int64_t index) const noexcept;
 
   /// Windows [first, first + count), which must exist.
-  batch at(std::int64_t first, std::int64_t count) {
-    CAUSEWAY_EXPECT(first >= 0 && count >= 0 && first + count <= count_);
-    const auto length = static_cast<std::size_t>(length_);
-    inputs_.resize(static_cast<std::size_t>(count) * length);
-    targets_.resize(inputs_.size());
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::size_t row = static_cast<std::size_t>(i) * length;
-      const std::int64_t token = first_token(first + i);
-      tokens_.read(token, std::span{inputs_}.subspan(row, length));
-      tokens_.read(token + 1, std::span{targets_}.subspan(row, length));
-    }
-    return {inputs_, targets_, count};
-  }
+  batch at(std::int64_t first, std::int64_t count);
 
  private:
   validation_windows(token_stream tokens, std::int64_t length, std::int64_t count, std::int64_t available)
@@ -173,5 +128,9 @@ class validation_windows {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::data
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/data/impl/batcher.ipp>
+#endif
 
 #endif  // CAUSEWAY_DATA_BATCHER_HPP

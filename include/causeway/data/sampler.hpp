@@ -83,55 +83,26 @@ struct sampler_options {
 class sampler {
  public:
   /// errc::bad_text if there is not a single window of T + 1 tokens.
-  static result<sampler> make(std::int64_t tokens, const sampler_options& options) {
-    const std::int64_t length = options.context_length;
-    if (length <= 0) return fail(errc::invalid_argument, "context_length", "must be positive");
-    if (tokens < length + 1) {
-      return fail(errc::bad_text, "training tokens",
-                  "too short: " + std::to_string(tokens) + " tokens, one window of context length " +
-                      std::to_string(length) + " needs " + std::to_string(length + 1) +
-                      ". Give more text, or shorten the context");
-    }
-    return sampler{tokens, options};
-  }
+  static result<sampler> make(std::int64_t tokens, const sampler_options& options);
 
   /// Windows per epoch, the same in every epoch.
   [[nodiscard]] std::int64_t windows() const noexcept { return windows_; }
   [[nodiscard]] std::int64_t context_length() const noexcept { return options_.context_length; }
 
   /// The n-th sample of the run, all peers together.
-  [[nodiscard]] sample sample_at(std::uint64_t n) const noexcept {
-    const auto count = static_cast<std::uint64_t>(windows_);
-    const std::uint64_t epoch = n / count;
-    const permutation order{count, options_.seed, mix(epoch, order_stream)};
-    const auto window = static_cast<std::int64_t>(order(n % count));
-    return {epoch, window, offset_of(epoch) + window * options_.context_length};
-  }
+  [[nodiscard]] sample sample_at(std::uint64_t n) const noexcept;
 
   /// First token of the grid in an epoch.
-  [[nodiscard]] std::int64_t offset_of(std::uint64_t epoch) const noexcept {
-    if (!shifted_) return 0;
-    return static_cast<std::int64_t>(
-        rng{options_.seed, mix(epoch, shift_stream)}.below(static_cast<std::uint64_t>(options_.context_length)));
-  }
+  [[nodiscard]] std::int64_t offset_of(std::uint64_t epoch) const noexcept;
 
   /// Equal on peers that draw the same samples.
-  [[nodiscard]] std::uint64_t hash() const noexcept {
-    return mix(mix(options_.seed, static_cast<std::uint64_t>(options_.context_length), shifted_ ? 1 : 0),
-               static_cast<std::uint64_t>(tokens_));
-  }
+  [[nodiscard]] std::uint64_t hash() const noexcept;
 
  private:
   static constexpr std::uint64_t order_stream = 0x6F72646572;  // "order"
   static constexpr std::uint64_t shift_stream = 0x7368696674;  // "shift"
 
-  sampler(std::int64_t tokens, const sampler_options& options) noexcept : options_{options}, tokens_{tokens} {
-    const std::int64_t length = options.context_length;
-    windows_ = (tokens - 1) / length;
-    // The last window of the most shifted grid ends at T-1 + W*T, its last target one later: W = tokens/T - 1.
-    shifted_ = options.shift_grid && tokens / length - 1 >= 64;
-    if (shifted_) windows_ = tokens / length - 1;
-  }
+  sampler(std::int64_t tokens, const sampler_options& options) noexcept;
 
   sampler_options options_;
   std::int64_t tokens_ = 0;
@@ -140,5 +111,9 @@ class sampler {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::data
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/data/impl/sampler.ipp>
+#endif
 
 #endif  // CAUSEWAY_DATA_SAMPLER_HPP

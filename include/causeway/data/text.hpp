@@ -39,127 +39,30 @@ std::optional<std::size_t> first_invalid_utf8(std::string_view text) noexcept;
 /// One document for a file; for a folder one for each text file in it and below, ordered by path, byte by byte. Hidden
 /// files and folders (a leading dot) are left out. Errors: errc::not_found (no such path, no text file), errc::bad_text
 /// (empty, too short, not UTF-8: with file, offset and line), errc::io_failed.
-inline result<std::vector<document>> load_documents(const std::string& path, const text_options& options = {});
+CAUSEWAY_DECL result<std::vector<document>> load_documents(const std::string& path, const text_options& options = {});
 
 /// All documents as one text, with an empty line between two documents.
-inline result<std::string> load_text(const std::string& path, const text_options& options = {}) {
-  CAUSEWAY_ASSIGN(const std::vector<document> documents, load_documents(path, options));
-  std::string text;
-  for (const document& d : documents) {
-    if (!text.empty()) text += text.back() == '\n' ? "\n" : "\n\n";
-    text += d.text;
-  }
-  return text;
-}
+CAUSEWAY_DECL result<std::string> load_text(const std::string& path, const text_options& options = {});
 
 namespace detail {
 
 /// Length of the well-formed sequence at the start of `s`, or 0 (Unicode 15, table 3-7).
-inline std::size_t utf8_sequence(std::string_view s) noexcept {
-  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(s[i]); };
-  const unsigned char lead = at(0);
-  if (lead < 0x80) return 1;
-  if (lead < 0xC2 || lead > 0xF4) return 0;
-  const std::size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  if (s.size() < length) return 0;
-  const unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;   // no overlong forms
-  const unsigned char high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;  // no surrogates, nothing past U+10FFFF
-  if (at(1) < low || at(1) > high) return 0;
-  for (std::size_t i = 2; i < length; ++i) {
-    if ((at(i) & 0xC0U) != 0x80U) return 0;
-  }
-  return length;
-}
+CAUSEWAY_DECL std::size_t utf8_sequence(std::string_view s) noexcept;
 
-inline result<std::vector<std::string>> text_files(const std::string& folder, const text_options& options) {
-  namespace fs = std::filesystem;
-  std::vector<std::string> paths;
-  std::error_code failure;
-  fs::recursive_directory_iterator it{folder, fs::directory_options::follow_directory_symlink, failure};
-  for (; !failure && it != fs::recursive_directory_iterator{}; it.increment(failure)) {
-    const fs::path& entry = it->path();
-    std::error_code ignored;
-    if (entry.filename().native().starts_with('.')) {
-      if (it->is_directory(ignored)) it.disable_recursion_pending();
-      continue;
-    }
-    const auto& wanted = options.extensions;
-    const bool fits = wanted.empty() || std::find(wanted.begin(), wanted.end(), entry.extension()) != wanted.end();
-    if (fits && it->is_regular_file(ignored)) paths.push_back(entry.string());
-  }
-  if (failure) return fail(errc::io_failed, folder, "could not read the folder: " + failure.message());
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
+CAUSEWAY_DECL result<std::vector<std::string>> text_files(const std::string& folder, const text_options& options);
 
-inline error not_utf8(const document& d, std::size_t offset) {
-  const auto line = 1 + std::count(d.text.begin(), d.text.begin() + static_cast<std::ptrdiff_t>(offset), '\n');
-  constexpr std::string_view digits = "0123456789abcdef";
-  const auto bad = static_cast<unsigned char>(d.text[offset]);
-  return fail(errc::bad_text, d.name,
-              std::string{"not UTF-8: byte 0x"} + digits[bad >> 4U] + digits[bad & 15U] + " at offset " +
-                  std::to_string(offset) + ", line " + std::to_string(line) +
-                  ". Convert the file (iconv -f LATIN1 -t UTF-8), or leave it out");
-}
+CAUSEWAY_DECL error not_utf8(const document& d, std::size_t offset);
 
-inline result<document> load_document(const std::string& path, const text_options& options) {
-  CAUSEWAY_ASSIGN(const io::mapped_file file, io::mapped_file::open(path));
-  document d{path, std::string{reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}};
-  if (options.require_utf8) {
-    if (const auto bad = first_invalid_utf8(d.text)) return not_utf8(d, *bad);
-  }
-  return d;
-}
+CAUSEWAY_DECL result<document> load_document(const std::string& path, const text_options& options);
 
-inline std::string wanted_extensions(const text_options& options) {
-  std::string list;
-  for (const std::string& e : options.extensions) list += (list.empty() ? "*" : ", *") + e;
-  return list.empty() ? "regular files" : list;
-}
+CAUSEWAY_DECL std::string wanted_extensions(const text_options& options);
 
 }  // namespace detail
 
-inline std::optional<std::size_t> first_invalid_utf8(std::string_view text) noexcept {
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const std::size_t length = detail::utf8_sequence(text.substr(at));
-    if (length == 0) return at;
-    at += length;
-  }
-  return std::nullopt;
-}
-
-inline result<std::vector<document>> load_documents(const std::string& path, const text_options& options) {
-  std::error_code failure;
-  const auto status = std::filesystem::status(path, failure);
-  if (!std::filesystem::exists(status)) {
-    return fail(errc::not_found, path, "there is no such file or folder. Check the path of the training text");
-  }
-  std::vector<std::string> paths{path};
-  if (std::filesystem::is_directory(status)) {
-    CAUSEWAY_ASSIGN(paths, detail::text_files(path, options));
-    if (paths.empty()) {
-      return fail(errc::not_found, path,
-                  "the folder holds no text (" + detail::wanted_extensions(options) +
-                      "). Give another folder, or a file by its full path");
-    }
-  }
-  std::vector<document> documents;
-  std::size_t bytes = 0;
-  for (const std::string& p : paths) {
-    CAUSEWAY_ASSIGN(document d, detail::load_document(p, options));
-    bytes += d.text.size();
-    if (!d.text.empty()) documents.push_back(std::move(d));
-  }
-  if (bytes == 0) return fail(errc::bad_text, path, "the text is empty. Give a file with text in it");
-  if (bytes < options.minimum_bytes) {
-    return fail(errc::bad_text, path,
-                "the text is too short: " + std::to_string(bytes) + " bytes, " + std::to_string(options.minimum_bytes) +
-                    " are needed. Give more text, or shorten the context");
-  }
-  return documents;
-}
-
 }  // namespace causeway::inline CAUSEWAY_ABI::data
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/data/impl/text.ipp>
+#endif
 
 #endif  // CAUSEWAY_DATA_TEXT_HPP

@@ -43,26 +43,12 @@ class byte_tokenizer {
   explicit byte_tokenizer(bool with_end_of_text = false) noexcept : with_end_{with_end_of_text} {}
 
   [[nodiscard]] std::int64_t vocabulary() const noexcept { return with_end_ ? 257 : 256; }
-  [[nodiscard]] std::optional<std::int32_t> end_of_text() const noexcept {
-    return with_end_ ? std::optional<std::int32_t>{256} : std::nullopt;
-  }
+  [[nodiscard]] std::optional<std::int32_t> end_of_text() const noexcept;
   [[nodiscard]] std::uint64_t hash() const noexcept { return hash_text("bytes", with_end_ ? 1 : 0); }
 
-  void encode(std::string_view text, std::vector<std::int32_t>& out) const {
-    out.reserve(out.size() + text.size());
-    for (const char c : text) out.push_back(static_cast<unsigned char>(c));
-  }
+  void encode(std::string_view text, std::vector<std::int32_t>& out) const;
 
-  result<void> decode(std::span<const std::int32_t> tokens, std::string& out) const {
-    for (const std::int32_t token : tokens) {
-      if (token < 0 || token >= vocabulary()) {
-        return fail(errc::invalid_argument, "token " + std::to_string(token),
-                    "outside the vocabulary of " + std::to_string(vocabulary()) + ". Use the tokenizer that made it");
-      }
-      if (token < 256) out += static_cast<char>(token);
-    }
-    return {};
-  }
+  result<void> decode(std::span<const std::int32_t> tokens, std::string& out) const;
 
  private:
   bool with_end_;
@@ -89,5 +75,9 @@ token_stream tokenize(T& tokenizer, std::string_view text) {
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::data
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/data/impl/tokenizer.ipp>
+#endif
 
 #endif  // CAUSEWAY_DATA_TOKENIZER_HPP

@@ -61,15 +61,8 @@ class vector_streambuf final : public std::streambuf {
   explicit vector_streambuf(byte_vector& out) : out_{&out} {}
 
  protected:
-  std::streamsize xsputn(const char* s, std::streamsize n) override {
-    const auto bytes = std::as_bytes(std::span{s, static_cast<std::size_t>(n)});
-    out_->insert(out_->end(), bytes.begin(), bytes.end());
-    return n;
-  }
-  int_type overflow(int_type c) override {
-    out_->push_back(static_cast<std::byte>(c));
-    return c;
-  }
+  std::streamsize xsputn(const char* s, std::streamsize n) override;
+  int_type overflow(int_type c) override;
 
  private:
   byte_vector* out_;
@@ -78,11 +71,7 @@ class vector_streambuf final : public std::streambuf {
 /// Reads from memory that somebody else owns.
 class span_streambuf final : public std::streambuf {
  public:
-  explicit span_streambuf(std::span<const std::byte> bytes) {
-    // The get area's type wants char*; nothing writes through it.
-    char* begin = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));
-    setg(begin, begin, begin + bytes.size());
-  }
+  explicit span_streambuf(std::span<const std::byte> bytes);
   [[nodiscard]] std::size_t left() const { return static_cast<std::size_t>(egptr() - gptr()); }
 };
 
@@ -123,5 +112,9 @@ result<void> from_bytes(std::span<const std::byte> bytes, T& value) {
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/io/impl/archive.ipp>
+#endif
 
 #endif  // CAUSEWAY_IO_ARCHIVE_HPP

@@ -24,23 +24,10 @@
 namespace causeway::inline CAUSEWAY_ABI::io {
 
 /// The file name of a step: eight digits at least, so that names sort like steps for a person.
-inline std::string checkpoint_name(std::uint64_t step) {
-  const std::string digits = std::to_string(step);
-  return "step-" + std::string(digits.size() < 8 ? 8 - digits.size() : 0, '0') + digits + ".ckpt";
-}
+CAUSEWAY_DECL std::string checkpoint_name(std::uint64_t step);
 
 /// The step of a file name, if it is one of ours.
-inline std::optional<std::uint64_t> checkpoint_step(std::string_view name) {
-  if (!name.starts_with("step-") || !name.ends_with(".ckpt")) return std::nullopt;
-  const std::string_view digits = name.substr(5, name.size() - 10);
-  std::uint64_t step = 0;
-  for (const char c : digits) {
-    if (c < '0' || c > '9') return std::nullopt;
-    step = step * 10 + static_cast<std::uint64_t>(c - '0');
-  }
-  if (checkpoint_name(step) != name) return std::nullopt;  // too many digits, or too few
-  return step;
-}
+CAUSEWAY_DECL std::optional<std::uint64_t> checkpoint_step(std::string_view name);
 
 /// What `load_newest` found.
 struct loaded_checkpoint {
@@ -196,5 +183,9 @@ void checkpoint_directory<S>::prune(std::uint64_t saved) {
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/io/impl/checkpoint.ipp>
+#endif
 
 #endif  // CAUSEWAY_IO_CHECKPOINT_HPP

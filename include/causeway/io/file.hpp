@@ -64,14 +64,8 @@ class mapped_file {
 
   mapped_file(mapped_file&& other) noexcept
       : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
-  mapped_file& operator=(mapped_file&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    return *this;
-  }
-  ~mapped_file() {
-    if (data_ != nullptr) ::munmap(data_, size_);
-  }
+  mapped_file& operator=(mapped_file&& other) noexcept;
+  ~mapped_file();
 
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {static_cast<const std::byte*>(data_), size_}; }
 
@@ -93,48 +87,20 @@ class posix_file_system {
     std::string path_;  // for messages
   };
 
-  result<file_type> create(const std::string& path) {
-    CAUSEWAY_ASSIGN(detail::descriptor opened, detail::open_file(path, O_WRONLY | O_CREAT | O_TRUNC));
-    return file_type{std::move(opened), path};
-  }
-  result<void> write(file_type& f, std::span<const std::byte> bytes) {
-    return detail::write_all(f.descriptor_, bytes, f.path_);
-  }
+  result<file_type> create(const std::string& path);
+  result<void> write(file_type& f, std::span<const std::byte> bytes);
   result<void> sync(file_type& f) { return detail::sync(f.descriptor_, f.path_); }
-  result<void> close(file_type& f) {
-    if (f.descriptor_.close()) return {};
-    return os_error(f.path_, "close it", errno);
-  }
+  result<void> close(file_type& f);
 
-  result<void> rename(const std::string& from, const std::string& to) {
-    if (::rename(from.c_str(), to.c_str()) == 0) return {};
-    return os_error(to, "rename the finished file to its final name", errno);
-  }
-  result<void> unlink(const std::string& path) {
-    if (::unlink(path.c_str()) == 0) return {};
-    return os_error(path, "remove it", errno);
-  }
+  result<void> rename(const std::string& from, const std::string& to);
+  result<void> unlink(const std::string& path);
 
   /// File systems that cannot sync folders are taken at their word.
-  result<void> sync_folder(const std::string& folder) {
-    CAUSEWAY_ASSIGN(const detail::descriptor opened, detail::open_file(folder, O_RDONLY | O_DIRECTORY));
-    if (::fsync(opened.get()) == 0 || errno == EINVAL || errno == ENOTSUP) return {};
-    return os_error(folder, "make the folder durable (fsync)", errno);
-  }
+  result<void> sync_folder(const std::string& folder);
 
-  folder_state look(const std::string& path) {
-    struct stat info {};
-    if (::stat(path.c_str(), &info) != 0) return folder_state::missing;
-    return ::access(path.c_str(), R_OK) == 0 ? folder_state::present : folder_state::closed;
-  }
-  result<void> make_folder(const std::string& path) {
-    if (::mkdir(path.c_str(), 0777) == 0 || errno == EEXIST) return {};
-    return os_error(path, "make the folder", errno);
-  }
-  result<void> remove_folder(const std::string& path) {
-    if (::rmdir(path.c_str()) == 0) return {};
-    return os_error(path, "remove the folder", errno);
-  }
+  folder_state look(const std::string& path);
+  result<void> make_folder(const std::string& path);
+  result<void> remove_folder(const std::string& path);
 
   result<std::vector<std::string>> list(const std::string& folder);
   result<byte_vector> read(const std::string& path);
@@ -149,88 +115,12 @@ using posix_storage = basic_file_storage<posix_file_system>;
 
 static_assert(Storage<posix_storage>);
 
-namespace detail {
-
-inline result<descriptor> open_file(const std::string& path, int flags) {
-  for (;;) {
-    const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-    if (fd >= 0) return descriptor{fd};
-    if (errno != EINTR) return os_error(path, "open it", errno);
-  }
-}
-
-inline result<std::size_t> file_size(const descriptor& file, const std::string& path) {
-  struct stat info {};
-  if (::fstat(file.get(), &info) != 0) return os_error(path, "ask for its size", errno);
-  if (!S_ISREG(info.st_mode)) return fail(errc::io_failed, path, "this is not a regular file. Give the path of a file");
-  return static_cast<std::size_t>(info.st_size);
-}
-
-inline result<void> write_all(const descriptor& file, std::span<const std::byte> bytes, const std::string& path) {
-  constexpr std::size_t most = std::size_t{1} << 30U;  // one call writes less than 2 GiB on Linux anyway
-  while (!bytes.empty()) {
-    const ::ssize_t n = ::write(file.get(), bytes.data(), std::min(bytes.size(), most));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return os_error(path, "write to it", errno);
-    bytes = bytes.subspan(static_cast<std::size_t>(n));
-  }
-  return {};
-}
-
-inline result<void> sync(const descriptor& file, const std::string& path) {
-  if (::fsync(file.get()) == 0) return {};
-  return os_error(path, "make it durable (fsync)", errno);
-}
-
-}  // namespace detail
-
-inline result<mapped_file> mapped_file::open(const std::string& path) {
-  CAUSEWAY_ASSIGN(const detail::descriptor file, detail::open_file(path, O_RDONLY));
-  CAUSEWAY_ASSIGN(const std::size_t size, detail::file_size(file, path));
-  mapped_file mapped;
-  if (size == 0) return result<mapped_file>{std::move(mapped)};  // nvcc does not move a local by itself
-  void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
-  if (data == MAP_FAILED) return os_error(path, "map it into memory", errno);
-  mapped.data_ = data;
-  mapped.size_ = size;
-  return result<mapped_file>{std::move(mapped)};
-}
-
-inline result<byte_vector> posix_file_system::read(const std::string& path) {
-  CAUSEWAY_ASSIGN(const detail::descriptor file, detail::open_file(path, O_RDONLY));
-  CAUSEWAY_ASSIGN(const std::size_t size, detail::file_size(file, path));
-  byte_vector content(size);
-  std::size_t at = 0;
-  while (at < size) {
-    const ::ssize_t n = ::read(file.get(), content.data() + at, std::min(size - at, std::size_t{1} << 30U));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return os_error(path, "read it", errno);
-    if (n == 0) break;  // became shorter while we read; its own checks will tell
-    at += static_cast<std::size_t>(n);
-  }
-  content.resize(at);
-  return content;
-}
-
-inline result<std::vector<std::string>> posix_file_system::list(const std::string& folder) {
-  DIR* stream = ::opendir(folder.c_str());
-  if (stream == nullptr) return os_error(folder, "list the folder", errno);
-  std::vector<std::string> names;
-  struct stat info {};
-  for (;;) {
-    errno = 0;  // readdir tells its errors by errno alone; a list cut short would hide the newest file
-    const dirent* entry = ::readdir(stream);
-    if (entry == nullptr) break;
-    std::string name = entry->d_name;
-    if (::stat((folder + '/' + name).c_str(), &info) == 0 && S_ISREG(info.st_mode)) names.push_back(std::move(name));
-  }
-  const int code = errno;
-  ::closedir(stream);
-  if (code != 0) return os_error(folder, "list the folder", code);
-  std::sort(names.begin(), names.end());
-  return names;
-}
+namespace detail {}  // namespace detail
 
 }  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/io/impl/file.ipp>
+#endif
 
 #endif  // CAUSEWAY_IO_FILE_HPP

@@ -61,31 +61,11 @@ concept FileSystem = std::movable<F> && std::move_constructible<typename F::file
 };
 
 /// The error for an errno, with what to do about it.
-inline error os_error(const std::string& path, const std::string& doing, int code) {
-  const std::string reason = std::string{"could not "} + doing + ": " + std::strerror(code);
-  switch (code) {
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-      return fail(errc::disk_full, path, reason + ". Free some space or choose another folder; older files are untouched");
-    case ENOENT:
-    case ENOTDIR: return fail(errc::not_found, path, reason + ". Check the path");
-    case EACCES:
-    case EPERM:
-    case EROFS: return fail(errc::io_failed, path, reason + ". Check the owner and permissions of the file and its folder");
-    case EIO:
-      return fail(errc::io_failed, path, reason + ". The disk may be failing: look at the system log, use another disk");
-    default: return fail(errc::io_failed, path, reason);
-  }
-}
+CAUSEWAY_DECL error os_error(const std::string& path, const std::string& doing, int code);
 
 namespace detail {
 
-inline std::string folder_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
+CAUSEWAY_DECL std::string folder_of(const std::string& path);
 
 }  // namespace detail
 
@@ -173,5 +153,9 @@ class basic_file_storage {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/io/impl/file_storage.ipp>
+#endif
 
 #endif  // CAUSEWAY_IO_FILE_STORAGE_HPP

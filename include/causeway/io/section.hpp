@@ -52,10 +52,7 @@ class section {
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] std::uint32_t version() const noexcept { return version_; }
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
-    if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
-    return *std::get_if<std::span<const std::byte>>(&content_);
-  }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
 
  private:
   std::string name_;
@@ -65,7 +62,7 @@ class section {
 
 /// Writes sections one after another into a sink; large ones are passed on without a copy. Reads every byte twice (once for
 /// the checksums, which stand in front): the bytes must not change meanwhile. Names must differ and be at most 4,096 bytes.
-inline result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections);
+CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections);
 
 namespace detail {
 
@@ -105,50 +102,14 @@ void append_object(byte_vector& out, const T& value) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
-inline byte_vector section_header(const section_stamp& stamp, std::span<const section> sections) {
-  section_file_head head{.run_id = stamp.run_id, .step = stamp.step};
-  std::size_t length = sizeof head + sizeof(std::uint64_t);
-  for (const section& s : sections) length += sizeof(section_entry) + s.name().size();
-  head.header_length = static_cast<std::uint32_t>(length);
-  head.section_count = static_cast<std::uint32_t>(sections.size());
-  head.file_length = length;
-  byte_vector table;
-  for (const section& s : sections) {
-    const std::uint64_t offset = align_section(head.file_length);
-    head.file_length = offset + s.bytes().size();
-    append_object(table, section_entry{offset, s.bytes().size(), hash_bytes(s.bytes()), s.version(),
-                                       static_cast<std::uint32_t>(s.name().size())});
-    const auto name = std::as_bytes(std::span{s.name().data(), s.name().size()});
-    table.insert(table.end(), name.begin(), name.end());
-  }
-  byte_vector header;
-  append_object(header, head);
-  header.insert(header.end(), table.begin(), table.end());
-  append_object(header, hash_bytes(header));
-  return header;
-}
+CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections);
 
 }  // namespace detail
 
-inline result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections) {
-  for (const section& s : sections) {
-    const auto same = [&](const section& other) { return other.name() == s.name(); };
-    if (s.name().size() > detail::longest_section_name || std::count_if(sections.begin(), sections.end(), same) != 1) {
-      return fail(errc::invalid_argument, s.name(), "section names must differ and be at most 4,096 bytes long");
-    }
-  }
-  constexpr std::array<std::byte, detail::section_alignment> zeros{};
-  const byte_vector header = detail::section_header(stamp, sections);
-  CAUSEWAY_TRY(sink(header));
-  std::uint64_t at = header.size();
-  for (const section& s : sections) {
-    CAUSEWAY_TRY(sink(std::span{zeros}.first(detail::align_section(at) - at)));
-    CAUSEWAY_TRY(sink(s.bytes()));
-    at = detail::align_section(at) + s.bytes().size();
-  }
-  return {};
-}
-
 }  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/io/impl/section.ipp>
+#endif
 
 #endif  // CAUSEWAY_IO_SECTION_HPP

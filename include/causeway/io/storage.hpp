@@ -44,9 +44,7 @@ concept Storage = std::movable<S> && requires(S& s, const std::string& path, con
 };
 
 /// A producer of bytes that exist already; they must outlive the write.
-inline byte_producer produce(std::span<const std::byte> content) {
-  return [content](const byte_sink& sink) { return sink(content); };
-}
+CAUSEWAY_DECL byte_producer produce(std::span<const std::byte> content);
 
 inline byte_producer produce(std::string_view text) { return produce(std::as_bytes(std::span{text.data(), text.size()})); }
 
@@ -57,9 +55,7 @@ class any_storage {
     requires(!std::same_as<S, any_storage>)
   &&Storage<S> explicit any_storage(S storage) : state_{std::make_shared<model<S>>(std::move(storage))} {}
 
-  result<void> write_atomic(const std::string& path, const byte_producer& producer) {
-    return state_->write_atomic(path, producer);
-  }
+  result<void> write_atomic(const std::string& path, const byte_producer& producer);
   result<byte_vector> read(const std::string& path) { return state_->read(path); }
   result<std::vector<std::string>> list(const std::string& folder) { return state_->list(folder); }
   result<void> remove(const std::string& path) { return state_->remove(path); }
@@ -91,5 +87,9 @@ class any_storage {
 static_assert(Storage<any_storage>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/io/impl/storage.ipp>
+#endif
 
 #endif  // CAUSEWAY_IO_STORAGE_HPP

@@ -22,52 +22,23 @@ namespace causeway::inline CAUSEWAY_ABI::membership::detail {
 /// One ballot: an exchange, or the adoption of a value that earlier voters hold.
 class attempt {
  public:
-  void begin_exchange(ballot at, commit_record proposal, const std::vector<net::peer_id>& who, time_point now) {
-    begin(kind::exchange, at, std::move(proposal), who, now);
-  }
-  void begin_adoption(ballot at, commit_record value, const std::vector<net::peer_id>& who, time_point now) {
-    begin(kind::adoption, at, std::move(value), who, now);
-  }
+  void begin_exchange(ballot at, commit_record proposal, const std::vector<net::peer_id>& who, time_point now);
+  void begin_adoption(ballot at, commit_record value, const std::vector<net::peer_id>& who, time_point now);
   void over() { *this = attempt{}; }
   void wait_for_record() { kind_ = kind::recorded; }
 
   /// One more for an adoption.
-  void ask(net::peer_id id) {
-    if (!asked_.insert(id).second) gone_.erase(id);
-  }
+  void ask(net::peer_id id);
 
-  void voted(net::peer_id id, std::uint64_t state, time_point now) {
-    if (!asked_.contains(id) || votes_.contains(id)) return;
-    if (votes_.empty()) first_vote_ = now;
-    last_vote_ = now;
-    votes_[id] = state;
-    gone_.erase(id);
-  }
-  void failed(net::peer_id id) {
-    if (asked_.contains(id) && !votes_.contains(id)) gone_.insert(id);
-  }
+  void voted(net::peer_id id, std::uint64_t state, time_point now);
+  void failed(net::peer_id id);
   void lost(net::peer_id id) { failed(id); }
 
   /// The state that a quorum voted for.
-  [[nodiscard]] std::optional<std::uint64_t> choice(const std::vector<net::peer_id>& members) const {
-    if (2 * votes_.size() < members.size()) return std::nullopt;
-    std::map<std::uint64_t, std::vector<net::peer_id>> by_state;
-    for (const auto& [id, state] : votes_) by_state[state].push_back(id);
-    for (const auto& [state, voters] : by_state) {
-      if (kind_ == kind::adoption && state != proposal_.state) continue;
-      if (is_quorum(members, voters)) return state;
-    }
-    return std::nullopt;
-  }
+  [[nodiscard]] std::optional<std::uint64_t> choice(const std::vector<net::peer_id>& members) const;
 
   /// Those of `members` who voted for it.
-  [[nodiscard]] certificate votes_for(std::uint64_t state, const std::vector<net::peer_id>& members) const {
-    certificate votes;
-    for (const net::peer_id id : members) {
-      if (voted_for(id, state)) votes.push_back({id, {}});
-    }
-    return votes;
-  }
+  [[nodiscard]] certificate votes_for(std::uint64_t state, const std::vector<net::peer_id>& members) const;
 
   [[nodiscard]] bool running() const noexcept { return kind_ != kind::none; }
   [[nodiscard]] bool adopting() const noexcept { return kind_ == kind::adoption; }
@@ -80,34 +51,18 @@ class attempt {
   [[nodiscard]] bool somebody_voted() const noexcept { return !votes_.empty(); }
   [[nodiscard]] bool voted(net::peer_id id) const { return votes_.contains(id); }
   [[nodiscard]] bool silent(net::peer_id id) const { return !votes_.contains(id) && !gone_.contains(id); }
-  [[nodiscard]] bool voted_for(net::peer_id id, std::uint64_t state) const {
-    const auto vote = votes_.find(id);
-    return vote != votes_.end() && vote->second == state;
-  }
-  [[nodiscard]] bool diverged(net::peer_id id, std::uint64_t state) const {
-    const auto vote = votes_.find(id);
-    return vote != votes_.end() && vote->second != state;
-  }
+  [[nodiscard]] bool voted_for(net::peer_id id, std::uint64_t state) const;
+  [[nodiscard]] bool diverged(net::peer_id id, std::uint64_t state) const;
   [[nodiscard]] time_point began() const noexcept { return began_; }
   [[nodiscard]] time_point first_vote() const noexcept { return first_vote_; }
   [[nodiscard]] time_point last_vote() const noexcept { return last_vote_; }
 
-  [[nodiscard]] std::string summary() const {
-    return std::to_string(votes_.size()) + " of " + std::to_string(asked_.size()) + " voted, " +
-           std::to_string(gone_.size()) + " failed or are gone";
-  }
+  [[nodiscard]] std::string summary() const;
 
  private:
   enum class kind : std::uint8_t { none, exchange, adoption, recorded };
 
-  void begin(kind k, ballot at, commit_record value, const std::vector<net::peer_id>& who, time_point now) {
-    *this = attempt{};
-    kind_ = k;
-    at_ = at;
-    proposal_ = std::move(value);
-    asked_ = {who.begin(), who.end()};
-    began_ = now;
-  }
+  void begin(kind k, ballot at, commit_record value, const std::vector<net::peer_id>& who, time_point now);
 
   kind kind_ = kind::none;
   ballot at_;
@@ -131,32 +86,16 @@ class wait_times {
         pace_{o.pace},
         answer_{{.floor = o.grace.floor, .cap = o.silence.cap}} {}
 
-  void begin_round(time_point now) {
-    ready_.clear();
-    enough_ = false;
-    late_at_first_ = 0;
-    begun_ = enough_at_ = last_ready_ = failed_at_ = now;
-  }
+  void begin_round(time_point now);
 
   /// True: for the first time in this round.
-  bool somebody_ready(time_point now, net::peer_id id) {
-    if (!ready_.insert(id).second) return false;
-    last_ready_ = now;
-    return true;
-  }
+  bool somebody_ready(time_point now, net::peer_id id);
 
   /// Those who are ready could make the round. Who brings work from an earlier one is ready at once and says nothing of how
   /// long this one takes, so the wait for the others begins here. `samples`: what most of them bring at least.
-  void enough_ready(time_point now, std::uint64_t samples) {
-    if (std::exchange(enough_, true)) return;
-    enough_at_ = now;
-    pace_.observe(now - begun_);
-    if (samples > 0) sample_time_ = (now - begun_) / static_cast<duration::rep>(samples);
-  }
+  void enough_ready(time_point now, std::uint64_t samples);
   /// How long a peer takes to train so many samples, after the last round that had any; 0: nothing is known.
-  [[nodiscard]] duration training_time(std::uint64_t samples) const {
-    return sample_time_ * static_cast<duration::rep>(std::min(samples, most_samples));
-  }
+  [[nodiscard]] duration training_time(std::uint64_t samples) const;
   [[nodiscard]] bool had_enough() const noexcept { return enough_; }
   /// By when most of those who train should be ready, after earlier rounds.
   [[nodiscard]] time_point pace_deadline() const { return begun_ + pace_.patience(); }
@@ -164,57 +103,33 @@ class wait_times {
   [[nodiscard]] std::size_t ready_count() const noexcept { return ready_.size(); }
 
   /// The round's first attempt begins: those who made it teach us how long they take.
-  void began(std::uint32_t failures) {
-    if (failures == 0 && ready_.size() > 1) grace_.observe(std::max(last_ready_ - enough_at_, duration{0}));
-  }
+  void began(std::uint32_t failures);
   void failed(time_point now) { failed_at_ = now; }
   /// All who took part in the failed attempt are ready for another.
   void answered(time_point now) { answer_.observe(now - failed_at_); }
 
-  void committed(const attempt& a) {
-    if (a.adopting() || !a.somebody_voted()) return;
-    vote_.observe(a.last_vote() - a.first_vote());
-    if (!a.proposal().contributions.empty()) exchange_.observe(a.first_vote() - a.began());
-  }
+  void committed(const attempt& a);
 
   /// Who is left out is idle until the next round, and has to catch up; who waits is idle meanwhile. So one of many is
   /// waited for as long as that is the smaller loss: after each that comes, for the ones still missing anew, and in all for
   /// no longer than was worth it for those who were missing at the beginning. `late`: part of the peers that would be
   /// waited for.
-  [[nodiscard]] time_point grace_deadline(double late) {
-    late_at_first_ = std::max(late_at_first_, late);
-    const duration round = enough_at_ - begun_;
-    const duration most = std::max(part_of(round, options_.grace_share), options_.grace.floor);
-    const duration lost = round + catch_up_time();
-    const duration whole = std::min({grace_.patience(), most, part_of(lost, late_at_first_)});
-    return std::min(enough_at_ + whole, std::max(enough_at_, last_ready_) + part_of(lost, late));
-  }
+  [[nodiscard]] time_point grace_deadline(double late);
   /// By when those of a failed attempt have confirmed its end and are ready again, or are known to be silent or to hang.
   [[nodiscard]] time_point answer_deadline() const { return failed_at_ + answer_.patience(); }
 
-  [[nodiscard]] time_point attempt_deadline(const attempt& a) const {
-    if (a.adopting() || a.recorded()) return no_deadline;
-    if (a.somebody_voted()) return a.first_vote() + vote_.patience();
-    return a.began() + 2 * exchange_.patience();
-  }
+  [[nodiscard]] time_point attempt_deadline(const attempt& a) const;
 
   /// No attempt before: pauses that double once max_attempts failed.
-  [[nodiscard]] time_point pause_until(std::uint32_t failures) const {
-    if (failures <= options_.max_attempts) return {duration::min()};
-    return failed_at_ + options_.heartbeat * (1U << std::min(failures - options_.max_attempts - 1, 6U));
-  }
+  [[nodiscard]] time_point pause_until(std::uint32_t failures) const;
 
  private:
   static constexpr std::uint64_t most_samples = std::uint64_t{1} << 20U;
 
   // What a round exchanged has to be sent once more.
-  [[nodiscard]] duration catch_up_time() const {
-    return exchange_.count() == 0 ? options_.grace.floor : exchange_.patience();
-  }
+  [[nodiscard]] duration catch_up_time() const;
 
-  static duration part_of(duration whole, double part) {
-    return std::chrono::duration_cast<duration>(std::chrono::duration<double>{part * seconds(whole)});
-  }
+  static duration part_of(duration whole, double part);
 
   options options_;
   net::arrival_statistics grace_;
@@ -233,5 +148,9 @@ class wait_times {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/membership/impl/attempt.ipp>
+#endif
 
 #endif  // CAUSEWAY_MEMBERSHIP_ATTEMPT_HPP

@@ -27,42 +27,15 @@ class blame {
   // ---- what happens -----------------------------------------------------------------------------------------------------
 
   void begin_round() { owing_.clear(); }  // complaints stay: who cannot exchange data would hold this round up as well
-  void begin_exchange(ballot at, const std::vector<net::peer_id>& who) {
-    last_at_ = at;
-    last_order_ = who;
-  }
+  void begin_exchange(ballot at, const std::vector<net::peer_id>& who);
   void begin_adoption(ballot at) { last_at_ = at; }
 
-  void on(net::peer_id from, const failure& m) {
-    if (m.at != last_at_) return;
-    if (m.suspects.empty() && m.why != errc::cancelled) unexplained_ = true;  // who ends it of its own accord blames nobody
-    for (const net::peer_id id : m.suspects) complaints_.push_back({{from, id}, m.why});
-  }
+  void on(net::peer_id from, const failure& m);
 
-  void failed(const attempt& a) {
-    for (const net::peer_id id : a.asked()) {
-      if (!t_.up(id)) somebody_lost_ = true;
-      if (a.adopting()) continue;
-      owing_.push_back(id);
-      if (t_.up(id) && a.silent(id) && a.somebody_voted()) complaints_.push_back({{id, id}, errc::timeout});
-    }
-  }
+  void failed(const attempt& a);
 
   /// A round was made: who took part is not what spoils attempts; who voted is sound, and who did not is found out.
-  void committed(const attempt& a, net::peer_id id, peer_entry& p) {
-    if (a.adopting() || !a.asked().contains(id)) return;
-    std::erase(narrowed_, id);
-    if (a.silent(id) && ++p.unvoted > unvoted_allowed) exclude(id, "it takes part in rounds and does not vote for them");
-    if (!a.voted(id)) return;
-    for (failed_link& c : complaints_) {
-      if (c.link.about == id) c.link.about = c.link.by;  // who complained of it could have voted, too
-    }
-    p.unvoted = 0;
-    if (++p.sound < sound_rounds) return;
-    p.sound = 0;
-    p.exclusions -= std::min(p.exclusions, 1U);
-    if (const auto at = disputes_.find(id); at != disputes_.end() && --at->second == 0) disputes_.erase(at);
-  }
+  void committed(const attempt& a, net::peer_id id, peer_entry& p);
 
   /// Whether it was asked for the last exchange.
   [[nodiscard]] bool took_part(net::peer_id id) const { return contains(last_order_, id); }
@@ -112,37 +85,11 @@ class blame {
   }
 
   /// Complaints that neither a lost peer nor one that is stuck explains.
-  [[nodiscard]] std::vector<complaint> open_complaints(const std::vector<net::peer_id>& stuck) const {
-    std::vector<complaint> links;
-    for (const failed_link& c : complaints_) {
-      const bool gone = !t_.up(c.link.by) || !t_.up(c.link.about);
-      const bool hung = contains(stuck, c.link.by) || contains(stuck, c.link.about);
-      const bool waited = c.why == errc::timeout && c.link.by != c.link.about;  // perhaps for one who waited for another
-      if (!gone && !hung && !(waited && (somebody_lost_ || !stuck.empty()))) links.push_back(c.link);
-    }
-    return links;
-  }
+  [[nodiscard]] std::vector<complaint> open_complaints(const std::vector<net::peer_id>& stuck) const;
 
-  void note_disputes(const std::vector<complaint>& links) {
-    std::set<complaint> pairs;
-    for (const complaint& c : links) pairs.insert({std::min(c.by, c.about), std::max(c.by, c.about)});
-    for (const complaint& c : pairs) {
-      if (c.by == c.about) continue;
-      ++disputes_[c.by];
-      ++disputes_[c.about];
-    }
-  }
+  void note_disputes(const std::vector<complaint>& links);
 
-  void exclude(net::peer_id id, const std::string& reason) {
-    peer_entry& p = t_.entry(id);
-    p.pause = 1U << std::min(p.exclusions, 4U);
-    p.sound = 0;
-    ++p.exclusions;
-    const std::string why = "peer " + std::to_string(id) + " sits out " + std::to_string(p.pause) +
-                            (p.pause == 1 ? " attempt: " : " attempts: ") + reason;
-    t_.out->log(severity::warning, why);
-    t_.post(id, exclusion{why});
-  }
+  void exclude(net::peer_id id, const std::string& reason);
 
   /// Nobody can say who spoilt the attempt: half of those it may be sit the next one out. If that fails too, it is one of
   /// the other half; if not, one of these. So after log2 n attempts one is left.
@@ -178,5 +125,9 @@ class blame {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/membership/impl/blame.ipp>
+#endif
 
 #endif  // CAUSEWAY_MEMBERSHIP_BLAME_HPP

@@ -58,15 +58,7 @@ struct peer_entry {
 /// Shared by the parts of one protocol.
 class peer_table {
  public:
-  peer_table(options o, durable_record record, effects& fx)
-      : settings{std::move(o)},
-        votes{std::move(record), fx},
-        out{&fx},
-        self{votes.durable().self},
-        terms_{settings.heartbeat} {
-    entry(self).up = true;
-    entry(self).address = settings.address;
-  }
+  peer_table(options o, durable_record record, effects& fx);
 
   const options settings;
   acceptor votes;
@@ -80,131 +72,47 @@ class peer_table {
   net::peer_id vouched = 0;      ///< the leader that somebody we believe pointed to
 
   /// Whether its word counts: a member of the newest view known, or whom this peer has promised to follow, who was one.
-  [[nodiscard]] bool believed(net::peer_id id) const {
-    return votes.is_member(id) || (id != 0 && id == votes.durable().promised_to);
-  }
+  [[nodiscard]] bool believed(net::peer_id id) const;
   /// Whether it may lead: the leader need not be a member any more, and is then known through those who follow it.
   [[nodiscard]] bool may_lead(net::peer_id id) const { return votes.newest().known() && (believed(id) || id == vouched); }
   /// Whether this peer has met it in the run before, or was sent to it.
-  [[nodiscard]] bool acquainted(net::peer_id id) const {
-    const auto& book = votes.durable().others;
-    const auto at = std::lower_bound(book.begin(), book.end(), id, by_peer);
-    if (believed(id) || roots.contains(id) || (at != book.end() && at->peer == id)) return true;
-    const peer_entry* p = find(id);
-    return p != nullptr && seeds.contains(p->address);
-  }
+  [[nodiscard]] bool acquainted(net::peer_id id) const;
 
   /// Where this peer was sent, but for its own address.
-  [[nodiscard]] std::set<std::string> other_seeds() const {
-    std::set<std::string> others = seeds;
-    others.erase(settings.address);
-    return others;
-  }
-  [[nodiscard]] bool all_seeds_answered() const {
-    std::set<std::string> missing = other_seeds();
-    for (const auto& [id, p] : peers) {
-      if (p.up && (p.answered || p.word.known())) missing.erase(p.address);
-    }
-    return missing.empty();
-  }
+  [[nodiscard]] std::set<std::string> other_seeds() const;
+  [[nodiscard]] bool all_seeds_answered() const;
 
   /// The highest term that is beyond doubt.
-  [[nodiscard]] std::uint32_t known_term() const {
-    const auto& newest = votes.durable().newest;
-    return std::max(votes.durable().floor.term, newest ? newest->at.term : 0);
-  }
+  [[nodiscard]] std::uint32_t known_term() const;
   /// Whether this term may be promised now; a jump is counted.
   bool allow_term(std::uint32_t term, net::peer_id from) { return allow_term(term, from, known_term()); }
-  bool allow_term(std::uint32_t term, net::peer_id from, std::uint32_t known) {
-    if (terms_.allow(known, term, now)) {
-      highest_allowed_ = std::max(highest_allowed_, term);
-      return true;
-    }
-    reject(reject_reason::term_jump, from);
-    return false;
-  }
+  bool allow_term(std::uint32_t term, net::peer_id from, std::uint32_t known);
   /// Whether a term that somebody names is near enough to be answered with a higher one.
-  [[nodiscard]] bool near(std::uint32_t term) const {
-    return term <= highest_allowed_ || term <= known_term() + term_limit::burst;
-  }
+  [[nodiscard]] bool near(std::uint32_t term) const;
 
-  [[nodiscard]] peer_entry& entry(net::peer_id id) {
-    const auto [at, added] = peers.try_emplace(id);
-    if (added) at->second.beats = net::arrival_statistics{settings.silence};
-    return at->second;
-  }
+  [[nodiscard]] peer_entry& entry(net::peer_id id);
 
-  [[nodiscard]] const peer_entry* find(net::peer_id id) const {
-    const auto at = peers.find(id);
-    return at == peers.end() ? nullptr : &at->second;
-  }
+  [[nodiscard]] const peer_entry* find(net::peer_id id) const;
 
-  [[nodiscard]] bool up(net::peer_id id) const {
-    const peer_entry* p = find(id);
-    return p != nullptr && p->up;
-  }
+  [[nodiscard]] bool up(net::peer_id id) const;
 
   /// From the peer itself, or from others who met it; empty where nobody said.
-  [[nodiscard]] std::string address_of(net::peer_id id) const {
-    const peer_entry* p = find(id);
-    if (p != nullptr && !p->address.empty()) return p->address;
-    const auto& book = votes.durable().others;
-    const auto at = std::lower_bound(book.begin(), book.end(), id, by_peer);
-    return at == book.end() || at->peer != id ? std::string{} : at->address;
-  }
+  [[nodiscard]] std::string address_of(net::peer_id id) const;
 
   /// Those of `who` whose address is known.
-  [[nodiscard]] std::vector<located_peer> places_of(const std::vector<net::peer_id>& who) const {
-    std::vector<located_peer> list;
-    for (const net::peer_id id : who) {
-      located_peer p{id, id == self ? settings.address : address_of(id)};
-      if (!p.address.empty()) list.push_back(std::move(p));
-    }
-    return list;
-  }
+  [[nodiscard]] std::vector<located_peer> places_of(const std::vector<net::peer_id>& who) const;
 
   /// As said by leaders, not as seen from here: all who took part have the same.
-  [[nodiscard]] std::string remembered_address(net::peer_id id) const {
-    const auto& book = votes.durable().others;
-    const auto at = std::lower_bound(book.begin(), book.end(), id, by_peer);
-    return at == book.end() || at->peer != id ? std::string{} : at->address;
-  }
+  [[nodiscard]] std::string remembered_address(net::peer_id id) const;
 
   /// For a leader: which addresses of the view others cannot have heard of, and a name for all of them.
-  void say_places(go& m) const {
-    for (const view_member& v : m.who.members) {
-      if (!v.address.empty() && v.address != remembered_address(v.peer)) m.news.push_back({v.peer, v.address});
-    }
-    m.places = detail::places_of(m.who);
-  }
+  void say_places(go& m) const;
 
   /// Keeps where peers are, ourselves not among them; written with the next durable step.
-  void remember(std::vector<located_peer> met) {
-    std::erase_if(met, [&](const located_peer& p) { return p.peer == self || p.address.empty(); });
-    std::sort(met.begin(), met.end(), [](const auto& x, const auto& y) { return x.peer < y.peer; });
-    met.erase(std::unique(met.begin(), met.end(), [](const auto& x, const auto& y) { return x.peer == y.peer; }),
-              met.end());
-    const auto& book = votes.durable().others;
-    const auto known = [&](const located_peer& p) {
-      const auto at = std::lower_bound(book.begin(), book.end(), p.peer, by_peer);
-      return at != book.end() && *at == p;
-    };
-    if (std::all_of(met.begin(), met.end(), known)) return;
-    std::vector<located_peer> all = met;
-    for (const located_peer& p : book) {
-      const auto at = std::lower_bound(met.begin(), met.end(), p.peer, by_peer);
-      if (all.size() < max_members && (at == met.end() || at->peer != p.peer)) all.push_back(p);
-    }
-    std::sort(all.begin(), all.end(), [](const auto& x, const auto& y) { return x.peer < y.peer; });
-    votes.remember(std::move(all));
-  }
+  void remember(std::vector<located_peer> met);
 
   /// C of the newest commit known; nobody where none is known.
-  [[nodiscard]] const std::vector<net::peer_id>& members() const {
-    static const std::vector<net::peer_id> none;
-    const auto& newest = votes.durable().newest;
-    return newest ? newest->members : none;
-  }
+  [[nodiscard]] const std::vector<net::peer_id>& members() const;
 
   /// The members for which `test(id, entry)` holds. Entries of members exist: see remember_members.
   template <class Test>
@@ -218,98 +126,32 @@ class peer_table {
   }
 
   /// At most `most` of the peers that have voted for `value`: they hold its state.
-  [[nodiscard]] std::vector<located_peer> voters_for(const commit_record& value, std::size_t most) const {
-    std::vector<located_peer> list;
-    for (const auto& [id, p] : peers) {
-      if (list.size() == most) break;
-      if (p.up && p.said && p.said->accepted && p.said->accepted->value == value) list.push_back({id, p.address});
-    }
-    return list;
-  }
+  [[nodiscard]] std::vector<located_peer> voters_for(const commit_record& value, std::size_t most) const;
 
-  [[nodiscard]] bool quorum_up() const {
-    return is_quorum(members(), members_that([](net::peer_id, const peer_entry& p) { return p.up; }));
-  }
+  [[nodiscard]] bool quorum_up() const;
 
   /// Whether it has promised somebody else a term of ours or above.
-  [[nodiscard]] bool promised_elsewhere(const peer_entry& p) const {
-    if (!p.up || !p.said) return false;
-    const std::uint32_t term = votes.durable().floor.term;
-    return p.said->floor.term > term || (p.said->floor.term == term && p.said->promised_to != self);
-  }
+  [[nodiscard]] bool promised_elsewhere(const peer_entry& p) const;
   /// As far as a leader knows: a quorum is within reach that has promised nothing to anybody else.
-  [[nodiscard]] bool quorum_follows() const {
-    const auto may_follow = [&](net::peer_id, const peer_entry& p) { return p.up && !promised_elsewhere(p); };
-    return is_quorum(members(), members_that(may_follow));
-  }
+  [[nodiscard]] bool quorum_follows() const;
 
   /// Nothing leaves a peer whose record could not be written.
-  void post(net::peer_id to, const message& m) {
-    if (!votes.broken().empty()) return;
-    if (to == self) {
-      to_self.push_back(m);
-    } else if (up(to)) {
-      out->send(to, encode(settings.run, m, votes.base()));
-    }
-  }
+  void post(net::peer_id to, const message& m);
 
   /// The same bytes to many.
-  void post_all(const std::vector<net::peer_id>& to, const message& m) {
-    if (!votes.broken().empty()) return;
-    const std::vector<std::byte> bytes = encode(settings.run, m, votes.base());
-    for (const net::peer_id id : to) {
-      if (id == self) {
-        to_self.push_back(m);
-      } else if (up(id)) {
-        out->send(id, bytes);
-      }
-    }
-  }
+  void post_all(const std::vector<net::peer_id>& to, const message& m);
 
-  void reject(reject_reason why, net::peer_id from) {
-    ++rejected_[static_cast<std::size_t>(why)];
-    event e;
-    e.what = event::reject;
-    e.at_time = now;
-    e.peer = self;
-    e.from = from;
-    e.text = to_string(why);
-    out->note(e);
-  }
+  void reject(reject_reason why, net::peer_id from);
   [[nodiscard]] std::uint64_t rejected(reject_reason why) const { return rejected_[static_cast<std::size_t>(why)]; }
 
   /// Some peers that others may ask: those within reach first.
-  [[nodiscard]] std::vector<located_peer> some_peers(std::size_t limit) const {
-    std::vector<located_peer> list;
-    for (const auto& [id, p] : peers) {
-      if (list.size() < limit && id != self && p.up && !p.address.empty()) list.push_back({id, p.address});
-    }
-    for (const located_peer& p : votes.durable().others) {
-      if (list.size() < limit && !up(p.peer)) list.push_back(p);
-    }
-    return list;
-  }
+  [[nodiscard]] std::vector<located_peer> some_peers(std::size_t limit) const;
 
-  void note_leads(std::uint32_t term) {
-    event e;
-    e.what = event::lead;
-    e.at_time = now;
-    e.peer = self;
-    e.at = {term, 0};
-    e.round = votes.newest().round + 1;
-    out->note(e);
-  }
+  void note_leads(std::uint32_t term);
 
   /// Dials a few of those who were here once, others each time: they may be unable to find us, and what they hold waits for
   /// them. `called`: how many before; gives that of the next time.
-  [[nodiscard]] std::size_t call_the_lost(std::size_t called) {
-    std::vector<std::string> lost;
-    for (const located_peer& p : votes.durable().others) {
-      if (!up(p.peer)) lost.push_back(address_of(p.peer));
-    }
-    for (std::size_t i = 0; i < std::min(called_at_once, lost.size()); ++i) out->dial(lost[called++ % lost.size()]);
-    return called;
-  }
+  [[nodiscard]] std::size_t call_the_lost(std::size_t called);
 
  private:
   static constexpr std::size_t called_at_once = 8;
@@ -322,5 +164,9 @@ class peer_table {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/membership/impl/peer_table.ipp>
+#endif
 
 #endif  // CAUSEWAY_MEMBERSHIP_PEER_TABLE_HPP

@@ -25,34 +25,10 @@ namespace causeway::inline CAUSEWAY_ABI::membership {
 /// `self` as the only member. Every sample that is not in a commit of the old run is there to be trained on; who held it
 /// goes for nothing. A vote for a later round is given up: nobody can say whether it was committed. Precondition: `old`
 /// knows a commit of another run; `self` was nobody in it.
-[[nodiscard]] inline durable_record refounded(const durable_record& old, std::uint64_t run, net::peer_id self) {
-  CAUSEWAY_EXPECT(old.newest.has_value() && old.newest->run != run && old.self != self);
-  commit_record first;
-  first.run = run;
-  first.round = old.newest->round + 1;
-  first.parent = old.newest->chain();
-  first.state = old.newest->state;
-  first.members = {self};
-  first.returned = old.samples.holders();
-  durable_record founded = fresh_record(run, self);
-  founded.samples = old.samples;
-  founded.samples.apply(first);
-  first.ledger = founded.samples.hash();
-  founded.newest = std::move(first);
-  return founded;
-}
+[[nodiscard]] CAUSEWAY_DECL durable_record refounded(const durable_record& old, std::uint64_t run, net::peer_id self);
 
 /// For the history of the founder, before anything else: a checker takes the record without votes.
-[[nodiscard]] inline event refound_event(const durable_record& founded) {
-  event e;
-  e.what = event::refound;
-  e.peer = founded.self;
-  e.round = founded.newest->round;
-  e.hash = founded.newest->state;
-  e.parent = founded.newest->parent;
-  e.chain = founded.newest->chain();
-  return e;
-}
+[[nodiscard]] CAUSEWAY_DECL event refound_event(const durable_record& founded);
 
 namespace detail {
 /// Keeps what is noted; nothing else is asked of it.
@@ -70,12 +46,12 @@ struct noting final : effects {
 
 /// What the peer of this record says when it is started again, for the end of its history where it never will be: a process
 /// that was killed may not have come to note its last steps, and a run may be founded on one of them.
-[[nodiscard]] inline std::vector<event> last_words(const durable_record& record, time_point now) {
-  detail::noting notes;
-  detail::acceptor{record, notes}.note_boot(now);
-  return std::move(notes.noted);
-}
+[[nodiscard]] CAUSEWAY_DECL std::vector<event> last_words(const durable_record& record, time_point now);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/membership/impl/refound.ipp>
+#endif
 
 #endif  // CAUSEWAY_MEMBERSHIP_REFOUND_HPP

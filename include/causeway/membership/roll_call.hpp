@@ -19,33 +19,21 @@ class roll_call {
  public:
   explicit roll_call(duration every) : times_{{.floor = every / 2, .cap = every}} {}
 
-  void called(time_point now) {
-    before_ = last_;
-    last_ = now;
-  }
+  void called(time_point now);
   /// Somebody answers the last call.
   void answered(time_point now) noexcept { times_.observe(now - last_); }
 
   /// By when whoever is there has answered the last call.
   [[nodiscard]] time_point due() const noexcept { return times_.deadline(last_); }
   /// The first of them that has not answered the last call yet; 0: nobody.
-  [[nodiscard]] net::peer_id owes_answer(const peer_table& t, const std::vector<net::peer_id>& who) const {
-    const auto owes = [&](net::peer_id id) { return silent_since(t, id, last_); };
-    const auto at = std::find_if(who.begin(), who.end(), owes);
-    return at == who.end() ? 0 : *at;
-  }
+  [[nodiscard]] net::peer_id owes_answer(const peer_table& t, const std::vector<net::peer_id>& who) const;
   /// It should have answered by now. It may only be slow: nothing that lasts follows from that.
-  [[nodiscard]] bool is_overdue(const peer_table& t, net::peer_id id) const {
-    return silent_since(t, id, t.now >= due() ? last_ : before_);
-  }
+  [[nodiscard]] bool is_overdue(const peer_table& t, net::peer_id id) const;
   /// It has said nothing from one call to the next.
   [[nodiscard]] bool has_missed(const peer_table& t, net::peer_id id) const { return silent_since(t, id, before_); }
 
  private:
-  static bool silent_since(const peer_table& t, net::peer_id id, time_point call) {
-    const peer_entry* const p = t.find(id);
-    return id != t.self && (p == nullptr || p->heard < call);
-  }
+  static bool silent_since(const peer_table& t, net::peer_id id, time_point call);
 
   net::arrival_statistics times_;
   time_point before_;
@@ -53,5 +41,9 @@ class roll_call {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/membership/impl/roll_call.ipp>
+#endif
 
 #endif  // CAUSEWAY_MEMBERSHIP_ROLL_CALL_HPP

@@ -33,31 +33,19 @@ struct image_layout {
   std::uint32_t chunk_bytes = default_chunk_bytes;
   std::vector<std::uint64_t> sizes;
 
-  [[nodiscard]] std::uint64_t bytes() const noexcept {
-    std::uint64_t sum = 0;
-    for (const std::uint64_t size : sizes) sum += size;
-    return sum;
-  }
-  [[nodiscard]] std::size_t chunks() const noexcept {
-    return static_cast<std::size_t>((bytes() + chunk_bytes - 1) / chunk_bytes);
-  }
+  [[nodiscard]] std::uint64_t bytes() const noexcept;
+  [[nodiscard]] std::size_t chunks() const noexcept;
 
   friend bool operator==(const image_layout&, const image_layout&) = default;
 };
 
 /// The name of a state from its layout and the digest of its chunks' hashes.
-[[nodiscard]] inline std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept {
-  hasher h;
-  h.add_value(std::uint64_t{layout.chunk_bytes}).add_value(std::uint64_t{layout.sizes.size()});
-  return h.add_values(std::span{layout.sizes}).add_value(digest).finish();
-}
+[[nodiscard]] CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept;
 
-[[nodiscard]] inline std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept {
-  return hash_bytes(std::as_bytes(hashes));
-}
+[[nodiscard]] CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept;
 
 /// Success, or errc::wrong_model with the sizes of both sides.
-[[nodiscard]] inline result<void> check_layout(const image_layout& ours, const image_layout& theirs);
+[[nodiscard]] CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs);
 
 /// An archive that copies nothing: notes where the memory lies that a `serialize` member names. What it is given must stay
 /// where it is, vectors too. Takes numbers, enumerations, strings, vectors of any of these, and types with `serialize`.
@@ -109,9 +97,7 @@ class image_collector {
 /// only reads. Cost of hashing: one pass over the memory, on all threads of the pool.
 class state_image {
  public:
-  explicit state_image(std::uint32_t chunk_bytes = default_chunk_bytes) : layout_{chunk_bytes, {}} {
-    CAUSEWAY_EXPECT(chunk_bytes > 0 && chunk_bytes % 64 == 0);
-  }
+  explicit state_image(std::uint32_t chunk_bytes = default_chunk_bytes);
 
   /// The memory of these objects, in this order.
   template <class... Ts>
@@ -124,54 +110,28 @@ class state_image {
   }
 
   /// Appends a part; it must stay where it is.
-  void add(std::span<std::byte> part) {
-    CAUSEWAY_EXPECT(parts_.size() < max_state_parts);
-    starts_.push_back(bytes_);
-    parts_.push_back(part);
-    layout_.sizes.push_back(part.size());
-    bytes_ += part.size();
-    touch();
-  }
+  void add(std::span<std::byte> part);
 
   [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
   [[nodiscard]] std::span<const std::span<std::byte>> parts() const noexcept { return parts_; }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::size_t chunks() const noexcept { return layout_.chunks(); }
   /// The last chunk may be shorter.
-  [[nodiscard]] std::size_t chunk_size(std::size_t chunk) const noexcept {
-    const std::uint64_t begin = std::uint64_t{chunk} * layout_.chunk_bytes;
-    return static_cast<std::size_t>(std::min<std::uint64_t>(layout_.chunk_bytes, bytes_ - begin));
-  }
+  [[nodiscard]] std::size_t chunk_size(std::size_t chunk) const noexcept;
 
   /// The memory was changed: hashes will be made anew.
   void touch() noexcept { hashed_ = false; }
 
   /// Names the state. Makes the hashes if the memory was touched.
-  [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const {
-    (void)hashes(pool);
-    return root_;
-  }
-  [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const {
-    if (!hashed_) make_hashes(pool);
-    return hashes_;
-  }
+  [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const;
+  [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const;
   [[nodiscard]] std::uint64_t chunk_hash(std::size_t chunk) const { return hashes()[chunk]; }
 
   /// Copies a chunk out. Precondition: `out` has chunk_size(chunk) bytes.
-  void read(std::size_t chunk, std::span<std::byte> out) const {
-    CAUSEWAY_EXPECT(chunk < chunks() && out.size() == chunk_size(chunk));
-    for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t at) {
-      std::memcpy(out.data() + at, piece.data(), piece.size());
-    });
-  }
+  void read(std::size_t chunk, std::span<std::byte> out) const;
 
   /// Puts bytes where a chunk lies; call touch() when all are there. Precondition: `in` has chunk_size(chunk) bytes.
-  void write(std::size_t chunk, std::span<const std::byte> in) {
-    CAUSEWAY_EXPECT(chunk < chunks() && in.size() == chunk_size(chunk));
-    for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t at) {
-      std::memcpy(piece.data(), in.data() + at, piece.size());
-    });
-  }
+  void write(std::size_t chunk, std::span<const std::byte> in);
 
  private:
   // Calls f(piece, offset in the chunk) on the pieces of parts that a chunk covers; never on an empty one.
@@ -190,38 +150,9 @@ class state_image {
   }
 
   // How a state is cut into parts must not show in a chunk's hash, so a chunk of several pieces is put together first.
-  [[nodiscard]] std::uint64_t hash_chunk(std::size_t chunk) const {
-    const std::size_t size = chunk_size(chunk);
-    std::uint64_t hash = 0;
-    bool whole = false;
-    for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t) {
-      if (piece.size() == size) {
-        whole = true;
-        hash = hash_bytes(piece);
-      }
-    });
-    if (whole) return hash;
-    std::vector<std::byte> gathered(size);
-    read(chunk, gathered);
-    return hash_bytes(gathered);
-  }
+  [[nodiscard]] std::uint64_t hash_chunk(std::size_t chunk) const;
 
-  void make_hashes(thread_pool* pool) const {
-    hashes_.resize(chunks());
-    const auto some = [&](index_range range) {
-      for (std::int64_t i = range.begin; i < range.end; ++i) {
-        hashes_[static_cast<std::size_t>(i)] = hash_chunk(static_cast<std::size_t>(i));
-      }
-    };
-    const auto count = static_cast<std::int64_t>(hashes_.size());
-    if (pool != nullptr) {
-      pool->for_range(count, 1, some);
-    } else {
-      some({0, count});
-    }
-    root_ = state_root(layout_, digest_of(hashes_));
-    hashed_ = true;
-  }
+  void make_hashes(thread_pool* pool) const;
 
   image_layout layout_;
   std::vector<std::span<std::byte>> parts_;
@@ -239,12 +170,7 @@ class staging {
   explicit staging(const image_layout& layout) : layout_{layout}, chunks_(layout.chunks()) {}
 
   /// Keeps a copy of a chunk whose hash was found right.
-  void put(std::size_t chunk, std::span<const std::byte> bytes) {
-    CAUSEWAY_EXPECT(chunk < chunks_.size() && bytes.size() <= layout_.chunk_bytes);
-    if (!chunks_[chunk]) ++count_;
-    chunks_[chunk] = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
-    std::memcpy(chunks_[chunk].get(), bytes.data(), bytes.size());
-  }
+  void put(std::size_t chunk, std::span<const std::byte> bytes);
 
   [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
   [[nodiscard]] bool has(std::size_t chunk) const noexcept { return chunks_[chunk] != nullptr; }
@@ -253,18 +179,7 @@ class staging {
   /// Puts the chunks into `image`, frees them, and makes sure that the image is now the state named `root`.
   /// errc::diverged: it is another one, because its memory was changed since its hashes were made; nothing in it can be
   /// relied on then. Cost: a copy of the chunks put and one pass of hashing.
-  result<void> commit(state_image& image, std::uint64_t root, thread_pool* pool = nullptr) {
-    CAUSEWAY_EXPECT(image.layout() == layout_);
-    for (std::size_t i = 0; i < chunks_.size(); ++i) {
-      if (chunks_[i]) image.write(i, {chunks_[i].get(), image.chunk_size(i)});
-      chunks_[i].reset();
-    }
-    count_ = 0;
-    image.touch();
-    if (image.root(pool) == root) return {};
-    return fail(errc::diverged, "state transfer",
-                "the state in memory is not the one that was fetched: it was changed meanwhile; fetch it again");
-  }
+  result<void> commit(state_image& image, std::uint64_t root, thread_pool* pool = nullptr);
 
  private:
   image_layout layout_;
@@ -272,22 +187,10 @@ class staging {
   std::size_t count_ = 0;
 };
 
-inline result<void> check_layout(const image_layout& ours, const image_layout& theirs) {
-  if (ours == theirs) return {};
-  const auto text = [](const image_layout& l) {
-    return std::to_string(l.bytes()) + " bytes in " + std::to_string(l.sizes.size()) + " parts, chunks of " +
-           std::to_string(l.chunk_bytes);
-  };
-  std::string message = "the shared state here is " + text(ours) + "; the run's is " + text(theirs);
-  for (std::size_t i = 0; i < std::min(ours.sizes.size(), theirs.sizes.size()); ++i) {
-    if (ours.sizes[i] == theirs.sizes[i]) continue;
-    message += "; part " + std::to_string(i) + " has " + std::to_string(ours.sizes[i]) + " bytes here and " +
-               std::to_string(theirs.sizes[i]) + " there";
-    break;
-  }
-  return fail(errc::wrong_model, "state transfer", message + ". Use the model and policies that the run uses");
-}
-
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/membership/impl/state_image.ipp>
+#endif
 
 #endif  // CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP

@@ -23,33 +23,24 @@ namespace causeway::inline CAUSEWAY_ABI::membership::detail {
 /// Since when the members have had nothing to train. Regular; for the leader alone.
 class takeover {
  public:
-  void begin_round(const ledger& samples, const std::vector<net::peer_id>& members) {
-    const auto holds = [&](net::peer_id id) { return !samples.held(id).empty(); };
-    if (std::any_of(members.begin(), members.end(), holds)) idle_since_.reset();
-  }
+  void begin_round(const ledger& samples, const std::vector<net::peer_id>& members);
 
   /// When so many peers that have nothing to train may take over what others hold: once they have waited for as long as it
   /// will take them to train it, so that waiting and doing it again cost at most twice the better of the two. Never where
   /// nothing is left.
-  [[nodiscard]] time_point due(const ledger& samples, std::size_t peers, const wait_times& waits, time_point now) {
-    if (samples.complete()) return no_deadline;
-    if (!idle_since_) idle_since_ = now;
-    const std::uint64_t missing = samples.budget() - samples.done();
-    return *idle_since_ + waits.training_time((missing + peers - 1) / peers);
-  }
+  [[nodiscard]] time_point due(const ledger& samples, std::size_t peers, const wait_times& waits, time_point now);
 
  private:
   std::optional<time_point> idle_since_;
 };
 
 /// The middle one of what peers bring to a round; 0 of none.
-[[nodiscard]] inline std::uint64_t median(std::vector<std::uint64_t> brought) {
-  if (brought.empty()) return 0;
-  const auto middle = brought.begin() + static_cast<std::ptrdiff_t>(brought.size() / 2);
-  std::nth_element(brought.begin(), middle, brought.end());
-  return *middle;
-}
+[[nodiscard]] CAUSEWAY_DECL std::uint64_t median(std::vector<std::uint64_t> brought);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/membership/impl/takeover.ipp>
+#endif
 
 #endif  // CAUSEWAY_MEMBERSHIP_TAKEOVER_HPP

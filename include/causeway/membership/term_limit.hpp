@@ -19,34 +19,15 @@ class term_limit {
   explicit term_limit(duration heartbeat) : heartbeat_{heartbeat} {}
 
   /// Whether a term may become `wanted` now where `known` is the highest that is beyond doubt. If so, the growth is spent.
-  bool allow(std::uint32_t known, std::uint32_t wanted, time_point now) {
-    if (wanted <= known) return true;
-    refill(now);
-    const std::uint64_t growth = wanted - known;
-    if (growth > saved_ && now - last_refused_ > longest_between * heartbeat_) refused_since_ = now;
-    if (growth > saved_ + beats(now - refused_since_)) {
-      last_refused_ = now;
-      return false;
-    }
-    saved_ -= std::min(saved_, growth);
-    refused_since_ = last_refused_ = now;
-    return true;
-  }
+  bool allow(std::uint32_t known, std::uint32_t wanted, time_point now);
 
   /// Growth that needs no wait.
   static constexpr std::uint64_t burst = 64;
 
  private:
-  [[nodiscard]] std::uint64_t beats(duration d) const {
-    return static_cast<std::uint64_t>(std::max<std::int64_t>(d / std::max(heartbeat_, duration{1}), 0));
-  }
+  [[nodiscard]] std::uint64_t beats(duration d) const;
 
-  void refill(time_point now) {
-    const std::uint64_t more = beats(now - filled_);
-    if (more == 0) return;
-    saved_ = std::min(burst, saved_ + more);
-    filled_ = now;
-  }
+  void refill(time_point now);
 
   static constexpr int longest_between = 16;  // a candidate asks again after 9 at most
 
@@ -58,5 +39,9 @@ class term_limit {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/membership/impl/term_limit.ipp>
+#endif
 
 #endif  // CAUSEWAY_MEMBERSHIP_TERM_LIMIT_HPP

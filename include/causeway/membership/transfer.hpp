@@ -26,30 +26,14 @@ class state_transfer {
       : giving{options, fx}, taking{options, fx}, keeping{giving, fx}, kept{fx} {}
 
   void peer_up(net::peer_id peer, time_point now) { taking.peer_up(peer, now); }
-  void peer_down(net::peer_id peer, time_point now) {
-    keeping.peer_down(peer);
-    kept.peer_down(peer);
-    giving.peer_down(peer, now);
-    taking.peer_down(peer, now);
-  }
+  void peer_down(net::peer_id peer, time_point now);
 
   /// A control message for which is_transfer_message holds. errc::corrupt, errc::too_large, errc::protocol: it is
   /// malformed, or asks for what the state it names does not have; nothing was done, and no peer of ours sends such a
   /// thing.
-  result<void> message(net::peer_id from, std::span<const std::byte> bytes, time_point now) {
-    const auto m = decode_transfer(bytes);
-    if (!m) return ++malformed_, m.error();
-    CAUSEWAY_TRY(giving.message(from, *m, now));
-    if (m->kind == transfer_kind::keep) keeping.message(from, *m);
-    kept.message(from, *m);
-    taking.message(from, *m, now);
-    return {};
-  }
+  result<void> message(net::peer_id from, std::span<const std::byte> bytes, time_point now);
 
-  void wake(time_point now) {
-    taking.wake(now);
-    giving.wake(now);
-  }
+  void wake(time_point now);
 
   [[nodiscard]] std::uint64_t malformed() const noexcept { return malformed_; }
 
@@ -63,5 +47,9 @@ class state_transfer {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/membership/impl/transfer.ipp>
+#endif
 
 #endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_HPP

@@ -34,32 +34,18 @@ class transfer_pace {
   void arrived(duration gap) noexcept { gaps_.observe(gap); }
 
   /// It came `latency` after it was asked for as the last of `out` requests.
-  void answered(duration latency, unsigned out) noexcept {
-    quickest_ = quickest_ ? std::min(*quickest_, latency) : latency;
-    const double share = latency > duration{0} ? seconds(*quickest_) / seconds(latency) : 1.0;
-    const auto target = static_cast<unsigned>(std::ceil(2.0 * out * share)) + 1;
-    window_ = std::clamp(target, std::min(least_window, most_), most_);
-  }
+  void answered(duration latency, unsigned out) noexcept;
 
   /// Nothing came for so long.
-  void overdue(duration waited) noexcept {
-    gaps_.overdue(waited);
-    window_ = 1;
-  }
+  void overdue(duration waited) noexcept;
 
-  void reconnected() noexcept {
-    window_ = std::min(first_window, most_);
-    quickest_.reset();
-  }
+  void reconnected() noexcept;
 
   [[nodiscard]] unsigned window() const noexcept { return window_; }
   [[nodiscard]] bool known() const noexcept { return gaps_.count() > 0; }
   [[nodiscard]] duration patience() const noexcept { return gaps_.patience(); }
   /// How long until a request that is made now, behind `ahead` others, is answered.
-  [[nodiscard]] duration answer_in(std::size_t ahead) const noexcept {
-    const duration queued = gaps_.mean() * static_cast<duration::rep>(ahead + 1);
-    return std::max(queued, quickest_.value_or(queued));
-  }
+  [[nodiscard]] duration answer_in(std::size_t ahead) const noexcept;
   [[nodiscard]] duration gap() const noexcept { return gaps_.mean(); }
 
  private:
@@ -107,30 +93,14 @@ struct transfer_holder {
   /// Can be asked, now or later, if its connection stands.
   [[nodiscard]] bool eligible() const noexcept { return listed && !gone && !banned; }
   [[nodiscard]] bool usable(time_point now) const noexcept { return eligible() && up && not_before <= now; }
-  [[nodiscard]] bool waited_for() const noexcept {
-    return std::any_of(asked.begin(), asked.end(), [](const auto& r) { return r.second.at != standing::lost; });
-  }
+  [[nodiscard]] bool waited_for() const noexcept;
   /// Whether asking for `key` would only repeat what is on its way.
-  [[nodiscard]] bool expects(std::uint64_t key) const {
-    const auto at = asked.find(key);
-    return at != asked.end() && at->second.at != standing::lost;
-  }
+  [[nodiscard]] bool expects(std::uint64_t key) const;
   /// 1 for the request that is answered next.
-  [[nodiscard]] std::ptrdiff_t place_of(const request& r) const {
-    return 1 + std::count_if(asked.begin(), asked.end(), [&](const auto& entry) {
-             return entry.second.at == standing::active && entry.second.serial < r.serial;
-           });
-  }
-  [[nodiscard]] bool gave_bad(std::uint64_t chunk) const {
-    return std::find(bad_chunks.begin(), bad_chunks.end(), chunk) != bad_chunks.end();
-  }
+  [[nodiscard]] std::ptrdiff_t place_of(const request& r) const;
+  [[nodiscard]] bool gave_bad(std::uint64_t chunk) const;
 
-  void note_asked(std::uint64_t key, std::uint64_t serial, time_point now) {
-    if (!waited_for()) waiting_since = now;
-    const bool again = asked.contains(key);
-    ++active;
-    asked[key] = {now, serial, active, standing::active, again};
-  }
+  void note_asked(std::uint64_t key, std::uint64_t serial, time_point now);
 
   struct answer {
     bool active = false;  ///< to a request that was waited for
@@ -138,41 +108,19 @@ struct transfer_holder {
   };
 
   /// An answer came. None: it was not asked for.
-  std::optional<answer> note_answer(std::uint64_t key, time_point now) {
-    const auto at = asked.find(key);
-    if (at == asked.end()) return std::nullopt;
-    const request r = at->second;
-    asked.erase(at);
-    if (r.at == standing::active) --active;
-    const duration gap = now - std::max(waiting_since, r.sent);
-    if ((key & manifest_bit) == 0) {  // pieces of the manifest have other sizes: they say nothing about chunks
-      pace.arrived(gap);
-      if (!r.again) pace.answered(now - r.sent, r.out);
-    }
-    waiting_since = now;
-    overdue = 0;
-    return answer{r.at == standing::active, gap};
-  }
+  std::optional<answer> note_answer(std::uint64_t key, time_point now);
 
   /// The connection ended: nothing that was asked for will come.
-  void disconnected() {
-    asked.clear();
-    active = 0;
-    up = false;
-    overdue = 0;
-    not_before = {};
-    pace.reconnected();
-  }
+  void disconnected();
 
   /// No longer waited for here.
-  void forget(std::uint64_t key) {
-    const auto at = asked.find(key);
-    if (at == asked.end()) return;
-    if (at->second.at == standing::active) --active;
-    at->second.at = standing::lost;
-  }
+  void forget(std::uint64_t key);
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/membership/impl/transfer_holder.ipp>
+#endif
 
 #endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_HOLDER_HPP

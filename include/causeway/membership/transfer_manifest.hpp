@@ -41,44 +41,19 @@ class manifest_assembler {
   [[nodiscard]] result<void> foreign_layout() const { return check_layout(local_, head_->layout); }
 
   /// Another holder is asked now: pieces of different holders are never mixed, so that it is clear who sent a wrong one.
-  void restart() {
-    hashes_.clear();
-    next_ = head_ ? 1 : 0;  // the head was found right by itself
-  }
+  void restart();
 
   /// Piece next_piece().
-  outcome take(std::span<const std::byte> content) {
-    const outcome how = next_ == 0 ? take_head(content) : take_hashes(content);
-    if (how == outcome::bad) restart();
-    return how;
-  }
+  outcome take(std::span<const std::byte> content);
 
  private:
   [[nodiscard]] std::uint64_t pieces() const noexcept { return manifest_pieces(local_.chunks()); }
 
-  outcome take_head(std::span<const std::byte> content) {
-    auto head = decode_manifest_head(content);
-    if (!head || head->root() != root_) return outcome::bad;
-    head_ = std::move(head).value();
-    if (head_->layout != local_) return outcome::foreign;
-    next_ = 1;
-    hashes_.reserve(local_.chunks());
-    return check();
-  }
+  outcome take_head(std::span<const std::byte> content);
 
-  outcome take_hashes(std::span<const std::byte> content) {
-    const std::size_t due = std::min(hashes_per_piece, local_.chunks() - hashes_.size());
-    if (content.size() != due * sizeof(std::uint64_t)) return outcome::bad;
-    net::byte_reader in{content};
-    for (std::size_t i = 0; i < due; ++i) hashes_.push_back(in.get<std::uint64_t>());
-    ++next_;
-    return check();
-  }
+  outcome take_hashes(std::span<const std::byte> content);
 
-  [[nodiscard]] outcome check() const {
-    if (!complete()) return outcome::more;
-    return digest_of(hashes_) == head_->digest ? outcome::complete : outcome::bad;
-  }
+  [[nodiscard]] outcome check() const;
 
   image_layout local_;
   std::uint64_t root_ = 0;
@@ -88,5 +63,9 @@ class manifest_assembler {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/membership/impl/transfer_manifest.ipp>
+#endif
 
 #endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_MANIFEST_HPP

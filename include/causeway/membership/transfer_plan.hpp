@@ -21,15 +21,7 @@ class transfer_plan {
   transfer_plan() = default;
 
   /// All chunks whose hashes differ are missing.
-  transfer_plan(const std::vector<std::uint64_t>& local, const std::vector<std::uint64_t>& wanted)
-      : chunks_(wanted.size()) {
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-      if (local[i] == wanted[i]) continue;
-      chunks_[i] = {.missing = true, .free = true, .askers = 0};
-      free_.push_back(i);
-    }
-    missing_ = free_.size();
-  }
+  transfer_plan(const std::vector<std::uint64_t>& local, const std::vector<std::uint64_t>& wanted);
 
   [[nodiscard]] std::size_t missing() const noexcept { return missing_; }
   [[nodiscard]] bool is_missing(std::uint64_t chunk) const noexcept { return chunks_[chunk].missing; }
@@ -54,18 +46,9 @@ class transfer_plan {
   void asked(std::uint64_t chunk) noexcept { ++chunks_[chunk].askers; }
 
   /// Somebody is no longer waited for; a missing chunk that nobody is waited for becomes free, ahead of all others.
-  void given_up(std::uint64_t chunk) {
-    state& c = chunks_[chunk];
-    if (c.askers > 0) --c.askers;
-    if (c.askers > 0 || c.free || !c.missing) return;
-    c.free = true;
-    free_.push_front(chunk);
-  }
+  void given_up(std::uint64_t chunk);
 
-  void done(std::uint64_t chunk) noexcept {
-    if (chunks_[chunk].missing) --missing_;
-    chunks_[chunk].missing = false;
-  }
+  void done(std::uint64_t chunk) noexcept;
 
  private:
   struct state {
@@ -80,5 +63,9 @@ class transfer_plan {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/membership/impl/transfer_plan.ipp>
+#endif
 
 #endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_PLAN_HPP

@@ -27,57 +27,19 @@ class transfer_time {
 
   /// A peer needs so long from now on. A time of 0 does not count. While it is waited for, it may turn out to need more:
   /// a round was committed meanwhile. It gets as much as it would have been given at once.
-  void ask(net::peer_id id, duration needs, time_point now) {
-    if (needs <= duration{0}) return;
-    entry& e = asked_[id];
-    needs = std::min(needs, longest);
-    if (!e.until) {
-      e.needs = needs;
-    } else {
-      e.until = std::max(*e.until, std::min(now + wait_for(needs), e.latest));
-    }
-  }
+  void ask(net::peer_id id, duration needs, time_point now);
 
   /// A round could begin with `ready` peers, but without this one. What it is given from now on, if it is.
-  [[nodiscard]] std::optional<duration> give(net::peer_id id, std::size_t ready, time_point now) {
-    const auto at = asked_.find(id);
-    if (at == asked_.end() || at->second.until || at->second.needs == duration{0}) return std::nullopt;
-    entry& e = at->second;
-    const auto shares = static_cast<duration::rep>(2 * std::max<std::size_t>(ready, 1)) << std::min(e.in_vain, 6U);
-    const duration most = (now - last_) / shares;
-    if (e.needs > most) return std::nullopt;
-    e.until = now + wait_for(e.needs);
-    e.latest = now + wait_for(most);
-    return e.needs;
-  }
+  [[nodiscard]] std::optional<duration> give(net::peer_id id, std::size_t ready, time_point now);
 
   /// Until when the round is held back for it; `now`: no longer.
-  [[nodiscard]] time_point until(net::peer_id id, time_point now) {
-    const auto at = asked_.find(id);
-    if (at == asked_.end() || !at->second.until) return now;
-    if (*at->second.until > now) return *at->second.until;
-    at->second = {duration{0}, std::nullopt, {}, at->second.in_vain + 1};
-    last_ = now;
-    return now;
-  }
+  [[nodiscard]] time_point until(net::peer_id id, time_point now);
 
   /// A round begins with it.
-  void took_part(net::peer_id id, time_point now) {
-    const auto at = asked_.find(id);
-    if (at == asked_.end()) return;
-    if (at->second.until) last_ = now;
-    asked_.erase(at);
-  }
+  void took_part(net::peer_id id, time_point now);
 
   /// Its connection ended. How often it was waited for in vain stays known.
-  void forget(net::peer_id id, time_point now) {
-    const auto at = asked_.find(id);
-    if (at == asked_.end()) return;
-    const bool waited = at->second.until.has_value();
-    if (waited) last_ = now;
-    at->second = {duration{0}, std::nullopt, {}, at->second.in_vain + (waited ? 1U : 0U)};
-    if (at->second.in_vain == 0) asked_.erase(at);
-  }
+  void forget(net::peer_id id, time_point now);
 
  private:
   static constexpr duration longest = std::chrono::hours{4};
@@ -97,5 +59,9 @@ class transfer_time {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/membership/impl/transfer_time.ipp>
+#endif
 
 #endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TIME_HPP

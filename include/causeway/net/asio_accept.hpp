@@ -26,39 +26,14 @@ class accepting : public std::enable_shared_from_this<accepting> {
   accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken, failed_handler failed)
       : acceptor_{std::move(acceptor)}, pause_{io}, taken_{std::move(taken)}, failed_{std::move(failed)} {}
 
-  void start() {
-    if (over_) return;
-    acceptor_->async_accept([self = shared_from_this()](std::error_code failure, tcp::socket socket) {
-      if (self->over_ || failure == asio::error::operation_aborted) return;
-      if (failure) return self->fail(failure);
-      try {
-        self->taken_(std::move(socket));
-      } catch (const std::bad_alloc&) {
-        return self->fail(std::make_error_code(std::errc::not_enough_memory));
-      }
-      self->start();
-    });
-  }
+  void start();
 
-  void stop() {
-    over_ = true;
-    std::error_code ignored;
-    acceptor_->close(ignored);
-    pause_.cancel();
-    taken_ = {};
-    failed_ = {};
-  }
+  void stop();
 
  private:
   static constexpr std::chrono::milliseconds pause{100};
 
-  void fail(const std::error_code& failure) {
-    failed_(failure.message());
-    pause_.expires_after(pause);
-    pause_.async_wait([self = shared_from_this()](std::error_code stopped) {
-      if (!stopped) self->start();
-    });
-  }
+  void fail(const std::error_code& failure);
 
   std::unique_ptr<tcp::acceptor> acceptor_;
   asio::steady_timer pause_;
@@ -68,5 +43,9 @@ class accepting : public std::enable_shared_from_this<accepting> {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/net/impl/asio_accept.ipp>
+#endif
 
 #endif  // CAUSEWAY_NET_ASIO_ACCEPT_HPP

@@ -53,29 +53,19 @@ class asio_fabric final : public fabric {
   void dial(const std::string& to) override { core_->dial(to); }
   void close(peer_index link, const std::string& why) override { core_->close(link, why); }
   [[nodiscard]] bool is_up(peer_index link) const override { return core_->is_up(link); }
-  void post(peer_index link, std::vector<std::byte> message, bool bulk = false) override {
-    core_->post(link, std::move(message), bulk);
-  }
+  void post(peer_index link, std::vector<std::byte> message, bool bulk = false) override;
   void wake_at(time_point when) override { core_->wake_at(when); }
   void cancel_before(std::uint32_t epoch) override { core_->cancel_before(epoch); }
-  void aside(std::function<void()> work, std::function<void()> then) override {
-    core_->aside(std::move(work), std::move(then));
-  }
+  void aside(std::function<void()> work, std::function<void()> then) override;
 
   /// `bytes` must stay valid and unchanged until the operation was waited for, or its epoch was cancelled.
-  operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) override {
-    return core_->start({.is_send = true, .peer = link, .id = id, .source = bytes.data(), .length = bytes.size()});
-  }
-  operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) override {
-    return core_->start({.is_send = false, .peer = link, .id = id, .target = buffer.data(), .length = buffer.size()});
-  }
+  operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) override;
+  operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) override;
   result<std::size_t> wait(operation op, time_point deadline) override { return core_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const override { return core_->done(op); }
 
   void locked(const std::function<void()>& what) override { core_->locked(what); }
-  result<bool> block(const std::function<bool()>& done, time_point deadline) override {
-    return core_->block(done, deadline);
-  }
+  result<bool> block(const std::function<bool()>& done, time_point deadline) override;
 
   [[nodiscard]] traffic stats() const override { return core_->stats(); }
   [[nodiscard]] std::string describe_waits() const override { return core_->describe_waits(); }
@@ -86,11 +76,7 @@ class asio_fabric final : public fabric {
   /// A function that ends the trainer's `wait` and `block`, and all later ones, with errc::cancelled: what a signal's
   /// watcher calls. May be called from any thread, also when the fabric is gone. Connections stay, so that `close` can
   /// flush.
-  [[nodiscard]] std::function<void()> interrupter() const {
-    return [weak = std::weak_ptr{core_}] {
-      if (const auto core = weak.lock()) core->interrupt();
-    };
-  }
+  [[nodiscard]] std::function<void()> interrupter() const;
 
   /// Sends what was posted (but not bulk), says goodbye to everybody, waits up to `close_grace` for theirs, and ends the
   /// thread. No more events come. Operations that were not waited for end with errc::cancelled. The destructor does the
@@ -102,20 +88,15 @@ class asio_fabric final : public fabric {
 };
 
 /// Makes a fabric that listens at `at`. It accepts connections once somebody is attached.
-inline result<std::shared_ptr<asio_fabric>> open_fabric(listener at, fabric_options options) {
-  if (options.run_id == 0 || options.id == 0) {
-    return fail(errc::invalid_argument, at.address().text(),
-                "a fabric needs the id of a run and of a peer, neither of them 0");
-  }
-  return std::make_shared<asio_fabric>(std::move(at), std::move(options));
-}
+CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(listener at, fabric_options options);
 
 /// The same; listens at `where` (port 0: any free one).
-inline result<std::shared_ptr<asio_fabric>> open_fabric(const endpoint& where, fabric_options options) {
-  CAUSEWAY_ASSIGN(listener at, open_listener(where, options.transport.log));
-  return open_fabric(std::move(at), std::move(options));
-}
+CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(const endpoint& where, fabric_options options);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/net/impl/asio_fabric.ipp>
+#endif
 
 #endif  // CAUSEWAY_NET_ASIO_FABRIC_HPP

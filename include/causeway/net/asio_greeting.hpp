@@ -44,22 +44,8 @@ struct hello {
   std::uint16_t port = 0;
   std::uint8_t has_bbr = 0;
 
-  [[nodiscard]] std::vector<std::byte> encode() const {
-    byte_writer out;
-    out.put(model_hash).put(wanted).put_text(announce).put(port).put(has_bbr);
-    return std::move(out).take();
-  }
-  static result<hello> decode(std::span<const std::byte> bytes) {
-    byte_reader in{bytes};
-    hello h;
-    h.model_hash = in.get<std::uint64_t>();
-    h.wanted = in.get<std::uint32_t>();
-    h.announce = in.get_text(255);
-    h.port = in.get<std::uint16_t>();
-    h.has_bbr = in.get<std::uint8_t>();
-    CAUSEWAY_TRY(in.finish("hello"));
-    return h;
-  }
+  [[nodiscard]] std::vector<std::byte> encode() const;
+  static result<hello> decode(std::span<const std::byte> bytes);
 };
 
 /// Who is where. An empty host means the machine at which the reader reached the host of the run.
@@ -68,31 +54,16 @@ struct address_table {
   std::uint32_t streams = 0;
   std::vector<endpoint> addresses;
 
-  [[nodiscard]] std::vector<std::byte> encode() const {
-    byte_writer out;
-    out.put(token).put(streams).put(static_cast<std::uint32_t>(addresses.size()));
-    for (const endpoint& e : addresses) out.put_text(e.host).put(e.port);
-    return std::move(out).take();
-  }
-  static result<address_table> decode(std::span<const std::byte> bytes) {
-    byte_reader in{bytes};
-    address_table t;
-    t.token = in.get<std::uint64_t>();
-    t.streams = in.get<std::uint32_t>();
-    const auto count = in.get<std::uint32_t>();
-    if (count > most_peers) return fail(errc::too_large, "address table", "it names more than 1024 peers");
-    for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
-      endpoint e{in.get_text(255), 0};
-      e.port = in.get<std::uint16_t>();
-      t.addresses.push_back(std::move(e));
-    }
-    CAUSEWAY_TRY(in.finish("address table"));
-    return t;
-  }
+  [[nodiscard]] std::vector<std::byte> encode() const;
+  static result<address_table> decode(std::span<const std::byte> bytes);
 };
 
 }  // namespace detail
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/net/impl/asio_greeting.ipp>
+#endif
 
 #endif  // CAUSEWAY_NET_ASIO_GREETING_HPP

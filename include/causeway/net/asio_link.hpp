@@ -46,17 +46,7 @@ struct link_identity {
 
 class link {
  public:
-  link(link_context& shared, link_identity who, std::vector<tcp::socket> sockets)
-      : shared_{&shared},
-        who_{std::move(who)},
-        outbox_{shared, who_.chunk},
-        inbox_{shared.operations,
-               who_.name,
-               {who_.their_chunk, shared.options.unexpected_bytes, 4 * shared.options.unexpected_bytes, &shared.early}},
-        last_heard_{shared.clock.now()},
-        gaps_{arrival_options{.floor = shared.options.silence, .cap = shared.options.silence * 12}} {
-    for (tcp::socket& socket : sockets) take_socket(std::move(socket));
-  }
+  link(link_context& shared, link_identity who, std::vector<tcp::socket> sockets);
 
   /// A link of a mesh whose peers all know each other by the same numbers.
   link(link_context& shared, peer_index peer, std::vector<tcp::socket> sockets)
@@ -67,135 +57,52 @@ class link {
 
   // All members need the context's lock.
 
-  void start_reading() {
-    for (const auto& s : streams_) read_some(*s);
-  }
+  void start_reading();
 
   /// One more stream; from now on it carries its share.
-  void add_stream(tcp::socket socket) {
-    if (failure_ || closing_) return;
-    stream& s = take_socket(std::move(socket));
-    read_some(s);
-    if (!failure_) write_some(s);
-  }
+  void add_stream(tcp::socket socket);
 
-  void send(slot_index slot) {
-    if (failure_) return shared_->operations.finish(slot, *failure_);
-    outbox_.send(slot);
-    for (const auto& s : streams_) write_some(*s);
-  }
+  void send(slot_index slot);
 
   /// Sends a control message; see net/fabric.hpp.
-  void post(std::vector<std::byte> message, bool bulk) {
-    if (failure_ || closing_) return;
-    const bool taken = outbox_.post(frame_kind::control, std::move(message), bulk);
-    write_some(*streams_[0]);
-    if (!taken) lose(fail(errc::peer_lost, who_.name, "it does not take our control messages; too many wait for it"));
-  }
+  void post(std::vector<std::byte> message, bool bulk);
 
-  void receive(slot_index slot) {
-    inbox_.post(slot);
-    if (failure_) {
-      if (!shared_->operations[slot].done) inbox_.fail_all(*failure_);
-      return;
-    }
-    resume_parked();
-  }
+  void receive(slot_index slot);
 
   /// Gives an unfinished operation up; its buffer is free when this returns.
-  void cancel(slot_index slot) {
-    if (shared_->operations[slot].is_send) return cancel_send(slot);
-    inbox_.cancel(slot);
-  }
+  void cancel(slot_index slot);
 
-  void discard_before(std::uint32_t epoch) {
-    inbox_.discard_before(epoch);
-    if (!failure_) resume_parked();
-  }
+  void discard_before(std::uint32_t epoch);
 
   /// The same, and drops and counts what still comes of earlier epochs.
-  void refuse_before(std::uint32_t epoch) {
-    first_epoch_ = epoch;
-    inbox_.refuse_before(epoch);
-    if (!failure_) resume_parked();
-  }
+  void refuse_before(std::uint32_t epoch);
 
   /// Once per heartbeat interval: says on every idle stream that we live, which also keeps routers from forgetting it, and
   /// notices a silent one.
-  void tick(duration since_last_tick) {
-    guarded([&] { look_after_streams(since_last_tick); });
-  }
+  void tick(duration since_last_tick);
 
   /// Says goodbye and gives up what was not waited for. Buffers of such sends may be gone: their streams just end.
-  void say_goodbye() {
-    if (failure_) return;
-    outbox_.fail_sends(closed_error());
-    outbox_.drop_bulk();
-    inbox_.fail_all(closed_error());
-    closing_ = true;
-    for (const auto& s : streams_) {
-      if (s->out.slot == no_slot) {
-        queue_goodbye(*s);
-        if (s->parked) read_some(*s);
-      } else {
-        shared_->operations.finish(s->out.slot, closed_error());
-        shut(*s);
-      }
-    }
-  }
+  void say_goodbye();
 
   /// Ends the link at once for us, and tells the other side why. The streams close when it has heard, or after a grace.
-  void dismiss(const error& why) {
-    if (failure_) return;
-    for (const auto& s : streams_) {
-      if (s->out.slot == no_slot) continue;
-      shared_->operations.finish(s->out.slot, why);
-      s->out.rescue();
-    }
-    closing_ = true;
-    outbox_.drop_bulk();
-    fail_with(why);
-    outbox_.post(frame_kind::refused, encode_refusal(why), false);
-    for (const auto& s : streams_) {
-      queue_goodbye(*s);
-      if (s->parked) read_some(*s);
-    }
-  }
+  void dismiss(const error& why);
 
   /// Ends the link with an error that every operation of it gets.
-  void lose(error why) {
-    for (const auto& s : streams_) shut(*s);
-    if (failure_) return;
-    outbox_.drop_control();
-    fail_with(std::move(why));
-    shared_->options.log(severity::warning, failure_->text());
-  }
+  void lose(error why);
 
-  [[nodiscard]] bool over() const {
-    return std::none_of(streams_.begin(), streams_.end(), [](const auto& s) { return s->open; });
-  }
+  [[nodiscard]] bool over() const;
   [[nodiscard]] bool lost() const { return failure_.has_value(); }
   /// Nothing refers to this link any more: it may be destroyed.
-  [[nodiscard]] bool at_rest() const {
-    return std::none_of(streams_.begin(), streams_.end(),
-                        [](const auto& s) { return s->open || s->read_armed || s->write_armed; });
-  }
+  [[nodiscard]] bool at_rest() const;
   [[nodiscard]] const std::string& name() const { return who_.name; }
-  [[nodiscard]] bool is_paused() const {
-    return std::any_of(streams_.begin(), streams_.end(), [](const auto& s) { return s->parked.has_value(); });
-  }
+  [[nodiscard]] bool is_paused() const;
   [[nodiscard]] time_point last_heard() const { return last_heard_; }
   [[nodiscard]] std::size_t stream_count() const { return streams_.size() - (who_.control_apart ? 1 : 0); }
 
  private:
   static constexpr std::size_t turn_bytes = std::size_t{4} << 20U;  // moved before other sockets get their turn
 
-  stream& take_socket(tcp::socket socket) {
-    tune(socket, shared_->options.socket_buffer, shared_->options.bbr);
-    streams_.push_back(std::make_unique<stream>(std::move(socket)));
-    streams_.back()->last_heard = shared_->clock.now();
-    return *streams_.back();
-  }
+  stream& take_socket(tcp::socket socket);
 
   /// Does the work of a handler. Without memory for it this link ends, not the process.
   template <class Work>
@@ -209,358 +116,86 @@ class link {
     }
   }
 
-  void look_after_streams(duration since_last_tick) {
-    if (failure_) return end_farewell();
-    const bool data_moved =
-        std::any_of(streams_.begin(), streams_.end(), [&](const auto& s) { return s->wrote_since_tick && !is_first(*s); });
-    data_stalls_ = outbox_.has_sends() && !data_moved;
-    for (std::size_t i = 0; i < streams_.size() && !failure_; ++i) tick_stream(*streams_[i], since_last_tick);
-  }
+  void look_after_streams(duration since_last_tick);
 
-  void tick_stream(stream& s, duration since_last_tick) {
-    // A stream that is busy has more to say than that we live.
-    if (!s.wrote_since_tick && !s.out.busy()) s.notices.push_back(outbox_.header(frame_kind::heartbeat));
-    write_some(s);
-    if (failure_) return;
-    s.wrote_since_tick = false;
-    if (s.parked || s.heard_goodbye) s.silent = {};
-    // Time that this process itself was stopped for does not count against the peer.
-    s.silent += std::min(since_last_tick, shared_->options.heartbeat * 2);
-    if (s.silent <= std::max(shared_->options.silence, gaps_.count() == 0 ? duration{0} : gaps_.patience())) return;
-    lose(fail(errc::peer_lost, who_.name,
-              "nothing was heard from it for " + std::to_string(static_cast<int>(seconds(s.silent))) +
-                  " s; its machine or the network may be down"));
-  }
+  void tick_stream(stream& s, duration since_last_tick);
 
   [[nodiscard]] bool is_first(const stream& s) const { return &s == streams_[0].get(); }
 
   // ---- writing
 
-  void write_some(stream& s) {
-    if (!s.open || s.write_armed) return;
-    for (std::size_t moved = 0; moved < turn_bytes;) {
-      if (!s.out.busy() && !next_frame(s)) return;
-      std::error_code failure;
-      const std::size_t n = s.socket.send(s.out.buffers(), 0, failure);
-      if (failure == asio::error::would_block || failure == asio::error::try_again) break;
-      if (failure) return lose_to(failure);
-      shared_->stats.bytes_sent += n;
-      s.wrote_since_tick = true;
-      moved += n;
-      s.out.consume(n);
-      if (!s.out.busy()) finish_frame(s);
-      if (!s.open) return;
-    }
-    arm_write(s);
-  }
+  void write_some(stream& s);
 
-  void arm_write(stream& s) {
-    s.write_armed = true;
-    s.socket.async_wait(tcp::socket::wait_write, [this, &s](std::error_code failure) {
-      const std::lock_guard lock{shared_->mutex};
-      s.write_armed = false;
-      if (!failure) guarded([&] { write_some(s); });
-    });
-  }
+  void arm_write(stream& s);
 
   /// The order in which frames go out: notices, control messages, chunks, bulk. A goodbye is the last.
-  bool next_frame(stream& s) {
-    if (s.said_goodbye) return false;
-    if (!s.notices.empty()) {
-      s.out.begin(s.notices.front(), {}, false);
-      s.notices.pop_front();
-      return true;
-    }
-    if (is_first(s) && outbox_.take_urgent(s.out)) return true;
-    if (s.goodbye_due) {
-      s.said_goodbye = true;
-      s.out.begin(outbox_.header(frame_kind::goodbye), {}, false);
-      return true;
-    }
-    if (is_first(s) && who_.control_apart) return (!outbox_.has_sends() || data_stalls_) && outbox_.take_bulk(s.out);
-    return outbox_.take_chunk(s.out) || (is_first(s) && outbox_.take_bulk(s.out));
-  }
+  bool next_frame(stream& s);
 
-  void finish_frame(stream& s) {
-    outbox_.written(s.out);
-    if (s.said_goodbye) return end_writing(s);
-    if (!is_first(s) && outbox_.bulk_may_go()) write_some(*streams_[0]);
-  }
+  void finish_frame(stream& s);
 
-  void cancel_send(slot_index slot) {
-    const auto notice = outbox_.cancel(slot);
-    for (const auto& s : streams_) {
-      if (s->out.slot == slot) s->out.rescue();
-    }
-    if (failure_ || !notice) return;
-    streams_[0]->notices.push_back(*notice);
-    write_some(*streams_[0]);
-  }
+  void cancel_send(slot_index slot);
 
-  void queue_goodbye(stream& s) {
-    if (!s.open || s.goodbye_due) return;
-    s.goodbye_due = true;
-    write_some(s);
-  }
+  void queue_goodbye(stream& s);
 
-  void end_writing(stream& s) {
-    std::error_code ignored;
-    s.socket.shutdown(tcp::socket::shutdown_send, ignored);
-    if (s.heard_goodbye) shut(s);
-  }
+  void end_writing(stream& s);
 
   // ---- reading
 
-  void read_some(stream& s) {
-    if (!s.open || s.read_armed) return;
-    for (std::size_t moved = 0; moved < turn_bytes;) {
-      if (!parse_staged(s)) return;
-      const auto buffers = places_to_read(s);
-      std::error_code failure;
-      const std::size_t n = s.socket.receive(buffers, 0, failure);
-      if (failure == asio::error::would_block || failure == asio::error::try_again) break;
-      if (failure) return lose_to(failure);
-      note_heard(s, n);
-      moved += n;
-      const std::size_t of_chunk = std::min(n, buffers[0].size());
-      if (of_chunk != 0 && !advance_chunk(s, of_chunk)) return;
-      s.end += n - of_chunk;
-      // Less than there was room for: the socket is empty, and parsing what came is all that is left to do.
-      if (n < buffers[0].size() + buffers[1].size()) {
-        if (!parse_staged(s)) return;
-        break;
-      }
-    }
-    arm_read(s);
-  }
+  void read_some(stream& s);
 
-  void arm_read(stream& s) {
-    s.read_armed = true;
-    s.socket.async_wait(tcp::socket::wait_read, [this, &s](std::error_code failure) {
-      const std::lock_guard lock{shared_->mutex};
-      s.read_armed = false;
-      if (!failure) guarded([&] { read_some(s); });
-    });
-  }
+  void arm_read(stream& s);
 
   /// Where the content that a stream is reading starts; null when it is dropped. Asked anew before each piece, because
   /// what happens on another stream, or the caller, may take the place away.
-  [[nodiscard]] std::byte* place(const stream& s) const {
-    if (closing_) return nullptr;
-    return s.control.bytes != nullptr ? s.control.bytes.get() : inbox_.place(s.spot);
-  }
+  [[nodiscard]] std::byte* place(const stream& s) const;
 
   /// First the rest of the chunk's place, then room for what follows it.
-  std::array<asio::mutable_buffer, 2> places_to_read(stream& s) {
-    asio::mutable_buffer chunk{nullptr, 0};
-    if (s.in_chunk) {
-      std::byte* const to = place(s);
-      chunk = {shared_->scrap.data(), std::min(shared_->scrap.size(), s.chunk_left)};
-      if (to != nullptr) chunk = {to + (s.spot.length - s.chunk_left), s.chunk_left};
-    }
-    if (s.begin != 0) {
-      std::memmove(s.staging.data(), s.staging.data() + s.begin, s.end - s.begin);
-      s.end -= s.begin;
-      s.begin = 0;
-    }
-    // Behind a discarded chunk's first part comes its second: nothing of it may land in the staging area.
-    const bool partial = chunk.size() < s.chunk_left;
-    return {chunk, asio::mutable_buffer{s.staging.data() + s.end, partial ? 0 : room_behind_chunk(s)}};
-  }
+  std::array<asio::mutable_buffer, 2> places_to_read(stream& s);
 
   /// Behind a large chunk often comes another: take in its header only, and let its bytes go where they belong.
-  static std::size_t room_behind_chunk(const stream& s) {
-    const bool large = s.spot.length > stream::staging_bytes;
-    const std::size_t header = header_bytes + (s.digest ? digest_bytes : 0);
-    return (large ? std::max(header, s.end + 1) : s.staging.size()) - s.end;
-  }
+  static std::size_t room_behind_chunk(const stream& s);
 
   /// Handles what lies in the staging area. False when the stream must not be read on.
-  bool parse_staged(stream& s) {
-    while (s.open) {
-      if (s.parked && !begin_chunk(s, *s.parked)) return false;
-      if (s.in_chunk) {
-        const std::size_t n = std::min(s.end - s.begin, s.chunk_left);
-        if (n == 0) return true;
-        std::byte* const to = place(s);
-        if (to != nullptr) std::memcpy(to + (s.spot.length - s.chunk_left), s.staging.data() + s.begin, n);
-        s.begin += n;
-        if (!advance_chunk(s, n)) return false;
-      } else if (s.end - s.begin < header_bytes) {
-        return true;
-      } else {
-        auto h = decode_header({s.staging.data() + s.begin, s.end - s.begin});
-        if (!h) return reject(std::move(h).error());
-        if (h->flags == has_digest && s.end - s.begin < header_bytes + digest_bytes) return true;
-        if (!take_header(s, *h)) return false;
-      }
-    }
-    return false;
-  }
+  bool parse_staged(stream& s);
 
-  bool take_header(stream& s, const frame_header& h) {
-    s.begin += header_bytes;
-    s.digest.reset();
-    if (h.flags == has_digest) {
-      s.digest = load_little<std::uint64_t>(s.staging.data() + s.begin);
-      s.begin += digest_bytes;
-    }
-    ++shared_->stats.frames_received;
-    if (h.run_id != shared_->run_id) return reject(fail(errc::wrong_run, "", "it sent a frame of another run"));
-    if (h.sender != who_.sender) return reject(fail(errc::protocol, "", "it sent a frame in somebody else's name"));
-    switch (h.kind) {
-      case frame_kind::data: return begin_chunk(s, h);
-      case frame_kind::heartbeat: return true;
-      case frame_kind::goodbye: return hear_goodbye(s);
-      case frame_kind::abort: {
-        if (closing_) return true;
-        auto outcome = inbox_.abort_message(h);
-        return outcome ? true : reject(std::move(outcome).error());
-      }
-      case frame_kind::control:
-      case frame_kind::refused: return begin_control(s, h);
-      default: return reject(fail(errc::protocol, "", "it sent a handshake in the middle of a run"));
-    }
-  }
+  bool take_header(stream& s, const frame_header& h);
 
-  bool begin_chunk(stream& s, const frame_header& h) {
-    auto spot = closing_ ? result<landing>{landing{.how = landing::kind::discard, .length = h.chunk_length}}
-                         : inbox_.begin_chunk(h);
-    if (!spot) return reject(std::move(spot).error());
-    if (spot->how == landing::kind::parked) {
-      s.parked = h;
-      return false;
-    }
-    if (h.id.epoch < first_epoch_) ++shared_->stats.frames_rejected;
-    s.parked.reset();
-    return read_content(s, *spot, h.chunk_length);
-  }
+  bool begin_chunk(stream& s, const frame_header& h);
 
   /// A control message, or the reason why the other side ends the link.
-  bool begin_control(stream& s, const frame_header& h) {
-    const bool farewell = h.kind == frame_kind::refused;
-    if (shared_->owner == nullptr || !is_first(s)) {
-      return reject(fail(errc::protocol, "", "it sent a control message where none belongs"));
-    }
-    if (!farewell && h.sequence != next_control_++) {
-      return reject(fail(errc::protocol, "", "a control message came twice or is missing"));
-    }
-    s.control = {std::unique_ptr<std::byte[]>{new std::byte[h.chunk_length]}, h.chunk_length};
-    s.control_kind = h.kind;
-    return read_content(s, {.how = landing::kind::kept, .length = h.chunk_length}, h.chunk_length);
-  }
+  bool begin_control(stream& s, const frame_header& h);
 
-  bool read_content(stream& s, const landing& spot, std::size_t length) {
-    s.spot = spot;
-    s.chunk_left = length;
-    s.in_chunk = true;
-    return length != 0 || advance_chunk(s, 0);
-  }
+  bool read_content(stream& s, const landing& spot, std::size_t length);
 
   /// `n` more bytes are in their place. False when the stream must not be read on.
-  bool advance_chunk(stream& s, std::size_t n) {
-    s.chunk_left -= n;
-    if (s.chunk_left != 0) return true;
-    s.in_chunk = false;
-    const std::byte* const content = place(s);
-    if (s.digest && content != nullptr && *s.digest != hash_bytes({content, s.spot.length})) {
-      return reject(fail(errc::corrupt, "", "what it sent fails its checksum"));
-    }
-    control_message control = std::exchange(s.control, {});
-    if (closing_) return true;
-    if (control.bytes != nullptr) return take_control(s, std::move(control));
-    inbox_.end_chunk(s.spot);
-    return true;
-  }
+  bool advance_chunk(stream& s, std::size_t n);
 
-  bool take_control(const stream& s, control_message message) {
-    if (s.control_kind == frame_kind::control) {
-      shared_->owner->hear_control(who_.peer, std::move(message));
-      return true;
-    }
-    const error why = read_refusal(who_.name, message.view());
-    lose(fail(errc::peer_lost, who_.name, "it ended the connection: " + why.message));
-    return false;
-  }
+  bool take_control(const stream& s, control_message message);
 
-  void resume_parked() {
-    for (const auto& s : streams_) {
-      if (s->parked) read_some(*s);
-    }
-  }
+  void resume_parked();
 
-  void note_heard(stream& s, std::size_t n) {
-    shared_->stats.bytes_received += n;
-    const time_point now = shared_->clock.now();
-    // Only pauses say something about how long a living peer can be silent.
-    if (now - s.last_heard > shared_->options.heartbeat / 2) gaps_.observe(now - s.last_heard);
-    s.last_heard = last_heard_ = now;
-    s.silent = {};
-  }
+  void note_heard(stream& s, std::size_t n);
 
-  bool hear_goodbye(stream& s) {
-    s.heard_goodbye = true;
-    const bool left = std::all_of(streams_.begin(), streams_.end(), [](const auto& x) { return x->heard_goodbye; });
-    if (left && !failure_) {
-      outbox_.drop_control();
-      fail_with(fail(errc::peer_lost, who_.name, "it left the run"));
-      shared_->options.log(severity::info, failure_->text());
-    }
-    if (left) {
-      for (const auto& x : streams_) answer_goodbye(*x);
-    }
-    return false;
-  }
+  bool hear_goodbye(stream& s);
 
-  void answer_goodbye(stream& s) {
-    if (s.out.busy() && s.out.slot != no_slot) return shut(s);  // nobody reads the rest
-    if (s.said_goodbye && !s.out.busy()) return shut(s);
-    queue_goodbye(s);
-  }
+  void answer_goodbye(stream& s);
 
   // ---- ending
 
   /// The peer spoke nonsense: drops it. Always false.
-  bool reject(error why) {
-    ++shared_->stats.frames_rejected;
-    why.message = why.message + " (it was dropped; the others go on)";
-    why.where = who_.name;
-    lose(fail(errc::peer_lost, who_.name, "dropped: " + why.text()));
-    return false;
-  }
+  bool reject(error why);
 
-  void lose_to(const std::error_code& failure) {
-    const std::string reason = failure == asio::error::eof ? "its program ended" : failure.message();
-    lose(fail(errc::peer_lost, who_.name, "the connection ended: " + reason));
-  }
+  void lose_to(const std::error_code& failure);
 
   /// Everything that is under way ends with `why`.
-  void fail_with(error why) {
-    failure_ = std::move(why);
-    failed_at_ = shared_->clock.now();
-    outbox_.fail_sends(*failure_);
-    for (const auto& s : streams_) {
-      if (s->out.slot != no_slot) shared_->operations.finish(s->out.slot, *failure_);
-      if (s->out.slot != no_slot) shut(*s);
-      s->out.slot = no_slot;
-    }
-    inbox_.fail_all(*failure_);
-    if (shared_->owner != nullptr) shared_->owner->hear_lost(who_.peer, *failure_);
-  }
+  void fail_with(error why);
 
   /// After the grace we wait no longer for the other side to hear our last words.
-  void end_farewell() {
-    if (over() || shared_->clock.now() - failed_at_ < shared_->options.close_grace) return;
-    for (const auto& s : streams_) shut(*s);
-  }
+  void end_farewell();
 
   static error closed_error() { return fail(errc::cancelled, "transport", "it was closed before this was waited for"); }
 
-  static void shut(stream& s) {
-    std::error_code ignored;
-    s.open = false;
-    s.socket.close(ignored);
-  }
+  static void shut(stream& s);
 
   link_context* shared_;
   link_identity who_;
@@ -580,5 +215,9 @@ class link {
 }  // namespace detail
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/net/impl/asio_link.ipp>
+#endif
 
 #endif  // CAUSEWAY_NET_ASIO_LINK_HPP

@@ -67,44 +67,19 @@ class listener {
 namespace detail {
 
 /// Where others dial us.
-inline std::uint16_t announced_port(const rendezvous_options& options, const endpoint& own) noexcept {
-  return options.announce_port != 0 ? options.announce_port : own.port;
-}
+CAUSEWAY_DECL std::uint16_t announced_port(const rendezvous_options& options, const endpoint& own) noexcept;
 
-inline error bind_error(const endpoint& where, const std::error_code& failure) {
-  if (failure == asio::error::address_in_use) {
-    return fail(errc::address_in_use, where.text(),
-                "port " + std::to_string(where.port) +
-                    " is taken by another program; choose another with --listen, or port 0 for any free one");
-  }
-  return fail(errc::io_failed, where.text(), "cannot listen there: " + failure.message());
-}
+CAUSEWAY_DECL error bind_error(const endpoint& where, const std::error_code& failure);
 
 }  // namespace detail
 
 /// Listens at `where` (port 0: any free port). errc::address_in_use when another program has the port.
-inline result<listener> open_listener(const endpoint& where, const log_sink& log = {}) {
-  auto io = std::make_unique<asio::io_context>();
-  std::error_code failure;
-  detail::tcp::resolver resolver{*io};
-  const auto found = resolver.resolve(where.host, std::to_string(where.port), detail::tcp::resolver::passive, failure);
-  if (failure || found.empty()) {
-    return fail(errc::invalid_argument, where.text(), "no address of this machine has that name: " + failure.message());
-  }
-  const detail::tcp::endpoint local = found.begin()->endpoint();
-  auto acceptor = std::make_unique<detail::tcp::acceptor>(*io);
-  if (acceptor->open(local.protocol(), failure); failure) return detail::bind_error(where, failure);
-  acceptor->set_option(asio::socket_base::reuse_address{true}, failure);
-  if (acceptor->bind(local, failure); failure) return detail::bind_error(where, failure);
-  if (acceptor->listen(asio::socket_base::max_listen_connections, failure); failure)
-    return detail::bind_error(where, failure);
-  endpoint bound = detail::to_endpoint(acceptor->local_endpoint(failure));
-  if (!local.address().is_loopback()) {
-    log(severity::warning, "listening on " + bound.text() + ": links are not encrypted; use a private network or a tunnel");
-  }
-  return listener{std::move(io), std::move(acceptor), std::move(bound)};
-}
+CAUSEWAY_DECL result<listener> open_listener(const endpoint& where, const log_sink& log = {});
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/net/impl/asio_listener.ipp>
+#endif
 
 #endif  // CAUSEWAY_NET_ASIO_LISTENER_HPP

@@ -23,11 +23,7 @@
 namespace causeway::inline CAUSEWAY_ABI::net::detail {
 
 /// A moment of causeway::steady_clock on the standard clock, at most an hour from `now` (longer waits are repeated).
-inline std::chrono::steady_clock::time_point to_standard(time_point when, time_point now) {
-  const time_point capped = std::min(when, now + std::chrono::hours{1});
-  return std::chrono::steady_clock::time_point{
-      std::chrono::duration_cast<std::chrono::steady_clock::duration>(capped.since_start)};
-}
+CAUSEWAY_DECL std::chrono::steady_clock::time_point to_standard(time_point when, time_point now);
 
 class event_loop {
  public:
@@ -38,9 +34,7 @@ class event_loop {
   [[nodiscard]] asio::io_context& io() noexcept { return *io_; }
 
   /// Starts the background thread. Needs something in the loop that keeps it busy, such as a timer.
-  void start() {
-    background_ = std::thread{[this] { run_background(); }};
-  }
+  void start();
 
   /// Runs the event loop, or lets the background thread run it, until `done` or the deadline. Needs and keeps the lock.
   template <class Done>
@@ -63,20 +57,10 @@ class event_loop {
   }
 
   /// Makes a `drive` in progress ask again whether it is done. Needs the lock.
-  void wake() {
-    if (!trainer_waits_) return;
-    asio::post(*io_, [] {});
-    trainer_turn_.notify_all();
-  }
+  void wake();
 
   /// Ends the background thread. Needs the lock, and gives it up.
-  void stop(std::unique_lock<std::mutex>& lock) {
-    stopping_ = true;
-    asio::post(*io_, [] {});  // in case it is inside the loop
-    background_turn_.notify_all();
-    lock.unlock();
-    if (background_.joinable()) background_.join();
-  }
+  void stop(std::unique_lock<std::mutex>& lock);
 
   [[nodiscard]] bool stopping() const noexcept { return stopping_; }
 
@@ -104,19 +88,7 @@ class event_loop {
     return done();
   }
 
-  void run_background() {
-    std::unique_lock lock{*mutex_};
-    std::uint64_t seen_turns = 0;
-    while (!stopping_) {
-      if (loop_taken_ || trainer_waits_ || seen_turns != trainer_turns_) {
-        seen_turns = trainer_turns_;
-        background_turn_.wait_for(lock, trainer_waits_ ? 5 * patience : patience);
-        continue;
-      }
-      run_unlocked(lock, [&] { io_->run_one(); });
-      if (trainer_waits_) trainer_turn_.notify_all();
-    }
-  }
+  void run_background();
 
   std::unique_ptr<asio::io_context> io_;
   std::mutex* mutex_;
@@ -131,5 +103,9 @@ class event_loop {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/net/impl/asio_loop.ipp>
+#endif
 
 #endif  // CAUSEWAY_NET_ASIO_LOOP_HPP

@@ -33,27 +33,8 @@ struct introduction {
   std::string host{};             ///< where it listens; empty: wherever it seems to be
   std::uint16_t port = 0;
 
-  [[nodiscard]] std::vector<std::byte> encode() const {
-    byte_writer out;
-    out.put(id).put(incarnation).put(nonce).put(streams).put(chunk).put_text(host).put(port);
-    return std::move(out).take();
-  }
-  static result<introduction> decode(std::span<const std::byte> bytes) {
-    byte_reader in{bytes};
-    introduction who;
-    who.id = in.get<std::uint64_t>();
-    who.incarnation = in.get<std::uint64_t>();
-    who.nonce = in.get<std::uint64_t>();
-    who.streams = in.get<std::uint32_t>();
-    who.chunk = in.get<std::uint32_t>();
-    who.host = in.get_text(255);
-    who.port = in.get<std::uint16_t>();
-    CAUSEWAY_TRY(in.finish("introduction"));
-    const bool fits = who.chunk >= min_chunk_bytes && who.chunk <= max_chunk_bytes && who.streams != 0 &&
-                      who.streams <= most_data_streams && who.port != 0;
-    if (who.id == 0 || !fits) return fail(errc::protocol, "introduction", "it makes no sense");
-    return who;
-  }
+  [[nodiscard]] std::vector<std::byte> encode() const;
+  static result<introduction> decode(std::span<const std::byte> bytes);
 };
 
 /// The body of `want`: what the peer with the larger id knows of earlier connections.
@@ -62,20 +43,8 @@ struct wish {
   std::uint64_t last = 0;   ///< number of the last connection that was taken; 0: none of this incarnation
   std::uint8_t alive = 0;   ///< that one still stands, as far as it knows
 
-  [[nodiscard]] std::vector<std::byte> encode() const {
-    byte_writer out;
-    out.put(nonce).put(last).put(alive);
-    return std::move(out).take();
-  }
-  static result<wish> decode(std::span<const std::byte> bytes) {
-    byte_reader in{bytes};
-    wish w;
-    w.nonce = in.get<std::uint64_t>();
-    w.last = in.get<std::uint64_t>();
-    w.alive = in.get<std::uint8_t>();
-    CAUSEWAY_TRY(in.finish("wish"));
-    return w;
-  }
+  [[nodiscard]] std::vector<std::byte> encode() const;
+  static result<wish> decode(std::span<const std::byte> bytes);
 };
 
 /// The body of `take`: the answer to a wish.
@@ -83,19 +52,8 @@ struct decision {
   std::uint64_t nonce = 0;   ///< of the other side's introduction
   std::uint64_t serial = 0;  ///< the number of the link from now on; 0: we have another connection
 
-  [[nodiscard]] std::vector<std::byte> encode() const {
-    byte_writer out;
-    out.put(nonce).put(serial);
-    return std::move(out).take();
-  }
-  static result<decision> decode(std::span<const std::byte> bytes) {
-    byte_reader in{bytes};
-    decision d;
-    d.nonce = in.get<std::uint64_t>();
-    d.serial = in.get<std::uint64_t>();
-    CAUSEWAY_TRY(in.finish("decision"));
-    return d;
-  }
+  [[nodiscard]] std::vector<std::byte> encode() const;
+  static result<decision> decode(std::span<const std::byte> bytes);
 };
 
 /// One link among all that there ever were with a peer.
@@ -112,21 +70,8 @@ struct stream_request {
   link_key key;
   std::uint32_t index = 0;  ///< from 0; smaller than the number agreed on
 
-  [[nodiscard]] std::vector<std::byte> encode() const {
-    byte_writer out;
-    out.put(key.id).put(key.incarnation).put(key.serial).put(index);
-    return std::move(out).take();
-  }
-  static result<stream_request> decode(std::span<const std::byte> bytes) {
-    byte_reader in{bytes};
-    stream_request r;
-    r.key.id = in.get<std::uint64_t>();
-    r.key.incarnation = in.get<std::uint64_t>();
-    r.key.serial = in.get<std::uint64_t>();
-    r.index = in.get<std::uint32_t>();
-    CAUSEWAY_TRY(in.finish("stream request"));
-    return r;
-  }
+  [[nodiscard]] std::vector<std::byte> encode() const;
+  static result<stream_request> decode(std::span<const std::byte> bytes);
 };
 
 /// What the peer with the smaller id knows of its link to the other: for `may_replace`.
@@ -139,11 +84,12 @@ struct standing {
 /// Whether a new connection takes the place of what stands. It does not where the other side has not heard yet that a
 /// connection was taken (both dialled at once), or still has it. It does where the other side has lost it, or is a new
 /// program.
-inline bool may_replace(const standing& ours, std::uint64_t their_incarnation, const wish& theirs) noexcept {
-  if (!ours.alive || ours.incarnation != their_incarnation) return true;
-  return theirs.last == ours.serial && theirs.alive == 0;
-}
+CAUSEWAY_DECL bool may_replace(const standing& ours, std::uint64_t their_incarnation, const wish& theirs) noexcept;
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/net/impl/asio_meeting.ipp>
+#endif
 
 #endif  // CAUSEWAY_NET_ASIO_MEETING_HPP

@@ -45,10 +45,7 @@ class roster {
   place& operator[](peer_index peer) { return places_[peer]; }
   const place& operator[](peer_index peer) const { return places_[peer]; }
 
-  [[nodiscard]] std::optional<peer_index> find(peer_id id) const {
-    const auto found = numbers_.find(id);
-    return found == numbers_.end() ? std::nullopt : std::optional{found->second};
-  }
+  [[nodiscard]] std::optional<peer_index> find(peer_id id) const;
 
   /// Why we do not talk to this peer; null if we do. `alive(peer)`: its link stands.
   template <class Alive>
@@ -67,39 +64,16 @@ class roster {
   }
 
   /// What a peer with a smaller id wants to know.
-  [[nodiscard]] wish wish_for(const introduction& them, bool alive) const {
-    const auto peer = find(them.id);
-    if (!peer || places_[*peer].incarnation != them.incarnation) return {};
-    return {.last = places_[*peer].serial, .alive = alive ? std::uint8_t{1} : std::uint8_t{0}};
-  }
+  [[nodiscard]] wish wish_for(const introduction& them, bool alive) const;
 
   /// The number of a new connection with a peer with a larger id, or 0 if another one counts. One that was chosen counts
   /// until it is claimed or given back.
-  std::uint64_t choose(const introduction& them, const wish& theirs, bool alive) {
-    standing ours;
-    if (const auto made = choices_.find(them.id); made != choices_.end()) {
-      ours = made->second;
-    } else if (const auto peer = find(them.id)) {
-      ours = {alive, places_[*peer].incarnation, places_[*peer].serial};
-    }
-    if (!may_replace(ours, them.incarnation, theirs)) return 0;
-    choices_[them.id] = {true, them.incarnation, ++last_serial_};
-    return last_serial_;
-  }
+  std::uint64_t choose(const introduction& them, const wish& theirs, bool alive);
 
-  void give_back(peer_id id, std::uint64_t serial) {
-    const auto made = choices_.find(id);
-    if (made != choices_.end() && made->second.serial == serial) choices_.erase(made);
-  }
+  void give_back(peer_id id, std::uint64_t serial);
 
   /// A connection stands; whether it counts. Of those that we chose only the last does.
-  bool claim(peer_id id, std::uint64_t serial) {
-    if (id < self_) return true;
-    const auto made = choices_.find(id);
-    if (made == choices_.end() || made->second.serial != serial) return false;
-    choices_.erase(made);
-    return true;
-  }
+  bool claim(peer_id id, std::uint64_t serial);
 
   /// The place of a peer; if it has none a new one, or that of whoever is gone the longest. Null when all are taken.
   template <class Alive>
@@ -122,26 +96,10 @@ class roster {
 
   /// A connection became the link of a place.
   void settle(peer_index peer, const introduction& us, const introduction& them, std::uint64_t serial,
-              const std::string& dialled) {
-    place& p = places_[peer];
-    if (p.incarnation != them.incarnation) p.aliases.clear();
-    if (!dialled.empty() && p.aliases.size() < most_aliases) p.aliases.insert(dialled);
-    p.incarnation = them.incarnation;
-    p.settled = ++settled_;
-    p.serial = serial;
-    p.address = endpoint{them.host, them.port}.text();
-    p.streams = std::min(us.streams, them.streams);
-    p.streams_seen = 0;
-  }
+              const std::string& dialled);
 
   /// The place whose link lacks this stream.
-  [[nodiscard]] std::optional<peer_index> lacking(const stream_request& which) const {
-    const auto peer = find(which.key.id);
-    if (!peer) return std::nullopt;
-    const place& p = places_[*peer];
-    const bool fits = which.key == link_key{p.id, p.incarnation, p.serial} && which.index < p.streams;
-    return fits && (p.streams_seen >> which.index & 1U) == 0 ? peer : std::nullopt;
-  }
+  [[nodiscard]] std::optional<peer_index> lacking(const stream_request& which) const;
 
  private:
   static constexpr std::size_t most_aliases = 16;
@@ -166,5 +124,9 @@ class roster {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/net/impl/asio_roster.ipp>
+#endif
 
 #endif  // CAUSEWAY_NET_ASIO_ROSTER_HPP

@@ -77,15 +77,10 @@ struct link_context {
 };
 
 /// What ends a link that there is no memory for.
-inline error out_of_memory(std::string name) {
-  return fail(errc::peer_lost, std::move(name), "there was no memory left for what it sent; its connection was given up");
-}
+CAUSEWAY_DECL error out_of_memory(std::string name);
 
 /// The chunk length of a link of `streams` streams; both sides compute the same.
-inline std::size_t chunk_for(std::size_t wanted, std::size_t streams) noexcept {
-  const std::size_t automatic = std::size_t{streams > 1 ? 256U : 1024U} << 10U;
-  return std::clamp(wanted == 0 ? automatic : wanted, min_chunk_bytes, max_chunk_bytes);
-}
+CAUSEWAY_DECL std::size_t chunk_for(std::size_t wanted, std::size_t streams) noexcept;
 
 /// What a stream is writing: a header, perhaps with a digest behind it, then bytes of a send or of a control message.
 struct outgoing_frame {
@@ -99,32 +94,12 @@ struct outgoing_frame {
   std::vector<std::byte> own;  ///< a control message, or the rest of a chunk whose send was cancelled
 
   [[nodiscard]] bool busy() const { return header_left + body_left != 0; }
-  [[nodiscard]] std::array<asio::const_buffer, 2> buffers() const {
-    return {asio::const_buffer{header.data() + header_length - header_left, header_left},
-            asio::const_buffer{body, body_left}};
-  }
+  [[nodiscard]] std::array<asio::const_buffer, 2> buffers() const;
   /// Starts a frame of this header and this content.
-  void begin(frame_header h, std::span<const std::byte> content, bool digest) {
-    h.chunk_length = static_cast<std::uint32_t>(content.size());
-    h.flags = digest ? has_digest : std::uint8_t{0};
-    encode_header(h, header.data());
-    if (digest) store_little(header.data() + header_bytes, hash_bytes(content));
-    header_left = header_length = header_bytes + (digest ? digest_bytes : 0);
-    body = content.data();
-    body_left = body_length = content.size();
-  }
+  void begin(frame_header h, std::span<const std::byte> content, bool digest);
   /// The owner of the bytes wants them back.
-  void rescue() {
-    own.assign(body, body + body_left);
-    body = own.data();
-    slot = no_slot;
-  }
-  void consume(std::size_t n) {
-    const std::size_t of_header = std::min(n, header_left);
-    header_left -= of_header;
-    body += n - of_header;
-    body_left -= n - of_header;
-  }
+  void rescue();
+  void consume(std::size_t n);
 };
 
 /// One TCP connection of a link, and how far it is in reading and writing.
@@ -162,5 +137,9 @@ struct stream {
 }  // namespace detail
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/net/impl/asio_stream.ipp>
+#endif
 
 #endif  // CAUSEWAY_NET_ASIO_STREAM_HPP

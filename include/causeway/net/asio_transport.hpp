@@ -37,39 +37,18 @@ struct mesh {
 /// Links between peers that all know each other by the same numbers; none is added later.
 class mesh_engine final : public engine {
  public:
-  mesh_engine(peer_index self, std::uint64_t run_id, mesh connections, transport_options options)
-      : engine{std::move(connections.io), run_id, self, std::move(options)}, self_{self} {
-    const std::lock_guard lock{shared_.mutex};
-    links_.resize(connections.sockets.size());
-    for (std::size_t peer = 0; peer < links_.size(); ++peer) {
-      if (peer == self) continue;
-      links_[peer] = std::make_unique<link>(shared_, static_cast<peer_index>(peer), std::move(connections.sockets[peer]));
-      links_[peer]->start_reading();
-    }
-    run();
-  }
+  mesh_engine(peer_index self, std::uint64_t run_id, mesh connections, transport_options options);
   ~mesh_engine() { close(); }
 
   [[nodiscard]] peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(links_.size()); }
 
-  void close() {
-    std::unique_lock lock{shared_.mutex};
-    shut_down(lock);
-  }
+  void close();
 
-  void discard_before(std::uint32_t epoch) {
-    const std::lock_guard lock{shared_.mutex};
-    for (const auto& l : links_) {
-      if (l) l->discard_before(epoch);
-    }
-  }
+  void discard_before(std::uint32_t epoch);
 
   /// Breaks the connections to a peer without a goodbye, as a crash would.
-  void drop(peer_index peer, const std::string& why) {
-    const std::lock_guard lock{shared_.mutex};
-    if (peer < links_.size() && links_[peer]) links_[peer]->lose(fail(errc::peer_lost, peer_name(peer), why));
-  }
+  void drop(peer_index peer, const std::string& why);
 
  private:
   peer_index self_;
@@ -95,14 +74,10 @@ class asio_transport {
   [[nodiscard]] std::uint32_t size() const noexcept { return engine_->size(); }
 
   /// Starts sending. Writes at once what the sockets take. Errors come from `wait`.
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
-    return engine_->start({.is_send = true, .peer = to, .id = id, .source = bytes.data(), .length = bytes.size()});
-  }
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
 
   /// Starts receiving. A message whose receive was started before it arrives is read straight into `buffer`.
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
-    return engine_->start({.is_send = false, .peer = from, .id = id, .target = buffer.data(), .length = buffer.size()});
-  }
+  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
 
   /// Blocks until the operation ended (see Transport). Deadlines are moments of `causeway::steady_clock`.
   result<std::size_t> wait(operation op, time_point deadline) { return engine_->wait(op, deadline); }
@@ -125,11 +100,7 @@ class asio_transport {
 
   /// A function that ends the trainer's wait, and all later ones, with errc::cancelled: what a signal's watcher calls. May
   /// be called from any thread, also when the transport is gone. Connections stay, so that `close` can flush.
-  [[nodiscard]] std::function<void()> interrupter() const {
-    return [weak = std::weak_ptr{engine_}] {
-      if (const auto engine = weak.lock()) engine->interrupt();
-    };
-  }
+  [[nodiscard]] std::function<void()> interrupter() const;
 
   /// Says goodbye to everybody, waits up to `close_grace` for theirs, and ends the background thread. Operations that
   /// were not waited for end with errc::cancelled. The destructor does the same.
@@ -141,5 +112,9 @@ class asio_transport {
 static_assert(Transport<asio_transport>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/net/impl/asio_transport.ipp>
+#endif
 
 #endif  // CAUSEWAY_NET_ASIO_TRANSPORT_HPP

@@ -68,12 +68,7 @@ class byte_writer {
   }
 
   /// A blob behind its length as a u32. Precondition: shorter than 4 GiB.
-  byte_writer& put_bytes(std::span<const std::byte> blob) {
-    CAUSEWAY_EXPECT(blob.size() <= UINT32_MAX);
-    put(static_cast<std::uint32_t>(blob.size()));
-    bytes_.insert(bytes_.end(), blob.begin(), blob.end());
-    return *this;
-  }
+  byte_writer& put_bytes(std::span<const std::byte> blob);
 
   byte_writer& put_text(std::string_view text) { return put_bytes(std::as_bytes(std::span{text.data(), text.size()})); }
 
@@ -99,27 +94,11 @@ class byte_reader {
   }
 
   /// A blob of at most `limit` bytes behind its u32 length.
-  std::span<const std::byte> get_bytes(std::size_t limit) noexcept {
-    const auto length = get<std::uint32_t>();
-    if (length > limit) return set_failed(state::over_limit), std::span<const std::byte>{};
-    if (!require(length)) return {};
-    const auto view = rest_.first(length);
-    rest_ = rest_.subspan(length);
-    return view;
-  }
+  std::span<const std::byte> get_bytes(std::size_t limit) noexcept;
 
   /// Text of at most `limit` bytes; control characters and other bytes outside printable ASCII become '?', so that what a
   /// stranger sent can be shown on a terminal.
-  std::string get_text(std::size_t limit) {
-    const auto view = get_bytes(limit);
-    std::string text;
-    text.reserve(view.size());
-    for (const std::byte b : view) {
-      const auto c = static_cast<char>(b);
-      text.push_back(c >= ' ' && c <= '~' ? c : '?');
-    }
-    return text;
-  }
+  std::string get_text(std::size_t limit);
 
   /// What was read cannot be right (a count beyond its limit, an unknown kind): from now on every read fails.
   void refuse() noexcept { set_failed(state::over_limit); }
@@ -128,36 +107,23 @@ class byte_reader {
   [[nodiscard]] std::size_t remaining() const noexcept { return rest_.size(); }
 
   /// Success when every read succeeded and nothing is left; else errc::corrupt with the reason.
-  [[nodiscard]] result<void> finish(std::string_view what) const {
-    if (state_ == state::over_limit) {
-      return fail(errc::too_large, std::string{what}, "a length or kind in it is beyond its limit");
-    }
-    if (state_ == state::truncated) return fail(errc::corrupt, std::string{what}, "it ends in the middle of a value");
-    if (!rest_.empty()) {
-      return fail(errc::corrupt, std::string{what}, std::to_string(rest_.size()) + " bytes follow its end");
-    }
-    return {};
-  }
+  [[nodiscard]] result<void> finish(std::string_view what) const;
 
  private:
   enum class state : std::uint8_t { good, truncated, over_limit };
 
-  bool require(std::size_t n) noexcept {
-    if (!ok()) return false;
-    if (rest_.size() >= n) return true;
-    set_failed(state::truncated);
-    return false;
-  }
+  bool require(std::size_t n) noexcept;
 
-  void set_failed(state why) noexcept {
-    if (ok()) state_ = why;
-    rest_ = {};
-  }
+  void set_failed(state why) noexcept;
 
   std::span<const std::byte> rest_;
   state state_ = state::good;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/net/impl/codec.ipp>
+#endif
 
 #endif  // CAUSEWAY_NET_CODEC_HPP

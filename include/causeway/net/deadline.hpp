@@ -27,18 +27,7 @@ class arrival_statistics {
   explicit arrival_statistics(const arrival_options& options) : options_{options} {}
 
   /// One more arrival took `took`. Negative times count as 0.
-  void observe(duration took) noexcept {
-    const double t = std::max(0.0, seconds(took));
-    if (count_ == 0) {
-      mean_ = t;
-      deviation_ = t / 2;
-    } else {
-      const double off = t > mean_ ? t - mean_ : mean_ - t;
-      deviation_ += options_.deviation_weight * (off - deviation_);
-      mean_ += options_.mean_weight * (t - mean_);
-    }
-    ++count_;
-  }
+  void observe(duration took) noexcept;
 
   /// A wait of `waited` ended without an arrival: the next one may take twice as long (RFC 6298, rule 5.5), up to the cap.
   void overdue(duration waited) noexcept { observe(std::min(waited * 2, options_.cap)); }
@@ -48,10 +37,7 @@ class arrival_statistics {
   [[nodiscard]] duration deviation() const noexcept { return from_seconds(deviation_); }
 
   /// mean + K deviations, within floor and cap.
-  [[nodiscard]] duration patience() const noexcept {
-    if (count_ == 0) return options_.cap;
-    return std::clamp(from_seconds(mean_ + options_.deviations * deviation_), options_.floor, options_.cap);
-  }
+  [[nodiscard]] duration patience() const noexcept;
 
   /// The deadline of something that starts at `now`.
   [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
@@ -62,10 +48,7 @@ class arrival_statistics {
   }
 
  private:
-  static duration from_seconds(double s) noexcept {
-    constexpr double longest = 1e9;  // about 30 years: keeps the conversion within 64 bits
-    return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, longest)});
-  }
+  static duration from_seconds(double s) noexcept;
 
   arrival_options options_;
   double mean_ = 0;
@@ -74,5 +57,9 @@ class arrival_statistics {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/net/impl/deadline.ipp>
+#endif
 
 #endif  // CAUSEWAY_NET_DEADLINE_HPP

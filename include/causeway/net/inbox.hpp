@@ -58,115 +58,33 @@ class inbox {
   inbox& operator=(const inbox&) = delete;
 
   /// A chunk's header came in. An error means that the peer broke the protocol and must be dropped.
-  result<landing> begin_chunk(const frame_header& h) {
-    CAUSEWAY_ASSIGN(message* const m, announce(h));
-    CAUSEWAY_TRY(check_chunk(*m, h));
-    landing spot{landing::kind::discard, h.sequence, h.chunk_offset, h.chunk_length};
-    if (m->slot != no_slot) {
-      spot.how = landing::kind::user_buffer;
-    } else if (!m->discard) {
-      CAUSEWAY_TRY(keep_chunk(*m, h, spot));
-    }
-    if (spot.how == landing::kind::parked) return spot;
-    m->mark_seen(h.chunk_offset / limits_.chunk);
-    m->coming += h.chunk_length;
-    return spot;
-  }
+  result<landing> begin_chunk(const frame_header& h);
 
   /// Where the bytes of a chunk belong, now; null when nobody wants them any more. To be asked before each piece of it.
-  [[nodiscard]] std::byte* place(const landing& spot) const {
-    const auto found = messages_.find(spot.sequence);
-    if (spot.how == landing::kind::discard || found == messages_.end()) return nullptr;
-    const message& m = found->second;
-    if (spot.how == landing::kind::user_buffer) {
-      return m.slot == no_slot ? nullptr : (*operations_)[m.slot].target + spot.offset;
-    }
-    const auto kept =
-        std::find_if(m.kept.begin(), m.kept.end(), [&](const kept_chunk& c) { return c.offset == spot.offset; });
-    return kept == m.kept.end() ? nullptr : kept->bytes.get();
-  }
+  [[nodiscard]] std::byte* place(const landing& spot) const;
 
   /// All bytes of a chunk came, and are where `place` said.
-  void end_chunk(const landing& spot) {
-    const auto found = messages_.find(spot.sequence);
-    CAUSEWAY_EXPECT(found != messages_.end());
-    message& m = found->second;
-    m.coming -= spot.length;
-    m.received += spot.length;
-    if (spot.how == landing::kind::kept) settle_kept(m, spot.offset);
-    if (m.slot != no_slot) (*operations_)[m.slot].moved = m.received;
-    retire_if_complete(found);
-  }
+  void end_chunk(const landing& spot);
 
   /// The sender gave a message up after `chunk_offset` bytes of it. Its receive ends, and its buffer is the caller's again.
   /// The notice may overtake chunks, and other streams may be in the middle of some: the message is kept until all of them
   /// are over.
-  result<void> abort_message(const frame_header& h) {
-    CAUSEWAY_ASSIGN(message* const m, announce(h, true));
-    if (h.chunk_offset < m->received + m->coming) return broken("it takes back bytes that it already sent");
-    if (m->slot != no_slot) {
-      operations_->finish(m->slot, fail(errc::cancelled, name_, "it gave up sending this message"));
-    }
-    discard(*m);
-    m->expected = h.chunk_offset;
-    retire_if_complete(messages_.find(h.sequence));
-    return {};
-  }
+  result<void> abort_message(const frame_header& h);
 
   /// A receive was started. Ends it at once when its message is here already.
-  void post(slot_index slot) {
-    const message_id id = (*operations_)[slot].id;
-    for (auto at = messages_.begin(); at != messages_.end() && at->first < frontier_; ++at) {
-      message& m = at->second;
-      if (m.slot != no_slot || m.discard || !same_conversation(m.id, id)) continue;
-      deliver_to(m, slot);
-      retire_if_complete(at);
-      return;
-    }
-    std::erase_if(given_up_, [&](const message_id& old) { return same_conversation(old, id); });
-    open_.push_back(slot);
-  }
+  void post(slot_index slot);
 
   /// A receive is given up: nothing touches its buffer from now on.
-  void cancel(slot_index slot) {
-    if (const auto at = std::find(open_.begin(), open_.end(), slot); at != open_.end()) {
-      open_.erase(at);
-      given_up_.push_back((*operations_)[slot].id);
-      if (given_up_.size() > remembered_cancels) given_up_.pop_front();
-      return;
-    }
-    for (auto& [sequence, m] : messages_) {
-      if (m.slot == slot) return discard(m);
-    }
-  }
+  void cancel(slot_index slot);
 
   /// The connection is over: ends every receive that still misses bytes. Complete messages stay and can be received.
-  void fail_all(const error& why) {
-    for (const slot_index slot : open_) operations_->finish(slot, why);
-    open_.clear();
-    for (auto at = messages_.begin(); at != messages_.end();) {
-      if (at->second.slot != no_slot) operations_->finish(at->second.slot, why);
-      const bool whole = at->second.complete() && !at->second.discard && at->first < frontier_;
-      at = whole ? std::next(at) : erase(at);
-    }
-  }
+  void fail_all(const error& why);
 
   /// Drops kept messages of epochs before `epoch`: nobody will ask for them again.
-  void discard_before(std::uint32_t epoch) {
-    for (auto at = messages_.begin(); at != messages_.end();) {
-      const auto here = at++;
-      if (here->second.id.epoch >= epoch || here->second.slot != no_slot || here->first >= frontier_) continue;
-      discard(here->second);
-      retire_if_complete(here);
-    }
-  }
+  void discard_before(std::uint32_t epoch);
 
   /// The same, and drops what still comes of them.
-  void refuse_before(std::uint32_t epoch) {
-    first_epoch_ = epoch;
-    std::erase_if(given_up_, [&](const message_id& old) { return old.epoch < epoch; });
-    discard_before(epoch);
-  }
+  void refuse_before(std::uint32_t epoch);
 
   [[nodiscard]] std::size_t kept_bytes() const noexcept { return kept_; }
   [[nodiscard]] bool wants_anything() const noexcept { return !open_.empty(); }
@@ -196,169 +114,50 @@ class inbox {
 
     [[nodiscard]] bool complete() const { return received == expected && (length != 0 || seen_only || discard); }
     [[nodiscard]] bool was_seen(std::uint64_t chunk) const { return seen.empty() ? seen_only : seen[chunk]; }
-    void mark_seen(std::uint64_t chunk) {
-      if (seen.empty()) seen_only = true;
-      if (!seen.empty()) seen[chunk] = true;
-    }
+    void mark_seen(std::uint64_t chunk);
   };
   using message_map = std::map<std::uint64_t, message>;
 
   static std::size_t cost_of(const message& m) { return message_cost + m.seen.size() / 8; }
 
-  static bool same_conversation(const message_id& a, const message_id& b) {
-    return a.channel == b.channel && a.epoch == b.epoch && a.step == b.step;
-  }
+  static bool same_conversation(const message_id& a, const message_id& b);
 
-  [[nodiscard]] error broken(const char* what) const {
-    return fail(errc::protocol, name_, std::string{what} + "; the connection was dropped");
-  }
+  [[nodiscard]] error broken(const char* what) const;
 
   /// The message that a header belongs to; a new one is entered and, when its turn has come, matched.
-  result<message*> announce(const frame_header& h, bool aborted = false) {
-    if (const auto found = messages_.find(h.sequence); found != messages_.end()) {
-      message& m = found->second;
-      if (m.id != h.id || m.length != h.message_length) return broken("it changed a message half way");
-      return &m;
-    }
-    if (h.sequence < frontier_) return broken("it sent a message twice");
-    if (kept_ > limits_.refuse_at) return broken("it sent far more than anybody asked for");
-    message& m = messages_[h.sequence];
-    m.id = h.id;
-    m.length = m.expected = h.message_length;
-    m.discard = aborted;
-    if (h.message_length > limits_.chunk) m.seen.resize((h.message_length - 1) / limits_.chunk + 1);
-    keep(cost_of(m));
-    match_in_order(h.sequence);
-    return &m;
-  }
+  result<message*> announce(const frame_header& h, bool aborted = false);
 
   /// Matches every message whose predecessors have all been seen. One that overtook others may be complete already; the
   /// one just announced is still needed by the caller.
-  void match_in_order(std::uint64_t just_announced) {
-    for (auto at = messages_.find(frontier_); at != messages_.end() && at->first == frontier_; ++frontier_) {
-      const auto here = at++;
-      match(here->second);
-      if (here->first != just_announced) retire_if_complete(here, frontier_ + 1);
-    }
-  }
+  void match_in_order(std::uint64_t just_announced);
 
-  void match(message& m) {
-    if (m.discard) return;
-    if (m.id.epoch < first_epoch_) return discard(m);
-    for (auto at = open_.begin(); at != open_.end(); ++at) {
-      if (!same_conversation((*operations_)[*at].id, m.id)) continue;
-      const slot_index slot = *at;
-      open_.erase(at);
-      return deliver_to(m, slot);
-    }
-    const auto late =
-        std::find_if(given_up_.begin(), given_up_.end(), [&](const message_id& id) { return same_conversation(id, m.id); });
-    if (late == given_up_.end()) return;
-    given_up_.erase(late);
-    discard(m);
-  }
+  void match(message& m);
 
-  void deliver_to(message& m, slot_index slot) {
-    pending_operation& op = (*operations_)[slot];
-    if (op.id.parent != m.id.parent) {
-      operations_->finish(slot, fail(errc::wrong_parent, name_,
-                                     "its message (" + to_text(m.id) +
-                                         ") is based on another committed state than ours; it was refused unread"));
-      return discard(m);
-    }
-    if (m.length > op.length) {
-      operations_->finish(slot, fail(errc::too_large, name_,
-                                     "its message (" + to_text(m.id) + ") has " + std::to_string(m.length) +
-                                         " bytes, we expected at most " + std::to_string(op.length)));
-      return discard(m);
-    }
-    m.slot = slot;
-    op.moved = m.received;
-    for (const kept_chunk& chunk : m.kept) copy_if_filled(m, chunk);
-    drop_filled(m);
-  }
+  void deliver_to(message& m, slot_index slot);
 
-  result<void> check_chunk(const message& m, const frame_header& h) const {
-    if (h.chunk_offset % limits_.chunk != 0) return broken("it sent a chunk at a place where none starts");
-    const std::uint64_t whole = std::min<std::uint64_t>(limits_.chunk, h.message_length - h.chunk_offset);
-    if (h.chunk_length != whole) return broken("it sent a chunk of the wrong length");
-    if (m.was_seen(h.chunk_offset / limits_.chunk)) return broken("it sent a chunk twice");
-    if (m.received + m.coming + h.chunk_length > m.expected)
-      return broken("it went on with a message that it had given up");
-    return {};
-  }
+  result<void> check_chunk(const message& m, const frame_header& h) const;
 
-  result<void> keep_chunk(message& m, const frame_header& h, landing& spot) {
-    const std::size_t after = kept_ + h.chunk_length;
-    if ((after > limits_.pause_at || crowded(after, 1)) && open_.empty()) {
-      spot.how = landing::kind::parked;
-      return {};
-    }
-    // A receive is open and its message may be behind this one: read on beyond the limit rather than wait for ever.
-    if (after > limits_.refuse_at) return broken("it sent far more than anybody asked for");
-    if (crowded(after, 2)) return broken("it sent what nobody asked for, when others had used up the memory for that");
-    m.kept.push_back({h.chunk_offset, h.chunk_length, false, std::unique_ptr<std::byte[]>{new std::byte[h.chunk_length]}});
-    keep(h.chunk_length);
-    spot.how = landing::kind::kept;
-    return {};
-  }
+  result<void> keep_chunk(message& m, const frame_header& h, landing& spot);
 
   /// All peers together keep more than `times` the budget, and this one more than its share.
-  [[nodiscard]] bool crowded(std::size_t after, std::size_t times) const {
-    return limits_.shared != nullptr && after > limits_.least_share && limits_.shared->exceeded(after - kept_, times);
-  }
-  void keep(std::size_t bytes) {
-    kept_ += bytes;
-    if (limits_.shared != nullptr) limits_.shared->take(bytes);
-  }
-  void free(std::size_t bytes) {
-    kept_ -= bytes;
-    if (limits_.shared != nullptr) limits_.shared->give(bytes);
-  }
+  [[nodiscard]] bool crowded(std::size_t after, std::size_t times) const;
+  void keep(std::size_t bytes);
+  void free(std::size_t bytes);
 
-  void settle_kept(message& m, std::uint64_t offset) {
-    for (kept_chunk& chunk : m.kept) {
-      if (chunk.offset != offset) continue;
-      chunk.filled = true;
-      copy_if_filled(m, chunk);
-    }
-    if (m.slot != no_slot || m.discard) drop_filled(m);
-  }
+  void settle_kept(message& m, std::uint64_t offset);
 
-  void copy_if_filled(const message& m, const kept_chunk& chunk) {
-    if (m.slot == no_slot || !chunk.filled || chunk.length == 0) return;
-    std::memcpy((*operations_)[m.slot].target + chunk.offset, chunk.bytes.get(), chunk.length);
-  }
+  void copy_if_filled(const message& m, const kept_chunk& chunk);
 
   /// Frees kept chunks but for those that a stream still writes into.
-  void drop_filled(message& m) {
-    std::erase_if(m.kept, [&](const kept_chunk& chunk) {
-      if (chunk.filled) free(chunk.length);
-      return chunk.filled;
-    });
-  }
+  void drop_filled(message& m);
 
-  void discard(message& m) {
-    m.discard = true;
-    m.slot = no_slot;
-    drop_filled(m);
-  }
+  void discard(message& m);
 
   void retire_if_complete(message_map::iterator at) { retire_if_complete(at, frontier_); }
 
-  void retire_if_complete(message_map::iterator at, std::uint64_t frontier) {
-    message& m = at->second;
-    if (!m.complete() || at->first >= frontier) return;
-    if (m.slot == no_slot && !m.discard) return;
-    if (m.slot != no_slot) operations_->finish(m.slot);
-    erase(at);
-  }
+  void retire_if_complete(message_map::iterator at, std::uint64_t frontier);
 
-  message_map::iterator erase(message_map::iterator at) {
-    for (const kept_chunk& chunk : at->second.kept) free(chunk.length);
-    free(cost_of(at->second));
-    return messages_.erase(at);
-  }
+  message_map::iterator erase(message_map::iterator at);
 
   operation_table* operations_;
   std::string name_;
@@ -372,5 +171,9 @@ class inbox {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/net/impl/inbox.ipp>
+#endif
 
 #endif  // CAUSEWAY_NET_INBOX_HPP

@@ -28,29 +28,18 @@ class link_transport {
  public:
   /// `link_of_rank[r]` is the link of rank r; the entry of `self_rank` is never looked at.
   link_transport(std::shared_ptr<fabric> over, std::vector<peer_index> link_of_rank, peer_index self_rank,
-                 std::uint32_t epoch)
-      : fabric_{std::move(over)}, links_{std::move(link_of_rank)}, self_{self_rank}, epoch_{epoch} {
-    CAUSEWAY_EXPECT(fabric_ != nullptr);
-    CAUSEWAY_EXPECT(self_ < links_.size());
-  }
+                 std::uint32_t epoch);
 
   [[nodiscard]] peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(links_.size()); }
   [[nodiscard]] std::uint32_t epoch() const noexcept { return epoch_; }
   [[nodiscard]] peer_index link_of(peer_index rank) const noexcept { return links_[rank]; }
 
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
-    return is_other(to) ? fabric_->send(links_[to], of_this_view(id), bytes) : no_operation;
-  }
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
 
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
-    return is_other(from) ? fabric_->receive(links_[from], of_this_view(id), buffer) : no_operation;
-  }
+  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
 
-  result<std::size_t> wait(operation op, time_point deadline) {
-    if (op == no_operation) return fail(errc::invalid_argument, "view", "there is no such other rank");
-    return fabric_->wait(op, deadline);
-  }
+  result<std::size_t> wait(operation op, time_point deadline);
 
   [[nodiscard]] bool done(operation op) const { return op == no_operation || fabric_->done(op); }
 
@@ -62,10 +51,7 @@ class link_transport {
 
   [[nodiscard]] bool is_other(peer_index rank) const noexcept { return rank < links_.size() && rank != self_; }
 
-  [[nodiscard]] message_id of_this_view(message_id id) const noexcept {
-    id.epoch = epoch_;
-    return id;
-  }
+  [[nodiscard]] message_id of_this_view(message_id id) const noexcept;
 
   std::shared_ptr<fabric> fabric_;
   std::vector<peer_index> links_;
@@ -75,5 +61,9 @@ class link_transport {
 static_assert(Transport<link_transport>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/net/impl/link_transport.ipp>
+#endif
 
 #endif  // CAUSEWAY_NET_LINK_TRANSPORT_HPP

@@ -41,59 +41,27 @@ struct pending_operation {
 
 class operation_table {
  public:
-  slot_index start(const pending_operation& what) {
-    slot_index slot = no_slot;
-    if (free_.empty()) {
-      slot = static_cast<slot_index>(slots_.size());
-      slots_.emplace_back();
-    } else {
-      slot = free_.back();
-      free_.pop_back();
-    }
-    const std::uint32_t generation = slots_[slot].generation + 1;
-    slots_[slot] = what;
-    slots_[slot].used = true;
-    slots_[slot].generation = generation;
-    return slot;
-  }
+  slot_index start(const pending_operation& what);
 
   pending_operation& operator[](slot_index slot) { return slots_[slot]; }
 
   /// Slots so far, used or free.
   [[nodiscard]] slot_index size() const noexcept { return static_cast<slot_index>(slots_.size()); }
 
-  [[nodiscard]] operation handle(slot_index slot) const {
-    return operation{slots_[slot].generation} << 32U | (operation{slot} + 1);
-  }
+  [[nodiscard]] operation handle(slot_index slot) const;
 
   /// The slot that a handle names, or `no_slot`.
-  [[nodiscard]] slot_index find(operation handle) const {
-    const auto slot = static_cast<slot_index>((handle & UINT32_MAX) - 1);
-    const bool known = slot < slots_.size() && slots_[slot].used && slots_[slot].generation == handle >> 32U;
-    return known ? slot : no_slot;
-  }
+  [[nodiscard]] slot_index find(operation handle) const;
 
   /// Whether it has ended, or was never there.
-  [[nodiscard]] bool done(operation handle) const {
-    const slot_index slot = find(handle);
-    return slot == no_slot || slots_[slot].done;
-  }
+  [[nodiscard]] bool done(operation handle) const;
 
   void finish(slot_index slot) { slots_[slot].done = true; }
 
-  void finish(slot_index slot, error failure) {
-    slots_[slot].failure = std::make_shared<const error>(std::move(failure));
-    slots_[slot].done = true;
-  }
+  void finish(slot_index slot, error failure);
 
   /// The outcome of a finished operation; its slot becomes free.
-  result<std::size_t> release(slot_index slot) {
-    pending_operation& op = slots_[slot];
-    op.used = false;
-    free_.push_back(slot);
-    if (op.failure) return *op.failure;
-    return op.moved;
-  }
+  result<std::size_t> release(slot_index slot);
 
   /// Calls `visit(slot)`, which may finish operations but start none.
   template <class F>
@@ -118,11 +86,12 @@ class operation_table {
 inline std::string peer_name(peer_index peer) { return "peer " + std::to_string(peer); }
 
 /// "channel 1, epoch 0, step 12".
-inline std::string to_text(const message_id& id) {
-  return "channel " + std::to_string(id.channel) + ", epoch " + std::to_string(id.epoch) + ", step " +
-         std::to_string(id.step);
-}
+CAUSEWAY_DECL std::string to_text(const message_id& id);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/net/impl/operations.ipp>
+#endif
 
 #endif  // CAUSEWAY_NET_OPERATIONS_HPP

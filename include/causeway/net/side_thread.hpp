@@ -24,58 +24,18 @@ class side_thread {
   side_thread& operator=(const side_thread&) = delete;
 
   /// All that was pushed is done first.
-  ~side_thread() {
-    {
-      const std::lock_guard lock{mutex_};
-      ending_ = true;
-    }
-    changed_.notify_all();
-    if (thread_.joinable()) thread_.join();
-  }
+  ~side_thread();
 
   /// Runs later, after all that was pushed before. Where no thread can be started, at once.
-  void push(std::function<void()> work) {
-    std::unique_lock lock{mutex_};
-    if (!has_thread()) {
-      lock.unlock();
-      return work();
-    }
-    work_.push_back(std::move(work));
-    changed_.notify_all();
-  }
+  void push(std::function<void()> work);
 
   /// Blocks until all that was pushed is done. Not from inside of work.
-  void wait_idle() {
-    std::unique_lock lock{mutex_};
-    changed_.wait(lock, [this] { return work_.empty() && !busy_; });
-  }
+  void wait_idle();
 
  private:
-  [[nodiscard]] bool has_thread() {
-    if (thread_.joinable()) return true;
-    try {
-      thread_ = std::thread{[this] { run(); }};
-    } catch (const std::system_error&) {
-      return false;
-    }
-    return true;
-  }
+  [[nodiscard]] bool has_thread();
 
-  void run() {
-    std::unique_lock lock{mutex_};
-    for (;;) {
-      changed_.wait(lock, [this] { return ending_ || !work_.empty(); });
-      if (work_.empty()) return;
-      const std::function<void()> next = std::move(work_.front());
-      work_.pop_front();
-      busy_ = true;
-      lock.unlock();
-      next();
-      lock.lock();
-      busy_ = false;
-      changed_.notify_all();
-    }
-  }
+  void run();
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -86,5 +46,9 @@ class side_thread {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/net/impl/side_thread.ipp>
+#endif
 
 #endif  // CAUSEWAY_NET_SIDE_THREAD_HPP

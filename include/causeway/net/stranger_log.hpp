@@ -25,27 +25,10 @@ class stranger_log {
   explicit stranger_log(log_sink sink) : sink_{std::move(sink)} {}
 
   /// Writes the line, or counts it.
-  void say(time_point now, std::string line) {
-    flush(now);
-    if (said_ == 0) since_ = now;
-    if (said_ < lines) {
-      ++said_;
-      return sink_(severity::warning, line);
-    }
-    ++counted_;
-    last_ = std::move(line);
-  }
+  void say(time_point now, std::string line);
 
   /// Tells how many were counted, when the period is over. Call it once in a while.
-  void flush(time_point now) {
-    if (said_ == 0 || now - since_ < duration{period}) return;
-    if (counted_ != 0) {
-      sink_(severity::warning, "turned away " + std::to_string(counted_) + " more connections in " +
-                                   std::to_string(period.count()) + " s; the last: " + last_);
-    }
-    said_ = 0;
-    counted_ = 0;
-  }
+  void flush(time_point now);
 
  private:
   log_sink sink_;
@@ -56,5 +39,9 @@ class stranger_log {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/net/impl/stranger_log.ipp>
+#endif
 
 #endif  // CAUSEWAY_NET_STRANGER_LOG_HPP

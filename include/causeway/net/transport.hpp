@@ -69,9 +69,7 @@ class solo_transport {
   static constexpr std::uint32_t size() noexcept { return 1; }
   static operation send(peer_index, const message_id&, std::span<const std::byte>) noexcept { return 1; }
   static operation receive(peer_index, const message_id&, std::span<std::byte>) noexcept { return 1; }
-  static result<std::size_t> wait(operation, time_point) {
-    return fail(errc::peer_lost, "solo transport", "there is no other peer in this run");
-  }
+  static result<std::size_t> wait(operation, time_point);
   static constexpr bool done(operation) noexcept { return true; }
   static traffic stats() noexcept { return {}; }
 };
@@ -95,12 +93,8 @@ class any_transport {
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
-    return model_->send(to, id, bytes);
-  }
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
-    return model_->receive(from, id, buffer);
-  }
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const { return model_->done(op); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
@@ -139,5 +133,9 @@ class any_transport {
 static_assert(Transport<any_transport>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/net/impl/transport.ipp>
+#endif
 
 #endif  // CAUSEWAY_NET_TRANSPORT_HPP

@@ -40,9 +40,7 @@ struct embedding_tables {
 
 /// GPT-2's deviation, and the one of matrices that write into the residual stream: 2·layers of them add up.
 inline constexpr float initial_deviation = 0.02F;
-[[nodiscard]] inline float residual_deviation(std::int64_t layers) noexcept {
-  return initial_deviation / std::sqrt(2.0F * static_cast<float>(layers));
-}
+[[nodiscard]] CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept;
 
 /// Adds segments to a store and remembers how they start. All functions return the segment's number, or `not_held`.
 class declaration {
@@ -55,31 +53,17 @@ class declaration {
   void in_block(std::int64_t block) noexcept { block_ = block; }
 
   /// A token table; one that is the output layer too is held at both ends.
-  std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
-    return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
-               tied && part_.holds_parameters(layers_, layers_));
-  }
+  std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied);
 
-  std::size_t table(std::string name, std::int64_t rows, std::int64_t columns) {
-    return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation});
-  }
-  std::size_t matrix(std::string name, std::int64_t outputs, std::int64_t inputs, float deviation = initial_deviation) {
-    return add(std::move(name), parameter_kind::matrix, outputs, inputs, {0.0F, deviation});
-  }
-  std::size_t vector(std::string name, std::int64_t size, float value) {
-    return add(std::move(name), parameter_kind::vector, 1, size, {value, 0.0F});
-  }
+  std::size_t table(std::string name, std::int64_t rows, std::int64_t columns);
+  std::size_t matrix(std::string name, std::int64_t outputs, std::int64_t inputs, float deviation = initial_deviation);
+  std::size_t vector(std::string name, std::int64_t size, float value);
 
   [[nodiscard]] std::vector<initial_distribution> take_initial() && noexcept { return std::move(initial_); }
 
  private:
   std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, initial_distribution d,
-                  bool also_here = false) {
-    d.number = declared_++;
-    if (!also_here && !part_.holds_parameters(block_, layers_)) return not_held;
-    initial_.push_back(d);
-    return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block_));
-  }
+                  bool also_here = false);
 
   parameter_store& store_;
   model_part part_;
@@ -91,22 +75,13 @@ class declaration {
 
 /// Gives every parameter its initial value, a function of (seed, parameter, row) alone: the same on every machine, for any
 /// number of threads, and however the model is cut.
-inline void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
-                         std::uint64_t seed) {
-  for (std::size_t i = 0; i < store.segments().size(); ++i) {
-    const auto& s = store.segments()[i];
-    float* values = store.value(i);
-    pool.for_range(s.rows, 1, [&, d = initial[i]](index_range part) {
-      for (std::int64_t row = part.begin; row < part.end; ++row) {
-        rng random{seed, mix(d.number, static_cast<std::uint64_t>(row), 0x696E6974U)};
-        for (std::int64_t j = 0; j < s.columns; ++j) {
-          values[row * s.columns + j] = d.deviation == 0.0F ? d.mean : d.mean + d.deviation * random.normal();
-        }
-      }
-    });
-  }
-}
+CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
+                                std::uint64_t seed);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/nn/impl/declaration.ipp>
+#endif
 
 #endif  // CAUSEWAY_NN_DECLARATION_HPP

@@ -50,39 +50,13 @@ class gpt_family {
   using options_type = gpt_options;
   static constexpr std::string_view name = "gpt2";
 
-  [[nodiscard]] static result<void> validate(const gpt_options& o) {
-    CAUSEWAY_TRY(detail::check_sizes(name, {{"layers", o.layers, 1 << 16},
-                                            {"heads", o.heads, 1 << 16},
-                                            {"width", o.width, 1 << 20},
-                                            {"context", o.context, 1 << 24},
-                                            {"vocabulary", o.vocabulary, (std::int64_t{1} << 31U) - 1},
-                                            {"mlp_ratio", o.mlp_ratio, 64}}));
-    CAUSEWAY_TRY(detail::check_divides(name, "heads", o.heads, "width", o.width));
-    CAUSEWAY_TRY(detail::check_fraction(name, "dropout", o.dropout));
-    CAUSEWAY_TRY(detail::check_positive(name, "epsilon", o.epsilon));
-    const auto c = static_cast<double>(o.width);
-    const double block = static_cast<double>(4 + 2 * o.mlp_ratio) * c * c;
-    const double tables = static_cast<double>(o.vocabulary) * (o.tie ? 1.0 : 2.0) + static_cast<double>(o.context);
-    return detail::check_count(name, static_cast<double>(o.layers) * block + tables * c);
-  }
+  [[nodiscard]] static result<void> validate(const gpt_options& o);
 
   /// The linear maps of a block.
-  [[nodiscard]] static map_sizes maps(const gpt_options& o) noexcept {
-    const std::int64_t c = o.width, hidden = o.mlp_ratio * c;
-    return {{{c, c}, {c, c}, {c, c}, {c, c}, {}, {c, hidden}, {hidden, c}}};
-  }
+  [[nodiscard]] static map_sizes maps(const gpt_options& o) noexcept;
 
   /// Declares the parameters of `part` in `store`, which is empty and outlives the family.
-  gpt_family(const gpt_options& o, parameter_store& store, const model_part& part = {}) : options_{o} {
-    declaration d{store, part, o.layers};
-    tokens_ = d.token_table("wte.weight", o.vocabulary, o.width, o.tie);
-    positions_ = d.table("wpe.weight", o.context, o.width);
-    for (std::int64_t i = 0; i < o.layers; ++i) declare_block(d, i);
-    d.in_block(o.layers);
-    final_norm_ = declare_norm(d, "ln_f");
-    head_ = o.tie ? tokens_ : d.table("lm_head.weight", o.vocabulary, o.width);
-    initial_ = std::move(d).take_initial();
-  }
+  gpt_family(const gpt_options& o, parameter_store& store, const model_part& part = {});
 
   [[nodiscard]] const gpt_options& options() const noexcept { return options_; }
   [[nodiscard]] float dropout() const noexcept { return options_.dropout; }
@@ -95,11 +69,7 @@ class gpt_family {
   /// The segments that make the residual stream of tokens; `not_held` where they are not here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return {tokens_, positions_}; }
 
-  void hash_into(hasher& h) const noexcept {
-    const auto& o = options_;
-    h.add_value(o.layers).add_value(o.heads).add_value(o.width).add_value(o.context).add_value(o.vocabulary);
-    h.add_value(o.mlp_ratio).add_value(o.dropout).add_value(o.epsilon).add_value(static_cast<std::uint8_t>(o.tie));
-  }
+  void hash_into(hasher& h) const noexcept;
 
   /// Tokens to the residual stream, [batch·T, width].
   template <class Backend>
@@ -131,13 +101,7 @@ class gpt_family {
   }
 
   /// What a block keeps for `rows` tokens in operands of `size` bytes.
-  [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept {
-    const auto bytes = [rows](std::int64_t columns, std::size_t each) { return pooled_bytes(rows, columns, each); };
-    const std::int64_t c = options_.width;
-    const std::size_t sums = 4 * bytes(1, 4) + bytes(options_.heads, 4);
-    return {2 * bytes(c, 4) + 3 * bytes(c, size) + bytes(3 * c, size) + 2 * bytes(options_.mlp_ratio * c, size) + sums,
-            bytes(3 * c, size)};
-  }
+  [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept;
 
  private:
   // A linear map or a norm takes two segments: weight, bias.
@@ -145,32 +109,10 @@ class gpt_family {
     std::size_t norm1 = 0, qkv = 0, projection = 0, norm2 = 0, up = 0, down = 0;
   };
 
-  void declare_block(declaration& d, std::int64_t i) {
-    const std::string p = "h." + std::to_string(i) + ".";
-    const std::int64_t c = options_.width;
-    const std::int64_t hidden = options_.mlp_ratio * c;
-    const float residual = residual_deviation(options_.layers);
-    d.in_block(i);
-    block_segments b;
-    b.norm1 = declare_norm(d, p + "ln_1");
-    b.qkv = declare_linear(d, p + "attn.c_attn", 3 * c, c, initial_deviation);
-    b.projection = declare_linear(d, p + "attn.c_proj", c, c, residual);
-    b.norm2 = declare_norm(d, p + "ln_2");
-    b.up = declare_linear(d, p + "mlp.c_fc", hidden, c, initial_deviation);
-    b.down = declare_linear(d, p + "mlp.c_proj", c, hidden, residual);
-    blocks_.push_back(b);
-  }
-  std::size_t declare_norm(declaration& d, const std::string& prefix) const {
-    const std::size_t gain = d.vector(prefix + ".weight", options_.width, 1.0F);
-    d.vector(prefix + ".bias", options_.width, 0.0F);
-    return gain;
-  }
+  void declare_block(declaration& d, std::int64_t i);
+  std::size_t declare_norm(declaration& d, const std::string& prefix) const;
   static std::size_t declare_linear(declaration& d, const std::string& prefix, std::int64_t outputs, std::int64_t inputs,
-                                    float deviation) {
-    const std::size_t weight = d.matrix(prefix + ".weight", outputs, inputs, deviation);
-    d.vector(prefix + ".bias", outputs, 0.0F);
-    return weight;
-  }
+                                    float deviation);
 
   /// Queries, keys and values.
   template <class Backend>
@@ -216,5 +158,9 @@ using basic_gpt = language_model<gpt_family, Backend>;
 using gpt = basic_gpt<>;
 
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/nn/impl/gpt.ipp>
+#endif
 
 #endif  // CAUSEWAY_NN_GPT_HPP

@@ -52,47 +52,13 @@ class llama_family {
   using options_type = llama_options;
   static constexpr std::string_view name = "llama";
 
-  [[nodiscard]] static result<void> validate(const llama_options& o) {
-    CAUSEWAY_TRY(detail::check_sizes(name, {{"layers", o.layers, 1 << 16},
-                                            {"heads", o.heads, 1 << 16},
-                                            {"kv_heads", o.kv_heads, 1 << 16},
-                                            {"width", o.width, 1 << 20},
-                                            {"hidden", o.hidden, 1 << 24},
-                                            {"context", o.context, 1 << 24},
-                                            {"vocabulary", o.vocabulary, (std::int64_t{1} << 31U) - 1}}));
-    CAUSEWAY_TRY(detail::check_divides(name, "heads", o.heads, "width", o.width));
-    CAUSEWAY_TRY(detail::check_divides(name, "kv_heads", o.kv_heads, "heads", o.heads));
-    if (o.width / o.heads % 2 != 0) {
-      return fail(errc::invalid_argument, std::string{name},
-                  "heads of size " + std::to_string(o.width / o.heads) + " (width " + std::to_string(o.width) + " over " +
-                      std::to_string(o.heads) + " heads); rotary positions turn pairs, so the size must be even");
-    }
-    CAUSEWAY_TRY(detail::check_positive(name, "epsilon", o.epsilon));
-    CAUSEWAY_TRY(detail::check_positive(name, "theta", o.theta));
-    const auto c = static_cast<double>(o.width);
-    const double kv = 2.0 * static_cast<double>(o.kv_heads) / static_cast<double>(o.heads);
-    const double block = (2.0 + kv) * c * c + 3.0 * c * static_cast<double>(o.hidden);
-    const double tables = static_cast<double>(o.vocabulary) * (o.tie ? 1.0 : 2.0);
-    return detail::check_count(name, static_cast<double>(o.layers) * block + tables * c);
-  }
+  [[nodiscard]] static result<void> validate(const llama_options& o);
 
   /// The linear maps of a block.
-  [[nodiscard]] static map_sizes maps(const llama_options& o) noexcept {
-    const std::int64_t c = o.width, kv = o.kv_heads * (c / o.heads);
-    return {{{c, c}, {c, kv}, {c, kv}, {c, c}, {c, o.hidden}, {c, o.hidden}, {o.hidden, c}}};
-  }
+  [[nodiscard]] static map_sizes maps(const llama_options& o) noexcept;
 
   /// Declares the parameters of `part` in `store`, which is empty and outlives the family.
-  llama_family(const llama_options& o, parameter_store& store, const model_part& part = {})
-      : options_{o}, rotary_{o.context, head_size(), static_cast<double>(o.theta)} {
-    declaration d{store, part, o.layers};
-    tokens_ = d.token_table("model.embed_tokens.weight", o.vocabulary, o.width, o.tie);
-    for (std::int64_t i = 0; i < o.layers; ++i) declare_block(d, i);
-    d.in_block(o.layers);
-    final_norm_ = d.vector("model.norm.weight", o.width, 1.0F);
-    head_ = o.tie ? tokens_ : d.table("lm_head.weight", o.vocabulary, o.width);
-    initial_ = std::move(d).take_initial();
-  }
+  llama_family(const llama_options& o, parameter_store& store, const model_part& part = {});
 
   [[nodiscard]] const llama_options& options() const noexcept { return options_; }
   [[nodiscard]] float dropout() const noexcept { return 0.0F; }
@@ -105,12 +71,7 @@ class llama_family {
   /// The segments that make the residual stream of tokens; `not_held` where they are not here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return {tokens_, not_held}; }
 
-  void hash_into(hasher& h) const noexcept {
-    const auto& o = options_;
-    h.add_value(o.layers).add_value(o.heads).add_value(o.kv_heads).add_value(o.width).add_value(o.hidden);
-    h.add_value(o.context).add_value(o.vocabulary).add_value(o.theta).add_value(o.epsilon);
-    h.add_value(static_cast<std::uint8_t>(o.tie));
-  }
+  void hash_into(hasher& h) const noexcept;
 
   /// Tokens to the residual stream, [batch·T, width].
   template <class Backend>
@@ -139,15 +100,7 @@ class llama_family {
   }
 
   /// What a block keeps for `rows` tokens in operands of `size` bytes.
-  [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept {
-    const auto bytes = [rows](std::int64_t columns, std::size_t each) { return pooled_bytes(rows, columns, each); };
-    const std::int64_t c = options_.width;
-    const std::int64_t packed = c + 2 * options_.kv_heads * head_size();
-    const std::size_t sums = 2 * bytes(1, 4) + bytes(options_.heads, 4);
-    const std::size_t mlp = bytes(2 * options_.hidden, size) + bytes(options_.hidden, size);
-    return {2 * bytes(c, 4) + 3 * bytes(c, size) + bytes(packed, size) + mlp + sums,
-            bytes(packed, size) + bytes(2 * options_.hidden, size)};
-  }
+  [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept;
 
  private:
   struct block_segments {
@@ -156,20 +109,7 @@ class llama_family {
 
   [[nodiscard]] std::int64_t head_size() const noexcept { return options_.width / options_.heads; }
 
-  void declare_block(declaration& d, std::int64_t i) {
-    const std::string p = "model.layers." + std::to_string(i) + ".";
-    const std::int64_t c = options_.width;
-    const float residual = residual_deviation(options_.layers);
-    d.in_block(i);
-    block_segments b;
-    b.norm1 = d.vector(p + "input_layernorm.weight", c, 1.0F);
-    b.qkv = d.matrix(p + "self_attn.qkv_proj.weight", c + 2 * options_.kv_heads * head_size(), c);
-    b.projection = d.matrix(p + "self_attn.o_proj.weight", c, c, residual);
-    b.norm2 = d.vector(p + "post_attention_layernorm.weight", c, 1.0F);
-    b.gate_up = d.matrix(p + "mlp.gate_up_proj.weight", 2 * options_.hidden, c);
-    b.down = d.matrix(p + "mlp.down_proj.weight", c, options_.hidden, residual);
-    blocks_.push_back(b);
-  }
+  void declare_block(declaration& d, std::int64_t i);
 
   /// Queries, keys and values.
   template <class Backend>
@@ -207,5 +147,9 @@ using basic_llama = language_model<llama_family, Backend>;
 using llama = basic_llama<>;
 
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/nn/impl/llama.ipp>
+#endif
 
 #endif  // CAUSEWAY_NN_LLAMA_HPP

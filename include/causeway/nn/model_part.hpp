@@ -37,61 +37,24 @@ class model_part {
   explicit model_part(block_range range) : ranges_{range} {}
 
   /// Embedding and output layer, and no block.
-  [[nodiscard]] static model_part ends() {
-    model_part p;
-    p.has_blocks_ = false;
-    return p;
-  }
+  [[nodiscard]] static model_part ends();
   /// Blocks, and nothing of what stands before the first and behind the last.
-  [[nodiscard]] static model_part blocks_alone(block_range range) {
-    model_part p{range};
-    p.has_ends_ = false;
-    return p;
-  }
+  [[nodiscard]] static model_part blocks_alone(block_range range);
 
   /// The ranges in a model of `layers` blocks.
-  [[nodiscard]] std::vector<block_range> ranges(std::int64_t layers) const {
-    if (!has_blocks_) return {};
-    return ranges_.empty() ? std::vector<block_range>{{0, layers}} : ranges_;
-  }
-  [[nodiscard]] bool is_whole(std::int64_t layers) const {
-    if (!has_blocks_ || !has_ends_) return false;
-    return ranges_.empty() || (ranges_.size() == 1 && ranges_[0] == block_range{0, layers});
-  }
+  [[nodiscard]] std::vector<block_range> ranges(std::int64_t layers) const;
+  [[nodiscard]] bool is_whole(std::int64_t layers) const;
   [[nodiscard]] bool holds(std::int64_t block) const noexcept { return holds(block_range{block, block + 1}); }
-  [[nodiscard]] bool holds(const block_range& wanted) const noexcept {
-    if (!has_blocks_) return false;
-    return ranges_.empty() || std::any_of(ranges_.begin(), ranges_.end(), [&wanted](const block_range& r) {
-             return r.first <= wanted.first && wanted.last <= r.last;
-           });
-  }
+  [[nodiscard]] bool holds(const block_range& wanted) const noexcept;
 
   /// Whether parameters of `block` are here, in a model of `layers`: before the first (-1) and behind the last (`layers`)
   /// as well.
-  [[nodiscard]] bool holds_parameters(std::int64_t block, std::int64_t layers) const noexcept {
-    const bool end = block < 0 || block >= layers;
-    if (!has_blocks_) return end;
-    if (!has_ends_) return !end && holds(block);
-    return holds(std::clamp(block, std::int64_t{0}, layers - 1));
-  }
+  [[nodiscard]] bool holds_parameters(std::int64_t block, std::int64_t layers) const noexcept;
 
   /// Ranges must rise, not be empty, not touch each other, and lie within the model.
-  [[nodiscard]] result<void> check(std::int64_t layers) const {
-    std::int64_t from = 0;
-    for (const block_range& r : ranges_) {
-      if (r.first < from || r.last <= r.first || r.last > layers) {
-        return fail(errc::invalid_argument, "model part",
-                    "blocks " + text(r) + " of a model with " + std::to_string(layers) +
-                        "; ranges must rise, be apart and have at least one block");
-      }
-      from = r.last + 1;
-    }
-    return {};
-  }
+  [[nodiscard]] result<void> check(std::int64_t layers) const;
 
-  [[nodiscard]] static std::string text(const block_range& r) {
-    return "[" + std::to_string(r.first) + ", " + std::to_string(r.last) + ")";
-  }
+  [[nodiscard]] static std::string text(const block_range& r);
 
  private:
   std::vector<block_range> ranges_;  // none: all blocks
@@ -100,5 +63,9 @@ class model_part {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/nn/impl/model_part.ipp>
+#endif
 
 #endif  // CAUSEWAY_NN_MODEL_PART_HPP

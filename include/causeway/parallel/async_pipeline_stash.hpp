@@ -23,39 +23,14 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 class weight_stash {
  public:
   /// Keeps `values` as those of `step`, which is later than all that are kept. Moves 8 bytes a parameter.
-  void keep(thread_pool& pool, std::uint64_t step, std::span<const float> values) {
-    CAUSEWAY_EXPECT(versions_.empty() || versions_.back().step < step);
-    version v{step, {}};
-    if (!spare_.empty()) {
-      v.values = std::move(spare_.back());
-      spare_.pop_back();
-    }
-    v.values.resize(values.size());
-    pool.for_range(static_cast<std::int64_t>(values.size()), share, [&](index_range part) {
-      std::copy(values.begin() + part.begin, values.begin() + part.end, v.values.begin() + part.begin);
-    });
-    versions_.push_back(std::move(v));
-  }
+  void keep(thread_pool& pool, std::uint64_t step, std::span<const float> values);
 
   /// Exchanges `values` with those of `step`; doing so again undoes it. False, and nothing done, if none are kept of it.
   /// Moves 16 bytes a parameter.
-  bool swap(thread_pool& pool, std::uint64_t step, std::span<float> values) {
-    const auto v = std::find_if(versions_.begin(), versions_.end(), [&](const version& w) { return w.step == step; });
-    if (v == versions_.end()) return false;
-    CAUSEWAY_EXPECT(v->values.size() == values.size());
-    pool.for_range(static_cast<std::int64_t>(values.size()), share, [&](index_range part) {
-      std::swap_ranges(values.begin() + part.begin, values.begin() + part.end, v->values.begin() + part.begin);
-    });
-    return true;
-  }
+  bool swap(thread_pool& pool, std::uint64_t step, std::span<float> values);
 
   /// Versions of steps before `step` are not needed any more. The memory of one is kept for the next.
-  void forget_before(std::uint64_t step) {
-    while (!versions_.empty() && versions_.front().step < step) {
-      if (spare_.empty()) spare_.push_back(std::move(versions_.front().values));
-      versions_.pop_front();
-    }
-  }
+  void forget_before(std::uint64_t step);
 
   [[nodiscard]] std::size_t size() const noexcept { return versions_.size(); }
 
@@ -71,5 +46,9 @@ class weight_stash {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/async_pipeline_stash.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_ASYNC_PIPELINE_STASH_HPP

@@ -82,48 +82,22 @@ class block_door : protected net::fabric_events {
         addresses_{options_.dial.begin(), options_.dial.end()} {}
   ~block_door() override = default;
 
-  void listen() {
-    fabric_->attach(this);
-    fabric_->locked([this] { on_wake(); });
-  }
+  void listen();
 
   /// Says to everybody what is held; nothing while nothing is.
-  void announce() {
-    for (const auto& [link, s] : sessions_) announce(link);
-  }
+  void announce();
 
   /// What other servers hold, and this one.
-  [[nodiscard]] std::vector<stage::served_span> spans() {
-    std::erase_if(others_, [now = fabric_->now()](const auto& one) { return one.second.until <= now; });
-    std::vector<stage::served_span> all;
-    for (const auto& [link, o] : others_) all.push_back(o.span);
-    if (serving_.size() > 0) all.push_back({fabric_->id(), serving_, throughput()});
-    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
-    return all;
-  }
+  [[nodiscard]] std::vector<stage::served_span> spans();
 
   /// The request is answered, or will not be.
-  void finished(const admitted_request& r) {
-    const auto found = sessions_.find(r.link);
-    if (found == sessions_.end() || found->second.number != r.session) return;
-    --found->second.requests;
-    found->second.work -= r.what.work();
-  }
-  [[nodiscard]] bool connected(const admitted_request& r) const {
-    const auto found = sessions_.find(r.link);
-    return found != sessions_.end() && found->second.number == r.session;
-  }
+  void finished(const admitted_request& r);
+  [[nodiscard]] bool connected(const admitted_request& r) const;
 
   /// Nothing of it is heard or answered any more.
-  void send_away(net::peer_index link, const std::string& why) {
-    log_(severity::warning, "a client is sent away: " + why);
-    forget(link);
-    fabric_->close(link, why);
-  }
+  void send_away(net::peer_index link, const std::string& why);
 
-  [[nodiscard]] double throughput() const {
-    return seconds_ > 0 ? 1.0 / (seconds_ * static_cast<double>(serving_.size())) : 1.0;
-  }
+  [[nodiscard]] double throughput() const;
 
   std::shared_ptr<net::fabric> fabric_;
   block_server_options options_;
@@ -146,90 +120,31 @@ class block_door : protected net::fabric_events {
     time_point until;
   };
 
-  void forget(net::peer_index link) {
-    sessions_.erase(link);
-    others_.erase(link);
-    std::erase_if(incoming_, [link](const auto& r) { return r.link == link; });
-  }
+  void forget(net::peer_index link);
 
   void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(limits_.run, m)); }
 
-  void announce(net::peer_index link) {
-    if (serving_.size() == 0) return;
-    double work = 0;  // of others: it knows its own
-    for (const auto& [other, s] : sessions_) work += other == link ? 0 : s.work;
-    const auto life = std::chrono::duration_cast<std::chrono::milliseconds>(options_.life).count();
-    post(link, block_wire::announcement{static_cast<std::uint32_t>(life),
-                                        {serving_, seconds_, work * seconds_, options_.most_requests, options_.most_rows},
-                                        throughput()});
-  }
+  void announce(net::peer_index link);
 
   /// Why it is not let in; empty where it is.
-  [[nodiscard]] std::string objection(const session& s, const block_wire::request& r) const {
-    if (s.requests >= options_.most_requests) return "more requests at once than were announced";
-    if (!r.adapters.fits(limits_.maps)) return "adapters beside maps that the model does not have";
-    if (r.rows() + r.blocks.size() * r.tuning().rows(limits_.width, limits_.maps) > options_.most_rows) {
-      return "more rows, with prompts and adapters, than were announced";
-    }
-    if (r.tokens > limits_.context || r.blocks.last > limits_.layers) return "more tokens or blocks than the model has";
-    if (r.x_bytes > static_cast<std::size_t>(r.rows()) * limits_.most_bytes_a_row) return "more bytes than rows take";
-    return {};
-  }
+  [[nodiscard]] std::string objection(const session& s, const block_wire::request& r) const;
 
   // ---- net::fabric_events
 
-  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override {
-    sessions_[link] = {++last_session_, id, 0, 0, address};
-    tell_addresses(link);
-    announce(link);
-  }
+  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
   void on_down(net::peer_index link, const error&) override { forget(link); }
   void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override {
-    if (!sessions_.contains(link)) return;  // it was sent away
-    auto m = block_wire::decode(limits_.run, bytes);
-    if (!m) return send_away(link, m.error().message);
-    std::visit([&](auto& what) { take(link, what); }, *m);
-  }
-  void on_wake() override {
-    for (const std::string& a : addresses_) fabric_->dial(a);
-    announce();
-    fabric_->wake_at(fabric_->now() + options_.heartbeat);
-  }
+  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  void on_wake() override;
 
-  void take(net::peer_index link, const block_wire::request& r) {
-    session& s = sessions_[link];
-    if (const std::string why = objection(s, r); !why.empty()) return send_away(link, why);
-    const admitted_request let_in{link, s.number, r, {}};
-    ++s.requests;
-    s.work += let_in.what.work();
-    incoming_.push_back(let_in);
-  }
-  void take(net::peer_index link, const block_wire::announcement& a) {
-    if (a.offer.blocks.last > limits_.layers) return send_away(link, "blocks that the model does not have");
-    const session& s = sessions_[link];
-    others_[link] = {{s.id, a.offer.blocks, a.throughput}, fabric_->now() + std::chrono::milliseconds{a.milliseconds}};
-    if (!s.address.empty()) learn(s.address);
-  }
-  void take(net::peer_index, const block_wire::addresses& a) {
-    for (const std::string& one : a.list) learn(one);
-  }
+  void take(net::peer_index link, const block_wire::request& r);
+  void take(net::peer_index link, const block_wire::announcement& a);
+  void take(net::peer_index, const block_wire::addresses& a);
   void take(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
   void take(net::peer_index, const block_wire::echo&) {}
 
-  void learn(const std::string& address) {
-    if (address == fabric_->address() || addresses_.size() >= block_wire::most_addresses) return;
-    if (!addresses_.insert(address).second) return;
-    fabric_->dial(address);
-    for (const auto& [link, s] : sessions_) tell_addresses(link);
-  }
-  void tell_addresses(net::peer_index link) {
-    block_wire::addresses all;
-    for (const std::string& a : addresses_) {
-      if (a.size() <= block_wire::longest_address) all.list.push_back(a);
-    }
-    if (!all.list.empty()) post(link, all);
-  }
+  void learn(const std::string& address);
+  void tell_addresses(net::peer_index link);
 
   std::map<net::peer_index, session> sessions_;
   std::map<net::peer_index, other_server> others_;
@@ -238,5 +153,9 @@ class block_door : protected net::fabric_events {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/block_door.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_BLOCK_DOOR_HPP

@@ -47,19 +47,9 @@ class block_lookout : protected net::fabric_events {
   block_lookout& operator=(const block_lookout&) = delete;
 
   /// Waits until every block is served; false when the deadline came first.
-  result<bool> wait_for_blocks(time_point deadline) {
-    return fabric_->block(
-        [this] {
-          return !directory_.route({0, directory_.layers()}, {}, fabric_->now()).empty();
-        },
-        deadline);
-  }
+  result<bool> wait_for_blocks(time_point deadline);
   /// A copy of what is known of servers.
-  [[nodiscard]] stage::span_directory directory() {
-    stage::span_directory now;
-    fabric_->locked([&] { now = directory_; });
-    return now;
-  }
+  [[nodiscard]] stage::span_directory directory();
 
  protected:
   block_lookout(std::shared_ptr<net::fabric> fabric, std::uint64_t run, std::int64_t layers, block_client_options options,
@@ -72,29 +62,12 @@ class block_lookout : protected net::fabric_events {
         addresses_{options_.dial.begin(), options_.dial.end()} {}
   ~block_lookout() override = default;
 
-  void listen() {
-    fabric_->attach(this);
-    fabric_->locked([this] { on_wake(); });
-  }
+  void listen();
 
-  [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id server) const {
-    const auto found = std::find_if(links_.begin(), links_.end(), [&](const auto& l) { return l.second == server; });
-    if (found == links_.end()) return std::nullopt;
-    return found->first;
-  }
+  [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id server) const;
   void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(run_, m)); }
 
-  [[nodiscard]] error nobody_there(time_point now) const {
-    const std::int64_t missing = directory_.first_missing({0, directory_.layers()}, now);
-    if (missing == directory_.layers()) {
-      return fail(errc::timeout, "block_client",
-                  "every block is served, but by nobody who takes a request of this size: fewer rows at once (most_rows), "
-                  "fewer prompts or a lower rank of adapters would do");
-    }
-    return fail(errc::timeout, "block_client",
-                "block " + std::to_string(missing) + " of " + std::to_string(directory_.layers()) +
-                    " is served by nobody who answers; start a server that holds it");
-  }
+  [[nodiscard]] error nobody_there(time_point now) const;
 
   std::shared_ptr<net::fabric> fabric_;
   block_client_options options_;
@@ -107,46 +80,17 @@ class block_lookout : protected net::fabric_events {
  private:
   // ---- net::fabric_events
 
-  void on_up(net::peer_index link, net::peer_id id, const std::string&) override {
-    links_[link] = id;
-    post(link, block_wire::probe{mark()});
-  }
-  void on_down(net::peer_index link, const error&) override {
-    down_.insert(link);
-    news_ = true;
-    const auto found = links_.find(link);
-    if (found == links_.end()) return;
-    directory_.gone(found->second);
-    links_.erase(found);
-  }
+  void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
+  void on_down(net::peer_index link, const error&) override;
   void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override {
-    auto m = block_wire::decode(run_, bytes);
-    if (!m) return fabric_->close(link, m.error().message);
-    std::visit([&](auto& what) { hear(link, what); }, *m);
-  }
-  void on_wake() override {
-    for (const std::string& a : addresses_) fabric_->dial(a);
-    for (const auto& [link, id] : links_) post(link, block_wire::probe{mark()});
-    fabric_->wake_at(fabric_->now() + options_.heartbeat);
-  }
+  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  void on_wake() override;
 
-  void hear(net::peer_index link, const block_wire::announcement& a) {
-    if (a.offer.blocks.last > directory_.layers()) return fabric_->close(link, "blocks that the model does not have");
-    directory_.announced(links_[link], a.offer, fabric_->now() + std::chrono::milliseconds{a.milliseconds});
-    news_ = true;
-  }
-  void hear(net::peer_index, const block_wire::addresses& a) {
-    for (const std::string& one : a.list) {
-      if (addresses_.size() < block_wire::most_addresses && addresses_.insert(one).second) fabric_->dial(one);
-    }
-  }
+  void hear(net::peer_index link, const block_wire::announcement& a);
+  void hear(net::peer_index, const block_wire::addresses& a);
   void hear(net::peer_index, const block_wire::request&) {}
   void hear(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
-  void hear(net::peer_index link, const block_wire::echo& e) {
-    const std::uint64_t now = mark();
-    if (e.mark <= now) directory_.probed(links_[link], static_cast<double>(now - e.mark) * 1e-9);
-  }
+  void hear(net::peer_index link, const block_wire::echo& e);
 
   [[nodiscard]] std::uint64_t mark() const { return static_cast<std::uint64_t>(fabric_->now().since_start.count()); }
 
@@ -155,5 +99,9 @@ class block_lookout : protected net::fabric_events {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/block_lookout.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_BLOCK_LOOKOUT_HPP

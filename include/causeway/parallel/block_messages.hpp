@@ -58,9 +58,7 @@ struct request {
   [[nodiscard]] std::int64_t rows() const noexcept { return std::int64_t{sequences} * tokens; }
   [[nodiscard]] nn::block_tuning tuning() const noexcept { return {prompts, adapters}; }
   /// Rows times blocks; a backward computes the forward too.
-  [[nodiscard]] double work() const noexcept {
-    return static_cast<double>(rows()) * static_cast<double>(blocks.size()) * (backward != 0 ? 2.0 : 1.0);
-  }
+  [[nodiscard]] double work() const noexcept;
 };
 
 /// To be sent back at once.
@@ -77,79 +75,26 @@ using message = std::variant<announcement, addresses, request, probe, echo>;
 inline constexpr std::byte not_here{0};    ///< it holds other blocks by now, or has no memory
 inline constexpr std::byte not_finite{1};  ///< what comes out is not finite
 
-[[nodiscard]] inline net::message_id request_id(std::uint64_t number) {
-  return {.channel = collective::channels::activations, .epoch = 0, .step = number};
-}
-[[nodiscard]] inline net::message_id answer_id(std::uint64_t number) {
-  return {.channel = collective::channels::activations + 1, .epoch = 0, .step = number};
-}
+[[nodiscard]] CAUSEWAY_DECL net::message_id request_id(std::uint64_t number);
+[[nodiscard]] CAUSEWAY_DECL net::message_id answer_id(std::uint64_t number);
 
 namespace detail {
 
 inline constexpr envelope::kind messages{"block message", "model or codec", 2};
 
-inline void write(net::byte_writer& out, const nn::block_range& r) {
-  out.put(static_cast<std::uint32_t>(r.first)).put(static_cast<std::uint32_t>(r.last));
-}
-inline void read(net::byte_reader& in, nn::block_range& r) {
-  r.first = envelope::get_below(in, most_layers);
-  r.last = envelope::get_below(in, most_layers + 1);
-  if (r.size() < 1) in.refuse();
-}
-inline double get_seconds(net::byte_reader& in) {
-  const double v = envelope::get_real(in);
-  if (v < 0 || v > longest_seconds) in.refuse();
-  return v;
-}
-inline std::uint32_t get_positive(net::byte_reader& in) {
-  const auto v = envelope::get_below(in, most_tokens);
-  if (v == 0) in.refuse();
-  return v;
-}
+CAUSEWAY_DECL void write(net::byte_writer& out, const nn::block_range& r);
+CAUSEWAY_DECL void read(net::byte_reader& in, nn::block_range& r);
+CAUSEWAY_DECL double get_seconds(net::byte_reader& in);
+CAUSEWAY_DECL std::uint32_t get_positive(net::byte_reader& in);
 
-inline void write(net::byte_writer& out, const announcement& m) {
-  write(out.put(m.milliseconds), m.offer.blocks);
-  envelope::put_real(out, m.offer.seconds);
-  envelope::put_real(out, m.offer.load);
-  envelope::put_real(out, m.throughput);
-  out.put(m.offer.most_requests).put(m.offer.most_rows);
-}
-inline void read(net::byte_reader& in, announcement& m) {
-  m.milliseconds = in.get<std::uint32_t>();
-  read(in, m.offer.blocks);
-  m.offer.seconds = get_seconds(in);
-  m.offer.load = get_seconds(in);
-  m.throughput = envelope::get_real(in);
-  if (m.throughput < 0) in.refuse();
-  m.offer.most_requests = get_positive(in);
-  m.offer.most_rows = get_positive(in);
-}
+CAUSEWAY_DECL void write(net::byte_writer& out, const announcement& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, announcement& m);
 
-inline void write(net::byte_writer& out, const addresses& m) {
-  out.put(static_cast<std::uint32_t>(m.list.size()));
-  for (const std::string& a : m.list) out.put_text(a);
-}
-inline void read(net::byte_reader& in, addresses& m) {
-  const auto n = envelope::get_below(in, most_addresses + 1);
-  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.list.push_back(in.get_text(longest_address));
-}
+CAUSEWAY_DECL void write(net::byte_writer& out, const addresses& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, addresses& m);
 
-inline void write(net::byte_writer& out, const request& m) {
-  write(out.put(m.number).put(m.backward), m.blocks);
-  out.put(m.sequences).put(m.tokens).put(m.prompts).put(m.x_bytes).put(m.adapters.rank).put(m.adapters.maps);
-}
-inline void read(net::byte_reader& in, request& m) {
-  m.number = in.get<std::uint64_t>();
-  m.backward = envelope::get_flag(in);
-  read(in, m.blocks);
-  m.sequences = get_positive(in);
-  m.tokens = get_positive(in);
-  m.prompts = in.get<std::uint32_t>();
-  if (m.prompts > m.tokens) in.refuse();
-  m.x_bytes = in.get<std::uint32_t>();
-  m.adapters.rank = envelope::get_below(in, nn::adapter_shape::most_rank + 1);
-  m.adapters.maps = in.get<std::uint8_t>();
-}
+CAUSEWAY_DECL void write(net::byte_writer& out, const request& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, request& m);
 
 inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
 inline void read(net::byte_reader& in, probe& m) { m.mark = in.get<std::uint64_t>(); }
@@ -158,17 +103,15 @@ inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>
 
 }  // namespace detail
 
-[[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m) {
-  return envelope::seal(detail::messages, run, m,
-                        [](net::byte_writer& out, const auto& which) { detail::write(out, which); });
-}
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
 /// As envelope::open.
-[[nodiscard]] inline result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
-  return envelope::open<message>(detail::messages, run, bytes,
-                                 [](net::byte_reader& in, auto& which) { detail::read(in, which); });
-}
+[[nodiscard]] CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel::block_wire
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/block_messages.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_BLOCK_MESSAGES_HPP

@@ -23,9 +23,7 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 class block_passage {
  public:
   /// Before the first of `layers` blocks; `x`: the encoded rows that go into it.
-  block_passage(std::int64_t layers, shared_bytes x) : layers_{layers}, goal_{layers}, x_{std::move(x)} {
-    CAUSEWAY_EXPECT(layers > 0);
-  }
+  block_passage(std::int64_t layers, shared_bytes x);
 
   /// What to ask next of hop.server: the gradient (`backward`), else the output.
   struct question {
@@ -43,44 +41,18 @@ class block_passage {
   [[nodiscard]] nn::block_range unrouted() const noexcept { return {at_, goal_}; }
 
   /// The way back begins: `dy`, the encoded gradient of what came out. Precondition: arrived.
-  void turn_back(shared_bytes dy) {
-    CAUSEWAY_EXPECT(arrived() && !backward_);
-    backward_ = true;
-    dy_ = std::move(dy);
-  }
+  void turn_back(shared_bytes dy);
 
   /// `chain` goes through `unrouted()`. On the way back the last hop of it is not asked for its output, which is not
   /// needed.
-  [[nodiscard]] question next(const stage::span_chain& chain) {
-    CAUSEWAY_EXPECT(!arrived());
-    if (at_ < goal_) {
-      CAUSEWAY_EXPECT(!chain.empty() && chain.front().blocks.first == at_ && chain.back().blocks.last == goal_);
-      if (!backward_ || chain.size() > 1) return {chain.front(), false, x_, {}};
-      pass(chain.front(), {});
-    }
-    const hop& last = hops_.back();
-    return {last.where, true, last.x, dy_};
-  }
+  [[nodiscard]] question next(const stage::span_chain& chain);
 
   /// The output of the hop that `next` named.
-  void took_output(const stage::span_hop& asked, shared_bytes y) {
-    CAUSEWAY_EXPECT(asked.blocks.first == at_ && asked.blocks.last <= goal_);
-    pass(asked, std::move(y));
-  }
+  void took_output(const stage::span_hop& asked, shared_bytes y);
   /// The gradient of its input.
-  void took_gradient(shared_bytes dx) {
-    CAUSEWAY_EXPECT(backward_ && at_ == goal_ && !hops_.empty());
-    at_ = goal_ = hops_.back().where.blocks.first;
-    hops_.pop_back();
-    dy_ = std::move(dx);
-  }
+  void took_gradient(shared_bytes dx);
   /// Who was asked for a gradient does not answer: another chain is needed, from what went into it.
-  void lost_gradient() {
-    CAUSEWAY_EXPECT(backward_ && at_ == goal_ && !hops_.empty());
-    at_ = hops_.back().where.blocks.first;
-    x_ = std::move(hops_.back().x);
-    hops_.pop_back();
-  }
+  void lost_gradient();
 
  private:
   struct hop {
@@ -88,11 +60,7 @@ class block_passage {
     shared_bytes x;  // what went into it
   };
 
-  void pass(const stage::span_hop& where, shared_bytes y) {
-    hops_.push_back({where, std::move(x_)});
-    x_ = std::move(y);
-    at_ = where.blocks.last;
-  }
+  void pass(const stage::span_hop& where, shared_bytes y);
 
   std::int64_t layers_;
   std::int64_t at_ = 0;  // x_ goes into this block
@@ -103,5 +71,9 @@ class block_passage {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/block_passage.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_BLOCK_PASSAGE_HPP

@@ -32,18 +32,7 @@ struct shared_run {
   std::vector<std::uint64_t> holders;
 };
 
-[[nodiscard]] inline std::vector<shared_run> shared_runs(const stage::layout& l, std::int64_t layers) {
-  std::vector<shared_run> runs;
-  for (std::int64_t b = 0; b < layers; ++b) {
-    auto holders = l.holders(b);
-    if (!runs.empty() && runs.back().holders == holders) {
-      runs.back().blocks.last = b + 1;
-    } else {
-      runs.push_back({{b, b + 1}, std::move(holders)});
-    }
-  }
-  return runs;
-}
+[[nodiscard]] CAUSEWAY_DECL std::vector<shared_run> shared_runs(const stage::layout& l, std::int64_t layers);
 
 /// Squared norms of summed gradients. A tied table counts as part of the first block.
 struct block_squares {
@@ -53,16 +42,10 @@ struct block_squares {
 
 /// Sums over `holders`, of whom this peer is one; the same bits for all of them. Of nothing: nothing. `index_of`: the
 /// transport's number of each.
-inline result<void> sum_over(net::any_transport& transport, const net::message_id& id,
-                             std::span<const std::uint64_t> holders,
-                             const std::map<std::uint64_t, net::peer_index>& index_of, std::span<float> values,
-                             const collective::collective_options& options) {
-  if (holders.size() < 2 || values.empty()) return {};
-  std::vector<net::peer_index> peers;
-  for (const std::uint64_t holder : holders) peers.push_back(index_of.at(holder));
-  collective::group_view view{transport, std::move(peers)};
-  return collective::all_reduce_sum(view, id, values, options);
-}
+CAUSEWAY_DECL result<void> sum_over(net::any_transport& transport, const net::message_id& id,
+                                    std::span<const std::uint64_t> holders,
+                                    const std::map<std::uint64_t, net::peer_index>& index_of, std::span<float> values,
+                                    const collective::collective_options& options);
 
 /// Sums the gradients of `ctx` over their holders. Who holds a block without computing it puts in zeros and gets the sum,
 /// which keeps it up to date. `self`: this peer in the layout; `index_of`: the transport's number of each.
@@ -95,5 +78,9 @@ result<block_squares> sum_blocks(auto& ctx, net::any_transport& transport, const
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/block_sums.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_BLOCK_SUMS_HPP

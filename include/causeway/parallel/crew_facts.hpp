@@ -38,58 +38,23 @@ namespace detail {
 
 inline constexpr std::uint32_t most_ranges = 64;  // that a peer may hold
 
-inline void put_range(net::byte_writer& w, const nn::block_range& r) {
-  w.put(static_cast<std::uint64_t>(r.first)).put(static_cast<std::uint64_t>(r.last));
-}
+CAUSEWAY_DECL void put_range(net::byte_writer& w, const nn::block_range& r);
 
 /// Ranges of a model with `layers` blocks; empty ones only where `may_be_empty`.
-inline nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty) {
-  const auto first = r.get<std::uint64_t>(), last = r.get<std::uint64_t>();
-  const auto most = static_cast<std::uint64_t>(layers);
-  if (last > most || first > last || (first == last && !may_be_empty)) r.refuse();
-  return {static_cast<std::int64_t>(first), static_cast<std::int64_t>(last)};
-}
+CAUSEWAY_DECL nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty);
 
 }  // namespace detail
 
 namespace detail {
 
-inline void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all) {
-  CAUSEWAY_EXPECT(all.size() <= most_ranges);
-  w.put(static_cast<std::uint32_t>(all.size()));
-  for (const nn::block_range& r : all) put_range(w, r);
-}
+CAUSEWAY_DECL void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all);
 
 /// Rising and apart.
-inline std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers) {
-  std::vector<nn::block_range> all;
-  const auto ranges = r.get<std::uint32_t>();
-  if (ranges > most_ranges) r.refuse();
-  for (std::uint32_t i = 0; i < ranges && r.ok(); ++i) {
-    all.push_back(get_range(r, layers, false));
-    if (i > 0 && all[i].first <= all[i - 1].last) r.refuse();
-  }
-  return all;
-}
+CAUSEWAY_DECL std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers);
 
-inline void put_begun(net::byte_writer& w, const stage::begun_step& b) {
-  w.put(b.name);
-  if (b.name == 0) return;
-  w.put(b.replicas).put(b.stages).put(b.stage);
-  put_ranges(w, b.keeps);
-}
+CAUSEWAY_DECL void put_begun(net::byte_writer& w, const stage::begun_step& b);
 
-inline stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers) {
-  stage::begun_step b;
-  b.name = r.get<std::uint64_t>();
-  if (!r.ok() || b.name == 0) return b;
-  b.replicas = r.get<std::uint32_t>();
-  b.stages = r.get<std::uint32_t>();
-  b.stage = r.get<std::uint32_t>();
-  b.keeps = get_ranges(r, layers);
-  if (replica >= b.replicas || b.stage >= b.stages || b.stages > static_cast<std::uint64_t>(layers)) r.refuse();
-  return b;
-}
+CAUSEWAY_DECL stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers);
 
 }  // namespace detail
 
@@ -99,47 +64,11 @@ struct crew_member {
   crew_turn turn;
 };
 
-[[nodiscard]] inline std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed) {
-  const stage::present_peer& p = m.peer;
-  net::byte_writer w;
-  w.put(agreed).put(p.id).put(p.replica);
-  detail::put_range(w, p.computes);
-  detail::put_ranges(w, p.holds);
-  w.put(static_cast<std::uint32_t>(p.squares.size()));
-  for (const double s : p.squares) w.put(std::bit_cast<std::uint64_t>(s));
-  detail::put_begun(w, p.begun);
-  w.put(m.turn.evaluated).put(static_cast<std::uint8_t>(m.turn.trains)).put(std::bit_cast<std::uint64_t>(m.turn.last));
-  return std::move(w).take();
-}
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed);
 
 /// errc::wrong_model: another model or other options than ours.
-[[nodiscard]] inline result<crew_member> decode_crew_member(std::span<const std::byte> bytes, const crew_agreement& ours) {
-  net::byte_reader r{bytes};
-  const auto agreed = r.get<std::uint64_t>();
-  if (r.ok() && agreed != ours.hash) {
-    return fail(errc::wrong_model, "", "it has another model, schedule, codec, recovery or number of micro-batches");
-  }
-  crew_member m;
-  stage::present_peer& p = m.peer;
-  p.id = r.get<std::uint64_t>();
-  p.replica = r.get<std::uint32_t>();
-  p.computes = detail::get_range(r, ours.layers, true);
-  p.holds = detail::get_ranges(r, ours.layers);
-  const auto squares = r.get<std::uint32_t>();
-  if (squares > ours.layers) r.refuse();
-  for (std::uint32_t i = 0; i < squares && r.ok(); ++i) {
-    p.squares.push_back(std::bit_cast<double>(r.get<std::uint64_t>()));
-    if (!(p.squares.back() >= 0) || !std::isfinite(p.squares.back())) r.refuse();
-  }
-  p.begun = detail::get_begun(r, p.replica, ours.layers);
-  m.turn.evaluated = r.get<std::uint32_t>();
-  const auto trains = r.get<std::uint8_t>();
-  if (trains > 1) r.refuse();
-  m.turn.trains = trains == 1;
-  m.turn.last = std::bit_cast<double>(r.get<std::uint64_t>());
-  CAUSEWAY_TRY(r.finish("what a peer holds"));
-  return m;
-}
+[[nodiscard]] CAUSEWAY_DECL result<crew_member> decode_crew_member(std::span<const std::byte> bytes,
+                                                                   const crew_agreement& ours);
 
 /// The peers of an attempt, and the transport's number of each.
 struct crew_facts {
@@ -151,36 +80,14 @@ struct crew_facts {
 
 /// From and to everybody; 65 bytes, 16 for each range and 8 for each block that a peer holds; 16 more where it has begun
 /// the step.
-inline result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id, const crew_member& own,
-                                       const crew_agreement& ours, const collective::collective_options& options) {
-  const std::size_t most = 120 + 32 * detail::most_ranges + 8 * static_cast<std::size_t>(ours.layers);
-  std::vector<std::vector<std::byte>> all(transport.size());
-  if (transport.size() > 1) CAUSEWAY_TRY(collective::all_gather(transport, id, encode(own, ours.hash), most, all, options));
-  std::vector<std::pair<crew_member, net::peer_index>> peers;
-  for (net::peer_index p = 0; p < transport.size(); ++p) {
-    auto one = p == transport.self() ? result<crew_member>{own} : decode_crew_member(all[p], ours);
-    if (!one) {
-      if (one.error().where.empty()) one.error().where = "peer " + std::to_string(p);
-      return one.error();
-    }
-    peers.emplace_back(std::move(*one), p);
-  }
-  std::sort(peers.begin(), peers.end(), [](const auto& a, const auto& b) { return a.first.peer.id < b.first.peer.id; });
-  crew_facts facts;
-  facts.gathered.layers = ours.layers;
-  facts.gathered.micro_batches = ours.micro_batches;
-  for (auto& [member, index] : peers) {
-    if (!facts.gathered.peers.empty() && facts.gathered.peers.back().id == member.peer.id) {
-      return fail(errc::protocol, "peer " + std::to_string(index), "it says to be another one");
-    }
-    if (index == transport.self()) facts.self = static_cast<net::peer_index>(facts.index_of.size());
-    facts.gathered.peers.push_back(std::move(member.peer));
-    facts.turns.push_back(member.turn);
-    facts.index_of.push_back(index);
-  }
-  return facts;
-}
+CAUSEWAY_DECL result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id,
+                                              const crew_member& own, const crew_agreement& ours,
+                                              const collective::collective_options& options);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/crew_facts.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_CREW_FACTS_HPP

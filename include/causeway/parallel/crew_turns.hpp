@@ -22,29 +22,19 @@ struct crew_turn {
   double last = std::numeric_limits<double>::quiet_NaN();  ///< what the last of those came to; not a number: unknown
 
   /// Rises from turn to turn.
-  [[nodiscard]] std::uint32_t order() const noexcept {
-    return trains ? std::numeric_limits<std::uint32_t>::max() : evaluated;
-  }
+  [[nodiscard]] std::uint32_t order() const noexcept;
 };
 
 /// A peer's turns.
 class crew_turns {
  public:
   /// `state` names the parameters that it holds: those of another state begin anew.
-  void at(std::uint64_t state) noexcept {
-    if (state == state_) return;
-    state_ = state;
-    evaluated_ = 0;
-    last_ = std::numeric_limits<double>::quiet_NaN();
-  }
+  void at(std::uint64_t state) noexcept;
 
   [[nodiscard]] crew_turn now(bool trains) const noexcept { return {evaluated_, trains, last_}; }
 
   /// This evaluation is over; `sum`: not a number where nobody told.
-  void came_to(double sum) noexcept {
-    ++evaluated_;
-    last_ = sum;
-  }
+  void came_to(double sum) noexcept;
 
  private:
   std::uint64_t state_ = 0;
@@ -53,20 +43,15 @@ class crew_turns {
 };
 
 /// The turn of those who are furthest.
-[[nodiscard]] inline std::uint32_t furthest(std::span<const crew_turn> all) noexcept {
-  std::uint32_t most = 0;
-  for (const crew_turn& t : all) most = std::max(most, t.order());
-  return most;
-}
+[[nodiscard]] CAUSEWAY_DECL std::uint32_t furthest(std::span<const crew_turn> all) noexcept;
 
 /// What the evaluation came to that `own` wants and others are through with. Not a number: nobody knows any more.
-[[nodiscard]] inline double missed(const crew_turn& own, std::span<const crew_turn> all) noexcept {
-  for (const crew_turn& t : all) {
-    if (t.evaluated == own.evaluated + 1 && std::isfinite(t.last)) return t.last;
-  }
-  return std::numeric_limits<double>::quiet_NaN();
-}
+[[nodiscard]] CAUSEWAY_DECL double missed(const crew_turn& own, std::span<const crew_turn> all) noexcept;
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/crew_turns.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_CREW_TURNS_HPP

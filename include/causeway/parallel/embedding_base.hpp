@@ -62,13 +62,7 @@ class embedding_base {
   }
 
   /// The base of a micro-batch, [tokens, width] into `out`. errc::invalid_argument for tokens that are none.
-  result<void> rows(thread_pool& pool, const batch& b, std::span<float> out) const {
-    CAUSEWAY_EXPECT(!empty() && static_cast<std::int64_t>(out.size()) == b.tokens() * width_);
-    CAUSEWAY_TRY(nn::check_inputs(limits_, {b.inputs, {}, b.sequences}));
-    kernels::embedding_forward(pool, b.inputs.data(), tokens_.data(), positions_.empty() ? nullptr : positions_.data(),
-                               out.data(), b.sequences, b.tokens() / b.sequences, width_);
-    return {};
-  }
+  result<void> rows(thread_pool& pool, const batch& b, std::span<float> out) const;
 
  private:
   template <class Model>
@@ -84,5 +78,9 @@ class embedding_base {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/embedding_base.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_EMBEDDING_BASE_HPP

@@ -32,21 +32,9 @@ struct kind {
 
 inline void put_real(net::byte_writer& out, double v) { out.put(std::bit_cast<std::uint64_t>(v)); }
 /// A finite one.
-inline double get_real(net::byte_reader& in) {
-  const auto v = std::bit_cast<double>(in.get<std::uint64_t>());
-  if (!std::isfinite(v)) in.refuse();
-  return v;
-}
-inline std::uint8_t get_flag(net::byte_reader& in) {
-  const auto v = in.get<std::uint8_t>();
-  if (v > 1) in.refuse();
-  return v;
-}
-inline std::uint32_t get_below(net::byte_reader& in, std::uint32_t limit) {
-  const auto v = in.get<std::uint32_t>();
-  if (v >= limit) in.refuse();
-  return v;
-}
+CAUSEWAY_DECL double get_real(net::byte_reader& in);
+CAUSEWAY_DECL std::uint8_t get_flag(net::byte_reader& in);
+CAUSEWAY_DECL std::uint32_t get_below(net::byte_reader& in, std::uint32_t limit);
 
 namespace detail {
 
@@ -92,5 +80,9 @@ template <class Message, class Read>
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel::envelope
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/envelope.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_ENVELOPE_HPP

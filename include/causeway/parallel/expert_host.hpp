@@ -43,19 +43,10 @@ struct expert_mixture_options {
 };
 
 /// Of all layers: the layer is the first coordinate.
-[[nodiscard]] inline stage::expert_grid grid_of(const expert_mixture_options& o) {
-  std::vector<std::uint32_t> sides{o.layers};
-  sides.insert(sides.end(), o.sides.begin(), o.sides.end());
-  return stage::expert_grid{std::move(sides)};
-}
+[[nodiscard]] CAUSEWAY_DECL stage::expert_grid grid_of(const expert_mixture_options& o);
 
 /// What messages carry: equal on peers that understand each other.
-[[nodiscard]] inline std::uint64_t agreement(const expert_mixture_options& o) {
-  hasher h;
-  h.add_value(o.run).add_value(o.width).add_value(o.layers);
-  for (const std::uint32_t s : o.sides) h.add_value(s);
-  return h.finish();
-}
+[[nodiscard]] CAUSEWAY_DECL std::uint64_t agreement(const expert_mixture_options& o);
 
 struct expert_host_options {
   expert_mixture_options mixture{};
@@ -183,5 +174,9 @@ class expert_host final : private net::fabric_events {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/expert_host.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_EXPERT_HOST_HPP

@@ -54,62 +54,29 @@ namespace detail {
 
 inline constexpr envelope::kind messages{"expert message", "grid or width of experts", 1};
 
-inline void put_values(net::byte_writer& out, std::span<const float> values) {
-  out.put(static_cast<std::uint32_t>(values.size()));
-  for (const float v : values) out.put(std::bit_cast<std::uint32_t>(v));
-}
-inline std::vector<float> get_values(net::byte_reader& in) {
-  const auto count = in.get<std::uint32_t>();
-  if (std::size_t{count} * sizeof(float) > in.remaining()) in.refuse();
-  std::vector<float> values(in.ok() ? count : 0);
-  for (float& v : values) {
-    v = std::bit_cast<float>(in.get<std::uint32_t>());
-    if (!std::isfinite(v)) in.refuse();
-  }
-  return values;
-}
+CAUSEWAY_DECL void put_values(net::byte_writer& out, std::span<const float> values);
+CAUSEWAY_DECL std::vector<float> get_values(net::byte_reader& in);
 
-inline void write(net::byte_writer& out, const announcement& m) {
-  out.put(m.milliseconds).put(static_cast<std::uint32_t>(m.experts.size()));
-  for (const stage::expert_id e : m.experts) out.put(e);
-}
-inline void read(net::byte_reader& in, announcement& m) {
-  m.milliseconds = in.get<std::uint32_t>();
-  const auto count = in.get<std::uint32_t>();
-  if (count > most_experts) in.refuse();
-  for (std::uint32_t i = 0; i < count && in.ok(); ++i) m.experts.push_back(in.get<std::uint64_t>());
-}
+CAUSEWAY_DECL void write(net::byte_writer& out, const announcement& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, announcement& m);
 
-inline void write(net::byte_writer& out, const request& m) {
-  put_values(out.put(m.number).put(m.backward).put(m.expert), m.values);
-}
-inline void read(net::byte_reader& in, request& m) {
-  m.number = in.get<std::uint64_t>();
-  m.backward = in.get<std::uint8_t>();
-  if (m.backward > 1) in.refuse();
-  m.expert = in.get<std::uint64_t>();
-  m.values = get_values(in);
-}
+CAUSEWAY_DECL void write(net::byte_writer& out, const request& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, request& m);
 
 inline void write(net::byte_writer& out, const answer& m) { put_values(out.put(m.number), m.values); }
-inline void read(net::byte_reader& in, answer& m) {
-  m.number = in.get<std::uint64_t>();
-  m.values = get_values(in);
-}
+CAUSEWAY_DECL void read(net::byte_reader& in, answer& m);
 
 }  // namespace detail
 
-[[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m) {
-  return envelope::seal(detail::messages, run, m,
-                        [](net::byte_writer& out, const auto& which) { detail::write(out, which); });
-}
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
 /// As envelope::open; values that are not finite are refused as well.
-[[nodiscard]] inline result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
-  return envelope::open<message>(detail::messages, run, bytes,
-                                 [](net::byte_reader& in, auto& which) { detail::read(in, which); });
-}
+[[nodiscard]] CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel::expert_wire
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/expert_messages.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_EXPERT_MESSAGES_HPP

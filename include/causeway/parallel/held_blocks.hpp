@@ -31,36 +31,13 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 class held_blocks {
  public:
   /// `store`: where the run is saved; none: nowhere.
-  void begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store) {
-    store_ = std::move(store);
-    if (!valid_.empty()) return;  // restored
-    for (std::int64_t b = 0; b < layers; ++b) valid_.push_back(part.holds(b) ? 1 : 0);
-  }
+  void begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store);
 
   /// Whether the model has all that it computes or keeps up to date in `part`, in the state that the run is in.
-  [[nodiscard]] bool is_ready(const nn::model_part& part, const crew_words& w) const {
-    bool ready = is_at(w);
-    for (std::size_t b = 0; b < valid_.size(); ++b) {
-      ready = ready && (!part.holds(static_cast<std::int64_t>(b)) || valid_[b] != 0);
-    }
-    return ready;
-  }
+  [[nodiscard]] bool is_ready(const nn::model_part& part, const crew_words& w) const;
 
   /// What others are told; the id is theirs to fill in.
-  [[nodiscard]] stage::present_peer described(const crew_words& w, std::int64_t layers) const {
-    stage::present_peer p;
-    p.replica = replica_;
-    p.computes = computes_;
-    for (std::int64_t b = 0; b < layers; ++b) {
-      if (!has(w, b)) continue;
-      if (p.holds.empty() || p.holds.back().last != b) p.holds.push_back({b, b});
-      p.holds.back().last = b + 1;
-      if (w.step == 0) continue;
-      const auto known = squares_.find(b);
-      p.squares.push_back(known != squares_.end() ? known->second : 0);
-    }
-    return p;
-  }
+  [[nodiscard]] stage::present_peer described(const crew_words& w, std::int64_t layers) const;
 
   /// Blocks whose parameters or moments are not finite are held no more, as if this peer had been lost with them. How many
   /// those were.
@@ -81,10 +58,7 @@ class held_blocks {
   }
 
   /// Its seat in the attempt under way; none where it is spare.
-  void seated(const nn::block_range& computes, std::uint32_t replica) noexcept {
-    computes_ = computes;
-    replica_ = replica;
-  }
+  void seated(const nn::block_range& computes, std::uint32_t replica) noexcept;
 
   /// Parameters and moments of a block. Precondition: `described` names it. Errors: those of the storage, where it is not
   /// in memory.
@@ -142,11 +116,7 @@ class held_blocks {
   }
 
   /// The run went back to a state that is in the store: everybody has all blocks of it.
-  void went_back(const crew_words& w) {
-    forget();
-    stored_ = w;
-    state_ = w.state;
-  }
+  void went_back(const crew_words& w);
 
   /// Saves a block of the state that the run is in.
   result<void> save(auto& ctx, std::int64_t block, const crew_words& w) {
@@ -156,13 +126,7 @@ class held_blocks {
 
   /// The run took a step, with these squared norms of the gradients of what is held: what this peer computes with is of the
   /// new state, the rest of the old one.
-  void moved_to(std::uint64_t state, std::map<std::int64_t, double> squares) {
-    squares_ = std::move(squares);
-    state_ = state;
-    attic_.clear();
-    stored_.reset();
-    if (computes_.size() == 0) std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
-  }
+  void moved_to(std::uint64_t state, std::map<std::int64_t, double> squares);
 
   template <class Archive>
   void serialize(Archive& ar) {
@@ -172,16 +136,9 @@ class held_blocks {
  private:
   [[nodiscard]] bool is_at(const crew_words& w) const noexcept { return state_ == w.state; }
 
-  [[nodiscard]] bool has(const crew_words& w, std::int64_t block) const {
-    if (!is_at(w)) return false;
-    return w.step == 0 || stored_ || valid_[static_cast<std::size_t>(block)] != 0 || attic_.contains(block);
-  }
+  [[nodiscard]] bool has(const crew_words& w, std::int64_t block) const;
 
-  void forget() {
-    stored_.reset();
-    std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
-    attic_.clear();
-  }
+  void forget();
 
   template <class F>
   static void for_parts(auto& ctx, std::int64_t block, F&& f) {
@@ -200,5 +157,9 @@ class held_blocks {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/held_blocks.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_HELD_BLOCKS_HPP

@@ -109,31 +109,21 @@ class kept_step final : public any_kept_step {
 };
 
 /// What a peer says of its work, decoded: `stages` rows of `micro_batches`. errc::protocol, errc::corrupt.
-[[nodiscard]] inline result<std::array<std::vector<plan::unit_state>, 2>> decode_progress(std::span<const std::byte> bytes,
-                                                                                          std::size_t micro_batches) {
-  if (bytes.size() != 2 * micro_batches) return fail(errc::protocol, "", "its work is of another number of micro-batches");
-  std::array<std::vector<plan::unit_state>, 2> rows;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    if (bytes[i] > static_cast<std::byte>(plan::unit_state::done)) return fail(errc::corrupt, "", "no state of work");
-    rows[i / micro_batches].push_back(static_cast<plan::unit_state>(bytes[i]));
-  }
-  return rows;
-}
+[[nodiscard]] CAUSEWAY_DECL result<std::array<std::vector<plan::unit_state>, 2>> decode_progress(
+    std::span<const std::byte> bytes, std::size_t micro_batches);
 
 /// The work of everybody, by the transport's numbers; nothing of who has none. 2 bytes for each micro-batch of a pipeline,
 /// from and to everybody.
-inline result<std::vector<std::vector<std::byte>>> gather_progress(net::any_transport& transport, const net::message_id& id,
-                                                                   const any_kept_step* own, std::uint32_t micro_batches,
-                                                                   const collective::collective_options& options) {
-  std::vector<std::vector<std::byte>> all(transport.size());
-  all[transport.self()] = own != nullptr ? own->progress() : std::vector<std::byte>{};
-  if (all.size() == 1) return all;
-  const std::vector<std::byte> mine = all[transport.self()];
-  CAUSEWAY_TRY(collective::all_gather(transport, id, mine, 2 * std::size_t{micro_batches}, all, options));
-  all[transport.self()] = mine;
-  return all;
-}
+CAUSEWAY_DECL result<std::vector<std::vector<std::byte>>> gather_progress(net::any_transport& transport,
+                                                                          const net::message_id& id,
+                                                                          const any_kept_step* own,
+                                                                          std::uint32_t micro_batches,
+                                                                          const collective::collective_options& options);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/kept_step.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_KEPT_STEP_HPP

@@ -38,13 +38,7 @@
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
 /// Peers, seats and shares of a layout.
-inline hasher& add_layout(hasher& h, const stage::layout& l) {
-  for (const stage::replica& r : l.replicas) {
-    h.add_value(r.micro_batches);
-    for (const stage::seat& s : r.seats) h.add_value(s.peer).add_value(s.computes.first);
-  }
-  return h;
-}
+CAUSEWAY_DECL hasher& add_layout(hasher& h, const stage::layout& l);
 
 /// How peers of an attempt talk about a step, and in it.
 struct kept_talk {
@@ -59,11 +53,7 @@ struct kept_talk {
 class kept_work {
  public:
   /// What others are told; `keeps`: the model's part.
-  [[nodiscard]] stage::begun_step described(const crew_words& w, std::vector<nn::block_range> keeps) const {
-    if (step_ == nullptr || step_->state != w.state) return {};
-    return {step_->name, step_->replicas, static_cast<std::uint32_t>(step_->stages),
-            static_cast<std::uint32_t>(step_->at.rank), std::move(keeps)};
-  }
+  [[nodiscard]] stage::begun_step described(const crew_words& w, std::vector<nn::block_range> keeps) const;
 
   /// The run has taken the step, or the part of the model is about to change.
   void forget() noexcept { step_.reset(); }
@@ -82,14 +72,7 @@ class kept_work {
   }
 
   /// An earlier attempt did some of it: hears what. `seated`: this peer has a seat in the layout.
-  result<void> resume(const kept_talk& talk, bool seated, std::uint32_t micro_batches) {
-    if (!seated) step_.reset();
-    CAUSEWAY_ASSIGN(told_, gather_progress(talk.transport, talk.progress, step_.get(), micro_batches, talk.how));
-    hasher h;
-    for (const auto& bytes : told_) h.add_value(bytes.size()).add(bytes);
-    agreed_ = h.finish();
-    return {};
-  }
+  result<void> resume(const kept_talk& talk, bool seated, std::uint32_t micro_batches);
 
   /// Of what all peers of the attempt had done before it; 0: nothing.
   [[nodiscard]] std::uint64_t agreed() const noexcept { return agreed_; }
@@ -129,34 +112,10 @@ class kept_work {
   using step_of = kept_step<typename std::remove_cvref_t<decltype(std::declval<Context&>().model())>::tape_type>;
 
   // The peers of a pipeline that are there.
-  [[nodiscard]] static std::vector<std::uint64_t> present(const stage::replica& r) {
-    std::vector<std::uint64_t> peers;
-    for (const stage::seat& s : r.seats) {
-      if (s.peer != stage::nobody) peers.push_back(s.peer);
-    }
-    return peers;
-  }
+  [[nodiscard]] static std::vector<std::uint64_t> present(const stage::replica& r);
 
   // How far the pipeline is, and who does the rest; owners are places in `present`.
-  [[nodiscard]] result<plan::step_progress> standing(const stage::replica& r, const kept_talk& talk) const {
-    const std::size_t stages = r.seats.size();
-    if (told_.empty()) return plan::step_progress::fresh(stages, r.micro_batches);
-    const auto peers = present(r);
-    plan::step_progress p;
-    for (std::size_t s = 0; s < stages; ++s) {
-      const bool lost = r.seats[s].peer == stage::nobody;
-      const std::uint64_t owner = r.seats[lost ? stage::shadow_of(s, stages) : s].peer;
-      const auto rank = std::find(peers.begin(), peers.end(), owner) - peers.begin();
-      auto rows = decode_progress(told_[talk.index_of.at(owner)], r.micro_batches);
-      if (!rows) {
-        rows.error().where = "peer " + std::to_string(talk.index_of.at(owner));
-        return std::move(rows).error();
-      }
-      p.owners.push_back(static_cast<std::uint32_t>(rank));
-      p.units.push_back(std::move((*rows)[lost ? 1 : 0]));
-    }
-    return p;
-  }
+  [[nodiscard]] result<plan::step_progress> standing(const stage::replica& r, const kept_talk& talk) const;
 
   static void zero(auto& ctx, const nn::block_range& blocks) {
     const auto part = untied_blocks_in(ctx.model(), ctx.gradients(), blocks);
@@ -220,5 +179,9 @@ class kept_work {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/kept_work.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_KEPT_WORK_HPP

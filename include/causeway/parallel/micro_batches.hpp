@@ -19,20 +19,15 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 inline constexpr std::uint32_t most_micro_batch_bits = 20;
 
 /// errc::invalid_argument unless `count` is from 1 to 2^most_micro_batch_bits - 1. `policy`: who says so.
-[[nodiscard]] inline result<void> check_micro_batches(std::string_view policy, std::int64_t count) {
-  if (count >= 1 && count < std::int64_t{1} << most_micro_batch_bits) return {};
-  return fail(errc::invalid_argument, std::string{policy},
-              std::to_string(count) + " micro-batches; choose at least 1, below a million");
-}
+[[nodiscard]] CAUSEWAY_DECL result<void> check_micro_batches(std::string_view policy, std::int64_t count);
 
 /// errc::invalid_argument unless the batch has sequences that make `pieces` equal micro-batches.
-[[nodiscard]] inline result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces) {
-  if (pieces >= 1 && b.sequences >= 1 && b.sequences % pieces == 0) return {};
-  return fail(errc::invalid_argument, std::string{policy},
-              "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " + std::to_string(pieces) +
-                  " equal micro-batches; choose a divisor");
-}
+[[nodiscard]] CAUSEWAY_DECL result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/micro_batches.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP

@@ -115,9 +115,7 @@ class part_change {
   }
 
   result<void> exchange(const net::message_id& id, std::span<const block_move> moves, const by_block& outward,
-                        by_block& inward) {
-    return move_blocks(roads_.transport, id, roads_.deadline, moves, facts_.self, facts_.index_of, outward, inward);
-  }
+                        by_block& inward);
 
   held_blocks& held_;
   const crew_words& words_;
@@ -131,5 +129,9 @@ class part_change {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/part_change.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_PART_CHANGE_HPP

@@ -28,9 +28,7 @@
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
-[[nodiscard]] inline bool all_finite(thread_pool& pool, std::span<const float> values) {
-  return values.empty() || kernels::all_finite(pool, values.data(), std::ssize(values));
-}
+[[nodiscard]] CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values);
 
 /// What messages carry: equal on peers that understand each other.
 template <stage::ActivationCodec Codec>
@@ -179,5 +177,9 @@ class span_codec {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/span_codec.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_SPAN_CODEC_HPP

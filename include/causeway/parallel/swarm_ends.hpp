@@ -44,38 +44,20 @@ class swarm_ends : protected swarm_talk {
   }
 
   /// A step, or an evaluation before it.
-  void begin_ends(std::uint64_t step) {
-    fetched_.keep_only(step);
-    if (part_ != swarm_wire::training_turn(step)) part_ = 0;
-    asks_whoever_is_first_ = false;
-  }
+  void begin_ends(std::uint64_t step);
 
   /// These are the parameters after so many steps, committed: the last stage gives their table from now on.
-  void gives_table(std::uint64_t steps, std::span<const float> parameters) {
-    committed_ = steps;
-    if (!is_last_of_tied()) return;
-    const auto table = table_of(parameters);
-    given_.assign(table.begin(), table.end());
-  }
+  void gives_table(std::uint64_t steps, std::span<const float> parameters);
 
   /// The parameters are a committed state's; `adopted` as in swarm_round::committed. Whether anybody cares.
-  bool holds_committed(bool adopted) {
-    if (tied_.length == 0) return false;
-    gives_table(tied_.step() + (adopted ? 0 : 1), tied_.parameters());
-    announce();
-    return true;
-  }
+  bool holds_committed(bool adopted);
 
   /// What the other end has for this step is here.
   [[nodiscard]] bool other_end_is_here() const { return in_training() && fetched_.has(step()); }
 
   /// The last stage exchanges once one of its peers has the first stage's part, or the whole sum; and in order to find out
   /// that others have committed the step.
-  [[nodiscard]] bool may_sum() const {
-    if (!is_last_of_tied() || !in_training() || has_sum() || other_end_is_here()) return true;
-    return table_.has_sum(options_.stage, step()) ||
-           any_mate([&](const auto& s) { return s.part == station_.turn() || s.committed > step(); });
-  }
+  [[nodiscard]] bool may_sum() const;
 
   /// What this peer of the last stage could add.
   [[nodiscard]] bool has_part() const { return is_last_of_tied() && other_end_is_here(); }
@@ -84,52 +66,18 @@ class swarm_ends : protected swarm_talk {
   /// The first stage steps when the last has committed the step, and its table is here. The optimizer moves nothing of it
   /// then: the table is taken over as it is.
   [[nodiscard]] bool may_step() const { return !is_first_of_tied() || other_end_is_here(); }
-  void leave_table_out(std::span<float> gradients) const {
-    if (!is_first_of_tied()) return;
-    const auto table = table_of(gradients);
-    std::fill(table.begin(), table.end(), 0.0F);
-  }
-  void put_table_into_parameters() {
-    if (!is_first_of_tied()) return;
-    CAUSEWAY_EXPECT(other_end_is_here());
-    const auto values = fetched_.values();
-    std::copy(values.begin(), values.end(), table_of(tied_.parameters()).begin());
-  }
+  void leave_table_out(std::span<float> gradients) const;
+  void put_table_into_parameters();
 
   /// After every event.
-  void ask_the_other_end() {
-    if (!lacks_something()) return;
-    fetched_.want(step(), tied_.length);
-    if (fetched_.looks_for_a_source()) {
-      const net::peer_id from = whom_to_ask();
-      if (from != 0) fetched_.ask(from);
-    }
-    for (const auto& r : fetched_.take_requests()) post(fetched_.source(), r);
-  }
+  void ask_the_other_end();
   /// In an exchange nobody has the part, and this peer is the first: it asks, whoever should have.
-  void asks_itself() {
-    asks_whoever_is_first_ = true;
-    ask_the_other_end();
-  }
+  void asks_itself();
 
-  void heard(net::peer_id from, const swarm_wire::table_request& r) {
-    std::span<const float> table;
-    if (is_first_of_tied() && gradients_.has_sum(r.step)) table = table_of(gradients_.sum());
-    if (is_last_of_tied() && committed_ == r.step + 1) table = given_;
-    post(from, answer(r, table, is_first_of_tied() ? gradients_.version() : committed_), true);
-  }
-  void heard(net::peer_id from, const swarm_wire::table_piece& p) {
-    if (!fetched_.take(from, p) || !is_last_of_tied()) return;
-    part_ = swarm_wire::training_turn(p.step);
-    announce();
-  }
+  void heard(net::peer_id from, const swarm_wire::table_request& r);
+  void heard(net::peer_id from, const swarm_wire::table_piece& p);
 
-  [[nodiscard]] std::string describe_ends() const {
-    if (!lacks_something() || other_end_is_here()) return {};
-    const std::string what = is_last_of_tied() ? "stage 0's part of the table's gradient" : "the last stage's table";
-    if (fetched_.source() != 0) return "; " + what + " is on its way from peer " + std::to_string(fetched_.source());
-    return "; waiting for " + what;
-  }
+  [[nodiscard]] std::string describe_ends() const;
 
   swarm_gradients gradients_;
   swarm_tied_table tied_;
@@ -145,41 +93,23 @@ class swarm_ends : protected swarm_talk {
   }
 
   // One peer's asking serves its stage: the first of those who are in this turn.
-  [[nodiscard]] bool first_of_its_stage() const {
-    const auto& peers = table_.peers();
-    return std::none_of(peers.begin(), peers.end(), [&](const auto& p) {
-      const auto& said = p.second.said;
-      return p.first < fabric_->id() && table_.serves(p.first) && said->stage == options_.stage &&
-             said->turn == station_.turn();
-    });
-  }
+  [[nodiscard]] bool first_of_its_stage() const;
 
   // The first stage asks when it has its own sum: it can step then, once the last stage has.
-  [[nodiscard]] bool lacks_something() const {
-    if (!in_training() || other_end_is_here()) return false;
-    if (is_first_of_tied()) return has_sum();
-    if (!is_last_of_tied() || has_sum()) return false;
-    return asks_whoever_is_first_ || (first_of_its_stage() && !may_sum());
-  }
+  [[nodiscard]] bool lacks_something() const;
 
   // Any of those who say that they have it, another one for each peer that asks.
-  [[nodiscard]] net::peer_id whom_to_ask() const {
-    std::vector<net::peer_id> all;
-    for (const auto& [id, p] : table_.peers()) {
-      if (p.up && p.said && !fetched_.refused(id) && has_it(*p.said)) all.push_back(id);
-    }
-    return all.empty() ? 0 : all[fabric_->id() % all.size()];
-  }
-  [[nodiscard]] bool has_it(const swarm_wire::status& s) const {
-    if (is_first_of_tied()) return s.stage + 1 == options_.stages && s.committed == step() + 1;
-    return s.stage == 0 && std::any_of(std::begin(s.sums), std::end(s.sums),
-                                       [&](const auto& sum) { return sum.step == step() && sum.squares >= 0; });
-  }
+  [[nodiscard]] net::peer_id whom_to_ask() const;
+  [[nodiscard]] bool has_it(const swarm_wire::status& s) const;
 
   std::vector<float> given_;  // the table after `committed_` steps
   bool asks_whoever_is_first_ = false;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/swarm_ends.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_ENDS_HPP

@@ -26,13 +26,9 @@ class swarm_mail {
 
   using arrival = parcel_mail<swarm_wire::parcel>::arrival;
 
-  void send(net::peer_index to, const swarm_wire::parcel& p, boundary_bytes bytes) {
-    mail_.send(to, id_of(p), std::move(bytes));
-  }
+  void send(net::peer_index to, const swarm_wire::parcel& p, boundary_bytes bytes);
   /// `most`: bytes of the boundary tensor, or more.
-  void expect(net::peer_index from, const swarm_wire::parcel& p, std::size_t most) {
-    mail_.expect(from, id_of(p), p, most);
-  }
+  void expect(net::peer_index from, const swarm_wire::parcel& p, std::size_t most);
 
   /// What has come, whole. What broke is passed over: its sender sends it again, or another peer does.
   [[nodiscard]] std::vector<arrival> collect() { return mail_.collect(); }
@@ -44,17 +40,17 @@ class swarm_mail {
   void clear() { mail_.clear(); }
 
  private:
-  static std::uint32_t epoch_of(std::uint64_t turn) noexcept {
-    return static_cast<std::uint32_t>(swarm_wire::step_of(turn)) + 1;
-  }
-  static net::message_id id_of(const swarm_wire::parcel& p) {
-    return {.channel = collective::channels::activations, .epoch = epoch_of(p.turn), .step = p.serial};
-  }
+  static std::uint32_t epoch_of(std::uint64_t turn) noexcept;
+  static net::message_id id_of(const swarm_wire::parcel& p);
 
   net::fabric& fabric_;
   parcel_mail<swarm_wire::parcel> mail_;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/swarm_mail.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_MAIL_HPP

@@ -51,46 +51,17 @@ class batch_set {
 
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
   [[nodiscard]] bool has(std::uint32_t m) const noexcept { return m < size_ && (words_[m / 64U] >> (m % 64U) & 1U) != 0; }
-  void add(std::uint32_t m) {
-    CAUSEWAY_EXPECT(m < size_);
-    words_[m / 64U] |= std::uint64_t{1} << (m % 64U);
-  }
-  void remove(std::uint32_t m) {
-    CAUSEWAY_EXPECT(m < size_);
-    words_[m / 64U] &= ~(std::uint64_t{1} << (m % 64U));
-  }
-  [[nodiscard]] std::uint32_t count() const noexcept {
-    int n = 0;
-    for (const std::uint64_t w : words_) n += std::popcount(w);
-    return static_cast<std::uint32_t>(n);
-  }
+  void add(std::uint32_t m);
+  void remove(std::uint32_t m);
+  [[nodiscard]] std::uint32_t count() const noexcept;
   /// Precondition: of equal size.
-  [[nodiscard]] bool meets(const batch_set& other) const noexcept {
-    for (std::size_t i = 0; i < words_.size(); ++i) {
-      if ((words_[i] & other.words_[i]) != 0) return true;
-    }
-    return false;
-  }
-  void unite(const batch_set& other) noexcept {
-    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
-  }
+  [[nodiscard]] bool meets(const batch_set& other) const noexcept;
+  void unite(const batch_set& other) noexcept;
   friend bool operator==(const batch_set&, const batch_set&) = default;
 
-  void write(net::byte_writer& out) const {
-    out.put(size_);
-    for (const std::uint64_t w : words_) out.put(w);
-  }
+  void write(net::byte_writer& out) const;
   /// Allocates no more than the input backs; bits beyond the size are refused.
-  static batch_set read(net::byte_reader& in) {
-    const auto size = in.get<std::uint32_t>();
-    const std::size_t words = (std::size_t{size} + 63U) / 64U;
-    if (size > most_micro_batches || words * 8 > in.remaining()) in.refuse();
-    if (!in.ok()) return {};
-    batch_set s{size};
-    for (auto& w : s.words_) w = in.get<std::uint64_t>();
-    if (size % 64U != 0 && s.words_.back() >> (size % 64U) != 0) in.refuse();
-    return s;
-  }
+  static batch_set read(net::byte_reader& in);
 
  private:
   std::uint32_t size_ = 0;
@@ -221,154 +192,55 @@ inline constexpr envelope::kind messages{"swarm message", "model, codec or numbe
 
 using envelope::get_below, envelope::get_flag, envelope::get_real, envelope::put_real;
 
-inline void write(net::byte_writer& out, const status& m) {
-  out.put(m.stage).put(m.serving).put(m.turn).put(m.term).put(m.drives);
-  put_real(out, m.queued);
-  put_real(out, m.seconds);
-  for (const stage_sum& s : m.sums) put_real(out.put(s.step), s.squares);
-  out.put(m.part).put(m.committed);
-}
-inline void read(net::byte_reader& in, status& m) {
-  m.stage = get_below(in, most_stages);
-  m.serving = get_flag(in);
-  m.turn = in.get<std::uint64_t>();
-  m.term = in.get<std::uint32_t>();
-  m.drives = get_flag(in);
-  m.queued = get_real(in);
-  m.seconds = get_real(in);
-  for (stage_sum& s : m.sums) {
-    s.step = in.get<std::uint64_t>();
-    s.squares = get_real(in);
-  }
-  m.part = in.get<std::uint64_t>();
-  m.committed = in.get<std::uint64_t>();
-}
+CAUSEWAY_DECL void write(net::byte_writer& out, const status& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, status& m);
 
 inline void write(net::byte_writer& out, const claim& m) { out.put(m.term); }
 inline void read(net::byte_reader& in, claim& m) { m.term = in.get<std::uint32_t>(); }
 
-inline void write(net::byte_writer& out, const report& m) {
-  out.put(m.term).put(m.turn);
-  m.done.write(out);
-  m.begun.write(out);
-  out.put(static_cast<std::uint32_t>(m.losses.size()));
-  for (const double l : m.losses) put_real(out, l);
-}
-inline void read(net::byte_reader& in, report& m) {
-  m.term = in.get<std::uint32_t>();
-  m.turn = in.get<std::uint64_t>();
-  m.done = batch_set::read(in);
-  m.begun = batch_set::read(in);
-  const auto n = in.get<std::uint32_t>();
-  if (m.done.size() != m.begun.size() || (n != 0 && n != m.done.count()) || std::size_t{n} * 8 > in.remaining())
-    in.refuse();
-  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.losses.push_back(get_real(in));
-}
+CAUSEWAY_DECL void write(net::byte_writer& out, const report& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, report& m);
 
-inline void write(net::byte_writer& out, const order& m) {
-  out.put(m.turn).put(m.micro_batch).put(m.version).put(static_cast<std::uint32_t>(m.path.size()));
-  for (std::size_t s = 0; s < m.path.size(); ++s) {
-    out.put(m.path[s]).put(static_cast<std::uint8_t>(m.needs[s])).put(m.passes[s]);
-  }
-}
-inline void read(net::byte_reader& in, order& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.micro_batch = get_below(in, most_micro_batches);
-  m.version = in.get<std::uint64_t>();
-  const auto stages = get_below(in, most_stages + 1);
-  for (std::uint32_t s = 0; s < stages && in.ok(); ++s) {
-    m.path.push_back(in.get<std::uint64_t>());
-    const auto need = in.get<std::uint8_t>();
-    if (need > 2) in.refuse();
-    m.needs.push_back(static_cast<stage_need>(need));
-    m.passes.push_back(in.get<std::uint64_t>());
-    if (m.passes.back() > m.version || (s > 0 && m.passes.back() < m.passes[s - 1])) in.refuse();
-  }
-}
+CAUSEWAY_DECL void write(net::byte_writer& out, const order& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, order& m);
 
-inline void write(net::byte_writer& out, const parcel& m) {
-  out.put(m.turn).put(m.micro_batch).put(m.backward).put(m.serial).put(m.pass);
-}
-inline void read(net::byte_reader& in, parcel& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.micro_batch = get_below(in, most_micro_batches);
-  m.backward = get_flag(in);
-  m.serial = in.get<std::uint64_t>();
-  m.pass = in.get<std::uint64_t>();
-}
+CAUSEWAY_DECL void write(net::byte_writer& out, const parcel& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, parcel& m);
 
-inline void write(net::byte_writer& out, const contributed& m) {
-  out.put(m.turn).put(m.micro_batch);
-  put_real(out, m.seconds);
-  put_real(out, m.loss);
-}
-inline void read(net::byte_reader& in, contributed& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.micro_batch = get_below(in, most_micro_batches);
-  m.seconds = get_real(in);
-  m.loss = get_real(in);
-}
+CAUSEWAY_DECL void write(net::byte_writer& out, const contributed& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, contributed& m);
 
 inline void write(net::byte_writer& out, const verdict& m) { put_real(out.put(m.turn).put(m.complete), m.loss); }
-inline void read(net::byte_reader& in, verdict& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.complete = get_flag(in);
-  m.loss = get_real(in);
-}
+CAUSEWAY_DECL void read(net::byte_reader& in, verdict& m);
 
-inline void write(net::byte_writer& out, const addresses& m) {
-  out.put(static_cast<std::uint32_t>(m.list.size()));
-  for (const std::string& a : m.list) out.put_text(a);
-}
-inline void read(net::byte_reader& in, addresses& m) {
-  const auto n = get_below(in, most_addresses + 1);
-  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.list.push_back(in.get_text(longest_address));
-}
+CAUSEWAY_DECL void write(net::byte_writer& out, const addresses& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, addresses& m);
 
 inline void write(net::byte_writer& out, const move_request& m) { out.put(m.term).put(m.stage); }
-inline void read(net::byte_reader& in, move_request& m) {
-  m.term = in.get<std::uint32_t>();
-  m.stage = get_below(in, most_stages);
-}
+CAUSEWAY_DECL void read(net::byte_reader& in, move_request& m);
 
 inline void write(net::byte_writer& out, const refusal& m) { out.put(m.turn).put(m.micro_batch).put(m.from); }
-inline void read(net::byte_reader& in, refusal& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.micro_batch = get_below(in, most_micro_batches);
-  m.from = in.get<std::uint64_t>();
-}
+CAUSEWAY_DECL void read(net::byte_reader& in, refusal& m);
 
 inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
 inline void read(net::byte_reader& in, probe& m) { m.mark = in.get<std::uint64_t>(); }
 inline void write(net::byte_writer& out, const echo& m) { out.put(m.mark); }
 inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>(); }
 
-inline void write(net::byte_writer& out, const delays& m) {
-  out.put(static_cast<std::uint32_t>(m.list.size()));
-  for (const auto& d : m.list) put_real(out.put(d.to), d.seconds);
-}
-inline void read(net::byte_reader& in, delays& m) {
-  const auto n = get_below(in, most_addresses + 1);
-  for (std::uint32_t i = 0; i < n && in.ok(); ++i) {
-    const auto to = in.get<std::uint64_t>();
-    m.list.push_back({to, get_real(in)});
-    if (m.list.back().seconds < 0) in.refuse();
-  }
-}
+CAUSEWAY_DECL void write(net::byte_writer& out, const delays& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, delays& m);
 
 }  // namespace detail
 
-[[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m) {
-  return envelope::seal(detail::messages, run, m,
-                        [](net::byte_writer& out, const auto& which) { detail::write(out, which); });
-}
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(std::uint64_t run, const message& m);
 
 /// As envelope::open.
-[[nodiscard]] inline result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
-  return envelope::open<message>(detail::messages, run, bytes,
-                                 [](net::byte_reader& in, auto& which) { detail::read(in, which); });
-}
+[[nodiscard]] CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byte> bytes);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/swarm_messages.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_MESSAGES_HPP

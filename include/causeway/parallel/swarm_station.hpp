@@ -51,130 +51,48 @@ class swarm_station {
       : self_{self}, stage_{stage}, stages_{stages} {}
 
   /// `counted`: what this peer has contributed before; of the same size, or empty for nothing.
-  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {}) {
-    turn_ = turn;
-    slots_.clear();
-    shipments_.clear();
-    counted_ = counted.size() == micro_batches ? std::move(counted) : swarm_wire::batch_set{micro_batches};
-    done_ = counted_;
-    next_place_ = 0;
-  }
+  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {});
 
   // ---- events ----------------------------------------------------------------------------------------------------------
 
   /// A path, or a later version of it. What is kept here goes to neighbours that stand in for others.
-  void take(const swarm_wire::order& o) {
-    if (o.turn != turn_ || o.micro_batch >= done_.size() || o.path.size() != stages_ || o.passes.size() != stages_) return;
-    slot& s = at(o.micro_batch);
-    if (s.ordered && o.version <= s.path.version) return;
-    const net::peer_id above = s.ordered ? neighbour(s, true) : 0;
-    const net::peer_id below = s.ordered ? neighbour(s, false) : 0;
-    s.path = o;
-    s.ordered = o.path[stage_] == self_;
-    if (!s.ordered) return;
-    if (o.passes[stage_] > s.pass) s.begin_anew(o.passes[stage_]);
-    if (s.output && (needs_again(s, true) || neighbour(s, true) != above)) ship(o.micro_batch, s, false);
-    if (s.d_input && (needs_again(s, false) || neighbour(s, false) != below)) ship(o.micro_batch, s, true);
-  }
+  void take(const swarm_wire::order& o);
 
   /// A tensor from a neighbouring stage; it may come before the order. An input is of this stage's pass; a gradient, of the
   /// pass of the stage above: that stage may have begun anew from the output that is kept here, never the other way round.
-  void arrive(std::uint32_t micro_batch, bool backward, boundary_bytes bytes, std::uint64_t pass = 0) {
-    if (micro_batch >= done_.size()) return;
-    slot& s = at(micro_batch);
-    received& place = backward ? s.d_output : s.input;
-    if (pass < s.pass || (place.bytes && place.pass >= pass)) return;
-    // An input of a pass to come is kept also where this one is finished: the order that begins anew may be on its way.
-    if (backward ? s.finished : pass == s.pass && (s.forwarded || s.finished)) return;
-    place = {std::move(bytes), pass};
-    s.place = next_place_++;
-  }
+  void arrive(std::uint32_t micro_batch, bool backward, boundary_bytes bytes, std::uint64_t pass = 0);
 
   /// What had arrived is of no use. Gives whom it is to come from; it may come again.
-  net::peer_id refuse(std::uint32_t micro_batch, bool backward) {
-    slot& s = at(micro_batch);
-    (backward ? s.d_output : s.input).bytes.reset();
-    return neighbour(s, backward);
-  }
+  net::peer_id refuse(std::uint32_t micro_batch, bool backward);
 
   /// Whether a tensor for this micro-batch is to come from that peer, as far as the orders say.
-  [[nodiscard]] bool expects(net::peer_id peer, std::uint32_t micro_batch, bool backward) const {
-    const auto known = slots_.find(micro_batch);
-    return peer != 0 && known != slots_.end() && known->second.ordered && neighbour(known->second, backward) == peer;
-  }
+  [[nodiscard]] bool expects(net::peer_id peer, std::uint32_t micro_batch, bool backward) const;
 
   /// A connection to this peer was made again: what it may have missed is sent once more.
-  void connected(net::peer_id peer) {
-    for (auto& [m, s] : slots_) {
-      if (!s.ordered) continue;
-      if (s.output && neighbour(s, true) == peer) ship(m, s, false);
-      if (s.d_input && neighbour(s, false) == peer) ship(m, s, true);
-    }
-  }
+  void connected(net::peer_id peer);
 
   /// Another driver: what it does not hear about in a report does not happen.
-  void drop_orders() {
-    for (auto& [m, s] : slots_) s.ordered = s.ordered && (s.forwarded || s.finished);
-  }
+  void drop_orders();
 
   /// The gradient was cleared.
-  void drop_contributions() {
-    std::erase_if(slots_, [](const auto& s) { return s.second.finished; });
-    done_ = counted_;
-  }
+  void drop_contributions();
   /// The driver took this peer for lost, and has given all of it to others.
-  void forget() {
-    slots_.clear();
-    done_ = counted_;
-  }
+  void forget();
   /// What has been contributed since the turn began is in this peer's parameters now; or, with false, what was counted
   /// before is not in them any more.
-  void settle(bool counts) {
-    counted_ = counts ? done_ : swarm_wire::batch_set{done_.size()};
-    if (!counts) done_ = counted_;
-  }
+  void settle(bool counts);
 
   // ---- work ------------------------------------------------------------------------------------------------------------
 
   /// Gradients first: they let go of memory. Then in the order of arrival.
-  [[nodiscard]] std::optional<swarm_task> next() const {
-    const std::pair<const std::uint32_t, slot>* best = nullptr;
-    for (const auto& entry : slots_) {
-      const slot& s = entry.second;
-      if (!s.ordered || s.finished || !(ready_back(s) || ready_forth(s))) continue;
-      const bool better =
-          best == nullptr || (ready_back(s) != ready_back(best->second) ? ready_back(s) : s.place < best->second.place);
-      if (better) best = &entry;
-    }
-    if (best == nullptr) return std::nullopt;
-    const slot& s = best->second;
-    const bool backward = ready_back(s);
-    return swarm_task{best->first, backward, backward ? s.d_output.bytes : s.input.bytes, s.pass};
-  }
+  [[nodiscard]] std::optional<swarm_task> next() const;
 
   /// The forward of a task is computed; `output`: null on the last stage. Of no use if the micro-batch has begun anew.
-  void forwarded(std::uint32_t micro_batch, boundary_bytes output, std::uint64_t pass = 0) {
-    slot& s = at(micro_batch);
-    if (s.pass != pass) return;
-    s.forwarded = true;
-    s.input.bytes.reset();
-    s.output = std::move(output);
-    s.place = next_place_++;
-    if (s.output && s.ordered) ship(micro_batch, s, false);
-  }
+  void forwarded(std::uint32_t micro_batch, boundary_bytes output, std::uint64_t pass = 0);
 
   /// The gradient of the micro-batch is in this peer's, whichever pass it is of; `d_input`: null on the first stage, and in
   /// an evaluation.
-  void contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input, std::uint64_t pass = 0) {
-    slot& s = at(micro_batch);
-    done_.add(micro_batch);
-    s.loss = loss;
-    if (s.pass != pass) return;
-    s.finished = true;
-    s.d_output.bytes.reset();
-    s.d_input = std::move(d_input);
-    if (s.d_input && s.ordered) ship(micro_batch, s, true);
-  }
+  void contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input, std::uint64_t pass = 0);
 
   [[nodiscard]] std::vector<swarm_shipment> take_shipments() { return std::exchange(shipments_, {}); }
 
@@ -188,29 +106,10 @@ class swarm_station {
   /// Micro-batches in the gradient: contributed since the turn began.
   [[nodiscard]] std::uint32_t pending() const noexcept { return done_.count() - counted_.count(); }
   /// Micro-batches that wait for this peer.
-  [[nodiscard]] std::uint32_t queued() const {
-    std::uint32_t n = 0;
-    for (const auto& [m, s] : slots_) n += s.ordered && !s.finished && (ready_back(s) || ready_forth(s)) ? 1U : 0U;
-    return n;
-  }
-  [[nodiscard]] swarm_wire::report summary(std::uint32_t term) const {
-    swarm_wire::report r{term, turn_, done_, swarm_wire::batch_set{done_.size()}, {}};
-    for (const auto& [m, s] : slots_) {
-      if (s.forwarded && !done_.has(m)) r.begun.add(m);
-      if (done_.has(m) && stage_ + 1 == stages_) r.losses.push_back(s.loss);
-    }
-    if (r.losses.size() != r.done.count()) r.losses.clear();  // some are of earlier turns
-    return r;
-  }
+  [[nodiscard]] std::uint32_t queued() const;
+  [[nodiscard]] swarm_wire::report summary(std::uint32_t term) const;
   /// What the gradients of micro-batches computed forward are waited for from.
-  [[nodiscard]] std::vector<std::pair<std::uint32_t, net::peer_id>> waiting_for() const {
-    std::vector<std::pair<std::uint32_t, net::peer_id>> all;
-    for (const auto& [m, s] : slots_) {
-      if (!s.ordered || s.finished || ready_back(s) || ready_forth(s)) continue;
-      all.emplace_back(m, neighbour(s, s.forwarded));
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<std::pair<std::uint32_t, net::peer_id>> waiting_for() const;
 
  private:
   struct received {
@@ -229,51 +128,21 @@ class swarm_station {
     std::uint64_t pass = 0;
 
     // An input of the new pass may have come before the order.
-    void begin_anew(std::uint64_t from) {
-      pass = from;
-      forwarded = finished = false;
-      if (input.pass < pass) input.bytes.reset();
-      d_output.bytes.reset();
-      output.reset();
-      d_input.reset();
-    }
+    void begin_anew(std::uint64_t from);
   };
 
-  slot& at(std::uint32_t micro_batch) {
-    const auto [place, fresh] = slots_.try_emplace(micro_batch);
-    if (fresh) place->second.place = next_place_++;
-    return place->second;
-  }
+  slot& at(std::uint32_t micro_batch);
 
-  [[nodiscard]] bool ready_forth(const slot& s) const {
-    return !s.forwarded && (stage_ == 0 || (s.input.bytes && s.input.pass == s.pass));
-  }
+  [[nodiscard]] bool ready_forth(const slot& s) const;
   [[nodiscard]] bool ready_back(const slot& s) const { return s.forwarded && (stage_ + 1 == stages_ || s.d_output.bytes); }
 
   // Of the next stage that the path passes, or of the one before. 0: none.
-  [[nodiscard]] net::peer_id neighbour(const slot& s, bool above) const {
-    const std::size_t at = neighbouring_stage(s, above);
-    return at < stages_ ? s.path.path[at] : 0;
-  }
-  [[nodiscard]] std::size_t neighbouring_stage(const slot& s, bool above) const {
-    std::size_t k = stage_;
-    do {
-      k = above ? k + 1 : k - 1;  // below stage 0: beyond all stages
-    } while (k < stages_ && s.path.path[k] == 0);
-    return k;
-  }
+  [[nodiscard]] net::peer_id neighbour(const slot& s, bool above) const;
+  [[nodiscard]] std::size_t neighbouring_stage(const slot& s, bool above) const;
 
-  [[nodiscard]] bool needs_again(const slot& s, bool above) const {
-    const std::size_t k = neighbouring_stage(s, above);
-    return k < stages_ && s.path.needs[k] == swarm_wire::stage_need::again;
-  }
+  [[nodiscard]] bool needs_again(const slot& s, bool above) const;
 
-  void ship(std::uint32_t micro_batch, const slot& s, bool backward) {
-    const std::size_t k = neighbouring_stage(s, !backward);
-    if (k >= stages_ || s.path.needs[k] == swarm_wire::stage_need::finished) return;
-    const std::uint64_t pass = s.path.passes[backward ? stage_ : k];
-    shipments_.push_back({s.path.path[k], micro_batch, backward, backward ? s.d_input : s.output, pass});
-  }
+  void ship(std::uint32_t micro_batch, const slot& s, bool backward);
 
   net::peer_id self_;
   std::uint32_t stage_;
@@ -287,5 +156,9 @@ class swarm_station {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/swarm_station.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_STATION_HPP

@@ -45,40 +45,18 @@ struct table_piece {
 namespace detail {
 
 inline void write(net::byte_writer& out, const table_request& m) { out.put(m.step).put(m.piece); }
-inline void read(net::byte_reader& in, table_request& m) {
-  m.step = in.get<std::uint64_t>();
-  m.piece = in.get<std::uint32_t>();
-}
+CAUSEWAY_DECL void read(net::byte_reader& in, table_request& m);
 
-inline void write(net::byte_writer& out, const table_piece& m) {
-  out.put(m.step).put(m.piece).put(m.version).put_bytes(std::as_bytes(std::span{m.values}));
-}
-inline void read(net::byte_reader& in, table_piece& m) {
-  m.step = in.get<std::uint64_t>();
-  m.piece = in.get<std::uint32_t>();
-  m.version = in.get<std::uint64_t>();
-  const auto bytes = in.get_bytes(table_piece_values * sizeof(float));
-  if (bytes.size() % sizeof(float) != 0) in.refuse();
-  if (!in.ok()) return;
-  m.values.resize(bytes.size() / sizeof(float));
-  if (!bytes.empty()) std::memcpy(m.values.data(), bytes.data(), bytes.size());
-  if (!std::all_of(m.values.begin(), m.values.end(), [](float v) { return std::isfinite(v); })) in.refuse();
-}
+CAUSEWAY_DECL void write(net::byte_writer& out, const table_piece& m);
+CAUSEWAY_DECL void read(net::byte_reader& in, table_piece& m);
 
 }  // namespace detail
 
 }  // namespace swarm_wire
 
 /// The answer of a peer that has `table`; empty if it has none of that step.
-[[nodiscard]] inline swarm_wire::table_piece answer(const swarm_wire::table_request& asked, std::span<const float> table,
-                                                    std::uint64_t version) {
-  swarm_wire::table_piece p{asked.step, asked.piece, version, {}};
-  const std::size_t from = asked.piece * swarm_wire::table_piece_values;
-  if (from >= table.size()) return p;
-  const auto part = table.subspan(from, std::min(swarm_wire::table_piece_values, table.size() - from));
-  p.values.assign(part.begin(), part.end());
-  return p;
-}
+[[nodiscard]] CAUSEWAY_DECL swarm_wire::table_piece answer(const swarm_wire::table_request& asked,
+                                                           std::span<const float> table, std::uint64_t version);
 
 /// Thread safety: none; the fabric's lock serves. Memory: one table. 2 MiB are under way.
 class swarm_table_fetch {
@@ -86,58 +64,21 @@ class swarm_table_fetch {
   static constexpr std::uint32_t window = 8;  // pieces asked for and not here
 
   /// `length` values of that step. What is there of it already stays.
-  void want(std::uint64_t step, std::size_t length) {
-    if (wanted_ && step_ == step && values_.size() == length) return;
-    *this = {};
-    wanted_ = true;
-    step_ = step;
-    values_.resize(length);
-  }
+  void want(std::uint64_t step, std::size_t length);
   /// What is there of another step is of no use.
-  void keep_only(std::uint64_t step) {
-    if (step_ != step) *this = {};
-  }
+  void keep_only(std::uint64_t step);
 
   /// Wanted, not here, and nobody is asked.
   [[nodiscard]] bool looks_for_a_source() const noexcept { return wanted_ && !complete() && source_ == 0; }
   /// Asks that peer from the beginning: sums that two peers have may be rounded differently.
-  void ask(net::peer_id from) {
-    source_ = from;
-    there_.assign(pieces(), false);
-    got_ = next_ = 0;
-  }
+  void ask(net::peer_id from);
   /// To whom `take_requests` are to be sent.
   [[nodiscard]] net::peer_id source() const noexcept { return source_; }
-  [[nodiscard]] std::vector<swarm_wire::table_request> take_requests() {
-    std::vector<swarm_wire::table_request> due;
-    if (source_ == 0 || complete()) return due;
-    for (; next_ < pieces() && next_ < got_ + window; ++next_) due.push_back({step_, next_});
-    return due;
-  }
+  [[nodiscard]] std::vector<swarm_wire::table_request> take_requests();
 
   /// True: with this piece it is whole. What was not asked for, or is there already, is passed over.
-  bool take(net::peer_id from, const swarm_wire::table_piece& p) {
-    if (!wanted_ || complete() || from != source_ || p.step != step_) return false;
-    if (p.values.empty() || p.piece >= pieces() || p.values.size() != size_of(p.piece)) {
-      refused_.insert(from);
-      source_ = 0;
-      return false;
-    }
-    if (got_ > 0 && p.version != version_) {  // its sum was made again meanwhile
-      source_ = 0;
-      return false;
-    }
-    version_ = p.version;
-    if (there_[p.piece]) return false;
-    std::copy(p.values.begin(), p.values.end(), values_.begin() + p.piece * swarm_wire::table_piece_values);
-    there_[p.piece] = true;
-    ++got_;
-    return complete();
-  }
-  void lost(net::peer_id peer) {
-    if (source_ == peer) source_ = 0;
-    refused_.erase(peer);
-  }
+  bool take(net::peer_id from, const swarm_wire::table_piece& p);
+  void lost(net::peer_id peer);
   /// Whether it had nothing, though it said otherwise; until `forgive`.
   [[nodiscard]] bool refused(net::peer_id peer) const { return refused_.contains(peer); }
   void forgive() { refused_.clear(); }
@@ -147,13 +88,8 @@ class swarm_table_fetch {
   [[nodiscard]] std::span<const float> values() const noexcept { return values_; }
 
  private:
-  [[nodiscard]] std::uint32_t pieces() const noexcept {
-    return static_cast<std::uint32_t>((values_.size() + swarm_wire::table_piece_values - 1) /
-                                      swarm_wire::table_piece_values);
-  }
-  [[nodiscard]] std::size_t size_of(std::uint32_t piece) const noexcept {
-    return std::min(swarm_wire::table_piece_values, values_.size() - piece * swarm_wire::table_piece_values);
-  }
+  [[nodiscard]] std::uint32_t pieces() const noexcept;
+  [[nodiscard]] std::size_t size_of(std::uint32_t piece) const noexcept;
   [[nodiscard]] bool complete() const noexcept { return got_ > 0 && got_ == pieces(); }
 
   bool wanted_ = false;
@@ -167,5 +103,9 @@ class swarm_table_fetch {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/swarm_table_exchange.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_TABLE_EXCHANGE_HPP

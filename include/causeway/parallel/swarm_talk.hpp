@@ -54,93 +54,24 @@ class swarm_talk {
   void announce() { tell_all(own_status()); }
   /// That this peer is still there: to the driver, from the driver to all, else to a few in turn. What changes goes to all
   /// (`announce`), so in a swarm of n peers nobody hears more than the driver, n messages a heartbeat.
-  void announce_to(std::vector<net::peer_id> some) {
-    if (drives_) return announce();
-    if (followed_.id != 0 && std::find(some.begin(), some.end(), followed_.id) == some.end()) some.push_back(followed_.id);
-    for (const net::peer_id id : some) post(id, own_status());
-  }
+  void announce_to(std::vector<net::peer_id> some);
   /// After which silence a peer is given up. Who speaks to a few in turn comes to each of n others in every n / few-th
   /// heartbeat; driver and followers hear each other in every one.
-  [[nodiscard]] duration silence_of(net::peer_id id) const {
-    const bool in_touch = drives_ || id == followed_.id;
-    const auto rounds = in_touch ? 0 : table_.peers().size() / few;
-    return options_.silence + 2 * static_cast<std::int64_t>(rounds) * options_.heartbeat;
-  }
+  [[nodiscard]] duration silence_of(net::peer_id id) const;
 
-  [[nodiscard]] swarm_wire::status own_status() const {
-    return {options_.stage,
-            serving_ ? std::uint8_t{1} : std::uint8_t{0},
-            station_.turn(),
-            followed_.term,
-            drives_ ? std::uint8_t{1} : std::uint8_t{0},
-            queue_.mean(),
-            seconds_,
-            {own_sums_[0], own_sums_[1]},
-            part_,
-            committed_};
-  }
+  [[nodiscard]] swarm_wire::status own_status() const;
 
-  void greet(net::peer_id id, const std::string& address) {
-    if (!address.empty()) addresses_.insert(address);
-    swarm_wire::addresses all;
-    for (const auto& a : addresses_) {
-      if (all.list.size() < swarm_wire::most_addresses && a.size() <= swarm_wire::longest_address) all.list.push_back(a);
-    }
-    post(id, all);
-    post(id, own_status());
-  }
+  void greet(net::peer_id id, const std::string& address);
 
-  void learn(const swarm_wire::addresses& a) {
-    for (const std::string& one : a.list) {
-      if (addresses_.size() >= swarm_wire::most_addresses || !addresses_.insert(one).second) continue;
-      if (one != fabric_->address()) fabric_->dial(one);
-    }
-  }
+  void learn(const swarm_wire::addresses& a);
 
   /// Looks for who is not connected, and gives up who is silent.
-  void look_around_for_peers(time_point now) {
-    for (const auto& [id, p] : table_.peers()) {
-      if (!p.up || now - p.heard <= silence_of(id)) continue;
-      log_(severity::warning, "peer " + std::to_string(id) + " is silent");
-      fabric_->close(p.link, "silent for too long");
-    }
-    std::set<std::string> connected{fabric_->address()};
-    for (const auto& [id, p] : table_.peers()) {
-      if (p.up) connected.insert(p.address);
-    }
-    for (const std::string& a : addresses_) {
-      if (!connected.contains(a)) fabric_->dial(a);
-    }
-  }
+  void look_around_for_peers(time_point now);
 
   /// Asks these for an echo.
-  void probe(const std::vector<net::peer_id>& some, time_point now) {
-    for (const net::peer_id id : some) {
-      swarm_neighbour& p = table_.peers()[id];
-      if (p.probed != time_point{}) continue;
-      p.probed = now;
-      post(id, swarm_wire::probe{swarm_table::mark_of(now)});
-    }
-  }
+  void probe(const std::vector<net::peer_id>& some, time_point now);
 
-  [[nodiscard]] std::string describe_swarm() const {
-    std::string text = "stage " + std::to_string(options_.stage) + ", step " +
-                       std::to_string(swarm_wire::step_of(station_.turn())) + ", " +
-                       std::to_string(station_.done().count()) + " micro-batches done here";
-    for (std::uint32_t s = 0; s < options_.stages; ++s) {
-      if (s == options_.stage || table_.anybody_serves(s)) continue;
-      text += "; stage " + std::to_string(s) +
-              " is served by nobody: start one of its peers again, where its disk is, and the run goes on";
-    }
-    if (followed_.id == 0) text += "; nobody drives yet: a peer of stage 0 does, once it has its weights";
-    if (followed_.id != 0 && !drives_) text += "; peer " + std::to_string(followed_.id) + " drives";
-    const auto waits = station_.waiting_for();
-    if (!waits.empty()) {
-      text += "; micro-batch " + std::to_string(waits.front().first) + " is to come from peer " +
-              std::to_string(waits.front().second);
-    }
-    return text;
-  }
+  [[nodiscard]] std::string describe_swarm() const;
 
   static constexpr std::size_t few = 8;
 
@@ -161,5 +92,9 @@ class swarm_talk {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/swarm_talk.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_TALK_HPP

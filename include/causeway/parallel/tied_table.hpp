@@ -54,14 +54,12 @@ void for_pieces_of(Model& model, std::span<float> flat, std::int64_t block, F&& 
 }
 
 /// Who holds the table: those who hold the first block, then those who hold only the last.
-[[nodiscard]] inline std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers) {
-  std::vector<std::uint64_t> all = l.holders(0);
-  for (const std::uint64_t peer : l.holders(layers - 1)) {
-    if (std::find(all.begin(), all.end(), peer) == all.end()) all.push_back(peer);
-  }
-  return all;
-}
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/tied_table.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_TIED_TABLE_HPP

@@ -19,10 +19,7 @@
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
 /// errc::non_finite where the loss or the norm of the gradient is not finite: such a gradient goes into no sum.
-[[nodiscard]] inline result<void> check_sound(double loss, float norm) {
-  if (std::isfinite(loss) && std::isfinite(norm)) return {};
-  return fail(errc::non_finite, "this stage", "its loss or gradient is not finite");
-}
+[[nodiscard]] CAUSEWAY_DECL result<void> check_sound(double loss, float norm);
 
 /// Of one peer. Thread safety: none.
 class unsound_steps {
@@ -30,19 +27,7 @@ class unsound_steps {
   /// The step came to values that are not finite, here, and so many of this peer's blocks are not finite and given up.
   /// errc::corrupt: an attempt without this peer may go through. errc::diverged: its blocks are sound, and it happened for
   /// the fourth time in this step, so it would to everybody.
-  [[nodiscard]] error judge(std::uint64_t step, const error& why, std::size_t spoilt_blocks, const log_sink& log) {
-    if (std::exchange(step_, step) != step) times_ = 0;
-    if (spoilt_blocks == 0 && ++times_ > most_times) {
-      return fail(errc::diverged, why.where,
-                  why.message + ", " + std::to_string(times_) +
-                      " times from sound parameters: lower the learning rate, clip gradients, or look at this machine's "
-                      "memory");
-    }
-    const std::string lost = "; so are " + std::to_string(spoilt_blocks) + " of its blocks, which it gives up";
-    log(severity::warning, "step " + std::to_string(step + 1) + ": " + why.text() + (spoilt_blocks > 0 ? lost : "") +
-                               "; the others go on without this peer until it is sound");
-    return fail(errc::corrupt, why.where, why.message);
-  }
+  [[nodiscard]] error judge(std::uint64_t step, const error& why, std::size_t spoilt_blocks, const log_sink& log);
 
  private:
   static constexpr std::uint32_t most_times = 3;
@@ -51,5 +36,9 @@ class unsound_steps {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/parallel/impl/unsound_steps.ipp>
+#endif
 
 #endif  // CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP

@@ -65,104 +65,24 @@ class cluster_search {
     std::vector<std::size_t> cluster_of;
     double missing = 0, slowest = 0, mean = 0;
 
-    [[nodiscard]] bool operator<(const rated& o) const {
-      if (missing != o.missing) return missing < o.missing;
-      if (slowest != o.slowest) return slowest < o.slowest;
-      return mean < o.mean;
-    }
+    [[nodiscard]] bool operator<(const rated& o) const;
   };
 
-  [[nodiscard]] rated rate(std::vector<std::size_t> cluster_of) const {
-    rated r{std::move(cluster_of), 0, 0, 0};
-    std::vector<double> memory(clusters_), pace(clusters_);
-    for (std::size_t i = 0; i < peers_.size(); ++i) memory[r.cluster_of[i]] += peers_[i].memory;
-    for (std::size_t i = 0; i < peers_.size(); ++i) {
-      const cluster_peer& p = peers_[i];
-      const double share = p.memory / memory[r.cluster_of[i]];
-      const double message = share < 1 ? task_.message / p.bandwidth : 0;  // alone it sends nothing
-      pace[r.cluster_of[i]] = std::max({pace[r.cluster_of[i]], share * task_.operations / p.speed, message});
-    }
-    for (std::size_t c = 0; c < clusters_; ++c) {
-      r.missing += std::max(0.0, task_.memory - memory[c]);
-      r.slowest = std::max(r.slowest, pace[c]);
-      r.mean += pace[c] / static_cast<double>(clusters_);
-    }
-    return r;
-  }
+  [[nodiscard]] rated rate(std::vector<std::size_t> cluster_of) const;
 
-  [[nodiscard]] rated run() {
-    std::vector<rated> all;
-    for (std::size_t i = 0; i < std::max<std::size_t>(2, options_.population); ++i) {
-      all.push_back(improved(rate(founder(i == 0))));
-    }
-    for (std::size_t i = 0; i < options_.children; ++i) {
-      rated& mother = all[draw_.below(all.size())];
-      rated& father = all[draw_.below(all.size())];
-      rated child = improved(rate(changed(mother.cluster_of, father.cluster_of)));
-      rated& worse = mother < father ? father : mother;
-      if (child < worse) worse = std::move(child);
-    }
-    return *std::min_element(all.begin(), all.end());
-  }
+  [[nodiscard]] rated run();
 
  private:
   /// The first: by bandwidth, as many in each cluster. The others at random.
-  std::vector<std::size_t> founder(bool sorted) {
-    std::vector<std::size_t> cluster_of(peers_.size());
-    if (!sorted) {
-      for (std::size_t& c : cluster_of) c = draw_.below(clusters_);
-      return cluster_of;
-    }
-    std::vector<std::size_t> order(peers_.size());
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return peers_[a].bandwidth < peers_[b].bandwidth; });
-    for (std::size_t i = 0; i < order.size(); ++i) cluster_of[order[i]] = i * clusters_ / order.size();
-    return cluster_of;
-  }
+  std::vector<std::size_t> founder(bool sorted);
 
   /// Each peer from one of its parents, and then one moved or two swapped; every child ends in a local optimum.
-  std::vector<std::size_t> changed(std::vector<std::size_t> child, const std::vector<std::size_t>& father) {
-    for (std::size_t i = 0; i < child.size(); ++i) {
-      if (draw_.below(2) == 0) child[i] = father[i];
-    }
-    const std::size_t a = draw_.below(child.size()), b = draw_.below(child.size());
-    if (draw_.below(2) == 0) {
-      std::swap(child[a], child[b]);
-    } else {
-      child[a] = draw_.below(clusters_);
-    }
-    return child;
-  }
+  std::vector<std::size_t> changed(std::vector<std::size_t> child, const std::vector<std::size_t>& father);
 
-  [[nodiscard]] rated improved(rated r) const {
-    while (improve(r)) {
-    }
-    return r;
-  }
+  [[nodiscard]] rated improved(rated r) const;
 
   /// One peer moved, or two swapped.
-  bool improve(rated& best) const {
-    const auto keep = [&](std::vector<std::size_t> next) {
-      rated r = rate(std::move(next));
-      if (!(r < best)) return false;
-      best = std::move(r);
-      return true;
-    };
-    for (std::size_t a = 0; a < peers_.size(); ++a) {
-      for (std::size_t c = 0; c < clusters_; ++c) {
-        auto next = best.cluster_of;
-        next[a] = c;
-        if (keep(std::move(next))) return true;
-      }
-      for (std::size_t b = 0; b < a; ++b) {
-        auto next = best.cluster_of;
-        std::swap(next[a], next[b]);
-        if (keep(std::move(next))) return true;
-      }
-    }
-    return false;
-  }
+  bool improve(rated& best) const;
 
   std::vector<cluster_peer> peers_;
   cluster_task task_;
@@ -175,24 +95,13 @@ class cluster_search {
 
 /// Sorts peers into `clusters` clusters that each hold the model. The same input and seed give the same clusters.
 /// errc::out_of_memory: no such clusters were found; take fewer.
-inline result<cluster_plan> plan_clusters(std::span<const cluster_peer> peers, const cluster_task& task,
-                                          std::size_t clusters, const cluster_options& options = {}) {
-  if (clusters == 0 || clusters > peers.size()) {
-    return fail(errc::invalid_argument, "clusters",
-                std::to_string(clusters) + " clusters of " + std::to_string(peers.size()) + " peers; take 1 to so many");
-  }
-  for (const cluster_peer& p : peers) {
-    if (!(p.memory > 0) || !(p.speed > 0) || !(p.bandwidth > 0))
-      return fail(errc::invalid_argument, "clusters", "each peer needs a memory, a speed and a bandwidth above 0");
-  }
-  const auto best = detail::cluster_search{peers, task, clusters, options}.run();
-  if (best.missing > 0) {
-    return fail(errc::out_of_memory, "clusters",
-                "no " + std::to_string(clusters) + " clusters were found that all hold the model; take fewer clusters");
-  }
-  return cluster_plan{best.cluster_of, best.slowest, best.mean};
-}
+CAUSEWAY_DECL result<cluster_plan> plan_clusters(std::span<const cluster_peer> peers, const cluster_task& task,
+                                                 std::size_t clusters, const cluster_options& options = {});
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/plan/impl/clusters.ipp>
+#endif
 
 #endif  // CAUSEWAY_PLAN_CLUSTERS_HPP

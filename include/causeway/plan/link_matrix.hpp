@@ -32,44 +32,22 @@ class link_matrix {
   link_matrix() = default;
 
   /// The same link everywhere, and nothing to pay from a device to itself.
-  explicit link_matrix(std::size_t devices, const link_cost& everywhere = {})
-      : size_{devices}, links_(devices * devices, everywhere) {
-    for (std::size_t i = 0; i < devices; ++i) links_[i * devices + i] = {};
-  }
+  explicit link_matrix(std::size_t devices, const link_cost& everywhere = {});
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  [[nodiscard]] const link_cost& operator()(std::size_t from, std::size_t to) const {
-    CAUSEWAY_EXPECT(from < size_ && to < size_);
-    return links_[from * size_ + to];
-  }
+  [[nodiscard]] const link_cost& operator()(std::size_t from, std::size_t to) const;
 
   /// One direction.
-  void set(std::size_t from, std::size_t to, const link_cost& link) {
-    CAUSEWAY_EXPECT(from < size_ && to < size_);
-    links_[from * size_ + to] = link;
-  }
+  void set(std::size_t from, std::size_t to, const link_cost& link);
 
-  void set_both(std::size_t a, std::size_t b, const link_cost& link) {
-    set(a, b, link);
-    set(b, a, link);
-  }
+  void set_both(std::size_t a, std::size_t b, const link_cost& link);
 
   /// Seconds for `bytes` there and as many back, halved: what a direction costs on average.
-  [[nodiscard]] double mean_seconds(std::size_t a, std::size_t b, double bytes) const {
-    return ((*this)(a, b).seconds(bytes) + (*this)(b, a).seconds(bytes)) / 2;
-  }
+  [[nodiscard]] double mean_seconds(std::size_t a, std::size_t b, double bytes) const;
 
   /// The links between devices, where this matrix is one of regions and device i stands in region `region_of[i]`.
-  [[nodiscard]] link_matrix devices_in(std::span<const std::size_t> region_of) const {
-    link_matrix all{region_of.size()};
-    for (std::size_t i = 0; i < region_of.size(); ++i) {
-      for (std::size_t j = 0; j < region_of.size(); ++j) {
-        if (i != j) all.set(i, j, (*this)(region_of[i], region_of[j]));
-      }
-    }
-    return all;
-  }
+  [[nodiscard]] link_matrix devices_in(std::span<const std::size_t> region_of) const;
 
  private:
   std::size_t size_ = 0;
@@ -77,18 +55,12 @@ class link_matrix {
 };
 
 /// Whether every delay is finite and >= 0, and every bandwidth > 0. errc::invalid_argument names the pair.
-inline result<void> check(const link_matrix& links) {
-  for (std::size_t i = 0; i < links.size(); ++i) {
-    for (std::size_t j = 0; j < links.size(); ++j) {
-      const link_cost& l = links(i, j);
-      if (std::isfinite(l.delay) && l.delay >= 0 && l.bandwidth > 0) continue;
-      return fail(errc::invalid_argument, "link " + std::to_string(i) + " to " + std::to_string(j),
-                  "has a delay that is not finite and >= 0, or no bandwidth; leave devices without links out");
-    }
-  }
-  return {};
-}
+CAUSEWAY_DECL result<void> check(const link_matrix& links);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/plan/impl/link_matrix.ipp>
+#endif
 
 #endif  // CAUSEWAY_PLAN_LINK_MATRIX_HPP

@@ -62,20 +62,7 @@ namespace detail {
 class preemption_draws {
  public:
   /// `lost` of `available` instances, of which `shape` uses the first ones and the others are spare.
-  preemption_draws(const pipeline_shape& shape, std::size_t available, std::size_t lost, const liveput_options& o)
-      : shape_{shape} {
-    std::vector<std::size_t> all(available);
-    std::iota(all.begin(), all.end(), std::size_t{0});
-    rng draw{o.seed, mix(shape.replicas, shape.stages, available * 4096 + lost)};
-    for (std::size_t i = 0; i < std::max<std::size_t>(1, o.samples); ++i) {
-      std::vector<std::size_t> alive(shape.stages, shape.replicas);
-      for (std::size_t k = 0; k < std::min(lost, available); ++k) {
-        std::swap(all[k], all[k + draw.below(available - k)]);
-        if (all[k] < shape.instances()) --alive[all[k] % shape.stages];
-      }
-      draws_.push_back(std::move(alive));
-    }
-  }
+  preemption_draws(const pipeline_shape& shape, std::size_t available, std::size_t lost, const liveput_options& o);
 
   /// The mean of `f(alive instances of each stage)`.
   template <class F>
@@ -89,24 +76,10 @@ class preemption_draws {
   }
 
   /// Seconds to go on as `next`.
-  [[nodiscard]] double migration(const pipeline_shape& next, const migration_costs& costs) const {
-    if (next.instances() == 0) return 0;
-    if (next.stages != shape_.stages) return costs.pipeline;
-    return mean([&](const std::vector<std::size_t>& alive) {
-      const std::size_t fewest = *std::min_element(alive.begin(), alive.end());
-      const std::size_t most = *std::max_element(alive.begin(), alive.end());
-      if (next.replicas > fewest) return costs.inter_stage;
-      return fewest == shape_.replicas && most == shape_.replicas ? 0.0 : costs.intra_stage;
-    });
-  }
+  [[nodiscard]] double migration(const pipeline_shape& next, const migration_costs& costs) const;
 
   /// The part of the draws in which nothing is left of some stage.
-  [[nodiscard]] double lost_share() const {
-    if (shape_.instances() == 0) return 0;
-    return mean([](const std::vector<std::size_t>& alive) {
-      return *std::min_element(alive.begin(), alive.end()) == 0 ? 1.0 : 0.0;
-    });
-  }
+  [[nodiscard]] double lost_share() const;
 
  private:
   pipeline_shape shape_;
@@ -129,11 +102,9 @@ double liveput(const pipeline_shape& shape, std::size_t available, std::size_t l
 }
 
 /// Seconds that going from `now`, with `before` instances, to `next`, with `after`, is expected to take.
-inline double expected_migration(const pipeline_shape& now, std::size_t before, const pipeline_shape& next,
-                                 std::size_t after, const migration_costs& costs, const liveput_options& options = {}) {
-  if (now.instances() == 0) return next.instances() == 0 ? 0 : costs.pipeline;
-  return detail::preemption_draws{now, before, before > after ? before - after : 0, options}.migration(next, costs);
-}
+CAUSEWAY_DECL double expected_migration(const pipeline_shape& now, std::size_t before, const pipeline_shape& next,
+                                        std::size_t after, const migration_costs& costs,
+                                        const liveput_options& options = {});
 
 /// A shape for each interval.
 struct liveput_plan {
@@ -190,5 +161,9 @@ liveput_plan plan_liveput(const pipeline_shape& now, std::size_t instances, std:
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/plan/impl/liveput.ipp>
+#endif
 
 #endif  // CAUSEWAY_PLAN_LIVEPUT_HPP

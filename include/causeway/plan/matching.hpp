@@ -27,60 +27,20 @@ namespace detail {
 class bottleneck_matcher {
  public:
   /// `costs` is size x size, row by row; all finite. Returns the bottleneck; `row_of()` has the pairs.
-  double solve(std::span<const double> costs, std::size_t size) {
-    costs_ = costs;
-    size_ = size;
-    row_of_.assign(size, none);
-    seen_.assign(size, 0);
-    mark_ = 0;
-    limit_ = lower_bound();
-    for (std::size_t row = 0; row < size; ++row) {
-      while (!augment_from(row)) limit_ = next_limit();
-    }
-    return limit_;
-  }
+  double solve(std::span<const double> costs, std::size_t size);
 
   [[nodiscard]] const std::vector<std::size_t>& row_of() const noexcept { return row_of_; }
 
  private:
   static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
-  [[nodiscard]] double lower_bound() const {  // each row and column must pay at least its cheapest edge
-    double bound = 0;
-    for (std::size_t i = 0; i < size_; ++i) {
-      double row = std::numeric_limits<double>::infinity(), column = row;
-      for (std::size_t j = 0; j < size_; ++j) {
-        row = std::min(row, costs_[i * size_ + j]);
-        column = std::min(column, costs_[j * size_ + i]);
-      }
-      bound = std::max({bound, row, column});
-    }
-    return bound;
-  }
+  [[nodiscard]] double lower_bound() const;
 
-  [[nodiscard]] double next_limit() const {
-    double next = std::numeric_limits<double>::infinity();
-    for (const double c : costs_) {
-      if (c > limit_) next = std::min(next, c);
-    }
-    return next;
-  }
+  [[nodiscard]] double next_limit() const;
 
-  bool augment_from(std::size_t row) {
-    ++mark_;
-    return augment(row);
-  }
+  bool augment_from(std::size_t row);
 
-  bool augment(std::size_t row) {
-    for (std::size_t column = 0; column < size_; ++column) {
-      if (costs_[row * size_ + column] > limit_ || seen_[column] == mark_) continue;
-      seen_[column] = mark_;
-      if (row_of_[column] != none && !augment(row_of_[column])) continue;
-      row_of_[column] = row;
-      return true;
-    }
-    return false;
-  }
+  bool augment(std::size_t row);
 
   std::span<const double> costs_;
   std::size_t size_ = 0;
@@ -94,14 +54,12 @@ class bottleneck_matcher {
 
 /// The pairing of rows and columns with the least bottleneck. `costs` is size x size, row by row, finite, >= 0. Time at
 /// most O(size^5), in practice that of reading the costs a few times.
-inline pairing bottleneck_pairing(std::span<const double> costs, std::size_t size) {
-  CAUSEWAY_EXPECT(costs.size() == size * size);
-  detail::bottleneck_matcher matcher;
-  pairing p{matcher.solve(costs, size), std::vector<std::size_t>(size)};
-  for (std::size_t column = 0; column < size; ++column) p.partner_of[matcher.row_of()[column]] = column;
-  return p;
-}
+CAUSEWAY_DECL pairing bottleneck_pairing(std::span<const double> costs, std::size_t size);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/plan/impl/matching.ipp>
+#endif
 
 #endif  // CAUSEWAY_PLAN_MATCHING_HPP

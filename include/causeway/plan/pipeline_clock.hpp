@@ -45,20 +45,14 @@ class pipeline_clock {
   static constexpr double never = std::numeric_limits<double>::infinity();
 
   [[nodiscard]] double now() const noexcept { return now_; }
-  [[nodiscard]] bool arrived(std::uint32_t rank, const operation& op) const noexcept {
-    return !source_of(shape_, rank, op) || arrives_[input(virtual_stage(shape_, {rank, op.chunk}), op)] <= now_;
-  }
+  [[nodiscard]] bool arrived(std::uint32_t rank, const operation& op) const noexcept;
 
   /// When the input of an operation is there, if its sender has begun with it, on links without queues or jitter; else
   /// `never`. 0 for what needs no input from elsewhere.
-  [[nodiscard]] double expected(std::uint32_t rank, const operation& op) const noexcept {
-    return source_of(shape_, rank, op) ? expected_[input(virtual_stage(shape_, {rank, op.chunk}), op)] : 0;
-  }
+  [[nodiscard]] double expected(std::uint32_t rank, const operation& op) const noexcept;
 
   /// Seconds that an operation takes, without jitter.
-  [[nodiscard]] double cost(std::uint32_t rank, const operation& op) const noexcept {
-    return costs_.stages[virtual_stage(shape_, {rank, op.chunk})].of(op.kind);
-  }
+  [[nodiscard]] double cost(std::uint32_t rank, const operation& op) const noexcept;
 
   /// Until nothing happens any more: `choose(rank)` gives an optional operation whenever a rank is free and something may
   /// have changed for it; `started(rank, timed_operation)` learns what has begun.
@@ -87,70 +81,25 @@ class pipeline_clock {
 
   void wake(double when, std::uint32_t rank) { events_.emplace(when, rank); }
 
-  [[nodiscard]] std::size_t input(std::uint32_t stage, const operation& op) const noexcept {
-    const std::size_t pass = op.kind == work::forward ? 0 : 1;
-    return (pass * virtual_stages(shape_) + stage) * shape_.micro_batches + op.micro_batch;
-  }
+  [[nodiscard]] std::size_t input(std::uint32_t stage, const operation& op) const noexcept;
 
-  timed_operation start(std::uint32_t rank, const operation& op) {
-    const std::uint32_t stage = virtual_stage(shape_, {rank, op.chunk});
-    const double end = now_ + costs_.stages[stage].of(op.kind) * noise_.factor(stage, op, false);
-    running_[rank] = {true, op, end};
-    if (const auto target = target_of(shape_, rank, op)) {
-      const double way = target->rank == rank ? 0 : transfer(stage, *target, op) + edge(stage, *target).latency;
-      expected_[input(virtual_stage(shape_, *target), op)] = end + way;
-    }
-    wake(end, rank);
-    return {op, now_, end};
-  }
+  timed_operation start(std::uint32_t rank, const operation& op);
 
   // All ranks for which something happens at the next moment, in their order.
-  bool take_events(std::vector<std::uint32_t>& awake) {
-    awake.clear();
-    if (events_.empty()) return false;
-    now_ = events_.top().first;
-    while (!events_.empty() && events_.top().first == now_) {
-      const std::uint32_t rank = events_.top().second;
-      events_.pop();
-      if (awake.empty() || awake.back() != rank) awake.push_back(rank);
-      if (running_[rank].busy && running_[rank].end <= now_) finish(rank);
-    }
-    return true;
-  }
+  bool take_events(std::vector<std::uint32_t>& awake);
 
-  void finish(std::uint32_t rank) {
-    running_[rank].busy = false;
-    const operation& op = running_[rank].op;
-    const auto target = target_of(shape_, rank, op);
-    if (!target) return;
-    const double there = target->rank == rank ? now_ : send(rank, *target, op);
-    arrives_[input(virtual_stage(shape_, *target), op)] = there;
-    if (target->rank != rank) wake(there, target->rank);
-  }
+  void finish(std::uint32_t rank);
 
   // The end of a message's way. Messages of all chunks share the link from this rank to that one.
-  double send(std::uint32_t rank, const stage_place& target, const operation& op) {
-    const std::uint32_t from = virtual_stage(shape_, {rank, op.chunk});
-    const double factor = noise_.factor(from, op, true);
-    double& free = link_free_[std::size_t{2} * rank + (is_next(rank, target.rank) ? 1 : 0)];
-    free = std::max(free, now_) + transfer(from, target, op) * factor;
-    return free + edge(from, target).latency * factor;
-  }
+  double send(std::uint32_t rank, const stage_place& target, const operation& op);
 
-  [[nodiscard]] const edge_cost& edge(std::uint32_t from, const stage_place& target) const noexcept {
-    return costs_.edges[std::min(from, virtual_stage(shape_, target))];
-  }
+  [[nodiscard]] const edge_cost& edge(std::uint32_t from, const stage_place& target) const noexcept;
 
   // Seconds for which a message occupies its link.
-  [[nodiscard]] double transfer(std::uint32_t from, const stage_place& target, const operation& op) const noexcept {
-    const edge_cost& e = edge(from, target);
-    return (op.kind == work::forward ? e.bytes_forward : e.bytes_backward) / e.bytes_per_second;
-  }
+  [[nodiscard]] double transfer(std::uint32_t from, const stage_place& target, const operation& op) const noexcept;
 
   // Ranks are on a ring: each has a link to the next and one to the one before; with two ranks these are the same.
-  [[nodiscard]] bool is_next(std::uint32_t rank, std::uint32_t target) const noexcept {
-    return target == (rank + 1) % shape_.ranks;
-  }
+  [[nodiscard]] bool is_next(std::uint32_t rank, std::uint32_t target) const noexcept;
 
   const schedule& shape_;
   const stage_costs& costs_;
@@ -166,5 +115,9 @@ class pipeline_clock {
 }  // namespace detail
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/plan/impl/pipeline_clock.ipp>
+#endif
 
 #endif  // CAUSEWAY_PLAN_PIPELINE_CLOCK_HPP

@@ -44,9 +44,7 @@ struct recovery_job {
 
   [[nodiscard]] double samples() const { return static_cast<double>(micro_batches * micro_batch); }
   /// Of one sample on one peer that does all the model and never waits.
-  [[nodiscard]] double sample_seconds() const {
-    return cost_of_stage(model, 0, model.blocks.size()).seconds / static_cast<double>(micro_batch);
-  }
+  [[nodiscard]] double sample_seconds() const;
 };
 
 /// What becomes of the step that is under way.
@@ -80,22 +78,7 @@ inline constexpr double no_step = std::numeric_limits<double>::infinity();
 class cut_job {
  public:
   /// The slowest stage is as quick as can be. errc::invalid_argument: more stages than blocks.
-  static result<cut_job> make(const recovery_job& job, std::size_t stages) {
-    const std::vector<stage_device> devices(stages);
-    CAUSEWAY_ASSIGN(const stage_split split, split_by_time(job.model, devices));
-    cut_job cut;
-    cut.job_ = &job;
-    for (std::size_t s = 0; s < stages; ++s) {
-      const block_cost cost = cost_of_stage(job.model, split.first_block[s], split.end(s));
-      const double forward = cost.seconds * job.forward_share, half = (cost.seconds - forward) / 2;
-      cut.costs_.stages.push_back({forward, half, half, forward});
-      cut.state_ = std::max(cut.state_, cost.memory);
-      cut.parameters_ = std::max(cut.parameters_, cost.parameters);
-    }
-    const edge_cost edge{job.link.delay, job.boundary_bytes, job.boundary_bytes, job.link.bandwidth / 8};
-    cut.costs_.edges.assign(stages - 1, edge);
-    return cut;
-  }
+  static result<cut_job> make(const recovery_job& job, std::size_t stages);
 
   [[nodiscard]] const recovery_job& job() const { return *job_; }
   [[nodiscard]] std::size_t stages() const { return costs_.stages.size(); }
@@ -105,20 +88,13 @@ class cut_job {
   [[nodiscard]] double load_seconds() const { return state_ / job_->read_bytes_per_second; }
 
   /// A ring all-reduce of the largest stage over `replicas`.
-  [[nodiscard]] double average_seconds(std::size_t replicas) const {
-    const auto d = static_cast<double>(replicas);
-    return replicas < 2 ? 0 : 2 * (d - 1) * job_->link.seconds(parameters_ * job_->gradient_bytes / d);
-  }
+  [[nodiscard]] double average_seconds(std::size_t replicas) const;
 
   /// The micro-batches of the pipeline with the most, of `replicas`.
   [[nodiscard]] std::size_t share(std::size_t replicas) const { return (job_->micro_batches + replicas - 1) / replicas; }
 
   /// A step of `replicas` whole pipelines in 1F1B.
-  [[nodiscard]] double step_seconds(std::size_t replicas) const {
-    if (replicas == 0) return no_step;
-    const std::size_t m = share(replicas);
-    return seconds_of({costs_, straight_routes(stages(), m), static_cast<std::uint32_t>(m)}) + average_seconds(replicas);
-  }
+  [[nodiscard]] double step_seconds(std::size_t replicas) const;
 
  private:
   cut_job() = default;
@@ -131,12 +107,14 @@ class cut_job {
 namespace detail {
 
 /// Takes `gone` out of `from`; both keep their order. How many were there.
-inline std::size_t take_out(std::vector<std::uint32_t>& from, std::span<const std::uint32_t> gone) {
-  return std::erase_if(from, [&](std::uint32_t id) { return std::binary_search(gone.begin(), gone.end(), id); });
-}
+CAUSEWAY_DECL std::size_t take_out(std::vector<std::uint32_t>& from, std::span<const std::uint32_t> gone);
 
 }  // namespace detail
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/plan/impl/recovery.ipp>
+#endif
 
 #endif  // CAUSEWAY_PLAN_RECOVERY_HPP

@@ -33,28 +33,9 @@ struct redundant_options {
 
 class redundant_recovery {
  public:
-  static result<redundant_recovery> make(const recovery_job& job, const redundant_options& options) {
-    CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, options.stages));
-    return redundant_recovery{std::move(cut), options};
-  }
+  static result<redundant_recovery> make(const recovery_job& job, const redundant_options& options);
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come) {
-    const std::size_t broken = grid_.lose(lost).size();
-    grid_.add_spares(come);
-    const recovery_job& job = cut_.job();
-    if (grid_.pipelines() == 0) return revive();
-    if (broken == 0) return {};
-    if (!fatal()) {
-      update();
-      return {job.detection + options_.failover};
-    }
-    const bool held = all_stages_held();
-    recovery_action action = regroup();
-    action.pause += job.detection;
-    action.fate = step_fate::begins_again;
-    if (!held) action = {job.detection + job.restart + 2 * cut_.load_seconds(), step_fate::from_checkpoint};
-    return action;
-  }
+  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
   recovery_action boundary() { return must_regroup() ? regroup() : recovery_action{}; }
 
@@ -69,65 +50,22 @@ class redundant_recovery {
   [[nodiscard]] std::size_t before(std::size_t s) const { return s == 0 ? cut_.stages() - 1 : s - 1; }
 
   /// A hole whose predecessor is a hole has nobody who can do it.
-  [[nodiscard]] bool fatal() const {
-    for (std::size_t d = 0; d < grid_.pipelines(); ++d) {
-      for (std::size_t s = 0; s < cut_.stages(); ++s) {
-        if (!grid_.filled(d, s) && !grid_.filled(d, before(s))) return true;
-      }
-    }
-    return false;
-  }
+  [[nodiscard]] bool fatal() const;
 
   /// A stage is held by its own peers and their predecessors.
-  [[nodiscard]] bool all_stages_held() const {
-    for (std::size_t s = 0; s < cut_.stages(); ++s) {
-      if (grid_.holders(s) + grid_.holders(before(s)) == 0) return false;
-    }
-    return true;
-  }
+  [[nodiscard]] bool all_stages_held() const;
 
-  [[nodiscard]] bool must_regroup() const {
-    if (grid_.peers() < cut_.stages()) return false;  // the last pipeline goes on with peers that do two stages
-    const std::size_t doubled = grid_.holes();  // peers with two stages; neither they nor their predecessors may be lost
-    const auto active = static_cast<double>(grid_.pipelines() * cut_.stages() - doubled);
-    return (doubled > 0 && grid_.spares() >= doubled) ||
-           2 * static_cast<double>(doubled) > options_.most_at_risk * active ||
-           grid_.peers() / cut_.stages() > grid_.pipelines();
-  }
+  [[nodiscard]] bool must_regroup() const;
 
-  recovery_action regroup() {
-    const std::size_t moved = grid_.rebuild();
-    update();
-    // A peer with a new stage fetches that and its successor's.
-    return {cut_.job().regroup + (moved > 0 ? 2 * cut_.copy_seconds() : 0)};
-  }
+  recovery_action regroup();
 
   /// From nothing, once there are enough peers: only a checkpoint has the weights.
-  recovery_action revive() {
-    if (grid_.peers() < cut_.stages()) return {};
-    regroup();
-    return {cut_.job().restart + 2 * cut_.load_seconds(), step_fate::from_checkpoint};
-  }
+  recovery_action revive();
 
   /// A step takes as long as the slowest pipeline.
-  void update() {
-    step_ = grid_.pipelines() == 0 ? no_step : 0;
-    for (std::size_t d = 0; d < grid_.pipelines(); ++d) step_ = std::max(step_, pipeline_seconds(d));
-    step_ += cut_.average_seconds(grid_.pipelines());
-  }
+  void update();
 
-  double pipeline_seconds(std::size_t d) {
-    const std::size_t m = cut_.share(grid_.pipelines());
-    std::vector<std::uint32_t> route(cut_.stages());
-    for (std::size_t s = 0; s < route.size(); ++s)
-      route[s] = static_cast<std::uint32_t>(grid_.filled(d, s) ? s : before(s));
-    const auto [known, fresh] = seconds_.try_emplace({m, route});
-    if (fresh) {
-      const std::vector<std::vector<std::uint32_t>> routes(m, route);
-      known->second = seconds_of({cut_.costs(), routes, static_cast<std::uint32_t>(m), false, true});
-    }
-    return known->second;
-  }
+  double pipeline_seconds(std::size_t d);
 
   cut_job cut_;
   redundant_options options_;
@@ -137,5 +75,9 @@ class redundant_recovery {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/plan/impl/recovery_redundant.ipp>
+#endif
 
 #endif  // CAUSEWAY_PLAN_RECOVERY_REDUNDANT_HPP

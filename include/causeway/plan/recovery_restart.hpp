@@ -20,26 +20,9 @@ namespace causeway::inline CAUSEWAY_ABI::plan {
 
 class restart_recovery {
  public:
-  static result<restart_recovery> make(const recovery_job& job, std::size_t stages) {
-    CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, stages));
-    return restart_recovery{std::move(cut)};
-  }
+  static result<restart_recovery> make(const recovery_job& job, std::size_t stages);
 
-  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come) {
-    const std::size_t broken = detail::take_out(active_, lost);
-    detail::take_out(spare_, lost);
-    spare_.insert(spare_.end(), come.begin(), come.end());
-    const std::size_t replicas = (active_.size() + spare_.size()) / cut_.stages();
-    if (broken == 0 && replicas <= replicas_) return {};
-    spare_.insert(spare_.end(), active_.begin(), active_.end());
-    const auto used = spare_.begin() + static_cast<std::ptrdiff_t>(replicas * cut_.stages());
-    active_.assign(spare_.begin(), used);
-    spare_.erase(spare_.begin(), used);
-    replicas_ = replicas;
-    step_ = cut_.step_seconds(replicas);
-    const recovery_job& job = cut_.job();
-    return {(broken > 0 ? job.detection : 0) + job.restart + cut_.load_seconds(), step_fate::from_checkpoint};
-  }
+  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
   recovery_action boundary() { return {}; }
   [[nodiscard]] double step_seconds() const { return step_; }
@@ -56,5 +39,9 @@ class restart_recovery {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/plan/impl/recovery_restart.ipp>
+#endif
 
 #endif  // CAUSEWAY_PLAN_RECOVERY_RESTART_HPP

@@ -111,11 +111,7 @@ struct stage_place {
 }
 
 /// "F3", and "F3.1" in chunk 1.
-[[nodiscard]] inline std::string to_string(const operation& op) {
-  std::string text = letter(op.kind) + std::to_string(op.micro_batch);
-  if (op.chunk > 0) text += '.' + std::to_string(op.chunk);
-  return text;
-}
+[[nodiscard]] CAUSEWAY_DECL std::string to_string(const operation& op);
 
 /// What a rank holds, in units of one micro-batch in one chunk.
 struct held_memory {
@@ -140,40 +136,15 @@ struct held_memory {
 
 /// What each operation of a rank adds to (or frees from) what the rank holds. Operations must name micro-batches and
 /// chunks that the schedule has.
-[[nodiscard]] inline std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank) {
-  CAUSEWAY_EXPECT(rank < s.orders.size());
-  const std::vector<operation>& order = s.orders[rank];
-  const auto unit = [&](const operation& op) {
-    CAUSEWAY_EXPECT(op.chunk < s.chunks && op.micro_batch < s.micro_batches);
-    return std::size_t{op.chunk} * s.micro_batches + op.micro_batch;
-  };
-  std::vector<bool> recomputed(std::size_t{s.chunks} * s.micro_batches);
-  for (const operation& op : order) {
-    if (op.kind == work::recompute) recomputed[unit(op)] = true;
-  }
-  std::vector<held_memory> changes;
-  changes.reserve(order.size());
-  for (const operation& op : order) {
-    switch (op.kind) {
-      case work::forward: changes.push_back(recomputed[unit(op)] ? held_memory{0, 1} : held_memory{1, 0}); break;
-      case work::recompute: changes.push_back({1, -1}); break;
-      case work::input_gradient: changes.push_back({0, 0}); break;  // the weight gradient needs the activations, too
-      default: changes.push_back({-1, 0}); break;
-    }
-  }
-  return changes;
-}
+[[nodiscard]] CAUSEWAY_DECL std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank);
 
 /// The most that a rank holds at one time if it follows its order.
-[[nodiscard]] inline held_memory peak_memory(const schedule& s, std::uint32_t rank) {
-  held_memory now, peak;
-  for (const held_memory& change : memory_changes(s, rank)) {
-    now += change;
-    peak = larger(peak, now);
-  }
-  return peak;
-}
+[[nodiscard]] CAUSEWAY_DECL held_memory peak_memory(const schedule& s, std::uint32_t rank);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/plan/impl/schedule.ipp>
+#endif
 
 #endif  // CAUSEWAY_PLAN_SCHEDULE_HPP

@@ -42,17 +42,7 @@ class schedule_cursor {
       : schedule_cursor{s, rank, mode, peak_memory(s, rank)} {}
 
   /// With another limit: at least what the order itself needs; more lets an opportunistic rank run further ahead.
-  schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode, const held_memory& limit)
-      : order_{s.orders[rank]},
-        changes_{memory_changes(s, rank)},
-        done_(order_.size()),
-        skipped_units_(std::size_t{s.micro_batches} * s.chunks),
-        skipped_kinds_(s.chunks),
-        micro_batches_{s.micro_batches},
-        mode_{mode},
-        limit_{limit} {
-    CAUSEWAY_EXPECT(peak_memory(s, rank).within(limit));
-  }
+  schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode, const held_memory& limit);
 
   [[nodiscard]] bool finished() const noexcept { return first_ == order_.size(); }
   [[nodiscard]] const std::vector<operation>& order() const noexcept { return order_; }
@@ -78,22 +68,13 @@ class schedule_cursor {
   }
 
   /// The operation of a choice has run.
-  void complete(std::size_t index) {
-    CAUSEWAY_EXPECT(index < order_.size() && !done_[index]);
-    done_[index] = true;
-    held_ += changes_[index];
-    while (first_ < order_.size() && done_[first_]) ++first_;
-  }
+  void complete(std::size_t index);
 
   /// What the rank holds now.
   [[nodiscard]] const held_memory& held() const noexcept { return held_; }
 
   /// From the first operation again: the next step.
-  void rewind() {
-    done_.assign(done_.size(), false);
-    first_ = 0;
-    held_ = {};
-  }
+  void rewind();
 
  private:
   // Of a chunk: what must keep its order among itself. A backward is of two of these.
@@ -108,27 +89,11 @@ class schedule_cursor {
     }
   }
 
-  [[nodiscard]] std::size_t unit(const operation& op) const noexcept {
-    return std::size_t{op.chunk} * micro_batches_ + op.micro_batch;
-  }
+  [[nodiscard]] std::size_t unit(const operation& op) const noexcept;
 
-  [[nodiscard]] bool may_overtake(std::size_t index, held_memory peak) const {
-    const operation& op = order_[index];
-    if (skipped_units_[unit(op)] == scan_) return false;
-    for (std::size_t l = 0; l < lines; ++l) {
-      if (is_on(op.kind, l) && skipped_kinds_[op.chunk][l] == scan_) return false;
-    }
-    const held_memory& change = changes_[index];
-    return (change.activations <= 0 || peak.activations + change.activations <= limit_.activations) &&
-           (change.inputs <= 0 || peak.inputs + change.inputs <= limit_.inputs);
-  }
+  [[nodiscard]] bool may_overtake(std::size_t index, held_memory peak) const;
 
-  void skip(const operation& op) {
-    skipped_units_[unit(op)] = scan_;
-    for (std::size_t l = 0; l < lines; ++l) {
-      if (is_on(op.kind, l)) skipped_kinds_[op.chunk][l] = scan_;
-    }
-  }
+  void skip(const operation& op);
 
   std::vector<operation> order_;
   std::vector<held_memory> changes_;
@@ -145,5 +110,9 @@ class schedule_cursor {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/plan/impl/schedule_cursor.ipp>
+#endif
 
 #endif  // CAUSEWAY_PLAN_SCHEDULE_CURSOR_HPP

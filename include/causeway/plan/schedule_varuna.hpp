@@ -34,32 +34,12 @@ class varuna_rule {
   varuna_rule(const schedule& shape, std::uint32_t rank, std::uint32_t stored_inputs)
       : rank_{rank}, last_{rank + 1 == shape.ranks}, micro_batches_{shape.micro_batches}, most_stored_{stored_inputs} {}
 
-  [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock) {
-    if (backwards_ == micro_batches_) return std::nullopt;
-    const operation backward{work::backward, backwards_}, recompute{work::recompute, backwards_};
-    if (has_activations_ && clock.arrived(rank_, backward)) return take(backward);
-    const double gradient = forwards_ == backwards_ ? pipeline_clock::never : clock.expected(rank_, backward);
-    const double needed = has_activations_ ? 0 : clock.cost(rank_, recompute);
-    const auto forward = next_forward(clock);
-    if (forward && clock.now() + clock.cost(rank_, *forward) + needed <= gradient) return take(*forward);
-    if (!has_activations_ && gradient < pipeline_clock::never) return take(recompute);
-    return std::nullopt;
-  }
+  [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
 
  private:
-  [[nodiscard]] std::optional<operation> next_forward(const pipeline_clock& clock) const {
-    const operation forward{work::forward, forwards_};
-    const bool room = last_ ? forwards_ == backwards_ : forwards_ - backwards_ - (has_activations_ ? 1 : 0) < most_stored_;
-    if (forwards_ == micro_batches_ || !room || !clock.arrived(rank_, forward)) return std::nullopt;
-    return forward;
-  }
+  [[nodiscard]] std::optional<operation> next_forward(const pipeline_clock& clock) const;
 
-  [[nodiscard]] operation take(const operation& op) {
-    forwards_ += op.kind == work::forward ? 1 : 0;
-    backwards_ += op.kind == work::backward ? 1 : 0;
-    if (op.kind != work::forward || last_) has_activations_ = op.kind != work::backward;
-    return op;
-  }
+  [[nodiscard]] operation take(const operation& op);
 
   std::uint32_t rank_;
   bool last_;
@@ -75,22 +55,13 @@ class varuna_rule {
 /// The order that the rule writes on the costs of one stage per rank, when no rank stores more than `stored_inputs`. Twice
 /// as many as ranks make it as short as 1F1B with recomputation on equal stages without links; slow links want more.
 /// Errors: costs that do not fit; no room for an input.
-[[nodiscard]] inline result<schedule> varuna(const stage_costs& costs, std::uint32_t micro_batches,
-                                             std::uint32_t stored_inputs) {
-  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(static_cast<std::uint32_t>(costs.stages.size()), 1, micro_batches));
-  CAUSEWAY_TRY(plan::check(costs, s.ranks));
-  if (stored_inputs == 0) return fail(errc::invalid_argument, "varuna", "a rank must have room for at least one input");
-  std::vector<detail::varuna_rule> rules;
-  for (std::uint32_t r = 0; r < s.ranks; ++r) rules.emplace_back(s, r, stored_inputs);
-  detail::pipeline_clock clock{s, costs, {}};
-  clock.run([&](std::uint32_t rank) { return rules[rank].choose(clock); },
-            [&](std::uint32_t rank, const timed_operation& t) {
-              s.orders[rank].push_back(t.op);
-              if (t.op.kind == work::backward && rank > 0) clock.wake(rank - 1);  // its gradient is on the way
-            });
-  return s;
-}
+[[nodiscard]] CAUSEWAY_DECL result<schedule> varuna(const stage_costs& costs, std::uint32_t micro_batches,
+                                                    std::uint32_t stored_inputs);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/plan/impl/schedule_varuna.ipp>
+#endif
 
 #endif  // CAUSEWAY_PLAN_SCHEDULE_VARUNA_HPP

@@ -25,107 +25,38 @@ namespace detail {
 inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of one schedule: 800 MB
 
 /// An empty schedule of these sizes, or why there is none.
-[[nodiscard]] inline result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks,
-                                                     std::uint32_t micro_batches) {
-  if (ranks == 0 || chunks == 0 || micro_batches == 0)
-    return fail(errc::invalid_argument, "schedule", "needs at least one rank, one chunk and one micro-batch");
-  const std::uint64_t stages = std::uint64_t{ranks} * chunks;  // no overflow: both have 32 bits
-  if (stages > most_operations || stages * micro_batches > most_operations / 3) {
-    return fail(errc::too_large, "schedule",
-                std::to_string(ranks) + " ranks of " + std::to_string(chunks) + " chunks with " +
-                    std::to_string(micro_batches) + " micro-batches are too many operations; use fewer micro-batches");
-  }
-  schedule s{ranks, chunks, micro_batches, true, {}};
-  s.orders.resize(ranks);
-  return s;
-}
+[[nodiscard]] CAUSEWAY_DECL result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks,
+                                                            std::uint32_t micro_batches);
 
 /// Forwards ahead of the first backward, then one backward for each forward, then the backwards that remain.
-[[nodiscard]] inline std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches) {
-  std::vector<operation> order;
-  order.reserve(std::size_t{2} * micro_batches);
-  std::uint32_t forward = 0;
-  while (forward < std::min(warm_up, micro_batches)) order.push_back({work::forward, forward++});
-  for (std::uint32_t backward = 0; backward < micro_batches; ++backward) {
-    if (forward < micro_batches) order.push_back({work::forward, forward++});
-    order.push_back({work::backward, backward});
-  }
-  return order;
-}
+[[nodiscard]] CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches);
 
 }  // namespace detail
 
 /// GPipe (Huang et al., NeurIPS 2019): all forwards, then all backwards. Holds the activations of all micro-batches.
 /// Bubble with equal stages: (p - 1) / (m + p - 1) of the step, for p ranks and m micro-batches.
-[[nodiscard]] inline result<schedule> gpipe(std::uint32_t ranks, std::uint32_t micro_batches) {
-  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
-  for (auto& order : s.orders) order = detail::one_for_one(micro_batches, micro_batches);
-  return s;
-}
+[[nodiscard]] CAUSEWAY_DECL result<schedule> gpipe(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// Forwards alone, chunk by chunk: an evaluation.
-[[nodiscard]] inline result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks,
-                                                    std::uint32_t micro_batches) {
-  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, chunks, micro_batches));
-  for (auto& order : s.orders) {
-    for (std::uint32_t c = 0; c < chunks; ++c) {
-      for (std::uint32_t m = 0; m < micro_batches; ++m) order.push_back({work::forward, m, c});
-    }
-  }
-  return s;
-}
+[[nodiscard]] CAUSEWAY_DECL result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks,
+                                                           std::uint32_t micro_batches);
 
 /// PipeDream-flush (Narayanan et al., ICML 2021), "1F1B": rank r runs p - 1 - r forwards ahead, then alternates. The bubble
 /// of GPipe, but at most p - r sets of activations on rank r.
-[[nodiscard]] inline result<schedule> one_f_one_b(std::uint32_t ranks, std::uint32_t micro_batches) {
-  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
-  for (std::uint32_t r = 0; r < ranks; ++r) s.orders[r] = detail::one_for_one(ranks - 1 - r, micro_batches);
-  return s;
-}
+[[nodiscard]] CAUSEWAY_DECL result<schedule> one_f_one_b(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// Interleaved 1F1B (Narayanan et al., SC 2021; the order of Megatron-LM): each rank holds `chunks` parts of the model, and
 /// micro-batches go through them in groups of `ranks`. `micro_batches` must be a multiple of `ranks`.
 /// Bubble: (p - 1) / (v m + p - 1) of the step for v chunks, at up to 2 (p - 1 - r) + (v - 1) p + 1 activations of 1 / v
 /// the size.
-[[nodiscard]] inline result<schedule> interleaved(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
-  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, chunks, micro_batches));
-  if (micro_batches % ranks != 0) {
-    return fail(errc::invalid_argument, "interleaved",
-                "needs a number of micro-batches that the " + std::to_string(ranks) + " ranks divide, not " +
-                    std::to_string(micro_batches) + "; change it, or use one_f_one_b");
-  }
-  const std::uint32_t units = chunks * micro_batches;
-  for (std::uint32_t r = 0; r < ranks; ++r) {
-    // Twice the way to the last rank: a micro-batch comes back from its last chunk as it went there. With one chunk the
-    // forwards ahead of 1F1B suffice.
-    const std::uint32_t ahead = chunks == 1 ? ranks - 1 - r : 2 * (ranks - 1 - r) + (chunks - 1) * ranks;
-    const auto unit = [&](work kind, std::uint32_t k) {
-      const std::uint32_t chunk = k / ranks % chunks;
-      const std::uint32_t micro_batch = k / (ranks * chunks) * ranks + k % ranks;
-      return operation{kind, micro_batch, kind == work::forward ? chunk : chunks - 1 - chunk};
-    };
-    for (const operation& op : detail::one_for_one(ahead, units)) s.orders[r].push_back(unit(op.kind, op.micro_batch));
-  }
-  return s;
-}
+[[nodiscard]] CAUSEWAY_DECL result<schedule> interleaved(std::uint32_t ranks, std::uint32_t chunks,
+                                                         std::uint32_t micro_batches);
 
 /// ZB-H1 (Qi et al., ICLR 2024, arXiv 2401.10241): 1F1B with backwards in halves. Only the input gradient keeps the stage
 /// before waiting; rank r stays r weight gradients behind and runs them where 1F1B has its last bubble. Every rank holds up
 /// to p sets of activations, as many as rank 0 of 1F1B. Each rank waits (p - 1)(F + I - W) seconds for m >= p, equal stages
 /// and W <= F; above that (p - 1) I, as a weight gradient then delays the next forward.
-[[nodiscard]] inline result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches) {
-  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
-  for (std::uint32_t r = 0; r < ranks; ++r) {
-    std::uint32_t done = 0;  // weight gradients
-    for (const operation& op : detail::one_for_one(ranks - 1 - r, micro_batches)) {
-      const bool halves = op.kind == work::backward;
-      s.orders[r].push_back({halves ? work::input_gradient : op.kind, op.micro_batch});
-      if (halves && op.micro_batch >= r) s.orders[r].push_back({work::weight_gradient, done++});
-    }
-    while (done < micro_batches) s.orders[r].push_back({work::weight_gradient, done++});
-  }
-  return s;
-}
+[[nodiscard]] CAUSEWAY_DECL result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// The k-th operation (0, 1, ...) of a rank in PipeDream's endless stream (Narayanan et al., SOSP 2019): p - r forwards,
 /// then a backward and a forward in turn, without a flush. A stage updates its weights after each backward, so that
@@ -140,27 +71,11 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
 
 /// A stretch of that stream: its first `micro_batches`, all of which come to their end. No flush in between, `flushes` is
 /// false; the bubble is that of filling the pipeline once. The order is that of 1F1B: only the updates differ.
-[[nodiscard]] inline result<schedule> asynchronous(std::uint32_t ranks, std::uint32_t micro_batches) {
-  CAUSEWAY_ASSIGN(schedule s, one_f_one_b(ranks, micro_batches));
-  s.flushes = false;
-  return s;
-}
+[[nodiscard]] CAUSEWAY_DECL result<schedule> asynchronous(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// The same schedule with activations recomputed: forwards store only their input, and a recompute stands right before each
 /// backward (or input gradient), but not where the forward itself stands there. GPipe's and Megatron's checkpoints.
-[[nodiscard]] inline schedule with_recompute(const schedule& s) {
-  schedule out = s;
-  for (auto& order : out.orders) {
-    const std::vector<operation> before = std::exchange(order, {});
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      const operation& op = before[i];
-      const bool fresh = i > 0 && before[i - 1] == operation{work::forward, op.micro_batch, op.chunk};
-      if (gives_input_gradient(op.kind) && !fresh) order.push_back({work::recompute, op.micro_batch, op.chunk});
-      order.push_back(op);
-    }
-  }
-  return out;
-}
+[[nodiscard]] CAUSEWAY_DECL schedule with_recompute(const schedule& s);
 
 /// The part of a step in which each rank waits with equal stages and no cost of links: (p - 1) / (v m + p - 1), of gpipe
 /// and one_f_one_b for v = 1 chunk and of interleaved.
@@ -170,5 +85,9 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/plan/impl/schedules.ipp>
+#endif
 
 #endif  // CAUSEWAY_PLAN_SCHEDULES_HPP

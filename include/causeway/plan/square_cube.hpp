@@ -23,18 +23,16 @@ struct square_cube {
   /// t_compute >= bytes / bandwidth + latency / under way: the stage can be kept busy.
   [[nodiscard]] bool viable() const noexcept { return compute >= transfer + latency; }
   /// Above 1: messages are hidden, and by how much. Infinite: they cost nothing.
-  [[nodiscard]] double ratio() const noexcept {
-    const double sent = transfer + latency;
-    return sent > 0 ? compute / sent : std::numeric_limits<double>::infinity();
-  }
+  [[nodiscard]] double ratio() const noexcept;
 };
 
 /// For a stage of `compute` seconds that sends `bytes` over `link`, with `under_way` micro-batches, at least 1.
-inline square_cube check_square_cube(double compute, double bytes, const link_cost& link, std::size_t under_way) {
-  CAUSEWAY_EXPECT(under_way > 0);
-  return {compute, 8 * bytes / link.bandwidth, link.delay / static_cast<double>(under_way)};
-}
+CAUSEWAY_DECL square_cube check_square_cube(double compute, double bytes, const link_cost& link, std::size_t under_way);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/plan/impl/square_cube.ipp>
+#endif
 
 #endif  // CAUSEWAY_PLAN_SQUARE_CUBE_HPP

@@ -30,13 +30,7 @@ struct block_cost {
   double memory = 0;      ///< bytes of parameters, gradients and optimizer state
   double activation = 0;  ///< bytes kept for the backward pass, for each micro-batch under way
 
-  block_cost& operator+=(const block_cost& o) noexcept {
-    parameters += o.parameters;
-    seconds += o.seconds;
-    memory += o.memory;
-    activation += o.activation;
-    return *this;
-  }
+  block_cost& operator+=(const block_cost& o) noexcept;
 };
 
 /// A model as it can be cut.
@@ -60,25 +54,13 @@ struct stage_split {
   double slowest = 0;  ///< of the stages: seconds, or parameters, or blocks, as the split was made
 
   [[nodiscard]] std::size_t stages() const noexcept { return first_block.size(); }
-  [[nodiscard]] std::size_t end(std::size_t stage) const {
-    return stage + 1 < first_block.size() ? first_block[stage + 1] : blocks;
-  }
+  [[nodiscard]] std::size_t end(std::size_t stage) const;
   /// As parallel::pipeline takes them: the first block of each stage but the first.
-  [[nodiscard]] std::vector<std::int64_t> cuts() const {
-    std::vector<std::int64_t> some;
-    for (std::size_t s = 1; s < first_block.size(); ++s) some.push_back(static_cast<std::int64_t>(first_block[s]));
-    return some;
-  }
+  [[nodiscard]] std::vector<std::int64_t> cuts() const;
 };
 
 /// The blocks [from, to) of `model` as a stage, with the embedding and the head where it holds them.
-inline block_cost cost_of_stage(const model_cost& model, std::size_t from, std::size_t to) {
-  block_cost sum;
-  if (from == 0) sum += model.embedding;
-  for (std::size_t b = from; b < to; ++b) sum += model.blocks[b];
-  if (to == model.blocks.size()) sum += model.head;
-  return sum;
-}
+CAUSEWAY_DECL block_cost cost_of_stage(const model_cost& model, std::size_t from, std::size_t to);
 
 namespace detail {
 
@@ -121,82 +103,38 @@ stage_split least_largest(std::size_t blocks, std::size_t stages, Load load) {
 /// Sums over runs of blocks in constant time.
 class stage_sums {
  public:
-  explicit stage_sums(const model_cost& model) : model_{model}, before_(model.blocks.size() + 1) {
-    for (std::size_t b = 0; b < model.blocks.size(); ++b) {
-      before_[b + 1] = before_[b];
-      before_[b + 1] += model.blocks[b];
-    }
-  }
+  explicit stage_sums(const model_cost& model);
 
-  [[nodiscard]] double of(double block_cost::*what, std::size_t from, std::size_t to) const {
-    double sum = before_[to].*what - before_[from].*what;
-    if (from == 0) sum += model_.embedding.*what;
-    if (to + 1 == before_.size()) sum += model_.head.*what;
-    return sum;
-  }
+  [[nodiscard]] double of(double block_cost::*what, std::size_t from, std::size_t to) const;
 
-  [[nodiscard]] double memory(const stage_device& d, std::size_t from, std::size_t to) const {
-    return of(&block_cost::memory, from, to) + d.under_way * of(&block_cost::activation, from, to);
-  }
+  [[nodiscard]] double memory(const stage_device& d, std::size_t from, std::size_t to) const;
 
  private:
   const model_cost& model_;
   std::vector<block_cost> before_;
 };
 
-inline result<void> check_stages(std::size_t blocks, std::size_t stages) {
-  if (stages > 0 && stages <= blocks) return {};
-  return fail(errc::invalid_argument, "stages",
-              std::to_string(blocks) + " blocks do not go into " + std::to_string(stages) +
-                  " stages; each stage needs a block: take 1 to " + std::to_string(blocks));
-}
+CAUSEWAY_DECL result<void> check_stages(std::size_t blocks, std::size_t stages);
 
-inline std::string gigabytes(double bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f GB", std::ceil(bytes * 1e-7) * 1e-2);
-  return text;
-}
+CAUSEWAY_DECL std::string gigabytes(double bytes);
 
 }  // namespace detail
 
 /// As many blocks in each stage as in any other, or one more. errc::invalid_argument: fewer blocks than stages.
-inline result<stage_split> split_evenly(std::size_t blocks, std::size_t stages) {
-  CAUSEWAY_TRY(detail::check_stages(blocks, stages));
-  stage_split split{std::vector<std::size_t>(stages), blocks, static_cast<double>((blocks + stages - 1) / stages)};
-  for (std::size_t s = 0; s < stages; ++s) split.first_block[s] = s * blocks / stages;
-  return split;
-}
+CAUSEWAY_DECL result<stage_split> split_evenly(std::size_t blocks, std::size_t stages);
 
 /// The largest stage has as few parameters as can be. errc::invalid_argument: fewer blocks than stages.
-inline result<stage_split> split_by_parameters(const model_cost& model, std::size_t stages) {
-  CAUSEWAY_TRY(detail::check_stages(model.blocks.size(), stages));
-  const detail::stage_sums sums{model};
-  return detail::least_largest(model.blocks.size(), stages, [&](std::size_t, std::size_t from, std::size_t to) {
-    return sums.of(&block_cost::parameters, from, to);
-  });
-}
+CAUSEWAY_DECL result<stage_split> split_by_parameters(const model_cost& model, std::size_t stages);
 
 /// Stage s on `devices[s]`: the slowest takes as little time as can be, and each fits its device's memory.
 /// errc::invalid_argument: fewer blocks than devices; errc::out_of_memory: no split fits, with the least memory of every
 /// device at which one would.
-inline result<stage_split> split_by_time(const model_cost& model, std::span<const stage_device> devices) {
-  const std::size_t blocks = model.blocks.size();
-  CAUSEWAY_TRY(detail::check_stages(blocks, devices.size()));
-  const detail::stage_sums sums{model};
-  const stage_split split = detail::least_largest(blocks, devices.size(), [&](auto s, auto from, auto to) {
-    CAUSEWAY_EXPECT(devices[s].speed > 0);
-    if (sums.memory(devices[s], from, to) > devices[s].memory) return std::numeric_limits<double>::infinity();
-    return sums.of(&block_cost::seconds, from, to) / devices[s].speed;
-  });
-  if (split.slowest < std::numeric_limits<double>::infinity()) return split;
-  const double enough = detail::least_largest(blocks, devices.size(), [&](auto s, auto from, auto to) {
-                          return sums.memory(devices[s], from, to);
-                        }).slowest;
-  return fail(errc::out_of_memory, "stages",
-              "no cut into " + std::to_string(devices.size()) + " stages fits the devices' memory; " +
-                  detail::gigabytes(enough) + " on each would do, or take more stages or fewer micro-batches under way");
-}
+CAUSEWAY_DECL result<stage_split> split_by_time(const model_cost& model, std::span<const stage_device> devices);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/plan/impl/stage_split.ipp>
+#endif
 
 #endif  // CAUSEWAY_PLAN_STAGE_SPLIT_HPP

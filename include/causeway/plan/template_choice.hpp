@@ -53,36 +53,9 @@ class template_knapsack {
       : set_{set}, peers_{peers}, least_{least}, best_((peers + 1) * (least + 1)), last_(best_.size()) {}
 
   /// The most micro-batches, or `none`.
-  std::size_t solve(double limit, std::size_t most) {
-    std::fill(best_.begin(), best_.end(), none);
-    best_[0] = 0;
-    for (std::size_t n = 1; n <= peers_; ++n) {
-      for (std::size_t size = set_.smallest(); size <= std::min(n, set_.largest()); ++size) {
-        const std::size_t gain = set_.of(size).within(limit, most);
-        for (std::size_t k = 0; k <= least_; ++k) {
-          const std::size_t before = best_[at(n - size, k)];
-          if (before == none) continue;
-          const std::size_t to = at(n, std::min(k + 1, least_));
-          if (best_[to] != none && before + gain <= best_[to]) continue;
-          best_[to] = before + gain;
-          last_[to] = {size, k};
-        }
-      }
-    }
-    return best_[at(peers_, least_)];
-  }
+  std::size_t solve(double limit, std::size_t most);
 
-  [[nodiscard]] std::vector<std::size_t> sizes() const {
-    std::vector<std::size_t> all;
-    for (std::size_t n = peers_, k = least_; n > 0;) {
-      const auto [size, before] = last_[at(n, k)];
-      all.push_back(size);
-      n -= size;
-      k = before;
-    }
-    std::sort(all.rbegin(), all.rend());
-    return all;
-  }
+  [[nodiscard]] std::vector<std::size_t> sizes() const;
 
   static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
@@ -101,51 +74,18 @@ class template_knapsack {
 }  // namespace detail
 
 /// Splits `micro_batches` over pipelines of `sizes` so that the last ends as early as can be. Exact.
-inline template_choice split_batch(const template_set& set, std::vector<std::size_t> sizes, std::size_t micro_batches) {
-  std::vector<const pipeline_template*> kinds;
-  for (const std::size_t s : sizes) kinds.push_back(&set.of(s));
-  const auto total = [&](double limit) {
-    std::size_t sum = 0;
-    for (const auto* k : kinds) sum += k->within(limit, micro_batches);
-    return sum;
-  };
-  const double limit = detail::least_time(kinds, micro_batches, [&](double t) { return total(t) >= micro_batches; });
-  template_choice choice{std::move(sizes), {}, 0};
-  std::size_t surplus = micro_batches == 0 ? 0 : total(limit) - micro_batches;
-  for (const auto* k : kinds) choice.micro_batches.push_back(micro_batches == 0 ? 0 : k->within(limit, micro_batches));
-  for (; surplus > 0; --surplus) {  // the pipeline that ends last gives one back
-    std::size_t last = 0;
-    for (std::size_t i = 1; i < kinds.size(); ++i) {
-      if (kinds[i]->seconds(choice.micro_batches[i]) > kinds[last]->seconds(choice.micro_batches[last])) last = i;
-    }
-    --choice.micro_batches[last];
-  }
-  for (std::size_t i = 0; i < kinds.size(); ++i)
-    choice.seconds = std::max(choice.seconds, kinds[i]->seconds(choice.micro_batches[i]));
-  return choice;
-}
+CAUSEWAY_DECL template_choice split_batch(const template_set& set, std::vector<std::size_t> sizes,
+                                          std::size_t micro_batches);
 
 /// The pipelines, at least f + 1, that all of `peers` peers together make, so that `micro_batches` take the least time.
 /// Exact. errc::out_of_memory: too few peers; save a checkpoint and wait.
-inline result<template_choice> choose_templates(const template_set& set, std::size_t peers, std::size_t micro_batches) {
-  const std::size_t least = set.failures + 1;
-  if (!covers(set.smallest(), set.largest(), least, peers)) {
-    return fail(errc::out_of_memory, "templates",
-                std::to_string(peers) + " peers make no " + std::to_string(least) + " pipelines of " +
-                    std::to_string(set.smallest()) + " to " + std::to_string(set.largest()) +
-                    " peers; save a checkpoint and go on when " + std::to_string(least * set.smallest()) + " are there");
-  }
-  std::vector<const pipeline_template*> kinds;
-  for (const pipeline_template& t : set.templates) kinds.push_back(&t);
-  detail::template_knapsack knapsack{set, peers, least};
-  const double limit = detail::least_time(kinds, micro_batches, [&](double t) {
-    const std::size_t most = knapsack.solve(t, micro_batches);
-    return most != detail::template_knapsack::none && most >= micro_batches;
-  });
-  knapsack.solve(micro_batches == 0 ? 0 : limit, micro_batches);
-  return split_batch(set, knapsack.sizes(), micro_batches);
-}
+CAUSEWAY_DECL result<template_choice> choose_templates(const template_set& set, std::size_t peers,
+                                                       std::size_t micro_batches);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/plan/impl/template_choice.ipp>
+#endif
 
 #endif  // CAUSEWAY_PLAN_TEMPLATE_CHOICE_HPP

@@ -39,23 +39,12 @@ namespace detail {
 /// Runs steps one after another and knows at each moment when the device and the link are free.
 class step_timeline {
  public:
-  step_timeline(const training_step& step, const exchange_pattern& pattern, double bits_per_second)
-      : pattern_{pattern},
-        task_seconds_{step.seconds / static_cast<double>(3 * step.layers - 1)},
-        exchange_seconds_{pattern.bits * step.parameters / static_cast<double>(step.layers) / bits_per_second},
-        exchanges_(step.layers) {
-    if (pattern_.spacing == 0) pattern_.spacing = pattern_.period / pattern_.fragments;
-  }
+  step_timeline(const training_step& step, const exchange_pattern& pattern, double bits_per_second);
 
   /// Seconds at the end of the last step's backward pass.
   [[nodiscard]] double now() const noexcept { return device_; }
 
-  void run(std::size_t steps) {
-    for (std::size_t i = 0; i < steps; ++i, ++step_) {
-      forward();
-      backward();
-    }
-  }
+  void run(std::size_t steps);
 
  private:
   struct exchange {
@@ -63,30 +52,13 @@ class step_timeline {
     double arrives = 0;
   };
 
-  void forward() {
-    for (const exchange& e : exchanges_) {
-      if (e.due <= step_) device_ = std::max(device_, e.arrives);
-      device_ += task_seconds_;
-    }
-  }
+  void forward();
 
-  void backward() {
-    for (std::size_t layer = exchanges_.size(); layer-- > 0;) {
-      device_ += task_seconds_;  // of the weights: first, as the link can start with them
-      if (is_sent(layer)) send(layer);
-      if (layer > 0) device_ += task_seconds_;  // of the activations
-    }
-  }
+  void backward();
 
-  [[nodiscard]] bool is_sent(std::size_t layer) const noexcept {
-    const std::size_t offset = layer % pattern_.fragments * pattern_.spacing;
-    return (step_ + 1 + pattern_.period - offset) % pattern_.period == 0;
-  }
+  [[nodiscard]] bool is_sent(std::size_t layer) const noexcept;
 
-  void send(std::size_t layer) {
-    link_ = std::max(link_, device_) + exchange_seconds_;
-    exchanges_[layer] = {step_ + 1 + pattern_.overlap, link_};
-  }
+  void send(std::size_t layer);
 
   exchange_pattern pattern_;
   double task_seconds_;
@@ -102,30 +74,18 @@ class step_timeline {
 /// The part of its time that a replica computes, in (0, 1], once the run is in its stride. Exact but where the link is all
 /// but full and results are waited for late: a backlog then takes long to grow, and up to 0.2 % can be missing. Takes some
 /// 8 * layers * max(2 * period, 512 * (overlap + 1)) additions.
-[[nodiscard]] inline double utilisation(const training_step& step, const exchange_pattern& pattern,
-                                        double bits_per_second) {
-  CAUSEWAY_EXPECT(step.layers > 0 && step.seconds > 0 && step.parameters >= 0 && bits_per_second > 0);
-  CAUSEWAY_EXPECT(pattern.period > 0 && pattern.fragments > 0 && pattern.overlap < pattern.period);
-  CAUSEWAY_EXPECT((pattern.fragments - 1) * pattern.spacing < pattern.period);
-  const std::size_t periods = std::max<std::size_t>(2, 512 * (pattern.overlap + 1) / pattern.period + 1);
-  detail::step_timeline timeline{step, pattern, bits_per_second};
-  timeline.run(periods * pattern.period);
-  const double begin = timeline.now();
-  timeline.run(periods * pattern.period);
-  const double computing = static_cast<double>(periods * pattern.period) * step.seconds;
-  return computing / (timeline.now() - begin);
-}
+[[nodiscard]] CAUSEWAY_DECL double utilisation(const training_step& step, const exchange_pattern& pattern,
+                                               double bits_per_second);
 
 /// The least of the bandwidths `grid` (bits per second, rising) at which utilisation reaches `target`; infinity if none
 /// does.
-[[nodiscard]] inline double least_bandwidth(const training_step& step, const exchange_pattern& pattern, double target,
-                                            std::span<const double> grid) {
-  const auto found = std::partition_point(grid.begin(), grid.end(), [&](double b) {
-    return utilisation(step, pattern, b) < target;  // rises with bandwidth
-  });
-  return found == grid.end() ? std::numeric_limits<double>::infinity() : *found;
-}
+[[nodiscard]] CAUSEWAY_DECL double least_bandwidth(const training_step& step, const exchange_pattern& pattern,
+                                                   double target, std::span<const double> grid);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/plan/impl/utilisation.ipp>
+#endif
 
 #endif  // CAUSEWAY_PLAN_UTILISATION_HPP

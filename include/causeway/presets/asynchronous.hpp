@@ -42,12 +42,7 @@ struct async_local_sgd_options {
   double grace_seconds = 0.0;  ///< after a first push, for others
 };
 using async_local_sgd = comm::on_arrival<axis::by_speed, axis::one_by_one, axis::outer<optim::delayed_nesterov>>;
-[[nodiscard]] inline async_local_sgd make(const async_local_sgd_options& o) {
-  return async_local_sgd{
-      axis::by_speed{{.local_steps = o.local_steps, .percentile = o.percentile}}, axis::one_by_one{o.grace_seconds},
-      axis::outer<optim::delayed_nesterov>{o.outer_learning_rate,
-                                           optim::delayed_nesterov{{.momentum = o.outer_momentum, .period = o.period}}}};
-}
+[[nodiscard]] CAUSEWAY_DECL async_local_sgd make(const async_local_sgd_options& o);
 
 /// Decoupled DiLoCo (2026): fragments one after another to a hub that waits for a quorum and as long as overlap leaves
 /// free, merges by samples with norms and directions apart, and is blended in τ steps later. 4-bit rows. What is merged
@@ -67,15 +62,7 @@ struct decoupled_diloco_options {
 using decoupled_diloco =
     comm::on_arrival<axis::staggered, axis::balanced, axis::delayed, axis::quorum,
                      axis::push<compress::bits<4>, collective::radial_directional>, axis::outer<optim::nesterov_in_parts>>;
-[[nodiscard]] inline decoupled_diloco make(const decoupled_diloco_options& o) {
-  return decoupled_diloco{axis::staggered{o.local_steps},
-                          axis::balanced{o.fragments},
-                          axis::delayed{o.overlap_steps, o.local_share},
-                          axis::quorum{.least = o.quorum, .gamma = o.gamma, .cap_seconds = o.cap_seconds},
-                          axis::push<compress::bits<4>, collective::radial_directional>{},
-                          axis::outer<optim::nesterov_in_parts>{o.outer_learning_rate,
-                                                                optim::nesterov_in_parts{{.momentum = o.outer_momentum}}}};
-}
+[[nodiscard]] CAUSEWAY_DECL decoupled_diloco make(const decoupled_diloco_options& o);
 
 /// HALoS (Kim et al. 2025): peers push to their region's hub, which pushes to the global one after every few, and mixes the
 /// answer in. All asynchronous, momentum on both levels.
@@ -88,11 +75,7 @@ struct halos_options {
   float outer_learning_rate = 0.7F;
 };
 using halos = comm::on_arrival<axis::every, axis::regions<>, axis::outer<optim::delayed_nesterov>>;
-[[nodiscard]] inline halos make(const halos_options& o) {
-  return halos{axis::every{o.local_steps},
-               axis::regions<>{.members = o.regions, .pushes = o.pushes, .upper_share = o.global_share},
-               axis::outer<optim::delayed_nesterov>{o.outer_learning_rate}};
-}
+[[nodiscard]] CAUSEWAY_DECL halos make(const halos_options& o);
 
 /// DLion (Hong & Chandra 2021), synchronous form: work in proportion to speed, the larger part of what changed from
 /// everybody to everybody, the rest later. Here slow peers take fewer steps; with axis::batch_by_speed in place of by_speed
@@ -107,12 +90,12 @@ using dlion_codec = compress::sparse<compress::no_transform, compress::threshold
 }
 using dlion =
     comm::rounds<axis::by_speed, axis::error_feedback, axis::gather_mean<detail::dlion_codec>, axis::outer<optim::sgd>>;
-[[nodiscard]] inline dlion make(const dlion_options& o) {
-  const detail::dlion_codec codec{compress::no_transform{}, compress::threshold{{.least = o.threshold}}};
-  return dlion{axis::by_speed{{.local_steps = o.local_steps}}, axis::error_feedback{},
-               axis::gather_mean<detail::dlion_codec>{codec}, axis::outer<optim::sgd>{1.0F}};
-}
+[[nodiscard]] CAUSEWAY_DECL dlion make(const dlion_options& o);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/presets/impl/asynchronous.ipp>
+#endif
 
 #endif  // CAUSEWAY_PRESETS_ASYNCHRONOUS_HPP

@@ -46,13 +46,7 @@ using sparse_loco_codec = compress::sparse<compress::no_transform, compress::top
 }
 using sparse_loco =
     comm::rounds<axis::every, axis::error_feedback, axis::gather_mean<detail::sparse_loco_codec>, axis::outer<optim::sgd>>;
-[[nodiscard]] inline sparse_loco make(const sparse_loco_options& o) {
-  // One scale for many values: 64 bits of scales for 4,096 entries would cost a third of the message.
-  const detail::sparse_loco_codec codec{compress::no_transform{}, compress::top_k{{.k = o.k}},
-                                        compress::bits<2>{{.bucket = 4096}}};
-  return sparse_loco{axis::every{o.local_steps}, axis::error_feedback{o.error_decay, 1.0F},
-                     axis::gather_mean<detail::sparse_loco_codec>{codec}, axis::outer<optim::sgd>{o.outer_learning_rate}};
-}
+[[nodiscard]] CAUSEWAY_DECL sparse_loco make(const sparse_loco_options& o);
 
 /// SPARTA (2025): in every step the same small random part of the parameters is averaged on all peers.
 struct sparta_options {
@@ -64,11 +58,7 @@ using sparta_codec = compress::sparse<compress::no_transform, compress::shared_m
 }
 using sparta =
     comm::rounds<axis::every, axis::parameters, axis::gather_mean<detail::sparta_codec, collective::contributor_mean>>;
-[[nodiscard]] inline sparta make(const sparta_options& o) {
-  const detail::sparta_codec codec{compress::no_transform{}, compress::shared_mask{{.share = o.share, .order = o.order}}};
-  return sparta{axis::every{1}, axis::parameters{},
-                axis::gather_mean<detail::sparta_codec, collective::contributor_mean>{codec}};
-}
+[[nodiscard]] CAUSEWAY_DECL sparta make(const sparta_options& o);
 
 /// SPARTA between the rounds of DiLoCo, which can then be ten times longer.
 struct sparta_diloco_options {
@@ -78,12 +68,7 @@ struct sparta_diloco_options {
   float outer_momentum = 0.9F;
 };
 using sparta_diloco = comm::stacked<sparta, comm::rounds<axis::every, axis::outer<optim::nesterov>>>;
-[[nodiscard]] inline sparta_diloco make(const sparta_diloco_options& o) {
-  return sparta_diloco{make(o.sparta), comm::rounds<axis::every, axis::outer<optim::nesterov>>{
-                                           axis::every{o.local_steps},
-                                           axis::outer<optim::nesterov>{o.outer_learning_rate,
-                                                                        optim::nesterov{{.momentum = o.outer_momentum}}}}};
-}
+[[nodiscard]] CAUSEWAY_DECL sparta_diloco make(const sparta_diloco_options& o);
 
 /// DeMo (Peng et al. 2024): every step the k largest DCT coefficients of each 64×64 tile of the momentum leave it and are
 /// sent; the step is the sign of their mean. Give the trainer optim::sgd with weight decay, and no clipping.
@@ -97,22 +82,14 @@ using demo_exchange =
     axis::gather_mean<compress::sparse<compress::dct_tiles, compress::top_k, Values>, collective::sign_of<>>;
 }
 using demo = comm::rounds<axis::every, axis::gradient, axis::momentum_residual, detail::demo_exchange<compress::none>>;
-[[nodiscard]] inline demo make(const demo_options& o) {
-  using codec = compress::sparse<compress::dct_tiles, compress::top_k, compress::none>;
-  return demo{axis::every{1}, axis::gradient{}, axis::momentum_residual{o.momentum},
-              detail::demo_exchange<compress::none>{codec{compress::dct_tiles{}, compress::top_k{{.k = o.k}}}}};
-}
+[[nodiscard]] CAUSEWAY_DECL demo make(const demo_options& o);
 
 /// DisTrO as Psyche runs it (Nous Research 2024): DeMo with one bit a coefficient, used one step late, so that the exchange
 /// has a whole step.
 struct distro_options : demo_options {};
 using distro = comm::rounds<axis::every, axis::gradient, axis::momentum_residual, axis::one_round_late,
                             detail::demo_exchange<compress::sign>>;
-[[nodiscard]] inline distro make(const distro_options& o) {
-  using codec = compress::sparse<compress::dct_tiles, compress::top_k, compress::sign>;
-  return distro{axis::every{1}, axis::gradient{}, axis::momentum_residual{o.momentum}, axis::one_round_late{},
-                detail::demo_exchange<compress::sign>{codec{compress::dct_tiles{}, compress::top_k{{.k = o.k}}}}};
-}
+[[nodiscard]] CAUSEWAY_DECL distro make(const distro_options& o);
 
 /// CocktailSGD (Wang et al. 2023): a random fifth of the distance to the shared parameters, of that the largest, in 4 bits,
 /// to the owner of each part, who keeps a residual of his own and answers likewise; what is not sent stays in the live
@@ -127,16 +104,7 @@ using cocktail_codec =
 }
 using cocktail_sgd = comm::rounds<axis::every, axis::implicit_residual, axis::one_round_late,
                                   axis::split_mean<detail::cocktail_codec>, axis::outer<optim::sgd>>;
-[[nodiscard]] inline cocktail_sgd make(const cocktail_sgd_options& o) {
-  const detail::cocktail_codec codec{
-      compress::no_transform{},
-      compress::stacked<compress::shared_mask, compress::top_k>{compress::shared_mask{{.share = o.mask_share}},
-                                                                compress::top_k{{.k = o.k, .chunks = {.run = 4096}}}},
-      compress::bits<4>{}};
-  return cocktail_sgd{axis::every{1}, axis::implicit_residual{}, axis::one_round_late{},
-                      axis::split_mean<detail::cocktail_codec>{{.shares = {}, .server_residual = true}, codec, codec},
-                      axis::outer<optim::sgd>{1.0F}};
-}
+[[nodiscard]] CAUSEWAY_DECL cocktail_sgd make(const cocktail_sgd_options& o);
 
 /// Gaia (Hsieh et al. 2017) between sites: after every step the updates travel that are significant, |u/w| > v_0/√t; the
 /// others go on accumulating where they are. The mean of the sites' updates moves the shared parameters.
@@ -148,20 +116,14 @@ using gaia_codec = compress::sparse<compress::no_transform, compress::significan
 }
 using gaia =
     comm::rounds<axis::every, axis::implicit_residual, axis::gather_mean<detail::gaia_codec>, axis::outer<optim::sgd>>;
-[[nodiscard]] inline gaia make(const gaia_options& o) {
-  const detail::gaia_codec codec{compress::no_transform{}, compress::significant{{.first = o.threshold}}};
-  return gaia{axis::every{1}, axis::implicit_residual{}, axis::gather_mean<detail::gaia_codec>{codec},
-              axis::outer<optim::sgd>{1.0F}};
-}
+[[nodiscard]] CAUSEWAY_DECL gaia make(const gaia_options& o);
 
 /// PowerSGD (Vogels et al. 2019): gradients as two thin factors a matrix, with error feedback; the rest in f32.
 struct power_sgd_options {
   std::uint32_t rank = 4;
 };
 using power_sgd = comm::rounds<axis::every, axis::gradient, axis::error_feedback, axis::low_rank_mean>;
-[[nodiscard]] inline power_sgd make(const power_sgd_options& o) {
-  return power_sgd{axis::every{1}, axis::gradient{}, axis::error_feedback{}, axis::low_rank_mean{o.rank}};
-}
+[[nodiscard]] CAUSEWAY_DECL power_sgd make(const power_sgd_options& o);
 
 /// DeDLOC (Diskin et al. 2021): peers gather gradients at their own pace until all have `batch` samples together, then
 /// average, weighted by samples, and step. `shares` are those of the peers as aggregators, from their bandwidths
@@ -171,10 +133,12 @@ struct dedloc_options {
   std::vector<double> shares{};
 };
 using dedloc = comm::rounds<axis::global_samples, axis::gradient, axis::split_mean<>>;
-[[nodiscard]] inline dedloc make(const dedloc_options& o) {
-  return dedloc{axis::global_samples{o.batch}, axis::gradient{}, axis::split_mean<>{.options = {.shares = o.shares}}};
-}
+[[nodiscard]] CAUSEWAY_DECL dedloc make(const dedloc_options& o);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/presets/impl/compressed.ipp>
+#endif
 
 #endif  // CAUSEWAY_PRESETS_COMPRESSED_HPP

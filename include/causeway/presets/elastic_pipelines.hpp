@@ -41,11 +41,7 @@ struct oobleck_options {
   std::optional<io::any_storage> storage{};  ///< that all peers reach: the last resort
 };
 using oobleck = parallel::elastic_pipeline<stage::recovery::templates, stage::one_f_one_b>;
-[[nodiscard]] inline oobleck make(const oobleck_options& o) {
-  return oobleck{o.peers,
-                 {.micro_batches = o.micro_batches, .storage = o.storage},
-                 stage::recovery::templates{{o.failures, o.most_peers, o.model, o.kind}}};
-}
+[[nodiscard]] CAUSEWAY_DECL oobleck make(const oobleck_options& o);
 
 /// Varuna's job morphing (Athlur et al., EuroSys 2022): another number of stages and pipelines whenever peers come and go,
 /// with the same global batch, and its schedule in each. The paper loads a checkpoint when it morphs; here blocks are
@@ -58,11 +54,7 @@ struct varuna_morphing_options {
   std::uint64_t store_every = 100;           ///< steps between copies there
 };
 using varuna_morphing = parallel::elastic_pipeline<stage::recovery::morph, stage::varuna>;
-[[nodiscard]] inline varuna_morphing make(const varuna_morphing_options& o) {
-  return varuna_morphing{o.peers,
-                         {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
-                         stage::recovery::morph{o.search}};
-}
+[[nodiscard]] CAUSEWAY_DECL varuna_morphing make(const varuna_morphing_options& o);
 
 /// Parcae (Duan et al., NSDI 2024): the number of stages and pipelines that is expected to train most over the next
 /// intervals, given how many peers the run had so far, which of them may go, and what a change costs; changed before peers
@@ -76,11 +68,7 @@ struct parcae_options {
   std::uint64_t store_every = 100;            ///< steps between copies there
 };
 using parcae = parallel::elastic_pipeline<stage::recovery::proactive, stage::one_f_one_b>;
-[[nodiscard]] inline parcae make(const parcae_options& o) {
-  return parcae{o.peers,
-                {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
-                stage::recovery::proactive{o.plan}};
-}
+[[nodiscard]] CAUSEWAY_DECL parcae make(const parcae_options& o);
 
 /// Bamboo (Thorpe et al., NSDI 2023): every peer holds its successor's stage too, repeats its forwards in idle time and
 /// keeps their activations. When the successor is lost, its predecessor does what is left of both stages, and the step goes
@@ -95,11 +83,7 @@ struct bamboo_options {
   std::uint64_t store_every = 100;           ///< steps between copies there
 };
 using bamboo = parallel::elastic_pipeline<stage::recovery::redundant_forward, stage::one_f_one_b>;
-[[nodiscard]] inline bamboo make(const bamboo_options& o) {
-  return bamboo{o.peers,
-                {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
-                stage::recovery::redundant_forward{o.stages}};
-}
+[[nodiscard]] CAUSEWAY_DECL bamboo make(const bamboo_options& o);
 
 /// ReCycle (Gandhi et al., SOSP 2024): a lost peer's micro-batches go to the peers of the same stage in other pipelines,
 /// while its own pipeline goes on with its other stages. No block moves, and no peer has to be spare; backwards are split,
@@ -113,10 +97,7 @@ struct recycle_options {
   std::optional<io::any_storage> storage{};  ///< that all peers reach: for when a stage's last peer is lost
 };
 using recycle = parallel::elastic_pipeline<stage::recovery::reroute, stage::one_f_one_b>;
-[[nodiscard]] inline recycle make(const recycle_options& o) {
-  return recycle{
-      o.peers, {.micro_batches = o.micro_batches, .storage = o.storage}, stage::recovery::reroute{o.stages, o.costs}};
-}
+[[nodiscard]] CAUSEWAY_DECL recycle make(const recycle_options& o);
 
 /// CheckFree (Blagoev et al., 2025): no checkpoints and no redundancy. A lost stage between others is made up from its two
 /// neighbours, weighted by the squared norms of their gradients. Not here: CheckFree+, which swaps stages during training
@@ -127,10 +108,12 @@ struct checkfree_options {
   std::int64_t stages = 4;                  ///< of each pipeline
 };
 using checkfree = parallel::elastic_pipeline<stage::recovery::neighbour_init, stage::one_f_one_b>;
-[[nodiscard]] inline checkfree make(const checkfree_options& o) {
-  return checkfree{o.peers, {.micro_batches = o.micro_batches}, stage::recovery::neighbour_init{o.stages}};
-}
+[[nodiscard]] CAUSEWAY_DECL checkfree make(const checkfree_options& o);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/presets/impl/elastic_pipelines.ipp>
+#endif
 
 #endif  // CAUSEWAY_PRESETS_ELASTIC_PIPELINES_HPP

@@ -23,10 +23,12 @@ struct learning_at_home_options {
   std::uint32_t local_steps = 100;
 };
 using learning_at_home = comm::rounds<axis::every, axis::outer<optim::sgd>>;
-[[nodiscard]] inline learning_at_home make(const learning_at_home_options& o) {
-  return learning_at_home{axis::every{o.local_steps}, axis::outer<optim::sgd>{1.0F}};
-}
+[[nodiscard]] CAUSEWAY_DECL learning_at_home make(const learning_at_home_options& o);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/presets/impl/experts.ipp>
+#endif
 
 #endif  // CAUSEWAY_PRESETS_EXPERTS_HPP

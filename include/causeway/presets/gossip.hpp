@@ -28,10 +28,7 @@ struct noloco_options {
 };
 using noloco = comm::rounds<axis::every, axis::random_groups, axis::pseudo_gradient_and_anchor, axis::gather_mean<>,
                             axis::gossip_nesterov>;
-[[nodiscard]] inline noloco make(const noloco_options& o) {
-  return noloco{axis::every{o.local_steps}, axis::random_groups{o.group_size}, axis::pseudo_gradient_and_anchor{},
-                axis::gather_mean<>{}, axis::gossip_nesterov{o.outer}};
-}
+[[nodiscard]] CAUSEWAY_DECL noloco make(const noloco_options& o);
 
 /// Moshpit SGD (Ryabinin et al. 2021): every τ steps parameters are averaged along one axis of a grid of peers.
 struct moshpit_sgd_options {
@@ -40,10 +37,7 @@ struct moshpit_sgd_options {
   std::uint32_t dimensions = 2;
 };
 using moshpit_sgd = comm::rounds<axis::every, axis::grid, axis::parameters, axis::split_mean<>>;
-[[nodiscard]] inline moshpit_sgd make(const moshpit_sgd_options& o) {
-  return moshpit_sgd{axis::every{o.local_steps}, axis::grid{o.side, o.dimensions}, axis::parameters{},
-                     axis::split_mean<>{}};
-}
+[[nodiscard]] CAUSEWAY_DECL moshpit_sgd make(const moshpit_sgd_options& o);
 
 /// BACombo (Jiang et al. 2020): gossip with segments; each segment of the parameters meets a partner of its own, one with a
 /// good link but for a share ε of random ones. Measure the links before (seconds of a row, say); without costs all are
@@ -56,10 +50,7 @@ struct bacombo_options {
   double explore = 0.1;              ///< ε
 };
 using bacombo = comm::rounds<axis::every, axis::linked_groups, axis::parameters, axis::balanced, axis::gather_mean<>>;
-[[nodiscard]] inline bacombo make(const bacombo_options& o) {
-  return bacombo{axis::every{o.local_steps}, axis::linked_groups{o.group_size, o.link_costs, o.explore}, axis::parameters{},
-                 axis::balanced{o.segments}, axis::gather_mean<>{}};
-}
+[[nodiscard]] CAUSEWAY_DECL bacombo make(const bacombo_options& o);
 
 /// Ravnest (Menon et al. 2024) between its clusters: each averages for itself, their hubs around a ring. Its pipelines
 /// inside a cluster are not this policy's.
@@ -69,10 +60,7 @@ struct ravnest_options {
 };
 using ravnest =
     comm::rounds<axis::every, axis::two_level_mean<axis::quantised_ring<compress::none>>, axis::outer<optim::sgd>>;
-[[nodiscard]] inline ravnest make(const ravnest_options& o) {
-  return ravnest{axis::every{o.local_steps}, axis::two_level_mean<axis::quantised_ring<compress::none>>{o.clusters},
-                 axis::outer<optim::sgd>{1.0F}};
-}
+[[nodiscard]] CAUSEWAY_DECL ravnest make(const ravnest_options& o);
 
 /// NETSTORM (2024): gradients cut into shares, each with a tree of its own to a root of its own. Trees are by index: order
 /// the peers by measured links (collective/ring_order.hpp) first.
@@ -82,10 +70,12 @@ struct netstorm_options {
   std::vector<net::peer_index> roots{0, 1, 2, 3};
 };
 using netstorm = comm::rounds<axis::every, axis::gradient, axis::balanced, axis::tree_mean<>>;
-[[nodiscard]] inline netstorm make(const netstorm_options& o) {
-  return netstorm{axis::every{1}, axis::gradient{}, axis::balanced{o.shares}, axis::tree_mean<>{o.arity, o.roots}};
-}
+[[nodiscard]] CAUSEWAY_DECL netstorm make(const netstorm_options& o);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/presets/impl/gossip.ipp>
+#endif
 
 #endif  // CAUSEWAY_PRESETS_GOSSIP_HPP

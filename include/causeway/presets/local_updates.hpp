@@ -35,19 +35,12 @@ struct diloco_options {
   float outer_momentum = 0.9F;
 };
 using diloco = comm::rounds<axis::every, axis::outer<optim::nesterov>>;
-[[nodiscard]] inline diloco make(const diloco_options& o) {
-  return diloco{axis::every{o.local_steps},
-                axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
-}
+[[nodiscard]] CAUSEWAY_DECL diloco make(const diloco_options& o);
 
 /// OpenDiLoCo (Jaghouar et al. 2024): DiLoCo with fp16 pseudo-gradients.
 struct open_diloco_options : diloco_options {};
 using open_diloco = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::all_reduce<compress::fp16>>;
-[[nodiscard]] inline open_diloco make(const open_diloco_options& o) {
-  return open_diloco{axis::every{o.local_steps},
-                     axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
-                     axis::all_reduce<compress::fp16>{}};
-}
+[[nodiscard]] CAUSEWAY_DECL open_diloco make(const open_diloco_options& o);
 
 /// INTELLECT-1 / PRIME (Jaghouar et al. 2024): DiLoCo every 100 steps, with 8-bit codes of ±6σ and codebooks that travel,
 /// around a ring whose ends are equal bit for bit. The part inside a site (FSDP) is not this policy's.
@@ -57,11 +50,7 @@ struct intellect1_options {
   float outer_momentum = 0.9F;
 };
 using intellect1 = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::quantised_ring<compress::sigma_int8>>;
-[[nodiscard]] inline intellect1 make(const intellect1_options& o) {
-  return intellect1{axis::every{o.local_steps},
-                    axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
-                    axis::quantised_ring<compress::sigma_int8>{}};
-}
+[[nodiscard]] CAUSEWAY_DECL intellect1 make(const intellect1_options& o);
 
 /// MuLoCo (Thérien et al. 2025): DiLoCo with inner Muon (give the trainer optim::muon), 2-bit rows and error feedback.
 struct muloco_options {
@@ -72,20 +61,14 @@ struct muloco_options {
 };
 using muloco =
     comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::gather_mean<compress::bits<2>>, axis::error_feedback>;
-[[nodiscard]] inline muloco make(const muloco_options& o) {
-  return muloco{axis::every{o.local_steps},
-                axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
-                axis::gather_mean<compress::bits<2>>{}, axis::error_feedback{o.error_decay, 1.0F}};
-}
+[[nodiscard]] CAUSEWAY_DECL muloco make(const muloco_options& o);
 
 /// Local SGD (Stich 2019): parameters are averaged every H steps.
 struct local_sgd_options {
   std::uint32_t local_steps = 20;
 };
 using local_sgd = comm::rounds<axis::every, axis::outer<optim::sgd>>;
-[[nodiscard]] inline local_sgd make(const local_sgd_options& o) {
-  return local_sgd{axis::every{o.local_steps}, axis::outer<optim::sgd>{1.0F}};
-}
+[[nodiscard]] CAUSEWAY_DECL local_sgd make(const local_sgd_options& o);
 
 /// FedAvg (McMahan et al. 2017): a share of the peers trains a local epoch, `local_steps` batches, and is averaged.
 struct fedavg_options {
@@ -93,9 +76,7 @@ struct fedavg_options {
   double share = 1.0;
 };
 using fedavg = comm::rounds<axis::every, axis::outer<optim::sgd>, axis::sampled_peers>;
-[[nodiscard]] inline fedavg make(const fedavg_options& o) {
-  return fedavg{axis::every{o.local_steps}, axis::outer<optim::sgd>{1.0F}, axis::sampled_peers{o.share}};
-}
+[[nodiscard]] CAUSEWAY_DECL fedavg make(const fedavg_options& o);
 
 /// Photon (Sani et al. 2024): small batches with a high inner rate, sampled peers, an outer momentum (FedMom; momentum 0
 /// and rate 1 is FedAvg). 64 to 512 local steps: as many times less traffic.
@@ -106,20 +87,14 @@ struct photon_options {
   float outer_momentum = 0.0F;
 };
 using photon = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::sampled_peers>;
-[[nodiscard]] inline photon make(const photon_options& o) {
-  return photon{axis::every{o.local_steps},
-                axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
-                axis::sampled_peers{o.share}};
-}
+[[nodiscard]] CAUSEWAY_DECL photon make(const photon_options& o);
 
 /// Co-learning (Xu et al. 2019): averaging, with rounds that double when the model moves by less than a tolerance.
 struct co_learning_options {
   axis::growing_options rounds{.local_steps = 20, .most = 1280, .factor = 2, .tolerance = 0.01};
 };
 using co_learning = comm::rounds<axis::growing, axis::outer<optim::sgd>>;
-[[nodiscard]] inline co_learning make(const co_learning_options& o) {
-  return co_learning{axis::growing{o.rounds}, axis::outer<optim::sgd>{1.0F}};
-}
+[[nodiscard]] CAUSEWAY_DECL co_learning make(const co_learning_options& o);
 
 /// DES-LOC (Iacob et al. 2025): parameters and both moments of the inner optimizer are averaged, each with a period of its
 /// own. The inner optimizer must have moments (optim::adamw).
@@ -129,11 +104,12 @@ struct des_loc_options {
   std::uint32_t second_moment_every = 192;
 };
 using des_loc = comm::rounds<axis::periods, axis::parameters_and_moments, axis::split_mean<>>;
-[[nodiscard]] inline des_loc make(const des_loc_options& o) {
-  return des_loc{axis::periods{{o.parameters_every, o.first_moment_every, o.second_moment_every}},
-                 axis::parameters_and_moments{}, axis::split_mean<>{}};
-}
+[[nodiscard]] CAUSEWAY_DECL des_loc make(const des_loc_options& o);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/presets/impl/local_updates.ipp>
+#endif
 
 #endif  // CAUSEWAY_PRESETS_LOCAL_UPDATES_HPP

@@ -32,12 +32,12 @@ struct dipaco_options {
 };
 using dipaco =
     comm::rounds<axis::every, axis::consecutive, axis::module_groups, axis::split_mean<>, axis::outer<optim::nesterov>>;
-[[nodiscard]] inline dipaco make(const dipaco_options& o) {
-  return dipaco{axis::every{o.local_steps}, axis::consecutive{o.blocks_per_level}, axis::module_groups{o.paths, o.weights},
-                axis::split_mean<>{},
-                axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
-}
+[[nodiscard]] CAUSEWAY_DECL dipaco make(const dipaco_options& o);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/presets/impl/modular.ipp>
+#endif
 
 #endif  // CAUSEWAY_PRESETS_MODULAR_HPP

@@ -31,12 +31,7 @@ struct streaming_diloco_options {
 };
 using streaming_diloco = comm::rounds<axis::staggered, axis::strided, axis::gather_mean<compress::e3m0>, axis::delayed,
                                       axis::outer<optim::nesterov>>;
-[[nodiscard]] inline streaming_diloco make(const streaming_diloco_options& o) {
-  return streaming_diloco{
-      axis::staggered{o.local_steps}, axis::strided{o.blocks_in_fragment}, axis::gather_mean<compress::e3m0>{},
-      axis::delayed{o.overlap_steps, o.local_share},
-      axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
-}
+[[nodiscard]] CAUSEWAY_DECL streaming_diloco make(const streaming_diloco_options& o);
 
 /// Eager updates for DiLoCo (Kale et al. 2025): the exchange has a whole round; a peer's own part of the outer gradient is
 /// fresh, the others' is one round old.
@@ -46,10 +41,7 @@ struct eager_diloco_options {
   float outer_momentum = 0.9F;
 };
 using eager_diloco = comm::rounds<axis::every, axis::eager, axis::split_mean<>, axis::outer<optim::nesterov>>;
-[[nodiscard]] inline eager_diloco make(const eager_diloco_options& o) {
-  return eager_diloco{axis::every{o.local_steps}, axis::eager{}, axis::split_mean<>{},
-                      axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
-}
+[[nodiscard]] CAUSEWAY_DECL eager_diloco make(const eager_diloco_options& o);
 
 /// CoCoDC (2025): Streaming DiLoCo with delay compensation of the steps that were taken meanwhile, and fragments that take
 /// turns by how much they change. How many exchanges the link carries is measured before: axis::by_change::exchanges_for.
@@ -64,12 +56,12 @@ struct cocodc_options {
 };
 using cocodc =
     comm::rounds<axis::by_change, axis::strided, axis::split_mean<>, axis::compensated, axis::outer<optim::nesterov>>;
-[[nodiscard]] inline cocodc make(const cocodc_options& o) {
-  return cocodc{axis::by_change{{.local_steps = o.local_steps, .exchanges = o.exchanges}},
-                axis::strided{o.blocks_in_fragment}, axis::split_mean<>{}, axis::compensated{o.overlap_steps, o.lambda},
-                axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
-}
+[[nodiscard]] CAUSEWAY_DECL cocodc make(const cocodc_options& o);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/presets/impl/overlapped.ipp>
+#endif
 
 #endif  // CAUSEWAY_PRESETS_OVERLAPPED_HPP

@@ -28,15 +28,7 @@ namespace causeway::inline CAUSEWAY_ABI::presets {
 namespace detail {
 
 /// [replica][rank] of a planner's placement, whose devices are peers.
-[[nodiscard]] inline std::vector<std::vector<net::peer_index>> rows_of(const plan::placement& where) {
-  std::vector<std::vector<net::peer_index>> rows(where.replicas);
-  for (std::size_t replica = 0; replica < where.replicas; ++replica) {
-    for (std::size_t rank = 0; rank < where.stages(); ++rank) {
-      rows[replica].push_back(static_cast<net::peer_index>(where.device(rank, replica)));
-    }
-  }
-  return rows;
-}
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::vector<net::peer_index>> rows_of(const plan::placement& where);
 
 }  // namespace detail
 
@@ -49,9 +41,7 @@ struct varuna_options {
   std::uint32_t stored_inputs = 0;  ///< at most, on each rank; 0: twice the ranks
 };
 using varuna = parallel::pipeline<stage::varuna, stage::coded<compress::fp16>>;
-[[nodiscard]] inline varuna make(const varuna_options& o) {
-  return varuna{{.micro_batches = o.micro_batches, .ranks = o.ranks}, stage::varuna{o.costs, o.stored_inputs}};
-}
+[[nodiscard]] CAUSEWAY_DECL varuna make(const varuna_options& o);
 
 /// DTFM (Yuan et al., NeurIPS 2022): GPipe on the placement that plan::plan_dtfm finds on measured links, with half
 /// precision on the wire.
@@ -61,9 +51,7 @@ struct dtfm_options {
   std::uint32_t ranks = 0;  ///< where there is no placement
 };
 using dtfm = parallel::pipeline<stage::gpipe, stage::coded<compress::fp16>>;
-[[nodiscard]] inline dtfm make(const dtfm_options& o) {
-  return dtfm{{.micro_batches = o.micro_batches, .ranks = o.ranks, .placement = detail::rows_of(o.where)}};
-}
+[[nodiscard]] CAUSEWAY_DECL dtfm make(const dtfm_options& o);
 
 /// AQ-SGD (Wang et al., NeurIPS 2022): activations as quantised changes since the sample's last visit, gradients quantised
 /// directly. Needs samples that come again: batches with `samples`, and a sampler without shifted grid.
@@ -73,11 +61,7 @@ struct aq_sgd_pipeline_options {
   std::size_t memory_limit = std::size_t{1} << 30U;  ///< bytes of the samples' buffers on a peer
 };
 using aq_sgd_pipeline = parallel::pipeline<stage::gpipe, stage::delta<4, 8, compress::fp16>>;
-[[nodiscard]] inline aq_sgd_pipeline make(const aq_sgd_pipeline_options& o) {
-  return aq_sgd_pipeline{{.micro_batches = o.micro_batches, .ranks = o.ranks},
-                         {},
-                         stage::delta<4, 8, compress::fp16>{{.memory_limit = o.memory_limit}}};
-}
+[[nodiscard]] CAUSEWAY_DECL aq_sgd_pipeline make(const aq_sgd_pipeline_options& o);
 
 /// CrossPipe (2025): the order that list scheduling finds on an explicit model of delays and bandwidths, with backwards in
 /// halves. Derived from the paper's model, not from its solver.
@@ -88,9 +72,7 @@ struct crosspipe_options {
   std::uint32_t activations = 0;  ///< micro-batches that a rank may hold; 0: twice the ranks
 };
 using crosspipe = parallel::pipeline<stage::crosspipe, stage::coded<compress::bf16>>;
-[[nodiscard]] inline crosspipe make(const crosspipe_options& o) {
-  return crosspipe{{.micro_batches = o.micro_batches, .ranks = o.ranks}, stage::crosspipe{o.costs, o.activations}};
-}
+[[nodiscard]] CAUSEWAY_DECL crosspipe make(const crosspipe_options& o);
 
 /// FusionLLM (Tang et al. 2024): GPipe over peers of unequal links, each of which sends the largest values, as many as it
 /// carries in the time that all take. Its cut by measured devices is plan::stage_split, given as `cuts`.
@@ -102,11 +84,7 @@ struct fusion_llm_options {
   std::vector<std::int64_t> cuts{};  ///< first block of every stage but the first; none: even
 };
 using fusion_llm = parallel::pipeline<stage::gpipe, stage::adaptive_top_k<>>;
-[[nodiscard]] inline fusion_llm make(const fusion_llm_options& o) {
-  return fusion_llm{{.micro_batches = o.micro_batches, .ranks = o.ranks, .cuts = o.cuts},
-                    {},
-                    stage::adaptive_top_k<>{{.ratio = o.ratio, .speeds = o.speeds}}};
-}
+[[nodiscard]] CAUSEWAY_DECL fusion_llm make(const fusion_llm_options& o);
 
 /// NAG-PP (Ajanthan et al., ICML 2025): stages that never wait for a flush, late gradients, and an inner optim::nadam whose
 /// look-ahead makes up for the delay. Stages keep no old parameters.
@@ -117,10 +95,12 @@ struct nag_pp_options {
   std::uint32_t ahead = 0;  ///< micro-batches in flight on each boundary besides one: hides latency, delays gradients
 };
 using nag_pp = parallel::async_pipeline<stage::plain>;
-[[nodiscard]] inline nag_pp make(const nag_pp_options& o) {
-  return nag_pp{{.cut = {.micro_batches = o.micro_batches, .ranks = o.ranks}, .stashing = o.stashing, .ahead = o.ahead}};
-}
+[[nodiscard]] CAUSEWAY_DECL nag_pp make(const nag_pp_options& o);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/presets/impl/pipelines.ipp>
+#endif
 
 #endif  // CAUSEWAY_PRESETS_PIPELINES_HPP

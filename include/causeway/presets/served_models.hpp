@@ -59,16 +59,16 @@ template <class Options>
 
 }  // namespace detail
 
-[[nodiscard]] inline result<petals_finetune> make(const petals_finetune_options& o) {
-  return detail::tuned_by(o, {.prompts = o.prompts, .adapters = {}});
-}
-[[nodiscard]] inline result<petals_lora> make(const petals_lora_options& o) {
-  return detail::tuned_by(o, {.prompts = {}, .adapters = o.adapters});
-}
+[[nodiscard]] CAUSEWAY_DECL result<petals_finetune> make(const petals_finetune_options& o);
+[[nodiscard]] CAUSEWAY_DECL result<petals_lora> make(const petals_lora_options& o);
 
 /// The servers of both.
 using petals_server = parallel::block_server<stage::frozen_blocks<nn::gpt_family>, stage::coded<compress::block_int8>>;
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/presets/impl/served_models.ipp>
+#endif
 
 #endif  // CAUSEWAY_PRESETS_SERVED_MODELS_HPP

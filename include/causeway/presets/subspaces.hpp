@@ -31,10 +31,7 @@ struct protocol_models_options {
   std::uint64_t seed = 0;  ///< of the directions: the same on all peers
 };
 using protocol_models = parallel::pipeline<stage::gpipe, stage::subspace<>>;
-[[nodiscard]] inline protocol_models make(const protocol_models_options& o) {
-  return protocol_models{
-      {.micro_batches = o.micro_batches, .ranks = o.ranks}, {}, stage::subspace<>{{.rank = o.rank, .seed = o.seed}}};
-}
+[[nodiscard]] CAUSEWAY_DECL protocol_models make(const protocol_models_options& o);
 
 /// Puts the parameters of an nn::gpt or nn::llama, or of a part of one, into the subspace, and gives the inner optimizer
 /// that keeps them there. Before training; not for a checkpoint that is resumed, whose parameters are in it.
@@ -48,5 +45,9 @@ template <class Model>
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/presets/impl/subspaces.ipp>
+#endif
 
 #endif  // CAUSEWAY_PRESETS_SUBSPACES_HPP

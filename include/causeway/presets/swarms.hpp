@@ -48,9 +48,7 @@ struct swarm_options {
   log_sink log{};
 };
 using swarm = parallel::swarm<stage::coded<compress::block_int8>>;
-[[nodiscard]] inline swarm make(const swarm_options& o) {
-  return detail::swarm_of<swarm>(o.fabric, o.peer, stage::routing::least_load{{o.seed, o.newcomers}}, o.log);
-}
+[[nodiscard]] CAUSEWAY_DECL swarm make(const swarm_options& o);
 
 /// DiLoCo-SWARM: SWARM's stages and wiring, but the peers of a stage take H steps of AdamW on what passed through them and
 /// then an outer step of Nesterov on the mean of what they moved (DiLoCo, arXiv 2311.08105, with its 0.7 and 0.9), instead
@@ -67,16 +65,9 @@ struct diloco_swarm_options {
   log_sink log{};
 };
 using diloco_swarm = parallel::local_swarm<stage::coded<compress::block_int8>>;
-[[nodiscard]] inline diloco_swarm make(const diloco_swarm_options& o) {
-  parallel::swarm_options peer = o.peer;
-  peer.local_steps = o.local_steps;
-  return detail::swarm_of<diloco_swarm>(o.fabric, peer, stage::routing::least_load{{o.seed, o.newcomers}}, o.log);
-}
+[[nodiscard]] CAUSEWAY_DECL diloco_swarm make(const diloco_swarm_options& o);
 /// The trainer's communication policy.
-[[nodiscard]] inline comm::periodic<> rounds_of(const diloco_swarm_options& o) {
-  return comm::periodic<>{{.local_steps = o.local_steps, .outer_learning_rate = o.outer_learning_rate},
-                          optim::nesterov{{.momentum = o.momentum}}};
-}
+[[nodiscard]] CAUSEWAY_DECL comm::periodic<> rounds_of(const diloco_swarm_options& o);
 
 /// GWTF (Go With The Flow, 2025): paths of a whole step at once, so that peers carry what they can in its time and the sum
 /// of measured link delays is least. The paper's peers find the flow among themselves; here the driver, which knows all of
@@ -87,10 +78,12 @@ struct gwtf_options {
   log_sink log{};
 };
 using gwtf = parallel::swarm<stage::plain>;
-[[nodiscard]] inline gwtf make(const gwtf_options& o) {
-  return detail::swarm_of<gwtf>(o.fabric, o.peer, stage::routing::min_cost_flow{}, o.log);
-}
+[[nodiscard]] CAUSEWAY_DECL gwtf make(const gwtf_options& o);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/presets/impl/swarms.ipp>
+#endif
 
 #endif  // CAUSEWAY_PRESETS_SWARMS_HPP

@@ -30,9 +30,7 @@ struct piece {
 struct end_ref {
   std::uint64_t value = 0;  ///< slot (32 bits), generation (31), side (1); 0 names none
 
-  static end_ref make(std::uint32_t slot, std::uint32_t generation, unsigned side) {
-    return {std::uint64_t{slot} << 32U | std::uint64_t{generation} << 1U | side};
-  }
+  static end_ref make(std::uint32_t slot, std::uint32_t generation, unsigned side);
   [[nodiscard]] std::uint32_t slot() const noexcept { return static_cast<std::uint32_t>(value >> 32U); }
   [[nodiscard]] std::uint32_t generation() const noexcept { return static_cast<std::uint32_t>(value) >> 1U; }
   [[nodiscard]] unsigned side() const noexcept { return static_cast<unsigned>(value & 1U); }
@@ -96,5 +94,9 @@ struct connection {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/sim/impl/connection.ipp>
+#endif
 
 #endif  // CAUSEWAY_SIM_CONNECTION_HPP

@@ -62,25 +62,9 @@ void happen_between(const fault& f, World& world) {
   });
 }
 
-inline disk_timing timing_after(const fault& f, disk_timing now) {
-  if (f.kind == fault_kind::slow_disk) now.bytes_per_s = f.amount > 0 ? f.amount : disk_timing{}.bytes_per_s;
-  if (f.kind == fault_kind::slow_sync) now.sync = from_seconds(std::min(f.amount, 1e9));
-  return now;
-}
+CAUSEWAY_DECL disk_timing timing_after(const fault& f, disk_timing now);
 
-inline void happen_on_disk(const fault& f, disk& on) {
-  if (f.kind == fault_kind::slow_disk || f.kind == fault_kind::slow_sync)
-    return on.set_timing(timing_after(f, on.timing()));
-  const auto nth = static_cast<std::uint64_t>(std::clamp(f.amount, 1.0, 1e9));
-  switch (f.kind) {
-    case fault_kind::fail_write: return on.set_faults({.fail_write = nth});
-    case fault_kind::fail_sync: return on.set_faults({.fail_sync = nth});
-    case fault_kind::disk_full:
-      return on.set_faults(
-          {.capacity = f.amount > 0 ? static_cast<std::uint64_t>(std::min(f.amount, 1e18)) : disk_faults::unlimited});
-    default: (void)on.flip_any();
-  }
-}
+CAUSEWAY_DECL void happen_on_disk(const fault& f, disk& on);
 
 /// `was_off`: the host lost its power before this restart.
 template <class World>
@@ -141,5 +125,9 @@ result<void> apply(const fault_plan& plan, World& world, DiskOf disk_of) {
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/sim/impl/fault_apply.ipp>
+#endif
 
 #endif  // CAUSEWAY_SIM_FAULT_APPLY_HPP

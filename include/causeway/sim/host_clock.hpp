@@ -24,35 +24,16 @@ class host_clock {
   [[nodiscard]] time_point now() const noexcept { return local(*world_); }
 
   /// What it shows at a moment of the world, if nothing changes until then. Not before the last change.
-  [[nodiscard]] time_point local(time_point world) const noexcept {
-    if (exact()) return world;
-    return state_->shown + scaled(world - state_->since, state_->rate);
-  }
+  [[nodiscard]] time_point local(time_point world) const noexcept;
 
   /// The first moment of the world at which it shows `local` or more.
-  [[nodiscard]] time_point world(time_point shown) const noexcept {
-    if (exact() || shown == no_deadline) return shown;
-    if (shown <= state_->shown) return state_->since;
-    const double nanoseconds = static_cast<double>((shown - state_->shown).count()) / state_->rate;
-    if (nanoseconds > 4e18) return no_deadline;
-    time_point when = state_->since + duration{static_cast<std::int64_t>(nanoseconds)};
-    while (local(when) < shown) when = when + duration{1};
-    return when;
-  }
+  [[nodiscard]] time_point world(time_point shown) const noexcept;
 
   /// From now on a second of the world is `rate` seconds here. Precondition: it is above 0.
-  void set_rate(double rate) {
-    CAUSEWAY_EXPECT(rate > 0);
-    hold();
-    state_->rate = rate;
-  }
+  void set_rate(double rate);
 
   /// Precondition: not back.
-  void jump(duration forward) {
-    CAUSEWAY_EXPECT(forward >= duration{0});
-    hold();
-    state_->shown = state_->shown + forward;
-  }
+  void jump(duration forward);
 
  private:
   struct state {
@@ -63,15 +44,9 @@ class host_clock {
 
   [[nodiscard]] bool exact() const noexcept { return state_->rate == 1 && state_->since == state_->shown; }
 
-  static duration scaled(duration d, double by) noexcept {
-    return by == 1 ? d : duration{static_cast<std::int64_t>(std::floor(static_cast<double>(d.count()) * by))};
-  }
+  static duration scaled(duration d, double by) noexcept;
 
-  void hold() {
-    const time_point shown = now();
-    state_->since = *world_;
-    state_->shown = shown;
-  }
+  void hold();
 
   std::shared_ptr<const time_point> world_;
   std::shared_ptr<state> state_ = std::make_shared<state>();
@@ -79,5 +54,9 @@ class host_clock {
 static_assert(Clock<host_clock>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/sim/impl/host_clock.ipp>
+#endif
 
 #endif  // CAUSEWAY_SIM_HOST_CLOCK_HPP

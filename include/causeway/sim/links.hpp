@@ -41,45 +41,20 @@ class link_map {
   void add_host(std::uint32_t region) { regions_.push_back(region); }
 
   /// The line from `from` to `to`. It stays where it is.
-  link& between(host_index from, host_index to) {
-    const auto [at, made] = links_.try_emplace(std::uint64_t{from} << 32U | to);
-    if (made) {
-      at->second.from_region = regions_[from];
-      at->second.to_region = regions_[to];
-      at->second.options = rule(at->second);
-    }
-    return at->second;
-  }
+  link& between(host_index from, host_index to);
 
-  void set(host_index from, host_index to, const link_options& options) {
-    link& l = between(from, to);
-    l.own_rule = true;
-    l.options = options;
-    ++version_;
-  }
+  void set(host_index from, host_index to, const link_options& options);
 
-  void set_region(std::uint32_t from, std::uint32_t to, const link_options& options) {
-    region_rules_[{from, to}] = options;
-    for (auto& [pair, l] : links_) {
-      if (!l.own_rule) l.options = rule(l);
-    }
-    ++version_;
-  }
+  void set_region(std::uint32_t from, std::uint32_t to, const link_options& options);
 
-  void slow(host_index from, host_index to, double bytes_per_s) {
-    between(from, to).slowed_to = bytes_per_s;
-    ++version_;
-  }
+  void slow(host_index from, host_index to, double bytes_per_s);
 
   /// Grows with every change of a line's options: what was worked out from them is out of date.
   [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
   void changed() noexcept { ++version_; }
 
  private:
-  [[nodiscard]] const link_options& rule(const link& l) const {
-    const auto found = region_rules_.find({l.from_region, l.to_region});
-    return found == region_rules_.end() ? otherwise_ : found->second;
-  }
+  [[nodiscard]] const link_options& rule(const link& l) const;
 
   link_options otherwise_;
   std::vector<std::uint32_t> regions_;
@@ -92,20 +67,15 @@ class link_map {
 inline duration round_trip(const link& there, const link& back) { return there.options.latency + back.options.latency; }
 
 /// What one connection can carry on `there`, by the line's own limit and by its losses. Bytes/s.
-inline double connection_cap(const link& there, const link& back) {
-  double cap = std::min(there.options.bytes_per_s, there.slowed_to);
-  if (there.options.loss > 0) {
-    const double rtt = std::max(seconds(round_trip(there, back)), 1e-4);
-    cap = std::min(cap, there.options.streams * 1.22 * 1460.0 / (rtt * std::sqrt(there.options.loss)));
-  }
-  return cap;
-}
+CAUSEWAY_DECL double connection_cap(const link& there, const link& back);
 
 /// How long `bytes` take at `bytes_per_s`, to the nanosecond.
-inline duration transfer_time(double bytes, double bytes_per_s) {
-  return duration{bytes_per_s == unlimited ? 0 : std::llround(bytes / bytes_per_s * 1e9)};
-}
+CAUSEWAY_DECL duration transfer_time(double bytes, double bytes_per_s);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/sim/impl/links.ipp>
+#endif
 
 #endif  // CAUSEWAY_SIM_LINKS_HPP

@@ -38,7 +38,7 @@ class parcel_stock;
 /// Takes a parcel back to its stock; without one, frees it.
 struct parcel_return {
   parcel_stock* stock = nullptr;
-  inline void operator()(parcel* p) const;
+  void operator()(parcel* p) const;
 };
 using parcel_ptr = std::unique_ptr<parcel, parcel_return>;
 
@@ -50,25 +50,9 @@ class parcel_stock {
   parcel_stock& operator=(const parcel_stock&) = delete;
 
   /// An empty parcel; its `bytes` may have room already.
-  [[nodiscard]] parcel_ptr make(content what, lane way) {
-    if (free_.empty()) free_.push_back(std::make_unique<parcel>());
-    parcel_ptr p{free_.back().release(), parcel_return{this}};
-    free_.pop_back();
-    held_ -= p->bytes.capacity();
-    p->what = what;
-    p->way = way;
-    return p;
-  }
+  [[nodiscard]] parcel_ptr make(content what, lane way);
 
-  void take_back(std::unique_ptr<parcel> p) {
-    std::vector<std::byte> room = std::move(p->bytes);
-    if (free_.size() >= most_parcels || held_ + room.capacity() > most_bytes) return;
-    room.clear();
-    held_ += room.capacity();
-    *p = parcel{};
-    p->bytes = std::move(room);
-    free_.push_back(std::move(p));
-  }
+  void take_back(std::unique_ptr<parcel> p);
 
   /// Bytes of memory that wait.
   [[nodiscard]] std::size_t held_bytes() const noexcept { return held_; }
@@ -81,11 +65,10 @@ class parcel_stock {
   std::size_t held_ = 0;
 };
 
-inline void parcel_return::operator()(parcel* p) const {
-  std::unique_ptr<parcel> owned{p};
-  if (stock != nullptr) stock->take_back(std::move(owned));
-}
-
 }  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/sim/impl/parcel.ipp>
+#endif
 
 #endif  // CAUSEWAY_SIM_PARCEL_HPP

@@ -91,10 +91,7 @@ class process {
   process(const process&) = delete;
   process& operator=(const process&) = delete;
 
-  ~process() {
-    std::erase(core_.ready, this);
-    core_.events.cancel(timer_);
-  }
+  ~process();
 
   // ---- for the program -------------------------------------------------------------------------------------------------
 
@@ -110,28 +107,12 @@ class process {
   void sleep(duration d) { sleep_till(now() + d); }
 
   /// The same for what takes its time whatever the host's clock says.
-  void sleep_world(duration d) {
-    const time_point when = core_.events.now() + d;
-    while (core_.events.now() < when && park_until(when) != wake_reason::dying) {
-    }
-  }
+  void sleep_world(duration d);
 
-  void sleep_till(time_point when) {
-    while (now() < when && park(when) != wake_reason::dying) {
-    }
-  }
+  void sleep_till(time_point when);
 
   /// Takes `nominal` divided by the host's speed; while the process is stopped, nothing gets done.
-  void compute(duration nominal) {
-    const detail::machine& m = core_.net.at(host_);
-    const duration whole = detail::transfer_time(seconds(nominal), m.options.speed);
-    const time_point begin = core_.events.now();
-    const duration frozen = m.frozen_total;
-    for (;;) {
-      const time_point end = begin + whole + (m.frozen_total - frozen);
-      if (core_.events.now() >= end || park_until(end) == wake_reason::dying) return;
-    }
-  }
+  void compute(duration nominal);
 
   /// A fabric for the peer `id`, at the next free port of this host: "<name>:1", "<name>:2", ... Everything that it starts
   /// ends with this process.
@@ -146,11 +127,7 @@ class process {
   [[nodiscard]] io::any_storage storage() const { return storage_; }
 
   /// Its lines go to the world's log.
-  [[nodiscard]] log_sink log() const {
-    return log_sink{[shared = &core_, host = host_](severity level, std::string_view text) {
-      if (shared->log) shared->log(shared->events.now(), host, level, text);
-    }};
-  }
+  [[nodiscard]] log_sink log() const;
 
   /// The world asked it to end, as with SIGTERM; calls of fabric::block give errc::cancelled.
   [[nodiscard]] bool asked_to_stop() const noexcept { return asked_to_stop_; }
@@ -161,28 +138,10 @@ class process {
   wake_reason park(time_point deadline) { return park_until(core_.net.at(host_).clock.world(deadline)); }
 
   /// The same with a time of the world.
-  wake_reason park_until(time_point deadline) {
-    if (killed_ && std::uncaught_exceptions() > 0) return wake_reason::dying;
-    if (killed_) throw detail::process_killed{};
-    CAUSEWAY_EXPECT(core_.running == this);
-    woken_ = false;
-    if (deadline != no_deadline) {
-      timer_ = core_.events.at(deadline, {event_kind::timer, host_, incarnation_}, [this] {
-        timer_ = 0;
-        make_ready();
-      });
-    }
-    fiber_.suspend();
-    core_.events.cancel(std::exchange(timer_, 0));
-    if (killed_) throw detail::process_killed{};
-    return woken_ ? wake_reason::woken : wake_reason::deadline;
-  }
+  wake_reason park_until(time_point deadline);
 
   /// The process goes on, as soon as what happens now is over.
-  void wake() {
-    woken_ = true;
-    make_ready();
-  }
+  void wake();
 
   [[nodiscard]] detail::core& shared() noexcept { return core_; }
   void add(detail::endpoint* e) { endpoints_.push_back(e); }
@@ -191,46 +150,20 @@ class process {
   // ---- for the world ---------------------------------------------------------------------------------------------------
 
   /// Lets it run until it blocks or ends.
-  void run() {
-    ready_ = false;
-    core_.events.record({event_kind::resume, host_, incarnation_});
-    process* const outer = std::exchange(core_.running, this);
-    fiber_.resume();
-    core_.running = outer;
-  }
+  void run();
 
   /// Unwinds it. Only from outside of it.
-  void kill() {
-    killed_ = true;
-    let_go(true);
-    if (fiber_.started() && !fiber_.finished()) run();
-    CAUSEWAY_EXPECT(fiber_.finished() || !fiber_.started());
-  }
+  void kill();
 
   /// Its fabrics and transports let go of the world.
-  void let_go(bool killed) {
-    while (!endpoints_.empty()) {
-      detail::endpoint* const last = endpoints_.back();
-      endpoints_.pop_back();
-      last->process_ended(killed);
-    }
-  }
+  void let_go(bool killed);
 
-  void ask_to_stop() {
-    asked_to_stop_ = true;
-    wake();
-  }
+  void ask_to_stop();
 
   /// Whoever waits looks at the clock again.
-  void clock_changed() {
-    for (detail::endpoint* const e : endpoints_) e->clock_changed();
-    make_ready();
-  }
+  void clock_changed();
 
-  void make_ready() {
-    if (std::exchange(ready_, true)) return;
-    core_.ready.push_back(this);
-  }
+  void make_ready();
 
   void not_ready() noexcept { ready_ = false; }
 
@@ -253,5 +186,9 @@ class process {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/sim/impl/process.ipp>
+#endif
 
 #endif  // CAUSEWAY_SIM_PROCESS_HPP

@@ -63,27 +63,12 @@ class scheduler {
   [[nodiscard]] std::shared_ptr<const time_point> shared_now() const { return now_; }
 
   /// `what` happens at `when`; a time in the past means now. Cost: O(log n).
-  ticket at(time_point when, const event_label& label, std::function<void()> what) {
-    const std::uint32_t slot = free_slot();
-    slots_[slot].label = label;
-    slots_[slot].what = std::move(what);
-    heap_.push_back({std::max(when, *now_), next_sequence_++, slot});
-    slots_[slot].position = heap_.size() - 1;
-    rise(heap_.size() - 1);
-    return ticket{slots_[slot].generation} << 32U | (ticket{slot} + 1);
-  }
+  ticket at(time_point when, const event_label& label, std::function<void()> what);
 
-  ticket after(duration delay, const event_label& label, std::function<void()> what) {
-    return at(*now_ + delay, label, std::move(what));
-  }
+  ticket after(duration delay, const event_label& label, std::function<void()> what);
 
   /// The event will not happen. Nothing if it has, or was cancelled before.
-  void cancel(ticket t) {
-    const auto slot = static_cast<std::uint32_t>((t & UINT32_MAX) - 1);
-    if (slot >= slots_.size() || slots_[slot].generation != t >> 32U || slots_[slot].position == nowhere) return;
-    take_out(slots_[slot].position);
-    release(slot);
-  }
+  void cancel(ticket t);
 
   [[nodiscard]] bool empty() const noexcept { return heap_.empty(); }
   [[nodiscard]] std::size_t pending() const noexcept { return heap_.size(); }
@@ -91,31 +76,13 @@ class scheduler {
   [[nodiscard]] time_point next_time() const noexcept { return heap_.empty() ? no_deadline : heap_.front().when; }
 
   /// Moves on to the next event and lets it happen. There must be one.
-  void run_next() {
-    CAUSEWAY_EXPECT(!heap_.empty());
-    const entry next = heap_.front();
-    take_out(0);
-    *now_ = next.when;
-    record(slots_[next.slot].label);
-    const std::function<void()> what = std::move(slots_[next.slot].what);
-    release(next.slot);
-    what();
-  }
+  void run_next();
 
   /// Time passes without an event; never back, and not beyond the next one.
-  void advance_to(time_point when) {
-    CAUSEWAY_EXPECT(when <= next_time());
-    *now_ = std::max(when, *now_);
-  }
+  void advance_to(time_point when);
 
   /// Folds something that happens now into the history.
-  void record(const event_label& label) noexcept {
-    const auto time = static_cast<std::uint64_t>(now_->since_start.count());
-    const std::uint64_t what = label.size << 24U ^ std::uint64_t{label.host} << 8U ^ static_cast<std::uint64_t>(label.kind);
-    history_ =
-        causeway::detail::scramble(history_ ^ time * causeway::detail::hash_prime) + what * causeway::detail::hash_prime;
-    ++executed_;
-  }
+  void record(const event_label& label) noexcept;
 
   [[nodiscard]] std::uint64_t history_hash() const noexcept { return causeway::detail::scramble(history_); }
   [[nodiscard]] std::uint64_t executed() const noexcept { return executed_; }
@@ -128,9 +95,7 @@ class scheduler {
     std::uint64_t sequence = 0;
     std::uint32_t slot = 0;
 
-    [[nodiscard]] bool before(const entry& other) const noexcept {
-      return when != other.when ? when < other.when : sequence < other.sequence;
-    }
+    [[nodiscard]] bool before(const entry& other) const noexcept;
   };
 
   struct slot_state {
@@ -140,62 +105,17 @@ class scheduler {
     std::uint32_t generation = 1;
   };
 
-  std::uint32_t free_slot() {
-    if (free_.empty()) {
-      slots_.emplace_back();
-      return static_cast<std::uint32_t>(slots_.size() - 1);
-    }
-    const std::uint32_t slot = free_.back();
-    free_.pop_back();
-    return slot;
-  }
+  std::uint32_t free_slot();
 
-  void release(std::uint32_t slot) {
-    slots_[slot].what = nullptr;
-    slots_[slot].position = nowhere;
-    ++slots_[slot].generation;
-    free_.push_back(slot);
-  }
+  void release(std::uint32_t slot);
 
-  void take_out(std::size_t position) {
-    const entry last = heap_.back();
-    slots_[heap_[position].slot].position = nowhere;
-    heap_.pop_back();
-    if (position == heap_.size()) return;
-    put(position, last);
-    rise(position);
-    sink(slots_[last.slot].position);
-  }
+  void take_out(std::size_t position);
 
-  void put(std::size_t position, const entry& e) {
-    heap_[position] = e;
-    slots_[e.slot].position = position;
-  }
+  void put(std::size_t position, const entry& e);
 
-  void rise(std::size_t position) {
-    const entry e = heap_[position];
-    while (position > 0 && e.before(heap_[(position - 1) / 4])) {
-      put(position, heap_[(position - 1) / 4]);
-      position = (position - 1) / 4;
-    }
-    put(position, e);
-  }
+  void rise(std::size_t position);
 
-  void sink(std::size_t position) {
-    const entry e = heap_[position];
-    for (;;) {
-      std::size_t first = 4 * position + 1;
-      if (first >= heap_.size()) break;
-      const std::size_t end = std::min(first + 4, heap_.size());
-      for (std::size_t other = first + 1; other < end; ++other) {
-        if (heap_[other].before(heap_[first])) first = other;
-      }
-      if (!heap_[first].before(e)) break;
-      put(position, heap_[first]);
-      position = first;
-    }
-    put(position, e);
-  }
+  void sink(std::size_t position);
 
   std::shared_ptr<time_point> now_ = std::make_shared<time_point>();
   std::vector<entry> heap_;  // 4-ary: children of i are 4 i + 1 to 4 i + 4
@@ -207,5 +127,9 @@ class scheduler {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/sim/impl/scheduler.ipp>
+#endif
 
 #endif  // CAUSEWAY_SIM_SCHEDULER_HPP

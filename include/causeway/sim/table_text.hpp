@@ -22,32 +22,17 @@ namespace causeway::inline CAUSEWAY_ABI::sim::detail {
 
 inline constexpr std::size_t longest_table_text = std::size_t{16} << 20U;
 
-inline std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r";
-  const std::size_t begin = text.find_first_not_of(blanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
-}
+CAUSEWAY_DECL std::string_view trimmed(std::string_view text);
 
 /// The parts of `text` between `separator`, trimmed. At least one.
-inline std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const std::size_t end = text.find(separator);
-    parts.push_back(trimmed(text.substr(0, end)));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
+CAUSEWAY_DECL std::vector<std::string_view> split(std::string_view text, char separator);
 
 /// One line of a file, for messages.
 struct text_place {
   const std::string& name;
   std::size_t line;
 
-  [[nodiscard]] error wrong(const std::string& what) const {
-    return fail(errc::bad_text, name + ", line " + std::to_string(line), what);
-  }
+  [[nodiscard]] error wrong(const std::string& what) const;
 };
 
 /// Calls `take(line, place)` for each line that holds more than blanks and comments. `name` is for messages.
@@ -80,16 +65,16 @@ result<T> number_from(std::string_view field, const text_place& place, const cha
 }
 
 /// `value` in [least, most].
-inline result<double> number_between(std::string_view field, double least, double most, const text_place& place,
-                                     const char* what) {
-  CAUSEWAY_ASSIGN(const double value, number_from<double>(field, place, what));
-  if (value >= least && value <= most) return value;
-  return place.wrong(std::string{what} + " is out of range: " + std::string{field.substr(0, 40)});
-}
+CAUSEWAY_DECL result<double> number_between(std::string_view field, double least, double most, const text_place& place,
+                                            const char* what);
 
 /// Whole nanoseconds; `seconds` at most some 290 years.
 inline duration from_seconds(double seconds) { return duration{std::llround(seconds * 1e9)}; }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/sim/impl/table_text.ipp>
+#endif
 
 #endif  // CAUSEWAY_SIM_TABLE_TEXT_HPP

@@ -31,44 +31,19 @@ inline constexpr std::uint32_t first_transport_port = 1001;
 /// Brings fixed peers together: each dials those behind it in the list, again and again until they are there.
 class meeting final : public net::fabric_events {
  public:
-  meeting(fabric& here, std::uint32_t self, std::vector<std::string> addresses)
-      : fabric_{here}, self_{self}, addresses_{std::move(addresses)}, links_(addresses_.size()), met_(addresses_.size()) {
-    met_[self_] = true;
-    missing_ = addresses_.size() - 1;
-  }
+  meeting(fabric& here, std::uint32_t self, std::vector<std::string> addresses);
 
-  void begin() {
-    fabric_.attach(this);
-    for (std::size_t p = self_ + 1; p < addresses_.size(); ++p) fabric_.dial(addresses_[p]);
-  }
+  void begin();
 
   [[nodiscard]] bool complete() const noexcept { return missing_ == 0; }
   [[nodiscard]] const std::vector<net::peer_index>& links() const noexcept { return links_; }
-  [[nodiscard]] std::string absent() const {
-    std::string names;
-    for (std::size_t p = 0; p < met_.size(); ++p) {
-      if (!met_[p]) names += (names.empty() ? "peer " : ", peer ") + std::to_string(p);
-    }
-    return names;
-  }
+  [[nodiscard]] std::string absent() const;
 
-  void on_up(net::peer_index link, net::peer_id id, const std::string&) override {
-    const auto p = static_cast<std::size_t>(id - 1);
-    if (id == 0 || p >= met_.size()) return fabric_.close(link, "not one of this run's peers");
-    links_[p] = link;
-    fabric_.rename(link, "peer " + std::to_string(p));
-    if (!met_[p]) --missing_;
-    met_[p] = true;
-  }
+  void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
   void on_down(net::peer_index, const error&) override {}
-  void on_unreachable(const std::string& address, const error&) override {
-    again_.push_back(address);
-    fabric_.wake_at(fabric_.now() + std::chrono::milliseconds{100});
-  }
+  void on_unreachable(const std::string& address, const error&) override;
   void on_control(net::peer_index, std::span<const std::byte>) override {}
-  void on_wake() override {
-    for (const std::string& address : std::exchange(again_, {})) fabric_.dial(address);
-  }
+  void on_wake() override;
 
  private:
   fabric& fabric_;
@@ -91,21 +66,15 @@ class transport {
   [[nodiscard]] net::peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(meeting_->links().size()); }
 
-  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes) {
-    return fabric_->send(link_of(to), id, bytes);
-  }
-  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer) {
-    return fabric_->receive(link_of(from), id, buffer);
-  }
+  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
+  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
   result<std::size_t> wait(net::operation op, time_point deadline) { return fabric_->wait(op, deadline); }
   [[nodiscard]] bool done(net::operation op) const { return fabric_->done(op); }
   [[nodiscard]] traffic stats() const { return fabric_->stats(); }
 
  private:
   // Peers that do not exist, and this one, are links that do not exist: the fabric says so.
-  [[nodiscard]] net::peer_index link_of(net::peer_index peer) const {
-    return peer < size() && peer != self_ ? meeting_->links()[peer] : UINT32_MAX;
-  }
+  [[nodiscard]] net::peer_index link_of(net::peer_index peer) const;
 
   std::unique_ptr<detail::meeting> meeting_;  // after the fabric, which calls it
   std::unique_ptr<fabric> fabric_;
@@ -113,22 +82,10 @@ class transport {
 };
 static_assert(net::Transport<transport>);
 
-inline result<transport> process::make_transport(std::vector<host_index> peers, duration patience) {
-  const auto me = std::find(peers.begin(), peers.end(), host_);
-  if (me == peers.end()) return fail(errc::invalid_argument, "transport", "this host is not one of the peers");
-  const auto self = static_cast<net::peer_index>(me - peers.begin());
-  auto here = std::make_unique<fabric>(*this, self + 1, detail::first_transport_port);
-  const std::string port = here->address().substr(here->address().rfind(':'));
-  std::vector<std::string> addresses;
-  for (const host_index h : peers) addresses.push_back(core_.net.at(h).options.name + port);
-  auto meeting = std::make_unique<detail::meeting>(*here, self, std::move(addresses));
-  meeting->begin();
-  const auto outcome = here->block([&] { return meeting->complete(); }, now() + patience);
-  if (!outcome) return outcome.error();
-  if (!*outcome) return fail(errc::timeout, meeting->absent(), "did not come in time; was it started?");
-  return transport{std::move(here), std::move(meeting), self};
-}
-
 }  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/sim/impl/transport.ipp>
+#endif
 
 #endif  // CAUSEWAY_SIM_TRANSPORT_HPP

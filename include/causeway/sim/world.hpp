@@ -41,20 +41,11 @@ class world {
   world& operator=(const world&) = delete;
 
   /// Kills what still runs.
-  ~world() {
-    for (host_index h = 0; h < seats_.size(); ++h) end_process(h, true);
-  }
+  ~world();
 
   // ---- what it is made of ----------------------------------------------------------------------------------------------
 
-  host_index add_host(host_options options = {}) {
-    const auto host = static_cast<host_index>(seats_.size());
-    if (options.name.empty()) options.name = "host-" + std::to_string(host);
-    CAUSEWAY_EXPECT(options.name.find(':') == std::string::npos);
-    core_.net.add_host(options);
-    seats_.emplace_back();
-    return host;
-  }
+  host_index add_host(host_options options = {});
 
   [[nodiscard]] std::uint32_t hosts() const noexcept { return static_cast<std::uint32_t>(seats_.size()); }
   [[nodiscard]] const host_options& options_of(host_index host) { return core_.net.at(host).options; }
@@ -64,12 +55,8 @@ class world {
   /// The line from `from` to `to`; the other direction keeps what it has.
   void set_link(host_index from, host_index to, const link_options& o) { core_.net.wires().links().set(from, to, o); }
   /// All lines from hosts of one region to hosts of another (or the same), but those set by set_link.
-  void set_region_link(std::uint32_t from, std::uint32_t to, const link_options& options) {
-    core_.net.wires().links().set_region(from, to, options);
-  }
-  [[nodiscard]] link_options link(host_index from, host_index to) {
-    return core_.net.wires().links().between(from, to).options;
-  }
+  void set_region_link(std::uint32_t from, std::uint32_t to, const link_options& options);
+  [[nodiscard]] link_options link(host_index from, host_index to);
   void set_speed(host_index host, double speed) { core_.net.at(host).options.speed = speed; }
   /// The host's disk, from its next process on. None was set: an io::memory_storage.
   void set_storage(host_index host, io::any_storage disk) { seats_[host].disk = std::move(disk); }
@@ -80,40 +67,20 @@ class world {
 
   /// Starts a process that runs `main` and ends when it returns. One that runs there already is killed first. An exception
   /// out of `main` comes out of run or run_until.
-  void boot(host_index host, program main) {
-    seats_[host].main = std::move(main);
-    restart(host);
-  }
+  void boot(host_index host, program main);
   /// As boot, with what was booted last.
-  void restart(host_index host) {
-    soon(host, 1, [this, host] { start(host); });
-  }
+  void restart(host_index host);
 
   /// SIGKILL: the process ends between two blocking calls, its memory is freed, and others hear of it one latency later.
-  void kill(host_index host) {
-    soon(host, 2, [this, host] { end_process(host, true); });
-  }
+  void kill(host_index host);
   /// The power goes off: as kill, but nobody hears of it before the host is started again.
-  void power_off(host_index host) {
-    soon(host, 3, [this, host] {
-      core_.net.power_off(host);
-      end_process(host, true);
-    });
-  }
+  void power_off(host_index host);
   /// SIGTERM: process::asked_to_stop becomes true, and what blocks in a fabric gives errc::cancelled.
-  void ask_to_stop(host_index host) {
-    soon(host, 4, [this, host] {
-      if (seats_[host].running) seats_[host].running->ask_to_stop();
-    });
-  }
+  void ask_to_stop(host_index host);
   /// SIGSTOP: the process stands still; its kernel accepts connections, and bytes up to a socket buffer.
-  void stop(host_index host) {
-    soon(host, 5, [this, host] { core_.net.wires().freeze(host); });
-  }
+  void stop(host_index host);
   /// SIGCONT: what came meanwhile happens first.
-  void resume(host_index host) {
-    soon(host, 6, [this, host] { go_on(host, detail::standstill::stopped); });
-  }
+  void resume(host_index host);
 
   [[nodiscard]] bool alive(host_index host) const { return seats_[host].running != nullptr; }
   [[nodiscard]] bool stopped(host_index host) { return core_.net.at(host).frozen != 0; }
@@ -125,113 +92,51 @@ class world {
 
   /// A black hole in one direction: what is sent waits, and comes out after unblock, with up to a second of delay. Calls
   /// count: as many unblocks as blocks open it again.
-  void block(host_index from, host_index to) {
-    core_.events.record({event_kind::fault, from, std::uint64_t{to} << 4U | 7U});
-    core_.net.block(from, to);
-  }
-  void unblock(host_index from, host_index to) {
-    core_.events.record({event_kind::fault, from, std::uint64_t{to} << 4U | 8U});
-    core_.net.unblock(from, to);
-  }
+  void block(host_index from, host_index to);
+  void unblock(host_index from, host_index to);
   /// Blocks every line from `a` to `b`, and back unless `one_way`. heal with the same arguments undoes it.
-  void partition(const host_set& a, const host_set& b, bool one_way = false) {
-    for_pairs(a, b, one_way, [this](host_index from, host_index to) { block(from, to); });
-  }
-  void heal(const host_set& a, const host_set& b, bool one_way = false) {
-    for_pairs(a, b, one_way, [this](host_index from, host_index to) { unblock(from, to); });
-  }
+  void partition(const host_set& a, const host_set& b, bool one_way = false);
+  void heal(const host_set& a, const host_set& b, bool one_way = false);
   /// Opens every line, however often it was blocked.
-  void heal_all() {
-    for (host_index from = 0; from < hosts(); ++from) {
-      for (host_index to = 0; to < hosts(); ++to) {
-        while (core_.net.blocked(from, to)) unblock(from, to);
-      }
-    }
-  }
+  void heal_all();
   /// What a connection on this line carries at most from now on; `unlimited` ends it.
-  void slow_link(host_index from, host_index to, double bytes_per_s) {
-    CAUSEWAY_EXPECT(bytes_per_s > 0);
-    core_.events.record({event_kind::fault, from, std::uint64_t{to} << 4U | 9U});
-    core_.net.wires().links().slow(from, to, bytes_per_s);
-  }
+  void slow_link(host_index from, host_index to, double bytes_per_s);
 
   /// From now on part `chance` of the messages from `from` to `to` meets with it; 0 ends it. Nothing of it changes what is
   /// on other lines.
-  void set_mishap(host_index from, host_index to, mishap what, double chance) {
-    core_.events.record({event_kind::fault, from, std::uint64_t{to} << 4U | 10U});
-    core_.net.wires().links().between(from, to).chances[static_cast<std::size_t>(what)] = chance;
-  }
+  void set_mishap(host_index from, host_index to, mishap what, double chance);
   /// One TCP stream of the connections between two hosts dies. Data on its way is lost; control messages, on a stream of
   /// their own, still arrive until the link ends, a round trip later.
-  void lose_stream(host_index a, host_index b) {
-    core_.events.record({event_kind::fault, a, std::uint64_t{b} << 4U | 11U});
-    core_.net.lose_stream(a, b);
-  }
+  void lose_stream(host_index a, host_index b);
 
   // ---- a host's faults -------------------------------------------------------------------------------------------------
 
   /// A second of the world is `rate` seconds of its clock; 1: as usual.
-  void set_clock_rate(host_index host, double rate) {
-    change_clock(host, 12, [rate](host_clock& c) { c.set_rate(rate); });
-  }
+  void set_clock_rate(host_index host, double rate);
   /// Its clock goes forward at once, as that of a virtual machine that was held up.
-  void jump_clock(host_index host, duration forward) {
-    change_clock(host, 13, [forward](host_clock& c) { c.jump(forward); });
-  }
+  void jump_clock(host_index host, duration forward);
   /// It has descriptors for so many connections: no dial or accept beyond them. Those that stand stay. 0: no limit.
-  void limit_connections(host_index host, std::uint64_t most) {
-    core_.events.record({event_kind::fault, host, 14});
-    core_.net.at(host).most_connections = most;
-  }
+  void limit_connections(host_index host, std::uint64_t most);
   /// Its disk takes so long, from now on. The process waits in its call; if it holds the lock of a fabric, nothing reaches
   /// that host meanwhile and nothing leaves it. For sim::disk::set_waiter.
-  void wait_for_disk(host_index host, duration d) {
-    detail::machine& m = core_.net.at(host);
-    if (m.aside != nullptr) {
-      *m.aside += d;
-      return;
-    }
-    process* const caller = core_.running != nullptr && core_.running->host() == host ? core_.running : nullptr;
-    if (caller == nullptr) return hold_up(host, d);
-    if (m.locks != 0) core_.net.wires().freeze(host, detail::standstill::disk_held);  // until it gives the lock back
-    caller->sleep_world(d);
-  }
+  void wait_for_disk(host_index host, duration d);
   /// Part `chance` of the messages that arrive there find no memory: the link that they came on ends.
-  void set_no_memory(host_index host, double chance) {
-    core_.events.record({event_kind::fault, host, 15});
-    core_.net.at(host).no_memory = chance;
-  }
+  void set_no_memory(host_index host, double chance);
 
   // ---- time ------------------------------------------------------------------------------------------------------------
 
-  void at(time_point when, std::function<void()> what) {
-    core_.events.at(when, {event_kind::script, no_host, 0}, std::move(what));
-  }
+  void at(time_point when, std::function<void()> what);
   void after(duration delay, std::function<void()> what) { at(now() + delay, std::move(what)); }
 
   [[nodiscard]] time_point now() const noexcept { return core_.events.now(); }
   [[nodiscard]] any_clock clock() const { return any_clock{core_.events.clock()}; }
 
   /// Runs everything up to and including `end`, and sets the clock to it. False: nothing is left to happen after it.
-  bool run_until(time_point end) {
-    ended_ = false;
-    settle();
-    while (!ended_ && core_.events.next_time() <= end) step();
-    if (!ended_) core_.events.advance_to(end);
-    return !core_.events.empty();
-  }
+  bool run_until(time_point end);
   bool run_for(duration d) { return run_until(now() + d); }
 
   /// Runs until nothing is left to happen, or end_run. True: every process has ended; else some wait for ever.
-  bool run() {
-    ended_ = false;
-    settle();
-    while (!ended_ && !core_.events.empty()) step();
-    for (const seat& s : seats_) {
-      if (s.running) return false;
-    }
-    return true;
-  }
+  bool run();
 
   /// The run under way returns after the present event.
   void end_run() noexcept { ended_ = true; }
@@ -263,26 +168,12 @@ class world {
     }
   }
 
-  void go_on(host_index host, unsigned causes) {
-    core_.net.wires().thaw(host, causes);
-    seat& s = seats_[host];
-    if (s.running && may_run(host) && std::exchange(s.overdue, false)) s.running->make_ready();
-  }
+  void go_on(host_index host, unsigned causes);
 
   /// Who waits for its disk with the lock held is cut off, but goes on once the disk is done.
-  [[nodiscard]] bool may_run(host_index host) {
-    const detail::machine& m = core_.net.at(host);
-    return m.frozen == 0 || (m.frozen == detail::standstill::disk_held && m.locks != 0);
-  }
+  [[nodiscard]] bool may_run(host_index host);
 
-  void hold_up(host_index host, duration d) {
-    detail::machine& m = core_.net.at(host);
-    m.disk_until = std::max(m.disk_until, now()) + d;
-    core_.net.wires().freeze(host, detail::standstill::disk_held);
-    core_.events.at(m.disk_until, {event_kind::fault, host, 16}, [this, host] {
-      if (core_.net.at(host).disk_until <= now()) go_on(host, detail::standstill::disk_held);
-    });
-  }
+  void hold_up(host_index host, duration d);
 
   template <class F>
   void change_clock(host_index host, std::uint64_t what, F f) {
@@ -292,54 +183,16 @@ class world {
   }
 
   /// Processes are started and ended between events, never inside of one.
-  void soon(host_index host, std::uint64_t what, std::function<void()> f) {
-    core_.events.at(now(), {event_kind::fault, host, what}, std::move(f));
-  }
+  void soon(host_index host, std::uint64_t what, std::function<void()> f);
 
-  void start(host_index host) {
-    seat& s = seats_[host];
-    CAUSEWAY_EXPECT(s.main != nullptr);
-    end_process(host, true);
-    core_.net.power_on(host);
-    ++core_.net.at(host).boots;
-    s.running = std::make_unique<process>(core_, host, ++s.incarnations, s.disk, s.main);
-    s.running->make_ready();
-  }
+  void start(host_index host);
 
-  void end_process(host_index host, bool killed) {
-    seat& s = seats_[host];
-    if (!s.running) return;
-    core_.net.at(host).backlog.clear();
-    if (killed) s.running->kill();
-    if (!killed) s.running->let_go(false);
-    const std::exception_ptr failure = s.running->failure();
-    s.running.reset();
-    s.overdue = false;
-    core_.net.wires().thaw(host, detail::standstill::stopped | detail::standstill::disk_held);  // a new process is neither
-    core_.net.at(host).disk_until = {};
-    if (failure && !killed) std::rethrow_exception(failure);
-  }
+  void end_process(host_index host, bool killed);
 
-  void step() {
-    core_.events.run_next();
-    settle();
-  }
+  void step();
 
   /// Lets every process run that can.
-  void settle() {
-    while (!core_.ready.empty()) {
-      process* const next = core_.ready.front();
-      core_.ready.erase(core_.ready.begin());
-      const host_index host = next->host();
-      if (!may_run(host)) {
-        seats_[host].overdue = true;
-        next->not_ready();
-        continue;
-      }
-      next->run();
-      if (next->finished()) end_process(host, false);
-    }
-  }
+  void settle();
 
   detail::core core_;
   std::deque<seat> seats_;
@@ -347,5 +200,9 @@ class world {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/sim/impl/world.ipp>
+#endif
 
 #endif  // CAUSEWAY_SIM_WORLD_HPP

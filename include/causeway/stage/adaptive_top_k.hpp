@@ -43,17 +43,7 @@ struct edge_speeds {
 };
 
 /// errc::invalid_argument where a speed cannot be one.
-inline result<void> validate(const edge_speeds& speeds) {
-  for (const auto* const way : {&speeds.forward, &speeds.backward}) {
-    for (std::size_t edge = 0; edge < way->size(); ++edge) {
-      if (std::isfinite((*way)[edge]) && (*way)[edge] > 0) continue;
-      return fail(errc::invalid_argument, "adaptive_top_k",
-                  "boundary " + std::to_string(edge) + " carries " + std::to_string((*way)[edge]) +
-                      " bytes per second; measure it again, or leave all speeds out");
-    }
-  }
-  return {};
-}
+CAUSEWAY_DECL result<void> validate(const edge_speeds& speeds);
 
 struct adaptive_top_k_options {
   double ratio = 100;    ///< how many times fewer bytes than f32 the slowest link sends; 1 or more
@@ -173,5 +163,9 @@ class adaptive_top_k {
 static_assert(ActivationCodec<adaptive_top_k<>>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/stage/impl/adaptive_top_k.ipp>
+#endif
 
 #endif  // CAUSEWAY_STAGE_ADAPTIVE_TOP_K_HPP

@@ -56,123 +56,41 @@ struct span_directory_options {
 /// Copyable; no thread safety.
 class span_directory {
  public:
-  explicit span_directory(std::int64_t layers = 1, const span_directory_options& options = {})
-      : layers_{layers}, options_{options} {
-    CAUSEWAY_EXPECT(layers > 0 && options.smoothing > 0 && options.smoothing <= 1);
-  }
+  explicit span_directory(std::int64_t layers = 1, const span_directory_options& options = {});
 
   [[nodiscard]] std::int64_t layers() const noexcept { return layers_; }
   /// Servers that say they serve something, banned ones too.
-  [[nodiscard]] std::size_t size() const noexcept {
-    return static_cast<std::size_t>(std::count_if(servers_.begin(), servers_.end(),
-                                                  [](const auto& one) { return one.second.offer.blocks.size() > 0; }));
-  }
+  [[nodiscard]] std::size_t size() const noexcept;
 
   /// Precondition: blocks of the model. What was measured is believed less with every announcement, so that a server that
   /// was slow is tried again some day.
-  void announced(net::peer_id id, const span_offer& offer, time_point until) {
-    CAUSEWAY_EXPECT(offer.blocks.first >= 0 && offer.blocks.size() > 0 && offer.blocks.last <= layers_);
-    server& s = servers_[id];
-    s.offer = offer;
-    s.until = until;
-    s.wire *= forgetting;
-  }
+  void announced(net::peer_id id, const span_offer& offer, time_point until);
   /// It serves nothing before it announces itself again. Its failures are remembered for a time.
-  void gone(net::peer_id id) {
-    if (server* const s = find(id)) withdraw(*s);
-  }
+  void gone(net::peer_id id);
   /// So with whoever did not announce itself again.
-  void expire(time_point now) {
-    for (auto& [id, s] : servers_) {
-      if (s.until <= now) withdraw(s);
-    }
-    std::erase_if(servers_, [&](const auto& one) {
-      return one.second.until <= now && one.second.banned_until + options_.longest_ban <= now;
-    });
-  }
+  void expire(time_point now);
 
   /// A small message went there and back.
-  void probed(net::peer_id id, double seconds) {
-    if (server* const s = find(id)) s->trip = s->trip > 0 ? mixed(s->trip, seconds) : seconds;
-  }
+  void probed(net::peer_id id, double seconds);
   /// A request was sent; `answered` or `failed` follows. `work`: rows times blocks, a backward counted twice.
-  void asked(net::peer_id id, double work) {
-    if (server* const s = find(id)) s->waiting.push_back(work);
-  }
+  void asked(net::peer_id id, double work);
   /// It need not answer any more.
-  void dropped(net::peer_id id, double work) {
-    if (server* const s = find(id)) done(*s, work);
-  }
+  void dropped(net::peer_id id, double work);
   /// Whether it has as many requests of ours as it takes at once.
-  [[nodiscard]] bool full(net::peer_id id) const {
-    const auto found = servers_.find(id);
-    return found != servers_.end() && found->second.waiting.size() >= found->second.offer.most_requests;
-  }
+  [[nodiscard]] bool full(net::peer_id id) const;
   /// It took so long: what was not computing was the way there and back, for each row.
-  void answered(net::peer_id id, double work, double rows, double seconds) {
-    server* const s = find(id);
-    if (s == nullptr) return;
-    done(*s, work);
-    s->failures = 0;
-    const double beyond = std::max(0.0, seconds - s->trip - s->offer.load - work * s->offer.seconds) / rows;
-    s->wire = mixed(s->wire, beyond);
-  }
+  void answered(net::peer_id id, double work, double rows, double seconds);
   /// Not chosen for a time, which doubles with every failure in a row; those of requests that were under way count as one.
-  void failed(net::peer_id id, double work, time_point now) {
-    server& s = servers_[id];
-    done(s, work);
-    if (s.banned_until > now) return;
-    const std::uint32_t doublings = std::min(s.failures++, 20U);
-    s.banned_until = now + std::min(options_.longest_ban, options_.ban * (std::int64_t{1} << doublings));
-  }
+  void failed(net::peer_id id, double work, time_point now);
   /// When the first ban ends; no_deadline where nobody is banned.
-  [[nodiscard]] time_point next_return(time_point now) const {
-    time_point first = no_deadline;
-    for (const auto& [id, s] : servers_) {
-      if (s.banned_until > now) first = std::min(first, s.banned_until);
-    }
-    return first;
-  }
+  [[nodiscard]] time_point next_return(time_point now) const;
 
   /// The quickest chain through `blocks`, forward and backward; empty where some block has no server that
   /// can be asked. Ties: fewer hops first, then the lower id. O(blocks² · servers).
-  [[nodiscard]] span_chain route(nn::block_range blocks, const span_need& need, time_point now) const {
-    CAUSEWAY_EXPECT(blocks.first >= 0 && blocks.size() > 0 && blocks.last <= layers_);
-    std::vector<place> best(static_cast<std::size_t>(blocks.size()) + 1);
-    best.back() = {0, {}};
-    const double usual = usual_trip();
-    for (std::int64_t from = blocks.last - 1; from >= blocks.first; --from) {
-      place& here = best[static_cast<std::size_t>(from - blocks.first)];
-      for (const auto& [id, s] : servers_) {
-        if (!usable(s, now) || s.offer.blocks.first > from) continue;
-        for (std::int64_t to = std::min(s.offer.blocks.last, blocks.last); to > from; --to) {
-          if (need.rows + need.tuned * (to - from) > s.offer.most_rows) continue;
-          const double cost =
-              cost_of(s, usual, need.rows, to - from) + best[static_cast<std::size_t>(to - blocks.first)].cost;
-          if (cost < here.cost) here = {cost, {id, {from, to}}};
-        }
-      }
-    }
-    span_chain chain;
-    for (std::int64_t at = blocks.first; at < blocks.last; at = chain.back().blocks.last) {
-      const place& here = best[static_cast<std::size_t>(at - blocks.first)];
-      if (here.cost == unreachable) return {};
-      chain.push_back(here.hop);
-    }
-    return chain;
-  }
+  [[nodiscard]] span_chain route(nn::block_range blocks, const span_need& need, time_point now) const;
 
   /// The first block of `blocks` that nobody can be asked for; its end where there is none.
-  [[nodiscard]] std::int64_t first_missing(nn::block_range blocks, time_point now) const {
-    for (std::int64_t b = blocks.first; b < blocks.last; ++b) {
-      const bool there = std::any_of(servers_.begin(), servers_.end(), [&](const auto& one) {
-        const nn::block_range& r = one.second.offer.blocks;
-        return one.second.banned_until <= now && r.first <= b && b < r.last;
-      });
-      if (!there) return b;
-    }
-    return blocks.last;
-  }
+  [[nodiscard]] std::int64_t first_missing(nn::block_range blocks, time_point now) const;
 
  private:
   static constexpr double unreachable = std::numeric_limits<double>::infinity();
@@ -192,42 +110,15 @@ class span_directory {
     span_hop hop{};
   };
 
-  [[nodiscard]] server* find(net::peer_id id) {
-    const auto found = servers_.find(id);
-    return found == servers_.end() ? nullptr : &found->second;
-  }
-  [[nodiscard]] double mixed(double old, double fresh) const {
-    return (1 - options_.smoothing) * old + options_.smoothing * fresh;
-  }
+  [[nodiscard]] server* find(net::peer_id id);
+  [[nodiscard]] double mixed(double old, double fresh) const;
   /// For those of whom nothing is known: the mean of the others.
-  [[nodiscard]] double usual_trip() const {
-    double sum = 0, known = 0;
-    for (const auto& [id, s] : servers_) {
-      sum += s.trip;
-      known += s.trip > 0 ? 1 : 0;
-    }
-    return known > 0 ? sum / known : 0.0;
-  }
-  static void withdraw(server& s) {
-    s.offer = {};
-    s.until = {};
-    s.waiting.clear();
-  }
-  static void done(server& s, double work) {
-    const auto found = std::find(s.waiting.begin(), s.waiting.end(), work);
-    if (found != s.waiting.end()) s.waiting.erase(found);
-  }
-  [[nodiscard]] static bool usable(const server& s, time_point now) {
-    return s.banned_until <= now && s.waiting.size() < s.offer.most_requests;
-  }
+  [[nodiscard]] double usual_trip() const;
+  static void withdraw(server& s);
+  static void done(server& s, double work);
+  [[nodiscard]] static bool usable(const server& s, time_point now);
   /// Forward and backward: the way twice, and three times the computing, since a backward computes the forward again.
-  [[nodiscard]] static double cost_of(const server& s, double usual_trip, std::int64_t rows, std::int64_t blocks) {
-    const double trip = s.trip > 0 ? s.trip : usual_trip;
-    double before = s.offer.load;
-    for (const double work : s.waiting) before += work * s.offer.seconds;
-    const auto r = static_cast<double>(rows);
-    return before + 2 * (trip + r * s.wire) + 3 * r * static_cast<double>(blocks) * s.offer.seconds;
-  }
+  [[nodiscard]] static double cost_of(const server& s, double usual_trip, std::int64_t rows, std::int64_t blocks);
 
   std::int64_t layers_;
   span_directory_options options_;
@@ -235,5 +126,9 @@ class span_directory {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/stage/impl/block_routing.ipp>
+#endif
 
 #endif  // CAUSEWAY_STAGE_BLOCK_ROUTING_HPP

@@ -25,15 +25,7 @@ using expert_id = std::uint64_t;
 /// sides[i] places on axis i. 1 to 16 axes, fewer than 2^63 places in all.
 class expert_grid {
  public:
-  explicit expert_grid(std::vector<std::uint32_t> sides) : sides_{std::move(sides)}, below_(sides_.size(), 1) {
-    CAUSEWAY_EXPECT(!sides_.empty() && sides_.size() <= 16);
-    for (std::size_t i = sides_.size(); i > 0; --i) {
-      CAUSEWAY_EXPECT(sides_[i - 1] >= 1 && count_ <= (std::uint64_t{1} << 62U) / sides_[i - 1]);
-      below_[i - 1] = count_;
-      count_ *= sides_[i - 1];
-      heads_ += sides_[i - 1];
-    }
-  }
+  explicit expert_grid(std::vector<std::uint32_t> sides);
 
   [[nodiscard]] std::size_t axes() const noexcept { return sides_.size(); }
   [[nodiscard]] std::span<const std::uint32_t> sides() const noexcept { return sides_; }
@@ -42,9 +34,7 @@ class expert_grid {
   [[nodiscard]] std::size_t heads() const noexcept { return heads_; }
   /// Places that share the first axis + 1 coordinates.
   [[nodiscard]] std::uint64_t below(std::size_t axis) const noexcept { return below_[axis]; }
-  [[nodiscard]] std::uint32_t coordinate(expert_id e, std::size_t axis) const noexcept {
-    return static_cast<std::uint32_t>(e / below_[axis] % sides_[axis]);
-  }
+  [[nodiscard]] std::uint32_t coordinate(expert_id e, std::size_t axis) const noexcept;
 
  private:
   std::vector<std::uint32_t> sides_;
@@ -71,28 +61,13 @@ class expert_directory {
   [[nodiscard]] bool contains(expert_id e) const { return alive_.contains(e); }
 
   /// The expert is there until then, or longer if it was said before. Precondition: a place of the grid.
-  void announce(expert_id e, time_point until = no_deadline) {
-    CAUSEWAY_EXPECT(e < grid_.places());
-    time_point& known = alive_.try_emplace(e, until).first->second;
-    if (known < until) known = until;
-  }
+  void announce(expert_id e, time_point until = no_deadline);
   /// The expert did not answer.
   void remove(expert_id e) { alive_.erase(e); }
   /// Forgets whoever did not announce itself again.
-  void expire(time_point now) {
-    std::erase_if(alive_, [&](const auto& entry) { return entry.second <= now; });
-  }
+  void expire(time_point now);
 
-  void extensions(expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const {
-    out.clear();
-    const std::uint64_t each = grid_.below(axis), side = grid_.sides()[axis];
-    const expert_id first = prefix * side * each, last = first + side * each;
-    for (auto at = alive_.lower_bound(first); at != alive_.end() && at->first < last;) {
-      const std::uint64_t place = (at->first - first) / each;
-      out.push_back(static_cast<std::uint32_t>(place));
-      at = alive_.lower_bound(first + (place + 1) * each);
-    }
-  }
+  void extensions(expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const;
 
  private:
   expert_grid grid_;
@@ -101,5 +76,9 @@ class expert_directory {
 static_assert(ExpertDirectory<expert_directory>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/stage/impl/expert_directory.ipp>
+#endif
 
 #endif  // CAUSEWAY_STAGE_EXPERT_DIRECTORY_HPP

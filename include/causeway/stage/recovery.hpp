@@ -48,26 +48,10 @@ struct present_peer {
   std::vector<double> squares{};
   begun_step begun{};
 
-  [[nodiscard]] std::int64_t overlap(const nn::block_range& with) const {
-    std::int64_t sum = 0;
-    for (const nn::block_range& r : holds) {
-      sum += std::max<std::int64_t>(0, std::min(r.last, with.last) - std::max(r.first, with.first));
-    }
-    return sum;
-  }
+  [[nodiscard]] std::int64_t overlap(const nn::block_range& with) const;
   [[nodiscard]] bool holds_all(const nn::block_range& r) const { return overlap(r) == r.size(); }
   /// 0 where it does not know.
-  [[nodiscard]] double squares_of(std::int64_t block) const {
-    std::size_t place = 0;
-    for (const nn::block_range& r : holds) {
-      if (r.first <= block && block < r.last) {
-        place += static_cast<std::size_t>(block - r.first);
-        return place < squares.size() ? squares[place] : 0;
-      }
-      place += static_cast<std::size_t>(r.size());
-    }
-    return 0;
-  }
+  [[nodiscard]] double squares_of(std::int64_t block) const;
 };
 
 /// What all peers of an attempt know.
@@ -81,12 +65,7 @@ struct gathering {
   run_history history{};    ///< of policies with an `interval`
 
   /// The place of the first peer that holds a block; peers.size() where nobody does.
-  [[nodiscard]] std::size_t first_holder(std::int64_t block) const {
-    const auto found = std::find_if(peers.begin(), peers.end(), [&](const present_peer& p) {
-      return p.overlap({block, block + 1}) == 1;
-    });
-    return static_cast<std::size_t>(found - peers.begin());
-  }
+  [[nodiscard]] std::size_t first_holder(std::int64_t block) const;
   [[nodiscard]] bool somebody_holds(std::int64_t block) const { return first_holder(block) < peers.size(); }
 };
 
@@ -131,46 +110,12 @@ concept WorkKeeping = Recovery<R> && R::traits.keeps_work&& requires(const R& r,
 
 /// Seats for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the greatest
 /// overlap, ties to whoever sat there, then by the order of rows and ids. Precondition: at least as many peers as ranges.
-[[nodiscard]] inline layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
-                                       std::span<const std::uint32_t> micro_batches, const gathering& g) {
-  struct open_seat {
-    std::size_t replica, rank;
-  };
-  layout made;
-  std::vector<open_seat> open;
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    made.replicas.push_back({std::vector<seat>(rows[r].size()), micro_batches[r]});
-    for (std::size_t s = 0; s < rows[r].size(); ++s) open.push_back({r, s});
-  }
-  CAUSEWAY_EXPECT(open.size() <= g.peers.size());
-  std::vector<const present_peer*> free;
-  for (const present_peer& p : g.peers) free.push_back(&p);
-  while (!open.empty()) {
-    std::size_t best_seat = 0, best_peer = 0;
-    std::pair<std::int64_t, bool> best{-1, false};
-    for (std::size_t i = 0; i < open.size(); ++i) {
-      const nn::block_range& range = rows[open[i].replica][open[i].rank];
-      for (std::size_t p = 0; p < free.size(); ++p) {
-        const bool sat = free[p]->computes == range && free[p]->replica == open[i].replica;
-        const std::pair fit{free[p]->overlap(range), sat};
-        if (fit > best) best = fit, best_seat = i, best_peer = p;
-      }
-    }
-    const open_seat at = open[best_seat];
-    made.replicas[at.replica].seats[at.rank] = {free[best_peer]->id, rows[at.replica][at.rank]};
-    open.erase(open.begin() + static_cast<std::ptrdiff_t>(best_seat));
-    free.erase(free.begin() + static_cast<std::ptrdiff_t>(best_peer));
-  }
-  return made;
-}
+[[nodiscard]] CAUSEWAY_DECL layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
+                                              std::span<const std::uint32_t> micro_batches, const gathering& g);
 
 namespace recovery {
 
-[[nodiscard]] inline error too_few(std::size_t peers, std::int64_t needed) {
-  return fail(errc::out_of_memory, "layout",
-              std::to_string(peers) + " peers cannot hold the model, it takes " + std::to_string(needed) +
-                  "; the run goes on when more are there");
-}
+[[nodiscard]] CAUSEWAY_DECL error too_few(std::size_t peers, std::int64_t needed);
 
 /// As many pipelines of `stages` even stages as there are peers for; the others are spare. A lost peer's seat goes to a
 /// spare one, or to one of a pipeline that is given up; what it held is copied from another pipeline.
@@ -184,16 +129,7 @@ class regroup {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g) {
-    if (stages_ < 1 || stages_ > g.layers) {
-      return fail(errc::invalid_argument, "regroup",
-                  std::to_string(g.layers) + " blocks do not make " + std::to_string(stages_) + " stages");
-    }
-    const std::size_t most = std::min<std::size_t>(g.peers.size() / static_cast<std::size_t>(stages_), g.micro_batches);
-    if (most == 0) return too_few(g.peers.size(), stages_);
-    const std::vector rows(most, even_cut(g.layers, stages_));
-    return seat_peers(rows, even_shares(g.micro_batches, most), g);
-  }
+  result<layout> arrange(const gathering& g);
 
  private:
   std::int64_t stages_;
@@ -223,5 +159,9 @@ static_assert(Recovery<neighbour_init>);
 }  // namespace recovery
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/stage/impl/recovery.ipp>
+#endif
 
 #endif  // CAUSEWAY_STAGE_RECOVERY_HPP

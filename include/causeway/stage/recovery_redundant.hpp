@@ -45,81 +45,24 @@ class redundant {
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
-  result<layout> arrange(const gathering& g) {
-    const auto standing = mended(g);
-    const bool enough = g.peers.size() / static_cast<std::size_t>(stages_) > (standing ? standing->replicas.size() : 0);
-    if (standing && !(enough && g.micro_batches > standing->replicas.size()) && !can_fill(*standing, g)) {
-      return with_shadows(*standing);
-    }
-    auto anew = even_.arrange(g);
-    if (anew) return with_shadows(std::move(*anew));
-    if (standing) return with_shadows(*standing);  // fewer peers than stages, but each has what it needs
-    return anew.error();
-  }
+  result<layout> arrange(const gathering& g);
 
  private:
   // The pipelines as they were, with neighbours in the place of who is gone; none if one of them cannot be mended.
-  [[nodiscard]] std::optional<layout> mended(const gathering& g) const {
-    std::map<std::uint32_t, std::vector<const present_peer*>> rows;
-    for (const present_peer& p : g.peers) {
-      if (p.computes.size() > 0) rows[p.replica].push_back(&p);
-    }
-    layout made;
-    for (auto& [number, row] : rows) {
-      std::sort(row.begin(), row.end(), [](auto* a, auto* b) { return a->computes.first < b->computes.first; });
-      auto seats = mended(row, g.layers);
-      if (!seats) return std::nullopt;
-      made.replicas.push_back({std::move(*seats), 0});
-    }
-    if (made.replicas.empty()) return std::nullopt;
-    const auto shares = even_shares(g.micro_batches, made.replicas.size());
-    for (std::size_t r = 0; r < shares.size(); ++r) made.replicas[r].micro_batches = shares[r];
-    return made;
-  }
+  [[nodiscard]] std::optional<layout> mended(const gathering& g) const;
 
   [[nodiscard]] std::optional<std::vector<seat>> mended(const std::vector<const present_peer*>& row,
-                                                        std::int64_t layers) const {
-    std::vector<seat> seats;
-    for (const present_peer* p : row) seats.push_back({p->id, p->computes});
-    seats.front().computes.first = 0;
-    for (std::size_t i = 0; i < seats.size(); ++i) {
-      seats[i].computes.last = i + 1 < seats.size() ? seats[i + 1].computes.first : layers;
-      if (seats[i].computes.size() < 1 || !can_have(*row[i], seats[i].computes, *row.back())) return std::nullopt;
-    }
-    return seats;
-  }
+                                                        std::int64_t layers) const;
 
   // Who becomes the first may fetch the lost first stage, which the last has.
-  [[nodiscard]] bool can_have(const present_peer& p, const nn::block_range& r, const present_peer& last) const {
-    if (p.holds_all(r)) return true;
-    if (first_ == first_stage::with_second || r.first > 0) return false;
-    return p.holds_all({p.computes.first, r.last}) && last.holds_all({0, p.computes.first});
-  }
+  [[nodiscard]] bool can_have(const present_peer& p, const nn::block_range& r, const present_peer& last) const;
 
   // Whether whole pipelines can be made of as many as there are, where now peers do two stages.
-  [[nodiscard]] bool can_fill(const layout& standing, const gathering& g) const {
-    std::size_t seats = 0;
-    for (const replica& r : standing.replicas) seats += r.seats.size();
-    const std::size_t whole = standing.replicas.size() * static_cast<std::size_t>(stages_);
-    return seats < whole && g.peers.size() >= whole;
-  }
+  [[nodiscard]] bool can_fill(const layout& standing, const gathering& g) const;
 
-  [[nodiscard]] layout with_shadows(layout l) const {
-    for (replica& r : l.replicas) {
-      for (std::size_t s = 0; s < r.seats.size(); ++s) r.seats[s].keeps = kept_by(s, r.seats);
-    }
-    return l;
-  }
+  [[nodiscard]] layout with_shadows(layout l) const;
 
-  [[nodiscard]] std::vector<nn::block_range> kept_by(std::size_t s, const std::vector<seat>& seats) const {
-    const std::size_t last = seats.size() - 1;
-    const nn::block_range own = seats[s].computes;
-    const bool ring = first_ == first_stage::with_last;
-    if (s < last) return {{!ring && s == 1 ? 0 : own.first, seats[s + 1].computes.last}};
-    if (last == 1) return {{0, own.last}};
-    if (ring && last > 1) return {seats[0].computes, own};
-    return {own};
-  }
+  [[nodiscard]] std::vector<nn::block_range> kept_by(std::size_t s, const std::vector<seat>& seats) const;
 
   std::int64_t stages_;
   first_stage first_;
@@ -128,5 +71,9 @@ class redundant {
 static_assert(Recovery<redundant>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/stage/impl/recovery_redundant.ipp>
+#endif
 
 #endif  // CAUSEWAY_STAGE_RECOVERY_REDUNDANT_HPP

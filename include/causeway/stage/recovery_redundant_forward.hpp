@@ -64,10 +64,7 @@ class redundant_forward {
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
   [[nodiscard]] bool repeats_all() const noexcept { return repeat_ == repeat_forwards::all; }
 
-  result<layout> arrange(const gathering& g) {
-    if (auto begun = resumed(g)) return std::move(*begun);
-    return anew_.arrange(g);
-  }
+  result<layout> arrange(const gathering& g);
 
   [[nodiscard]] bool resumes(const gathering& g) const { return resumed(g).has_value(); }
 
@@ -76,60 +73,14 @@ class redundant_forward {
 
   // The layout in which most of those who are there have begun the step, with empty seats for who is lost. None: nobody
   // has, or a stage is gone with its shadow.
-  [[nodiscard]] static std::optional<layout> resumed(const gathering& g) {
-    const std::uint64_t wanted = most_begun(g);
-    std::vector<row> rows;
-    for (const present_peer& p : g.peers) {
-      if (p.begun.name == 0 || p.begun.name != wanted) continue;
-      if (rows.empty() && p.begun.replicas <= g.peers.size()) rows.resize(p.begun.replicas);
-      if (!put(rows, p)) return std::nullopt;
-    }
-    if (rows.empty() || rows.size() > g.micro_batches) return std::nullopt;
-    layout made;
-    const auto shares = even_shares(g.micro_batches, rows.size());
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      auto seats = seats_of(rows[r], g.layers);
-      if (!seats) return std::nullopt;
-      made.replicas.push_back({std::move(*seats), shares[r]});
-    }
-    if (!made.check(g.layers, g.micro_batches)) return std::nullopt;
-    return made;
-  }
+  [[nodiscard]] static std::optional<layout> resumed(const gathering& g);
 
-  [[nodiscard]] static std::uint64_t most_begun(const gathering& g) {
-    std::map<std::uint64_t, std::size_t> count;
-    for (const present_peer& p : g.peers) count[p.begun.name] += p.begun.name != 0 ? 1 : 0;
-    const auto most = std::max_element(count.begin(), count.end(), [](auto& a, auto& b) { return a.second < b.second; });
-    return most == count.end() ? 0 : most->first;
-  }
+  [[nodiscard]] static std::uint64_t most_begun(const gathering& g);
 
   // False: what it says does not go with what the others say.
-  static bool put(std::vector<row>& rows, const present_peer& p) {
-    if (p.begun.replicas != rows.size() || p.replica >= rows.size()) return false;
-    row& r = rows[p.replica];
-    if (r.empty()) r.resize(p.begun.stages);
-    if (r.size() != p.begun.stages || p.begun.stage >= r.size() || r[p.begun.stage] != nullptr) return false;
-    r[p.begun.stage] = &p;
-    return true;
-  }
+  static bool put(std::vector<row>& rows, const present_peer& p);
 
-  [[nodiscard]] static std::optional<std::vector<seat>> seats_of(const row& r, std::int64_t layers) {
-    std::vector<seat> seats;
-    for (std::size_t s = 0; s < r.size(); ++s) {
-      if (r[s] != nullptr) {
-        seats.push_back({r[s]->id, r[s]->computes, r[s]->begun.keeps});
-        continue;
-      }
-      const present_peer* const shadow = r[shadow_of(s, r.size())];
-      const present_peer* const next = s + 1 < r.size() ? r[s + 1] : nullptr;
-      if (shadow == nullptr || (next == nullptr && s + 1 < r.size())) return std::nullopt;
-      const nn::block_range lost{s > 0 ? seats.back().computes.last : 0, next != nullptr ? next->computes.first : layers};
-      if (!nn::model_part{shadow->begun.keeps}.holds(lost)) return std::nullopt;
-      seats.push_back({nobody, lost});
-    }
-    if (seats.empty()) return std::nullopt;
-    return seats;
-  }
+  [[nodiscard]] static std::optional<std::vector<seat>> seats_of(const row& r, std::int64_t layers);
 
   repeat_forwards repeat_;
   redundant anew_;
@@ -137,5 +88,9 @@ class redundant_forward {
 static_assert(WorkKeeping<redundant_forward>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/stage/impl/recovery_redundant_forward.ipp>
+#endif
 
 #endif  // CAUSEWAY_STAGE_RECOVERY_REDUNDANT_FORWARD_HPP

@@ -40,87 +40,38 @@ struct server {
 class roster {
  public:
   /// `smoothing`: weight of the newest measurement in the moving average of a peer's seconds.
-  explicit roster(std::uint32_t stages = 1, double smoothing = 0.3) : stages_(stages), smoothing_{smoothing} {
-    CAUSEWAY_EXPECT(stages > 0 && smoothing > 0 && smoothing <= 1);
-  }
+  explicit roster(std::uint32_t stages = 1, double smoothing = 0.3);
 
   [[nodiscard]] std::uint32_t stages() const noexcept { return static_cast<std::uint32_t>(stages_.size()); }
   [[nodiscard]] std::span<const server> at(std::uint32_t stage) const { return stages_[stage]; }
 
   /// The peer says that it serves `stage`: a ban ends, and it leaves the stage that it served before.
-  void announced(net::peer_id id, std::uint32_t stage) {
-    CAUSEWAY_EXPECT(id != nobody && stage < stages());
-    for (std::uint32_t s = 0; s < stages(); ++s) {
-      if (s != stage) erase(s, id);
-    }
-    auto& all = stages_[stage];
-    const auto place = std::lower_bound(all.begin(), all.end(), id, before);
-    if (place != all.end() && place->id == id) {
-      place->banned = false;
-    } else {
-      all.insert(place, {id, 0, false});
-    }
-  }
+  void announced(net::peer_id id, std::uint32_t stage);
 
-  void gone(net::peer_id id) {
-    for (std::uint32_t s = 0; s < stages(); ++s) erase(s, id);
-    std::erase_if(delays_, [id](const auto& d) { return d.first.first == id || d.first.second == id; });
-  }
+  void gone(net::peer_id id);
 
   /// It is not chosen before it has been announced again.
-  void ban(net::peer_id id) {
-    if (server* s = find(id)) s->banned = true;
-  }
+  void ban(net::peer_id id);
 
   /// A micro-batch took it so long.
-  void measured(net::peer_id id, double seconds) {
-    server* const s = find(id);
-    if (s == nullptr || !(seconds > 0)) return;
-    s->seconds = s->seconds > 0 ? (1 - smoothing_) * s->seconds + smoothing_ * seconds : seconds;
-  }
+  void measured(net::peer_id id, double seconds);
 
   /// A boundary tensor takes so many seconds between the two, whichever way. 0 where nothing was measured.
   void link(net::peer_id a, net::peer_id b, double seconds) { delays_[ordered(a, b)] = seconds; }
-  [[nodiscard]] double link(net::peer_id a, net::peer_id b) const {
-    const auto known = delays_.find(ordered(a, b));
-    return known == delays_.end() ? 0.0 : known->second;
-  }
+  [[nodiscard]] double link(net::peer_id a, net::peer_id b) const;
 
   /// Those that may be chosen.
-  [[nodiscard]] std::vector<server> usable(std::uint32_t stage) const {
-    std::vector<server> all;
-    for (const server& s : stages_[stage]) {
-      if (!s.banned) all.push_back(s);
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<server> usable(std::uint32_t stage) const;
 
   /// Of a peer, or the mean of its stage's known ones while it has shown nothing; 1 where nobody has.
-  [[nodiscard]] double expected_seconds(std::uint32_t stage, net::peer_id id) const {
-    double sum = 0, known = 0;
-    for (const server& s : stages_[stage]) {
-      if (s.id == id && s.seconds > 0) return s.seconds;
-      sum += s.seconds;
-      known += s.seconds > 0 ? 1 : 0;
-    }
-    return known > 0 ? sum / known : 1.0;
-  }
+  [[nodiscard]] double expected_seconds(std::uint32_t stage, net::peer_id id) const;
 
  private:
   static bool before(const server& s, net::peer_id id) noexcept { return s.id < id; }
   static std::pair<net::peer_id, net::peer_id> ordered(net::peer_id a, net::peer_id b) { return std::minmax(a, b); }
 
-  void erase(std::uint32_t stage, net::peer_id id) {
-    std::erase_if(stages_[stage], [id](const server& s) { return s.id == id; });
-  }
-  [[nodiscard]] server* find(net::peer_id id) {
-    for (auto& all : stages_) {
-      for (server& s : all) {
-        if (s.id == id) return &s;
-      }
-    }
-    return nullptr;
-  }
+  void erase(std::uint32_t stage, net::peer_id id);
+  [[nodiscard]] server* find(net::peer_id id);
 
   std::vector<std::vector<server>> stages_;
   std::map<std::pair<net::peer_id, net::peer_id>, double> delays_;
@@ -148,5 +99,9 @@ concept Router = std::movable<R> && std::default_initializable<R> &&
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage::routing
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/stage/impl/routing.ipp>
+#endif
 
 #endif  // CAUSEWAY_STAGE_ROUTING_HPP

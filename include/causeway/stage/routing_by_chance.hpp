@@ -41,57 +41,20 @@ class least_load {
 
   void begin(const step_size&, const roster&) {}
 
-  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t) {
-    const auto peers = known.usable(stage);
-    if (peers.empty()) return nobody;
-    admit(stage, known);
-    take_unit(stage, known);
-    std::map<net::peer_id, double>& load = loads_[stage];
-    double least = std::numeric_limits<double>::infinity();
-    for (const server& s : peers) least = std::min(least, load[s.id]);
-    std::vector<net::peer_id> tied;
-    for (const server& s : peers) {
-      if (load[s.id] <= least) tied.push_back(s.id);
-    }
-    const net::peer_id chosen = tied.size() == 1 ? tied[0] : tied[static_cast<std::size_t>(random_.below(tied.size()))];
-    load[chosen] += known.expected_seconds(stage, chosen);
-    return chosen;
-  }
+  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t);
 
   [[nodiscard]] bool runs(const step_size&, std::uint32_t, std::uint32_t) const noexcept { return true; }
 
   /// Accumulated so far; 0 for a peer that was never seen.
-  [[nodiscard]] double load(std::uint32_t stage, net::peer_id id) const {
-    const auto at = loads_.find(stage);
-    if (at == loads_.end() || !at->second.contains(id)) return 0;
-    return at->second.at(id);
-  }
+  [[nodiscard]] double load(std::uint32_t stage, net::peer_id id) const;
 
  private:
   // Who is new enters, who has gone is forgotten: when it comes back it is new.
-  void admit(std::uint32_t stage, const roster& known) {
-    std::map<net::peer_id, double>& load = loads_[stage];
-    const auto all = known.at(stage);
-    std::erase_if(load, [&](const auto& l) {
-      return std::none_of(all.begin(), all.end(), [&](const server& s) { return s.id == l.first; });
-    });
-    double enter = 0;
-    bool first = true;
-    for (const auto& [id, l] : load) {
-      enter = first ? l : options_.newcomers == entry::at_minimum ? std::min(enter, l) : std::max(enter, l);
-      first = false;
-    }
-    for (const server& s : all) load.try_emplace(s.id, enter);
-  }
+  void admit(std::uint32_t stage, const roster& known);
 
   // Before anybody of the stage has shown its speed, loads count micro-batches. From then on they are seconds: else who got
   // one more of the first would get nothing for as long as the others take to make up for whole seconds.
-  void take_unit(std::uint32_t stage, const roster& known) {
-    const auto all = known.at(stage);
-    const bool is_known = std::any_of(all.begin(), all.end(), [](const server& s) { return s.seconds > 0; });
-    if (std::exchange(in_seconds_[stage], is_known) || !is_known) return;
-    for (auto& [id, load] : loads_[stage]) load *= known.expected_seconds(stage, nobody);
-  }
+  void take_unit(std::uint32_t stage, const roster& known);
 
   least_load_options options_;
   rng random_;
@@ -114,12 +77,7 @@ class random {
 
   void begin(const step_size& size, const roster&) { step_ = size.step; }
 
-  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch) {
-    const auto peers = known.usable(stage);
-    if (peers.empty()) return nobody;
-    rng draw{options_.seed, mix(step_, mix(stage, micro_batch), choices_++)};
-    return peers[static_cast<std::size_t>(draw.below(peers.size()))].id;
-  }
+  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch);
 
   [[nodiscard]] bool runs(const step_size&, std::uint32_t, std::uint32_t) const noexcept { return true; }
 
@@ -131,5 +89,9 @@ class random {
 static_assert(Router<random>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage::routing
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/stage/impl/routing_by_chance.ipp>
+#endif
 
 #endif  // CAUSEWAY_STAGE_ROUTING_BY_CHANCE_HPP

@@ -27,26 +27,19 @@ struct run_history {
 
   /// The run has taken its step number `steps`, laid out like this, with so many peers there. `interval`: in steps; 0:
   /// nothing, for a recovery policy that does not look back.
-  void took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers) {
-    if (interval == 0) return;
-    replicas = static_cast<std::uint32_t>(l.replicas.size());
-    stages = static_cast<std::uint32_t>(l.replicas.front().seats.size());
-    if (steps % interval == 0) add_interval(peers);
-  }
-  void add_interval(std::size_t peers) {
-    std::shift_left(there.begin(), there.end(), 1);
-    there.back() = static_cast<std::uint16_t>(std::min<std::size_t>(peers, std::numeric_limits<std::uint16_t>::max()));
-  }
+  void took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers);
+  void add_interval(std::size_t peers);
 
   /// Peers of each interval that there was.
-  [[nodiscard]] std::vector<std::size_t> counts() const {
-    const auto first = std::find_if(there.begin(), there.end(), [](std::uint16_t n) { return n > 0; });
-    return {first, there.end()};
-  }
+  [[nodiscard]] std::vector<std::size_t> counts() const;
 
   friend bool operator==(const run_history&, const run_history&) = default;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/stage/impl/run_history.ipp>
+#endif
 
 #endif  // CAUSEWAY_STAGE_RUN_HISTORY_HPP

@@ -31,49 +31,23 @@ struct sample_buffer {
   std::vector<std::uint8_t> bytes;
   std::uint32_t tag = 0;  ///< a hash of the bytes, never 0: what two sides compare
 
-  void seal() noexcept {
-    const auto hash = static_cast<std::uint32_t>(hash_bytes(std::as_bytes(std::span{bytes})));
-    tag = hash == 0 ? 1 : hash;
-  }
+  void seal() noexcept;
   void serialize(auto& ar) { ar(bytes, tag); }
 };
 
 class sample_buffers {
  public:
   /// The committed buffer, or null.
-  [[nodiscard]] const sample_buffer* find(const sample_key& key) const {
-    const auto at = buffers_.find(key);
-    return at == buffers_.end() ? nullptr : &at->second;
-  }
+  [[nodiscard]] const sample_buffer* find(const sample_key& key) const;
   /// Whether a buffer is there or will be after the step.
   [[nodiscard]] bool knows(const sample_key& key) const { return buffers_.contains(key) || staged_.contains(key); }
 
-  void stage(const sample_key& key, sample_buffer buffer, std::uint64_t seed, std::size_t place) {
-    const auto [at, fresh] = staged_.try_emplace(key);
-    change& c = at->second;
-    if (fresh && !buffers_.contains(key)) new_bytes_ += buffer.bytes.size();
-    if (fresh || std::tie(seed, place) >= std::tie(c.seed, c.place)) c = {std::move(buffer), seed, place};
-  }
-  void forget_staged() {
-    staged_.clear();
-    new_bytes_ = 0;
-  }
-  void commit() {
-    for (auto& [key, next] : staged_) {
-      sample_buffer& buffer = buffers_[key];
-      bytes_ = bytes_ - buffer.bytes.size() + next.buffer.bytes.size();
-      buffer = std::move(next.buffer);
-    }
-    forget_staged();
-  }
+  void stage(const sample_key& key, sample_buffer buffer, std::uint64_t seed, std::size_t place);
+  void forget_staged();
+  void commit();
 
   /// All of an edge.
-  void forget(std::uint32_t edge) {
-    for (auto at = buffers_.lower_bound({edge, 0}); at != buffers_.end() && at->first.edge == edge;) {
-      bytes_ -= at->second.bytes.size();
-      at = buffers_.erase(at);
-    }
-  }
+  void forget(std::uint32_t edge);
 
   /// Committed: number of buffers, and their bytes. A step in progress keeps a second copy of those that it changes.
   [[nodiscard]] std::size_t size() const noexcept { return buffers_.size(); }
@@ -98,5 +72,9 @@ class sample_buffers {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/stage/impl/sample_buffers.ipp>
+#endif
 
 #endif  // CAUSEWAY_STAGE_SAMPLE_BUFFERS_HPP

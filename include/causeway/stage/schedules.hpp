@@ -41,9 +41,7 @@ struct gpipe {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
-    return plan::gpipe(ranks, micro_batches);
-  }
+  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// One forward, one backward, with a flush (Narayanan et al., ICML 2021).
@@ -52,9 +50,7 @@ struct one_f_one_b {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
-    return plan::one_f_one_b(ranks, micro_batches);
-  }
+  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 /// 1F1B with several chunks of the model on each rank (Narayanan et al., SC 2021). Micro-batches must be a multiple of the
@@ -76,21 +72,13 @@ struct zero_bubble {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
-    return plan::zero_bubble(ranks, micro_batches);
-  }
+  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
 namespace detail {
 
 /// Costs of one stage a rank: the given ones, or stages that are all alike and links that cost nothing.
-[[nodiscard]] inline result<plan::stage_costs> costs_of(const plan::stage_costs& given, std::uint32_t ranks) {
-  if (ranks == 0 || given.stages.size() == ranks) return given;
-  if (given.stages.empty()) return plan::equal_costs(ranks);
-  return fail(
-      errc::invalid_argument, "schedule costs",
-      "of " + std::to_string(given.stages.size()) + " stages for " + std::to_string(ranks) + " ranks; give one each");
-}
+[[nodiscard]] CAUSEWAY_DECL result<plan::stage_costs> costs_of(const plan::stage_costs& given, std::uint32_t ranks);
 
 }  // namespace detail
 
@@ -104,10 +92,7 @@ struct varuna {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::opportunistic; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const {
-    CAUSEWAY_ASSIGN(const plan::stage_costs known, detail::costs_of(costs, ranks));
-    return plan::varuna(known, micro_batches, stored_inputs == 0 ? 2 * ranks : stored_inputs);
-  }
+  [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const;
 };
 
 /// The shortest order that list scheduling finds on an explicit model of delays and bandwidths, as CrossPipe does
@@ -120,13 +105,7 @@ struct crosspipe {
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
   [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const {
-    CAUSEWAY_ASSIGN(const plan::stage_costs known, detail::costs_of(costs, ranks));
-    return plan::greedy(known, {.ranks = ranks,
-                                .micro_batches = micro_batches,
-                                .activations = activations == 0 ? 2 * ranks : activations,
-                                .halves = true});
-  }
+  [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const;
 };
 
 /// Another schedule whose ranks, while they wait for an input, run what is ready. `ahead` micro-batches more than the order
@@ -142,5 +121,9 @@ static_assert(Schedule<gpipe> && Schedule<one_f_one_b> && Schedule<interleaved<>
 static_assert(Schedule<varuna> && Schedule<crosspipe> && Schedule<opportunistic<one_f_one_b>>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/stage/impl/schedules.ipp>
+#endif
 
 #endif  // CAUSEWAY_STAGE_SCHEDULES_HPP

@@ -41,15 +41,7 @@ struct subspace_opening {
   static constexpr std::string_view name = "subspace<";
 };
 
-inline bool all_finite(thread_pool& pool, std::span<const float> values) {
-  std::atomic<bool> finite{true};
-  kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
-    const bool good = kernels::detail::dispatch<compress::detail::finite_elements>(kernels::detect_simd_level(),
-                                                                                   values.data() + r.begin, r.size());
-    if (!good) finite.store(false, std::memory_order_relaxed);
-  });
-  return finite.load(std::memory_order_relaxed);
-}
+CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values);
 
 }  // namespace detail
 
@@ -172,5 +164,9 @@ class subspace {
 static_assert(ActivationCodec<subspace<>>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/stage/impl/subspace.ipp>
+#endif
 
 #endif  // CAUSEWAY_STAGE_SUBSPACE_HPP

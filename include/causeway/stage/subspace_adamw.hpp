@@ -122,120 +122,30 @@ class subspace_adamw {
   subspace_adamw(subspace_basis basis, std::vector<confined_pieces> pieces, optim::adamw_options options = {})
       : options_{options}, basis_{std::move(basis)}, pieces_{std::move(pieces)} {}
 
-  void reset(std::int64_t length) {
-    first_ = optim::state_buffer{length};
-    second_ = optim::state_buffer{length};
-    clock_ = {};
-  }
+  void reset(std::int64_t length);
 
-  void step(thread_pool& pool, parameter_view view, optim::step_options step) {
-    CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()) && !view.segments.empty());
-    const kernels::adamw_coefficients decayed = clock_.advance(options_, step);
-    for (std::size_t s = 0; s < view.segments.size(); ++s) {
-      const parameter_segment& segment = view.segments[s];
-      kernels::adamw_coefficients own = decayed;
-      const std::int64_t at = segment.offset;
-      const confined_pieces* const piece = find(segment.name);
-      const bool keeps = piece != nullptr && piece->what == confined::row_changes;
-      if (keeps || !optim::detail::decays(segment.kind)) own.weight_decay = 0.0F;
-      if (piece != nullptr) {
-        step_confined(pool, view, segment, piece->what, own);
-      } else {
-        kernels::adamw_update(pool, view.values.data() + at, view.gradients.data() + at, first_.data() + at,
-                              second_.data() + at, segment.size(), own);
-      }
-    }
-  }
+  void step(thread_pool& pool, parameter_view view, optim::step_options step);
 
   [[nodiscard]] const subspace_basis& basis() const noexcept { return basis_; }
 
   /// Takes another basis, between steps: projects the confined pieces and their first moments on it. Where there are
   /// row_changes, `initial` is what the parameters were before training, in the same layout; elsewhere it may be empty.
-  void use(thread_pool& pool, parameter_view view, subspace_basis basis, std::span<const float> initial = {}) {
-    basis_ = std::move(basis);
-    for (const parameter_segment& segment : view.segments) {
-      const confined_pieces* const piece = find(segment.name);
-      if (piece == nullptr) continue;
-      const auto offset = static_cast<std::size_t>(segment.offset), size = static_cast<std::size_t>(segment.size());
-      const std::span<float> values = view.values.subspan(offset, size);
-      const bool changes = piece->what == confined::row_changes;
-      CAUSEWAY_EXPECT(!changes || initial.size() == view.values.size());
-      if (changes) kernels::axpy(pool, values.data(), -1.0F, initial.data() + offset, segment.size());
-      project(pool, piece->what, values);
-      if (changes) kernels::axpy(pool, values.data(), 1.0F, initial.data() + offset, segment.size());
-      project(pool, piece->what, {first_.data() + offset, size});
-    }
-  }
+  void use(thread_pool& pool, parameter_view view, subspace_basis basis, std::span<const float> initial = {});
 
   void serialize(auto& ar) { ar(first_, second_, clock_, basis_); }
 
  private:
-  [[nodiscard]] const confined_pieces* find(std::string_view segment) const {
-    const auto fits = [&](const confined_pieces& p) { return segment.ends_with(p.suffix); };
-    const auto at = std::find_if(pieces_.begin(), pieces_.end(), fits);
-    return at == pieces_.end() ? nullptr : &*at;
-  }
+  [[nodiscard]] const confined_pieces* find(std::string_view segment) const;
 
-  void project(thread_pool& pool, confined what, std::span<float> matrix) const {
-    if (what == confined::columns) return basis_.project_columns(pool, matrix);
-    basis_.project_rows(pool, matrix);
-  }
+  void project(thread_pool& pool, confined what, std::span<float> matrix) const;
 
   void step_confined(thread_pool& pool, const parameter_view& view, const parameter_segment& segment, confined what,
-                     const kernels::adamw_coefficients& coefficients) {
-    const auto size = static_cast<std::size_t>(segment.size());
-    const float* const from = view.gradients.data() + segment.offset;
-    gradient_.resize(size);
-    for (std::size_t i = 0; i < size; ++i) gradient_[i] = from[i] * coefficients.gradient_scale;
-    project(pool, what, gradient_);
-    const kernels::detail::adamw_factors c = kernels::detail::factors_of(coefficients);
-    take_squares(pool, segment, what);
-    rates_.resize(squares_.size());
-    float* const second = second_.data() + segment.offset;  // one for each vector, at the start of the piece's place
-    kernels::detail::dispatch<detail::confined_rates>(kernels::detect_simd_level(), squares_.data(), second, rates_.data(),
-                                                      std::ssize(squares_),
-                                                      what == confined::columns ? segment.rows : segment.columns, c);
-    update(pool, view, segment, what, c);
-  }
+                     const kernels::adamw_coefficients& coefficients);
 
-  void take_squares(thread_pool& pool, const parameter_segment& segment, confined what) {
-    const auto level = kernels::detect_simd_level();
-    const float* const g = gradient_.data();
-    if (what == confined::columns) {
-      squares_.resize(static_cast<std::size_t>(segment.columns));
-      pool.for_range(segment.columns, 256, [&](index_range part) {
-        kernels::detail::dispatch<detail::column_squares>(level, g, segment.rows, segment.columns, part, squares_.data());
-      });
-    } else {
-      squares_.resize(static_cast<std::size_t>(segment.rows));
-      kernels::detail::for_rows(pool, segment.rows, segment.columns, [&](index_range part) {
-        for (std::int64_t r = part.begin; r < part.end; ++r) {
-          const float* const row = g + r * segment.columns;
-          squares_[static_cast<std::size_t>(r)] =
-              kernels::detail::dispatch<compress::detail::dot_product>(level, row, row, segment.columns);
-        }
-      });
-    }
-  }
+  void take_squares(thread_pool& pool, const parameter_segment& segment, confined what);
 
   void update(thread_pool& pool, const parameter_view& view, const parameter_segment& segment, confined what,
-              const kernels::detail::adamw_factors& c) {
-    const auto level = kernels::detect_simd_level();
-    kernels::detail::for_rows(pool, segment.rows, segment.columns, [&](index_range part) {
-      for (std::int64_t r = part.begin; r < part.end; ++r) {
-        const std::int64_t at = segment.offset + r * segment.columns;
-        float* const p = view.values.data() + at;
-        float* const m = first_.data() + at;
-        const float* const g = gradient_.data() + r * segment.columns;
-        const float* const rates = rates_.data();
-        if (what == confined::columns) {
-          kernels::detail::dispatch<detail::confined_update<true>>(level, p, g, m, rates, segment.columns, c);
-        } else {
-          kernels::detail::dispatch<detail::confined_update<false>>(level, p, g, m, rates + r, segment.columns, c);
-        }
-      }
-    });
-  }
+              const kernels::detail::adamw_factors& c);
 
   optim::adamw_options options_;
   subspace_basis basis_;
@@ -248,5 +158,9 @@ class subspace_adamw {
 static_assert(optim::Optimizer<subspace_adamw>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/stage/impl/subspace_adamw.ipp>
+#endif
 
 #endif  // CAUSEWAY_STAGE_SUBSPACE_ADAMW_HPP

@@ -31,25 +31,10 @@ class subspace_basis {
 
   /// Random directions (uniform numbers made orthonormal; the paper does not say how U starts): 4 · rank² · width
   /// operations. errc::invalid_argument unless 1 <= rank <= width.
-  static result<subspace_basis> random(std::uint64_t seed, std::int64_t width, std::int64_t rank) {
-    CAUSEWAY_TRY(validate(width, rank));
-    std::vector<float> vectors(static_cast<std::size_t>(width * rank));
-    rng draw{mix(seed, static_cast<std::uint64_t>(width), static_cast<std::uint64_t>(rank))};
-    for (float& v : vectors) v = 2.0F * draw.uniform() - 1.0F;
-    return spanned_by(std::move(vectors), width);
-  }
+  static result<subspace_basis> random(std::uint64_t seed, std::int64_t width, std::int64_t rank);
 
   /// The span of `vectors`, one after another, `width` values each. errc::non_finite where one is not finite.
-  static result<subspace_basis> spanned_by(std::vector<float> vectors, std::int64_t width) {
-    const auto length = static_cast<std::size_t>(width);
-    CAUSEWAY_EXPECT(width > 0 && vectors.size() % length == 0);
-    CAUSEWAY_TRY(validate(width, static_cast<std::int64_t>(vectors.size() / length)));
-    CAUSEWAY_TRY(compress::low_rank_orthonormalise(vectors, length));
-    subspace_basis basis;
-    basis.vectors_ = std::move(vectors);
-    basis.width_ = length;
-    return basis;
-  }
+  static result<subspace_basis> spanned_by(std::vector<float> vectors, std::int64_t width);
 
   [[nodiscard]] bool empty() const noexcept { return vectors_.empty(); }
   [[nodiscard]] std::size_t width() const noexcept { return width_; }
@@ -58,60 +43,33 @@ class subspace_basis {
   [[nodiscard]] std::span<const float> vectors() const noexcept { return vectors_; }
 
   /// z = x·U: x is [rows, width], z [rows, rank].
-  void coordinates(thread_pool& pool, scratch& memory, std::size_t rows, const float* x, float* z) const {
-    kernels::gemm_args<float, float> args = shape(rows, rank(), width_);
-    args.transpose_b = true;
-    args.a = x, args.lda = args.k, args.b = vectors_.data(), args.ldb = args.k, args.c = z, args.ldc = args.n;
-    kernels::packed_gemm{}.multiply(pool, memory, args);
-  }
+  void coordinates(thread_pool& pool, scratch& memory, std::size_t rows, const float* x, float* z) const;
 
   /// x = base + z·Uᵀ; `base` is [rows, width], or null for zeros.
-  void expand(thread_pool& pool, scratch& memory, std::size_t rows, const float* z, const float* base, float* x) const {
-    kernels::gemm_args<float, float> args = shape(rows, width_, rank());
-    args.a = z, args.lda = args.k, args.b = vectors_.data(), args.ldb = args.n, args.c = x, args.ldc = args.n;
-    args.residual = base, args.ld_residual = args.n;
-    kernels::packed_gemm{}.multiply(pool, memory, args);
-  }
+  void expand(thread_pool& pool, scratch& memory, std::size_t rows, const float* z, const float* base, float* x) const;
 
   /// W = W·U·Uᵀ for W of `rows` rows of `width` values: embedding tables, biases. What is left of each row lies in the
   /// subspace. 4 · rank operations a value; bits do not depend on the machine.
-  void project_rows(thread_pool& pool, std::span<float> matrix) const {
-    CAUSEWAY_EXPECT(!empty() && matrix.size() % width_ == 0);
-    const compress::low_rank_shape shape{matrix.size() / width_, width_, rank()};
-    std::vector<float> left(shape.left_size());
-    compress::low_rank_left(pool, shape, matrix, vectors_, left);
-    compress::low_rank_expand(pool, shape, left, vectors_, matrix);
-  }
+  void project_rows(thread_pool& pool, std::span<float> matrix) const;
 
   /// W = U·Uᵀ·W for W of `width` rows: weights [outputs, inputs] of the layers that write into the residual stream, whose
   /// outputs then lie in the subspace.
-  void project_columns(thread_pool& pool, std::span<float> matrix) const {
-    CAUSEWAY_EXPECT(!empty() && matrix.size() % width_ == 0);
-    const compress::low_rank_shape shape{width_, matrix.size() / width_, rank()};
-    std::vector<float> right(shape.right_size());
-    compress::low_rank_right(pool, shape, matrix, vectors_, right);
-    compress::low_rank_expand(pool, shape, vectors_, right, matrix);
-  }
+  void project_columns(thread_pool& pool, std::span<float> matrix) const;
 
   void serialize(auto& ar) { ar(vectors_, width_); }
 
  private:
-  static result<void> validate(std::int64_t width, std::int64_t rank) {
-    if (rank >= 1 && rank <= width) return {};
-    return fail(errc::invalid_argument, "subspace",
-                std::to_string(rank) + " directions of a residual stream " + std::to_string(width) +
-                    " wide; take 1 to its width, a hundredth to a tenth of it to gain much");
-  }
-  static kernels::gemm_args<float, float> shape(std::size_t m, std::size_t n, std::size_t k) {
-    kernels::gemm_args<float, float> args;
-    args.m = static_cast<std::int64_t>(m), args.n = static_cast<std::int64_t>(n), args.k = static_cast<std::int64_t>(k);
-    return args;
-  }
+  static result<void> validate(std::int64_t width, std::int64_t rank);
+  static kernels::gemm_args<float, float> shape(std::size_t m, std::size_t n, std::size_t k);
 
   std::vector<float> vectors_;
   std::uint64_t width_ = 0;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/stage/impl/subspace_basis.ipp>
+#endif
 
 #endif  // CAUSEWAY_STAGE_SUBSPACE_BASIS_HPP

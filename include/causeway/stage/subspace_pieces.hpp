@@ -21,30 +21,16 @@ namespace causeway::inline CAUSEWAY_ABI::stage {
 
 /// The parameters that write into the residual stream: attention's output projection and the second matrix of the
 /// feed-forward part, with their biases, and the tables of tokens and positions.
-[[nodiscard]] inline std::vector<confined_pieces> residual_writers() {
-  return {{"attn.c_proj.weight", confined::columns},      {"attn.c_proj.bias", confined::rows},
-          {"mlp.c_proj.weight", confined::columns},       {"mlp.c_proj.bias", confined::rows},
-          {"wte.weight", confined::row_changes},          {"wpe.weight", confined::row_changes},
-          {"self_attn.o_proj.weight", confined::columns}, {"mlp.down_proj.weight", confined::columns},
-          {"embed_tokens.weight", confined::row_changes}};
-}
+[[nodiscard]] CAUSEWAY_DECL std::vector<confined_pieces> residual_writers();
 
 /// Puts the confined pieces of `parameters` into the subspace; tables stay as they are. Before training, on every peer.
-inline void confine(thread_pool& pool, parameter_store& parameters, const subspace_basis& basis,
-                    std::span<const confined_pieces> pieces) {
-  for (std::size_t s = 0; s < parameters.segments().size(); ++s) {
-    const parameter_segment& segment = parameters.segments()[s];
-    const std::span<float> values{parameters.value(s), static_cast<std::size_t>(segment.size())};
-    for (const confined_pieces& piece : pieces) {
-      if (!segment.name.ends_with(piece.suffix)) continue;
-      if (piece.what == confined::columns) basis.project_columns(pool, values);
-      if (piece.what == confined::rows) basis.project_rows(pool, values);
-      break;
-    }
-  }
-  parameters.touch();
-}
+CAUSEWAY_DECL void confine(thread_pool& pool, parameter_store& parameters, const subspace_basis& basis,
+                           std::span<const confined_pieces> pieces);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/stage/impl/subspace_pieces.ipp>
+#endif
 
 #endif  // CAUSEWAY_STAGE_SUBSPACE_PIECES_HPP

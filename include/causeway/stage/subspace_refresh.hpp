@@ -37,15 +37,7 @@ class subspace_statistics {
       : width_{width}, sums_(static_cast<std::size_t>(width) * static_cast<std::size_t>(width)) {}
 
   /// `gradient` is [rows, width]: 2 · width operations a value.
-  void add(thread_pool& pool, scratch& memory, std::span<const float> gradient) {
-    CAUSEWAY_EXPECT(width_ > 0 && gradient.size() % static_cast<std::size_t>(width_) == 0);
-    kernels::gemm_args<float, float> args;
-    args.transpose_a = true, args.accumulate = true;
-    args.m = width_, args.n = width_, args.k = static_cast<std::int64_t>(gradient.size()) / width_;
-    args.a = gradient.data(), args.lda = width_, args.b = gradient.data(), args.ldb = width_;
-    args.c = sums_.data(), args.ldc = width_;
-    if (args.k > 0) kernels::packed_gemm{}.multiply(pool, memory, args);
-  }
+  void add(thread_pool& pool, scratch& memory, std::span<const float> gradient);
 
   [[nodiscard]] std::size_t width() const noexcept { return static_cast<std::size_t>(width_); }
   [[nodiscard]] std::span<float> sums() noexcept { return sums_; }
@@ -61,29 +53,14 @@ class subspace_statistics {
 namespace detail {
 
 /// S·U, vectors one after another. S is symmetric.
-inline std::vector<float> times_basis(thread_pool& pool, const subspace_basis& basis, std::span<const float> sums) {
-  CAUSEWAY_EXPECT(!basis.empty() && sums.size() == basis.width() * basis.width());
-  const compress::low_rank_shape shape{basis.width(), basis.width(), basis.rank()};
-  std::vector<float> product(shape.left_size());
-  compress::low_rank_left(pool, shape, sums, basis.vectors(), product);
-  return product;
-}
+CAUSEWAY_DECL std::vector<float> times_basis(thread_pool& pool, const subspace_basis& basis, std::span<const float> sums);
 
-inline double dot(std::span<const float> a, std::span<const float> b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
-  return sum;
-}
+CAUSEWAY_DECL double dot(std::span<const float> a, std::span<const float> b);
 
 }  // namespace detail
 
 /// f(U) / tr(S): the share of the gradients' squares that the subspace cuts off, 0 to 1. 0 for S = 0.
-inline double share_outside(thread_pool& pool, const subspace_basis& basis, std::span<const float> sums) {
-  const std::vector<float> product = detail::times_basis(pool, basis, sums);
-  double all = 0;
-  for (std::size_t i = 0; i < basis.width(); ++i) all += static_cast<double>(sums[i * basis.width() + i]);
-  return all > 0 ? 1.0 - detail::dot(product, basis.vectors()) / all : 0.0;
-}
+CAUSEWAY_DECL double share_outside(thread_pool& pool, const subspace_basis& basis, std::span<const float> sums);
 
 /// One step: U + step · (I - U·Uᵀ)·S·U / |S| (Frobenius), made orthonormal. A step of up to 1 lowers f, for |S| bounds the
 /// curvature; larger ones come near S·U, a step of subspace iteration. Equal S and U give
@@ -91,27 +68,13 @@ inline double share_outside(thread_pool& pool, const subspace_basis& basis, std:
 /// operations.
 ///
 /// Afterwards project the weights and the optimizer's first moments on the new basis, and give it to every peer's codec.
-inline result<subspace_basis> refreshed(thread_pool& pool, const subspace_basis& basis, std::span<const float> sums,
-                                        float step = 1.0F) {
-  std::vector<float> next = detail::times_basis(pool, basis, sums);
-  const double size = std::sqrt(detail::dot(sums, sums));
-  if (!std::isfinite(size)) {
-    return fail(errc::non_finite, "subspace", "the gradients' statistics have NaN or infinity; gather them anew");
-  }
-  if (size == 0) return basis;
-  const std::size_t width = basis.width(), rank = basis.rank();
-  const auto count = static_cast<std::int64_t>(next.size());
-  // Vectors as the rows of a matrix: what each has along the basis leaves it.
-  const compress::low_rank_shape shape{rank, width, rank};
-  std::vector<float> along(shape.left_size()), inside(shape.matrix_size());
-  compress::low_rank_left(pool, shape, next, basis.vectors(), along);
-  compress::low_rank_expand(pool, shape, along, basis.vectors(), inside);
-  kernels::axpy(pool, next.data(), -1.0F, inside.data(), count);
-  kernels::scale(pool, next.data(), static_cast<float>(static_cast<double>(step) / size), count);
-  kernels::add(pool, next.data(), next.data(), basis.vectors().data(), count);
-  return subspace_basis::spanned_by(std::move(next), static_cast<std::int64_t>(width));
-}
+CAUSEWAY_DECL result<subspace_basis> refreshed(thread_pool& pool, const subspace_basis& basis, std::span<const float> sums,
+                                               float step = 1.0F);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/stage/impl/subspace_refresh.ipp>
+#endif
 
 #endif  // CAUSEWAY_STAGE_SUBSPACE_REFRESH_HPP

@@ -38,50 +38,27 @@ class crew_group final : public elastic_group, public parallel::crew {
   [[nodiscard]] std::uint64_t parent() const override { return below_->parent(); }
   [[nodiscard]] std::uint64_t state_hash() const override { return words_.state; }
   [[nodiscard]] std::uint64_t contributed() const override { return UINT64_MAX; }  // nothing is left over
-  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override {
-    return below_->draw(skipped, count);
-  }
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
   [[nodiscard]] bool budget_used() const override { return below_->budget_used(); }
   void leave() override { below_->leave(); }
 
   /// What the others hold alike is not what the context would share.
-  result<void> open(shared_state, thread_pool& pool) override {
-    return below_->open({{std::as_writable_bytes(std::span{&words_, 1})}, [](std::span<const float>) {}}, pool);
-  }
+  result<void> open(shared_state, thread_pool& pool) override;
 
-  result<round_entry> enter(std::uint64_t) override {
-    return round_entry{&alone_, below_->round() + 1, below_->parent(), no_deadline, 1, false};
-  }
+  result<round_entry> enter(std::uint64_t) override;
   result<void> exchanged() override { return {}; }
 
-  result<verdict> settle(const result<void>& outcome, bool) override {
-    if (std::exchange(finished_by_others_, false)) return verdict::commit;  // the attempt begun is the next step's
-    if (outcome) return verdict::commit;                                    // `propose` came before
-    CAUSEWAY_TRY(below_->settle(outcome, false));
-    return verdict::retry;  // what became of it, the pipelines see in the words
-  }
+  result<verdict> settle(const result<void>& outcome, bool) override;
 
   // ---- for the pipelines ----------------------------------------------------------------------------------------------
 
   [[nodiscard]] const parallel::crew_words& words() const override { return words_; }
 
-  result<parallel::crew_attempt> begin_attempt() override {
-    CAUSEWAY_ASSIGN(const round_entry entry, below_->enter(1));
-    return parallel::crew_attempt{entry.transport, entry.round, entry.parent, entry.deadline, entry.attempt};
-  }
+  result<parallel::crew_attempt> begin_attempt() override;
 
-  result<void> propose(const parallel::crew_words& next) override {
-    CAUSEWAY_TRY(below_->exchanged());
-    words_ = next;
-    CAUSEWAY_ASSIGN(const verdict judged, below_->settle({}, true));
-    if (judged == verdict::commit) return {};
-    return fail(errc::cancelled, "step", "the others did not vote for it");
-  }
+  result<void> propose(const parallel::crew_words& next) override;
 
-  result<void> failed(const error& why) override {
-    CAUSEWAY_TRY(below_->settle(why, false));
-    return {};
-  }
+  result<void> failed(const error& why) override;
 
   void finished_by_others() override { finished_by_others_ = true; }
 
@@ -93,5 +70,9 @@ class crew_group final : public elastic_group, public parallel::crew {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/train/impl/crew_group.ipp>
+#endif
 
 #endif  // CAUSEWAY_TRAIN_CREW_GROUP_HPP

@@ -24,28 +24,15 @@ class held_samples {
   /// The peer holds the state of another round.
   void begin_round(const membership::ledger& samples) { as_of_ = samples; }
   /// The same, where the others have gone on since: the ledger after `record`, if this one is that of the round before it.
-  void follow(const membership::commit_record& record) {
-    if (!as_of_.fits(record)) return;
-    membership::ledger after = as_of_;
-    after.apply(record);
-    if (after.hash() == record.ledger) as_of_ = std::move(after);
-  }
+  void follow(const membership::commit_record& record);
 
   /// Whether the first `count` of them are this peer's after a newer commit as well.
-  [[nodiscard]] bool still_ours(const membership::ledger& newest, std::uint64_t count) const {
-    return membership::still_held(as_of_, newest, self_, count) == count;
-  }
+  [[nodiscard]] bool still_ours(const membership::ledger& newest, std::uint64_t count) const;
 
   /// At most `count` numbers after the first `skipped`; none where others were given them by `newest`: training on them
   /// would be in vain.
   [[nodiscard]] std::vector<std::uint64_t> draw(const membership::ledger& newest, std::uint64_t skipped,
-                                                std::uint64_t count) {
-    if (drawn_.size() > skipped) drawn_.erase(drawn_.begin(), drawn_.end() - static_cast<std::ptrdiff_t>(skipped));
-    auto numbers = as_of_.take(self_, skipped, count);
-    if (!still_ours(newest, skipped + numbers.size())) return {};
-    drawn_.insert(drawn_.end(), numbers.begin(), numbers.end());
-    return numbers;
-  }
+                                                std::uint64_t count);
 
   /// What was drawn since the last commit, and perhaps some before it.
   [[nodiscard]] std::span<const std::uint64_t> drawn() const noexcept { return drawn_; }
@@ -59,5 +46,9 @@ class held_samples {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/train/impl/held_samples.ipp>
+#endif
 
 #endif  // CAUSEWAY_TRAIN_HELD_SAMPLES_HPP

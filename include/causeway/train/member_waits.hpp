@@ -34,17 +34,9 @@ class member_waits {
     fabric_->locked(std::forward<F>(what));
   }
 
-  [[nodiscard]] time_point time_now() const {
-    time_point now;
-    locked([&] { now = fabric_->now(); });
-    return now;
-  }
+  [[nodiscard]] time_point time_now() const;
 
-  [[nodiscard]] situation look() const {
-    situation now;
-    locked([&] { now = control_->now_what(); });
-    return now;
-  }
+  [[nodiscard]] situation look() const;
 
   template <class Done>
   result<situation> await(Done&& done) {
@@ -76,54 +68,21 @@ class member_waits {
     return outcome;
   }
 
-  [[nodiscard]] std::string describe() const {
-    std::string text;
-    locked([&] { text = control_->describe(); });
-    return text + fabric_->describe_waits();
-  }
+  [[nodiscard]] std::string describe() const;
 
-  void say_waiting() const {
-    const situation s = look();
-    const std::string since = "waiting since " + std::to_string(static_cast<std::int64_t>(seconds(waited_))) + " s: ";
-    if (!settled_in(s.is) || s.is == situation::kind::fetch) {
-      log_(severity::warning, since + std::string{to_string(s.is)} + (s.why.empty() ? "" : ", " + s.why));
-    }
-    log_(severity::info, since + describe());
-  }
+  void say_waiting() const;
 
   // Progress: the next wait is another one.
-  void stop_waiting() {
-    waited_ = duration{0};
-    say_at_ = options_->say_after;
-  }
+  void stop_waiting();
 
   // A newcomer, or who comes back to a run that has done without it, could wait for ever for peers that have ended. Who was
   // in waits longer: what it has trained is worth something, if the others are only cut off.
-  result<void> give_up_if_alone() const {
-    std::optional<error> why;
-    locked([&] { why = control_->alone_too_long(options_->patience * (inside_ ? 10 : 1)); });
-    return why ? result<void>{*why} : result<void>{};
-  }
+  result<void> give_up_if_alone() const;
 
-  result<void> await_change(const situation& before) {
-    CAUSEWAY_TRY(await([&](const situation& s) { return s.changes != before.changes; }));
-    return {};
-  }
+  result<void> await_change(const situation& before);
 
   // False: something else is to be done first. Nobody wakes this peer for that, so it looks.
-  result<bool> await_change_or_call(const situation& before) {
-    if (!options_->called_away) {
-      CAUSEWAY_TRY(await_change(before));
-      return true;
-    }
-    for (;;) {
-      if (options_->called_away()) return false;
-      const auto over = [&] { return control_->now_what().changes != before.changes || options_->called_away(); };
-      CAUSEWAY_ASSIGN(const bool happened, block_a_while(over, look_around));
-      if (happened) return look().changes != before.changes;
-      CAUSEWAY_TRY(give_up_if_alone());
-    }
-  }
+  result<bool> await_change_or_call(const situation& before);
 
   static bool settled_in(situation::kind is) { return is != situation::kind::joining && is != situation::kind::no_quorum; }
 
@@ -143,5 +102,9 @@ class member_waits {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/train/impl/member_waits.ipp>
+#endif
 
 #endif  // CAUSEWAY_TRAIN_MEMBER_WAITS_HPP

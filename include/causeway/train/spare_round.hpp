@@ -25,17 +25,13 @@ struct spare_round {
 
   /// From `store`, in pieces as large as those of `like`. Null if it is not there whole, with that hash.
   static std::unique_ptr<spare_round> load(membership::round_store& store, std::uint64_t round, std::uint64_t hash,
-                                           std::span<const std::span<std::byte>> like, thread_pool* pool) {
-    auto copy = std::make_unique<spare_round>();
-    copy->round = round;
-    std::vector<std::span<std::byte>> parts;
-    for (const auto part : like) parts.emplace_back(copy->memory.emplace_back(part.size()));
-    if (!store.load(round, hash, parts)) return nullptr;
-    for (const auto part : parts) copy->image.add(part);
-    return copy->image.root(pool) == hash ? std::move(copy) : nullptr;
-  }
+                                           std::span<const std::span<std::byte>> like, thread_pool* pool);
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/train/impl/spare_round.ipp>
+#endif
 
 #endif  // CAUSEWAY_TRAIN_SPARE_ROUND_HPP

@@ -24,9 +24,7 @@ namespace causeway::inline CAUSEWAY_ABI::detail {
 struct suspicion {
   std::vector<net::peer_index> ranks;
 
-  void add(net::peer_index rank) {
-    if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
-  }
+  void add(net::peer_index rank);
 };
 
 /// Models Transport. Threading: as net::link_transport.
@@ -38,40 +36,19 @@ class view_transport {
   [[nodiscard]] net::peer_index self() const noexcept { return links_.self(); }
   [[nodiscard]] std::uint32_t size() const noexcept { return links_.size(); }
 
-  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes) {
-    return remember(links_.send(to, id, bytes), to);
-  }
-  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer) {
-    return remember(links_.receive(from, id, buffer), from);
-  }
+  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes);
+  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer);
 
-  result<std::size_t> wait(net::operation op, time_point deadline) {
-    const auto found = std::find_if(open_.begin(), open_.end(), [&](const auto& o) { return o.first == op; });
-    const net::peer_index peer = found == open_.end() ? self() : found->second;
-    if (found != open_.end()) {
-      *found = open_.back();
-      open_.pop_back();
-    }
-    auto outcome = links_.wait(op, deadline);
-    if (!outcome && peer != self()) suspect(peer, outcome.error().code, deadline);
-    return outcome;
-  }
+  result<std::size_t> wait(net::operation op, time_point deadline);
 
   [[nodiscard]] bool done(net::operation op) const { return links_.done(op); }
   [[nodiscard]] traffic stats() const { return links_.stats(); }
 
  private:
-  net::operation remember(net::operation op, net::peer_index peer) {
-    open_.emplace_back(op, peer);
-    return op;
-  }
+  net::operation remember(net::operation op, net::peer_index peer);
 
   // After the first failure a collective cancels what is left with a deadline in the past: that says nothing about anybody.
-  void suspect(net::peer_index peer, errc code, time_point deadline) {
-    const bool overdue = code == errc::timeout && deadline != time_point{};
-    const bool wrong = code == errc::protocol || code == errc::wrong_parent || code == errc::too_large;
-    if (code == errc::peer_lost || overdue || wrong) suspects_->add(peer);
-  }
+  void suspect(net::peer_index peer, errc code, time_point deadline);
 
   net::link_transport links_;
   std::shared_ptr<suspicion> suspects_;
@@ -80,5 +57,9 @@ class view_transport {
 static_assert(net::Transport<view_transport>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/train/impl/view_transport.ipp>
+#endif
 
 #endif  // CAUSEWAY_TRAIN_VIEW_TRANSPORT_HPP

@@ -50,30 +50,11 @@ class write_behind {
   write_behind& operator=(const write_behind&) = delete;
 
   /// What is sent and noted from now on waits for this record.
-  void persist(const membership::durable_record& record) {
-    newest_ = std::make_shared<const std::vector<std::byte>>(membership::encode(record));
-    ++asked_;
-    begin_writing();
-  }
+  void persist(const membership::durable_record& record);
 
-  void send(net::peer_id to, std::vector<std::byte> message) {
-    if (broken_) return;
-    const auto kind = membership::detail::kind_of(message);
-    if (idle()) return say(to, std::move(message));
-    if (kind == membership::detail::number_of<membership::detail::heartbeat>) {
-      overdue_ = overdue_ || to_.now() - began_ > patience_;
-      return to_.send(to, overdue_ ? farewell_ : std::move(message));
-    }
-    const bool reports = kind == membership::detail::number_of<membership::detail::report>;
-    if (reports) to_.send(to, last_report_.empty() ? farewell_ : last_report_);
-    held_.push_back({asked_, letter{to, std::move(message)}});
-  }
+  void send(net::peer_id to, std::vector<std::byte> message);
 
-  void note(const membership::event& e) {
-    if (idle()) return to_.note(e);
-    if (broken_) return;
-    held_.push_back({asked_, e});
-  }
+  void note(const membership::event& e);
 
   /// Whether a leader had to say farewell: it is to lead no longer. Said once.
   [[nodiscard]] bool must_resign() { return std::exchange(overdue_, false); }
@@ -104,38 +85,11 @@ class write_behind {
   };
 
   /// One record at a time: those that were replaced meanwhile are in the newest.
-  void begin_writing() {
-    if (writing_ || over()) return;
-    writing_ = true;
-    began_ = to_.now();
-    const auto good = std::make_shared<bool>(false);
-    to_.aside([this, record = newest_, good] { *good = to_.write(*record); },
-              [this, number = asked_, good] {
-                writing_ = false;
-                wrote(number, *good);
-              });
-  }
+  void begin_writing();
 
-  void wrote(std::uint64_t number, bool good) {
-    broken_ = !good;
-    if (broken_) held_.clear();
-    if (broken_) return to_.failed();
-    written_ = number;
-    while (!held_.empty() && held_.front().record <= written_) {
-      auto next = std::move(held_.front().what);
-      held_.pop_front();
-      if (auto* const l = std::get_if<letter>(&next)) say(l->to, std::move(l->message));
-      if (const auto* const e = std::get_if<membership::event>(&next)) to_.note(*e);
-    }
-    begin_writing();
-  }
+  void wrote(std::uint64_t number, bool good);
 
-  void say(net::peer_id to, std::vector<std::byte> message) {
-    if (membership::detail::kind_of(message) == membership::detail::number_of<membership::detail::report>) {
-      last_report_ = message;
-    }
-    to_.send(to, std::move(message));
-  }
+  void say(net::peer_id to, std::vector<std::byte> message);
 
   outlets to_;
   duration patience_;
@@ -152,5 +106,9 @@ class write_behind {
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::detail
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/train/impl/write_behind.ipp>
+#endif
 
 #endif  // CAUSEWAY_TRAIN_WRITE_BEHIND_HPP

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_AXIS_IMPL_FRAGMENTS_IPP
+#define CAUSEWAY_AXIS_IMPL_FRAGMENTS_IPP
+
+// Bodies of axis/fragments.hpp.
+
+#include <causeway/axis/fragments.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL void fragment::add(const parameter_segment& s, std::int64_t end) {
+  matrices.push_back({size, static_cast<std::size_t>(s.rows), static_cast<std::size_t>(s.columns)});
+  if (!ranges.empty() && ranges.back().end == s.offset) {
+    ranges.back().end = end;
+  } else {
+    ranges.push_back({s.offset, end});
+  }
+  size += static_cast<std::size_t>(end - s.offset);
+}
+
+CAUSEWAY_DECL void gather(const fragment& f, std::span<const float> all, std::span<float> row) {
+  auto to = row.begin();
+  for (const index_range r : f.ranges) to = std::copy(all.begin() + r.begin, all.begin() + r.end, to);
+}
+
+CAUSEWAY_DECL void scatter(const fragment& f, std::span<const float> row, std::span<float> all) {
+  auto from = row.begin();
+  for (const index_range r : f.ranges) {
+    std::copy(from, from + r.size(), all.begin() + r.begin);
+    from += r.size();
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+namespace causeway::inline CAUSEWAY_ABI::axis::detail {
+
+CAUSEWAY_DECL std::int64_t end_of(std::span<const parameter_segment> segments, std::size_t s, std::size_t length) {
+  return s + 1 < segments.size() ? segments[s + 1].offset : static_cast<std::int64_t>(length);
+}
+
+CAUSEWAY_DECL std::size_t blocks_of(std::span<const parameter_segment> segments) {
+  // The head is in the block after the last; a model without a head of its own still has its last norm there.
+  int most = -1;
+  for (const auto& s : segments) most = std::max(most, s.block);
+  return most < 0 ? 0 : static_cast<std::size_t>(most);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis::detail
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL result<std::vector<fragment>> whole::cut(std::span<const parameter_segment> segments,
+                                                       std::size_t length) const {
+  if (segments.empty()) return std::vector<fragment>{{{{0, static_cast<std::int64_t>(length)}}, {}, length}};
+  return detail::cut_by(segments, length, 1, [](std::size_t) { return 0U; });
+}
+
+CAUSEWAY_DECL result<std::vector<fragment>> balanced::cut(std::span<const parameter_segment> segments,
+                                                          std::size_t length) const {
+  if (count == 0 || count > segments.size()) {
+    return fail(errc::invalid_argument, "balanced",
+                std::to_string(count) + " fragments of a model with " + std::to_string(segments.size()) +
+                    " tensors; take between 1 and that many");
+  }
+  const auto size = [&](std::size_t s) { return detail::end_of(segments, s, length) - segments[s].offset; };
+  std::vector<std::size_t> order(segments.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return size(a) > size(b); });
+  std::vector<std::int64_t> filled(count);
+  std::vector<std::size_t> home(segments.size());
+  for (const std::size_t s : order) {
+    const auto least = std::min_element(filled.begin(), filled.end());
+    *least += size(s);
+    home[s] = static_cast<std::size_t>(least - filled.begin());
+  }
+  return detail::cut_by(segments, length, count, [&](std::size_t s) { return home[s]; });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_FRAGMENTS_IPP

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_AXIS_IMPL_LINKED_GROUPS_IPP
+#define CAUSEWAY_AXIS_IMPL_LINKED_GROUPS_IPP
+
+// Bodies of axis/linked_groups.hpp.
+
+#include <causeway/axis/linked_groups.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL result<void> linked_groups::check(std::uint32_t peers) const {
+  if (size < 2 && peers > 1) {
+    return fail(errc::invalid_argument, "linked_groups", "groups of fewer than 2 peers never mix; set size to 2 or more");
+  }
+  const bool costly = std::all_of(costs.begin(), costs.end(), [](double c) { return c >= 0; });
+  if (!costs.empty() && (costs.size() != std::size_t{peers} * peers || !costly)) {
+    return fail(errc::invalid_argument, "linked_groups",
+                "`costs` must have one number for each two peers, not negative, or none at all");
+  }
+  if (explore > 0 && explore <= 1) return {};
+  return fail(errc::invalid_argument, "linked_groups", "`explore` must be above 0 and at most 1, else groups never mix");
+}
+
+CAUSEWAY_DECL std::vector<net::peer_index> linked_groups::members(const group_question& q) const {
+  std::vector<net::peer_index> left = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number)});
+  rng draw{q.seed, mix(detail::group_stream, q.number, 1)};
+  std::vector<net::peer_index> group;
+  do {
+    const bool last = left.size() < 2 * std::size_t{size};
+    group = take_group(left, last ? left.size() : size, q.peers, draw);
+  } while (std::find(group.begin(), group.end(), q.self) == group.end());
+  std::sort(group.begin(), group.end());
+  return group;
+}
+
+CAUSEWAY_DECL std::vector<net::peer_index> linked_groups::take_group(std::vector<net::peer_index>& left, std::size_t count,
+                                                                     std::uint32_t peers, rng& draw) const {
+  std::vector<net::peer_index> group;
+  while (group.size() < count) {
+    auto next = left.begin();  // they are in a random order
+    if (!costs.empty() && !group.empty() && draw.uniform() >= explore) {
+      next = std::min_element(left.begin(), left.end(), [&](net::peer_index a, net::peer_index b) {
+        return worst(group, a, peers) < worst(group, b, peers);
+      });
+    }
+    group.push_back(*next);
+    left.erase(next);
+  }
+  return group;
+}
+
+CAUSEWAY_DECL double linked_groups::worst(const std::vector<net::peer_index>& group, net::peer_index p,
+                                          std::uint32_t peers) const {
+  const collective::link_costs links{costs, peers};
+  double most = 0;
+  for (const net::peer_index m : group) most = std::max({most, links(m, p), links(p, m)});
+  return most;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_LINKED_GROUPS_IPP

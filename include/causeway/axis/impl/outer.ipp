@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_AXIS_IMPL_OUTER_IPP
+#define CAUSEWAY_AXIS_IMPL_OUTER_IPP
+
+// Bodies of axis/outer.hpp.
+
+#include <causeway/axis/outer.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+CAUSEWAY_DECL void gossip_nesterov::step(thread_pool& pool, std::span<float> shared, std::span<float> mean,
+                                         std::span<const float> mean_shared) {
+  (void)step_rows(kernels::host_rows{pool}, shared, mean, mean_shared);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_IMPL_OUTER_IPP

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
+
+// Bodies of collective/flight.hpp.
+
+#include <causeway/collective/flight.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+
+CAUSEWAY_DECL net::message_id id_of(net::message_id id, const part& what) {
+  id.channel = numbered(id.channel + what.phase, what.chunk);
+  return id;
+}
+
+CAUSEWAY_DECL result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved) {
+  if (!moved && moved.error().where.empty()) moved.error().where = peer_name(peer);
+  return moved;
+}
+
+CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved) {
+  if (!moved) return std::move(moved).error();
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
+
+// Bodies of collective/group_view.hpp.
+
+#include <causeway/collective/group_view.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+CAUSEWAY_DECL group_view::group_view(net::any_transport& over, std::vector<net::peer_index> members)
+    : over_{&over}, members_{std::move(members)}, self_{rank_of(over.self())} {
+  CAUSEWAY_EXPECT(self_ < members_.size());
+  CAUSEWAY_EXPECT(are_distinct());
+}
+
+CAUSEWAY_DECL net::operation group_view::send(net::peer_index to, const net::message_id& id,
+                                              std::span<const std::byte> bytes) {
+  return is_other(to) ? over_->send(members_[to], id, bytes) : no_operation;
+}
+
+CAUSEWAY_DECL net::operation group_view::receive(net::peer_index from, const net::message_id& id,
+                                                 std::span<std::byte> buffer) {
+  return is_other(from) ? over_->receive(members_[from], id, buffer) : no_operation;
+}
+
+CAUSEWAY_DECL result<std::size_t> group_view::wait(net::operation op, time_point deadline) {
+  if (op == no_operation) return fail(errc::invalid_argument, "group", "there is no such other rank");
+  return over_->wait(op, deadline);
+}
+
+CAUSEWAY_DECL net::peer_index group_view::rank_of(net::peer_index peer) const {
+  return static_cast<net::peer_index>(std::find(members_.begin(), members_.end(), peer) - members_.begin());
+}
+
+CAUSEWAY_DECL bool group_view::are_distinct() const {
+  std::vector<net::peer_index> sorted = members_;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted.back() < over_->size() && std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_DATA_IMPL_BATCHER_IPP
+#define CAUSEWAY_DATA_IMPL_BATCHER_IPP
+
+// Bodies of data/batcher.hpp.
+
+#include <causeway/data/batcher.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::data {
+
+CAUSEWAY_DECL result<batcher> batcher::make(token_stream tokens, const sampler_options& options,
+                                            std::int64_t global_batch) {
+  if (global_batch <= 0) return fail(errc::invalid_argument, "global batch", "must be at least one sequence");
+  CAUSEWAY_ASSIGN(sampler order, sampler::make(tokens.size(), options));
+  return batcher{std::move(tokens), order, global_batch};
+}
+
+CAUSEWAY_DECL batch batcher::current(std::uint32_t peer, std::uint32_t peers) {
+  const index_range part = part_of_batch(global_batch_, peer, peers);
+  return at(cursor_ + static_cast<std::uint64_t>(part.begin), part.size());
+}
+
+CAUSEWAY_DECL batch batcher::next(std::uint32_t peer, std::uint32_t peers) {
+  const batch b = current(peer, peers);
+  advance();
+  return b;
+}
+
+CAUSEWAY_DECL batch batcher::at(std::uint64_t first, std::int64_t sequences) {
+  return fill(sequences, [&](std::size_t i) { return first + i; });
+}
+
+CAUSEWAY_DECL batch batcher::of(std::span<const std::uint64_t> numbers) {
+  return fill(static_cast<std::int64_t>(numbers.size()), [&](std::size_t i) { return numbers[i]; });
+}
+
+CAUSEWAY_DECL double batcher::epochs() const noexcept {
+  return static_cast<double>(cursor_) / static_cast<double>(order_.windows());
+}
+
+CAUSEWAY_DECL void batcher::set_global_batch(std::int64_t sequences) noexcept {
+  CAUSEWAY_EXPECT(sequences > 0);
+  global_batch_ = sequences;
+}
+
+CAUSEWAY_DECL result<validation_windows> validation_windows::make(token_stream tokens, std::int64_t context_length,
+                                                                  std::int64_t limit) {
+  if (context_length <= 0 || limit <= 0) {
+    return fail(errc::invalid_argument, "validation", "context length and number of windows must be positive");
+  }
+  const std::int64_t available = tokens.size() == 0 ? 0 : (tokens.size() - 1) / context_length;
+  if (available == 0) {
+    return fail(errc::bad_text, "validation tokens",
+                "too short: " + std::to_string(tokens.size()) + " tokens, one window needs " +
+                    std::to_string(context_length + 1) + ". Give more text, or keep a larger part of it for validation");
+  }
+  return validation_windows{std::move(tokens), context_length, std::min(limit, available), available};
+}
+
+CAUSEWAY_DECL std::int64_t validation_windows::first_token(std::int64_t index) const noexcept {
+  return index * available_ / count_ * length_;
+}
+
+CAUSEWAY_DECL batch validation_windows::at(std::int64_t first, std::int64_t count) {
+  CAUSEWAY_EXPECT(first >= 0 && count >= 0 && first + count <= count_);
+  const auto length = static_cast<std::size_t>(length_);
+  inputs_.resize(static_cast<std::size_t>(count) * length);
+  targets_.resize(inputs_.size());
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::size_t row = static_cast<std::size_t>(i) * length;
+    const std::int64_t token = first_token(first + i);
+    tokens_.read(token, std::span{inputs_}.subspan(row, length));
+    tokens_.read(token + 1, std::span{targets_}.subspan(row, length));
+  }
+  return {inputs_, targets_, count};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::data
+
+#endif  // CAUSEWAY_DATA_IMPL_BATCHER_IPP

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_IMPL_SRC_HPP
+#define CAUSEWAY_IMPL_SRC_HPP
+
+// The bodies of all functions that are no templates, for one source file of a program that is compiled with
+// CAUSEWAY_COMPILED. With CAUSEWAY_PART, one to CAUSEWAY_PARTS, a part of them, so that several compilers can work at once.
+//
+// Written by tools/check_tree.py --fix-umbrella.
+
+#ifndef CAUSEWAY_COMPILED
+#error "causeway/impl/src.hpp: define CAUSEWAY_COMPILED, here and for all that includes causeway"
+#endif
+
+#define CAUSEWAY_PARTS 14
+
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 1
+#include <causeway/io/impl/checkpoint.ipp>
+#include <causeway/io/impl/file.ipp>
+#include <causeway/io/impl/file_storage.ipp>
+#include <causeway/io/impl/memory_storage.ipp>
+#include <causeway/io/impl/section.ipp>
+#include <causeway/io/impl/section_file.ipp>
+#include <causeway/io/impl/storage.ipp>
+#if __has_include(<cereal/cereal.hpp>) && !defined(CAUSEWAY_NO_CEREAL) && !defined(__CUDACC__)
+#include <causeway/io/impl/archive.ipp>
+#endif
+#endif
+
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 2
+#include <causeway/net/impl/asio_meeting.ipp>
+#include <causeway/net/impl/asio_roster.ipp>
+#include <causeway/net/impl/codec.ipp>
+#include <causeway/net/impl/deadline.ipp>
+#include <causeway/net/impl/descriptors.ipp>
+#include <causeway/net/impl/endpoint.ipp>
+#include <causeway/net/impl/frame.ipp>
+#include <causeway/net/impl/inbox.ipp>
+#include <causeway/net/impl/link_transport.ipp>
+#include <causeway/net/impl/memory_budget.ipp>
+#include <causeway/net/impl/memory_transport.ipp>
+#include <causeway/net/impl/operations.ipp>
+#include <causeway/net/impl/side_thread.ipp>
+#include <causeway/net/impl/stranger_log.ipp>
+#include <causeway/net/impl/transport.ipp>
+#if __has_include(<asio.hpp>) && !defined(CAUSEWAY_NO_ASIO) && !defined(__CUDACC__)
+#include <causeway/net/impl/asio_accept.ipp>
+#include <causeway/net/impl/asio_ask.ipp>
+#include <causeway/net/impl/asio_conversation.ipp>
+#include <causeway/net/impl/asio_core.ipp>
+#include <causeway/net/impl/asio_door.ipp>
+#include <causeway/net/impl/asio_engine.ipp>
+#include <causeway/net/impl/asio_fabric.ipp>
+#include <causeway/net/impl/asio_greeting.ipp>
+#include <causeway/net/impl/asio_host.ipp>
+#include <causeway/net/impl/asio_join.ipp>
+#include <causeway/net/impl/asio_library.ipp>
+#include <causeway/net/impl/asio_link.ipp>
+#include <causeway/net/impl/asio_listener.ipp>
+#include <causeway/net/impl/asio_loop.ipp>
+#include <causeway/net/impl/asio_mesh.ipp>
+#include <causeway/net/impl/asio_outbox.ipp>
+#include <causeway/net/impl/asio_stream.ipp>
+#include <causeway/net/impl/asio_transport.ipp>
+#include <causeway/net/impl/rendezvous.ipp>
+#endif
+#endif
+
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 3
+#include <causeway/plan/impl/availability.ipp>
+#include <causeway/plan/impl/clusters.ipp>
+#include <causeway/plan/impl/dtfm.ipp>
+#include <causeway/plan/impl/dtfm_score.ipp>
+#include <causeway/plan/impl/link_fixtures.ipp>
+#include <causeway/plan/impl/link_matrix.ipp>
+#include <causeway/plan/impl/liveput.ipp>
+#include <causeway/plan/impl/matching.ipp>
+#include <causeway/plan/impl/open_path.ipp>
+#include <causeway/plan/impl/peer_grid.ipp>
+#include <causeway/plan/impl/picture.ipp>
+#include <causeway/plan/impl/pipeline_clock.ipp>
+#include <causeway/plan/impl/pipeline_plan.ipp>
+#include <causeway/plan/impl/placement.ipp>
+#include <causeway/plan/impl/preemption_trace.ipp>
+#include <causeway/plan/impl/preemption_trace_text.ipp>
+#include <causeway/plan/impl/recovery.ipp>
+#include <causeway/plan/impl/recovery_morph.ipp>
+#include <causeway/plan/impl/recovery_neighbour.ipp>
+#include <causeway/plan/impl/recovery_proactive.ipp>
+#include <causeway/plan/impl/recovery_redundant.ipp>
+#include <causeway/plan/impl/recovery_reroute.ipp>
+#include <causeway/plan/impl/recovery_restart.ipp>
+#include <causeway/plan/impl/recovery_swarm.ipp>
+#include <causeway/plan/impl/recovery_templates.ipp>
+#include <causeway/plan/impl/resumed_order.ipp>
+#include <causeway/plan/impl/roles.ipp>
+#include <causeway/plan/impl/routed_schedule.ipp>
+#include <causeway/plan/impl/routed_time.ipp>
+#include <causeway/plan/impl/schedule.ipp>
+#include <causeway/plan/impl/schedule_check.ipp>
+#include <causeway/plan/impl/schedule_cursor.ipp>
+#include <causeway/plan/impl/schedule_greedy.ipp>
+#include <causeway/plan/impl/schedule_varuna.ipp>
+#include <causeway/plan/impl/schedules.ipp>
+#include <causeway/plan/impl/square_cube.ipp>
+#include <causeway/plan/impl/stage_costs.ipp>
+#include <causeway/plan/impl/stage_split.ipp>
+#include <causeway/plan/impl/step_estimate.ipp>
+#include <causeway/plan/impl/template_choice.ipp>
+#include <causeway/plan/impl/template_reaction.ipp>
+#include <causeway/plan/impl/templates.ipp>
+#include <causeway/plan/impl/timeline.ipp>
+#include <causeway/plan/impl/transformer_cost.ipp>
+#include <causeway/plan/impl/utilisation.ipp>
+#include <causeway/plan/impl/varuna_search.ipp>
+#endif
+
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 4
+#include <causeway/data/impl/batcher.ipp>
+#include <causeway/data/impl/bpe_tokenizer.ipp>
+#include <causeway/data/impl/bpe_trainer.ipp>
+#include <causeway/data/impl/sampler.ipp>
+#include <causeway/data/impl/text.ipp>
+#include <causeway/data/impl/token_shard.ipp>
+#include <causeway/data/impl/token_stream.ipp>
+#include <causeway/data/impl/tokenizer.ipp>
+#endif
+
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 5
+#include <causeway/sim/impl/connection.ipp>
+#include <causeway/sim/impl/dialer.ipp>
+#include <causeway/sim/impl/disk.ipp>
+#include <causeway/sim/impl/disk_file.ipp>
+#include <causeway/sim/impl/disk_tree.ipp>
+#include <causeway/sim/impl/fabric.ipp>
+#include <causeway/sim/impl/fault_apply.ipp>
+#include <causeway/sim/impl/fault_plan.ipp>
+#include <causeway/sim/impl/fault_profile.ipp>
+#include <causeway/sim/impl/fiber.ipp>
+#include <causeway/sim/impl/host_clock.ipp>
+#include <causeway/sim/impl/link_table.ipp>
+#include <causeway/sim/impl/links.ipp>
+#include <causeway/sim/impl/mailbox.ipp>
+#include <causeway/sim/impl/network.ipp>
+#include <causeway/sim/impl/parcel.ipp>
+#include <causeway/sim/impl/process.ipp>
+#include <causeway/sim/impl/scheduler.ipp>
+#include <causeway/sim/impl/table_text.ipp>
+#include <causeway/sim/impl/transit.ipp>
+#include <causeway/sim/impl/transport.ipp>
+#include <causeway/sim/impl/world.ipp>
+#endif
+
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 6
+#include <causeway/collective/impl/aggregator.ipp>
+#include <causeway/collective/impl/conversation.ipp>
+#include <causeway/collective/impl/exchange_message.ipp>
+#include <causeway/collective/impl/flight.ipp>
+#include <causeway/collective/impl/gather.ipp>
+#include <causeway/collective/impl/group_view.ipp>
+#include <causeway/collective/impl/norm_aggregators.ipp>
+#include <causeway/collective/impl/options.ipp>
+#include <causeway/collective/impl/pairs.ipp>
+#include <causeway/collective/impl/refusal.ipp>
+#include <causeway/collective/impl/ring_order.ipp>
+#include <causeway/collective/impl/server_residual.ipp>
+#include <causeway/collective/impl/shares.ipp>
+#include <causeway/collective/impl/sum.ipp>
+#include <causeway/collective/impl/transport_site.ipp>
+#include <causeway/collective/impl/two_level_mean.ipp>
+#endif
+
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 7
+#include <causeway/membership/impl/acceptor.ipp>
+#include <causeway/membership/impl/attempt.ipp>
+#include <causeway/membership/impl/blame.ipp>
+#include <causeway/membership/impl/candidate.ipp>
+#include <causeway/membership/impl/checker.ipp>
+#include <causeway/membership/impl/decision.ipp>
+#include <causeway/membership/impl/durable_record.ipp>
+#include <causeway/membership/impl/evidence.ipp>
+#include <causeway/membership/impl/finder.ipp>
+#include <causeway/membership/impl/follower.ipp>
+#include <causeway/membership/impl/history.ipp>
+#include <causeway/membership/impl/leader.ipp>
+#include <causeway/membership/impl/ledger.ipp>
+#include <causeway/membership/impl/messages.ipp>
+#include <causeway/membership/impl/packing.ipp>
+#include <causeway/membership/impl/peer_table.ipp>
+#include <causeway/membership/impl/proposal.ipp>
+#include <causeway/membership/impl/protocol.ipp>
+#include <causeway/membership/impl/records.ipp>
+#include <causeway/membership/impl/refound.ipp>
+#include <causeway/membership/impl/roll_call.ipp>
+#include <causeway/membership/impl/round_store.ipp>
+#include <causeway/membership/impl/state_image.ipp>
+#include <causeway/membership/impl/suspects.ipp>
+#include <causeway/membership/impl/takeover.ipp>
+#include <causeway/membership/impl/term_limit.ipp>
+#include <causeway/membership/impl/transfer.ipp>
+#include <causeway/membership/impl/transfer_catch_up.ipp>
+#include <causeway/membership/impl/transfer_donor.ipp>
+#include <causeway/membership/impl/transfer_fetcher.ipp>
+#include <causeway/membership/impl/transfer_holder.ipp>
+#include <causeway/membership/impl/transfer_holders.ipp>
+#include <causeway/membership/impl/transfer_manifest.ipp>
+#include <causeway/membership/impl/transfer_plan.ipp>
+#include <causeway/membership/impl/transfer_time.ipp>
+#include <causeway/membership/impl/transfer_wire.ipp>
+#endif
+
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 8
+#include <causeway/nn/impl/adapters.ipp>
+#include <causeway/nn/impl/declaration.ipp>
+#include <causeway/nn/impl/gpt.ipp>
+#include <causeway/nn/impl/llama.ipp>
+#include <causeway/nn/impl/memory_estimate.ipp>
+#include <causeway/nn/impl/micro_batch.ipp>
+#include <causeway/nn/impl/model_part.ipp>
+#include <causeway/nn/impl/options.ipp>
+#endif
+
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 9
+#include <causeway/axis/impl/arrivals.ipp>
+#include <causeway/axis/impl/batch_by_speed.ipp>
+#include <causeway/axis/impl/by_change.ipp>
+#include <causeway/axis/impl/by_speed.ipp>
+#include <causeway/axis/impl/every.ipp>
+#include <causeway/axis/impl/fragments.ipp>
+#include <causeway/axis/impl/global_samples.ipp>
+#include <causeway/axis/impl/groups.ipp>
+#include <causeway/axis/impl/growing.ipp>
+#include <causeway/axis/impl/hubs.ipp>
+#include <causeway/axis/impl/landing.ipp>
+#include <causeway/axis/impl/linked_groups.ipp>
+#include <causeway/axis/impl/low_rank_mean.ipp>
+#include <causeway/axis/impl/module_groups.ipp>
+#include <causeway/axis/impl/outer.ipp>
+#include <causeway/axis/impl/participation.ipp>
+#endif
+
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 10
+#include <causeway/stage/impl/adaptive_top_k.ipp>
+#include <causeway/stage/impl/block_choice.ipp>
+#include <causeway/stage/impl/block_routing.ipp>
+#include <causeway/stage/impl/expert_directory.ipp>
+#include <causeway/stage/impl/layout.ipp>
+#include <causeway/stage/impl/product_key_gate.ipp>
+#include <causeway/stage/impl/recovery.ipp>
+#include <causeway/stage/impl/recovery_morph.ipp>
+#include <causeway/stage/impl/recovery_proactive.ipp>
+#include <causeway/stage/impl/recovery_redundant.ipp>
+#include <causeway/stage/impl/recovery_redundant_forward.ipp>
+#include <causeway/stage/impl/recovery_reroute.ipp>
+#include <causeway/stage/impl/recovery_templates.ipp>
+#include <causeway/stage/impl/routing.ipp>
+#include <causeway/stage/impl/routing_by_chance.ipp>
+#include <causeway/stage/impl/routing_flow.ipp>
+#include <causeway/stage/impl/run_history.ipp>
+#include <causeway/stage/impl/sample_buffers.ipp>
+#include <causeway/stage/impl/schedules.ipp>
+#include <causeway/stage/impl/subspace.ipp>
+#include <causeway/stage/impl/subspace_adamw.ipp>
+#include <causeway/stage/impl/subspace_basis.ipp>
+#include <causeway/stage/impl/subspace_pieces.ipp>
+#include <causeway/stage/impl/subspace_refresh.ipp>
+#endif
+
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 11
+#include <causeway/comm/impl/hub_line.ipp>
+#include <causeway/comm/impl/hub_link.ipp>
+#include <causeway/comm/impl/hub_rules.ipp>
+#include <causeway/comm/impl/push_merger.ipp>
+#endif
+
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 12
+#include <causeway/parallel/impl/async_pipeline_stash.ipp>
+#include <causeway/parallel/impl/block_door.ipp>
+#include <causeway/parallel/impl/block_lookout.ipp>
+#include <causeway/parallel/impl/block_messages.ipp>
+#include <causeway/parallel/impl/block_moves.ipp>
+#include <causeway/parallel/impl/block_passage.ipp>
+#include <causeway/parallel/impl/block_store.ipp>
+#include <causeway/parallel/impl/block_sums.ipp>
+#include <causeway/parallel/impl/crew_facts.ipp>
+#include <causeway/parallel/impl/crew_turns.ipp>
+#include <causeway/parallel/impl/embedding_base.ipp>
+#include <causeway/parallel/impl/envelope.ipp>
+#include <causeway/parallel/impl/expert_client.ipp>
+#include <causeway/parallel/impl/expert_gpt.ipp>
+#include <causeway/parallel/impl/expert_host.ipp>
+#include <causeway/parallel/impl/expert_layer.ipp>
+#include <causeway/parallel/impl/expert_messages.ipp>
+#include <causeway/parallel/impl/held_blocks.ipp>
+#include <causeway/parallel/impl/kept_step.ipp>
+#include <causeway/parallel/impl/kept_work.ipp>
+#include <causeway/parallel/impl/made_up_blocks.ipp>
+#include <causeway/parallel/impl/micro_batches.ipp>
+#include <causeway/parallel/impl/part_change.ipp>
+#include <causeway/parallel/impl/pipeline_place.ipp>
+#include <causeway/parallel/impl/pipeline_talk.ipp>
+#include <causeway/parallel/impl/seat_work.ipp>
+#include <causeway/parallel/impl/span_codec.ipp>
+#include <causeway/parallel/impl/swarm_balance.ipp>
+#include <causeway/parallel/impl/swarm_ends.ipp>
+#include <causeway/parallel/impl/swarm_mail.ipp>
+#include <causeway/parallel/impl/swarm_messages.ipp>
+#include <causeway/parallel/impl/swarm_shares.ipp>
+#include <causeway/parallel/impl/swarm_station.ipp>
+#include <causeway/parallel/impl/swarm_table.ipp>
+#include <causeway/parallel/impl/swarm_table_exchange.ipp>
+#include <causeway/parallel/impl/swarm_talk.ipp>
+#include <causeway/parallel/impl/tied_table.ipp>
+#include <causeway/parallel/impl/tuned_parameters.ipp>
+#include <causeway/parallel/impl/unsound_steps.ipp>
+#endif
+
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 13
+#include <causeway/train/impl/crew_group.ipp>
+#include <causeway/train/impl/entered_attempt.ipp>
+#include <causeway/train/impl/held_samples.ipp>
+#include <causeway/train/impl/member.ipp>
+#include <causeway/train/impl/member_control.ipp>
+#include <causeway/train/impl/member_waits.ipp>
+#include <causeway/train/impl/refound.ipp>
+#include <causeway/train/impl/spare_round.ipp>
+#include <causeway/train/impl/state_fetch.ipp>
+#include <causeway/train/impl/swarm_group.ipp>
+#include <causeway/train/impl/view_transport.ipp>
+#include <causeway/train/impl/write_behind.ipp>
+#endif
+
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 14
+#include <causeway/presets/impl/asynchronous.ipp>
+#include <causeway/presets/impl/compressed.ipp>
+#include <causeway/presets/impl/elastic_pipelines.ipp>
+#include <causeway/presets/impl/experts.ipp>
+#include <causeway/presets/impl/gossip.ipp>
+#include <causeway/presets/impl/local_updates.ipp>
+#include <causeway/presets/impl/modular.ipp>
+#include <causeway/presets/impl/overlapped.ipp>
+#include <causeway/presets/impl/pipelines.ipp>
+#include <causeway/presets/impl/served_models.ipp>
+#include <causeway/presets/impl/subspaces.ipp>
+#include <causeway/presets/impl/swarms.ipp>
+#endif
+
+#endif  // CAUSEWAY_IMPL_SRC_HPP

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_IO_IMPL_ARCHIVE_IPP
+#define CAUSEWAY_IO_IMPL_ARCHIVE_IPP
+
+// Bodies of io/archive.hpp.
+
+#include <causeway/io/archive.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::io::detail {
+
+CAUSEWAY_DECL std::streamsize vector_streambuf::xsputn(const char* s, std::streamsize n) {
+  const auto bytes = std::as_bytes(std::span{s, static_cast<std::size_t>(n)});
+  out_->insert(out_->end(), bytes.begin(), bytes.end());
+  return n;
+}
+
+CAUSEWAY_DECL auto vector_streambuf::overflow(int_type c) -> int_type {
+  out_->push_back(static_cast<std::byte>(c));
+  return c;
+}
+
+CAUSEWAY_DECL span_streambuf::span_streambuf(std::span<const std::byte> bytes) {
+  // The get area's type wants char*; nothing writes through it.
+  char* begin = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));
+  setg(begin, begin, begin + bytes.size());
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io::detail
+
+#endif  // CAUSEWAY_IO_IMPL_ARCHIVE_IPP

@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_PROTOCOL_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_PROTOCOL_IPP
+
+// Bodies of membership/protocol.hpp.
+
+#include <causeway/membership/protocol.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+CAUSEWAY_DECL void protocol::found(std::uint64_t state_hash, time_point now) {
+  begin(now);
+  follower_.found(state_hash);
+  start({});
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::join(const std::vector<std::string>& addresses, time_point now) {
+  begin(now);
+  start(addresses);
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::peer_up(net::peer_id peer, const std::string& address, time_point now) {
+  begin(now);
+  if (stopped() || peer == t_.self || peer == 0) return;
+  detail::peer_entry& p = t_.entry(peer);
+  if (p.up) down(peer);  // another connection: what was said on the last one is lost
+  p = fresh_connection(p);
+  if (!address.empty()) p.address = address;
+  p.up = true;
+  p.heard = now;
+  leader_.touch();
+  leader_.peer_up(peer);
+  candidate_.peer_up(peer);
+  finder_.peer_up(peer);
+  evidence_.peer_up(peer);
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::peer_down(net::peer_id peer, const std::string& why, time_point now) {
+  begin(now);
+  if (stopped() || !t_.up(peer) || peer == t_.self) return;
+  t_.out->log(severity::debug, "peer " + std::to_string(peer) + " is down: " + why);
+  down(peer);
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::unreachable(const std::string& address, const std::string& why, time_point now) {
+  begin(now);
+  t_.out->log(severity::debug, address + " cannot be reached: " + why);
+}
+
+CAUSEWAY_DECL void protocol::message(net::peer_id from, std::span<const std::byte> bytes, time_point now) {
+  begin(now);
+  if (stopped() || from == t_.self) return;
+  if (!t_.up(from)) return t_.reject(reject_reason::unknown_peer, from);
+  result<detail::message> m = detail::decode_message(t_.settings.run, bytes, t_.votes.base());
+  if (!m) {
+    turn_away(from, m.error().code == errc::wrong_run ? reject_reason::wrong_run : reject_reason::malformed,
+              m.error().text());
+    return finish();
+  }
+  t_.entry(from).heard = now;
+  dispatch(from, *m);
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::malformed(net::peer_id from, const std::string& why, time_point now) {
+  begin(now);
+  if (stopped() || !t_.up(from) || from == t_.self) return;
+  turn_away(from, reject_reason::malformed, why);
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::asks_for_time(net::peer_id from, duration needs, time_point now) {
+  begin(now);
+  if (!stopped() && t_.up(from)) leader_.asked_for_time(from, needs);
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::wake(time_point now) {
+  begin(now);
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::resign(time_point now) {
+  begin(now);
+  if (!stopped() && leader_.active()) {
+    leader_.stand_down();
+    follower_.lose_leader();
+  }
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::disk_failed(time_point now) {
+  begin(now);
+  if (stopped()) return;
+  t_.votes.lose_disk();
+  say_goodbye();
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::holds(std::uint64_t round, std::uint64_t state_hash, time_point now) {
+  begin(now);
+  if (!stopped()) follower_.holds(round, state_hash);
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples, time_point now) {
+  begin(now);
+  if (!stopped()) follower_.ready(round, parent, samples);
+  finish();
+}
+
+CAUSEWAY_DECL bool protocol::completed(ballot at, time_point now) {
+  begin(now);
+  const bool in_time = !stopped() && follower_.completed(at);
+  finish();
+  return in_time;
+}
+
+CAUSEWAY_DECL void protocol::voted(ballot at, std::uint64_t round, std::uint64_t state_hash, time_point now) {
+  begin(now);
+  if (!stopped()) follower_.voted(at, round, state_hash);
+  take_deferred();
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::failed(ballot at, errc why, const std::vector<net::peer_id>& suspects, time_point now) {
+  begin(now);
+  if (!stopped()) follower_.failed(at, why, suspects);
+  take_deferred();
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::unusable(ballot at, time_point now) {
+  begin(now);
+  if (!stopped()) follower_.unusable(at);
+  take_deferred();
+  finish();
+}
+
+CAUSEWAY_DECL void protocol::leave(time_point now) {
+  begin(now);
+  if (!stopped()) follower_.leave();
+  finish();
+}
+
+CAUSEWAY_DECL detail::peer_entry protocol::fresh_connection(const detail::peer_entry& old) {
+  detail::peer_entry p = old;
+  p.said.reset();
+  p.rounds_told = 0;
+  p.told_floor = p.told_adoption = {};
+  p.word = {};
+  p.answer = {};
+  p.answered = false;
+  p.asks = false;
+  p.last_beat = 0;
+  return p;
+}
+
+CAUSEWAY_DECL void protocol::begin(time_point now) {
+  t_.now = now;
+  if (asked_wake_ != no_deadline && now - asked_wake_ > t_.settings.silence.floor / 2) {
+    for (auto& [id, p] : t_.peers) p.heard = now;
+    follower_.forgive();
+  }
+  if (asked_wake_ <= now) asked_wake_ = no_deadline;  // that one is used up
+}
+
+CAUSEWAY_DECL void protocol::start(const std::vector<std::string>& addresses) {
+  if (!std::exchange(started_, true)) t_.votes.note_boot(t_.now);
+  finder_.seek(addresses);
+  const bool alone = t_.members().size() == 1 && t_.votes.is_member(t_.self);
+  if (alone) candidate_.renew();
+  if (follower_.leader() == 0) candidate_.schedule(0);
+}
+
+CAUSEWAY_DECL void protocol::down(net::peer_id peer) {
+  detail::peer_entry& p = t_.entry(peer);
+  p.up = false;
+  p.said.reset();
+  leader_.touch();
+  leader_.peer_down(peer);
+  finder_.peer_down(peer);
+  if (follower_.leader() == peer) follower_.lose_leader();
+}
+
+CAUSEWAY_DECL void protocol::turn_away(net::peer_id peer, reject_reason reason, const std::string& why) {
+  t_.reject(reason, peer);
+  t_.out->drop(peer, why);
+  down(peer);
+}
+
+CAUSEWAY_DECL void protocol::dispatch(net::peer_id from, const detail::message& m) {
+  if (t_.may_lead(from) && std::visit([&](const auto& body) { return follower_.must_wait(body); }, m)) {
+    if (deferred_.size() < most_deferred) deferred_.emplace_back(from, m);
+    return;
+  }
+  std::visit([&](const auto& body) { take(from, body); }, m);
+}
+
+CAUSEWAY_DECL void protocol::take_deferred() {
+  for (const auto& [from, m] : std::exchange(deferred_, {})) {
+    if (!stopped() && (from == t_.self || t_.up(from))) dispatch(from, m);
+  }
+}
+
+CAUSEWAY_DECL void protocol::take_notice(net::peer_id from, const detail::commit_notice& m) {
+  if (from == t_.self) {  // the votes were counted here
+    if (follower_.learn({m.record, std::nullopt, m.votes, m.holders, 0, {from}})) learned();
+    return;
+  }
+  evidence_.heard(from, m.of);
+  const auto& vote = t_.votes.durable().accepted;
+  const bool voted = vote && t_.votes.accepted_chain() == m.of.chain;
+  if (m.partial || (m.brief && !voted)) {
+    if (t_.votes.newest().older_than(m.of)) t_.post(from, follower_.make_report());  // to be told the whole
+  } else {
+    evidence_.told(from, m.brief ? vote->value : m.record, m.votes, nullptr, m.holders);
+  }
+}
+
+CAUSEWAY_DECL void protocol::take_report(net::peer_id from, const detail::report& m) {
+  detail::peer_entry& p = t_.entry(from);
+  if (p.said && m.sequence <= p.said->sequence) return;  // overtaken by a newer one
+  if (m.samples > max_round_samples) return t_.reject(reject_reason::wrong_ledger, from);
+  evidence_.heard(from, m.newest);
+  if (!m.address.empty()) p.address = m.address;
+  if (m.beat != 0 && m.beat == p.last_beat + 1) p.beats.observe(t_.now - p.beat_at);
+  if (m.beat != 0) {
+    p.last_beat = m.beat;
+    p.beat_at = t_.now;
+  }
+  const bool news = !p.said || !p.said->repeats(m);
+  p.said = m;
+  const std::uint32_t seen = candidate_.highest_seen();
+  candidate_.on(from, m);
+  if (candidate_.highest_seen() != seen) leader_.touch();  // it may have to lead a later term
+  if (from != t_.self) {
+    const bool leads = leader_.active() && m.newest.older_than(t_.votes.newest());
+    follower_.tell_newer(from, m.newest, leads ? leader_.holders_for(from).holders : std::vector<located_peer>{});
+  }
+  leader_.on(from, news);
+  if (!leader_.active() && !candidate_.active() && from != t_.self) t_.post(from, follower_.make_guide());
+}
+
+CAUSEWAY_DECL void protocol::learned() {
+  leader_.touch();
+  if (leader_.active()) leader_.begin_round();
+  evidence_.tell_who_asked();
+}
+
+CAUSEWAY_DECL void protocol::finish() {
+  if (started_ && !stopped()) {
+    leader_.wake();
+    if (follower_.check_silence()) leader_.touch();
+    settle();
+  }
+  refresh();
+  const time_point next = stopped() || !started_ ? no_deadline : std::max(next_wake(), t_.now + shortest_wait);
+  if (std::exchange(asked_wake_, next) != next) t_.out->wake_at(next);
+}
+
+CAUSEWAY_DECL void protocol::settle() {
+  for (int turn = 0; turn < 64 && !stopped(); ++turn) {
+    follower_.settle();
+    while (!t_.to_self.empty()) {
+      const detail::message m = std::move(t_.to_self.front());
+      t_.to_self.pop_front();
+      dispatch(t_.self, m);
+    }
+    while (const auto commit = evidence_.believed()) {
+      if (follower_.learn(*commit)) learned();
+    }
+    follower_.settle();  // what we told ourselves may have ended an attempt
+    elect();
+    if (leader_.decide()) candidate_.renew();
+    finder_.wake();
+    if (t_.to_self.empty()) break;
+  }
+  if (stopped()) say_goodbye();
+}
+
+CAUSEWAY_DECL void protocol::elect() {
+  const bool led = leader_.active() || (follower_.leader() != 0 && follower_.leader() != t_.self);
+  if (led && !leader_.active()) candidate_.stand_back();
+  if (!led) candidate_.schedule(follower_.lost_leader());
+  candidate_.wake();
+  if (candidate_.won()) {
+    leader_.begin();
+  }
+}
+
+CAUSEWAY_DECL void protocol::say_goodbye() {
+  t_.to_self.clear();
+  for (auto& [id, p] : t_.peers) {
+    if (id == t_.self || !p.up) continue;
+    if (t_.votes.broken().empty()) {
+      t_.post(id, detail::farewell{false});
+    } else {
+      t_.out->drop(id, t_.votes.broken());
+    }
+  }
+  event e;
+  e.what = event::left;
+  e.at_time = t_.now;
+  e.peer = t_.self;
+  t_.out->note(e);
+}
+
+CAUSEWAY_DECL time_point protocol::next_wake() const {
+  time_point next = std::min({candidate_.next_wake(), finder_.next_wake(), leader_.next_wake(), evidence_.next_wake()});
+  if (!leader_.active() && follower_.leader() != 0) next = std::min(next, t_.now + t_.settings.heartbeat);
+  if (follower_.leader() == 0) next = std::min(next, t_.now + t_.settings.heartbeat);
+  return next;
+}
+
+CAUSEWAY_DECL void protocol::refresh() {
+  situation s = look();
+  const bool learned = shown_ != t_.votes.newest().chain;
+  const bool changed = learned || s.is != situation_.is || s.current.at != situation_.current.at ||
+                       s.hash != situation_.hash || s.holders != situation_.holders;
+  if (learned) situation_.newest = *t_.votes.durable().newest;
+  shown_ = t_.votes.newest().chain;
+  if (s.current.at != situation_.current.at || s.current.round != situation_.current.round || s.is != situation_.is) {
+    if (s.is == situation::exchange || s.is == situation::committing) {
+      if (follower_.current()) s.current = follower_.current()->who;
+    }
+    situation_.current = std::move(s.current);
+  }
+  situation_.is = s.is;
+  situation_.hash = s.hash;
+  situation_.holders = std::move(s.holders);
+  situation_.why = std::move(s.why);
+  if (changed) ++situation_.changes;
+}
+
+CAUSEWAY_DECL situation protocol::look() const {
+  situation s;
+  if (!t_.votes.broken().empty()) {
+    s.is = situation::failed;
+    s.why = t_.votes.broken();
+  } else if (follower_.has_left()) {
+    s.is = situation::left;
+  } else if (!look_at_attempt(s)) {
+    look_at_rest(s);
+  }
+  return s;
+}
+
+CAUSEWAY_DECL bool protocol::look_at_attempt(situation& s) const {
+  if (follower_.adopting()) {
+    const detail::adoption& a = *follower_.adopting();
+    s.is = situation::adopt;
+    s.current.at = a.at;
+    s.current.round = a.value.round;
+    s.current.parent = a.value.parent;
+    s.hash = a.value.state;
+    s.holders = a.holders;
+    return true;
+  }
+  if (follower_.current()) {
+    s.is = follower_.waits_for_commit() ? situation::committing : situation::exchange;
+    s.current.at = follower_.current()->who.at;
+    s.current.round = follower_.current()->who.round;
+    return true;
+  }
+  return false;
+}
+
+CAUSEWAY_DECL void protocol::look_at_rest(situation& s) const {
+  const bool known = t_.votes.newest().known();
+  if (known && !follower_.holds_newest()) {
+    s.is = situation::fetch;
+    s.hash = t_.votes.durable().newest->state;
+    s.holders = follower_.holders();
+    if (!s.holders.empty()) return;
+    s.why = "nobody within reach has the state of round " + std::to_string(t_.votes.newest().round) +
+            "; start a peer whose disk has it, or found the run anew from an older round (the program: --run.refound true)";
+  }
+  if (follower_.leader() == 0 && (!known || t_.now - follower_.leaderless_since() <= t_.settings.silence.floor)) {
+    if (!known) s.is = situation::joining;
+    if (s.is != situation::fetch) s.why = "looks for the run at " + std::to_string(finder_.addresses()) + " addresses";
+    if (!known || s.is == situation::fetch) return;
+  }
+  const bool done = known && follower_.holds_newest() && samples().complete();  // nothing is left to be decided
+  const std::string trouble = done ? std::string{} : no_quorum();
+  if (!trouble.empty()) {
+    s.is = situation::no_quorum;
+    s.why = trouble;
+  } else if (known && s.is != situation::fetch) {
+    s.is = follower_.waits_for_commit() ? situation::committing
+           : follower_.is_ready()       ? situation::gathering
+                                        : situation::idle;
+    s.why = leader_.active() ? leader_.waiting_for() : follower_.excluded();
+  }
+}
+
+CAUSEWAY_DECL std::string protocol::no_quorum() const {
+  const std::string of = " of " + std::to_string(t_.members().size()) + " members";
+  if (leader_.active()) return leader_.stuck() ? leader_.waiting_for() : std::string{};
+  if (follower_.leader() == 0) {
+    if (t_.now - follower_.leaderless_since() <= t_.settings.silence.floor) return {};
+    return "no leader; " + std::to_string(candidate_.answers()) + of + " answer. It goes on when more than half are there";
+  }
+  const detail::heartbeat& beat = follower_.last_beat();
+  if (beat.number == 0 || beat.quorum) return {};
+  return "the leader reaches " + std::to_string(beat.reachable) + of + ". It goes on when more than half are there";
+}
+
+CAUSEWAY_DECL std::vector<std::byte> protocol::record_of(std::uint64_t round, std::uint64_t state) const {
+  const durable_record& known = t_.votes.durable();
+  durable_record r = fresh_record(known.run, known.self);
+  r.samples = known.samples;
+  r.newest = known.newest;
+  if (!r.newest || r.newest->round != round || r.newest->state != state) {
+    r.newest.reset();
+    if (follower_.current() && follower_.current()->who.round == round) r.newest = follower_.current()->proposal;
+    if (follower_.adopting() && follower_.adopting()->value.round == round) r.newest = follower_.adopting()->value;
+    if (!r.newest) return {};
+    r.newest->state = state;
+    r.samples.apply(*r.newest);
+  }
+  return encode(r);
+}
+
+CAUSEWAY_DECL std::string protocol::describe(time_point now) const {
+  std::string text = "peer " + std::to_string(t_.self) + ": " + std::string{to_string(situation_.is)};
+  if (!situation_.why.empty()) text += " (" + situation_.why + ")";
+  text += "\nnewest round " + std::to_string(t_.votes.newest().round) + " with " + std::to_string(t_.members().size()) +
+          " members, floor " + std::to_string(t_.votes.durable().floor.term) + "." +
+          std::to_string(t_.votes.durable().floor.attempt) + ", leader " + std::to_string(follower_.leader());
+  if (leader_.active()) text += "\n  leads: " + leader_.describe(now);
+  for (const auto& [id, p] : t_.peers) {
+    if (id == t_.self) continue;
+    text += "\n  peer " + std::to_string(id) + (p.up ? " up" : " down") + ", heard " +
+            std::to_string(seconds(now - p.heard)) + " s ago" + (t_.votes.is_member(id) ? ", member" : "") +
+            (p.said && p.said->ready ? ", ready" : "") + (p.pause > 0 ? ", sits out " + std::to_string(p.pause) : "");
+  }
+  for (std::size_t i = 0; i < reject_reasons; ++i) {
+    const auto why = static_cast<reject_reason>(i);
+    if (t_.rejected(why) > 0)
+      text += "\n  refused, " + std::string{to_string(why)} + ": " + std::to_string(t_.rejected(why));
+  }
+  return text;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_PROTOCOL_IPP

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_NET_IMPL_ASIO_ASK_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_ASK_IPP
+
+// Bodies of net/asio_ask.hpp.
+
+#include <causeway/net/asio_ask.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL void informant::serve(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body) {
+  if (!pieces_) return who->refuse(fail(errc::unsupported, "", "this run tells newcomers nothing"));
+  if (talks_.size() >= most_talks) {
+    return who->refuse(fail(errc::too_large, "", "too many newcomers ask at once; try later"));
+  }
+  talks_.insert(who);
+  who->on_end([this, who](const error&) { talks_.erase(who); });
+  answer(who, run_id, body);
+}
+
+CAUSEWAY_DECL void informant::stop() {
+  for (const auto& who : std::exchange(talks_, {})) who->stop();
+}
+
+CAUSEWAY_DECL void informant::answer(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body) {
+  byte_reader in{body};
+  const auto item = in.get<std::uint32_t>();
+  const auto offset = in.get<std::uint64_t>();
+  if (const auto whole = in.finish("question"); !whole) {
+    talks_.erase(who);
+    return who->refuse(whole.error());
+  }
+  const std::vector<std::byte> piece = pieces_(item, offset);
+  // The next question is read when this answer is out: a stranger costs one piece of memory, however much it asks for.
+  who->say(frame_kind::told, run_id, 0, std::span{piece}.first(std::min(piece.size(), max_piece_bytes)),
+           [this, who, run_id] { hear(who, run_id); });
+}
+
+CAUSEWAY_DECL void informant::hear(const conversation_ptr& who, std::uint64_t run_id) {
+  who->next(question_bytes, patience, [this, who, run_id](const frame_header& h, std::span<const std::byte> body) {
+    if (h.kind == frame_kind::ask) return answer(who, run_id, body);
+    talks_.erase(who);
+    who->refuse(fail(errc::protocol, "", "it stopped asking"));
+  });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL result<inquiry> inquiry::open(const endpoint& address, const inquiry_options& options) {
+  inquiry made{address, options};
+  CAUSEWAY_TRY(made.connect());
+  CAUSEWAY_TRY(made.read(0, 0, max_piece_bytes, [&](std::span<const std::byte> piece) -> result<void> {
+    made.about_.assign(piece.begin(), piece.end());
+    return {};
+  }));
+  return made;
+}
+
+CAUSEWAY_DECL result<void> inquiry::read(std::uint32_t item, std::uint64_t offset, std::uint64_t length,
+                                         const std::function<result<void>(std::span<const std::byte>)>& sink) {
+  const std::uint64_t end = offset + length;
+  std::uint64_t asked = offset;
+  while (offset < end) {
+    // Pieces ahead of the answer, as long as the other side sends whole ones.
+    for (; asked < end && asked < offset + ahead * max_piece_bytes; asked += max_piece_bytes) ask(item, asked);
+    CAUSEWAY_ASSIGN(const std::vector<std::byte> piece, next_answer());
+    const std::uint64_t wanted = item == 0 ? piece.size() : std::min<std::uint64_t>(max_piece_bytes, end - offset);
+    if (piece.empty() || piece.size() != wanted) {
+      return fail(errc::corrupt, address_.text(),
+                  "it sent " + std::to_string(piece.size()) + " bytes of a piece of " + std::to_string(wanted));
+    }
+    CAUSEWAY_TRY(sink(piece));
+    if (item == 0) return {};
+    offset += piece.size();
+  }
+  return {};
+}
+
+CAUSEWAY_DECL inquiry::state::~state() {
+  if (dialling) dialling->stop();
+  if (who) who->stop();
+  io.restart();
+  io.poll();
+}
+
+CAUSEWAY_DECL result<void> inquiry::connect() {
+  state& s = *state_;
+  const auto connected = [&s](const detail::conversation_ptr& who) {
+    s.who = who;
+    who->on_end([&s](const error& why) { s.failure = why; });
+  };
+  detail::dialer::failure_handler failed;
+  if (options_.once) failed = [&s](const error& why) { s.failure = why; };
+  s.dialling = std::make_shared<detail::dialer>(s.io, address_, connected, failed);
+  s.dialling->dial();
+  const auto outcome = run_until([&s] { return s.who != nullptr; }, options_.deadline);
+  if (outcome || outcome.error().code != errc::timeout) return outcome;
+  const std::string why = s.dialling->last_failure();
+  return fail(errc::unreachable, address_.text(),
+              "nobody answers there" + (why.empty() ? std::string{} : ": " + why) +
+                  "; give the address of a peer that is in the run now");
+}
+
+CAUSEWAY_DECL void inquiry::ask(std::uint32_t item, std::uint64_t offset) {
+  byte_writer body;
+  body.put(item).put(offset);
+  state_->who->say(frame_kind::ask, 0, 0, body.bytes());
+}
+
+CAUSEWAY_DECL result<std::vector<std::byte>> inquiry::next_answer() {
+  state& s = *state_;
+  s.answered = false;
+  s.who->next(max_handshake_bytes, patience, [this, &s](const frame_header& h, std::span<const std::byte> body) {
+    if (h.kind == frame_kind::refused) {
+      s.failure = detail::read_refusal(address_.text(), body);
+    } else if (h.kind != frame_kind::told || h.run_id == 0) {
+      s.failure = fail(errc::protocol, address_.text(), "it answered out of turn");
+    } else {
+      s.run_id = h.run_id;
+      s.piece.assign(body.begin(), body.end());
+      s.answered = true;
+    }
+  });
+  CAUSEWAY_TRY(run_until([&s] { return s.answered; }, no_deadline));
+  return std::move(s.piece);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_ASK_IPP

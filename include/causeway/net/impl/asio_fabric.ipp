@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_NET_IMPL_ASIO_FABRIC_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_FABRIC_IPP
+
+// Bodies of net/asio_fabric.hpp.
+
+#include <causeway/net/asio_fabric.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+CAUSEWAY_DECL void asio_fabric::post(peer_index link, std::vector<std::byte> message, bool bulk) {
+  core_->post(link, std::move(message), bulk);
+}
+
+CAUSEWAY_DECL void asio_fabric::aside(std::function<void()> work, std::function<void()> then) {
+  core_->aside(std::move(work), std::move(then));
+}
+
+CAUSEWAY_DECL operation asio_fabric::send(peer_index link, const message_id& id, std::span<const std::byte> bytes) {
+  return core_->start({.is_send = true, .peer = link, .id = id, .source = bytes.data(), .length = bytes.size()});
+}
+
+CAUSEWAY_DECL operation asio_fabric::receive(peer_index link, const message_id& id, std::span<std::byte> buffer) {
+  return core_->start({.is_send = false, .peer = link, .id = id, .target = buffer.data(), .length = buffer.size()});
+}
+
+CAUSEWAY_DECL result<bool> asio_fabric::block(const std::function<bool()>& done, time_point deadline) {
+  return core_->block(done, deadline);
+}
+
+CAUSEWAY_DECL std::function<void()> asio_fabric::interrupter() const {
+  return [weak = std::weak_ptr{core_}] {
+    if (const auto core = weak.lock()) core->interrupt();
+  };
+}
+
+CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(listener at, fabric_options options) {
+  if (options.run_id == 0 || options.id == 0) {
+    return fail(errc::invalid_argument, at.address().text(),
+                "a fabric needs the id of a run and of a peer, neither of them 0");
+  }
+  return std::make_shared<asio_fabric>(std::move(at), std::move(options));
+}
+
+CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(const endpoint& where, fabric_options options) {
+  CAUSEWAY_ASSIGN(listener at, open_listener(where, options.transport.log));
+  return open_fabric(std::move(at), std::move(options));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_FABRIC_IPP

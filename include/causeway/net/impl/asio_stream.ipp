@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_NET_IMPL_ASIO_STREAM_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_STREAM_IPP
+
+// Bodies of net/asio_stream.hpp.
+
+#include <causeway/net/asio_stream.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL error out_of_memory(std::string name) {
+  return fail(errc::peer_lost, std::move(name), "there was no memory left for what it sent; its connection was given up");
+}
+
+CAUSEWAY_DECL std::size_t chunk_for(std::size_t wanted, std::size_t streams) noexcept {
+  const std::size_t automatic = std::size_t{streams > 1 ? 256U : 1024U} << 10U;
+  return std::clamp(wanted == 0 ? automatic : wanted, min_chunk_bytes, max_chunk_bytes);
+}
+
+CAUSEWAY_DECL std::array<asio::const_buffer, 2> outgoing_frame::buffers() const {
+  return {asio::const_buffer{header.data() + header_length - header_left, header_left},
+          asio::const_buffer{body, body_left}};
+}
+
+CAUSEWAY_DECL void outgoing_frame::begin(frame_header h, std::span<const std::byte> content, bool digest) {
+  h.chunk_length = static_cast<std::uint32_t>(content.size());
+  h.flags = digest ? has_digest : std::uint8_t{0};
+  encode_header(h, header.data());
+  if (digest) store_little(header.data() + header_bytes, hash_bytes(content));
+  header_left = header_length = header_bytes + (digest ? digest_bytes : 0);
+  body = content.data();
+  body_left = body_length = content.size();
+}
+
+CAUSEWAY_DECL void outgoing_frame::rescue() {
+  own.assign(body, body + body_left);
+  body = own.data();
+  slot = no_slot;
+}
+
+CAUSEWAY_DECL void outgoing_frame::consume(std::size_t n) {
+  const std::size_t of_header = std::min(n, header_left);
+  header_left -= of_header;
+  body += n - of_header;
+  body_left -= n - of_header;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_STREAM_IPP

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PLAN_IMPL_SCHEDULES_IPP
+#define CAUSEWAY_PLAN_IMPL_SCHEDULES_IPP
+
+// Bodies of plan/schedules.hpp.
+
+#include <causeway/plan/schedules.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
+  if (ranks == 0 || chunks == 0 || micro_batches == 0)
+    return fail(errc::invalid_argument, "schedule", "needs at least one rank, one chunk and one micro-batch");
+  const std::uint64_t stages = std::uint64_t{ranks} * chunks;  // no overflow: both have 32 bits
+  if (stages > most_operations || stages * micro_batches > most_operations / 3) {
+    return fail(errc::too_large, "schedule",
+                std::to_string(ranks) + " ranks of " + std::to_string(chunks) + " chunks with " +
+                    std::to_string(micro_batches) + " micro-batches are too many operations; use fewer micro-batches");
+  }
+  schedule s{ranks, chunks, micro_batches, true, {}};
+  s.orders.resize(ranks);
+  return s;
+}
+
+CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches) {
+  std::vector<operation> order;
+  order.reserve(std::size_t{2} * micro_batches);
+  std::uint32_t forward = 0;
+  while (forward < std::min(warm_up, micro_batches)) order.push_back({work::forward, forward++});
+  for (std::uint32_t backward = 0; backward < micro_batches; ++backward) {
+    if (forward < micro_batches) order.push_back({work::forward, forward++});
+    order.push_back({work::backward, backward});
+  }
+  return order;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<schedule> gpipe(std::uint32_t ranks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
+  for (auto& order : s.orders) order = detail::one_for_one(micro_batches, micro_batches);
+  return s;
+}
+
+CAUSEWAY_DECL result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, chunks, micro_batches));
+  for (auto& order : s.orders) {
+    for (std::uint32_t c = 0; c < chunks; ++c) {
+      for (std::uint32_t m = 0; m < micro_batches; ++m) order.push_back({work::forward, m, c});
+    }
+  }
+  return s;
+}
+
+CAUSEWAY_DECL result<schedule> one_f_one_b(std::uint32_t ranks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
+  for (std::uint32_t r = 0; r < ranks; ++r) s.orders[r] = detail::one_for_one(ranks - 1 - r, micro_batches);
+  return s;
+}
+
+CAUSEWAY_DECL result<schedule> interleaved(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, chunks, micro_batches));
+  if (micro_batches % ranks != 0) {
+    return fail(errc::invalid_argument, "interleaved",
+                "needs a number of micro-batches that the " + std::to_string(ranks) + " ranks divide, not " +
+                    std::to_string(micro_batches) + "; change it, or use one_f_one_b");
+  }
+  const std::uint32_t units = chunks * micro_batches;
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    // Twice the way to the last rank: a micro-batch comes back from its last chunk as it went there. With one chunk the
+    // forwards ahead of 1F1B suffice.
+    const std::uint32_t ahead = chunks == 1 ? ranks - 1 - r : 2 * (ranks - 1 - r) + (chunks - 1) * ranks;
+    const auto unit = [&](work kind, std::uint32_t k) {
+      const std::uint32_t chunk = k / ranks % chunks;
+      const std::uint32_t micro_batch = k / (ranks * chunks) * ranks + k % ranks;
+      return operation{kind, micro_batch, kind == work::forward ? chunk : chunks - 1 - chunk};
+    };
+    for (const operation& op : detail::one_for_one(ahead, units)) s.orders[r].push_back(unit(op.kind, op.micro_batch));
+  }
+  return s;
+}
+
+CAUSEWAY_DECL result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    std::uint32_t done = 0;  // weight gradients
+    for (const operation& op : detail::one_for_one(ranks - 1 - r, micro_batches)) {
+      const bool halves = op.kind == work::backward;
+      s.orders[r].push_back({halves ? work::input_gradient : op.kind, op.micro_batch});
+      if (halves && op.micro_batch >= r) s.orders[r].push_back({work::weight_gradient, done++});
+    }
+    while (done < micro_batches) s.orders[r].push_back({work::weight_gradient, done++});
+  }
+  return s;
+}
+
+CAUSEWAY_DECL result<schedule> asynchronous(std::uint32_t ranks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, one_f_one_b(ranks, micro_batches));
+  s.flushes = false;
+  return s;
+}
+
+CAUSEWAY_DECL schedule with_recompute(const schedule& s) {
+  schedule out = s;
+  for (auto& order : out.orders) {
+    const std::vector<operation> before = std::exchange(order, {});
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const operation& op = before[i];
+      const bool fresh = i > 0 && before[i - 1] == operation{work::forward, op.micro_batch, op.chunk};
+      if (gives_input_gradient(op.kind) && !fresh) order.push_back({work::recompute, op.micro_batch, op.chunk});
+      order.push_back(op);
+    }
+  }
+  return out;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_SCHEDULES_IPP

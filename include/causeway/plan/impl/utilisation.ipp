@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PLAN_IMPL_UTILISATION_IPP
+#define CAUSEWAY_PLAN_IMPL_UTILISATION_IPP
+
+// Bodies of plan/utilisation.hpp.
+
+#include <causeway/plan/utilisation.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL step_timeline::step_timeline(const training_step& step, const exchange_pattern& pattern,
+                                           double bits_per_second)
+    : pattern_{pattern},
+      task_seconds_{step.seconds / static_cast<double>(3 * step.layers - 1)},
+      exchange_seconds_{pattern.bits * step.parameters / static_cast<double>(step.layers) / bits_per_second},
+      exchanges_(step.layers) {
+  if (pattern_.spacing == 0) pattern_.spacing = pattern_.period / pattern_.fragments;
+}
+
+CAUSEWAY_DECL void step_timeline::run(std::size_t steps) {
+  for (std::size_t i = 0; i < steps; ++i, ++step_) {
+    forward();
+    backward();
+  }
+}
+
+CAUSEWAY_DECL void step_timeline::forward() {
+  for (const exchange& e : exchanges_) {
+    if (e.due <= step_) device_ = std::max(device_, e.arrives);
+    device_ += task_seconds_;
+  }
+}
+
+CAUSEWAY_DECL void step_timeline::backward() {
+  for (std::size_t layer = exchanges_.size(); layer-- > 0;) {
+    device_ += task_seconds_;  // of the weights: first, as the link can start with them
+    if (is_sent(layer)) send(layer);
+    if (layer > 0) device_ += task_seconds_;  // of the activations
+  }
+}
+
+CAUSEWAY_DECL bool step_timeline::is_sent(std::size_t layer) const noexcept {
+  const std::size_t offset = layer % pattern_.fragments * pattern_.spacing;
+  return (step_ + 1 + pattern_.period - offset) % pattern_.period == 0;
+}
+
+CAUSEWAY_DECL void step_timeline::send(std::size_t layer) {
+  link_ = std::max(link_, device_) + exchange_seconds_;
+  exchanges_[layer] = {step_ + 1 + pattern_.overlap, link_};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL double utilisation(const training_step& step, const exchange_pattern& pattern, double bits_per_second) {
+  CAUSEWAY_EXPECT(step.layers > 0 && step.seconds > 0 && step.parameters >= 0 && bits_per_second > 0);
+  CAUSEWAY_EXPECT(pattern.period > 0 && pattern.fragments > 0 && pattern.overlap < pattern.period);
+  CAUSEWAY_EXPECT((pattern.fragments - 1) * pattern.spacing < pattern.period);
+  const std::size_t periods = std::max<std::size_t>(2, 512 * (pattern.overlap + 1) / pattern.period + 1);
+  detail::step_timeline timeline{step, pattern, bits_per_second};
+  timeline.run(periods * pattern.period);
+  const double begin = timeline.now();
+  timeline.run(periods * pattern.period);
+  const double computing = static_cast<double>(periods * pattern.period) * step.seconds;
+  return computing / (timeline.now() - begin);
+}
+
+CAUSEWAY_DECL double least_bandwidth(const training_step& step, const exchange_pattern& pattern, double target,
+                                     std::span<const double> grid) {
+  const auto found = std::partition_point(grid.begin(), grid.end(), [&](double b) {
+    return utilisation(step, pattern, b) < target;  // rises with bandwidth
+  });
+  return found == grid.end() ? std::numeric_limits<double>::infinity() : *found;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_UTILISATION_IPP

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PRESETS_IMPL_ASYNCHRONOUS_IPP
+#define CAUSEWAY_PRESETS_IMPL_ASYNCHRONOUS_IPP
+
+// Bodies of presets/asynchronous.hpp.
+
+#include <causeway/presets/asynchronous.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+CAUSEWAY_DECL async_local_sgd make(const async_local_sgd_options& o) {
+  return async_local_sgd{
+      axis::by_speed{{.local_steps = o.local_steps, .percentile = o.percentile}}, axis::one_by_one{o.grace_seconds},
+      axis::outer<optim::delayed_nesterov>{o.outer_learning_rate,
+                                           optim::delayed_nesterov{{.momentum = o.outer_momentum, .period = o.period}}}};
+}
+
+CAUSEWAY_DECL decoupled_diloco make(const decoupled_diloco_options& o) {
+  return decoupled_diloco{axis::staggered{o.local_steps},
+                          axis::balanced{o.fragments},
+                          axis::delayed{o.overlap_steps, o.local_share},
+                          axis::quorum{.least = o.quorum, .gamma = o.gamma, .cap_seconds = o.cap_seconds},
+                          axis::push<compress::bits<4>, collective::radial_directional>{},
+                          axis::outer<optim::nesterov_in_parts>{o.outer_learning_rate,
+                                                                optim::nesterov_in_parts{{.momentum = o.outer_momentum}}}};
+}
+
+CAUSEWAY_DECL halos make(const halos_options& o) {
+  return halos{axis::every{o.local_steps},
+               axis::regions<>{.members = o.regions, .pushes = o.pushes, .upper_share = o.global_share},
+               axis::outer<optim::delayed_nesterov>{o.outer_learning_rate}};
+}
+
+CAUSEWAY_DECL dlion make(const dlion_options& o) {
+  const detail::dlion_codec codec{compress::no_transform{}, compress::threshold{{.least = o.threshold}}};
+  return dlion{axis::by_speed{{.local_steps = o.local_steps}}, axis::error_feedback{},
+               axis::gather_mean<detail::dlion_codec>{codec}, axis::outer<optim::sgd>{1.0F}};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_IMPL_ASYNCHRONOUS_IPP

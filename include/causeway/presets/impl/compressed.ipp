@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PRESETS_IMPL_COMPRESSED_IPP
+#define CAUSEWAY_PRESETS_IMPL_COMPRESSED_IPP
+
+// Bodies of presets/compressed.hpp.
+
+#include <causeway/presets/compressed.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+CAUSEWAY_DECL sparse_loco make(const sparse_loco_options& o) {
+  // One scale for many values: 64 bits of scales for 4,096 entries would cost a third of the message.
+  const detail::sparse_loco_codec codec{compress::no_transform{}, compress::top_k{{.k = o.k}},
+                                        compress::bits<2>{{.bucket = 4096}}};
+  return sparse_loco{axis::every{o.local_steps}, axis::error_feedback{o.error_decay, 1.0F},
+                     axis::gather_mean<detail::sparse_loco_codec>{codec}, axis::outer<optim::sgd>{o.outer_learning_rate}};
+}
+
+CAUSEWAY_DECL sparta make(const sparta_options& o) {
+  const detail::sparta_codec codec{compress::no_transform{}, compress::shared_mask{{.share = o.share, .order = o.order}}};
+  return sparta{axis::every{1}, axis::parameters{},
+                axis::gather_mean<detail::sparta_codec, collective::contributor_mean>{codec}};
+}
+
+CAUSEWAY_DECL sparta_diloco make(const sparta_diloco_options& o) {
+  return sparta_diloco{make(o.sparta), comm::rounds<axis::every, axis::outer<optim::nesterov>>{
+                                           axis::every{o.local_steps},
+                                           axis::outer<optim::nesterov>{o.outer_learning_rate,
+                                                                        optim::nesterov{{.momentum = o.outer_momentum}}}}};
+}
+
+CAUSEWAY_DECL demo make(const demo_options& o) {
+  using codec = compress::sparse<compress::dct_tiles, compress::top_k, compress::none>;
+  return demo{axis::every{1}, axis::gradient{}, axis::momentum_residual{o.momentum},
+              detail::demo_exchange<compress::none>{codec{compress::dct_tiles{}, compress::top_k{{.k = o.k}}}}};
+}
+
+CAUSEWAY_DECL distro make(const distro_options& o) {
+  using codec = compress::sparse<compress::dct_tiles, compress::top_k, compress::sign>;
+  return distro{axis::every{1}, axis::gradient{}, axis::momentum_residual{o.momentum}, axis::one_round_late{},
+                detail::demo_exchange<compress::sign>{codec{compress::dct_tiles{}, compress::top_k{{.k = o.k}}}}};
+}
+
+CAUSEWAY_DECL cocktail_sgd make(const cocktail_sgd_options& o) {
+  const detail::cocktail_codec codec{
+      compress::no_transform{},
+      compress::stacked<compress::shared_mask, compress::top_k>{compress::shared_mask{{.share = o.mask_share}},
+                                                                compress::top_k{{.k = o.k, .chunks = {.run = 4096}}}},
+      compress::bits<4>{}};
+  return cocktail_sgd{axis::every{1}, axis::implicit_residual{}, axis::one_round_late{},
+                      axis::split_mean<detail::cocktail_codec>{{.shares = {}, .server_residual = true}, codec, codec},
+                      axis::outer<optim::sgd>{1.0F}};
+}
+
+CAUSEWAY_DECL gaia make(const gaia_options& o) {
+  const detail::gaia_codec codec{compress::no_transform{}, compress::significant{{.first = o.threshold}}};
+  return gaia{axis::every{1}, axis::implicit_residual{}, axis::gather_mean<detail::gaia_codec>{codec},
+              axis::outer<optim::sgd>{1.0F}};
+}
+
+CAUSEWAY_DECL power_sgd make(const power_sgd_options& o) {
+  return power_sgd{axis::every{1}, axis::gradient{}, axis::error_feedback{}, axis::low_rank_mean{o.rank}};
+}
+
+CAUSEWAY_DECL dedloc make(const dedloc_options& o) {
+  return dedloc{axis::global_samples{o.batch}, axis::gradient{}, axis::split_mean<>{.options = {.shares = o.shares}}};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_IMPL_COMPRESSED_IPP

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PRESETS_IMPL_LOCAL_UPDATES_IPP
+#define CAUSEWAY_PRESETS_IMPL_LOCAL_UPDATES_IPP
+
+// Bodies of presets/local_updates.hpp.
+
+#include <causeway/presets/local_updates.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+CAUSEWAY_DECL diloco make(const diloco_options& o) {
+  return diloco{axis::every{o.local_steps},
+                axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
+}
+
+CAUSEWAY_DECL open_diloco make(const open_diloco_options& o) {
+  return open_diloco{axis::every{o.local_steps},
+                     axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
+                     axis::all_reduce<compress::fp16>{}};
+}
+
+CAUSEWAY_DECL intellect1 make(const intellect1_options& o) {
+  return intellect1{axis::every{o.local_steps},
+                    axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
+                    axis::quantised_ring<compress::sigma_int8>{}};
+}
+
+CAUSEWAY_DECL muloco make(const muloco_options& o) {
+  return muloco{axis::every{o.local_steps},
+                axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
+                axis::gather_mean<compress::bits<2>>{}, axis::error_feedback{o.error_decay, 1.0F}};
+}
+
+CAUSEWAY_DECL local_sgd make(const local_sgd_options& o) {
+  return local_sgd{axis::every{o.local_steps}, axis::outer<optim::sgd>{1.0F}};
+}
+
+CAUSEWAY_DECL fedavg make(const fedavg_options& o) {
+  return fedavg{axis::every{o.local_steps}, axis::outer<optim::sgd>{1.0F}, axis::sampled_peers{o.share}};
+}
+
+CAUSEWAY_DECL photon make(const photon_options& o) {
+  return photon{axis::every{o.local_steps},
+                axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
+                axis::sampled_peers{o.share}};
+}
+
+CAUSEWAY_DECL co_learning make(const co_learning_options& o) {
+  return co_learning{axis::growing{o.rounds}, axis::outer<optim::sgd>{1.0F}};
+}
+
+CAUSEWAY_DECL des_loc make(const des_loc_options& o) {
+  return des_loc{axis::periods{{o.parameters_every, o.first_moment_every, o.second_moment_every}},
+                 axis::parameters_and_moments{}, axis::split_mean<>{}};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_IMPL_LOCAL_UPDATES_IPP

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PRESETS_IMPL_SUBSPACES_IPP
+#define CAUSEWAY_PRESETS_IMPL_SUBSPACES_IPP
+
+// Bodies of presets/subspaces.hpp.
+
+#include <causeway/presets/subspaces.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+CAUSEWAY_DECL protocol_models make(const protocol_models_options& o) {
+  return protocol_models{
+      {.micro_batches = o.micro_batches, .ranks = o.ranks}, {}, stage::subspace<>{{.rank = o.rank, .seed = o.seed}}};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_IMPL_SUBSPACES_IPP

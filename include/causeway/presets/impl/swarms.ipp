@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PRESETS_IMPL_SWARMS_IPP
+#define CAUSEWAY_PRESETS_IMPL_SWARMS_IPP
+
+// Bodies of presets/swarms.hpp.
+
+#include <causeway/presets/swarms.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+CAUSEWAY_DECL swarm make(const swarm_options& o) {
+  return detail::swarm_of<swarm>(o.fabric, o.peer, stage::routing::least_load{{o.seed, o.newcomers}}, o.log);
+}
+
+CAUSEWAY_DECL diloco_swarm make(const diloco_swarm_options& o) {
+  parallel::swarm_options peer = o.peer;
+  peer.local_steps = o.local_steps;
+  return detail::swarm_of<diloco_swarm>(o.fabric, peer, stage::routing::least_load{{o.seed, o.newcomers}}, o.log);
+}
+
+CAUSEWAY_DECL comm::periodic<> rounds_of(const diloco_swarm_options& o) {
+  return comm::periodic<>{{.local_steps = o.local_steps, .outer_learning_rate = o.outer_learning_rate},
+                          optim::nesterov{{.momentum = o.momentum}}};
+}
+
+CAUSEWAY_DECL gwtf make(const gwtf_options& o) {
+  return detail::swarm_of<gwtf>(o.fabric, o.peer, stage::routing::min_cost_flow{}, o.log);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_IMPL_SWARMS_IPP

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_SIM_IMPL_FIBER_IPP
+#define CAUSEWAY_SIM_IMPL_FIBER_IPP
+
+// Bodies of sim/fiber.hpp.
+
+#include <causeway/sim/fiber.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+CAUSEWAY_DECL stack_pool::stack_pool(std::size_t bytes) : page_{static_cast<std::size_t>(sysconf(_SC_PAGESIZE))} {
+#if defined(CAUSEWAY_FIBER_ASAN) || defined(CAUSEWAY_FIBER_TSAN)
+  bytes *= 4;  // sanitizers make every frame bigger
+#endif
+  bytes_ = (bytes + page_ - 1) / page_ * page_;
+}
+
+CAUSEWAY_DECL stack_pool::~stack_pool() {
+  for (std::byte* const stack : free_) munmap(stack - page_, bytes_ + page_);
+}
+
+CAUSEWAY_DECL std::byte* stack_pool::take() {
+  if (!free_.empty()) {
+    std::byte* const stack = free_.back();
+    free_.pop_back();
+    return stack;
+  }
+  void* const base = mmap(nullptr, bytes_ + page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) throw std::bad_alloc{};
+  mprotect(base, page_, PROT_NONE);  // an overflow ends the program here rather than in somebody's data
+  ++mapped_;
+  return static_cast<std::byte*>(base) + page_;
+}
+
+CAUSEWAY_DECL void stack_pool::give_back(std::byte* stack) {
+#if defined(CAUSEWAY_FIBER_ASAN)
+  __asan_unpoison_memory_region(stack, bytes_);
+#endif
+  free_.push_back(stack);
+}
+
+CAUSEWAY_DECL fiber::fiber(stack_pool& stacks, std::function<void()> body)
+    : stacks_{stacks}, stack_{stacks.take()}, body_{std::move(body)} {
+  getcontext(&inside_);
+  inside_.uc_stack.ss_sp = stack_;
+  inside_.uc_stack.ss_size = stacks_.bytes();
+  inside_.uc_link = nullptr;
+  const auto self = reinterpret_cast<std::uintptr_t>(this);  // makecontext hands over ints only
+  makecontext(&inside_, reinterpret_cast<void (*)()>(&fiber::enter), 2, static_cast<unsigned>(self >> 32U),
+              static_cast<unsigned>(self));
+#if defined(CAUSEWAY_FIBER_TSAN)
+  tsan_inside_ = __tsan_create_fiber(0);
+#endif
+}
+
+CAUSEWAY_DECL fiber::~fiber() {
+  CAUSEWAY_EXPECT(finished_ || !started_);
+#if defined(CAUSEWAY_FIBER_TSAN)
+  __tsan_destroy_fiber(tsan_inside_);
+#endif
+  stacks_.give_back(stack_);
+}
+
+CAUSEWAY_DECL void fiber::resume() {
+  CAUSEWAY_EXPECT(!finished_);
+  started_ = true;
+  swap_exceptions();
+#if defined(CAUSEWAY_FIBER_ASAN)
+  void* fake = nullptr;
+  __sanitizer_start_switch_fiber(&fake, stack_, stacks_.bytes());
+#endif
+#if defined(CAUSEWAY_FIBER_TSAN)
+  tsan_outside_ = __tsan_get_current_fiber();
+  __tsan_switch_to_fiber(tsan_inside_, 0);
+#endif
+  swapcontext(&outside_, &inside_);
+#if defined(CAUSEWAY_FIBER_ASAN)
+  __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
+#endif
+  swap_exceptions();
+}
+
+CAUSEWAY_DECL void fiber::suspend() {
+#if defined(CAUSEWAY_FIBER_ASAN)
+  void* fake = nullptr;
+  __sanitizer_start_switch_fiber(&fake, outside_bottom_, outside_size_);
+#endif
+  leave();
+#if defined(CAUSEWAY_FIBER_ASAN)
+  __sanitizer_finish_switch_fiber(fake, &outside_bottom_, &outside_size_);
+#endif
+}
+
+CAUSEWAY_DECL void fiber::enter(unsigned high, unsigned low) {
+  auto* const self = reinterpret_cast<fiber*>((std::uintptr_t{high} << 32U) | std::uintptr_t{low});
+  self->run();
+}
+
+CAUSEWAY_DECL void fiber::run() {
+#if defined(CAUSEWAY_FIBER_ASAN)
+  __sanitizer_finish_switch_fiber(nullptr, &outside_bottom_, &outside_size_);
+#endif
+  try {
+    body_();
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+  body_ = nullptr;  // what it captured goes here, on its own stack
+  finished_ = true;
+#if defined(CAUSEWAY_FIBER_ASAN)
+  __sanitizer_start_switch_fiber(nullptr, outside_bottom_, outside_size_);
+#endif
+  leave();
+}
+
+CAUSEWAY_DECL void fiber::leave() {
+#if defined(CAUSEWAY_FIBER_TSAN)
+  __tsan_switch_to_fiber(tsan_outside_, 0);
+#endif
+  swapcontext(&inside_, &outside_);
+}
+
+CAUSEWAY_DECL void fiber::swap_exceptions() noexcept {
+  exceptions current;
+  void* const place = abi::__cxa_get_globals();
+  std::memcpy(&current, place, sizeof current);
+  std::memcpy(place, &exceptions_, sizeof exceptions_);
+  exceptions_ = current;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_IMPL_FIBER_IPP

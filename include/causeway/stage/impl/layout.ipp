@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
+#define CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
+
+// Bodies of stage/layout.hpp.
+
+#include <causeway/stage/layout.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+CAUSEWAY_DECL std::vector<nn::block_range> seat::held() const {
+  return keeps.empty() ? std::vector<nn::block_range>{computes} : keeps;
+}
+
+CAUSEWAY_DECL bool seat::holds(std::int64_t block) const {
+  const auto has = [&](const nn::block_range& r) { return r.first <= block && block < r.last; };
+  return keeps.empty() ? has(computes) : std::any_of(keeps.begin(), keeps.end(), has);
+}
+
+CAUSEWAY_DECL const seat* layout::find(std::uint64_t peer, place* at) const {
+  for (std::size_t r = 0; r < replicas.size(); ++r) {
+    for (std::size_t s = 0; s < replicas[r].seats.size(); ++s) {
+      if (replicas[r].seats[s].peer != peer) continue;
+      if (at != nullptr) *at = {r, s};
+      return &replicas[r].seats[s];
+    }
+  }
+  return nullptr;
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> layout::holders(std::int64_t block) const {
+  std::vector<std::uint64_t> all;
+  for (const replica& r : replicas) {
+    for (const seat& s : r.seats) {
+      if (s.peer != nobody && s.holds(block)) all.push_back(s.peer);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL std::uint32_t layout::first_micro_batch(std::size_t of) const {
+  std::uint32_t sum = 0;
+  for (std::size_t r = 0; r < of; ++r) sum += replicas[r].micro_batches;
+  return sum;
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> layout::seated() const {
+  std::vector<std::uint64_t> all;
+  for (const replica& r : replicas) {
+    for (const seat& s : r.seats) {
+      if (s.peer != nobody) all.push_back(s.peer);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL bool layout::has_empty_seats() const {
+  std::size_t seats = 0;
+  for (const replica& r : replicas) seats += r.seats.size();
+  return seated().size() < seats;
+}
+
+CAUSEWAY_DECL std::vector<std::vector<std::uint32_t>> layout::routes() const {
+  std::vector<std::vector<std::uint32_t>> place_of;  // [replica][stage]
+  std::uint32_t next = 0;
+  for (const replica& r : replicas) {
+    auto& row = place_of.emplace_back();
+    for (const seat& s : r.seats) row.push_back(s.peer != nobody ? next++ : empty);
+  }
+  std::vector<std::vector<std::uint32_t>> all(first_micro_batch(replicas.size()));
+  std::vector<std::size_t> turn(place_of.front().size());
+  for (std::size_t m = 0; m < all.size(); ++m) {
+    for (std::size_t s = 0; s < turn.size(); ++s) {
+      std::uint32_t peer = place_of[m % replicas.size()][s];
+      while (peer == empty) peer = place_of[turn[s]++ % replicas.size()][s];
+      all[m].push_back(peer);
+    }
+  }
+  return all;
+}
+
+CAUSEWAY_DECL result<void> layout::check(std::int64_t layers, std::uint32_t micro_batches) const {
+  const auto wrong = [](const std::string& what) { return fail(errc::invalid_argument, "layout", what); };
+  std::vector<std::uint64_t> peers;
+  for (const replica& r : replicas) {
+    std::int64_t next = 0;
+    for (const seat& s : r.seats) {
+      if (s.computes.first != next || s.computes.size() < 1) return wrong("a replica does not compute each block once");
+      CAUSEWAY_TRY(nn::model_part{s.held()}.check(layers));
+      if (!nn::model_part{s.held()}.holds(s.computes)) return wrong("a peer computes what it does not hold");
+      next = s.computes.last;
+      if (s.peer != nobody) peers.push_back(s.peer);
+    }
+    if (next != layers) return wrong("a replica does not compute each block once");
+  }
+  std::sort(peers.begin(), peers.end());
+  if (std::adjacent_find(peers.begin(), peers.end()) != peers.end()) return wrong("a peer has two seats");
+  if (replicas.empty() || first_micro_batch(replicas.size()) != micro_batches)
+    return wrong("the replicas' micro-batches are not those of the global batch");
+  return has_empty_seats() ? check_detours() : result<void>{};
+}
+
+CAUSEWAY_DECL bool layout::is_kept_in(const replica& r, const seat& empty_one) {
+  return std::any_of(r.seats.begin(), r.seats.end(),
+                     [&](const seat& s) { return s.peer != nobody && nn::model_part{s.held()}.holds(empty_one.computes); });
+}
+
+CAUSEWAY_DECL result<void> layout::check_detours() const {
+  const bool all_kept = std::all_of(replicas.begin(), replicas.end(), [](const replica& r) {
+    return std::all_of(r.seats.begin(), r.seats.end(), [&](const seat& s) { return s.peer != nobody || is_kept_in(r, s); });
+  });
+  if (all_kept) return {};
+  for (const replica& r : replicas) {
+    const auto& first = replicas.front().seats;
+    const bool alike = std::equal(r.seats.begin(), r.seats.end(), first.begin(), first.end(),
+                                  [](const seat& a, const seat& b) { return a.computes == b.computes; });
+    if (!alike) return fail(errc::invalid_argument, "layout", "seats are empty, but replicas are not cut alike");
+    for (const seat& s : r.seats) {
+      if (holders(s.computes.first).empty()) return fail(errc::invalid_argument, "layout", "nobody computes a stage");
+    }
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas) {
+  const auto n = static_cast<std::uint32_t>(replicas);
+  std::vector<std::uint32_t> shares(replicas, micro_batches / n);
+  for (std::uint32_t i = 0; i < micro_batches % n; ++i) ++shares[i];
+  return shares;
+}
+
+CAUSEWAY_DECL std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages) {
+  CAUSEWAY_EXPECT(stages >= 1 && stages <= layers);
+  std::vector<nn::block_range> ranges;
+  for (std::int64_t s = 0; s < stages; ++s) ranges.push_back({s * layers / stages, (s + 1) * layers / stages});
+  return ranges;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_IMPL_LAYOUT_IPP

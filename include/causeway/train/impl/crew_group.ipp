@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TRAIN_IMPL_CREW_GROUP_IPP
+#define CAUSEWAY_TRAIN_IMPL_CREW_GROUP_IPP
+
+// Bodies of train/crew_group.hpp.
+
+#include <causeway/train/crew_group.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+CAUSEWAY_DECL std::vector<std::uint64_t> crew_group::draw(std::uint64_t skipped, std::uint64_t count) {
+  return below_->draw(skipped, count);
+}
+
+CAUSEWAY_DECL result<void> crew_group::open(shared_state, thread_pool& pool) {
+  return below_->open({{std::as_writable_bytes(std::span{&words_, 1})}, [](std::span<const float>) {}}, pool);
+}
+
+CAUSEWAY_DECL result<round_entry> crew_group::enter(std::uint64_t) {
+  return round_entry{&alone_, below_->round() + 1, below_->parent(), no_deadline, 1, false};
+}
+
+CAUSEWAY_DECL result<verdict> crew_group::settle(const result<void>& outcome, bool) {
+  if (std::exchange(finished_by_others_, false)) return verdict::commit;  // the attempt begun is the next step's
+  if (outcome) return verdict::commit;                                    // `propose` came before
+  CAUSEWAY_TRY(below_->settle(outcome, false));
+  return verdict::retry;  // what became of it, the pipelines see in the words
+}
+
+CAUSEWAY_DECL result<parallel::crew_attempt> crew_group::begin_attempt() {
+  CAUSEWAY_ASSIGN(const round_entry entry, below_->enter(1));
+  return parallel::crew_attempt{entry.transport, entry.round, entry.parent, entry.deadline, entry.attempt};
+}
+
+CAUSEWAY_DECL result<void> crew_group::propose(const parallel::crew_words& next) {
+  CAUSEWAY_TRY(below_->exchanged());
+  words_ = next;
+  CAUSEWAY_ASSIGN(const verdict judged, below_->settle({}, true));
+  if (judged == verdict::commit) return {};
+  return fail(errc::cancelled, "step", "the others did not vote for it");
+}
+
+CAUSEWAY_DECL result<void> crew_group::failed(const error& why) {
+  CAUSEWAY_TRY(below_->settle(why, false));
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_IMPL_CREW_GROUP_IPP

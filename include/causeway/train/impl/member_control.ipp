@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TRAIN_IMPL_MEMBER_CONTROL_IPP
+#define CAUSEWAY_TRAIN_IMPL_MEMBER_CONTROL_IPP
+
+// Bodies of train/member_control.hpp.
+
+#include <causeway/train/member_control.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::detail {
+
+CAUSEWAY_DECL result<membership::durable_record> read_member_record(io::any_storage& storage, const std::string& folder) {
+  CAUSEWAY_ASSIGN(const io::byte_vector bytes, storage.read(folder + "/record"));
+  const std::span<const std::byte> all{bytes};
+  auto first = membership::decode_durable_record(all.first(all.size() / 2));
+  return first ? std::move(first) : membership::decode_durable_record(all.last(all.size() / 2));
+}
+
+CAUSEWAY_DECL result<void> write_member_record(io::any_storage& storage, const std::string& folder,
+                                               const std::vector<std::byte>& bytes) {
+  return storage.write_atomic(folder + "/record", [&](const io::byte_sink& sink) -> result<void> {
+    CAUSEWAY_TRY(sink(std::span{bytes}));
+    return sink(std::span{bytes});
+  });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::detail
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+CAUSEWAY_DECL net::peer_id member_identity(io::any_storage storage, const std::string& folder, std::uint64_t run,
+                                           net::peer_id fresh) {
+  const auto record = detail::read_member_record(storage, folder);
+  return record && record->run == run ? record->self : fresh;
+}
+
+CAUSEWAY_DECL result<std::unique_ptr<member_control>> member_control::make(std::shared_ptr<net::fabric> fabric,
+                                                                           io::any_storage storage,
+                                                                           const member_options& options, log_sink log) {
+  auto record = membership::fresh_record(options.protocol.run, fabric->id());
+  auto found = detail::read_member_record(storage, options.folder);
+  if (found && found->run == options.protocol.run && found->self == fabric->id()) record = std::move(found).value();
+  return std::unique_ptr<member_control>{
+      new member_control{std::move(fabric), std::move(storage), options, std::move(log), std::move(record)}};
+}
+
+CAUSEWAY_DECL auto member_control::remembered() const -> std::optional<named_round> {
+  const auto& newest = protocol_.durable().newest;
+  return newest ? std::optional{named_round{newest->round, newest->state}} : std::nullopt;
+}
+
+CAUSEWAY_DECL auto member_control::voted_for() const -> std::optional<named_round> {
+  const auto& vote = protocol_.durable().accepted;
+  return vote ? std::optional{named_round{vote->value.round, vote->value.state}} : std::nullopt;
+}
+
+CAUSEWAY_DECL void member_control::begin(const std::optional<named_round>& stored, std::uint64_t initial) {
+  const bool known = protocol_.durable().newest.has_value();
+  if (options_.dial.empty() && !known) {
+    protocol_.found(initial, fabric_->now());
+  } else {
+    protocol_.join(options_.dial, fabric_->now());
+    if (stored) protocol_.holds(stored->round, stored->hash, fabric_->now());
+  }
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples) {
+  protocol_.ready(round, parent, samples, fabric_->now());
+  settle();
+}
+
+CAUSEWAY_DECL bool member_control::completed(membership::ballot at) {
+  const bool in_time = protocol_.completed(at, fabric_->now());
+  settle();
+  return in_time;
+}
+
+CAUSEWAY_DECL void member_control::voted(membership::ballot at, std::uint64_t round, std::uint64_t hash) {
+  protocol_.voted(at, round, hash, fabric_->now());
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::failed(membership::ballot at, errc why, const std::vector<net::peer_id>& suspects) {
+  protocol_.failed(at, why, suspects, fabric_->now());
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::unusable(membership::ballot at) {
+  protocol_.unusable(at, fabric_->now());
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::holds(std::uint64_t round, std::uint64_t hash) {
+  protocol_.holds(round, hash, fabric_->now());
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::leave() {
+  protocol_.leave(fabric_->now());
+  settle();
+}
+
+CAUSEWAY_DECL std::vector<std::byte> member_control::record_of(std::uint64_t round, std::uint64_t hash) const {
+  return protocol_.record_of(round, hash);
+}
+
+CAUSEWAY_DECL std::optional<error> member_control::alone_too_long(duration patience) const {
+  const duration alone = protocol_.alone_for(fabric_->now());
+  const bool complete = protocol_.samples().complete();
+  const bool is_member = membership::contains(now_what().newest.members, fabric_->id());
+  if (patience <= duration{0} || alone < patience) return std::nullopt;
+  if (is_member && options_.members_wait && !complete) return std::nullopt;
+  const std::string who = options_.dial.empty() ? "the run" : options_.dial.front();
+  const std::string since = std::to_string(static_cast<std::int64_t>(seconds(alone))) + " s";
+  if (complete) {
+    return fail(errc::unreachable, who,
+                "the run is complete with round " + std::to_string(now_what().newest.round) + ", and since " + since +
+                    " nobody is there any more who holds its result: look in the folders of its other peers");
+  }
+  return fail(errc::unreachable, who,
+              "nobody of the run answers there, or at any other address that it was ever known at, since " + since +
+                  ": it has ended, or its peers are elsewhere; join again at the address of a peer that runs, or start "
+                  "the members of its last round again first");
+}
+
+CAUSEWAY_DECL std::vector<net::peer_index> member_control::links_of(const membership::view& view) const {
+  std::vector<net::peer_index> links;
+  for (const auto& m : view.members) links.push_back(m.peer == fabric_->id() ? 0 : links_.at(m.peer));
+  return links;
+}
+
+CAUSEWAY_DECL std::vector<net::peer_id> member_control::missing_of(const membership::view& view) const {
+  std::vector<net::peer_id> missing;
+  for (const auto& m : view.members) {
+    if (!meets(m.peer)) missing.push_back(m.peer);
+  }
+  return missing;
+}
+
+CAUSEWAY_DECL bool member_control::meets(net::peer_id id) const {
+  const auto at = links_.find(id);
+  return id == fabric_->id() || (at != links_.end() && fabric_->is_up(at->second));
+}
+
+CAUSEWAY_DECL void member_control::dial_missing(const membership::view& view) {
+  refused_.clear();
+  for (const auto& m : view.members) {
+    if (!meets(m.peer)) fabric_->dial(m.address);
+  }
+}
+
+CAUSEWAY_DECL void member_control::offer(std::uint64_t round, const membership::state_image& image) {
+  if (offered_ == round && transfer_.giving.offers({round, image.root()})) return;
+  withdraw();
+  transfer_.giving.offer(round, image);
+  offered_ = round;
+}
+
+CAUSEWAY_DECL void member_control::withdraw() {
+  if (!offered_) return;
+  transfer_.keeping.withdrawn(*offered_);
+  if (!transfer_.keeping.has_copy(*offered_)) transfer_.giving.withdraw(*offered_);
+  offered_.reset();
+}
+
+CAUSEWAY_DECL void member_control::copied(std::shared_ptr<const membership::kept_bytes> bytes) {
+  if (offered_) transfer_.keeping.copied(*offered_, std::move(bytes));
+}
+
+CAUSEWAY_DECL void member_control::add_mean(std::uint64_t round, std::shared_ptr<const membership::kept_bytes> mean) {
+  transfer_.keeping.add_mean(round, std::move(mean));
+}
+
+CAUSEWAY_DECL void member_control::exchanging(bool yes) {
+  transfer_.giving.busy(yes, fabric_->now());
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::start_fetch(std::uint64_t round, std::uint64_t hash,
+                                               const membership::state_image& image, bool keep) {
+  dial_holders();
+  transfer_.kept.end();
+  if (keep) transfer_.kept.begin({round, hash}, holders());
+  transfer_.taking.start({round, hash}, holders(), image, fabric_->now());
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::start_mean(std::uint64_t round, std::uint64_t root,
+                                              const membership::state_image& image) {
+  transfer_.taking.start({round | membership::mean_bit, root}, transfer_.kept.keepers(), image, fabric_->now());
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::ask_for_time(duration needs) {
+  time_given_ = false;
+  const auto ns = static_cast<std::uint64_t>(std::max<duration::rep>(needs.count(), 1));
+  post(protocol_.leader(), encode(membership::transfer_message{.kind = membership::transfer_kind::ask_time, .newest = ns}),
+       false);
+}
+
+CAUSEWAY_DECL void member_control::record_trained(const membership::commit_record& on, std::span<const std::uint64_t> drawn,
+                                                  std::uint64_t count) {
+  if (!options_.journal || count == 0) return;
+  membership::event e;
+  e.what = membership::event::trained;
+  e.round = on.round + 1;
+  e.parent = on.chain();
+  for (const std::uint64_t n : drawn.last(std::min<std::size_t>(drawn.size(), count))) {
+    if (!e.ranges.empty() && e.ranges.back().first + e.ranges.back().count == n) {
+      ++e.ranges.back().count;
+    } else {
+      e.ranges.push_back({n, 1});
+    }
+  }
+  record(std::move(e));
+}
+
+CAUSEWAY_DECL void member_control::record_updates(const membership::view& view) {
+  if (!options_.journal) return;
+  for (const auto& m : view.members) {
+    if (m.peer == fabric_->id()) continue;
+    membership::event e;
+    e.what = membership::event::update_accepted;
+    e.from = m.peer;
+    e.at = view.at;
+    e.round = view.round;
+    e.parent = view.parent;
+    record(std::move(e));
+  }
+}
+
+CAUSEWAY_DECL void member_control::record_held(const membership::commit_record& record_of) {
+  membership::event e;
+  e.what = membership::event::held;
+  e.round = record_of.round;
+  e.hash = record_of.state;
+  record(std::move(e));
+}
+
+CAUSEWAY_DECL void member_control::post(net::peer_id to, std::vector<std::byte> message, bool bulk) {
+  const auto at = links_.find(to);
+  if (at != links_.end()) fabric_->post(at->second, std::move(message), bulk);
+}
+
+CAUSEWAY_DECL std::string member_control::describe() const {
+  std::string text = protocol_.describe(fabric_->now());
+  if (transfer_.taking.state() == membership::fetcher::status::running) {
+    const auto p = transfer_.taking.progress();
+    text += "fetching the state of round " + std::to_string(transfer_.taking.goal().round) + ": " +
+            std::to_string(p.bytes_done) + " of " + std::to_string(p.bytes_total) + " bytes, from " +
+            std::to_string(p.holders.size()) + " peers\n";
+  }
+  return text;
+}
+
+CAUSEWAY_DECL void member_control::detach() {
+  fabric_->attach(nullptr);
+  if (std::uncaught_exceptions() != 0) return;
+  behind_.flush([this](const std::function<void()>& what) { fabric_->locked(what); }, [this] { fabric_->attach(nullptr); });
+}
+
+CAUSEWAY_DECL detail::write_behind::outlets member_control::outlets() {
+  return {.aside = [this](auto work, auto then) { fabric_->aside(std::move(work), std::move(then)); },
+          .write = [this](const std::vector<std::byte>& record) { return write(record); },
+          .send = [this](net::peer_id to, std::vector<std::byte> message) { post(to, std::move(message), false); },
+          .note =
+              [this](const membership::event& e) {
+                if (options_.journal) options_.journal(e);
+              },
+          .failed =
+              [this] {
+                protocol_.disk_failed(fabric_->now());
+                settle();
+              },
+          .now = [this] { return fabric_->now(); }};
+}
+
+CAUSEWAY_DECL membership::options member_control::protocol_options() const {
+  membership::options o = options_.protocol;
+  o.address = fabric_->address();
+  return o;
+}
+
+CAUSEWAY_DECL membership::transfer_options member_control::transfer_options() const {
+  membership::transfer_options o;
+  const auto now = static_cast<std::uint64_t>(fabric_->now().since_start.count());
+  o.seed = options_.secret != 0 ? options_.secret : mix(fabric_->id(), now);
+  return o;
+}
+
+CAUSEWAY_DECL void member_control::on_up(net::peer_index link, net::peer_id id, const std::string& address) {
+  if (const auto before = peers_.find(link); before != peers_.end() && before->second != id) links_.erase(before->second);
+  links_[id] = link;
+  peers_[link] = id;
+  protocol_.peer_up(id, address, fabric_->now());
+  transfer_.peer_up(id, fabric_->now());
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::on_down(net::peer_index link, const error& why) {
+  const net::peer_id id = peers_[link];
+  protocol_.peer_down(id, why.message, fabric_->now());
+  transfer_.peer_down(id, fabric_->now());
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::on_unreachable(const std::string& address, const error& why) {
+  refused_ = address;
+  protocol_.unreachable(address, why.message, fabric_->now());
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::on_control(net::peer_index link, std::span<const std::byte> message) {
+  const net::peer_id from = peers_[link];
+  const bool others = !message.empty() && message.front() >= std::byte{0x90};
+  if (membership::is_transfer_message(message)) {
+    const auto taken = take_transfer(from, message);
+    if (!taken) protocol_.malformed(from, taken.error().text(), fabric_->now());
+  } else if (!others) {
+    protocol_.message(from, message, fabric_->now());
+  } else if (options_.other_messages) {
+    options_.other_messages(link, message);
+  } else {
+    protocol_.malformed(from, "a message that nobody here reads", fabric_->now());
+  }
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::on_wake() {
+  const time_point now = fabric_->now();
+  if (protocol_wakes_ <= now) {
+    protocol_wakes_ = no_deadline;
+    protocol_.wake(now);
+  }
+  if (transfer_wakes_ <= now) {
+    transfer_wakes_ = no_deadline;
+    transfer_.taking.wake(now);
+  }
+  if (transfer_.giving.next_wake() <= now) transfer_.giving.wake(now);
+  settle();
+}
+
+CAUSEWAY_DECL void member_control::drop(net::peer_id peer, const std::string& why) {
+  const auto at = links_.find(peer);
+  if (at != links_.end()) fabric_->close(at->second, why);
+}
+
+CAUSEWAY_DECL bool member_control::persist(const membership::durable_record& record) {
+  behind_.persist(record);
+  return true;
+}
+
+CAUSEWAY_DECL bool member_control::write(const std::vector<std::byte>& record) {
+  const auto written = detail::write_member_record(storage_, options_.folder, record);
+  if (!written) log_(severity::error, "the membership record cannot be written: " + written.error().text());
+  return written.has_value();
+}
+
+CAUSEWAY_DECL void member_control::give_time(net::peer_id peer, duration how_long) {
+  const auto ns = static_cast<std::uint64_t>(how_long.count());
+  post(peer, encode(membership::transfer_message{.kind = membership::transfer_kind::time_given, .newest = ns}), false);
+}
+
+CAUSEWAY_DECL void member_control::note(const membership::event& e) {
+  if (options_.journal) behind_.note(e);
+}
+
+CAUSEWAY_DECL result<void> member_control::take_transfer(net::peer_id from, std::span<const std::byte> message) {
+  using kind = membership::transfer_kind;
+  if (message.front() == std::byte{static_cast<std::uint8_t>(kind::ask_time)}) {
+    CAUSEWAY_ASSIGN(const auto m, membership::decode_transfer(message));
+    const auto most = static_cast<std::uint64_t>(duration::max().count());
+    protocol_.asks_for_time(from, duration{static_cast<duration::rep>(std::min(m.newest, most))}, fabric_->now());
+    return {};
+  }
+  if (message.front() == std::byte{static_cast<std::uint8_t>(kind::time_given)}) {
+    CAUSEWAY_TRY(membership::decode_transfer(message));
+    time_given_ = time_given_ || from == protocol_.leader();
+    return {};
+  }
+  return transfer_.message(from, message, fabric_->now());
+}
+
+CAUSEWAY_DECL void member_control::dial_holders() {
+  for (const auto& h : protocol_.now_what().holders) {
+    if (!meets(h.peer) && !h.address.empty()) fabric_->dial(h.address);
+  }
+}
+
+CAUSEWAY_DECL std::vector<net::peer_id> member_control::holders() const {
+  std::vector<net::peer_id> ids;
+  for (const auto& h : protocol_.now_what().holders) ids.push_back(h.peer);
+  return ids;
+}
+
+CAUSEWAY_DECL void member_control::record(membership::event e) {
+  if (!options_.journal) return;
+  e.peer = fabric_->id();
+  e.at_time = fabric_->now();
+  behind_.note(e);
+}
+
+CAUSEWAY_DECL void member_control::settle() {
+  if (behind_.must_resign()) protocol_.resign(fabric_->now());
+  const auto& s = protocol_.now_what();
+  const bool goal_moved = transfer_.taking.goal().root != s.hash;  // then these hold something else
+  if (transfer_.taking.state() == membership::fetcher::status::running && s.changes != seen_changes_ && !goal_moved) {
+    dial_holders();
+    transfer_.taking.holders(holders(), fabric_->now());
+  }
+  seen_changes_ = s.changes;
+  using kind = membership::situation::kind;
+  const bool open = s.is == kind::exchange || s.is == kind::adopt || s.is == kind::committing;
+  const std::uint32_t epoch = open ? s.current.at.wire() : last_epoch_ + 1;
+  if (s.is == kind::exchange) last_epoch_ = epoch;
+  if (epoch > cancelled_before_) {
+    cancelled_before_ = epoch;
+    fabric_->cancel_before(epoch);
+  }
+  fabric_->wake_at(std::min({protocol_wakes_, transfer_wakes_, transfer_.giving.next_wake()}));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_IMPL_MEMBER_CONTROL_IPP

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TRAIN_IMPL_SWARM_GROUP_IPP
+#define CAUSEWAY_TRAIN_IMPL_SWARM_GROUP_IPP
+
+// Bodies of train/swarm_group.hpp.
+
+#include <causeway/train/swarm_group.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+CAUSEWAY_DECL swarm_group::swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm,
+                                       io::any_storage disk, const std::string& folder)
+    : swarm_group{std::move(stage), std::move(swarm)} {
+  states_.emplace(disk, folder + "/rounds");
+  if (swarm_->options().local_steps == 0) sums_.emplace(std::move(disk), folder + "/sums");
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> swarm_group::draw(std::uint64_t skipped, std::uint64_t count) {
+  return stage_->draw(skipped, count);
+}
+
+CAUSEWAY_DECL result<void> swarm_group::open(shared_state state, thread_pool& pool) {
+  state.adopted = [this, inner = std::move(state.adopted)](std::span<const float>) {
+    replaced_ = true;
+    swarm_->replaced();
+    if (inner) inner({});
+  };
+  state.replay = nullptr;  // a stage's step depends on the other stages
+  const std::size_t parameters = state.parts.empty() ? 0 : state.parts.front().size() / sizeof(float);
+  parts_ = state.parts;
+  adopted_ = state.adopted;
+  CAUSEWAY_TRY(stage_->open(std::move(state), pool));
+  replaced_ = false;
+  recall_sums(parameters);
+  swarm_->committed(true);
+  return {};
+}
+
+CAUSEWAY_DECL result<round_entry> swarm_group::enter(std::uint64_t) {
+  CAUSEWAY_TRY(swarm_->complete([this] { return stage_->exchange_waits(); }));
+  CAUSEWAY_ASSIGN(entry_, stage_->enter(1 + swarm_->contributed()));
+  if (replaced_) return fail(errc::cancelled, "swarm", "the others of this stage have finished the step");
+  CAUSEWAY_ASSIGN(entry_.share, divide());
+  return entry_;
+}
+
+CAUSEWAY_DECL result<void> swarm_group::exchanged() {
+  CAUSEWAY_TRY(keep_sum());
+  CAUSEWAY_ASSIGN(const double squares, swarm_->all_summed());
+  CAUSEWAY_TRY(agree_on_norm(squares));
+  return stage_->exchanged();
+}
+
+CAUSEWAY_DECL result<verdict> swarm_group::settle(const result<void>& outcome, bool candidate) {
+  if (!outcome && outcome.error().code == errc::non_finite) return mend(outcome.error());
+  if (outcome && candidate && !is_sound()) {
+    return mend(fail(errc::non_finite, "this peer", "its parameters are not finite after the step"));
+  }
+  return judge(outcome, candidate);
+}
+
+CAUSEWAY_DECL result<verdict> swarm_group::judge(const result<void>& outcome, bool candidate) {
+  CAUSEWAY_ASSIGN(const verdict judged, stage_->settle(outcome, candidate));
+  if (judged == verdict::commit && swarm_->asked_to_move() && !std::exchange(leaves_, true)) stage_->leave();
+  if (judged == verdict::commit && outcome) spoilt_ = 0;
+  // Gradients of a step that others have finished are worth nothing on top of it.
+  const bool adopted = std::exchange(replaced_, false);
+  if (!adopted && judged != verdict::commit) return judged;
+  swarm_->committed(adopted);
+  return verdict::commit;
+}
+
+CAUSEWAY_DECL result<verdict> swarm_group::mend(const error& why) {
+  if (++spoilt_ > most_spoilt) {
+    return fail(errc::non_finite, why.where,
+                why.message + ", " + std::to_string(most_spoilt) +
+                    " times from a sound state: lower the learning rate, clip gradients, or look at this machine's memory");
+  }
+  swarm_->throw_away();
+  const result<void> reason = fail(errc::corrupt, why.where, why.message);
+  CAUSEWAY_ASSIGN(const verdict judged, judge(reason, false));
+  if (judged == verdict::commit) return judged;  // the others' state is here
+  if (!is_sound() && states_) (void)states_->load(stage_->round(), stage_->state_hash(), parts_);
+  if (is_sound()) {
+    adopted_({});
+    replaced_ = false;
+    swarm_->committed(true);
+    return verdict::commit;
+  }
+  return fail(
+      errc::non_finite, why.where,
+      why.message + ", and the committed state is not on this peer's disk; start it again, and it takes the others'");
+}
+
+CAUSEWAY_DECL bool swarm_group::is_sound() const {
+  const auto floats = parts_.empty() ? std::span<const std::byte>{} : std::span<const std::byte>{parts_.front()};
+  for (std::size_t at = 0; at + sizeof(float) <= floats.size(); at += sizeof(float)) {
+    float v = 0;
+    std::memcpy(&v, floats.data() + at, sizeof v);
+    if (!std::isfinite(v)) return false;
+  }
+  return true;
+}
+
+CAUSEWAY_DECL result<void> swarm_group::keep_sum() {
+  CAUSEWAY_ASSIGN(const parallel::swarm_sum sum, swarm_->keep_sum());
+  if (!sums_) return {};
+  kept_sum head{sum.step, sum.squares, stage_->state_hash()};
+  const std::span<std::byte> parts[] = {std::as_writable_bytes(std::span{&head, 1}), std::as_writable_bytes(sum.values)};
+  return sums_->save(run_of_sums(), sum.step, run_of_sums(), parts);
+}
+
+CAUSEWAY_DECL void swarm_group::recall_sums(std::size_t parameters) {
+  if (!sums_) return;
+  const auto steps = sums_->rounds();
+  if (!steps) return;
+  for (const std::uint64_t step : *steps) {
+    kept_sum head;
+    std::vector<float> values(parameters);
+    const std::span<std::byte> parts[] = {std::as_writable_bytes(std::span{&head, 1}),
+                                          std::as_writable_bytes(std::span{values})};
+    if (!sums_->load(step, run_of_sums(), parts)) continue;
+    const bool next = head.state == stage_->state_hash();
+    swarm_->restore_sum({head.step, head.squares, next ? std::span{values} : std::span<float>{}});
+  }
+}
+
+CAUSEWAY_DECL result<double> swarm_group::divide() {
+  const parallel::swarm_holding mine = swarm_->holding();
+  const auto bytes = parallel::encode(mine);
+  const std::size_t peers = entry_.transport->size();
+  std::vector<std::vector<std::byte>> all(peers);
+  if (peers > 1) {
+    CAUSEWAY_TRY(collective::all_gather(*entry_.transport, name(0), bytes, most_bytes, all, {.deadline = entry_.deadline}));
+  }
+  std::vector<parallel::swarm_holding> holdings;
+  for (std::size_t p = 0; p < peers; ++p) {
+    if (p == entry_.transport->self()) {
+      holdings.push_back(mine);
+      continue;
+    }
+    auto h = parallel::decode_holding(all[p]);
+    if (!h) return h.error();
+    holdings.push_back(std::move(*h));
+  }
+  return swarm_->take_part(holdings, entry_.transport->self());
+}
+
+CAUSEWAY_DECL result<void> swarm_group::agree_on_norm(double squares) {
+  const time_point begin = swarm_->now();
+  auto outcome = exchange_norms(squares, norm_times_.deadline(begin));
+  if (outcome) norm_times_.observe(swarm_->now() - begin);
+  if (!outcome && outcome.error().code == errc::timeout) norm_times_.overdue(swarm_->now() - begin);
+  return outcome;
+}
+
+CAUSEWAY_DECL result<void> swarm_group::exchange_norms(double squares, time_point deadline) {
+  std::vector<double> all(entry_.transport->size(), squares);
+  if (all.size() > 1) {
+    CAUSEWAY_TRY(collective::all_gather(*entry_.transport, name(1), std::as_bytes(std::span{&squares, 1}),
+                                        std::as_writable_bytes(std::span{all}), {.deadline = deadline}));
+  }
+  if (!std::isfinite(all[0]) || all[0] < 0) return fail(errc::protocol, "peer 0", "it sent a norm that is none");
+  swarm_->agreed(all[0]);
+  return {};
+}
+
+CAUSEWAY_DECL net::message_id swarm_group::name(std::uint32_t part) const {
+  return {.channel = collective::channels::state + part, .step = entry_.round, .parent = entry_.parent};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_IMPL_SWARM_GROUP_IPP

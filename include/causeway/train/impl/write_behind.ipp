@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TRAIN_IMPL_WRITE_BEHIND_IPP
+#define CAUSEWAY_TRAIN_IMPL_WRITE_BEHIND_IPP
+
+// Bodies of train/write_behind.hpp.
+
+#include <causeway/train/write_behind.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::detail {
+
+CAUSEWAY_DECL void write_behind::persist(const membership::durable_record& record) {
+  newest_ = std::make_shared<const std::vector<std::byte>>(membership::encode(record));
+  ++asked_;
+  begin_writing();
+}
+
+CAUSEWAY_DECL void write_behind::send(net::peer_id to, std::vector<std::byte> message) {
+  if (broken_) return;
+  const auto kind = membership::detail::kind_of(message);
+  if (idle()) return say(to, std::move(message));
+  if (kind == membership::detail::number_of<membership::detail::heartbeat>) {
+    overdue_ = overdue_ || to_.now() - began_ > patience_;
+    return to_.send(to, overdue_ ? farewell_ : std::move(message));
+  }
+  const bool reports = kind == membership::detail::number_of<membership::detail::report>;
+  if (reports) to_.send(to, last_report_.empty() ? farewell_ : last_report_);
+  held_.push_back({asked_, letter{to, std::move(message)}});
+}
+
+CAUSEWAY_DECL void write_behind::note(const membership::event& e) {
+  if (idle()) return to_.note(e);
+  if (broken_) return;
+  held_.push_back({asked_, e});
+}
+
+CAUSEWAY_DECL void write_behind::begin_writing() {
+  if (writing_ || over()) return;
+  writing_ = true;
+  began_ = to_.now();
+  const auto good = std::make_shared<bool>(false);
+  to_.aside([this, record = newest_, good] { *good = to_.write(*record); },
+            [this, number = asked_, good] {
+              writing_ = false;
+              wrote(number, *good);
+            });
+}
+
+CAUSEWAY_DECL void write_behind::wrote(std::uint64_t number, bool good) {
+  broken_ = !good;
+  if (broken_) held_.clear();
+  if (broken_) return to_.failed();
+  written_ = number;
+  while (!held_.empty() && held_.front().record <= written_) {
+    auto next = std::move(held_.front().what);
+    held_.pop_front();
+    if (auto* const l = std::get_if<letter>(&next)) say(l->to, std::move(l->message));
+    if (const auto* const e = std::get_if<membership::event>(&next)) to_.note(*e);
+  }
+  begin_writing();
+}
+
+CAUSEWAY_DECL void write_behind::say(net::peer_id to, std::vector<std::byte> message) {
+  if (membership::detail::kind_of(message) == membership::detail::number_of<membership::detail::report>) {
+    last_report_ = message;
+  }
+  to_.send(to, std::move(message));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_IMPL_WRITE_BEHIND_IPP

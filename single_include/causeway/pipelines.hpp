@@ -33785,6 +33785,10 @@ using basic_gpt = language_model<gpt_family, Backend>;
 /// GPT-2 on the CPU.
 using gpt = basic_gpt<>;
 
+#ifdef CAUSEWAY_COMPILED
+extern template class language_model<gpt_family>;
+#endif
+
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
 #endif  // CAUSEWAY_NN_GPT_HPP
@@ -33872,6 +33876,10 @@ CAUSEWAY_DECL std::size_t gpt_family::declare_linear(declaration& d, const std::
   d.vector(prefix + ".bias", outputs, 0.0F);
   return weight;
 }
+
+#ifdef CAUSEWAY_COMPILED
+template class language_model<gpt_family>;
+#endif
 
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 

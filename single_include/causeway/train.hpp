@@ -17149,6 +17149,10 @@ using basic_gpt = language_model<gpt_family, Backend>;
 /// GPT-2 on the CPU.
 using gpt = basic_gpt<>;
 
+#ifdef CAUSEWAY_COMPILED
+extern template class language_model<gpt_family>;
+#endif
+
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
 #endif  // CAUSEWAY_NN_GPT_HPP
@@ -17236,6 +17240,10 @@ CAUSEWAY_DECL std::size_t gpt_family::declare_linear(declaration& d, const std::
   d.vector(prefix + ".bias", outputs, 0.0F);
   return weight;
 }
+
+#ifdef CAUSEWAY_COMPILED
+template class language_model<gpt_family>;
+#endif
 
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
@@ -17368,6 +17376,10 @@ using basic_llama = language_model<llama_family, Backend>;
 /// Llama on the CPU.
 using llama = basic_llama<>;
 
+#ifdef CAUSEWAY_COMPILED
+extern template class language_model<llama_family>;
+#endif
+
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
 #endif  // CAUSEWAY_NN_LLAMA_HPP
@@ -17452,6 +17464,10 @@ CAUSEWAY_DECL void llama_family::declare_block(declaration& d, std::int64_t i) {
   b.down = d.matrix(p + "mlp.down_proj.weight", c, options_.hidden, residual);
   blocks_.push_back(b);
 }
+
+#ifdef CAUSEWAY_COMPILED
+template class language_model<llama_family>;
+#endif
 
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 

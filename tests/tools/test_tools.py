@@ -45,6 +45,16 @@ class Tree:
         self.write(f"tests/{name}".replace(".hpp", ".cpp"),
                    f"// SPDX-License-Identifier: Apache-2.0\n#include <causeway/{name}>\n")
 
+    def add_bodies(self, name, includes=()):
+        """`name` as a header that has them."""
+        folder, stem = name.split("/")
+        body = f"causeway/{folder}/impl/{stem}.ipp"
+        self.add(name + ".hpp", ["#include <vector>"], "CAUSEWAY_DECL int low();")
+        path = self.root / f"include/causeway/{name}.hpp"
+        ending = path.read_text().rindex("#endif")
+        path.write_text(path.read_text()[:ending] + f"#ifndef CAUSEWAY_COMPILED\n#include <{body}>\n#endif\n\n" + path.read_text()[ending:])
+        self.write(f"include/{body}", header(body, [f"#include <causeway/{name}.hpp>", *includes], "CAUSEWAY_DECL int low() { return 1; }"))
+
     def run(self, tool, *arguments):
         return subprocess.run([sys.executable, self.root / "tools" / tool, *arguments], capture_output=True, text=True,
                               check=False)
@@ -157,6 +167,21 @@ class CheckTree(WithTree):
         self.assertIn("---- causeway/core/low.hpp", single)
         self.assertNotIn("---- causeway/net/high.hpp", single)
 
+    def test_a_header_ends_with_its_bodies(self):
+        self.tree.add_bodies("core/low")
+        self.assertEqual(self.tree.check().returncode, 0, self.tree.check().stdout)
+        bodies = (self.tree.root / "include/causeway/impl/src.hpp").read_text()
+        self.assertIn("CAUSEWAY_PART == 1\n#include <causeway/core/impl/low.ipp>", bodies)
+        self.tree.add("core/low.hpp")
+        self.refused("include/causeway/core/low.hpp:", "does not end with its bodies")
+
+    def test_bodies_keep_to_the_layers_and_belong_to_one_header(self):
+        self.tree.add_bodies("core/low", ["#include <causeway/net/high.hpp>"])
+        self.refused("include/causeway/core/impl/low.ipp:8", "core may not include net")
+        self.tree.add_bodies("core/low")
+        self.tree.add("net/high.hpp", ["#include <causeway/core/impl/low.ipp>"])
+        self.refused("include/causeway/net/high.hpp:7", "bodies that are not its own")
+
     def test_banned_words_count_in_code_only_and_can_be_allowed(self):
         self.tree.add("core/low.hpp", body='// a worker\ninline const char* text = "worker";\n'
                                            "inline int worker_count;  // tree: allow, a test")
@@ -192,6 +217,18 @@ class Amalgamate(WithTree):
         run, _ = self.tree.single_header()
         self.assertNotEqual(run.returncode, 0)
         self.assertIn("include/causeway/net/high.hpp:8: own #include inside #if", run.stderr)
+
+    def test_bodies_follow_their_header_and_can_be_left_out(self):
+        self.tree.add_bodies("core/low", ["#include <cstdio>"])
+        self.tree.add("net/high.hpp", ["#include <causeway/core/low.hpp>", "", "#include <cstdio>"])
+        run, text = self.tree.single_header()
+        self.assertEqual(run.returncode, 0, run.stderr)
+        begin = text.index("#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)")
+        self.assertLess(text.index("CAUSEWAY_DECL int low();"), begin)
+        self.assertLess(begin, text.index("CAUSEWAY_DECL int low() {"))
+        self.assertLess(text.index("CAUSEWAY_DECL int low() {"), text.index("---- causeway/net/high.hpp"))
+        self.assertEqual(text.count("#include <cstdio>"), 2)  # the first is not always there
+        self.assertNotIn("#ifndef CAUSEWAY_COMPILED", text)
 
     def test_doors_come_last_and_inside_their_condition(self):
         self.tree.add("net/asio_door.hpp", ["#include <causeway/core/low.hpp>", "", "#include <asio.hpp>"])

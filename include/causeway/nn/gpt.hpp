@@ -157,6 +157,10 @@ using basic_gpt = language_model<gpt_family, Backend>;
 /// GPT-2 on the CPU.
 using gpt = basic_gpt<>;
 
+#ifdef CAUSEWAY_COMPILED
+extern template class language_model<gpt_family>;
+#endif
+
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
 #ifndef CAUSEWAY_COMPILED

@@ -146,6 +146,10 @@ using basic_llama = language_model<llama_family, Backend>;
 /// Llama on the CPU.
 using llama = basic_llama<>;
 
+#ifdef CAUSEWAY_COMPILED
+extern template class language_model<llama_family>;
+#endif
+
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
 #ifndef CAUSEWAY_COMPILED

@@ -83,6 +83,10 @@ CAUSEWAY_DECL std::size_t gpt_family::declare_linear(declaration& d, const std::
   return weight;
 }
 
+#ifdef CAUSEWAY_COMPILED
+template class language_model<gpt_family>;
+#endif
+
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
 #endif  // CAUSEWAY_NN_IMPL_GPT_IPP

@@ -80,6 +80,10 @@ CAUSEWAY_DECL void llama_family::declare_block(declaration& d, std::int64_t i) {
   blocks_.push_back(b);
 }
 
+#ifdef CAUSEWAY_COMPILED
+template class language_model<llama_family>;
+#endif
+
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 
 #endif  // CAUSEWAY_NN_IMPL_LLAMA_IPP

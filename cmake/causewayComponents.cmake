@@ -113,18 +113,6 @@ function(causeway_find_compiled)
     file(CONFIGURE OUTPUT "${source}" CONTENT "#define CAUSEWAY_PART ${part}\n#include <causeway/impl/src.hpp>\n")
     list(APPEND sources "${source}")
   endforeach()
-  # With oneDNN everyday models are other types. Only who links causeway::onednn takes this object out of the library.
-  causeway_find_component(onednn)
-  if(TARGET causeway::onednn)
-    set(source "${CMAKE_CURRENT_BINARY_DIR}/causeway_compiled/models_onednn.cpp")
-    string(CONCAT text "#include <causeway/nn/gpt.hpp>\n#include <causeway/nn/llama.hpp>\n\n"
-                       "template class causeway::nn::language_model<causeway::nn::gpt_family>;\n"
-                       "template class causeway::nn::language_model<causeway::nn::llama_family>;\n")
-    file(CONFIGURE OUTPUT "${source}" CONTENT "${text}")
-    get_target_property(folder causeway::onednn INTERFACE_INCLUDE_DIRECTORIES)
-    set_source_files_properties("${source}" PROPERTIES COMPILE_DEFINITIONS CAUSEWAY_HAS_ONEDNN INCLUDE_DIRECTORIES "${folder}")
-    list(APPEND sources "${source}")
-  endif()
   add_library(causeway_compiled STATIC EXCLUDE_FROM_ALL ${sources})
   add_library(causeway::compiled ALIAS causeway_compiled)
   target_compile_definitions(causeway_compiled PUBLIC CAUSEWAY_COMPILED)
@@ -135,6 +123,20 @@ function(causeway_find_compiled)
       target_link_libraries(causeway_compiled PRIVATE causeway::${door})
     endif()
   endforeach()
+
+  # With oneDNN everyday models are other types. Only who links causeway::onednn takes this object out of the library.
+  causeway_find_component(onednn)
+  if(TARGET causeway::onednn)
+    set(source "${CMAKE_CURRENT_BINARY_DIR}/causeway_compiled/models_onednn.cpp")
+    string(CONCAT text "#include <causeway/nn/gpt.hpp>\n#include <causeway/nn/llama.hpp>\n\n"
+                       "template class causeway::nn::language_model<causeway::nn::gpt_family>;\n"
+                       "template class causeway::nn::language_model<causeway::nn::llama_family>;\n")
+    file(CONFIGURE OUTPUT "${source}" CONTENT "${text}")
+    add_library(causeway_compiled_onednn OBJECT EXCLUDE_FROM_ALL "${source}")
+    target_compile_definitions(causeway_compiled_onednn PRIVATE CAUSEWAY_COMPILED)
+    target_link_libraries(causeway_compiled_onednn PRIVATE causeway::onednn)
+    target_sources(causeway_compiled PRIVATE $<TARGET_OBJECTS:causeway_compiled_onednn>)
+  endif()
 endfunction()
 
 macro(causeway_find_component component)

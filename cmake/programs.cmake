@@ -35,7 +35,11 @@ function(causeway_compile_options target)
 endfunction()
 
 if(CAUSEWAY_USE_COMPILED)
-  causeway_compile_options(causeway_compiled)
+  foreach(target IN ITEMS causeway_compiled causeway_compiled_onednn)
+    if(TARGET ${target})
+      causeway_compile_options(${target})
+    endif()
+  endforeach()
 endif()
 
 # The folders directly below `base`, in alphabetical order.

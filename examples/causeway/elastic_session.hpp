@@ -140,8 +140,7 @@ class elastic_session {
     round_ = round();
     round_news now = news();
     const bool due = validate_every_ > 0 && round_ % validate_every_ == 0;
-    const bool ours = has_stages || ctx().self() == (round_ / validate_every_) % ctx().peers();
-    if (due && place_.validates() && ours) {
+    if (due && place_.validates() && (has_stages || ctx().self() == (round_ / validate_every_) % ctx().peers())) {
       CAUSEWAY_TRY(validate());
       now.validation = summary_.validation;
     }

@@ -147,6 +147,12 @@ class Training(Elastic):
         self.assertEqual(g.returncode, 0, g.stderr)
         self.assertTrue(g.stdout.startswith("the sea"))
 
+    def test_nobody_needs_to_validate(self):
+        p = self.start("--peers", "2", "--steps", "40", "--train.evaluate_every", "0", "--train.checkpoint_every", "0")
+        self.ends(p)
+        self.assertEqual(len(self.results()), 2)
+        self.assertEqual({line.get("validation") for peer in (0, 1) for line in self.lines(peer)}, {0})
+
     def test_a_killed_peer_does_not_end_the_run(self):
         p = self.start("--peers", "4", "--steps", "400", env=dict(os.environ, CAUSEWAY_FAILPOINT="committed:3@2"))
         self.ends(p)

@@ -40765,7 +40765,7 @@ class evidence {
 
   /// A newcomer does not know whom to ask.
   void ask_anybody();
-  static constexpr std::size_t asked_by_newcomers = 8;
+  static constexpr std::size_t asked_by_newcomers = 64;
 
  public:
   /// What this peer says when it is asked.
@@ -41236,6 +41236,7 @@ class follower {
   time_point leaderless_since_;
   time_point beat_at_;
   heartbeat beat_;
+  std::optional<std::pair<net::peer_id, heartbeat>> early_beat_;  ///< came before its sender was known to be a member
 
   std::optional<std::pair<std::uint64_t, std::uint64_t>> held_;  ///< round, state hash
   bool ready_ = false;
@@ -41327,6 +41328,7 @@ CAUSEWAY_DECL void follower::leave() {
 CAUSEWAY_DECL void follower::on(net::peer_id from, const heartbeat& m) {
   tell_newer(from, m.newest);
   if (!t_.may_lead(from)) {  // one that knows no view yet is told of it first
+    if (!newest().known()) early_beat_ = {from, m};
     t_.reject(reject_reason::not_a_member, from);
     return t_.post(from, make_report());
   }
@@ -41483,6 +41485,8 @@ CAUSEWAY_DECL bool follower::learn(const told_commit& c) {
                                     std::to_string(*c.tellers.begin()) + " tells");
   }
   learned(c.holders);
+  if (const auto early = std::exchange(early_beat_, std::nullopt); early && t_.up(early->first))
+    on(early->first, early->second);
   return true;
 }
 

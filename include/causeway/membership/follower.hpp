@@ -170,6 +170,7 @@ class follower {
   time_point leaderless_since_;
   time_point beat_at_;
   heartbeat beat_;
+  std::optional<std::pair<net::peer_id, heartbeat>> early_beat_;  ///< came before its sender was known to be a member
 
   std::optional<std::pair<std::uint64_t, std::uint64_t>> held_;  ///< round, state hash
   bool ready_ = false;

@@ -68,6 +68,7 @@ CAUSEWAY_DECL void follower::leave() {
 CAUSEWAY_DECL void follower::on(net::peer_id from, const heartbeat& m) {
   tell_newer(from, m.newest);
   if (!t_.may_lead(from)) {  // one that knows no view yet is told of it first
+    if (!newest().known()) early_beat_ = {from, m};
     t_.reject(reject_reason::not_a_member, from);
     return t_.post(from, make_report());
   }
@@ -224,6 +225,8 @@ CAUSEWAY_DECL bool follower::learn(const told_commit& c) {
                                     std::to_string(*c.tellers.begin()) + " tells");
   }
   learned(c.holders);
+  if (const auto early = std::exchange(early_beat_, std::nullopt); early && t_.up(early->first))
+    on(early->first, early->second);
   return true;
 }
 

@@ -114,7 +114,7 @@ class evidence {
 
   /// A newcomer does not know whom to ask.
   void ask_anybody();
-  static constexpr std::size_t asked_by_newcomers = 64;
+  static constexpr std::size_t asked_by_newcomers = 8;
 
  public:
   /// What this peer says when it is asked.

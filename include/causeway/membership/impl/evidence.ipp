@@ -252,9 +252,15 @@ CAUSEWAY_DECL void evidence::ask() {
 
 CAUSEWAY_DECL void evidence::ask_anybody() {
   std::vector<net::peer_id> others;
+  bool all_answered = true;
   for (const auto& [id, p] : t_.peers) {
-    if (p.up && id != t_.self && !told_.back().tellers.contains(id)) others.push_back(id);
+    if (!p.up || id == t_.self || told_.back().tellers.contains(id)) continue;
+    others.push_back(id);
+    if (p.answered) continue;
+    all_answered = false;
+    t_.post(id, question());
   }
+  if (!all_answered) return;
   for (std::size_t i = 0; i < std::min(asked_by_newcomers, others.size()); ++i) {
     t_.post(others[turn_++ % others.size()], question());
   }

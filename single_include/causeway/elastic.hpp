@@ -2209,8 +2209,7 @@ struct address_list {
   std::vector<located_peer> places;
 };
 
-// ---- bytes, one pair for each kind
-// ---------------------------------------------------------------------------------------
+// ---- bytes, one pair for each kind ---------------------------------------------------------------------------------
 
 inline void put_flag(net::byte_writer& out, bool flag) { out.put(static_cast<std::uint8_t>(flag)); }
 inline bool get_flag(net::byte_reader& in) { return in.get<std::uint8_t>() != 0; }
@@ -10881,14 +10880,6 @@ class fetcher {
   std::deque<std::pair<time_point, std::size_t>> arrivals_;  // of the last chunks
 };
 
-// ---- the caller ----------------------------------------------------------------------------------------------------
-
-// ---- holders -------------------------------------------------------------------------------------------------------
-
-// ---- messages ------------------------------------------------------------------------------------------------------
-
-// ---- what to do next -----------------------------------------------------------------------------------------------
-
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
 
 #endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_FETCHER_HPP
@@ -10920,6 +10911,8 @@ CAUSEWAY_DECL void fetcher::fail_with(error why) {
   failure_ = std::move(why);
   finish(status::failed);
 }
+
+// ---- the caller ----------------------------------------------------------------------------------------------------
 
 CAUSEWAY_DECL void fetcher::start(const state_name& goal, std::span<const net::peer_id> peers, const state_image& local,
                                   time_point now) {
@@ -10964,6 +10957,8 @@ CAUSEWAY_DECL fetch_progress fetcher::progress() const {
   }
   return p;
 }
+
+// ---- holders -------------------------------------------------------------------------------------------------------
 
 CAUSEWAY_DECL void fetcher::peer_up(net::peer_id peer, time_point now) {
   holders_.known(peer).up = true;
@@ -11021,6 +11016,8 @@ CAUSEWAY_DECL void fetcher::declare_overdue(holder& h, time_point now) {
   if (others && manifest_from_ == h.id) manifest_from_ = 0;
   fx_->transfer_log(severity::info, "state transfer: peer " + std::to_string(h.id) + " is silent");
 }
+
+// ---- messages ------------------------------------------------------------------------------------------------------
 
 CAUSEWAY_DECL void fetcher::message(net::peer_id from, const transfer_message& m, time_point now) {
   if (m.kind != transfer_kind::manifest && m.kind != transfer_kind::chunk && m.kind != transfer_kind::gone) return;
@@ -11131,6 +11128,8 @@ CAUSEWAY_DECL void fetcher::take_gone(holder& h, const transfer_message& m, time
   h.gone = mean || m.newest > goal_.round || h.retries >= options_.max_retries;
   if (!h.gone) h.not_before = now + options_.retry * (1U << h.retries++);
 }
+
+// ---- what to do next -----------------------------------------------------------------------------------------------
 
 CAUSEWAY_DECL void fetcher::wake(time_point now) {
   wakes_at_ = no_deadline;

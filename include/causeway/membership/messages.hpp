@@ -183,8 +183,7 @@ struct address_list {
   std::vector<located_peer> places;
 };
 
-// ---- bytes, one pair for each kind
-// ---------------------------------------------------------------------------------------
+// ---- bytes, one pair for each kind ---------------------------------------------------------------------------------
 
 inline void put_flag(net::byte_writer& out, bool flag) { out.put(static_cast<std::uint8_t>(flag)); }
 inline bool get_flag(net::byte_reader& in) { return in.get<std::uint8_t>() != 0; }

@@ -27,6 +27,8 @@ CAUSEWAY_DECL void fetcher::fail_with(error why) {
   finish(status::failed);
 }
 
+// ---- the caller ----------------------------------------------------------------------------------------------------
+
 CAUSEWAY_DECL void fetcher::start(const state_name& goal, std::span<const net::peer_id> peers, const state_image& local,
                                   time_point now) {
   stop();
@@ -70,6 +72,8 @@ CAUSEWAY_DECL fetch_progress fetcher::progress() const {
   }
   return p;
 }
+
+// ---- holders -------------------------------------------------------------------------------------------------------
 
 CAUSEWAY_DECL void fetcher::peer_up(net::peer_id peer, time_point now) {
   holders_.known(peer).up = true;
@@ -127,6 +131,8 @@ CAUSEWAY_DECL void fetcher::declare_overdue(holder& h, time_point now) {
   if (others && manifest_from_ == h.id) manifest_from_ = 0;
   fx_->transfer_log(severity::info, "state transfer: peer " + std::to_string(h.id) + " is silent");
 }
+
+// ---- messages ------------------------------------------------------------------------------------------------------
 
 CAUSEWAY_DECL void fetcher::message(net::peer_id from, const transfer_message& m, time_point now) {
   if (m.kind != transfer_kind::manifest && m.kind != transfer_kind::chunk && m.kind != transfer_kind::gone) return;
@@ -237,6 +243,8 @@ CAUSEWAY_DECL void fetcher::take_gone(holder& h, const transfer_message& m, time
   h.gone = mean || m.newest > goal_.round || h.retries >= options_.max_retries;
   if (!h.gone) h.not_before = now + options_.retry * (1U << h.retries++);
 }
+
+// ---- what to do next -----------------------------------------------------------------------------------------------
 
 CAUSEWAY_DECL void fetcher::wake(time_point now) {
   wakes_at_ = no_deadline;

@@ -156,10 +156,9 @@ def check_third_party(source, include, found, path):
         found.error(path, include.line, f"<{include.target}>: an unknown third-party library")
 
 
-def check_bodies(sources, found):
+def check_bodies(sources, there, found):
     """A header ends with its bodies, unless they are compiled elsewhere; they begin with their header."""
     ending = "#ifndef CAUSEWAY_COMPILED\n#include <{}>\n#endif\n\n#endif  // {}\n"
-    there = tree.bodies()
     for name, source in there.items():
         path, header = f"include/{name}", tree.header_of(name)
         check_anatomy(source, found, path)
@@ -197,11 +196,9 @@ def check_words(text, area, path, found):
                 found.error(path, line, f"`{match[0].strip()}`: {why}")
 
 
-def check_generated(found):
-    for name, text in tree.generated().items():
-        path = tree.INCLUDE / name
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            found.error(f"include/{name}", 1, "does not list the headers as they are; run tools/check_tree.py --fix-umbrella")
+def check_generated(texts, found):
+    for name in tree.out_of_date(texts):
+        found.error(f"include/{name}", 1, "does not list the headers as they are; run tools/check_tree.py --fix-umbrella")
 
 
 def check_mirror(sources, found):
@@ -307,17 +304,18 @@ def main():
     options = parser.parse_args()
 
     found = Findings()
-    sources = tree.headers()
-    for name in tree.write_generated() if options.fix_umbrella else []:
+    sources, there = tree.headers(), tree.bodies()
+    texts = tree.generated(sources, there)
+    for name in tree.write_generated(texts) if options.fix_umbrella else []:
         print(f"include/{name}: written")
-    check_generated(found)
+    check_generated(texts, found)
     for name, source in sources.items():
         path = f"include/{name}"
         if source.folder not in RANKS and source.folder not in SIDE:
             found.error(path, 1, f"folder {source.folder or '.'} has no rank in tools/source_tree.py")
         check_anatomy(source, found, path)
         check_includes(source, sources, found, path)
-    check_bodies(sources, found)
+    check_bodies(sources, there, found)
     check_doors(sources, found)
     check_mirror(sources, found)
     names = our_files()

@@ -233,7 +233,7 @@ def main():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(Template(template).substitute(values), encoding="utf-8")
         print(path.relative_to(tree.ROOT))
-    for name in tree.write_generated():
+    for name in tree.write_generated(tree.generated(tree.headers(), tree.bodies())):
         print(f"include/{name}")
     print("Next: fill in each TODO, then tools/test.sh --quick.")
 

@@ -259,19 +259,21 @@ def compiled_text(sources, there):
     return "\n".join([*text, "", "#endif  // CAUSEWAY_IMPL_SRC_HPP", ""])
 
 
-def generated():
-    """What is written from the headers found: name and text."""
-    sources = headers()
-    return {**{name: tier_text(name, sources) for name in TIERS}, COMPILED: compiled_text(sources, bodies())}
+def generated(sources, there):
+    """What is written from headers and bodies: name and text."""
+    return {**{name: tier_text(name, sources) for name in TIERS}, COMPILED: compiled_text(sources, there)}
 
 
-def write_generated():
-    """Writes that; gives the names of those that changed."""
-    changed = []
-    for name, text in generated().items():
-        path = INCLUDE / name
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-            changed.append(name)
+def out_of_date(texts):
+    """Those whose file is not there, or another."""
+    paths = {name: INCLUDE / name for name in texts}
+    return [name for name, path in paths.items() if not path.exists() or path.read_text(encoding="utf-8") != texts[name]]
+
+
+def write_generated(texts):
+    """Writes what is out of date; gives the names."""
+    changed = out_of_date(texts)
+    for name in changed:
+        (INCLUDE / name).parent.mkdir(parents=True, exist_ok=True)
+        (INCLUDE / name).write_text(texts[name], encoding="utf-8")
     return changed

@@ -23,29 +23,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Thousands of lines, and of instantiations: a tenth above what was measured last. Whoever makes it cheaper lowers them.
+# Thousands of lines, and of instantiations, header-only and compiled: a tenth above what was measured last. Whoever makes it
+# cheaper lowers them.
 BUDGETS = {
-    "train.hpp": (162, 41),
-    "tcp.hpp": (179, 36),
-    "elastic.hpp": (147, 54),
-    "pipelines.hpp": (154, 61),
-    "presets.hpp": (163, 96),
-    "sim.hpp": (87, 23),
-    "plan.hpp": (81, 22),
-    "causeway.hpp": (239, 175),
+    "train.hpp": ((162, 41), (159, 35)),
+    "tcp.hpp": ((179, 36), (175, 23)),
+    "elastic.hpp": ((147, 54), (140, 28)),
+    "pipelines.hpp": ((154, 61), (148, 38)),
+    "presets.hpp": ((163, 96), (156, 47)),
+    "sim.hpp": ((87, 23), (84, 14)),
+    "plan.hpp": ((81, 22), (77, 9)),
+    "causeway.hpp": ((239, 175), (218, 87)),
 }
-
-
-COMPILED_BUDGETS = {
-    "train.hpp": (159, 35),
-    "tcp.hpp": (175, 23),
-    "elastic.hpp": (140, 28),
-    "pipelines.hpp": (148, 38),
-    "presets.hpp": (156, 47),
-    "sim.hpp": (84, 14),
-    "plan.hpp": (77, 9),
-    "causeway.hpp": (218, 87),
-}
+MODES = (("", ()), (", compiled", ("-DCAUSEWAY_COMPILED",)))
 
 
 @dataclass(frozen=True)
@@ -89,12 +79,11 @@ def compilations(folder):
         return str(path)
 
     program = str(ROOT / "examples/train_gpt.cpp")
-    apart = ("-DCAUSEWAY_COMPILED",)
     found = [Compilation("asio.hpp", empty("asio.hpp"))]
-    found += [Compilation(tier, empty("causeway/" + tier), (), BUDGETS[tier]) for tier in BUDGETS]
-    found.append(Compilation("examples/train_gpt.cpp, -O2", program, ("-O2",)))
-    found += [Compilation(tier + ", compiled", empty("causeway/" + tier), apart, COMPILED_BUDGETS[tier]) for tier in COMPILED_BUDGETS]
-    return [*found, Compilation("examples/train_gpt.cpp, -O2, compiled", program, ("-O2", *apart))]
+    for mode, (name, options) in enumerate(MODES):
+        found += [Compilation(tier + name, empty("causeway/" + tier), options, BUDGETS[tier][mode]) for tier in BUDGETS]
+        found.append(Compilation("examples/train_gpt.cpp, -O2" + name, program, ("-O2", *options)))
+    return found
 
 
 def over_budget(c, lines, instantiations):

@@ -3718,6 +3718,11 @@ struct peer_entry {
   std::uint32_t sound = 0;        ///< rounds that it voted for since the last exclusion, or since one was forgiven
   std::uint32_t unvoted = 0;      ///< rounds in a row that it took part in and did not vote for
   std::uint32_t pause = 0;        ///< attempts that it still sits out
+
+  void was_told(std::uint64_t round, time_point now) {
+    rounds_told = round + 1;
+    told_at = now;
+  }
 };
 
 /// Shared by the parts of one protocol.
@@ -5103,8 +5108,6 @@ class evidence {
 
   told_commit& entry(net::peer_id from, std::uint64_t chain, const commit_record& record, const certificate& votes);
 
-  void forget_untold();
-
   /// Once a later commit is known, doubts about earlier ones are over, and those about later ones begin anew.
   void forget_the_past();
 
@@ -5167,7 +5170,6 @@ class evidence {
   std::vector<told_commit> told_;
   position base_;
   bool changed_ = false;
-  bool doubts_ = false;  ///< something is told and not believed
   bool asked_ = false;
   net::peer_id alone_with_ = 0;  ///< whose word was enough for want of others
   time_point next_;
@@ -5234,7 +5236,6 @@ CAUSEWAY_DECL std::optional<told_commit> evidence::believed() {
     told_commit found = std::move(*c);
     told_.erase(c);
     changed_ = true;
-    doubts_ = !told_.empty();
     return found;
   }
   if (t_.now >= next_) ask();
@@ -5256,27 +5257,23 @@ CAUSEWAY_DECL bool evidence::in_time(const commit_record& record) const {
 CAUSEWAY_DECL told_commit& evidence::entry(net::peer_id from, std::uint64_t chain, const commit_record& record,
                                            const certificate& votes) {
   told_commit fresh{record, std::nullopt, votes, {}, chain, {from}, t_.now, t_.votes.newest()};
+  if (told_.empty()) {  // a first doubt: the questions begin anew
+    next_ = t_.now;
+    asked_ = false;
+  }
   for (told_commit& c : told_) {
     if (c.tellers.erase(from) > 0) fresh.since = c.since;  // of one teller alone each round would begin the wait anew
+    if (c.chain == chain) c.tellers.insert(from);
   }
+  std::erase_if(told_, [](const told_commit& c) { return c.tellers.empty(); });
   const auto same = std::find_if(told_.begin(), told_.end(), [&](const told_commit& c) { return c.chain == chain; });
   if (same != told_.end()) {
-    same->tellers.insert(from);
     same->told_in = t_.votes.newest();
-    forget_untold();
-    return *std::find_if(told_.begin(), told_.end(), [&](const told_commit& c) { return c.chain == chain; });
+    return *same;
   }
-  forget_untold();
   if (told_.size() == most_told) told_.erase(told_.begin());
-  if (doubts_) return told_.push_back(fresh), told_.back();
-  doubts_ = true;
-  next_ = t_.now;
-  asked_ = false;
-  return told_.push_back(fresh), told_.back();
-}
-
-CAUSEWAY_DECL void evidence::forget_untold() {
-  std::erase_if(told_, [](const told_commit& c) { return c.tellers.empty(); });
+  told_.push_back(std::move(fresh));
+  return told_.back();
 }
 
 CAUSEWAY_DECL void evidence::forget_the_past() {
@@ -5287,7 +5284,6 @@ CAUSEWAY_DECL void evidence::forget_the_past() {
   for (told_commit& c : told_) c.since = t_.now;
   for (auto& [id, p] : t_.peers) p.word = {}, p.answer = {};
   next_ = t_.now;
-  doubts_ = !told_.empty();
   changed_ = true;
 }
 
@@ -5887,8 +5883,7 @@ CAUSEWAY_DECL void follower::tell_newer(net::peer_id to, const position& known, 
   if (!known.older_than(newest())) return;
   peer_entry& p = t_.entry(to);
   if (p.rounds_told > newest().round && t_.now - p.told_at < 8 * t_.settings.heartbeat) return;
-  p.rounds_told = newest().round + 1;
-  p.told_at = t_.now;
+  p.was_told(newest().round, t_.now);
   sync all = catch_up();
   if (!holders.empty()) all.holders = std::move(holders);
   t_.post(to, all);
@@ -6427,7 +6422,16 @@ CAUSEWAY_DECL bool roll_call::silent_since(const peer_table& t, net::peer_id id,
 
 // For how long a leader holds a round back for peers that cannot fetch the state as quickly as rounds follow each other.
 
-namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// What a peer needs the next round to be held back for.
+struct transfer_need {
+  duration takes{0};
+  /// 0: the transfer waits until the time is given. Otherwise it is under way, and a wait longer than this is not worth it.
+  duration worth{0};
+};
+
+namespace detail {
 
 /// While n peers wait for one more they lose what that one would bring in n times as long. So a wait may take 1/2n of the
 /// time since the last one ended; twice as much time must pass each time that it was in vain for the peer that asks.
@@ -6437,9 +6441,9 @@ class transfer_time {
   /// Nobody has waited since `now`; `beat`: what news takes at most.
   transfer_time(time_point now, duration beat) : last_{now}, beat_{beat} {}
 
-  /// A peer needs so long from now on. A time of 0 does not count. While it is waited for, it may turn out to need more:
-  /// a round was committed meanwhile. It gets as much as it would have been given at once.
-  void ask(net::peer_id id, duration needs, time_point now);
+  /// A peer needs time; 0 does not count. While it is waited for, it may turn out to need more: a round was committed
+  /// meanwhile. It gets as much as it would have been given at once.
+  void ask(net::peer_id id, const transfer_need& needs, time_point now);
 
   /// A round could begin with `ready` peers, but without this one. What it is given from now on, if it is.
   [[nodiscard]] std::optional<duration> give(net::peer_id id, std::size_t ready, time_point now);
@@ -6457,9 +6461,10 @@ class transfer_time {
   static constexpr duration longest = std::chrono::hours{4};
 
   struct entry {
-    duration needs{0};
-    std::optional<time_point> until;
-    time_point latest;  ///< that `until` may become
+    transfer_need needs{};
+    time_point asked_at{};
+    std::optional<time_point> until{};
+    time_point latest{};  ///< that `until` may become
     unsigned in_vain = 0;
   };
 
@@ -6470,7 +6475,9 @@ class transfer_time {
   duration beat_{0};
 };
 
-}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
 
 #endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TIME_HPP
 
@@ -6483,34 +6490,38 @@ class transfer_time {
 
 namespace causeway::inline CAUSEWAY_ABI::membership::detail {
 
-CAUSEWAY_DECL void transfer_time::ask(net::peer_id id, duration needs, time_point now) {
-  if (needs <= duration{0}) return;
+CAUSEWAY_DECL void transfer_time::ask(net::peer_id id, const transfer_need& needs, time_point now) {
+  if (needs.takes <= duration{0}) return;
   entry& e = asked_[id];
-  needs = std::min(needs, longest);
+  const duration takes = std::min(needs.takes, longest);
   if (!e.until) {
-    e.needs = needs;
+    e.needs = {takes, needs.worth};
+    e.asked_at = now;
   } else {
-    e.until = std::max(*e.until, std::min(now + wait_for(needs), e.latest));
+    const duration most = needs.worth > duration{0} ? std::min(takes, needs.worth) : takes;
+    e.until = std::max(*e.until, std::min(now + wait_for(most), e.latest));
   }
 }
 
 CAUSEWAY_DECL std::optional<duration> transfer_time::give(net::peer_id id, std::size_t ready, time_point now) {
   const auto at = asked_.find(id);
-  if (at == asked_.end() || at->second.until || at->second.needs == duration{0}) return std::nullopt;
+  if (at == asked_.end() || at->second.until || at->second.needs.takes == duration{0}) return std::nullopt;
   entry& e = at->second;
   const auto shares = static_cast<duration::rep>(2 * std::max<std::size_t>(ready, 1)) << std::min(e.in_vain, 6U);
   const duration most = (now - last_) / shares;
-  if (e.needs > most) return std::nullopt;
-  e.until = now + wait_for(e.needs);
+  const bool under_way = e.needs.worth > duration{0};
+  const duration left = under_way ? std::max(e.needs.takes - (now - e.asked_at), duration{0}) : e.needs.takes;
+  if (left > most || (under_way && left > e.needs.worth)) return std::nullopt;
+  e.until = now + wait_for(left);
   e.latest = now + wait_for(most);
-  return e.needs;
+  return left;
 }
 
 CAUSEWAY_DECL time_point transfer_time::until(net::peer_id id, time_point now) {
   const auto at = asked_.find(id);
   if (at == asked_.end() || !at->second.until) return now;
   if (*at->second.until > now) return *at->second.until;
-  at->second = {duration{0}, std::nullopt, {}, at->second.in_vain + 1};
+  at->second = {.in_vain = at->second.in_vain + 1};
   last_ = now;
   return now;
 }
@@ -6527,7 +6538,7 @@ CAUSEWAY_DECL void transfer_time::forget(net::peer_id id, time_point now) {
   if (at == asked_.end()) return;
   const bool waited = at->second.until.has_value();
   if (waited) last_ = now;
-  at->second = {duration{0}, std::nullopt, {}, at->second.in_vain + (waited ? 1U : 0U)};
+  at->second = {.in_vain = at->second.in_vain + (waited ? 1U : 0U)};
   if (at->second.in_vain == 0) asked_.erase(at);
 }
 
@@ -6568,7 +6579,7 @@ class leader {
   void on(net::peer_id from, const failure& m);
 
   /// Who has not said that it follows us would take part in no round that waits for it.
-  void asked_for_time(net::peer_id from, duration needs);
+  void asked_for_time(net::peer_id from, const transfer_need& needs);
 
   void peer_up(net::peer_id id);
 
@@ -6804,7 +6815,7 @@ CAUSEWAY_DECL void leader::on(net::peer_id from, const failure& m) {
   if (attempt_.running() && m.at == attempt_.at()) attempt_.failed(from);
 }
 
-CAUSEWAY_DECL void leader::asked_for_time(net::peer_id from, duration needs) {
+CAUSEWAY_DECL void leader::asked_for_time(net::peer_id from, const transfer_need& needs) {
   if (!active_) return;
   if (!t_.votes.is_member(from) && !follows_us(t_.entry(from))) return t_.reject(reject_reason::not_a_member, from);
   transfers_.ask(from, needs, t_.now);
@@ -7133,8 +7144,7 @@ CAUSEWAY_DECL void leader::judge() {
     if (const auto choice = attempt_.choice(t_.members())) return commit(*choice);
   }
   const bool hopeless = attempt_.somebody_gone() && !attempt_.somebody_voted();
-  const bool no_holder =
-      attempt_.adopting() && t_.voters_for(attempt_.proposal(), holders_told).empty() && !attempt_.somebody_voted();
+  const bool no_holder = attempt_.adopting() && t_.voters_for(attempt_.proposal(), 1).empty() && !attempt_.somebody_voted();
   if (over || (hopeless && !attempt_.adopting()) || no_holder) give_up();
 }
 
@@ -7164,7 +7174,7 @@ CAUSEWAY_DECL void leader::commit(std::uint64_t state) {
     const bool holds = attempt_.voted_for(id, state);
     (holds ? voters : others).push_back(id);
     if (attempt_.diverged(id, state)) t_.reject(reject_reason::diverged, id);
-    if (p.said->newest == t_.votes.newest()) p.rounds_told = record.round + 1, p.told_at = t_.now;
+    if (p.said->newest == t_.votes.newest()) p.was_told(record.round, t_.now);
     if (!holds) continue;
     p.holds_round = record.round;
     if (with.holders.size() < holders_told) with.holders.push_back({id, p.address});
@@ -7259,8 +7269,8 @@ class protocol {
   /// Something that came over the same connection is no message of anybody's: its sender is sent away.
   void malformed(net::peer_id from, const std::string& why, time_point now);
 
-  /// `from` cannot fetch the state as quickly as rounds follow each other: it asks the leader to hold one back for `needs`.
-  void asks_for_time(net::peer_id from, duration needs, time_point now);
+  /// `from` fetches the state, and asks the leader to hold the next round back for it.
+  void asks_for_time(net::peer_id from, const transfer_need& needs, time_point now);
 
   void wake(time_point now);
 
@@ -7483,7 +7493,7 @@ CAUSEWAY_DECL void protocol::malformed(net::peer_id from, const std::string& why
   finish();
 }
 
-CAUSEWAY_DECL void protocol::asks_for_time(net::peer_id from, duration needs, time_point now) {
+CAUSEWAY_DECL void protocol::asks_for_time(net::peer_id from, const transfer_need& needs, time_point now) {
   begin(now);
   if (!stopped() && t_.up(from)) leader_.asked_for_time(from, needs);
   finish();
@@ -9307,7 +9317,7 @@ enum class transfer_kind : std::uint8_t {
   keep = 0x87,      ///< what, index: it is being fetched, keep it, and the means of rounds from `index` on; every_index: no
                     ///< longer needed
   means = 0x88,     ///< what, content: it is kept; the rounds since, (round, root of its mean)
-  ask_time = 0x89,  ///< newest: nanoseconds that the sender needs the next round to be held back for
+  ask_time = 0x89,  ///< newest, index: transfer_need's `takes` and `worth`, in nanoseconds
   time_given = 0x8A,  ///< newest: nanoseconds that it is held back for
 };
 
@@ -9350,7 +9360,7 @@ constexpr transfer_fields fields_of(transfer_kind kind) noexcept {
     case transfer_kind::receipt: return {false, false, true, false, false};
     case transfer_kind::keep: return {true, true, false, false, false};
     case transfer_kind::means: return {true, false, false, false, true};
-    case transfer_kind::ask_time:
+    case transfer_kind::ask_time: return {false, true, false, true, false};
     case transfer_kind::time_given: return {false, false, false, true, false};
   }
   return {};
@@ -10821,6 +10831,8 @@ class fetcher {
   /// The newest round that a holder spoke of when it said that it does not have the goal.
   [[nodiscard]] std::uint64_t newest_seen() const noexcept { return newest_seen_; }
   [[nodiscard]] fetch_progress progress() const;
+  /// The same without the holders, for those who ask often.
+  [[nodiscard]] const fetch_progress& so_far() const noexcept { return counts_; }
 
   /// Puts what was fetched into `image`, the one given to `start`, and ends the fetch: see staging::commit. Precondition:
   /// complete.
@@ -20114,8 +20126,8 @@ class member_control final : net::fabric_events, membership::effects, membership
   [[nodiscard]] membership::kept_for_us& kept() noexcept { return transfer_.kept; }
   void stop_fetch() { transfer_.taking.stop(); }
 
-  /// Asks the leader to hold the next round back for so long. `time_was_given` says when it does.
-  void ask_for_time(duration needs);
+  /// Asks the leader to hold the next round back. `time_was_given` says when it does.
+  void ask_for_time(const membership::transfer_need& needs);
   [[nodiscard]] bool time_was_given() const noexcept { return time_given_; }
   [[nodiscard]] membership::fetcher& fetch() noexcept { return transfer_.taking; }
 
@@ -20404,11 +20416,12 @@ CAUSEWAY_DECL void member_control::start_mean(std::uint64_t round, std::uint64_t
   settle();
 }
 
-CAUSEWAY_DECL void member_control::ask_for_time(duration needs) {
+CAUSEWAY_DECL void member_control::ask_for_time(const membership::transfer_need& needs) {
   time_given_ = false;
-  const auto ns = static_cast<std::uint64_t>(std::max<duration::rep>(needs.count(), 1));
-  post(protocol_.leader(), encode(membership::transfer_message{.kind = membership::transfer_kind::ask_time, .newest = ns}),
-       false);
+  membership::transfer_message m{.kind = membership::transfer_kind::ask_time};
+  m.newest = static_cast<std::uint64_t>(std::max<duration::rep>(needs.takes.count(), 1));
+  m.index = static_cast<std::uint64_t>(needs.worth.count());
+  post(protocol_.leader(), encode(m), false);
 }
 
 CAUSEWAY_DECL void member_control::record_trained(const membership::commit_record& on, std::span<const std::uint64_t> drawn,
@@ -20583,7 +20596,8 @@ CAUSEWAY_DECL result<void> member_control::take_transfer(net::peer_id from, std:
   if (message.front() == std::byte{static_cast<std::uint8_t>(kind::ask_time)}) {
     CAUSEWAY_ASSIGN(const auto m, membership::decode_transfer(message));
     const auto most = static_cast<std::uint64_t>(duration::max().count());
-    protocol_.asks_for_time(from, duration{static_cast<duration::rep>(std::min(m.newest, most))}, fabric_->now());
+    const auto of = [&](std::uint64_t ns) { return duration{static_cast<duration::rep>(std::min(ns, most))}; };
+    protocol_.asks_for_time(from, {of(m.newest), of(m.index)}, fabric_->now());
     return {};
   }
   if (message.front() == std::byte{static_cast<std::uint8_t>(kind::time_given)}) {
@@ -21282,8 +21296,12 @@ class state_fetch {
   void note_rate(time_point begin, std::uint64_t bytes);
 
   // Blocks until the state is in the staging memory. A holder that lost it ends the wait, and a newer commit does where
-  // nobody keeps the state.
-  result<bool> receive(std::uint64_t round, std::uint64_t hash, const situation& asked);
+  // nobody keeps the state; with `afresh` also while `little_came()`.
+  result<bool> receive(std::uint64_t round, std::uint64_t hash, const situation& asked, bool afresh);
+
+  /// What the last fetch brought is less than the mean of a round: the newer state costs no more than doing that round
+  /// again.
+  [[nodiscard]] bool little_came() const { return came_ < state_->parts.front().size(); }
 
   /// Puts what `receive` has brought into the image.
   result<void> put();
@@ -21293,6 +21311,30 @@ class state_fetch {
   result<bool> replay(std::uint64_t round, bool late);
 
  private:
+  // Tells the leader what is missing, each time that an eighth has come or a round was committed.
+  template <class InVain>
+  void ask_meanwhile(std::uint64_t round, const InVain& in_vain) {
+    constexpr std::uint64_t parts = 8;
+    std::uint64_t newest = round;
+    for (std::uint64_t part = 1; part < parts;) {
+      const time_point begin = waits_->time_now();
+      const std::uint64_t before = came_;
+      bool runs = false;
+      const auto next = [&](const situation& s) {
+        const auto& p = control_->fetch().so_far();
+        runs = control_->fetch().state() == membership::fetcher::status::running && !in_vain(s);
+        came_ = p.bytes_done;
+        return !runs || s.newest.round != newest || (p.bytes_total > 0 && parts * p.bytes_done >= part * p.bytes_total);
+      };
+      const auto now = waits_->await(next);
+      if (!now || !runs) return;  // whoever waits on hears of an error again
+      part += now->newest.round == newest ? 1U : 0U;
+      newest = now->newest.round;
+      note_rate(begin, came_ - before);
+      ask_for_time(newest - round, false);
+    }
+  }
+
   // Whether all of it came, and not before `in_vain` said so.
   template <class InVain>
   result<bool> finish_fetch(time_point begin, const InVain& in_vain) {
@@ -21307,7 +21349,8 @@ class state_fetch {
       if (!outcome) control_->stop_fetch();
     });
     if (!outcome) return outcome.error();
-    note_rate(begin, came.bytes_done);
+    came_ = came.bytes_done;
+    note_rate(begin, came_);
     if (came.bytes_per_s > 0) bytes_per_s_ = came.bytes_per_s;
     return whole;
   }
@@ -21315,13 +21358,15 @@ class state_fetch {
   // Each commit while this mean comes adds another one to what is missing.
   result<bool> finish_mean(std::uint64_t round, time_point begin, bool late);
 
-  // For what is missing of the means of so many rounds, the first of which comes now. Waits for no answer.
-  void ask_for_time(std::uint64_t rounds);
+  // For what is missing of what comes now, and for so many means. Who is not `late` only if it takes no longer than a mean,
+  // which missing the round would cost. Waits for no answer; less than a heartbeat is not asked for.
+  void ask_for_time(std::uint64_t means, bool late);
 
   // Asked for until the round is over: its mean is told with its commit, or a little later.
   result<std::optional<std::uint64_t>> root_of_mean(std::uint64_t round);
 
-  static constexpr duration look_around = std::chrono::milliseconds{100}, retry_fetch = std::chrono::milliseconds{500};
+  static constexpr duration look_around = std::chrono::milliseconds{100};
+  static constexpr duration retry_fetch = std::chrono::seconds{1};  // who says that it is gone is about to commit the next
   static constexpr int heartbeats_to_wait = 5;
   static constexpr int tries_for_means = 6;
 
@@ -21333,6 +21378,8 @@ class state_fetch {
   membership::state_image* image_ = nullptr;
   thread_pool* pool_ = nullptr;
   double bytes_per_s_ = 0;
+  double most_per_s_ = 0;
+  std::uint64_t came_ = 0;  ///< bytes of the last fetch
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::detail
@@ -21359,7 +21406,7 @@ CAUSEWAY_DECL result<void> state_fetch::wait_for_time(unsigned in_vain) {
   const time_point give_up = waits_->time_now() + (needs + heartbeats_to_wait * options_->protocol.heartbeat) * in_vain;
   bool over = false;
   while (!over && waits_->time_now() < give_up) {
-    waits_->locked([&] { control_->ask_for_time(needs); });
+    waits_->locked([&] { control_->ask_for_time({needs}); });
     const auto answered = [&] { return control_->time_was_given() || control_->now_what().is != situation::kind::fetch; };
     CAUSEWAY_ASSIGN(over, waits_->block_a_while(answered, heartbeats_to_wait * options_->protocol.heartbeat));
     CAUSEWAY_TRY(waits_->give_up_if_alone());
@@ -21378,16 +21425,22 @@ CAUSEWAY_DECL duration state_fetch::takes(std::uint64_t bytes) const {
 CAUSEWAY_DECL void state_fetch::note_rate(time_point begin, std::uint64_t bytes) {
   const double took = seconds(waits_->time_now() - begin);
   if (took > 0 && bytes > 0) bytes_per_s_ = static_cast<double>(bytes) / took;
+  most_per_s_ = std::max(most_per_s_, bytes_per_s_);
 }
 
-CAUSEWAY_DECL result<bool> state_fetch::receive(std::uint64_t round, std::uint64_t hash, const situation& asked) {
+CAUSEWAY_DECL result<bool> state_fetch::receive(std::uint64_t round, std::uint64_t hash, const situation& asked,
+                                                bool afresh) {
   const time_point begin = waits_->time_now();
   const bool keep = state_->replay && asked.is == situation::kind::fetch;
   waits_->locked([&] { control_->start_fetch(round, hash, *image_, keep); });
   const auto in_vain = [&](const situation& s) {
-    const bool moved = s.hash != hash || s.is != asked.is;
-    return moved && !(s.is == situation::kind::fetch && control_->kept().kept());
+    if (s.hash == hash && s.is == asked.is) return false;
+    if (s.is != situation::kind::fetch || !control_->kept().kept()) return true;
+    came_ = control_->fetch().so_far().bytes_done;
+    return afresh && little_came();
   };
+  came_ = 0;
+  if (keep) ask_meanwhile(round, in_vain);
   CAUSEWAY_ASSIGN(const bool whole, finish_fetch(begin, in_vain));
   if (whole) return true;
   std::optional<error> why;
@@ -21432,7 +21485,7 @@ CAUSEWAY_DECL result<bool> state_fetch::replay(std::uint64_t round, bool late) {
 CAUSEWAY_DECL result<bool> state_fetch::finish_mean(std::uint64_t round, time_point begin, bool late) {
   for (bool runs = true; runs;) {
     const std::uint64_t newest = waits_->look().newest.round;
-    if (late) ask_for_time(newest - round + 1);
+    if (late || newest == round) ask_for_time(newest - round, late);
     CAUSEWAY_ASSIGN(const bool whole, finish_fetch(begin, [&](const auto& s) { return s.newest.round != newest; }));
     if (whole) return true;
     waits_->locked([&] { runs = control_->fetch().state() == membership::fetcher::status::running; });
@@ -21440,10 +21493,14 @@ CAUSEWAY_DECL result<bool> state_fetch::finish_mean(std::uint64_t round, time_po
   return false;
 }
 
-CAUSEWAY_DECL void state_fetch::ask_for_time(std::uint64_t rounds) {
+CAUSEWAY_DECL void state_fetch::ask_for_time(std::uint64_t means, bool late) {
+  const std::uint64_t mean = state_->parts.front().size();
   waits_->locked([&] {
-    const std::uint64_t here = control_->fetch().progress().bytes_done;
-    control_->ask_for_time(takes(rounds * state_->parts.front().size() - here));
+    const auto& p = control_->fetch().so_far();
+    const std::uint64_t missing = p.bytes_total == 0 ? mean : p.bytes_total - p.bytes_done;
+    membership::transfer_need needs{takes(missing + means * mean)};
+    if (!late) needs.worth = duration_of(static_cast<double>(mean) / std::max(most_per_s_, slow_line));
+    if (needs.takes >= options_->protocol.heartbeat) control_->ask_for_time(needs);
   });
 }
 
@@ -21601,8 +21658,8 @@ class member final : public elastic_group {
   /// situation moved on before it was whole, and nothing was changed.
   result<bool> fetch(const situation& asked, bool keep);
 
-  // A commit just after this peer had asked says nothing of how long the transfer takes: once that does not count.
-  void excuse(duration took);
+  // A commit soon after this peer had asked says nothing of how long the transfer takes: once that does not count.
+  void excuse();
 
   // ---- rounds that were committed while the state of an earlier one came --------------------------------------------
 
@@ -22032,10 +22089,9 @@ CAUSEWAY_DECL result<bool> member::fetch(const situation& asked, bool keep) {
     const std::vector<float> previous = keep ? shared_parameters() : std::vector<float>{};
     if (!from_disk(round, now.hash)) {
       passing("fetching");
-      const time_point begin = waits_.time_now();
-      CAUSEWAY_ASSIGN(const bool whole, fetch_.receive(round, now.hash, now));
+      CAUSEWAY_ASSIGN(const bool whole, fetch_.receive(round, now.hash, now, !excused_));
       if (!whole) {
-        excuse(waits_.time_now() - begin);
+        excuse();
         if (in_step_) locked([&] { control_->offer(held_.round, image_); });  // it was not touched
         return false;
       }
@@ -22052,8 +22108,8 @@ CAUSEWAY_DECL result<bool> member::fetch(const situation& asked, bool keep) {
   return waits_.look().is != situation::kind::fetch;  // or there are newer rounds by now
 }
 
-CAUSEWAY_DECL void member::excuse(duration took) {
-  if (!std::exchange(excused_, true) && took < options_.protocol.heartbeat) in_vain_ = 0;
+CAUSEWAY_DECL void member::excuse() {
+  if (!std::exchange(excused_, true) && fetch_.little_came()) in_vain_ = 0;
 }
 
 CAUSEWAY_DECL bool member::follows() const {

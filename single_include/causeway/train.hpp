@@ -1492,10 +1492,10 @@ class descriptor {
   int fd_;
 };
 
-result<descriptor> open_file(const std::string& path, int flags);
-result<std::size_t> file_size(const descriptor& file, const std::string& path);
-result<void> write_all(const descriptor& file, std::span<const std::byte> bytes, const std::string& path);
-result<void> sync(const descriptor& file, const std::string& path);
+CAUSEWAY_DECL result<descriptor> open_file(const std::string& path, int flags);
+CAUSEWAY_DECL result<std::size_t> file_size(const descriptor& file, const std::string& path);
+CAUSEWAY_DECL result<void> write_all(const descriptor& file, std::span<const std::byte> bytes, const std::string& path);
+CAUSEWAY_DECL result<void> sync(const descriptor& file, const std::string& path);
 
 }  // namespace detail
 
@@ -3296,7 +3296,7 @@ struct document {
 };
 
 /// Offset of the first byte that is not part of valid UTF-8 (RFC 3629: no surrogates, no overlong forms), if there is one.
-std::optional<std::size_t> first_invalid_utf8(std::string_view text) noexcept;
+CAUSEWAY_DECL std::optional<std::size_t> first_invalid_utf8(std::string_view text) noexcept;
 
 /// One document for a file; for a folder one for each text file in it and below, ordered by path, byte by byte. Hidden
 /// files and folders (a leading dot) are left out. Errors: errc::not_found (no such path, no text file), errc::bad_text

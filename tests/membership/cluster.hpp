@@ -374,7 +374,7 @@ class cluster {
       if (ok && !failed && record && record->state == state) {
         hold(h);
       } else if (leader != nullptr && leader->process) {  // in vain, as its driver would
-        call(*leader, [&](protocol& p) { p.asks_for_time(h.id, for_seconds(2 * transfer_time), now); });
+        call(*leader, [&](protocol& p) { p.asks_for_time(h.id, {for_seconds(2 * transfer_time)}, now); });
       }
       later(h, 0.3, [this, &h] { poll_again(h); });
     });

@@ -164,8 +164,8 @@ TEST_CASE("leader: nobody holds a round up who is only connected", "[membership]
   protocol& leads = *run.c.hosts[0]->process;
   run.c.call(*run.c.hosts[0], [&](protocol& p) { p.peer_up(999, "nowhere:1", run.c.now); });
   const auto refused = leads.rejected(reject_reason::not_a_member);
-  run.c.call(*run.c.hosts[0], [&](protocol& p) { p.asks_for_time(999, std::chrono::seconds{3}, run.c.now); });
+  run.c.call(*run.c.hosts[0], [&](protocol& p) { p.asks_for_time(999, {std::chrono::seconds{3}}, run.c.now); });
   CHECK(leads.rejected(reject_reason::not_a_member) == refused + 1);
-  run.c.call(*run.c.hosts[0], [&](protocol& p) { p.asks_for_time(103, std::chrono::seconds{3}, run.c.now); });
+  run.c.call(*run.c.hosts[0], [&](protocol& p) { p.asks_for_time(103, {std::chrono::seconds{3}}, run.c.now); });
   CHECK(leads.rejected(reject_reason::not_a_member) == refused + 1);
 }

@@ -141,6 +141,7 @@ class elastic_cluster {
     return static_cast<std::size_t>(std::count_if(committed_at_.begin(), committed_at_.end(),
                                                   [&](const auto& c) { return c.second >= begin && c.second <= end; }));
   }
+  [[nodiscard]] causeway::time_point committed_at(std::uint64_t round) const { return committed_at_.at(round); }
   /// When the first round was committed of which the host's newest process is a member; no_deadline: none was.
   [[nodiscard]] causeway::time_point member_at(std::uint32_t host) {
     const auto round = member_since_.find(ids_[host]);

@@ -34,7 +34,7 @@ struct document {
 };
 
 /// Offset of the first byte that is not part of valid UTF-8 (RFC 3629: no surrogates, no overlong forms), if there is one.
-std::optional<std::size_t> first_invalid_utf8(std::string_view text) noexcept;
+CAUSEWAY_DECL std::optional<std::size_t> first_invalid_utf8(std::string_view text) noexcept;
 
 /// One document for a file; for a folder one for each text file in it and below, ordered by path, byte by byte. Hidden
 /// files and folders (a leading dot) are left out. Errors: errc::not_found (no such path, no text file), errc::bad_text

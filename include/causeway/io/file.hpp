@@ -46,10 +46,10 @@ class descriptor {
   int fd_;
 };
 
-result<descriptor> open_file(const std::string& path, int flags);
-result<std::size_t> file_size(const descriptor& file, const std::string& path);
-result<void> write_all(const descriptor& file, std::span<const std::byte> bytes, const std::string& path);
-result<void> sync(const descriptor& file, const std::string& path);
+CAUSEWAY_DECL result<descriptor> open_file(const std::string& path, int flags);
+CAUSEWAY_DECL result<std::size_t> file_size(const descriptor& file, const std::string& path);
+CAUSEWAY_DECL result<void> write_all(const descriptor& file, std::span<const std::byte> bytes, const std::string& path);
+CAUSEWAY_DECL result<void> sync(const descriptor& file, const std::string& path);
 
 }  // namespace detail
 

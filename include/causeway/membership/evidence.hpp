@@ -65,8 +65,6 @@ class evidence {
 
   told_commit& entry(net::peer_id from, std::uint64_t chain, const commit_record& record, const certificate& votes);
 
-  void forget_untold();
-
   /// Once a later commit is known, doubts about earlier ones are over, and those about later ones begin anew.
   void forget_the_past();
 
@@ -129,7 +127,6 @@ class evidence {
   std::vector<told_commit> told_;
   position base_;
   bool changed_ = false;
-  bool doubts_ = false;  ///< something is told and not believed
   bool asked_ = false;
   net::peer_id alone_with_ = 0;  ///< whose word was enough for want of others
   time_point next_;

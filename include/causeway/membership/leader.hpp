@@ -49,7 +49,7 @@ class leader {
   void on(net::peer_id from, const failure& m);
 
   /// Who has not said that it follows us would take part in no round that waits for it.
-  void asked_for_time(net::peer_id from, duration needs);
+  void asked_for_time(net::peer_id from, const transfer_need& needs);
 
   void peer_up(net::peer_id id);
 

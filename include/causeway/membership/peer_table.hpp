@@ -53,6 +53,11 @@ struct peer_entry {
   std::uint32_t sound = 0;        ///< rounds that it voted for since the last exclusion, or since one was forgiven
   std::uint32_t unvoted = 0;      ///< rounds in a row that it took part in and did not vote for
   std::uint32_t pause = 0;        ///< attempts that it still sits out
+
+  void was_told(std::uint64_t round, time_point now) {
+    rounds_told = round + 1;
+    told_at = now;
+  }
 };
 
 /// Shared by the parts of one protocol.

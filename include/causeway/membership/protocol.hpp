@@ -60,8 +60,8 @@ class protocol {
   /// Something that came over the same connection is no message of anybody's: its sender is sent away.
   void malformed(net::peer_id from, const std::string& why, time_point now);
 
-  /// `from` cannot fetch the state as quickly as rounds follow each other: it asks the leader to hold one back for `needs`.
-  void asks_for_time(net::peer_id from, duration needs, time_point now);
+  /// `from` fetches the state, and asks the leader to hold the next round back for it.
+  void asks_for_time(net::peer_id from, const transfer_need& needs, time_point now);
 
   void wake(time_point now);
 

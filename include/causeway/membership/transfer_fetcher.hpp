@@ -89,6 +89,8 @@ class fetcher {
   /// The newest round that a holder spoke of when it said that it does not have the goal.
   [[nodiscard]] std::uint64_t newest_seen() const noexcept { return newest_seen_; }
   [[nodiscard]] fetch_progress progress() const;
+  /// The same without the holders, for those who ask often.
+  [[nodiscard]] const fetch_progress& so_far() const noexcept { return counts_; }
 
   /// Puts what was fetched into `image`, the one given to `start`, and ends the fetch: see staging::commit. Precondition:
   /// complete.

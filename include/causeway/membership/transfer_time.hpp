@@ -15,7 +15,16 @@
 #include <optional>
 #include <utility>
 
-namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// What a peer needs the next round to be held back for.
+struct transfer_need {
+  duration takes{0};
+  /// 0: the transfer waits until the time is given. Otherwise it is under way, and a wait longer than this is not worth it.
+  duration worth{0};
+};
+
+namespace detail {
 
 /// While n peers wait for one more they lose what that one would bring in n times as long. So a wait may take 1/2n of the
 /// time since the last one ended; twice as much time must pass each time that it was in vain for the peer that asks.
@@ -25,9 +34,9 @@ class transfer_time {
   /// Nobody has waited since `now`; `beat`: what news takes at most.
   transfer_time(time_point now, duration beat) : last_{now}, beat_{beat} {}
 
-  /// A peer needs so long from now on. A time of 0 does not count. While it is waited for, it may turn out to need more:
-  /// a round was committed meanwhile. It gets as much as it would have been given at once.
-  void ask(net::peer_id id, duration needs, time_point now);
+  /// A peer needs time; 0 does not count. While it is waited for, it may turn out to need more: a round was committed
+  /// meanwhile. It gets as much as it would have been given at once.
+  void ask(net::peer_id id, const transfer_need& needs, time_point now);
 
   /// A round could begin with `ready` peers, but without this one. What it is given from now on, if it is.
   [[nodiscard]] std::optional<duration> give(net::peer_id id, std::size_t ready, time_point now);
@@ -45,9 +54,10 @@ class transfer_time {
   static constexpr duration longest = std::chrono::hours{4};
 
   struct entry {
-    duration needs{0};
-    std::optional<time_point> until;
-    time_point latest;  ///< that `until` may become
+    transfer_need needs{};
+    time_point asked_at{};
+    std::optional<time_point> until{};
+    time_point latest{};  ///< that `until` may become
     unsigned in_vain = 0;
   };
 
@@ -58,7 +68,9 @@ class transfer_time {
   duration beat_{0};
 };
 
-}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
 
 #ifndef CAUSEWAY_COMPILED
 #include <causeway/membership/impl/transfer_time.ipp>

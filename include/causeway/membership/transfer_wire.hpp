@@ -38,7 +38,7 @@ enum class transfer_kind : std::uint8_t {
   keep = 0x87,      ///< what, index: it is being fetched, keep it, and the means of rounds from `index` on; every_index: no
                     ///< longer needed
   means = 0x88,     ///< what, content: it is kept; the rounds since, (round, root of its mean)
-  ask_time = 0x89,  ///< newest: nanoseconds that the sender needs the next round to be held back for
+  ask_time = 0x89,  ///< newest, index: transfer_need's `takes` and `worth`, in nanoseconds
   time_given = 0x8A,  ///< newest: nanoseconds that it is held back for
 };
 
@@ -81,7 +81,7 @@ constexpr transfer_fields fields_of(transfer_kind kind) noexcept {
     case transfer_kind::receipt: return {false, false, true, false, false};
     case transfer_kind::keep: return {true, true, false, false, false};
     case transfer_kind::means: return {true, false, false, false, true};
-    case transfer_kind::ask_time:
+    case transfer_kind::ask_time: return {false, true, false, true, false};
     case transfer_kind::time_given: return {false, false, false, true, false};
   }
   return {};

@@ -161,8 +161,8 @@ class member final : public elastic_group {
   /// situation moved on before it was whole, and nothing was changed.
   result<bool> fetch(const situation& asked, bool keep);
 
-  // A commit just after this peer had asked says nothing of how long the transfer takes: once that does not count.
-  void excuse(duration took);
+  // A commit soon after this peer had asked says nothing of how long the transfer takes: once that does not count.
+  void excuse();
 
   // ---- rounds that were committed while the state of an earlier one came --------------------------------------------
 

@@ -153,8 +153,8 @@ class member_control final : net::fabric_events, membership::effects, membership
   [[nodiscard]] membership::kept_for_us& kept() noexcept { return transfer_.kept; }
   void stop_fetch() { transfer_.taking.stop(); }
 
-  /// Asks the leader to hold the next round back for so long. `time_was_given` says when it does.
-  void ask_for_time(duration needs);
+  /// Asks the leader to hold the next round back. `time_was_given` says when it does.
+  void ask_for_time(const membership::transfer_need& needs);
   [[nodiscard]] bool time_was_given() const noexcept { return time_given_; }
   [[nodiscard]] membership::fetcher& fetch() noexcept { return transfer_.taking; }
 

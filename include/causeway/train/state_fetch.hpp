@@ -50,8 +50,12 @@ class state_fetch {
   void note_rate(time_point begin, std::uint64_t bytes);
 
   // Blocks until the state is in the staging memory. A holder that lost it ends the wait, and a newer commit does where
-  // nobody keeps the state.
-  result<bool> receive(std::uint64_t round, std::uint64_t hash, const situation& asked);
+  // nobody keeps the state; with `afresh` also while `little_came()`.
+  result<bool> receive(std::uint64_t round, std::uint64_t hash, const situation& asked, bool afresh);
+
+  /// What the last fetch brought is less than the mean of a round: the newer state costs no more than doing that round
+  /// again.
+  [[nodiscard]] bool little_came() const { return came_ < state_->parts.front().size(); }
 
   /// Puts what `receive` has brought into the image.
   result<void> put();
@@ -61,6 +65,30 @@ class state_fetch {
   result<bool> replay(std::uint64_t round, bool late);
 
  private:
+  // Tells the leader what is missing, each time that an eighth has come or a round was committed.
+  template <class InVain>
+  void ask_meanwhile(std::uint64_t round, const InVain& in_vain) {
+    constexpr std::uint64_t parts = 8;
+    std::uint64_t newest = round;
+    for (std::uint64_t part = 1; part < parts;) {
+      const time_point begin = waits_->time_now();
+      const std::uint64_t before = came_;
+      bool runs = false;
+      const auto next = [&](const situation& s) {
+        const auto& p = control_->fetch().so_far();
+        runs = control_->fetch().state() == membership::fetcher::status::running && !in_vain(s);
+        came_ = p.bytes_done;
+        return !runs || s.newest.round != newest || (p.bytes_total > 0 && parts * p.bytes_done >= part * p.bytes_total);
+      };
+      const auto now = waits_->await(next);
+      if (!now || !runs) return;  // whoever waits on hears of an error again
+      part += now->newest.round == newest ? 1U : 0U;
+      newest = now->newest.round;
+      note_rate(begin, came_ - before);
+      ask_for_time(newest - round, false);
+    }
+  }
+
   // Whether all of it came, and not before `in_vain` said so.
   template <class InVain>
   result<bool> finish_fetch(time_point begin, const InVain& in_vain) {
@@ -75,7 +103,8 @@ class state_fetch {
       if (!outcome) control_->stop_fetch();
     });
     if (!outcome) return outcome.error();
-    note_rate(begin, came.bytes_done);
+    came_ = came.bytes_done;
+    note_rate(begin, came_);
     if (came.bytes_per_s > 0) bytes_per_s_ = came.bytes_per_s;
     return whole;
   }
@@ -83,13 +112,15 @@ class state_fetch {
   // Each commit while this mean comes adds another one to what is missing.
   result<bool> finish_mean(std::uint64_t round, time_point begin, bool late);
 
-  // For what is missing of the means of so many rounds, the first of which comes now. Waits for no answer.
-  void ask_for_time(std::uint64_t rounds);
+  // For what is missing of what comes now, and for so many means. Who is not `late` only if it takes no longer than a mean,
+  // which missing the round would cost. Waits for no answer; less than a heartbeat is not asked for.
+  void ask_for_time(std::uint64_t means, bool late);
 
   // Asked for until the round is over: its mean is told with its commit, or a little later.
   result<std::optional<std::uint64_t>> root_of_mean(std::uint64_t round);
 
-  static constexpr duration look_around = std::chrono::milliseconds{100}, retry_fetch = std::chrono::milliseconds{500};
+  static constexpr duration look_around = std::chrono::milliseconds{100};
+  static constexpr duration retry_fetch = std::chrono::seconds{1};  // who says that it is gone is about to commit the next
   static constexpr int heartbeats_to_wait = 5;
   static constexpr int tries_for_means = 6;
 
@@ -101,6 +132,8 @@ class state_fetch {
   membership::state_image* image_ = nullptr;
   thread_pool* pool_ = nullptr;
   double bytes_per_s_ = 0;
+  double most_per_s_ = 0;
+  std::uint64_t came_ = 0;  ///< bytes of the last fetch
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::detail

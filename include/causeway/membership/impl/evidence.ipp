@@ -53,7 +53,6 @@ CAUSEWAY_DECL std::optional<told_commit> evidence::believed() {
     told_commit found = std::move(*c);
     told_.erase(c);
     changed_ = true;
-    doubts_ = !told_.empty();
     return found;
   }
   if (t_.now >= next_) ask();
@@ -75,27 +74,23 @@ CAUSEWAY_DECL bool evidence::in_time(const commit_record& record) const {
 CAUSEWAY_DECL told_commit& evidence::entry(net::peer_id from, std::uint64_t chain, const commit_record& record,
                                            const certificate& votes) {
   told_commit fresh{record, std::nullopt, votes, {}, chain, {from}, t_.now, t_.votes.newest()};
+  if (told_.empty()) {  // a first doubt: the questions begin anew
+    next_ = t_.now;
+    asked_ = false;
+  }
   for (told_commit& c : told_) {
     if (c.tellers.erase(from) > 0) fresh.since = c.since;  // of one teller alone each round would begin the wait anew
+    if (c.chain == chain) c.tellers.insert(from);
   }
+  std::erase_if(told_, [](const told_commit& c) { return c.tellers.empty(); });
   const auto same = std::find_if(told_.begin(), told_.end(), [&](const told_commit& c) { return c.chain == chain; });
   if (same != told_.end()) {
-    same->tellers.insert(from);
     same->told_in = t_.votes.newest();
-    forget_untold();
-    return *std::find_if(told_.begin(), told_.end(), [&](const told_commit& c) { return c.chain == chain; });
+    return *same;
   }
-  forget_untold();
   if (told_.size() == most_told) told_.erase(told_.begin());
-  if (doubts_) return told_.push_back(fresh), told_.back();
-  doubts_ = true;
-  next_ = t_.now;
-  asked_ = false;
-  return told_.push_back(fresh), told_.back();
-}
-
-CAUSEWAY_DECL void evidence::forget_untold() {
-  std::erase_if(told_, [](const told_commit& c) { return c.tellers.empty(); });
+  told_.push_back(std::move(fresh));
+  return told_.back();
 }
 
 CAUSEWAY_DECL void evidence::forget_the_past() {
@@ -106,7 +101,6 @@ CAUSEWAY_DECL void evidence::forget_the_past() {
   for (told_commit& c : told_) c.since = t_.now;
   for (auto& [id, p] : t_.peers) p.word = {}, p.answer = {};
   next_ = t_.now;
-  doubts_ = !told_.empty();
   changed_ = true;
 }
 

@@ -234,8 +234,7 @@ CAUSEWAY_DECL void follower::tell_newer(net::peer_id to, const position& known, 
   if (!known.older_than(newest())) return;
   peer_entry& p = t_.entry(to);
   if (p.rounds_told > newest().round && t_.now - p.told_at < 8 * t_.settings.heartbeat) return;
-  p.rounds_told = newest().round + 1;
-  p.told_at = t_.now;
+  p.was_told(newest().round, t_.now);
   sync all = catch_up();
   if (!holders.empty()) all.holders = std::move(holders);
   t_.post(to, all);

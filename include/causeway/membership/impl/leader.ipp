@@ -78,7 +78,7 @@ CAUSEWAY_DECL void leader::on(net::peer_id from, const failure& m) {
   if (attempt_.running() && m.at == attempt_.at()) attempt_.failed(from);
 }
 
-CAUSEWAY_DECL void leader::asked_for_time(net::peer_id from, duration needs) {
+CAUSEWAY_DECL void leader::asked_for_time(net::peer_id from, const transfer_need& needs) {
   if (!active_) return;
   if (!t_.votes.is_member(from) && !follows_us(t_.entry(from))) return t_.reject(reject_reason::not_a_member, from);
   transfers_.ask(from, needs, t_.now);
@@ -407,8 +407,7 @@ CAUSEWAY_DECL void leader::judge() {
     if (const auto choice = attempt_.choice(t_.members())) return commit(*choice);
   }
   const bool hopeless = attempt_.somebody_gone() && !attempt_.somebody_voted();
-  const bool no_holder =
-      attempt_.adopting() && t_.voters_for(attempt_.proposal(), holders_told).empty() && !attempt_.somebody_voted();
+  const bool no_holder = attempt_.adopting() && t_.voters_for(attempt_.proposal(), 1).empty() && !attempt_.somebody_voted();
   if (over || (hopeless && !attempt_.adopting()) || no_holder) give_up();
 }
 
@@ -438,7 +437,7 @@ CAUSEWAY_DECL void leader::commit(std::uint64_t state) {
     const bool holds = attempt_.voted_for(id, state);
     (holds ? voters : others).push_back(id);
     if (attempt_.diverged(id, state)) t_.reject(reject_reason::diverged, id);
-    if (p.said->newest == t_.votes.newest()) p.rounds_told = record.round + 1, p.told_at = t_.now;
+    if (p.said->newest == t_.votes.newest()) p.was_told(record.round, t_.now);
     if (!holds) continue;
     p.holds_round = record.round;
     if (with.holders.size() < holders_told) with.holders.push_back({id, p.address});

@@ -73,7 +73,7 @@ CAUSEWAY_DECL void protocol::malformed(net::peer_id from, const std::string& why
   finish();
 }
 
-CAUSEWAY_DECL void protocol::asks_for_time(net::peer_id from, duration needs, time_point now) {
+CAUSEWAY_DECL void protocol::asks_for_time(net::peer_id from, const transfer_need& needs, time_point now) {
   begin(now);
   if (!stopped() && t_.up(from)) leader_.asked_for_time(from, needs);
   finish();

@@ -373,10 +373,9 @@ CAUSEWAY_DECL result<bool> member::fetch(const situation& asked, bool keep) {
     const std::vector<float> previous = keep ? shared_parameters() : std::vector<float>{};
     if (!from_disk(round, now.hash)) {
       passing("fetching");
-      const time_point begin = waits_.time_now();
-      CAUSEWAY_ASSIGN(const bool whole, fetch_.receive(round, now.hash, now));
+      CAUSEWAY_ASSIGN(const bool whole, fetch_.receive(round, now.hash, now, !excused_));
       if (!whole) {
-        excuse(waits_.time_now() - begin);
+        excuse();
         if (in_step_) locked([&] { control_->offer(held_.round, image_); });  // it was not touched
         return false;
       }
@@ -393,8 +392,8 @@ CAUSEWAY_DECL result<bool> member::fetch(const situation& asked, bool keep) {
   return waits_.look().is != situation::kind::fetch;  // or there are newer rounds by now
 }
 
-CAUSEWAY_DECL void member::excuse(duration took) {
-  if (!std::exchange(excused_, true) && took < options_.protocol.heartbeat) in_vain_ = 0;
+CAUSEWAY_DECL void member::excuse() {
+  if (!std::exchange(excused_, true) && fetch_.little_came()) in_vain_ = 0;
 }
 
 CAUSEWAY_DECL bool member::follows() const {

@@ -191,11 +191,12 @@ CAUSEWAY_DECL void member_control::start_mean(std::uint64_t round, std::uint64_t
   settle();
 }
 
-CAUSEWAY_DECL void member_control::ask_for_time(duration needs) {
+CAUSEWAY_DECL void member_control::ask_for_time(const membership::transfer_need& needs) {
   time_given_ = false;
-  const auto ns = static_cast<std::uint64_t>(std::max<duration::rep>(needs.count(), 1));
-  post(protocol_.leader(), encode(membership::transfer_message{.kind = membership::transfer_kind::ask_time, .newest = ns}),
-       false);
+  membership::transfer_message m{.kind = membership::transfer_kind::ask_time};
+  m.newest = static_cast<std::uint64_t>(std::max<duration::rep>(needs.takes.count(), 1));
+  m.index = static_cast<std::uint64_t>(needs.worth.count());
+  post(protocol_.leader(), encode(m), false);
 }
 
 CAUSEWAY_DECL void member_control::record_trained(const membership::commit_record& on, std::span<const std::uint64_t> drawn,
@@ -370,7 +371,8 @@ CAUSEWAY_DECL result<void> member_control::take_transfer(net::peer_id from, std:
   if (message.front() == std::byte{static_cast<std::uint8_t>(kind::ask_time)}) {
     CAUSEWAY_ASSIGN(const auto m, membership::decode_transfer(message));
     const auto most = static_cast<std::uint64_t>(duration::max().count());
-    protocol_.asks_for_time(from, duration{static_cast<duration::rep>(std::min(m.newest, most))}, fabric_->now());
+    const auto of = [&](std::uint64_t ns) { return duration{static_cast<duration::rep>(std::min(ns, most))}; };
+    protocol_.asks_for_time(from, {of(m.newest), of(m.index)}, fabric_->now());
     return {};
   }
   if (message.front() == std::byte{static_cast<std::uint8_t>(kind::time_given)}) {

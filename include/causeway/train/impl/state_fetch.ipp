@@ -19,7 +19,7 @@ CAUSEWAY_DECL result<void> state_fetch::wait_for_time(unsigned in_vain) {
   const time_point give_up = waits_->time_now() + (needs + heartbeats_to_wait * options_->protocol.heartbeat) * in_vain;
   bool over = false;
   while (!over && waits_->time_now() < give_up) {
-    waits_->locked([&] { control_->ask_for_time(needs); });
+    waits_->locked([&] { control_->ask_for_time({needs}); });
     const auto answered = [&] { return control_->time_was_given() || control_->now_what().is != situation::kind::fetch; };
     CAUSEWAY_ASSIGN(over, waits_->block_a_while(answered, heartbeats_to_wait * options_->protocol.heartbeat));
     CAUSEWAY_TRY(waits_->give_up_if_alone());
@@ -38,16 +38,22 @@ CAUSEWAY_DECL duration state_fetch::takes(std::uint64_t bytes) const {
 CAUSEWAY_DECL void state_fetch::note_rate(time_point begin, std::uint64_t bytes) {
   const double took = seconds(waits_->time_now() - begin);
   if (took > 0 && bytes > 0) bytes_per_s_ = static_cast<double>(bytes) / took;
+  most_per_s_ = std::max(most_per_s_, bytes_per_s_);
 }
 
-CAUSEWAY_DECL result<bool> state_fetch::receive(std::uint64_t round, std::uint64_t hash, const situation& asked) {
+CAUSEWAY_DECL result<bool> state_fetch::receive(std::uint64_t round, std::uint64_t hash, const situation& asked,
+                                                bool afresh) {
   const time_point begin = waits_->time_now();
   const bool keep = state_->replay && asked.is == situation::kind::fetch;
   waits_->locked([&] { control_->start_fetch(round, hash, *image_, keep); });
   const auto in_vain = [&](const situation& s) {
-    const bool moved = s.hash != hash || s.is != asked.is;
-    return moved && !(s.is == situation::kind::fetch && control_->kept().kept());
+    if (s.hash == hash && s.is == asked.is) return false;
+    if (s.is != situation::kind::fetch || !control_->kept().kept()) return true;
+    came_ = control_->fetch().so_far().bytes_done;
+    return afresh && little_came();
   };
+  came_ = 0;
+  if (keep) ask_meanwhile(round, in_vain);
   CAUSEWAY_ASSIGN(const bool whole, finish_fetch(begin, in_vain));
   if (whole) return true;
   std::optional<error> why;
@@ -92,7 +98,7 @@ CAUSEWAY_DECL result<bool> state_fetch::replay(std::uint64_t round, bool late) {
 CAUSEWAY_DECL result<bool> state_fetch::finish_mean(std::uint64_t round, time_point begin, bool late) {
   for (bool runs = true; runs;) {
     const std::uint64_t newest = waits_->look().newest.round;
-    if (late) ask_for_time(newest - round + 1);
+    if (late || newest == round) ask_for_time(newest - round, late);
     CAUSEWAY_ASSIGN(const bool whole, finish_fetch(begin, [&](const auto& s) { return s.newest.round != newest; }));
     if (whole) return true;
     waits_->locked([&] { runs = control_->fetch().state() == membership::fetcher::status::running; });
@@ -100,10 +106,14 @@ CAUSEWAY_DECL result<bool> state_fetch::finish_mean(std::uint64_t round, time_po
   return false;
 }
 
-CAUSEWAY_DECL void state_fetch::ask_for_time(std::uint64_t rounds) {
+CAUSEWAY_DECL void state_fetch::ask_for_time(std::uint64_t means, bool late) {
+  const std::uint64_t mean = state_->parts.front().size();
   waits_->locked([&] {
-    const std::uint64_t here = control_->fetch().progress().bytes_done;
-    control_->ask_for_time(takes(rounds * state_->parts.front().size() - here));
+    const auto& p = control_->fetch().so_far();
+    const std::uint64_t missing = p.bytes_total == 0 ? mean : p.bytes_total - p.bytes_done;
+    membership::transfer_need needs{takes(missing + means * mean)};
+    if (!late) needs.worth = duration_of(static_cast<double>(mean) / std::max(most_per_s_, slow_line));
+    if (needs.takes >= options_->protocol.heartbeat) control_->ask_for_time(needs);
   });
 }
 

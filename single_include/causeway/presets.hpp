@@ -739,17 +739,13 @@ static_assert(Clock<steady_clock> && Clock<any_clock>);
 #include <atomic>
 #include <thread>
 
-#if defined(__x86_64__) || defined(_M_X64)
-#include <immintrin.h>
-#endif
-
 namespace causeway::inline CAUSEWAY_ABI {
 
 namespace detail {
 
 inline void relax() noexcept {
-#if defined(__x86_64__) || defined(_M_X64)
-  _mm_pause();
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
 #endif
 }
 
@@ -1517,6 +1513,13 @@ result<void> all_gather(T& transport, const net::message_id& id, std::span<const
   return {};
 }
 
+#ifdef CAUSEWAY_COMPILED
+extern template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
+                                        std::size_t, std::vector<std::vector<std::byte>>&, const collective_options&);
+extern template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
+                                        std::span<std::byte>, const collective_options&);
+#endif
+
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_GATHER_HPP
@@ -1528,14 +1531,21 @@ result<void> all_gather(T& transport, const net::message_id& id, std::span<const
 
 // Bodies of collective/gather.hpp.
 
-namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+namespace causeway::inline CAUSEWAY_ABI::collective {
 
-CAUSEWAY_DECL error too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
+CAUSEWAY_DECL error detail::too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
   return fail(errc::too_large, peer_name(peer),
               std::to_string(offered) + " bytes to gather, where the caller allows " + std::to_string(limit));
 }
 
-}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
+#ifdef CAUSEWAY_COMPILED
+template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>, std::size_t,
+                                 std::vector<std::vector<std::byte>>&, const collective_options&);
+template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
+                                 std::span<std::byte>, const collective_options&);
+#endif
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
 #endif
@@ -6106,6 +6116,56 @@ inline adamw_factors factors_of(const adamw_coefficients& c) noexcept {
           c.epsilon};
 }
 
+}  // namespace detail
+
+/// AdamW (Loshchilov and Hutter 2019): m = b1·m + (1-b1)·g; v = b2·v + (1-b2)·g²;
+/// p = p·(1 - lr·wd) - lr·mhat / (sqrt(vhat) + epsilon). Moves 28 bytes an element. On the calling thread.
+CAUSEWAY_DECL void adamw_update(float* p, const float* g, float* m, float* v, std::int64_t count,
+                                const adamw_coefficients& c, simd_level level = detect_simd_level());
+
+CAUSEWAY_DECL void adamw_update(thread_pool& pool, float* p, const float* g, float* m, float* v, std::int64_t count,
+                                const adamw_coefficients& c, simd_level level = detect_simd_level());
+
+/// p -= lr·(g + wd·p). Exactly p - g for a rate of 1 and no decay. Moves 12 bytes an element. On the calling thread.
+CAUSEWAY_DECL void sgd_update(float* p, const float* g, std::int64_t count, const sgd_coefficients& c,
+                              simd_level level = detect_simd_level());
+
+CAUSEWAY_DECL void sgd_update(thread_pool& pool, float* p, const float* g, std::int64_t count, const sgd_coefficients& c,
+                              simd_level level = detect_simd_level());
+
+/// u = mu·u + g + wd·p; p -= lr·u. Moves 20 bytes an element. On the calling thread.
+CAUSEWAY_DECL void momentum_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
+                                   simd_level level = detect_simd_level());
+
+CAUSEWAY_DECL void momentum_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
+                                   const sgd_coefficients& c, simd_level level = detect_simd_level());
+
+/// PyTorch's Nesterov: g += wd·p; u = mu·u + g; p -= lr·(g + mu·u). Moves 20 bytes an element. On the calling thread.
+CAUSEWAY_DECL void nesterov_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
+                                   simd_level level = detect_simd_level());
+
+CAUSEWAY_DECL void nesterov_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
+                                   const sgd_coefficients& c, simd_level level = detect_simd_level());
+
+/// The first half of Muon's step: u = mu·u + g; x = g + mu·u. Moves 20 bytes an element.
+CAUSEWAY_DECL void muon_momentum(thread_pool& pool, float* x, const float* g, float* u, std::int64_t count, float momentum,
+                                 float gradient_scale, simd_level level = detect_simd_level());
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_OPTIMIZER_HPP
+
+// ---- causeway/kernels/impl/optimizer.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
+#define CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
+
+// Bodies of kernels/optimizer.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::kernels {
+
+namespace detail {
+
 struct adamw_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* m, float* v, std::int64_t count,
@@ -6185,61 +6245,54 @@ struct muon_momentum_kernel {
 
 }  // namespace detail
 
-/// AdamW (Loshchilov and Hutter 2019): m = b1·m + (1-b1)·g; v = b2·v + (1-b2)·g²;
-/// p = p·(1 - lr·wd) - lr·mhat / (sqrt(vhat) + epsilon). Moves 28 bytes an element. On the calling thread.
-inline void adamw_update(float* p, const float* g, float* m, float* v, std::int64_t count, const adamw_coefficients& c,
-                         simd_level level = detect_simd_level()) {
+CAUSEWAY_DECL void adamw_update(float* p, const float* g, float* m, float* v, std::int64_t count,
+                                const adamw_coefficients& c, simd_level level) {
   detail::dispatch<detail::adamw_kernel>(level, p, g, m, v, count, detail::factors_of(c));
 }
 
-inline void adamw_update(thread_pool& pool, float* p, const float* g, float* m, float* v, std::int64_t count,
-                         const adamw_coefficients& c, simd_level level = detect_simd_level()) {
+CAUSEWAY_DECL void adamw_update(thread_pool& pool, float* p, const float* g, float* m, float* v, std::int64_t count,
+                                const adamw_coefficients& c, simd_level level) {
   detail::for_elements(pool, count, [&](index_range part) {
     adamw_update(p + part.begin, g + part.begin, m + part.begin, v + part.begin, part.size(), c, level);
   });
 }
 
-/// p -= lr·(g + wd·p). Exactly p - g for a rate of 1 and no decay. Moves 12 bytes an element. On the calling thread.
-inline void sgd_update(float* p, const float* g, std::int64_t count, const sgd_coefficients& c,
-                       simd_level level = detect_simd_level()) {
+CAUSEWAY_DECL void sgd_update(float* p, const float* g, std::int64_t count, const sgd_coefficients& c, simd_level level) {
   detail::dispatch<detail::sgd_kernel>(level, p, g, count, c);
 }
 
-inline void sgd_update(thread_pool& pool, float* p, const float* g, std::int64_t count, const sgd_coefficients& c,
-                       simd_level level = detect_simd_level()) {
+CAUSEWAY_DECL void sgd_update(thread_pool& pool, float* p, const float* g, std::int64_t count, const sgd_coefficients& c,
+                              simd_level level) {
   detail::for_elements(pool, count,
                        [&](index_range part) { sgd_update(p + part.begin, g + part.begin, part.size(), c, level); });
 }
 
-/// u = mu·u + g + wd·p; p -= lr·u. Moves 20 bytes an element. On the calling thread.
-inline void momentum_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
-                            simd_level level = detect_simd_level()) {
+CAUSEWAY_DECL void momentum_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
+                                   simd_level level) {
   detail::dispatch<detail::momentum_kernel<false>>(level, p, g, u, count, c);
 }
 
-inline void momentum_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
-                            const sgd_coefficients& c, simd_level level = detect_simd_level()) {
+CAUSEWAY_DECL void momentum_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
+                                   const sgd_coefficients& c, simd_level level) {
   detail::for_elements(pool, count, [&](index_range part) {
     momentum_update(p + part.begin, g + part.begin, u + part.begin, part.size(), c, level);
   });
 }
 
-/// PyTorch's Nesterov: g += wd·p; u = mu·u + g; p -= lr·(g + mu·u). Moves 20 bytes an element. On the calling thread.
-inline void nesterov_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
-                            simd_level level = detect_simd_level()) {
+CAUSEWAY_DECL void nesterov_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
+                                   simd_level level) {
   detail::dispatch<detail::momentum_kernel<true>>(level, p, g, u, count, c);
 }
 
-inline void nesterov_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
-                            const sgd_coefficients& c, simd_level level = detect_simd_level()) {
+CAUSEWAY_DECL void nesterov_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
+                                   const sgd_coefficients& c, simd_level level) {
   detail::for_elements(pool, count, [&](index_range part) {
     nesterov_update(p + part.begin, g + part.begin, u + part.begin, part.size(), c, level);
   });
 }
 
-/// The first half of Muon's step: u = mu·u + g; x = g + mu·u. Moves 20 bytes an element.
-inline void muon_momentum(thread_pool& pool, float* x, const float* g, float* u, std::int64_t count, float momentum,
-                          float gradient_scale, simd_level level = detect_simd_level()) {
+CAUSEWAY_DECL void muon_momentum(thread_pool& pool, float* x, const float* g, float* u, std::int64_t count, float momentum,
+                                 float gradient_scale, simd_level level) {
   detail::for_elements(pool, count, [&](index_range part) {
     detail::dispatch<detail::muon_momentum_kernel>(level, x + part.begin, g + part.begin, u + part.begin, part.size(),
                                                    momentum, gradient_scale);
@@ -6248,7 +6301,8 @@ inline void muon_momentum(thread_pool& pool, float* x, const float* g, float* u,
 
 }  // namespace causeway::inline CAUSEWAY_ABI::kernels
 
-#endif  // CAUSEWAY_KERNELS_OPTIMIZER_HPP
+#endif  // CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
+#endif
 
 // ---- causeway/optim/optimizer.hpp ----
 #ifndef CAUSEWAY_OPTIM_OPTIMIZER_HPP
@@ -6569,6 +6623,33 @@ struct sign_coefficients {
   float gradient_scale = 1.0F;
 };
 
+/// b += g; p -= lr·(share·g + momentum_now·m). With `refresh` first m = beta·m + share·b, and b = 0 afterwards. Moves 24
+/// bytes an element, or 28. On the calling thread.
+CAUSEWAY_DECL void delayed_nesterov_update(float* p, const float* g, float* m, float* b, std::int64_t count, bool refresh,
+                                           const delayed_nesterov_coefficients& c, simd_level level = detect_simd_level());
+
+/// p = p·(1 - lr·wd) - lr·sign(g), where sign(0) and the sign of a NaN are 0. Moves 12 bytes an element. On the calling
+/// thread.
+CAUSEWAY_DECL void sign_update(float* p, const float* g, std::int64_t count, const sign_coefficients& c,
+                               simd_level level = detect_simd_level());
+
+/// u = mu·u + (1 - mu)·g; p = p·(1 - lr·wd) - lr·sign(u). Moves 20 bytes an element. On the calling thread.
+CAUSEWAY_DECL void sign_momentum_update(float* p, const float* g, float* u, std::int64_t count, const sign_coefficients& c,
+                                        simd_level level = detect_simd_level());
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_OUTER_UPDATE_HPP
+
+// ---- causeway/kernels/impl/outer_update.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_IMPL_OUTER_UPDATE_IPP
+#define CAUSEWAY_KERNELS_IMPL_OUTER_UPDATE_IPP
+
+// Bodies of kernels/outer_update.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::kernels {
+
 namespace detail {
 
 template <bool Refresh>
@@ -6626,30 +6707,25 @@ struct sign_kernel {
 
 }  // namespace detail
 
-/// b += g; p -= lr·(share·g + momentum_now·m). With `refresh` first m = beta·m + share·b, and b = 0 afterwards. Moves 24
-/// bytes an element, or 28. On the calling thread.
-inline void delayed_nesterov_update(float* p, const float* g, float* m, float* b, std::int64_t count, bool refresh,
-                                    const delayed_nesterov_coefficients& c, simd_level level = detect_simd_level()) {
+CAUSEWAY_DECL void delayed_nesterov_update(float* p, const float* g, float* m, float* b, std::int64_t count, bool refresh,
+                                           const delayed_nesterov_coefficients& c, simd_level level) {
   if (refresh) return detail::dispatch<detail::delayed_nesterov_kernel<true>>(level, p, g, m, b, count, c);
   detail::dispatch<detail::delayed_nesterov_kernel<false>>(level, p, g, m, b, count, c);
 }
 
-/// p = p·(1 - lr·wd) - lr·sign(g), where sign(0) and the sign of a NaN are 0. Moves 12 bytes an element. On the calling
-/// thread.
-inline void sign_update(float* p, const float* g, std::int64_t count, const sign_coefficients& c,
-                        simd_level level = detect_simd_level()) {
+CAUSEWAY_DECL void sign_update(float* p, const float* g, std::int64_t count, const sign_coefficients& c, simd_level level) {
   detail::dispatch<detail::sign_kernel<false>>(level, p, g, static_cast<float*>(nullptr), count, c);
 }
 
-/// u = mu·u + (1 - mu)·g; p = p·(1 - lr·wd) - lr·sign(u). Moves 20 bytes an element. On the calling thread.
-inline void sign_momentum_update(float* p, const float* g, float* u, std::int64_t count, const sign_coefficients& c,
-                                 simd_level level = detect_simd_level()) {
+CAUSEWAY_DECL void sign_momentum_update(float* p, const float* g, float* u, std::int64_t count, const sign_coefficients& c,
+                                        simd_level level) {
   detail::dispatch<detail::sign_kernel<true>>(level, p, g, u, count, c);
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::kernels
 
-#endif  // CAUSEWAY_KERNELS_OUTER_UPDATE_HPP
+#endif  // CAUSEWAY_KERNELS_IMPL_OUTER_UPDATE_IPP
+#endif
 
 // ---- causeway/optim/delayed_nesterov.hpp ----
 #ifndef CAUSEWAY_OPTIM_DELAYED_NESTEROV_HPP
@@ -7038,6 +7114,34 @@ static_assert(Residual<no_residual> && Residual<error_feedback> && Residual<mome
 // added in order: the result is the same bits on every machine and for every number of threads, so peers with different
 // processors clip by the same gradient norm.
 
+namespace causeway::inline CAUSEWAY_ABI::kernels {
+
+/// Sum of x[i]. Reads 4 bytes an element.
+CAUSEWAY_DECL double sum(thread_pool& pool, const float* x, std::int64_t count, simd_level level = detect_simd_level());
+
+/// Sum of x[i]·y[i]. Reads 8 bytes an element.
+CAUSEWAY_DECL double dot(thread_pool& pool, const float* x, const float* y, std::int64_t count,
+                         simd_level level = detect_simd_level());
+
+/// Sum of x[i]². Reads 4 bytes an element. NaN or infinite where x is.
+CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int64_t count,
+                                    simd_level level = detect_simd_level());
+
+/// Whether no element is NaN or infinite. Reads 4 bytes an element.
+CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count,
+                              simd_level level = detect_simd_level());
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_REDUCE_HPP
+
+// ---- causeway/kernels/impl/reduce.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
+#define CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
+
+// Bodies of kernels/reduce.hpp.
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -7163,31 +7267,25 @@ double sum_of_blocks(thread_pool& pool, std::int64_t count, BlockSum&& block_sum
 
 }  // namespace detail
 
-/// Sum of x[i]. Reads 4 bytes an element.
-inline double sum(thread_pool& pool, const float* x, std::int64_t count, simd_level level = detect_simd_level()) {
+CAUSEWAY_DECL double sum(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
   return detail::sum_of_blocks(pool, count, [&](index_range part) {
     return detail::dispatch<detail::sum_kernel>(level, x + part.begin, part.size());
   });
 }
 
-/// Sum of x[i]·y[i]. Reads 8 bytes an element.
-inline double dot(thread_pool& pool, const float* x, const float* y, std::int64_t count,
-                  simd_level level = detect_simd_level()) {
+CAUSEWAY_DECL double dot(thread_pool& pool, const float* x, const float* y, std::int64_t count, simd_level level) {
   return detail::sum_of_blocks(pool, count, [&](index_range part) {
     return detail::dispatch<detail::dot_kernel>(level, x + part.begin, y + part.begin, part.size());
   });
 }
 
-/// Sum of x[i]². Reads 4 bytes an element. NaN or infinite where x is.
-inline double sum_of_squares(thread_pool& pool, const float* x, std::int64_t count,
-                             simd_level level = detect_simd_level()) {
+CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
   return detail::sum_of_blocks(pool, count, [&](index_range part) {
     return detail::dispatch<detail::square_kernel>(level, x + part.begin, part.size());
   });
 }
 
-/// Whether no element is NaN or infinite. Reads 4 bytes an element.
-inline bool all_finite(thread_pool& pool, const float* x, std::int64_t count, simd_level level = detect_simd_level()) {
+CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
   return detail::sum_of_blocks(pool, count, [&](index_range part) {
            return detail::dispatch<detail::finite_kernel>(level, x + part.begin, part.size()) ? 0.0 : 1.0;
          }) == 0.0;
@@ -7195,7 +7293,8 @@ inline bool all_finite(thread_pool& pool, const float* x, std::int64_t count, si
 
 }  // namespace causeway::inline CAUSEWAY_ABI::kernels
 
-#endif  // CAUSEWAY_KERNELS_REDUCE_HPP
+#endif  // CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
+#endif
 
 // ---- causeway/collective/norm_aggregators.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_NORM_AGGREGATORS_HPP
@@ -17595,9 +17694,33 @@ result<void> exchange_mean(T& transport, const net::message_id& id, const C& cod
   }
 }
 
+#ifdef CAUSEWAY_COMPILED
+extern template result<void> detail::all_reduce(net::any_transport&, const net::message_id&, std::span<float>, float,
+                                                const collective_options&);
+#endif
+
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_ALL_REDUCE_HPP
+
+// ---- causeway/collective/impl/all_reduce.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_ALL_REDUCE_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_ALL_REDUCE_IPP
+
+// What collective/all_reduce.hpp is in every trainer.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+#ifdef CAUSEWAY_COMPILED
+template result<void> detail::all_reduce(net::any_transport&, const net::message_id&, std::span<float>, float,
+                                         const collective_options&);
+#endif
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_ALL_REDUCE_IPP
+#endif
 
 // ---- causeway/nn/declaration.hpp ----
 #ifndef CAUSEWAY_NN_DECLARATION_HPP

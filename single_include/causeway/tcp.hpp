@@ -7955,17 +7955,13 @@ CAUSEWAY_DECL result<membership> connect_static(peer_index self, const std::vect
 // of threads and on nothing else. Idle threads spin for about 100 microseconds before they sleep: a sleeping thread takes
 // 45 microseconds to wake, which is longer than many kernels.
 
-#if defined(__x86_64__) || defined(_M_X64)
-#include <immintrin.h>
-#endif
-
 namespace causeway::inline CAUSEWAY_ABI {
 
 namespace detail {
 
 inline void relax() noexcept {
-#if defined(__x86_64__) || defined(_M_X64)
-  _mm_pause();
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
 #endif
 }
 
@@ -10618,9 +10614,33 @@ result<void> exchange_mean(T& transport, const net::message_id& id, const C& cod
   }
 }
 
+#ifdef CAUSEWAY_COMPILED
+extern template result<void> detail::all_reduce(net::any_transport&, const net::message_id&, std::span<float>, float,
+                                                const collective_options&);
+#endif
+
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_ALL_REDUCE_HPP
+
+// ---- causeway/collective/impl/all_reduce.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_ALL_REDUCE_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_ALL_REDUCE_IPP
+
+// What collective/all_reduce.hpp is in every trainer.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+#ifdef CAUSEWAY_COMPILED
+template result<void> detail::all_reduce(net::any_transport&, const net::message_id&, std::span<float>, float,
+                                         const collective_options&);
+#endif
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_ALL_REDUCE_IPP
+#endif
 
 // ---- causeway/collective/barrier.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_BARRIER_HPP
@@ -10955,6 +10975,13 @@ result<void> all_gather(T& transport, const net::message_id& id, std::span<const
   return {};
 }
 
+#ifdef CAUSEWAY_COMPILED
+extern template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
+                                        std::size_t, std::vector<std::vector<std::byte>>&, const collective_options&);
+extern template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
+                                        std::span<std::byte>, const collective_options&);
+#endif
+
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_GATHER_HPP
@@ -10966,14 +10993,21 @@ result<void> all_gather(T& transport, const net::message_id& id, std::span<const
 
 // Bodies of collective/gather.hpp.
 
-namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+namespace causeway::inline CAUSEWAY_ABI::collective {
 
-CAUSEWAY_DECL error too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
+CAUSEWAY_DECL error detail::too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
   return fail(errc::too_large, peer_name(peer),
               std::to_string(offered) + " bytes to gather, where the caller allows " + std::to_string(limit));
 }
 
-}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
+#ifdef CAUSEWAY_COMPILED
+template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>, std::size_t,
+                                 std::vector<std::vector<std::byte>>&, const collective_options&);
+template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
+                                 std::span<std::byte>, const collective_options&);
+#endif
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
 #endif
@@ -11218,6 +11252,34 @@ CAUSEWAY_DECL bool group_view::are_distinct() const {
 // added in order: the result is the same bits on every machine and for every number of threads, so peers with different
 // processors clip by the same gradient norm.
 
+namespace causeway::inline CAUSEWAY_ABI::kernels {
+
+/// Sum of x[i]. Reads 4 bytes an element.
+CAUSEWAY_DECL double sum(thread_pool& pool, const float* x, std::int64_t count, simd_level level = detect_simd_level());
+
+/// Sum of x[i]·y[i]. Reads 8 bytes an element.
+CAUSEWAY_DECL double dot(thread_pool& pool, const float* x, const float* y, std::int64_t count,
+                         simd_level level = detect_simd_level());
+
+/// Sum of x[i]². Reads 4 bytes an element. NaN or infinite where x is.
+CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int64_t count,
+                                    simd_level level = detect_simd_level());
+
+/// Whether no element is NaN or infinite. Reads 4 bytes an element.
+CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count,
+                              simd_level level = detect_simd_level());
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_REDUCE_HPP
+
+// ---- causeway/kernels/impl/reduce.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
+#define CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
+
+// Bodies of kernels/reduce.hpp.
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -11343,31 +11405,25 @@ double sum_of_blocks(thread_pool& pool, std::int64_t count, BlockSum&& block_sum
 
 }  // namespace detail
 
-/// Sum of x[i]. Reads 4 bytes an element.
-inline double sum(thread_pool& pool, const float* x, std::int64_t count, simd_level level = detect_simd_level()) {
+CAUSEWAY_DECL double sum(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
   return detail::sum_of_blocks(pool, count, [&](index_range part) {
     return detail::dispatch<detail::sum_kernel>(level, x + part.begin, part.size());
   });
 }
 
-/// Sum of x[i]·y[i]. Reads 8 bytes an element.
-inline double dot(thread_pool& pool, const float* x, const float* y, std::int64_t count,
-                  simd_level level = detect_simd_level()) {
+CAUSEWAY_DECL double dot(thread_pool& pool, const float* x, const float* y, std::int64_t count, simd_level level) {
   return detail::sum_of_blocks(pool, count, [&](index_range part) {
     return detail::dispatch<detail::dot_kernel>(level, x + part.begin, y + part.begin, part.size());
   });
 }
 
-/// Sum of x[i]². Reads 4 bytes an element. NaN or infinite where x is.
-inline double sum_of_squares(thread_pool& pool, const float* x, std::int64_t count,
-                             simd_level level = detect_simd_level()) {
+CAUSEWAY_DECL double sum_of_squares(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
   return detail::sum_of_blocks(pool, count, [&](index_range part) {
     return detail::dispatch<detail::square_kernel>(level, x + part.begin, part.size());
   });
 }
 
-/// Whether no element is NaN or infinite. Reads 4 bytes an element.
-inline bool all_finite(thread_pool& pool, const float* x, std::int64_t count, simd_level level = detect_simd_level()) {
+CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t count, simd_level level) {
   return detail::sum_of_blocks(pool, count, [&](index_range part) {
            return detail::dispatch<detail::finite_kernel>(level, x + part.begin, part.size()) ? 0.0 : 1.0;
          }) == 0.0;
@@ -11375,7 +11431,8 @@ inline bool all_finite(thread_pool& pool, const float* x, std::int64_t count, si
 
 }  // namespace causeway::inline CAUSEWAY_ABI::kernels
 
-#endif  // CAUSEWAY_KERNELS_REDUCE_HPP
+#endif  // CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
+#endif
 
 // ---- causeway/collective/norm_aggregators.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_NORM_AGGREGATORS_HPP

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/kernels/row_hash.hpp>
 
+#include <causeway/core/hash.hpp>
 #include <causeway/core/rng.hpp>
 
 #include "support/catch.hpp"

@@ -123,6 +123,15 @@ result<void> exchange_mean(T& transport, const net::message_id& id, const C& cod
   }
 }
 
+#ifdef CAUSEWAY_COMPILED
+extern template result<void> detail::all_reduce(net::any_transport&, const net::message_id&, std::span<float>, float,
+                                                const collective_options&);
+#endif
+
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/collective/impl/all_reduce.ipp>
+#endif
 
 #endif  // CAUSEWAY_COLLECTIVE_ALL_REDUCE_HPP

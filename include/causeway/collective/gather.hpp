@@ -127,6 +127,13 @@ result<void> all_gather(T& transport, const net::message_id& id, std::span<const
   return {};
 }
 
+#ifdef CAUSEWAY_COMPILED
+extern template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
+                                        std::size_t, std::vector<std::vector<std::byte>>&, const collective_options&);
+extern template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
+                                        std::span<std::byte>, const collective_options&);
+#endif
+
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #ifndef CAUSEWAY_COMPILED

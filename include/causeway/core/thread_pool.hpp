@@ -16,17 +16,13 @@
 #include <type_traits>
 #include <vector>
 
-#if defined(__x86_64__) || defined(_M_X64)
-#include <immintrin.h>
-#endif
-
 namespace causeway::inline CAUSEWAY_ABI {
 
 namespace detail {
 
 inline void relax() noexcept {
-#if defined(__x86_64__) || defined(_M_X64)
-  _mm_pause();
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
 #endif
 }
 

@@ -11,7 +11,7 @@
 #error "causeway/impl/src.hpp: define CAUSEWAY_COMPILED, here and for all that includes causeway"
 #endif
 
-#define CAUSEWAY_PARTS 14
+#define CAUSEWAY_PARTS 15
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 1
 #include <causeway/io/impl/checkpoint.ipp>
@@ -126,6 +126,13 @@
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 5
+#include <causeway/kernels/impl/optimizer.ipp>
+#include <causeway/kernels/impl/outer_update.ipp>
+#include <causeway/kernels/impl/reduce.ipp>
+#include <causeway/kernels/impl/row_hash.ipp>
+#endif
+
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 6
 #include <causeway/sim/impl/connection.ipp>
 #include <causeway/sim/impl/dialer.ipp>
 #include <causeway/sim/impl/disk.ipp>
@@ -150,8 +157,9 @@
 #include <causeway/sim/impl/world.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 6
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 7
 #include <causeway/collective/impl/aggregator.ipp>
+#include <causeway/collective/impl/all_reduce.ipp>
 #include <causeway/collective/impl/conversation.ipp>
 #include <causeway/collective/impl/exchange_message.ipp>
 #include <causeway/collective/impl/flight.ipp>
@@ -169,7 +177,7 @@
 #include <causeway/collective/impl/two_level_mean.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 7
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 8
 #include <causeway/membership/impl/acceptor.ipp>
 #include <causeway/membership/impl/attempt.ipp>
 #include <causeway/membership/impl/blame.ipp>
@@ -208,7 +216,7 @@
 #include <causeway/membership/impl/transfer_wire.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 8
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 9
 #include <causeway/nn/impl/adapters.ipp>
 #include <causeway/nn/impl/declaration.ipp>
 #include <causeway/nn/impl/gpt.ipp>
@@ -219,7 +227,7 @@
 #include <causeway/nn/impl/options.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 9
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 10
 #include <causeway/axis/impl/arrivals.ipp>
 #include <causeway/axis/impl/batch_by_speed.ipp>
 #include <causeway/axis/impl/by_change.ipp>
@@ -238,7 +246,7 @@
 #include <causeway/axis/impl/participation.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 10
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 11
 #include <causeway/stage/impl/adaptive_top_k.ipp>
 #include <causeway/stage/impl/block_choice.ipp>
 #include <causeway/stage/impl/block_routing.ipp>
@@ -265,14 +273,14 @@
 #include <causeway/stage/impl/subspace_refresh.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 11
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 12
 #include <causeway/comm/impl/hub_line.ipp>
 #include <causeway/comm/impl/hub_link.ipp>
 #include <causeway/comm/impl/hub_rules.ipp>
 #include <causeway/comm/impl/push_merger.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 12
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 13
 #include <causeway/parallel/impl/async_pipeline_stash.ipp>
 #include <causeway/parallel/impl/block_door.ipp>
 #include <causeway/parallel/impl/block_lookout.ipp>
@@ -314,7 +322,7 @@
 #include <causeway/parallel/impl/unsound_steps.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 13
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 14
 #include <causeway/train/impl/crew_group.ipp>
 #include <causeway/train/impl/entered_attempt.ipp>
 #include <causeway/train/impl/held_samples.ipp>
@@ -329,7 +337,7 @@
 #include <causeway/train/impl/write_behind.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 14
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 15
 #include <causeway/presets/impl/asynchronous.ipp>
 #include <causeway/presets/impl/compressed.ipp>
 #include <causeway/presets/impl/elastic_pipelines.ipp>

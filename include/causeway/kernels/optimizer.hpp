@@ -8,7 +8,6 @@
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/thread_pool.hpp>
-#include <causeway/kernels/simd_math.hpp>
 #include <causeway/kernels/targets.hpp>
 
 #include <cstdint>
@@ -55,146 +54,45 @@ inline adamw_factors factors_of(const adamw_coefficients& c) noexcept {
           c.epsilon};
 }
 
-struct adamw_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* m, float* v, std::int64_t count,
-                                         adamw_factors c) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      CAUSEWAY_EXACT_BODY
-      f32x16 value, gradient, first, second;
-      load(value, p + i, part);
-      load(gradient, g + i, part);
-      load(first, m + i, part);
-      load(second, v + i, part);
-      gradient *= c.gradient_scale;
-      first = c.beta1 * first + c.rest1 * gradient;
-      second = c.beta2 * second + c.rest2 * (gradient * gradient);
-      store(m + i, first, part);
-      store(v + i, second, part);
-      square_root(second);
-      value = value * c.decay - c.step * (first / (second * c.root_scale + c.epsilon));
-      store(p + i, value, part);
-    });
-  }
-};
-
-struct sgd_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, std::int64_t count, sgd_coefficients c) {
-    const bool decays = c.weight_decay != 0.0F;
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      CAUSEWAY_EXACT_BODY
-      f32x16 value, gradient;
-      load(value, p + i, part);
-      load(gradient, g + i, part);
-      gradient *= c.gradient_scale;
-      if (decays) gradient += c.weight_decay * value;
-      store(p + i, value - c.learning_rate * gradient, part);
-    });
-  }
-};
-
-template <bool Nesterov>
-struct momentum_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* u, std::int64_t count, sgd_coefficients c) {
-    const bool decays = c.weight_decay != 0.0F;
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      CAUSEWAY_EXACT_BODY
-      f32x16 value, gradient, velocity;
-      load(value, p + i, part);
-      load(gradient, g + i, part);
-      load(velocity, u + i, part);
-      gradient *= c.gradient_scale;
-      if (decays) gradient += c.weight_decay * value;
-      velocity = c.momentum * velocity + gradient;
-      store(u + i, velocity, part);
-      if constexpr (Nesterov) velocity = gradient + c.momentum * velocity;
-      store(p + i, value - c.learning_rate * velocity, part);
-    });
-  }
-};
-
-struct muon_momentum_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(float* x, const float* g, float* u, std::int64_t count, float momentum,
-                                         float gradient_scale) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      CAUSEWAY_EXACT_BODY
-      f32x16 gradient, velocity;
-      load(gradient, g + i, part);
-      load(velocity, u + i, part);
-      gradient *= gradient_scale;
-      velocity = momentum * velocity + gradient;
-      store(u + i, velocity, part);
-      store(x + i, gradient + momentum * velocity, part);
-    });
-  }
-};
-
 }  // namespace detail
 
 /// AdamW (Loshchilov and Hutter 2019): m = b1·m + (1-b1)·g; v = b2·v + (1-b2)·g²;
 /// p = p·(1 - lr·wd) - lr·mhat / (sqrt(vhat) + epsilon). Moves 28 bytes an element. On the calling thread.
-inline void adamw_update(float* p, const float* g, float* m, float* v, std::int64_t count, const adamw_coefficients& c,
-                         simd_level level = detect_simd_level()) {
-  detail::dispatch<detail::adamw_kernel>(level, p, g, m, v, count, detail::factors_of(c));
-}
+CAUSEWAY_DECL void adamw_update(float* p, const float* g, float* m, float* v, std::int64_t count,
+                                const adamw_coefficients& c, simd_level level = detect_simd_level());
 
-inline void adamw_update(thread_pool& pool, float* p, const float* g, float* m, float* v, std::int64_t count,
-                         const adamw_coefficients& c, simd_level level = detect_simd_level()) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    adamw_update(p + part.begin, g + part.begin, m + part.begin, v + part.begin, part.size(), c, level);
-  });
-}
+CAUSEWAY_DECL void adamw_update(thread_pool& pool, float* p, const float* g, float* m, float* v, std::int64_t count,
+                                const adamw_coefficients& c, simd_level level = detect_simd_level());
 
 /// p -= lr·(g + wd·p). Exactly p - g for a rate of 1 and no decay. Moves 12 bytes an element. On the calling thread.
-inline void sgd_update(float* p, const float* g, std::int64_t count, const sgd_coefficients& c,
-                       simd_level level = detect_simd_level()) {
-  detail::dispatch<detail::sgd_kernel>(level, p, g, count, c);
-}
+CAUSEWAY_DECL void sgd_update(float* p, const float* g, std::int64_t count, const sgd_coefficients& c,
+                              simd_level level = detect_simd_level());
 
-inline void sgd_update(thread_pool& pool, float* p, const float* g, std::int64_t count, const sgd_coefficients& c,
-                       simd_level level = detect_simd_level()) {
-  detail::for_elements(pool, count,
-                       [&](index_range part) { sgd_update(p + part.begin, g + part.begin, part.size(), c, level); });
-}
+CAUSEWAY_DECL void sgd_update(thread_pool& pool, float* p, const float* g, std::int64_t count, const sgd_coefficients& c,
+                              simd_level level = detect_simd_level());
 
 /// u = mu·u + g + wd·p; p -= lr·u. Moves 20 bytes an element. On the calling thread.
-inline void momentum_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
-                            simd_level level = detect_simd_level()) {
-  detail::dispatch<detail::momentum_kernel<false>>(level, p, g, u, count, c);
-}
+CAUSEWAY_DECL void momentum_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
+                                   simd_level level = detect_simd_level());
 
-inline void momentum_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
-                            const sgd_coefficients& c, simd_level level = detect_simd_level()) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    momentum_update(p + part.begin, g + part.begin, u + part.begin, part.size(), c, level);
-  });
-}
+CAUSEWAY_DECL void momentum_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
+                                   const sgd_coefficients& c, simd_level level = detect_simd_level());
 
 /// PyTorch's Nesterov: g += wd·p; u = mu·u + g; p -= lr·(g + mu·u). Moves 20 bytes an element. On the calling thread.
-inline void nesterov_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
-                            simd_level level = detect_simd_level()) {
-  detail::dispatch<detail::momentum_kernel<true>>(level, p, g, u, count, c);
-}
+CAUSEWAY_DECL void nesterov_update(float* p, const float* g, float* u, std::int64_t count, const sgd_coefficients& c,
+                                   simd_level level = detect_simd_level());
 
-inline void nesterov_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
-                            const sgd_coefficients& c, simd_level level = detect_simd_level()) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    nesterov_update(p + part.begin, g + part.begin, u + part.begin, part.size(), c, level);
-  });
-}
+CAUSEWAY_DECL void nesterov_update(thread_pool& pool, float* p, const float* g, float* u, std::int64_t count,
+                                   const sgd_coefficients& c, simd_level level = detect_simd_level());
 
 /// The first half of Muon's step: u = mu·u + g; x = g + mu·u. Moves 20 bytes an element.
-inline void muon_momentum(thread_pool& pool, float* x, const float* g, float* u, std::int64_t count, float momentum,
-                          float gradient_scale, simd_level level = detect_simd_level()) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    detail::dispatch<detail::muon_momentum_kernel>(level, x + part.begin, g + part.begin, u + part.begin, part.size(),
-                                                   momentum, gradient_scale);
-  });
-}
+CAUSEWAY_DECL void muon_momentum(thread_pool& pool, float* x, const float* g, float* u, std::int64_t count, float momentum,
+                                 float gradient_scale, simd_level level = detect_simd_level());
 
 }  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/kernels/impl/optimizer.ipp>
+#endif
 
 #endif  // CAUSEWAY_KERNELS_OPTIMIZER_HPP

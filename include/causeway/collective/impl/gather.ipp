@@ -6,13 +6,20 @@
 
 #include <causeway/collective/gather.hpp>
 
-namespace causeway::inline CAUSEWAY_ABI::collective::detail {
+namespace causeway::inline CAUSEWAY_ABI::collective {
 
-CAUSEWAY_DECL error too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
+CAUSEWAY_DECL error detail::too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
   return fail(errc::too_large, peer_name(peer),
               std::to_string(offered) + " bytes to gather, where the caller allows " + std::to_string(limit));
 }
 
-}  // namespace causeway::inline CAUSEWAY_ABI::collective::detail
+#ifdef CAUSEWAY_COMPILED
+template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>, std::size_t,
+                                 std::vector<std::vector<std::byte>>&, const collective_options&);
+template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
+                                 std::span<std::byte>, const collective_options&);
+#endif
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP

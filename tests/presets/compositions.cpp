@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which communication preset goes with which parallelism under which fault policy, as the rules say; writes the page of it.
+#include <causeway/presets.hpp>
+
+#include <causeway/fault/fail_stop.hpp>
+#include <causeway/fault/quorum.hpp>
+#include <causeway/parallel/async_pipeline.hpp>
+#include <causeway/parallel/data_parallel.hpp>
+#include <causeway/parallel/elastic_pipeline.hpp>
+#include <causeway/parallel/local_swarm.hpp>
+#include <causeway/parallel/pipeline.hpp>
+#include <causeway/parallel/swarm.hpp>
+#include <causeway/policy/rules.hpp>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "support/catch.hpp"
+
+using namespace causeway;
+
+namespace {
+
+struct preset {
+  const char* name;
+  comm_traits traits;
+};
+
+#define CAUSEWAY_PRESET(name) \
+  preset { #name, presets::name::traits }
+constexpr preset communication[] = {
+    CAUSEWAY_PRESET(every_step),
+    CAUSEWAY_PRESET(diloco),
+    CAUSEWAY_PRESET(open_diloco),
+    CAUSEWAY_PRESET(intellect1),
+    CAUSEWAY_PRESET(muloco),
+    CAUSEWAY_PRESET(local_sgd),
+    CAUSEWAY_PRESET(fedavg),
+    CAUSEWAY_PRESET(photon),
+    CAUSEWAY_PRESET(co_learning),
+    CAUSEWAY_PRESET(des_loc),
+    CAUSEWAY_PRESET(streaming_diloco),
+    CAUSEWAY_PRESET(eager_diloco),
+    CAUSEWAY_PRESET(cocodc),
+    CAUSEWAY_PRESET(sparse_loco),
+    CAUSEWAY_PRESET(sparta),
+    CAUSEWAY_PRESET(sparta_diloco),
+    CAUSEWAY_PRESET(demo),
+    CAUSEWAY_PRESET(distro),
+    CAUSEWAY_PRESET(cocktail_sgd),
+    CAUSEWAY_PRESET(gaia),
+    CAUSEWAY_PRESET(power_sgd),
+    CAUSEWAY_PRESET(dedloc),
+    CAUSEWAY_PRESET(noloco),
+    CAUSEWAY_PRESET(moshpit_sgd),
+    CAUSEWAY_PRESET(bacombo),
+    CAUSEWAY_PRESET(ravnest),
+    CAUSEWAY_PRESET(async_local_sgd),
+    CAUSEWAY_PRESET(decoupled_diloco),
+    CAUSEWAY_PRESET(halos),
+    CAUSEWAY_PRESET(dlion),
+    CAUSEWAY_PRESET(dipaco),
+};
+#undef CAUSEWAY_PRESET
+
+struct place {
+  const char* name;
+  parallel_traits parallel;
+  fault_traits fault;
+};
+
+constexpr place places[] = {
+    {"data, `fail_stop`", parallel::data_parallel::traits, fault::fail_stop::traits},
+    {"data, `quorum`", parallel::data_parallel::traits, fault::quorum::traits},
+    {"`pipeline`, `fail_stop`", parallel::pipeline<>::traits, fault::fail_stop::traits},
+    {"`elastic_pipeline`, `quorum`", parallel::elastic_pipeline<>::traits, fault::quorum::traits},
+    {"`async_pipeline`, `fail_stop`", parallel::async_pipeline<>::traits, fault::fail_stop::traits},
+    {"`async_pipeline`, `quorum`", parallel::async_pipeline<>::traits, fault::quorum::traits},
+    {"`swarm`, `quorum`", parallel::swarm<>::traits, fault::quorum::traits},
+    {"`local_swarm`, `quorum`", parallel::local_swarm<>::traits, fault::quorum::traits},
+};
+
+/// The first rule that refuses it, else "yes".
+constexpr const char* verdict_on(const comm_traits& c, const place& at) {
+  if (!rules::c1(c, at.fault)) return "C1";
+  if (!rules::c2(at.parallel, at.fault)) return "C2";
+  if (!rules::c3(c, at.parallel)) return "C3";
+  if (!rules::c4(c, at.parallel)) return "C4";
+  if (!rules::c5(c, at.parallel)) return "C5";
+  return rules::c6(c, at.parallel) ? "yes" : "C6";
+}
+
+std::size_t allowed() {
+  std::size_t count = 0;
+  for (const preset& p : communication) {
+    for (const place& at : places) count += std::string{verdict_on(p.traits, at)} == "yes" ? 1U : 0U;
+  }
+  return count;
+}
+
+std::string page() {
+  std::ostringstream out;
+  out << "# Which presets go with which parallelism, under which fault policy\n\n"
+         "Written by `tests/presets/compositions.cpp` from the rules themselves; [what the ids mean](rules.md#c1). A cell "
+         "says that\n"
+         "a trainer of the three compiles, or which rule refuses it first. "
+      << allowed() << " of " << std::size(communication) * std::size(places)
+      << " compile. [One step](../design/one_step.md) says what will\n"
+         "become of the rest.\n\n| |";
+  for (const place& at : places) out << ' ' << at.name << " |";
+  out << "\n|---|";
+  for (std::size_t i = 0; i < std::size(places); ++i) out << "---|";
+  out << '\n';
+  for (const preset& p : communication) {
+    out << "| `" << p.name << "` |";
+    for (const place& at : places) out << ' ' << verdict_on(p.traits, at) << " |";
+    out << '\n';
+  }
+  return out.str();
+}
+
+}  // namespace
+
+TEST_CASE("compositions: the page says what the rules say", "[presets][fast]") {
+  const std::string path =
+      std::string{__FILE__}.substr(0, std::string{__FILE__}.rfind("tests/")) + "docs/reference/compositions.md";
+  if (std::getenv("CAUSEWAY_WRITE_MATRIX") != nullptr) std::ofstream{path} << page();
+  std::ifstream file{path};
+  std::ostringstream text;
+  text << file.rdbuf();
+  INFO("run this test with CAUSEWAY_WRITE_MATRIX=1 to write " << path);
+  CHECK(text.str() == page());
+}
+
+TEST_CASE("compositions: none that goes together today is lost", "[presets][fast]") { CHECK(allowed() >= 92); }

@@ -44470,6 +44470,7 @@ class donor {
   /// While this peer exchanges data its lines are for that: of what others fetch one chunk at a time is let out, and then
   /// none for `rest` times as long as that took to be acknowledged.
   void busy(bool yes, time_point now);
+  [[nodiscard]] bool is_busy() const noexcept { return busy_; }
   /// When `wake` is to be called.
   [[nodiscard]] time_point next_wake() const noexcept;
   void wake(time_point now) { serve(now); }
@@ -45009,7 +45010,8 @@ CAUSEWAY_DECL bool kept_states::note_user(net::peer_id from, const state_name& w
   if (at != states_.end() && at->second.name == what) at->second.users.insert(from);
   if (at != states_.end()) return at->second.name == what;
   const bool next_in_line = states_.empty() || what.round + 1 == next_;
-  if (!giving_->offers(what) || states_.size() >= most_states || !next_in_line) return false;
+  const bool soon_old = giving_->is_busy();  // a copy would be made for somebody who does better to take the next state
+  if (!giving_->offers(what) || states_.size() >= most_states || !next_in_line || soon_old) return false;
   if (states_.empty()) next_ = what.round + 1;
   states_[what.round] = {what, giving_->bytes_of(what), {from}, nullptr};
   return true;

@@ -84,7 +84,8 @@ TEST_CASE("joining: a newcomer whose transfer takes as long as a round is in aft
 // 100 MB of state, 100 Mbit/s: a transfer takes 8 s, a round 6 s and the exchange. Half of both, or chunks would be long.
 TEST_CASE("joining: a newcomer is in an every_step run within three transfers, and the others hardly notice",
           "[train][slow]") {
-  const auto [members, moment] = GENERATE(std::pair{4U, 0}, std::pair{4U, 3}, std::pair{4U, 6}, std::pair{8U, 4});
+  const auto [members, moment] =
+      GENERATE(std::pair{4U, 0}, std::pair{4U, 3}, std::pair{4U, 6}, std::pair{4U, 8}, std::pair{8U, 4}, std::pair{8U, 7});
   auto o = over(500, {.peers = members + 1, .expected = members, .steps_per_round = 1, .step_time = 6s, .size = 4'165'000});
   support::elastic_cluster<decltype(every_step), optim::adamw> cluster{every_step, o};
   for (std::uint32_t host = 0; host < members; ++host) cluster.boot(host);

@@ -67,6 +67,7 @@ class donor {
   /// While this peer exchanges data its lines are for that: of what others fetch one chunk at a time is let out, and then
   /// none for `rest` times as long as that took to be acknowledged.
   void busy(bool yes, time_point now);
+  [[nodiscard]] bool is_busy() const noexcept { return busy_; }
   /// When `wake` is to be called.
   [[nodiscard]] time_point next_wake() const noexcept;
   void wake(time_point now) { serve(now); }

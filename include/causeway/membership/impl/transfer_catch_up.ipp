@@ -83,7 +83,8 @@ CAUSEWAY_DECL bool kept_states::note_user(net::peer_id from, const state_name& w
   if (at != states_.end() && at->second.name == what) at->second.users.insert(from);
   if (at != states_.end()) return at->second.name == what;
   const bool next_in_line = states_.empty() || what.round + 1 == next_;
-  if (!giving_->offers(what) || states_.size() >= most_states || !next_in_line) return false;
+  const bool soon_old = giving_->is_busy();  // a copy would be made for somebody who does better to take the next state
+  if (!giving_->offers(what) || states_.size() >= most_states || !next_in_line || soon_old) return false;
   if (states_.empty()) next_ = what.round + 1;
   states_[what.round] = {what, giving_->bytes_of(what), {from}, nullptr};
   return true;

@@ -73328,7 +73328,7 @@ class state_fetch {
 
   /// What the last fetch brought is less than the mean of a round: the newer state costs no more than doing that round
   /// again.
-  [[nodiscard]] bool little_came() const { return came_ < state_->parts.front().size(); }
+  [[nodiscard]] bool little_came() const { return is_little(came_); }
 
   /// Puts what `receive` has brought into the image.
   result<void> put();
@@ -73338,26 +73338,29 @@ class state_fetch {
   result<bool> replay(std::uint64_t round, bool late);
 
  private:
+  [[nodiscard]] bool is_little(std::uint64_t bytes) const { return bytes < state_->parts.front().size(); }
+
   // Tells the leader what is missing, each time that an eighth has come or a round was committed.
   template <class InVain>
   void ask_meanwhile(std::uint64_t round, const InVain& in_vain) {
     constexpr std::uint64_t parts = 8;
     std::uint64_t newest = round;
+    std::uint64_t came = 0;
     for (std::uint64_t part = 1; part < parts;) {
       const time_point begin = waits_->time_now();
-      const std::uint64_t before = came_;
+      const std::uint64_t before = came;
       bool runs = false;
       const auto next = [&](const situation& s) {
         const auto& p = control_->fetch().so_far();
         runs = control_->fetch().state() == membership::fetcher::status::running && !in_vain(s);
-        came_ = p.bytes_done;
+        came = p.bytes_done;
         return !runs || s.newest.round != newest || (p.bytes_total > 0 && parts * p.bytes_done >= part * p.bytes_total);
       };
       const auto now = waits_->await(next);
       if (!now || !runs) return;  // whoever waits on hears of an error again
       part += now->newest.round == newest ? 1U : 0U;
       newest = now->newest.round;
-      note_rate(begin, came_ - before);
+      note_rate(begin, came - before);
       ask_for_time(newest - round, false);
     }
   }
@@ -73369,16 +73372,16 @@ class state_fetch {
     const auto over = [&](const situation& s) { return control_->fetch().state() != status::running || in_vain(s); };
     const auto outcome = waits_->await(over);
     bool whole = false;
-    membership::fetch_progress came;
+    double per_s = 0;
     waits_->locked([&] {
-      came = control_->fetch().progress();
+      came_ = control_->fetch().so_far().bytes_done;
+      per_s = control_->fetch().so_far().bytes_per_s;
       whole = control_->fetch().state() == status::complete;
       if (!outcome) control_->stop_fetch();
     });
     if (!outcome) return outcome.error();
-    came_ = came.bytes_done;
     note_rate(begin, came_);
-    if (came.bytes_per_s > 0) bytes_per_s_ = came.bytes_per_s;
+    if (per_s > 0) bytes_per_s_ = per_s;
     return whole;
   }
 
@@ -73463,10 +73466,8 @@ CAUSEWAY_DECL result<bool> state_fetch::receive(std::uint64_t round, std::uint64
   const auto in_vain = [&](const situation& s) {
     if (s.hash == hash && s.is == asked.is) return false;
     if (s.is != situation::kind::fetch || !control_->kept().kept()) return true;
-    came_ = control_->fetch().so_far().bytes_done;
-    return afresh && little_came();
+    return afresh && is_little(control_->fetch().so_far().bytes_done);
   };
-  came_ = 0;
   if (keep) ask_meanwhile(round, in_vain);
   CAUSEWAY_ASSIGN(const bool whole, finish_fetch(begin, in_vain));
   if (whole) return true;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/comm/round_rules.hpp>
 
-#include <cstdlib>
-#include <fstream>
 #include <sstream>
 #include <string>
 
 #include "support/catch.hpp"
+#include "support/written_page.hpp"
 
 using namespace causeway;
 
@@ -91,14 +90,7 @@ std::string matrix() {
 }  // namespace
 
 TEST_CASE("round rules: the matrix in the documentation is what the rules say", "[comm][fast]") {
-  const std::string path =
-      std::string{__FILE__}.substr(0, std::string{__FILE__}.rfind("tests/")) + "docs/reference/round_matrix.md";
-  if (std::getenv("CAUSEWAY_WRITE_MATRIX") != nullptr) std::ofstream{path} << matrix();
-  std::ifstream file{path};
-  std::ostringstream text;
-  text << file.rdbuf();
-  INFO("run this test with CAUSEWAY_WRITE_MATRIX=1 to write " << path);
-  CHECK(text.str() == matrix());
+  support::check_written_page(__FILE__, "docs/reference/round_matrix.md", matrix());
 }
 
 TEST_CASE("round rules: each rule refuses what it is about, and nothing else", "[comm][fast]") {

@@ -12,13 +12,12 @@
 #include <causeway/parallel/swarm.hpp>
 #include <causeway/policy/rules.hpp>
 
-#include <cstdlib>
-#include <fstream>
 #include <sstream>
 #include <string>
 #include <utility>
 
 #include "support/catch.hpp"
+#include "support/written_page.hpp"
 
 using namespace causeway;
 
@@ -125,14 +124,7 @@ std::string page() {
 }  // namespace
 
 TEST_CASE("compositions: the page says what the rules say", "[presets][fast]") {
-  const std::string path =
-      std::string{__FILE__}.substr(0, std::string{__FILE__}.rfind("tests/")) + "docs/reference/compositions.md";
-  if (std::getenv("CAUSEWAY_WRITE_MATRIX") != nullptr) std::ofstream{path} << page();
-  std::ifstream file{path};
-  std::ostringstream text;
-  text << file.rdbuf();
-  INFO("run this test with CAUSEWAY_WRITE_MATRIX=1 to write " << path);
-  CHECK(text.str() == page());
+  support::check_written_page(__FILE__, "docs/reference/compositions.md", page());
 }
 
 TEST_CASE("compositions: none that goes together today is lost", "[presets][fast]") { CHECK(allowed() >= 92); }

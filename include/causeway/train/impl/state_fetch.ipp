@@ -49,10 +49,8 @@ CAUSEWAY_DECL result<bool> state_fetch::receive(std::uint64_t round, std::uint64
   const auto in_vain = [&](const situation& s) {
     if (s.hash == hash && s.is == asked.is) return false;
     if (s.is != situation::kind::fetch || !control_->kept().kept()) return true;
-    came_ = control_->fetch().so_far().bytes_done;
-    return afresh && little_came();
+    return afresh && is_little(control_->fetch().so_far().bytes_done);
   };
-  came_ = 0;
   if (keep) ask_meanwhile(round, in_vain);
   CAUSEWAY_ASSIGN(const bool whole, finish_fetch(begin, in_vain));
   if (whole) return true;

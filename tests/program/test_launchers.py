@@ -3,7 +3,7 @@
 """Processes that a launcher starts with one command: they make one run. mpirun where it is installed, the variables of the
 others.
 usage: test_launchers.py PATH_OF_CAUSEWAY [unittest options]"""
-import glob, json, os, re, shutil, socket, subprocess, unittest
+import glob, json, os, random, re, shutil, socket, subprocess, unittest
 
 from support import PROGRAM, Program
 
@@ -15,10 +15,19 @@ def clean():
     return {k: v for k, v in os.environ.items() if not OURS.match(k)}
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+def free_port(and_next=False):
+    """Below those that outgoing connections get: none of another test's takes it before it is used."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as f:
+        ends = int(f.read().split()[0])
+    while True:
+        port = random.randrange(ends // 2, ends - 1)
+        try:
+            for wanted in range(port, port + 1 + and_next):
+                with socket.socket() as s:
+                    s.bind(("0.0.0.0", wanted))
+        except OSError:
+            continue
+        return port
 
 
 class Launchers(Program):
@@ -63,9 +72,9 @@ class Launchers(Program):
 
     def test_the_port_of_torchruns_own_store_is_left_alone(self):
         with socket.socket() as store:
-            store.bind(("127.0.0.1", 0))
+            port = free_port(and_next=True)  # the run takes the next one
+            store.bind(("127.0.0.1", port))
             store.listen()
-            port = store.getsockname()[1]
             self.run_ranks(*[{**e, "TORCHELASTIC_USE_AGENT_STORE": "True"} for e in self.torchrun(port, 2)])
         self.is_one_run(2)
 

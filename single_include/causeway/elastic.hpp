@@ -1581,6 +1581,10 @@ class ledger {
   [[nodiscard]] std::uint64_t done() const noexcept { return done_; }
   /// Whether the whole budget is.
   [[nodiscard]] bool complete() const noexcept { return budget_ > 0 && done_ >= budget_; }
+  /// Whether it will be, with so many samples more.
+  [[nodiscard]] bool completed_by(std::uint64_t samples) const noexcept {
+    return budget_ > 0 && samples >= budget_ - std::min(done_, budget_);
+  }
   /// The lowest number that nobody ever held.
   [[nodiscard]] std::uint64_t next() const noexcept { return next_; }
   /// What was returned and not handed out again, ascending.
@@ -11327,6 +11331,7 @@ struct comm_traits {
   bool needs_global_step = false;  ///< whether all peers must finish the same step together
   bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
+  bool sums_gradients = false;     ///< whether parts of a gradient may be given to it, which have to be added up
   bool prepares_anew = false;      ///< what a round exchanges is made of the parameters, in the gradients, at every attempt
 };
 
@@ -18615,8 +18620,10 @@ struct round_entry {
   std::uint64_t parent = 0;                 ///< names the committed state that contributions are based on
   time_point deadline = no_deadline;        ///< for the whole exchange, from how long earlier ones took
   double share = 0;                         ///< this peer's samples / everybody's
+  std::vector<double> shares{};             ///< the same of each peer that takes part
   bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
   std::uint32_t attempt = 0;                ///< another one for every attempt at a round
+  bool last = false;                        ///< with it all samples of the run's budget are contributed
 };
 
 /// Thread safety: all calls from the trainer's thread.
@@ -18973,15 +18980,16 @@ class training_context {
   /// data ← mean over all peers, through `codec`, in place; bit-identical everywhere. Nothing is sent by a peer alone.
   /// Where peers come and go, they count by the samples that they trained on: Σ n_i·x_i / Σ n_i.
   /// Bytes: 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs().
+  /// `part`: of what goes out in this round, see `in_parts`.
   template <class Codec>
-  result<void> mean(const Codec& codec, std::span<float> data) {
+  result<void> mean(const Codec& codec, std::span<float> data, std::uint64_t part = 0) {
     if (can_sit_out()) CAUSEWAY_TRY(keep_finite(data));
     CAUSEWAY_TRY(enter());
     if (peers() == 1) return exchanged(data);
     if (keeps_inputs_ && !can_sit_out()) kept_.assign(data.begin(), data.end());
     if (elastic()) CAUSEWAY_TRY(weigh(data));
-    auto outcome = or_device_error(collective::exchange_mean(transport(), exchange_id(collective::channels::updates), codec,
-                                                             data, own_exchange_options()));
+    auto outcome = or_device_error(collective::exchange_mean(transport(), exchange_id(collective::channels::updates, part),
+                                                             codec, data, own_exchange_options()));
     if (outcome) outcome = exchanged(data);
     if (outcome || !keeps_inputs_) return outcome;
     std::copy(kept_.begin(), kept_.end(), data.begin());
@@ -19032,6 +19040,14 @@ class training_context {
     return elastic() ? static_cast<float>(entry_.share * peers()) : 1.0F;
   }
   result<void> left_exchange() { return exchanged(); }
+  /// Between them: the round has so many such exchanges, and is over with the last.
+  void in_parts(std::size_t count) noexcept { parts_left_ = count; }
+  /// Names the attempt that this peer was let into, until that is judged; never 0.
+  [[nodiscard]] std::uint64_t attempt() const noexcept { return entered_ ? std::uint64_t{1} + entry_.attempt : 0; }
+  /// Whether the exchange entered last is the run's last: every sample of its budget is contributed with it.
+  [[nodiscard]] bool is_last_exchange() const noexcept { return elastic() && entry_.last; }
+  /// What part of the weight the row of a peer has, in the exchange entered last.
+  [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry_.shares[peer] : 1.0 / peers(); }
 
   /// Before `enter_exchange`: where peers come and go, a row that is not finite is not sent. This peer then sits the round
   /// out, which `settle` sees to. One pass over the row.
@@ -19059,8 +19075,9 @@ class training_context {
   }
 
   /// What names the messages of the exchange entered last.
-  [[nodiscard]] net::message_id exchange_id(std::uint32_t channel) const {
-    if (elastic()) return {.channel = channel, .step = entry_.round, .parent = entry_.parent};
+  [[nodiscard]] net::message_id exchange_id(std::uint32_t channel, std::uint64_t part = 0) const {
+    const std::uint64_t parent = part == 0 ? entry_.parent : mix(entry_.parent, part);
+    if (elastic()) return {.channel = channel, .step = entry_.round, .parent = parent};
     return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
   }
 
@@ -19214,11 +19231,13 @@ class training_context {
     if (!elastic() || entered_) return {};
     CAUSEWAY_ASSIGN(entry_, env_.group->enter(uncommitted_));
     entered_ = true;
+    parts_left_ = 1;
     return {};
   }
 
   result<void> exchanged(std::span<const float> mean = {}) {
-    if (!elastic()) return {};
+    if (!elastic() || --parts_left_ > 0) return {};
+    parts_left_ = 1;
     CAUSEWAY_TRY(env_.group->exchanged());
     if (!mean.empty()) env_.group->exchanged_mean(mean);
     return {};
@@ -19344,6 +19363,7 @@ class training_context {
   bool scheduled_by_rounds_ = false;
   bool resumed_ = false;           // step_ was set during the step under way
   bool entered_ = false;           // into the exchange under way
+  std::size_t parts_left_ = 1;     // of it
   bool candidate_ = false;         // the shared state is that of a round which is not settled yet
   std::uint64_t uncommitted_ = 0;  // samples trained on since the last committed contribution
 
@@ -19781,7 +19801,8 @@ CAUSEWAY_DECL result<void> crew_group::open(shared_state, thread_pool& pool) {
 }
 
 CAUSEWAY_DECL result<round_entry> crew_group::enter(std::uint64_t) {
-  return round_entry{&alone_, below_->round() + 1, below_->parent(), no_deadline, 1, false};
+  return round_entry{
+      .transport = &alone_, .round = below_->round() + 1, .parent = below_->parent(), .share = 1, .shares = {1.0}};
 }
 
 CAUSEWAY_DECL result<verdict> crew_group::settle(const result<void>& outcome, bool) {
@@ -20944,9 +20965,14 @@ CAUSEWAY_DECL result<std::optional<round_entry>> entered_attempt::enter(const me
   e.attempt = view_.at.wire();
   e.deadline = entered_at_ + exchange_patience(bytes);
   e.empty = view_.total() == 0;
-  e.share = e.empty ? 0.0 : static_cast<double>(view_.members[rank].samples) / static_cast<double>(view_.total());
+  const auto total = static_cast<double>(std::max<std::uint64_t>(view_.total(), 1));
+  for (const auto& m : view_.members) e.shares.push_back(static_cast<double>(m.samples) / total);
+  e.share = e.shares[rank];
   std::vector<net::peer_index> links;
-  fabric_.locked([&] { links = e.empty ? std::vector<net::peer_index>{0} : control_.links_of(view_); });
+  fabric_.locked([&] {
+    links = e.empty ? std::vector<net::peer_index>{0} : control_.links_of(view_);
+    e.last = control_.ledger().completed_by(view_.total());
+  });
   transport_ = net::any_transport{
       view_transport{net::link_transport{owned_, std::move(links), e.empty ? 0 : rank, view_.at.wire()}, suspects_}};
   e.transport = &transport_;
@@ -21458,7 +21484,7 @@ class state_fetch {
   membership::state_image* image_ = nullptr;
   thread_pool* pool_ = nullptr;
   double bytes_per_s_ = 0;
-  double most_per_s_ = 0;
+  double most_per_s_ = 0;   ///< over a whole part: the peaks of the fetcher would make waits look less worth than they are
   std::uint64_t came_ = 0;  ///< bytes of the last fetch
 };
 
@@ -25119,7 +25145,7 @@ constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !c
 constexpr bool c4(comm_traits c, parallel_traits p) { return !p.staged || !p.global_step || c.rounds_by_steps; }
 
 /// Parts of a gradient are worth nothing alone.
-constexpr bool c5(comm_traits c, parallel_traits p) { return !p.shares_gradient || c.needs_global_step; }
+constexpr bool c5(comm_traits c, parallel_traits p) { return !p.shares_gradient || c.sums_gradients; }
 
 /// What was prepared for an exchange must not be sent after parameters have moved again.
 constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late || c.prepares_anew; }

@@ -18557,6 +18557,9 @@ class by_change {
   /// Whether fragment f is due in this step.
   [[nodiscard]] bool chosen(std::size_t f) const noexcept { return chosen_ == f; }
 
+  /// The same where the exchange before it is over: up to the step in which the next one is due, and how many that are.
+  std::uint32_t step_to_next(std::size_t count);
+
   result<void> exchanged(auto&, const exchange_report& report) {
     if (report.fragment < turns_.size()) {
       turn& t = turns_[report.fragment];
@@ -18567,8 +18570,13 @@ class by_change {
 
   void serialize(auto& ar) {
     std::uint64_t count = turns_.size();
-    ar(count, clock_, chosen_);
+    ar(count);
     turns_.resize(count);
+    shared(ar);
+  }
+  /// What all peers have alike, in memory of its own.
+  void shared(auto& ar) {
+    ar(clock_, chosen_);
     for (turn& t : turns_) ar(t.since, t.interval, t.rate);
   }
 
@@ -18618,6 +18626,15 @@ CAUSEWAY_DECL result<void> by_change::check(std::size_t count) const {
   return fail(errc::invalid_argument, "by_change",
               std::to_string(all) + " exchanges of " + std::to_string(count) + " fragments in " +
                   std::to_string(options_.local_steps) + " inner steps; take at least one each, and at most one a step");
+}
+
+CAUSEWAY_DECL std::uint32_t by_change::step_to_next(std::size_t count) {
+  std::uint32_t steps = 0;
+  do {
+    step(count, [](std::size_t) { return false; });
+    ++steps;
+  } while (chosen_ == none);
+  return steps;
 }
 
 CAUSEWAY_DECL bool by_change::comes_before(const turn& a, const turn& b) const {
@@ -18856,6 +18873,7 @@ struct exchange_traits {
   bool residual = false;     ///< fills exchange_row::residual
   bool counts = false;       ///< fills exchange_row::counts
   bool stateful = false;     ///< keeps something from round to round: one object for each row, and checkpoints need it
+  bool alike = false;        ///< and what it keeps must be equal on all peers
 };
 
 /// Requirements. For a blocking exchange, call the three in a row.
@@ -22941,7 +22959,7 @@ class low_rank_exchange {
  public:
   static constexpr std::string_view name = "low_rank_mean";
   static constexpr collective::exchange_traits traits{
-      .bit_parity = true, .own_support = false, .residual = true, .counts = false, .stateful = true};
+      .bit_parity = true, .own_support = false, .residual = true, .counts = false, .stateful = true, .alike = true};
 
   explicit low_rank_exchange(std::uint32_t rank) : rank_{rank} {}
 
@@ -24292,6 +24310,7 @@ struct comm_traits {
   bool needs_global_step = false;  ///< whether all peers must finish the same step together
   bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
+  bool sums_gradients = false;     ///< whether parts of a gradient may be given to it, which have to be added up
   bool prepares_anew = false;      ///< what a round exchanges is made of the parameters, in the gradients, at every attempt
 };
 
@@ -24879,7 +24898,7 @@ class every_step {
 
  public:
   static constexpr std::string_view name = "every_step";
-  static constexpr comm_traits traits{.tolerates = peers::elastic, .needs_global_step = true};
+  static constexpr comm_traits traits{.tolerates = peers::elastic, .needs_global_step = true, .sums_gradients = true};
   static constexpr std::uint32_t state_version = 2;
 
   explicit every_step(Codec codec = Codec{}) : codec_{std::move(codec)} {}
@@ -26600,7 +26619,7 @@ struct round_mix {
   bool own_support = false;        ///< exchange: peers may send coordinates of their own choice
   bool gives_residual = true;      ///< exchange
   bool gives_counts = false;       ///< exchange
-  bool stateful = false;           ///< exchange: keeps something from round to round that a newcomer would not have
+  bool remembers_alike = false;    ///< exchange: keeps something from round to round that must be equal on all peers
   bool sparse = false;             ///< exchange: its codec
   bool shared_support = false;     ///< exchange: all peers send the same coordinates
   bool keeps_residual = false;     ///< residual
@@ -26661,10 +26680,13 @@ constexpr bool identical(round_mix m) {
   if (!m.everybody || !m.bit_parity || m.own_is_fresh) return false;
   return m.anchored || m.before_inner_step || (m.single && !m.sparse && m.waits_at_once && !m.keeps_local);
 }
-/// Whether peers may come and go: what all hold is one row that the membership knows how to hand over.
+/// Whether peers may come and go: there are values that all hold alike after each turn, so that a newcomer can be given
+/// them, and what the schedule and the exchange remember is either among them or nobody else's. Where parameters themselves
+/// are exchanged, they are the last mean of each.
 constexpr bool elastic(round_mix m) {
-  return m.anchored && m.everybody && (m.by_context || !m.stateful) && m.waits_at_once && m.single && !m.sends_anchor &&
-         m.always && !m.watches_movement && !m.trigger_talks;
+  const bool alike = m.everybody && m.bit_parity && !m.sends_anchor && !m.keeps_local;
+  const bool in_turns = !m.waits_a_round && (m.waits_at_once || !m.residual_in_parameters);
+  return alike && in_turns && !m.remembers_alike && !m.trigger_talks && !m.accumulates;
 }
 
 }  // namespace rules
@@ -26717,7 +26739,7 @@ struct round_rules {
                                  .own_support = exchange_axis::traits.own_support,
                                  .gives_residual = exchange_axis::traits.residual,
                                  .gives_counts = exchange_axis::traits.counts,
-                                 .stateful = exchange_axis::traits.stateful,
+                                 .remembers_alike = exchange_axis::traits.alike,
                                  .sparse = axis::message_traits<exchange_axis>().sparse,
                                  .shared_support = axis::message_traits<exchange_axis>().shared_support,
                                  .keeps_residual = residual_axis::keeps != axis::keeping::nothing,
@@ -26815,9 +26837,30 @@ class round_rows {
   [[nodiscard]] const source_vector<float>& anchor() const noexcept { return anchor_; }
   /// What the inner optimizer subtracted, summed; or gradients that are being gathered.
   [[nodiscard]] source_vector<float>& updates() noexcept { return updates_; }
+  /// Where parameters themselves are exchanged and peers come and go: the last mean of each value of each tensor.
+  [[nodiscard]] std::vector<source_vector<float>>& means() noexcept { return means_; }
+  void found_means(auto& ctx) {
+    means_.clear();
+    for (const std::span<const float> tensor : content_type::tensors(ctx))
+      means_.emplace_back(tensor.begin(), tensor.end());
+  }
+  /// Live ← means.
+  void take_means(auto& ctx) const {
+    const auto tensors = content_type::tensors(ctx);
+    for (std::size_t t = 0; t < tensors.size(); ++t) std::copy(means_[t].begin(), means_[t].end(), tensors[t].begin());
+  }
+  /// Before `land`: means ← row, where something came.
+  result<void> note_mean(auto& ctx, const state& s) {
+    CAUSEWAY_ASSIGN(const auto kept, opened(ctx, s, means_[s.tensor], local_));
+    const bool alone = s.terms.members.size() == 1;
+    CAUSEWAY_TRY(s.counts.empty() || alone ? ctx.rows().copy(kept, s.row)
+                                           : take_over(ctx.rows(), kept, s.row, {}, s.counts));
+    return put_back(ctx, s, kept, means_[s.tensor]);
+  }
   /// Where the rows are to lie from now on.
   void keep_in(const memory_source& memory) {
     for (auto* values : {&anchor_, &updates_, &local_, &shared_, &moved_, &mean_}) move_to(memory, *values);
+    for (auto& values : means_) move_to(memory, values);
   }
 
   void serialize(auto& ar) { ar(anchor_, updates_); }
@@ -27050,6 +27093,7 @@ class round_rows {
 
   source_vector<float> anchor_;  ///< the shared parameters
   source_vector<float> updates_;
+  std::vector<source_vector<float>> means_;
   source_vector<float> local_;  // working memory
   source_vector<float> shared_;
   source_vector<float> moved_;
@@ -27086,6 +27130,7 @@ struct exchange_of<Recipe> {
 struct talk_terms {
   std::vector<net::peer_index> members;  ///< of the group, ascending
   std::uint32_t contributors = 0;        ///< among them
+  float rescale = 1;                     ///< of a contributor's row, so that the mean over all is the one over them
   bool contributes = true;               ///< this peer
   float weight = 1;                      ///< of its row, if it does
   std::uint64_t seed = 0;                ///< of the exchange
@@ -27099,13 +27144,14 @@ struct round_state {
 
   const axis::fragment* cut = nullptr;
   std::size_t tensor = 0;
+  std::size_t part = 0;                          ///< its number among the fragments
   std::vector<compress::matrix_range> matrices;  ///< of a whole row: the fragment's, once for each vector in it
   Outer outer;
   Group group_axis;
-  std::uint32_t since = 0;      ///< inner steps since the last exchange
-  double compute_seconds = 0;   ///< that they took; only where the trigger follows speed
-  std::uint32_t due_after = 0;  ///< inner steps between that and the next
-  std::uint64_t number = 0;     ///< of the next exchange
+  std::uint32_t since = 0;     ///< inner steps since the last exchange
+  double compute_seconds = 0;  ///< that they took; only where the trigger follows speed
+  std::uint64_t due_at = 0;    ///< the inner step of the run after which the next one is due
+  std::uint64_t number = 0;    ///< of the next exchange
   source_vector<float> residual;
 
   bool pending = false;  ///< a conversation is under way
@@ -27131,18 +27177,17 @@ struct round_state {
   collective::collective_options options;
   std::optional<exchange_type> exchange;
 
-  [[nodiscard]] bool is_due() const noexcept { return since >= due_after; }
   [[nodiscard]] std::size_t size() const noexcept { return cut->size; }
 
-  void restart(std::uint32_t steps) noexcept {
+  /// An exchange begins: what is trained from now on is for the next.
+  void restart() noexcept {
     since = 0;
     compute_seconds = 0;
-    due_after = steps;
   }
 
   void serialize(auto& ar) {
-    ar(since, compute_seconds, due_after, number, residual, pending, waited, parent, input, at_send, arrived, late,
-       own_late, outer, group_axis);
+    ar(since, compute_seconds, due_at, number, residual, pending, waited, parent, input, at_send, arrived, late, own_late,
+       outer, group_axis);
     if constexpr (Recipe::traits.stateful) ar(*exchange);
   }
 
@@ -27232,10 +27277,9 @@ struct round_state {
       if (!found) return found;
     }
     if (terms.contributors != terms.members.size()) {
-      const auto share = static_cast<float>(terms.members.size()) / static_cast<float>(terms.contributors);
-      CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? share : 0.0F));
+      CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? terms.rescale : 0.0F));
     }
-    return ctx.mean(recipe.codec, row);
+    return ctx.mean(recipe.codec, row, part);
   }
 
   // What the codec will leave out of this row: it decodes to the same values however the context cuts it.
@@ -27328,8 +27372,11 @@ class rounds : round_rules<Axes...> {
       laws::mix.sparse && laws::mix.gives_counts && !laws::mix.anchored && !laws::mix.before_inner_step;
   static constexpr bool accumulates = laws::mix.accumulates;
   static constexpr bool chooses = requires(const trigger_type& t) { t.chosen(std::size_t{}); };
+  // Parameters themselves are exchanged, and where peers come and go the last mean of each is what all hold alike.
+  static constexpr bool keeps_means = !laws::mix.anchored && !laws::mix.before_inner_step;
   static constexpr bool parted = laws::mix.lasting && !laws::mix.everybody;  // peers have different models, for good
   static constexpr bool measures_speed = requires { trigger_type::follows_speed; };
+  static constexpr bool overlaps = landing_type::waits == axis::waiting::some_steps;
 
  public:
   static constexpr std::string_view name = "rounds";
@@ -27337,7 +27384,7 @@ class rounds : round_rules<Axes...> {
                                       .needs_global_step = content_type::before_inner_step,
                                       .identical_replicas = laws::identical,
                                       .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement};
-  static constexpr std::uint32_t state_version = 1;
+  static constexpr std::uint32_t state_version = 2;
 
   rounds() : rounds(std::tuple<>{}) {}
   explicit rounds(Axes... values) requires(sizeof...(Axes) > 0) : rounds(std::tuple<Axes...>{std::move(values)...}) {}
@@ -27368,7 +27415,7 @@ class rounds : round_rules<Axes...> {
     }
     if constexpr (laws::mix.weighs) CAUSEWAY_TRY(trigger_.open(ctx));
     for (state& s : states_) {
-      if (s.pending) CAUSEWAY_TRY(begin(ctx, s));
+      if (s.pending && !ctx.elastic()) CAUSEWAY_TRY(begin(ctx, s));
     }
     if (measures_speed) left_ = ctx.clock().now();
     return {};
@@ -27416,35 +27463,60 @@ class rounds : round_rules<Axes...> {
     ar(count);
     while (states_.size() < count) add_state();
     for (state& s : states_) s.serialize(ar);
-    ar(trigger_, rows_, counted_, outer_steps_, gathered_);
+    ar(trigger_, rows_, counted_, outer_steps_, gathered_, at_, committed_at_);
   }
 
   void shared(auto& ar) {
-    ar(rows_.anchor());
-    for (state& s : states_) ar(s.outer, s.number);
-    ar(outer_steps_);
+    if constexpr (content_type::anchored) ar(rows_.anchor());
+    if constexpr (keeps_means) ar(rows_.means());
+    for (state& s : states_) ar(s.outer, s.number, s.due_at);
+    if constexpr (chooses) {
+      trigger_.shared(ar);
+    } else {
+      ar(trigger_);
+    }
+    ar(outer_steps_, committed_at_);
   }
 
-  /// As comm::periodic: local progress moves along with the shared parameters.
+  /// As comm::periodic: local progress moves along with the shared parameters. What is under way is not for this round any
+  /// more; it goes out with the next.
   void adopt(auto& ctx, std::span<const float> previous) {
-    const auto local = ctx.parameters();
+    for (state& s : states_) {
+      s.cancel();
+      s.pending = s.begun = false;
+    }
     if (previous.empty()) {
-      std::copy(rows_.anchor().begin(), rows_.anchor().end(), local.begin());
-      std::fill(rows_.updates().begin(), rows_.updates().end(), 0.0F);
       for (state& s : states_) {
-        s.since = 0;
+        s.restart();
         s.residual.clear();  // of rows that are gone
       }
-      ctx.resume_at(outer_steps_ * trigger_.next(0, 1));
+      counted_ = false;
+      at_ = committed_at_;
+      ctx.resume_at(at_);
     } else {
-      for (std::size_t i = 0; i < local.size(); ++i) local[i] += rows_.anchor()[i] - previous[i];
+      at_ += committed_at_ - moved_from_;  // as many steps away from the next round as before
+      if constexpr (content_type::before_inner_step) ctx.resume_at(committed_at_, true);
+    }
+    moved_from_ = committed_at_;
+    if constexpr (content_type::anchored) follow_shared(ctx, rows_.anchor(), previous);
+    if constexpr (keeps_means) {
+      follow_shared(ctx, rows_.means().front(), previous);
+      if (previous.empty()) rows_.take_means(ctx);
     }
     ctx.parameters_changed();
   }
 
   result<void> catch_up(auto& ctx) {
-    for (state& s : states_) CAUSEWAY_TRY(exchange_now(ctx, s));
-    ctx.resume_at(outer_steps_ * trigger_.next(0, 1));
+    if constexpr (content_type::before_inner_step) {
+      CAUSEWAY_TRY(ctx.rows().zero(ctx.gradients()));
+      CAUSEWAY_TRY(exchange_turn(ctx));
+      CAUSEWAY_TRY(ctx.inner_step());
+      CAUSEWAY_TRY(commit(ctx, states_[0]));
+    } else {
+      CAUSEWAY_TRY(exchange_turn(ctx));
+    }
+    at_ = std::max(at_, committed_at_);
+    ctx.resume_at(at_);
     return {};
   }
 
@@ -27465,7 +27537,12 @@ class rounds : round_rules<Axes...> {
   result<void> check(auto& ctx) const {
     if (!ctx.elastic()) CAUSEWAY_TRY(group_.check(ctx.peers()));
     CAUSEWAY_TRY(participation_.check());
-    if constexpr (landing_type::waits != axis::waiting::some_steps) return {};
+    if constexpr (content_type::before_inner_step) {
+      if (ctx.elastic() && trigger_.next(0, 1) != 1) {
+        return fail(errc::invalid_argument, "trigger", "where peers come and go, gradients are exchanged in every step");
+      }
+    }
+    if constexpr (!overlaps) return {};
     if (rows_.landing().steps >= 1 && rows_.landing().steps < trigger_.next(0, 1)) return {};
     return fail(errc::invalid_argument, "landing",
                 "a result that is waited for " + std::to_string(rows_.landing().steps) + " inner steps, in a round of " +
@@ -27485,10 +27562,11 @@ class rounds : round_rules<Axes...> {
 
   void add_state() {
     states_.emplace_back();
+    states_.back().part = states_.size() - 1;
     states_.back().outer = outer_;
     states_.back().keep_in(memory_);
     states_.back().group_axis = group_;
-    if constexpr (!axis::by_context<recipe_type>) states_.back().exchange.emplace(recipe_.make(states_.size() - 1));
+    if constexpr (!axis::by_context<recipe_type>) states_.back().exchange.emplace(recipe_.make(states_.back().part));
   }
 
   // The state of a run that begins, not one from a checkpoint.
@@ -27496,12 +27574,16 @@ class rounds : round_rules<Axes...> {
     while (states_.size() < cuts_.size() * content_type::tensor_count) add_state();
     if constexpr (content_type::anchored) rows_.anchor().assign(ctx.parameters().begin(), ctx.parameters().end());
     if constexpr (content_type::sums_updates) rows_.updates().assign(rows_.anchor().size(), 0.0F);
+    if constexpr (keeps_means) {
+      if (ctx.elastic()) rows_.found_means(ctx);
+    }
     for (std::size_t i = 0; i < states_.size(); ++i) {
-      states_[i].due_after = trigger_.first(i, states_.size());
+      states_[i].due_at = trigger_.first(i, states_.size());
       if constexpr (content_type::anchored) {
         states_[i].outer.reset(static_cast<std::int64_t>(cuts_[i % cuts_.size()].size));
       }
     }
+    if (ctx.elastic()) choose_next();
   }
 
   result<void> prepare(auto& ctx, std::size_t i) {
@@ -27580,27 +27662,34 @@ class rounds : round_rules<Axes...> {
         s.compute_seconds += computed;
         s.waited += s.pending ? 1 : 0;
       }
-      if constexpr (chooses) trigger_.step(states_.size(), [&](std::size_t f) { return states_[f].pending; });
+      if constexpr (chooses) {
+        if (!ctx.elastic()) trigger_.step(states_.size(), [&](std::size_t f) { return states_[f].pending; });
+      }
+      ++at_;
       counted_ = true;
     }
-    for (state& s : states_) CAUSEWAY_TRY(visit(ctx, s));
+    if (laws::elastic && ctx.elastic()) {
+      CAUSEWAY_TRY(visit_turn(ctx));
+    } else {
+      for (state& s : states_) CAUSEWAY_TRY(visit(ctx, s));
+    }
     counted_ = false;
     if (measures_speed) left_ = ctx.clock().now();
     return {};
   }
 
   result<void> visit(auto& ctx, state& s) {
-    if constexpr (landing_type::waits == axis::waiting::some_steps) {
+    if constexpr (overlaps) {
       if (s.pending && s.waited >= rows_.landing().steps) CAUSEWAY_TRY(complete(ctx, s));
       // Half-way the first phase should be over; then the second has as long.
       if (s.pending && !s.turned && 2 * s.waited >= rows_.landing().steps) CAUSEWAY_TRY(s.turn(ctx));
     } else if constexpr (landing_type::waits == axis::waiting::a_round) {
-      if (s.pending && !s.turned && 2 * s.since >= s.due_after) CAUSEWAY_TRY(turn_begun(ctx, s));
+      if (s.pending && !s.turned && at_ + s.since >= s.due_at) CAUSEWAY_TRY(turn_begun(ctx, s));
     }
     if (!is_due(s)) return {};
     if constexpr (landing_type::waits == axis::waiting::at_once) {
       return exchange_now(ctx, s);
-    } else if constexpr (landing_type::waits == axis::waiting::some_steps) {
+    } else if constexpr (overlaps) {
       return depart(ctx, s);
     } else {
       return relay(ctx, s);
@@ -27610,8 +27699,8 @@ class rounds : round_rules<Axes...> {
   /// A trigger that chooses says so for one step; who was sent in that step is not sent again when the hook is called
   /// again.
   [[nodiscard]] bool is_due(const state& s) const {
-    if constexpr (chooses) return trigger_.chosen(number_of(s)) && s.since > 0;
-    return s.is_due();
+    if constexpr (chooses) return trigger_.chosen(s.part) && s.since > 0;
+    return at_ >= s.due_at;
   }
 
   /// A blocking exchange.
@@ -27630,8 +27719,12 @@ class rounds : round_rules<Axes...> {
     if constexpr (rows_type::keeps_in_parameters) CAUSEWAY_TRY(rows_.take_out_sent(ctx, s));
     s.pending = true;
     s.waited = 0;
-    s.restart(trigger_.next(number_of(s), states_.size()));
+    restart(s);
     return {};
+  }
+  void restart(state& s) {
+    s.restart();
+    s.due_at = at_ + trigger_.next(s.part, states_.size());
   }
 
   /// Takes the result of the round before, sends this round's row, and lands with what there is.
@@ -27652,7 +27745,7 @@ class rounds : round_rules<Axes...> {
     s.waited = 0;
     if constexpr (rows_type::keeps_in_parameters) CAUSEWAY_TRY(rows_.take_out_sent(ctx, s));
     CAUSEWAY_TRY(rows_.land_late(ctx, s));
-    s.restart(trigger_.next(number_of(s), states_.size()));
+    restart(s);
     return content_type::before_inner_step ? result<void>{} : commit(ctx, s);
   }
 
@@ -27671,14 +27764,152 @@ class rounds : round_rules<Axes...> {
   result<void> arrive(auto& ctx, state& s) {
     if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
     CAUSEWAY_TRY(s.finish(ctx, recipe_));
+    CAUSEWAY_TRY(land(ctx, s));
+    if (!std::exchange(s.pending, false)) restart(s);
+    return content_type::before_inner_step ? result<void>{} : commit(ctx, s);
+  }
+  result<void> land(auto& ctx, state& s) {
     CAUSEWAY_ASSIGN(const double movement, rows_.movement(ctx, s));
     const axis::exchange_report report{
-        .fragment = number_of(s), .steps = s.since, .movement = movement, .compute_seconds = s.compute_seconds};
+        .fragment = s.part, .steps = s.since, .movement = movement, .compute_seconds = s.compute_seconds};
     CAUSEWAY_TRY(rows_.land(ctx, s));
     close(ctx, s);
-    CAUSEWAY_TRY(trigger_.exchanged(ctx, report));
-    if (!std::exchange(s.pending, false)) s.restart(trigger_.next(number_of(s), states_.size()));
-    return content_type::before_inner_step ? result<void>{} : commit(ctx, s);
+    return trigger_.exchanged(ctx, report);
+  }
+
+  // ---- where peers come and go ----------------------------------------------------------------------------------------
+
+  /// The fragments whose turn it is. When each is due all hold alike, however many steps a peer has made. One turn is under
+  /// way at a time, and has a record of its own.
+  [[nodiscard]] std::vector<state*> turn() {
+    std::uint64_t first = states_.front().due_at;
+    for (const state& s : states_) first = std::min(first, s.due_at);
+    return due_between(first, first);
+  }
+  [[nodiscard]] std::vector<state*> due_between(std::uint64_t first, std::uint64_t last) {
+    std::vector<state*> due;
+    for (state& s : states_) {
+      if (s.due_at >= first && s.due_at <= last) due.push_back(&s);
+    }
+    return due;
+  }
+  [[nodiscard]] bool is_under_way(auto& ctx, const state& s) const { return s.pending && sent_in_ == ctx.attempt(); }
+
+  result<void> visit_turn(auto& ctx) {
+    const std::vector<state*> due = turn();
+    const state& one = *due.front();
+    if (!one.pending) {
+      if (at_ < one.due_at) return {};
+      return overlaps ? depart(ctx, due) : exchange_turn(ctx);
+    }
+    const bool others_wait = !due_between(one.due_at + 1, at_).empty();  // they depart in the next step
+    if (others_wait || one.waited >= rows_.landing().steps) return exchange_turn(ctx);
+    if (2 * one.waited < rows_.landing().steps || !is_under_way(ctx, one)) return {};
+    for (state* s : due) {
+      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
+    }
+    return {};
+  }
+
+  result<void> depart(auto& ctx, const std::vector<state*>& due) {
+    CAUSEWAY_TRY(send(ctx, due));
+    for (state* s : due) {
+      s->pending = true;
+      s->waited = 0;
+      s->restart();
+    }
+    return ctx.is_last_exchange() ? exchange_turn(ctx) : result<void>{};
+  }
+
+  /// Rows that were sent before are sent again as they were.
+  result<void> send(auto& ctx, const std::vector<state*>& due) {
+    for (state* s : due) {
+      if (s->pending) continue;
+      CAUSEWAY_TRY(rows_.compose(ctx, *s));
+      if constexpr (landing_type::keeps_departure) CAUSEWAY_TRY(rows_.note_departure(ctx, *s));
+    }
+    for (state* s : due) CAUSEWAY_TRY(ctx.check_own(s->input));
+    CAUSEWAY_TRY(ctx.enter_exchange());
+    sent_in_ = ctx.attempt();
+    if (keeps_means && ctx.is_last_exchange()) return {};
+    for (state* s : due) CAUSEWAY_TRY(begin(ctx, *s));
+    return {};
+  }
+
+  /// A turn from where it is to its end. The run's last is that of all fragments.
+  result<void> exchange_turn(auto& ctx) {
+    std::vector<state*> due = turn();
+    if (!is_under_way(ctx, *due.front())) CAUSEWAY_TRY(send(ctx, due));
+    if constexpr (keeps_means) {
+      if (ctx.is_last_exchange()) return end_alike(ctx, due);
+    }
+    if (ctx.is_last_exchange() && due.size() < states_.size()) {
+      const auto later = due_between(due.front()->due_at + 1, std::numeric_limits<std::uint64_t>::max());
+      CAUSEWAY_TRY(send(ctx, later));
+      due.insert(due.end(), later.begin(), later.end());
+    }
+    ctx.in_parts(due.size());
+    for (state* s : due) {
+      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
+    }
+    for (state* s : due) CAUSEWAY_TRY(s->finish(ctx, recipe_));
+    return land_turn(ctx, due);
+  }
+
+  result<void> land_turn(auto& ctx, const std::vector<state*>& due) {
+    for (state* s : due) {
+      if constexpr (keeps_means) CAUSEWAY_TRY(rows_.note_mean(ctx, *s));
+      CAUSEWAY_TRY(land(ctx, *s));
+    }
+    end_turn(due);
+    if constexpr (content_type::before_inner_step) return {};
+    if constexpr (content_type::anchored) {
+      if (ctx.is_last_exchange()) CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), rows_.anchor()));
+    }
+    return commit(ctx, *due.front());
+  }
+
+  void end_turn(const std::vector<state*>& due) {
+    committed_at_ = moved_from_ = due.front()->due_at;
+    for (state* s : due) {
+      if (!std::exchange(s->pending, false)) s->restart();
+      s->due_at += trigger_.next(s->part, states_.size());
+    }
+    choose_next();
+  }
+  /// Where the trigger says which fragment is next, the others are not due.
+  void choose_next() {
+    if constexpr (chooses) {
+      const std::uint64_t at = committed_at_ + trigger_.step_to_next(states_.size());
+      for (state& s : states_) s.due_at = trigger_.chosen(s.part) ? at : std::numeric_limits<std::uint64_t>::max();
+    }
+  }
+
+  /// The run's last turn where parameters are exchanged: their mean over all, whatever else was due.
+  result<void> end_alike(auto& ctx, const std::vector<state*>& due) {
+    for (state& s : states_) s.cancel();
+    auto& mean = rows_.updates();
+    mean.resize(ctx.parameters().size());
+    CAUSEWAY_TRY(ctx.rows().copy(mean, ctx.parameters()));
+    ctx.in_parts(1);
+    CAUSEWAY_TRY(ctx.mean(compress::none{}, mean, states_.size()));
+    CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), mean));
+    CAUSEWAY_TRY(ctx.rows().copy(rows_.means().front(), mean));
+    mean.clear();
+    ctx.parameters_changed();
+    end_turn(due);
+    return commit(ctx, *due.front());
+  }
+
+  /// What all hold alike moved away from `previous`, or is new.
+  void follow_shared(auto& ctx, std::span<const float> shared, std::span<const float> previous) {
+    const auto local = ctx.parameters();
+    if (previous.empty()) {
+      std::copy(shared.begin(), shared.end(), local.begin());
+      std::fill(rows_.updates().begin(), rows_.updates().end(), 0.0F);
+    } else {
+      for (std::size_t i = 0; i < local.size(); ++i) local[i] += shared[i] - previous[i];
+    }
   }
 
   result<void> commit(auto& ctx, state& s) {
@@ -27697,21 +27928,15 @@ class rounds : round_rules<Axes...> {
 
   // ---- the parts of an exchange -----------------------------------------------------------------------------------------
 
-  [[nodiscard]] std::size_t number_of(const state& s) const { return static_cast<std::size_t>(&s - states_.data()); }
-
   [[nodiscard]] axis::group_question question(auto& ctx, const state& s) const {
-    const std::uint64_t seed = mix(ctx.options().seed, stream, number_of(s));
-    return {.seed = seed,
-            .number = s.number,
-            .self = ctx.self(),
-            .peers = ctx.peers(),
-            .fragment = number_of(s) % cuts_.size()};
+    const std::uint64_t seed = mix(ctx.options().seed, stream, s.part);
+    return {.seed = seed, .number = s.number, .self = ctx.self(), .peers = ctx.peers(), .fragment = s.part % cuts_.size()};
   }
   [[nodiscard]] net::message_id id_of(auto& ctx, const state& s) const {
-    if (ctx.elastic()) return ctx.exchange_id(channel);
+    if (ctx.elastic()) return ctx.exchange_id(channel, s.part);
     const bool at_once = landing_type::waits == axis::waiting::at_once;
     return {.channel = channel,
-            .step = s.number * states_.size() + number_of(s),
+            .step = s.number * states_.size() + s.part,
             .parent = at_once && laws::identical ? ctx.parent() : s.parent};
   }
 
@@ -27721,7 +27946,6 @@ class rounds : round_rules<Axes...> {
     float weight = accumulates ? static_cast<float>(gathered_) : 1.0F;
     if constexpr (laws::mix.weighs) weight = trigger_.weight();
     if constexpr (!axis::by_context<recipe_type>) {
-      CAUSEWAY_TRY(ctx.check_own(s.input));
       CAUSEWAY_ASSIGN(const float share, ctx.enter_exchange());
       weight *= share;
     }
@@ -27729,17 +27953,30 @@ class rounds : round_rules<Axes...> {
     if constexpr (requires { group_.weight(q); }) weight *= group_.weight(q);
     s.terms = {.members = s.group_axis.members(q),
                .contributors = 0,
+               .rescale = 1,
                .contributes = participation_.contributes(q) && weight > 0,
                .weight = weight,
                .seed = mix(q.seed, s.number),
                .id = id_of(ctx, s),
                .reference = {}};
-    for (const net::peer_index p : s.terms.members) {
-      q.self = p;
-      s.terms.contributors += participation_.contributes(q) ? 1U : 0U;
-    }
+    s.terms.contributors = static_cast<std::uint32_t>(s.terms.members.size());
+    if constexpr (!participation_type::always) count_contributors(ctx, s, q);
     CAUSEWAY_TRY(rows_.refer(ctx, s));
     return s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts);
+  }
+  /// Of those drawn, the ones with something to say.
+  void count_contributors(auto& ctx, state& s, axis::group_question q) const {
+    s.terms.contributors = 0;
+    double share = 0;
+    for (const net::peer_index p : s.terms.members) {
+      q.self = p;
+      const bool counts = participation_.contributes(q) && (!ctx.elastic() || ctx.share_of(p) > 0);
+      s.terms.contributors += counts ? 1U : 0U;
+      share += counts && ctx.elastic() ? ctx.share_of(p) : 0;
+    }
+    if (s.terms.contributors == 0) return;
+    s.terms.rescale = ctx.elastic() ? static_cast<float>(1.0 / share)
+                                    : static_cast<float>(s.terms.members.size()) / static_cast<float>(s.terms.contributors);
   }
   // ---- at the end -------------------------------------------------------------------------------------------------------
 
@@ -27773,7 +28010,11 @@ class rounds : round_rules<Axes...> {
   std::uint64_t gathered_ = 0;  ///< samples in the sum of gradients, for a trigger that accumulates
   std::uint64_t samples_seen_ = 0;
   bool counted_ = false;  ///< this inner step is in the counters already
-  time_point left_{};     ///< when the last hook ended
+  std::uint64_t at_ = 0;  ///< inner steps of the run; where peers come and go, in the schedule that all hold alike
+  std::uint64_t committed_at_ = 0;  ///< the step that the last turn was due after
+  std::uint64_t moved_from_ = 0;    ///< the same, when this peer landed it or took it over
+  std::uint64_t sent_in_ = 0;       ///< the attempt that the rows of a turn are under way in
+  time_point left_{};               ///< when the last hook ended
 };
 static_assert(CommunicationPolicy<rounds<>>);
 
@@ -28253,7 +28494,7 @@ constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !c
 constexpr bool c4(comm_traits c, parallel_traits p) { return !p.staged || !p.global_step || c.rounds_by_steps; }
 
 /// Parts of a gradient are worth nothing alone.
-constexpr bool c5(comm_traits c, parallel_traits p) { return !p.shares_gradient || c.needs_global_step; }
+constexpr bool c5(comm_traits c, parallel_traits p) { return !p.shares_gradient || c.sums_gradients; }
 
 /// What was prepared for an exchange must not be sent after parameters have moved again.
 constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late || c.prepares_anew; }
@@ -28761,8 +29002,10 @@ struct round_entry {
   std::uint64_t parent = 0;                 ///< names the committed state that contributions are based on
   time_point deadline = no_deadline;        ///< for the whole exchange, from how long earlier ones took
   double share = 0;                         ///< this peer's samples / everybody's
+  std::vector<double> shares{};             ///< the same of each peer that takes part
   bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
   std::uint32_t attempt = 0;                ///< another one for every attempt at a round
+  bool last = false;                        ///< with it all samples of the run's budget are contributed
 };
 
 /// Thread safety: all calls from the trainer's thread.
@@ -29046,15 +29289,16 @@ class training_context {
   /// data ← mean over all peers, through `codec`, in place; bit-identical everywhere. Nothing is sent by a peer alone.
   /// Where peers come and go, they count by the samples that they trained on: Σ n_i·x_i / Σ n_i.
   /// Bytes: 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs().
+  /// `part`: of what goes out in this round, see `in_parts`.
   template <class Codec>
-  result<void> mean(const Codec& codec, std::span<float> data) {
+  result<void> mean(const Codec& codec, std::span<float> data, std::uint64_t part = 0) {
     if (can_sit_out()) CAUSEWAY_TRY(keep_finite(data));
     CAUSEWAY_TRY(enter());
     if (peers() == 1) return exchanged(data);
     if (keeps_inputs_ && !can_sit_out()) kept_.assign(data.begin(), data.end());
     if (elastic()) CAUSEWAY_TRY(weigh(data));
-    auto outcome = or_device_error(collective::exchange_mean(transport(), exchange_id(collective::channels::updates), codec,
-                                                             data, own_exchange_options()));
+    auto outcome = or_device_error(collective::exchange_mean(transport(), exchange_id(collective::channels::updates, part),
+                                                             codec, data, own_exchange_options()));
     if (outcome) outcome = exchanged(data);
     if (outcome || !keeps_inputs_) return outcome;
     std::copy(kept_.begin(), kept_.end(), data.begin());
@@ -29105,6 +29349,14 @@ class training_context {
     return elastic() ? static_cast<float>(entry_.share * peers()) : 1.0F;
   }
   result<void> left_exchange() { return exchanged(); }
+  /// Between them: the round has so many such exchanges, and is over with the last.
+  void in_parts(std::size_t count) noexcept { parts_left_ = count; }
+  /// Names the attempt that this peer was let into, until that is judged; never 0.
+  [[nodiscard]] std::uint64_t attempt() const noexcept { return entered_ ? std::uint64_t{1} + entry_.attempt : 0; }
+  /// Whether the exchange entered last is the run's last: every sample of its budget is contributed with it.
+  [[nodiscard]] bool is_last_exchange() const noexcept { return elastic() && entry_.last; }
+  /// What part of the weight the row of a peer has, in the exchange entered last.
+  [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry_.shares[peer] : 1.0 / peers(); }
 
   /// Before `enter_exchange`: where peers come and go, a row that is not finite is not sent. This peer then sits the round
   /// out, which `settle` sees to. One pass over the row.
@@ -29132,8 +29384,9 @@ class training_context {
   }
 
   /// What names the messages of the exchange entered last.
-  [[nodiscard]] net::message_id exchange_id(std::uint32_t channel) const {
-    if (elastic()) return {.channel = channel, .step = entry_.round, .parent = entry_.parent};
+  [[nodiscard]] net::message_id exchange_id(std::uint32_t channel, std::uint64_t part = 0) const {
+    const std::uint64_t parent = part == 0 ? entry_.parent : mix(entry_.parent, part);
+    if (elastic()) return {.channel = channel, .step = entry_.round, .parent = parent};
     return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
   }
 
@@ -29287,11 +29540,13 @@ class training_context {
     if (!elastic() || entered_) return {};
     CAUSEWAY_ASSIGN(entry_, env_.group->enter(uncommitted_));
     entered_ = true;
+    parts_left_ = 1;
     return {};
   }
 
   result<void> exchanged(std::span<const float> mean = {}) {
-    if (!elastic()) return {};
+    if (!elastic() || --parts_left_ > 0) return {};
+    parts_left_ = 1;
     CAUSEWAY_TRY(env_.group->exchanged());
     if (!mean.empty()) env_.group->exchanged_mean(mean);
     return {};
@@ -29417,6 +29672,7 @@ class training_context {
   bool scheduled_by_rounds_ = false;
   bool resumed_ = false;           // step_ was set during the step under way
   bool entered_ = false;           // into the exchange under way
+  std::size_t parts_left_ = 1;     // of it
   bool candidate_ = false;         // the shared state is that of a round which is not settled yet
   std::uint64_t uncommitted_ = 0;  // samples trained on since the last committed contribution
 

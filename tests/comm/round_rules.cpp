@@ -26,7 +26,7 @@ constexpr named contents[] = {
 
 constexpr named exchanges[] = {
     {"`all_reduce`", [](comm::round_mix&) {}},
-    {"`split_mean`", [](comm::round_mix& m) { m.by_context = false, m.own_support = m.stateful = true; }},
+    {"`split_mean`", [](comm::round_mix& m) { m.by_context = false, m.own_support = true; }},
     {"`gather_mean`", [](comm::round_mix& m) { m.by_context = false, m.own_support = m.gives_counts = true; }},
     {"`gather_mean`, sparse",
      [](comm::round_mix& m) { m.by_context = false, m.own_support = m.gives_counts = m.sparse = true; }},

@@ -7,7 +7,11 @@
 #include <causeway/comm/every_step.hpp>
 #include <causeway/comm/periodic.hpp>
 #include <causeway/compress/block_int8.hpp>
+#include <causeway/optim/adamw.hpp>
 #include <causeway/optim/sgd.hpp>
+#include <causeway/presets/compressed.hpp>
+#include <causeway/presets/local_updates.hpp>
+#include <causeway/presets/overlapped.hpp>
 #include <causeway/sim/fault_apply.hpp>
 #include <causeway/sim/fault_plan.hpp>
 #include <causeway/sim/fault_profile.hpp>
@@ -24,9 +28,11 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "membership/lies.hpp"
+#include "support/blocky.hpp"
 #include "support/elastic.hpp"
 
 namespace {
@@ -52,10 +58,11 @@ struct arguments {
 constexpr const char* help =
     R"(usage: hunt [--seeds N] [--first SEED] [--jobs J] [--peers P]
             [--plan random|harsh|hostile|partitions|swizzle|lies|none]
-            [--plan-file FILE] [--policy all|diloco|local_sgd|int8|every_step] [--twice] [--shrink] [--trace] [--history FILE]
+            [--plan-file FILE] [--policy all|NAME] [--twice] [--shrink] [--trace] [--history FILE]
             [--lies NAME,NAME|all]
 
 Runs N simulated clusters and stops at the first that breaks a promise, with the line that replays it.
+  --policy       diloco, local_sgd, int8, every_step, streaming, by_change, sparta, demo, des_loc or fedavg; all: in turn
   --plan lies    instead of a whole cluster its memberships alone, one of which lies
   --lies         what it lies about; without it some of what the membership is known to withstand
   --twice        runs every seed twice and compares everything that happened, byte for byte
@@ -123,7 +130,7 @@ struct outcome {
   std::uint64_t rounds = 0;
 };
 
-template <class MakeComm>
+template <class Inner = optim::sgd, class M = support::quadratic, class MakeComm>
 outcome run(const arguments& a, std::uint64_t seed, const sim::fault_plan& plan, MakeComm make) {
   support::elastic_options o;
   o.peers = a.peers;
@@ -137,7 +144,8 @@ outcome run(const arguments& a, std::uint64_t seed, const sim::fault_plan& plan,
   if (a.trace) {
     o.trace = [](std::string_view line) { std::printf("%.*s\n", static_cast<int>(line.size()), line.data()); };
   }
-  support::elastic_cluster cluster{make, o};
+  if (std::is_same_v<M, support::blocky>) o.size = 4;
+  support::elastic_cluster<MakeComm, Inner, M> cluster{make, o};
   cluster.keep_history = !a.history.empty();
   outcome result;
   const auto applied = sim::apply(plan, cluster.world(), [&](std::uint32_t host) { return cluster.disk(host); });
@@ -172,7 +180,8 @@ outcome run(const arguments& a, std::uint64_t seed, const sim::fault_plan& plan,
 }
 
 outcome run(const arguments& a, std::uint64_t seed, const sim::fault_plan& plan) {
-  const std::vector<std::string> all{"diloco", "int8", "every_step", "local_sgd"};
+  const std::vector<std::string> all{"diloco",    "int8",   "every_step", "local_sgd", "streaming",
+                                     "by_change", "sparta", "demo",       "des_loc",   "fedavg"};
   const std::string policy = a.policy == "all" ? all[seed % all.size()] : a.policy;
   const comm::periodic_options periodic{.local_steps = 3};
   if (policy == "every_step") return run(a, seed, plan, [] { return comm::every_step<>{}; });
@@ -181,6 +190,28 @@ outcome run(const arguments& a, std::uint64_t seed, const sim::fault_plan& plan)
   }
   if (policy == "int8")
     return run(a, seed, plan, [=] { return comm::periodic<optim::nesterov, compress::block_int8>{periodic}; });
+  if (policy == "streaming") {
+    return run<optim::sgd, support::blocky>(a, seed, plan, [seed] {
+      return presets::make(presets::streaming_diloco_options{
+          .local_steps = 6, .blocks_in_fragment = 2, .overlap_steps = 1 + static_cast<std::uint32_t>(mix(seed, 5) % 4)});
+    });
+  }
+  if (policy == "by_change") {
+    return run<optim::sgd, support::blocky>(a, seed, plan, [] {
+      return presets::make(presets::cocodc_options{.local_steps = 6, .blocks_in_fragment = 2, .overlap_steps = 2});
+    });
+  }
+  if (policy == "sparta") return run(a, seed, plan, [] { return presets::make(presets::sparta_options{.share = 0.1}); });
+  if (policy == "demo") return run(a, seed, plan, [] { return presets::make(presets::demo_options{}); });
+  if (policy == "des_loc") {
+    return run<optim::adamw>(a, seed, plan, [] {
+      return presets::make(
+          presets::des_loc_options{.parameters_every = 2, .first_moment_every = 4, .second_moment_every = 6});
+    });
+  }
+  if (policy == "fedavg") {
+    return run(a, seed, plan, [] { return presets::make(presets::fedavg_options{.local_steps = 3, .share = 0.5}); });
+  }
   return run(a, seed, plan, [=] { return comm::periodic<>{periodic}; });
 }
 

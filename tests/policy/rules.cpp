@@ -29,7 +29,7 @@ TEST_CASE("rules: a global step must exist where it is needed", "[policy][fast]"
   STATIC_REQUIRE(rules::c4({.rounds_by_steps = false}, {.staged = true, .global_step = false}));
   STATIC_REQUIRE(rules::c4({}, {.staged = true}));
   STATIC_REQUIRE(!rules::c5({}, {.shares_gradient = true}));
-  STATIC_REQUIRE(rules::c5({.needs_global_step = true}, {.shares_gradient = true}));
+  STATIC_REQUIRE(rules::c5({.sums_gradients = true}, {.shares_gradient = true}));
   STATIC_REQUIRE(rules::c5({}, {}));
   STATIC_REQUIRE(!rules::c6({}, {.computes_late = true}));
   STATIC_REQUIRE(rules::c6({.prepares_anew = true}, {.computes_late = true}));

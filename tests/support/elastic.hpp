@@ -24,6 +24,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -51,12 +52,14 @@ struct elastic_options {
   std::function<bool(std::uint32_t host, std::string_view point)> dies_at{};
   /// Called before every step with the parameters of a peer, which it may spoil.
   std::function<void(std::uint32_t host, std::uint64_t round, std::span<float> parameters)> spoils{};
+  /// Called before every step with what a peer is about to train on, and its parameters.
+  std::function<void(std::uint32_t host, std::span<const std::int32_t> tokens, std::span<const float> parameters)> watches{};
   /// What is wrong with a peer's process.
   std::function<misbehaviour(causeway::sim::process& p)> misbehaves{};
 };
 
-/// `make` gives the communication policy of every peer.
-template <class MakeComm, class Inner = causeway::optim::sgd>
+/// `make` gives the communication policy of every peer. `M` is made from the options' size.
+template <class MakeComm, class Inner = causeway::optim::sgd, class M = quadratic>
 class elastic_cluster {
  public:
   elastic_cluster(MakeComm make, elastic_options options)
@@ -157,6 +160,8 @@ class elastic_cluster {
   static constexpr std::uint64_t run_id = 77;
 
  private:
+  using model_size = std::conditional_t<std::is_same_v<M, quadratic>, std::int64_t, int>;
+
   causeway::sim::world_options world_options() const {
     auto o = options_.world;
     o.seed = options_.seed;
@@ -223,7 +228,8 @@ class elastic_cluster {
     trainer_options to;
     to.learning_rate = optim::constant{0.05F};
     if (options_.warmup > 0) to.learning_rate = optim::warmup_cosine{0.05F, options_.warmup, 10 * options_.warmup};
-    auto trainer = make_trainer(quadratic{options_.size}, std::move(env), to, make_(), Inner{}, fault::quorum{});
+    auto trainer =
+        make_trainer(M{static_cast<model_size>(options_.size)}, std::move(env), to, make_(), Inner{}, fault::quorum{});
     const auto outcome = train(p, trainer);
     if (!outcome) return note_error(p, outcome.error());
     const auto values = trainer.model().parameters().values();
@@ -242,6 +248,7 @@ class elastic_cluster {
       std::vector<std::int32_t> tokens;
       for (const std::uint64_t n : numbers) tokens.push_back(static_cast<std::int32_t>(n));
       p.compute(options_.step_time);
+      if (options_.watches) options_.watches(p.host(), tokens, trainer.context().parameters());
       if (options_.spoils) options_.spoils(p.host(), trainer.context().round(), trainer.context().parameters());
       CAUSEWAY_TRY(trainer.step({tokens, tokens, static_cast<std::int64_t>(tokens.size())}));
       ++steps_[p.host()];

@@ -20,7 +20,7 @@ struct scripted_members final : elastic_group {
   }
   result<round_entry> enter(std::uint64_t samples) override {
     entered_with = samples;
-    return round_entry{&transport, 3, 4, no_deadline, 0.25, false, 17};
+    return round_entry{.transport = &transport, .round = 3, .parent = 4, .share = 0.25, .attempt = 17};
   }
   result<void> exchanged() override {
     if (called_off) return fail(errc::cancelled, "round", "the attempt was called off");

@@ -27,7 +27,7 @@ struct lone_stage final : elastic_group {
   result<round_entry> enter(std::uint64_t samples) override {
     entered_with = samples;
     if (replaces) held.adopted({});
-    return round_entry{&transport, 3, 4, no_deadline, 0.25, false};
+    return round_entry{.transport = &transport, .round = 3, .parent = 4, .share = 0.25};
   }
   result<void> exchanged() override {
     ++exchanges;

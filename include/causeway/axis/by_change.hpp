@@ -64,6 +64,9 @@ class by_change {
   /// Whether fragment f is due in this step.
   [[nodiscard]] bool chosen(std::size_t f) const noexcept { return chosen_ == f; }
 
+  /// The same where the exchange before it is over: up to the step in which the next one is due, and how many that are.
+  std::uint32_t step_to_next(std::size_t count);
+
   result<void> exchanged(auto&, const exchange_report& report) {
     if (report.fragment < turns_.size()) {
       turn& t = turns_[report.fragment];
@@ -74,8 +77,13 @@ class by_change {
 
   void serialize(auto& ar) {
     std::uint64_t count = turns_.size();
-    ar(count, clock_, chosen_);
+    ar(count);
     turns_.resize(count);
+    shared(ar);
+  }
+  /// What all peers have alike, in memory of its own.
+  void shared(auto& ar) {
+    ar(clock_, chosen_);
     for (turn& t : turns_) ar(t.since, t.interval, t.rate);
   }
 

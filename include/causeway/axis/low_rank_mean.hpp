@@ -35,7 +35,7 @@ class low_rank_exchange {
  public:
   static constexpr std::string_view name = "low_rank_mean";
   static constexpr collective::exchange_traits traits{
-      .bit_parity = true, .own_support = false, .residual = true, .counts = false, .stateful = true};
+      .bit_parity = true, .own_support = false, .residual = true, .counts = false, .stateful = true, .alike = true};
 
   explicit low_rank_exchange(std::uint32_t rank) : rank_{rank} {}
 

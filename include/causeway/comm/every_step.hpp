@@ -29,7 +29,7 @@ class every_step {
 
  public:
   static constexpr std::string_view name = "every_step";
-  static constexpr comm_traits traits{.tolerates = peers::elastic, .needs_global_step = true};
+  static constexpr comm_traits traits{.tolerates = peers::elastic, .needs_global_step = true, .sums_gradients = true};
   static constexpr std::uint32_t state_version = 2;
 
   explicit every_step(Codec codec = Codec{}) : codec_{std::move(codec)} {}

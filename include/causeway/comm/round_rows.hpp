@@ -19,11 +19,13 @@
 #include <causeway/kernels/reduce.hpp>
 #include <causeway/tensor/buffer.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
+#include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI::comm::detail {
 
@@ -47,9 +49,30 @@ class round_rows {
   [[nodiscard]] const source_vector<float>& anchor() const noexcept { return anchor_; }
   /// What the inner optimizer subtracted, summed; or gradients that are being gathered.
   [[nodiscard]] source_vector<float>& updates() noexcept { return updates_; }
+  /// Where parameters themselves are exchanged and peers come and go: the last mean of each value of each tensor.
+  [[nodiscard]] std::vector<source_vector<float>>& means() noexcept { return means_; }
+  void found_means(auto& ctx) {
+    means_.clear();
+    for (const std::span<const float> tensor : content_type::tensors(ctx))
+      means_.emplace_back(tensor.begin(), tensor.end());
+  }
+  /// Live ← means.
+  void take_means(auto& ctx) const {
+    const auto tensors = content_type::tensors(ctx);
+    for (std::size_t t = 0; t < tensors.size(); ++t) std::copy(means_[t].begin(), means_[t].end(), tensors[t].begin());
+  }
+  /// Before `land`: means ← row, where something came.
+  result<void> note_mean(auto& ctx, const state& s) {
+    CAUSEWAY_ASSIGN(const auto kept, opened(ctx, s, means_[s.tensor], local_));
+    const bool alone = s.terms.members.size() == 1;
+    CAUSEWAY_TRY(s.counts.empty() || alone ? ctx.rows().copy(kept, s.row)
+                                           : take_over(ctx.rows(), kept, s.row, {}, s.counts));
+    return put_back(ctx, s, kept, means_[s.tensor]);
+  }
   /// Where the rows are to lie from now on.
   void keep_in(const memory_source& memory) {
     for (auto* values : {&anchor_, &updates_, &local_, &shared_, &moved_, &mean_}) move_to(memory, *values);
+    for (auto& values : means_) move_to(memory, values);
   }
 
   void serialize(auto& ar) { ar(anchor_, updates_); }
@@ -282,6 +305,7 @@ class round_rows {
 
   source_vector<float> anchor_;  ///< the shared parameters
   source_vector<float> updates_;
+  std::vector<source_vector<float>> means_;
   source_vector<float> local_;  // working memory
   source_vector<float> shared_;
   source_vector<float> moved_;

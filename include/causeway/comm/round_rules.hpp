@@ -30,7 +30,7 @@ struct round_mix {
   bool own_support = false;        ///< exchange: peers may send coordinates of their own choice
   bool gives_residual = true;      ///< exchange
   bool gives_counts = false;       ///< exchange
-  bool stateful = false;           ///< exchange: keeps something from round to round that a newcomer would not have
+  bool remembers_alike = false;    ///< exchange: keeps something from round to round that must be equal on all peers
   bool sparse = false;             ///< exchange: its codec
   bool shared_support = false;     ///< exchange: all peers send the same coordinates
   bool keeps_residual = false;     ///< residual
@@ -91,10 +91,13 @@ constexpr bool identical(round_mix m) {
   if (!m.everybody || !m.bit_parity || m.own_is_fresh) return false;
   return m.anchored || m.before_inner_step || (m.single && !m.sparse && m.waits_at_once && !m.keeps_local);
 }
-/// Whether peers may come and go: what all hold is one row that the membership knows how to hand over.
+/// Whether peers may come and go: there are values that all hold alike after each turn, so that a newcomer can be given
+/// them, and what the schedule and the exchange remember is either among them or nobody else's. Where parameters themselves
+/// are exchanged, they are the last mean of each.
 constexpr bool elastic(round_mix m) {
-  return m.anchored && m.everybody && (m.by_context || !m.stateful) && m.waits_at_once && m.single && !m.sends_anchor &&
-         m.always && !m.watches_movement && !m.trigger_talks;
+  const bool alike = m.everybody && m.bit_parity && !m.sends_anchor && !m.keeps_local;
+  const bool in_turns = !m.waits_a_round && (m.waits_at_once || !m.residual_in_parameters);
+  return alike && in_turns && !m.remembers_alike && !m.trigger_talks && !m.accumulates;
 }
 
 }  // namespace rules
@@ -147,7 +150,7 @@ struct round_rules {
                                  .own_support = exchange_axis::traits.own_support,
                                  .gives_residual = exchange_axis::traits.residual,
                                  .gives_counts = exchange_axis::traits.counts,
-                                 .stateful = exchange_axis::traits.stateful,
+                                 .remembers_alike = exchange_axis::traits.alike,
                                  .sparse = axis::message_traits<exchange_axis>().sparse,
                                  .shared_support = axis::message_traits<exchange_axis>().shared_support,
                                  .keeps_residual = residual_axis::keeps != axis::keeping::nothing,

@@ -45,6 +45,7 @@ struct exchange_of<Recipe> {
 struct talk_terms {
   std::vector<net::peer_index> members;  ///< of the group, ascending
   std::uint32_t contributors = 0;        ///< among them
+  float rescale = 1;                     ///< of a contributor's row, so that the mean over all is the one over them
   bool contributes = true;               ///< this peer
   float weight = 1;                      ///< of its row, if it does
   std::uint64_t seed = 0;                ///< of the exchange
@@ -58,13 +59,14 @@ struct round_state {
 
   const axis::fragment* cut = nullptr;
   std::size_t tensor = 0;
+  std::size_t part = 0;                          ///< its number among the fragments
   std::vector<compress::matrix_range> matrices;  ///< of a whole row: the fragment's, once for each vector in it
   Outer outer;
   Group group_axis;
-  std::uint32_t since = 0;      ///< inner steps since the last exchange
-  double compute_seconds = 0;   ///< that they took; only where the trigger follows speed
-  std::uint32_t due_after = 0;  ///< inner steps between that and the next
-  std::uint64_t number = 0;     ///< of the next exchange
+  std::uint32_t since = 0;     ///< inner steps since the last exchange
+  double compute_seconds = 0;  ///< that they took; only where the trigger follows speed
+  std::uint64_t due_at = 0;    ///< the inner step of the run after which the next one is due
+  std::uint64_t number = 0;    ///< of the next exchange
   source_vector<float> residual;
 
   bool pending = false;  ///< a conversation is under way
@@ -90,18 +92,17 @@ struct round_state {
   collective::collective_options options;
   std::optional<exchange_type> exchange;
 
-  [[nodiscard]] bool is_due() const noexcept { return since >= due_after; }
   [[nodiscard]] std::size_t size() const noexcept { return cut->size; }
 
-  void restart(std::uint32_t steps) noexcept {
+  /// An exchange begins: what is trained from now on is for the next.
+  void restart() noexcept {
     since = 0;
     compute_seconds = 0;
-    due_after = steps;
   }
 
   void serialize(auto& ar) {
-    ar(since, compute_seconds, due_after, number, residual, pending, waited, parent, input, at_send, arrived, late,
-       own_late, outer, group_axis);
+    ar(since, compute_seconds, due_at, number, residual, pending, waited, parent, input, at_send, arrived, late, own_late,
+       outer, group_axis);
     if constexpr (Recipe::traits.stateful) ar(*exchange);
   }
 
@@ -191,10 +192,9 @@ struct round_state {
       if (!found) return found;
     }
     if (terms.contributors != terms.members.size()) {
-      const auto share = static_cast<float>(terms.members.size()) / static_cast<float>(terms.contributors);
-      CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? share : 0.0F));
+      CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? terms.rescale : 0.0F));
     }
-    return ctx.mean(recipe.codec, row);
+    return ctx.mean(recipe.codec, row, part);
   }
 
   // What the codec will leave out of this row: it decodes to the same values however the context cuts it.

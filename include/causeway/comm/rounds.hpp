@@ -30,6 +30,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string_view>
 #include <tuple>
@@ -66,8 +67,11 @@ class rounds : round_rules<Axes...> {
       laws::mix.sparse && laws::mix.gives_counts && !laws::mix.anchored && !laws::mix.before_inner_step;
   static constexpr bool accumulates = laws::mix.accumulates;
   static constexpr bool chooses = requires(const trigger_type& t) { t.chosen(std::size_t{}); };
+  // Parameters themselves are exchanged, and where peers come and go the last mean of each is what all hold alike.
+  static constexpr bool keeps_means = !laws::mix.anchored && !laws::mix.before_inner_step;
   static constexpr bool parted = laws::mix.lasting && !laws::mix.everybody;  // peers have different models, for good
   static constexpr bool measures_speed = requires { trigger_type::follows_speed; };
+  static constexpr bool overlaps = landing_type::waits == axis::waiting::some_steps;
 
  public:
   static constexpr std::string_view name = "rounds";
@@ -75,7 +79,7 @@ class rounds : round_rules<Axes...> {
                                       .needs_global_step = content_type::before_inner_step,
                                       .identical_replicas = laws::identical,
                                       .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement};
-  static constexpr std::uint32_t state_version = 1;
+  static constexpr std::uint32_t state_version = 2;
 
   rounds() : rounds(std::tuple<>{}) {}
   explicit rounds(Axes... values) requires(sizeof...(Axes) > 0) : rounds(std::tuple<Axes...>{std::move(values)...}) {}
@@ -106,7 +110,7 @@ class rounds : round_rules<Axes...> {
     }
     if constexpr (laws::mix.weighs) CAUSEWAY_TRY(trigger_.open(ctx));
     for (state& s : states_) {
-      if (s.pending) CAUSEWAY_TRY(begin(ctx, s));
+      if (s.pending && !ctx.elastic()) CAUSEWAY_TRY(begin(ctx, s));
     }
     if (measures_speed) left_ = ctx.clock().now();
     return {};
@@ -154,35 +158,60 @@ class rounds : round_rules<Axes...> {
     ar(count);
     while (states_.size() < count) add_state();
     for (state& s : states_) s.serialize(ar);
-    ar(trigger_, rows_, counted_, outer_steps_, gathered_);
+    ar(trigger_, rows_, counted_, outer_steps_, gathered_, at_, committed_at_);
   }
 
   void shared(auto& ar) {
-    ar(rows_.anchor());
-    for (state& s : states_) ar(s.outer, s.number);
-    ar(outer_steps_);
+    if constexpr (content_type::anchored) ar(rows_.anchor());
+    if constexpr (keeps_means) ar(rows_.means());
+    for (state& s : states_) ar(s.outer, s.number, s.due_at);
+    if constexpr (chooses) {
+      trigger_.shared(ar);
+    } else {
+      ar(trigger_);
+    }
+    ar(outer_steps_, committed_at_);
   }
 
-  /// As comm::periodic: local progress moves along with the shared parameters.
+  /// As comm::periodic: local progress moves along with the shared parameters. What is under way is not for this round any
+  /// more; it goes out with the next.
   void adopt(auto& ctx, std::span<const float> previous) {
-    const auto local = ctx.parameters();
+    for (state& s : states_) {
+      s.cancel();
+      s.pending = s.begun = false;
+    }
     if (previous.empty()) {
-      std::copy(rows_.anchor().begin(), rows_.anchor().end(), local.begin());
-      std::fill(rows_.updates().begin(), rows_.updates().end(), 0.0F);
       for (state& s : states_) {
-        s.since = 0;
+        s.restart();
         s.residual.clear();  // of rows that are gone
       }
-      ctx.resume_at(outer_steps_ * trigger_.next(0, 1));
+      counted_ = false;
+      at_ = committed_at_;
+      ctx.resume_at(at_);
     } else {
-      for (std::size_t i = 0; i < local.size(); ++i) local[i] += rows_.anchor()[i] - previous[i];
+      at_ += committed_at_ - moved_from_;  // as many steps away from the next round as before
+      if constexpr (content_type::before_inner_step) ctx.resume_at(committed_at_, true);
+    }
+    moved_from_ = committed_at_;
+    if constexpr (content_type::anchored) follow_shared(ctx, rows_.anchor(), previous);
+    if constexpr (keeps_means) {
+      follow_shared(ctx, rows_.means().front(), previous);
+      if (previous.empty()) rows_.take_means(ctx);
     }
     ctx.parameters_changed();
   }
 
   result<void> catch_up(auto& ctx) {
-    for (state& s : states_) CAUSEWAY_TRY(exchange_now(ctx, s));
-    ctx.resume_at(outer_steps_ * trigger_.next(0, 1));
+    if constexpr (content_type::before_inner_step) {
+      CAUSEWAY_TRY(ctx.rows().zero(ctx.gradients()));
+      CAUSEWAY_TRY(exchange_turn(ctx));
+      CAUSEWAY_TRY(ctx.inner_step());
+      CAUSEWAY_TRY(commit(ctx, states_[0]));
+    } else {
+      CAUSEWAY_TRY(exchange_turn(ctx));
+    }
+    at_ = std::max(at_, committed_at_);
+    ctx.resume_at(at_);
     return {};
   }
 
@@ -203,7 +232,12 @@ class rounds : round_rules<Axes...> {
   result<void> check(auto& ctx) const {
     if (!ctx.elastic()) CAUSEWAY_TRY(group_.check(ctx.peers()));
     CAUSEWAY_TRY(participation_.check());
-    if constexpr (landing_type::waits != axis::waiting::some_steps) return {};
+    if constexpr (content_type::before_inner_step) {
+      if (ctx.elastic() && trigger_.next(0, 1) != 1) {
+        return fail(errc::invalid_argument, "trigger", "where peers come and go, gradients are exchanged in every step");
+      }
+    }
+    if constexpr (!overlaps) return {};
     if (rows_.landing().steps >= 1 && rows_.landing().steps < trigger_.next(0, 1)) return {};
     return fail(errc::invalid_argument, "landing",
                 "a result that is waited for " + std::to_string(rows_.landing().steps) + " inner steps, in a round of " +
@@ -223,10 +257,11 @@ class rounds : round_rules<Axes...> {
 
   void add_state() {
     states_.emplace_back();
+    states_.back().part = states_.size() - 1;
     states_.back().outer = outer_;
     states_.back().keep_in(memory_);
     states_.back().group_axis = group_;
-    if constexpr (!axis::by_context<recipe_type>) states_.back().exchange.emplace(recipe_.make(states_.size() - 1));
+    if constexpr (!axis::by_context<recipe_type>) states_.back().exchange.emplace(recipe_.make(states_.back().part));
   }
 
   // The state of a run that begins, not one from a checkpoint.
@@ -234,12 +269,16 @@ class rounds : round_rules<Axes...> {
     while (states_.size() < cuts_.size() * content_type::tensor_count) add_state();
     if constexpr (content_type::anchored) rows_.anchor().assign(ctx.parameters().begin(), ctx.parameters().end());
     if constexpr (content_type::sums_updates) rows_.updates().assign(rows_.anchor().size(), 0.0F);
+    if constexpr (keeps_means) {
+      if (ctx.elastic()) rows_.found_means(ctx);
+    }
     for (std::size_t i = 0; i < states_.size(); ++i) {
-      states_[i].due_after = trigger_.first(i, states_.size());
+      states_[i].due_at = trigger_.first(i, states_.size());
       if constexpr (content_type::anchored) {
         states_[i].outer.reset(static_cast<std::int64_t>(cuts_[i % cuts_.size()].size));
       }
     }
+    if (ctx.elastic()) choose_next();
   }
 
   result<void> prepare(auto& ctx, std::size_t i) {
@@ -318,27 +357,34 @@ class rounds : round_rules<Axes...> {
         s.compute_seconds += computed;
         s.waited += s.pending ? 1 : 0;
       }
-      if constexpr (chooses) trigger_.step(states_.size(), [&](std::size_t f) { return states_[f].pending; });
+      if constexpr (chooses) {
+        if (!ctx.elastic()) trigger_.step(states_.size(), [&](std::size_t f) { return states_[f].pending; });
+      }
+      ++at_;
       counted_ = true;
     }
-    for (state& s : states_) CAUSEWAY_TRY(visit(ctx, s));
+    if (laws::elastic && ctx.elastic()) {
+      CAUSEWAY_TRY(visit_turn(ctx));
+    } else {
+      for (state& s : states_) CAUSEWAY_TRY(visit(ctx, s));
+    }
     counted_ = false;
     if (measures_speed) left_ = ctx.clock().now();
     return {};
   }
 
   result<void> visit(auto& ctx, state& s) {
-    if constexpr (landing_type::waits == axis::waiting::some_steps) {
+    if constexpr (overlaps) {
       if (s.pending && s.waited >= rows_.landing().steps) CAUSEWAY_TRY(complete(ctx, s));
       // Half-way the first phase should be over; then the second has as long.
       if (s.pending && !s.turned && 2 * s.waited >= rows_.landing().steps) CAUSEWAY_TRY(s.turn(ctx));
     } else if constexpr (landing_type::waits == axis::waiting::a_round) {
-      if (s.pending && !s.turned && 2 * s.since >= s.due_after) CAUSEWAY_TRY(turn_begun(ctx, s));
+      if (s.pending && !s.turned && at_ + s.since >= s.due_at) CAUSEWAY_TRY(turn_begun(ctx, s));
     }
     if (!is_due(s)) return {};
     if constexpr (landing_type::waits == axis::waiting::at_once) {
       return exchange_now(ctx, s);
-    } else if constexpr (landing_type::waits == axis::waiting::some_steps) {
+    } else if constexpr (overlaps) {
       return depart(ctx, s);
     } else {
       return relay(ctx, s);
@@ -348,8 +394,8 @@ class rounds : round_rules<Axes...> {
   /// A trigger that chooses says so for one step; who was sent in that step is not sent again when the hook is called
   /// again.
   [[nodiscard]] bool is_due(const state& s) const {
-    if constexpr (chooses) return trigger_.chosen(number_of(s)) && s.since > 0;
-    return s.is_due();
+    if constexpr (chooses) return trigger_.chosen(s.part) && s.since > 0;
+    return at_ >= s.due_at;
   }
 
   /// A blocking exchange.
@@ -368,8 +414,12 @@ class rounds : round_rules<Axes...> {
     if constexpr (rows_type::keeps_in_parameters) CAUSEWAY_TRY(rows_.take_out_sent(ctx, s));
     s.pending = true;
     s.waited = 0;
-    s.restart(trigger_.next(number_of(s), states_.size()));
+    restart(s);
     return {};
+  }
+  void restart(state& s) {
+    s.restart();
+    s.due_at = at_ + trigger_.next(s.part, states_.size());
   }
 
   /// Takes the result of the round before, sends this round's row, and lands with what there is.
@@ -390,7 +440,7 @@ class rounds : round_rules<Axes...> {
     s.waited = 0;
     if constexpr (rows_type::keeps_in_parameters) CAUSEWAY_TRY(rows_.take_out_sent(ctx, s));
     CAUSEWAY_TRY(rows_.land_late(ctx, s));
-    s.restart(trigger_.next(number_of(s), states_.size()));
+    restart(s);
     return content_type::before_inner_step ? result<void>{} : commit(ctx, s);
   }
 
@@ -409,14 +459,152 @@ class rounds : round_rules<Axes...> {
   result<void> arrive(auto& ctx, state& s) {
     if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
     CAUSEWAY_TRY(s.finish(ctx, recipe_));
+    CAUSEWAY_TRY(land(ctx, s));
+    if (!std::exchange(s.pending, false)) restart(s);
+    return content_type::before_inner_step ? result<void>{} : commit(ctx, s);
+  }
+  result<void> land(auto& ctx, state& s) {
     CAUSEWAY_ASSIGN(const double movement, rows_.movement(ctx, s));
     const axis::exchange_report report{
-        .fragment = number_of(s), .steps = s.since, .movement = movement, .compute_seconds = s.compute_seconds};
+        .fragment = s.part, .steps = s.since, .movement = movement, .compute_seconds = s.compute_seconds};
     CAUSEWAY_TRY(rows_.land(ctx, s));
     close(ctx, s);
-    CAUSEWAY_TRY(trigger_.exchanged(ctx, report));
-    if (!std::exchange(s.pending, false)) s.restart(trigger_.next(number_of(s), states_.size()));
-    return content_type::before_inner_step ? result<void>{} : commit(ctx, s);
+    return trigger_.exchanged(ctx, report);
+  }
+
+  // ---- where peers come and go ----------------------------------------------------------------------------------------
+
+  /// The fragments whose turn it is. When each is due all hold alike, however many steps a peer has made. One turn is under
+  /// way at a time, and has a record of its own.
+  [[nodiscard]] std::vector<state*> turn() {
+    std::uint64_t first = states_.front().due_at;
+    for (const state& s : states_) first = std::min(first, s.due_at);
+    return due_between(first, first);
+  }
+  [[nodiscard]] std::vector<state*> due_between(std::uint64_t first, std::uint64_t last) {
+    std::vector<state*> due;
+    for (state& s : states_) {
+      if (s.due_at >= first && s.due_at <= last) due.push_back(&s);
+    }
+    return due;
+  }
+  [[nodiscard]] bool is_under_way(auto& ctx, const state& s) const { return s.pending && sent_in_ == ctx.attempt(); }
+
+  result<void> visit_turn(auto& ctx) {
+    const std::vector<state*> due = turn();
+    const state& one = *due.front();
+    if (!one.pending) {
+      if (at_ < one.due_at) return {};
+      return overlaps ? depart(ctx, due) : exchange_turn(ctx);
+    }
+    const bool others_wait = !due_between(one.due_at + 1, at_).empty();  // they depart in the next step
+    if (others_wait || one.waited >= rows_.landing().steps) return exchange_turn(ctx);
+    if (2 * one.waited < rows_.landing().steps || !is_under_way(ctx, one)) return {};
+    for (state* s : due) {
+      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
+    }
+    return {};
+  }
+
+  result<void> depart(auto& ctx, const std::vector<state*>& due) {
+    CAUSEWAY_TRY(send(ctx, due));
+    for (state* s : due) {
+      s->pending = true;
+      s->waited = 0;
+      s->restart();
+    }
+    return ctx.is_last_exchange() ? exchange_turn(ctx) : result<void>{};
+  }
+
+  /// Rows that were sent before are sent again as they were.
+  result<void> send(auto& ctx, const std::vector<state*>& due) {
+    for (state* s : due) {
+      if (s->pending) continue;
+      CAUSEWAY_TRY(rows_.compose(ctx, *s));
+      if constexpr (landing_type::keeps_departure) CAUSEWAY_TRY(rows_.note_departure(ctx, *s));
+    }
+    for (state* s : due) CAUSEWAY_TRY(ctx.check_own(s->input));
+    CAUSEWAY_TRY(ctx.enter_exchange());
+    sent_in_ = ctx.attempt();
+    if (keeps_means && ctx.is_last_exchange()) return {};
+    for (state* s : due) CAUSEWAY_TRY(begin(ctx, *s));
+    return {};
+  }
+
+  /// A turn from where it is to its end. The run's last is that of all fragments.
+  result<void> exchange_turn(auto& ctx) {
+    std::vector<state*> due = turn();
+    if (!is_under_way(ctx, *due.front())) CAUSEWAY_TRY(send(ctx, due));
+    if constexpr (keeps_means) {
+      if (ctx.is_last_exchange()) return end_alike(ctx, due);
+    }
+    if (ctx.is_last_exchange() && due.size() < states_.size()) {
+      const auto later = due_between(due.front()->due_at + 1, std::numeric_limits<std::uint64_t>::max());
+      CAUSEWAY_TRY(send(ctx, later));
+      due.insert(due.end(), later.begin(), later.end());
+    }
+    ctx.in_parts(due.size());
+    for (state* s : due) {
+      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
+    }
+    for (state* s : due) CAUSEWAY_TRY(s->finish(ctx, recipe_));
+    return land_turn(ctx, due);
+  }
+
+  result<void> land_turn(auto& ctx, const std::vector<state*>& due) {
+    for (state* s : due) {
+      if constexpr (keeps_means) CAUSEWAY_TRY(rows_.note_mean(ctx, *s));
+      CAUSEWAY_TRY(land(ctx, *s));
+    }
+    end_turn(due);
+    if constexpr (content_type::before_inner_step) return {};
+    if constexpr (content_type::anchored) {
+      if (ctx.is_last_exchange()) CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), rows_.anchor()));
+    }
+    return commit(ctx, *due.front());
+  }
+
+  void end_turn(const std::vector<state*>& due) {
+    committed_at_ = moved_from_ = due.front()->due_at;
+    for (state* s : due) {
+      if (!std::exchange(s->pending, false)) s->restart();
+      s->due_at += trigger_.next(s->part, states_.size());
+    }
+    choose_next();
+  }
+  /// Where the trigger says which fragment is next, the others are not due.
+  void choose_next() {
+    if constexpr (chooses) {
+      const std::uint64_t at = committed_at_ + trigger_.step_to_next(states_.size());
+      for (state& s : states_) s.due_at = trigger_.chosen(s.part) ? at : std::numeric_limits<std::uint64_t>::max();
+    }
+  }
+
+  /// The run's last turn where parameters are exchanged: their mean over all, whatever else was due.
+  result<void> end_alike(auto& ctx, const std::vector<state*>& due) {
+    for (state& s : states_) s.cancel();
+    auto& mean = rows_.updates();
+    mean.resize(ctx.parameters().size());
+    CAUSEWAY_TRY(ctx.rows().copy(mean, ctx.parameters()));
+    ctx.in_parts(1);
+    CAUSEWAY_TRY(ctx.mean(compress::none{}, mean, states_.size()));
+    CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), mean));
+    CAUSEWAY_TRY(ctx.rows().copy(rows_.means().front(), mean));
+    mean.clear();
+    ctx.parameters_changed();
+    end_turn(due);
+    return commit(ctx, *due.front());
+  }
+
+  /// What all hold alike moved away from `previous`, or is new.
+  void follow_shared(auto& ctx, std::span<const float> shared, std::span<const float> previous) {
+    const auto local = ctx.parameters();
+    if (previous.empty()) {
+      std::copy(shared.begin(), shared.end(), local.begin());
+      std::fill(rows_.updates().begin(), rows_.updates().end(), 0.0F);
+    } else {
+      for (std::size_t i = 0; i < local.size(); ++i) local[i] += shared[i] - previous[i];
+    }
   }
 
   result<void> commit(auto& ctx, state& s) {
@@ -435,21 +623,15 @@ class rounds : round_rules<Axes...> {
 
   // ---- the parts of an exchange -----------------------------------------------------------------------------------------
 
-  [[nodiscard]] std::size_t number_of(const state& s) const { return static_cast<std::size_t>(&s - states_.data()); }
-
   [[nodiscard]] axis::group_question question(auto& ctx, const state& s) const {
-    const std::uint64_t seed = mix(ctx.options().seed, stream, number_of(s));
-    return {.seed = seed,
-            .number = s.number,
-            .self = ctx.self(),
-            .peers = ctx.peers(),
-            .fragment = number_of(s) % cuts_.size()};
+    const std::uint64_t seed = mix(ctx.options().seed, stream, s.part);
+    return {.seed = seed, .number = s.number, .self = ctx.self(), .peers = ctx.peers(), .fragment = s.part % cuts_.size()};
   }
   [[nodiscard]] net::message_id id_of(auto& ctx, const state& s) const {
-    if (ctx.elastic()) return ctx.exchange_id(channel);
+    if (ctx.elastic()) return ctx.exchange_id(channel, s.part);
     const bool at_once = landing_type::waits == axis::waiting::at_once;
     return {.channel = channel,
-            .step = s.number * states_.size() + number_of(s),
+            .step = s.number * states_.size() + s.part,
             .parent = at_once && laws::identical ? ctx.parent() : s.parent};
   }
 
@@ -459,7 +641,6 @@ class rounds : round_rules<Axes...> {
     float weight = accumulates ? static_cast<float>(gathered_) : 1.0F;
     if constexpr (laws::mix.weighs) weight = trigger_.weight();
     if constexpr (!axis::by_context<recipe_type>) {
-      CAUSEWAY_TRY(ctx.check_own(s.input));
       CAUSEWAY_ASSIGN(const float share, ctx.enter_exchange());
       weight *= share;
     }
@@ -467,17 +648,30 @@ class rounds : round_rules<Axes...> {
     if constexpr (requires { group_.weight(q); }) weight *= group_.weight(q);
     s.terms = {.members = s.group_axis.members(q),
                .contributors = 0,
+               .rescale = 1,
                .contributes = participation_.contributes(q) && weight > 0,
                .weight = weight,
                .seed = mix(q.seed, s.number),
                .id = id_of(ctx, s),
                .reference = {}};
-    for (const net::peer_index p : s.terms.members) {
-      q.self = p;
-      s.terms.contributors += participation_.contributes(q) ? 1U : 0U;
-    }
+    s.terms.contributors = static_cast<std::uint32_t>(s.terms.members.size());
+    if constexpr (!participation_type::always) count_contributors(ctx, s, q);
     CAUSEWAY_TRY(rows_.refer(ctx, s));
     return s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts);
+  }
+  /// Of those drawn, the ones with something to say.
+  void count_contributors(auto& ctx, state& s, axis::group_question q) const {
+    s.terms.contributors = 0;
+    double share = 0;
+    for (const net::peer_index p : s.terms.members) {
+      q.self = p;
+      const bool counts = participation_.contributes(q) && (!ctx.elastic() || ctx.share_of(p) > 0);
+      s.terms.contributors += counts ? 1U : 0U;
+      share += counts && ctx.elastic() ? ctx.share_of(p) : 0;
+    }
+    if (s.terms.contributors == 0) return;
+    s.terms.rescale = ctx.elastic() ? static_cast<float>(1.0 / share)
+                                    : static_cast<float>(s.terms.members.size()) / static_cast<float>(s.terms.contributors);
   }
   // ---- at the end -------------------------------------------------------------------------------------------------------
 
@@ -511,7 +705,11 @@ class rounds : round_rules<Axes...> {
   std::uint64_t gathered_ = 0;  ///< samples in the sum of gradients, for a trigger that accumulates
   std::uint64_t samples_seen_ = 0;
   bool counted_ = false;  ///< this inner step is in the counters already
-  time_point left_{};     ///< when the last hook ended
+  std::uint64_t at_ = 0;  ///< inner steps of the run; where peers come and go, in the schedule that all hold alike
+  std::uint64_t committed_at_ = 0;  ///< the step that the last turn was due after
+  std::uint64_t moved_from_ = 0;    ///< the same, when this peer landed it or took it over
+  std::uint64_t sent_in_ = 0;       ///< the attempt that the rows of a turn are under way in
+  time_point left_{};               ///< when the last hook ended
 };
 static_assert(CommunicationPolicy<rounds<>>);
 

@@ -65,6 +65,10 @@ class ledger {
   [[nodiscard]] std::uint64_t done() const noexcept { return done_; }
   /// Whether the whole budget is.
   [[nodiscard]] bool complete() const noexcept { return budget_ > 0 && done_ >= budget_; }
+  /// Whether it will be, with so many samples more.
+  [[nodiscard]] bool completed_by(std::uint64_t samples) const noexcept {
+    return budget_ > 0 && samples >= budget_ - std::min(done_, budget_);
+  }
   /// The lowest number that nobody ever held.
   [[nodiscard]] std::uint64_t next() const noexcept { return next_; }
   /// What was returned and not handed out again, ascending.

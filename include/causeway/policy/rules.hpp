@@ -26,7 +26,7 @@ constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !c
 constexpr bool c4(comm_traits c, parallel_traits p) { return !p.staged || !p.global_step || c.rounds_by_steps; }
 
 /// Parts of a gradient are worth nothing alone.
-constexpr bool c5(comm_traits c, parallel_traits p) { return !p.shares_gradient || c.needs_global_step; }
+constexpr bool c5(comm_traits c, parallel_traits p) { return !p.shares_gradient || c.sums_gradients; }
 
 /// What was prepared for an exchange must not be sent after parameters have moved again.
 constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late || c.prepares_anew; }

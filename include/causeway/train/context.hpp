@@ -198,15 +198,16 @@ class training_context {
   /// data ← mean over all peers, through `codec`, in place; bit-identical everywhere. Nothing is sent by a peer alone.
   /// Where peers come and go, they count by the samples that they trained on: Σ n_i·x_i / Σ n_i.
   /// Bytes: 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs().
+  /// `part`: of what goes out in this round, see `in_parts`.
   template <class Codec>
-  result<void> mean(const Codec& codec, std::span<float> data) {
+  result<void> mean(const Codec& codec, std::span<float> data, std::uint64_t part = 0) {
     if (can_sit_out()) CAUSEWAY_TRY(keep_finite(data));
     CAUSEWAY_TRY(enter());
     if (peers() == 1) return exchanged(data);
     if (keeps_inputs_ && !can_sit_out()) kept_.assign(data.begin(), data.end());
     if (elastic()) CAUSEWAY_TRY(weigh(data));
-    auto outcome = or_device_error(collective::exchange_mean(transport(), exchange_id(collective::channels::updates), codec,
-                                                             data, own_exchange_options()));
+    auto outcome = or_device_error(collective::exchange_mean(transport(), exchange_id(collective::channels::updates, part),
+                                                             codec, data, own_exchange_options()));
     if (outcome) outcome = exchanged(data);
     if (outcome || !keeps_inputs_) return outcome;
     std::copy(kept_.begin(), kept_.end(), data.begin());
@@ -257,6 +258,14 @@ class training_context {
     return elastic() ? static_cast<float>(entry_.share * peers()) : 1.0F;
   }
   result<void> left_exchange() { return exchanged(); }
+  /// Between them: the round has so many such exchanges, and is over with the last.
+  void in_parts(std::size_t count) noexcept { parts_left_ = count; }
+  /// Names the attempt that this peer was let into, until that is judged; never 0.
+  [[nodiscard]] std::uint64_t attempt() const noexcept { return entered_ ? std::uint64_t{1} + entry_.attempt : 0; }
+  /// Whether the exchange entered last is the run's last: every sample of its budget is contributed with it.
+  [[nodiscard]] bool is_last_exchange() const noexcept { return elastic() && entry_.last; }
+  /// What part of the weight the row of a peer has, in the exchange entered last.
+  [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry_.shares[peer] : 1.0 / peers(); }
 
   /// Before `enter_exchange`: where peers come and go, a row that is not finite is not sent. This peer then sits the round
   /// out, which `settle` sees to. One pass over the row.
@@ -284,8 +293,9 @@ class training_context {
   }
 
   /// What names the messages of the exchange entered last.
-  [[nodiscard]] net::message_id exchange_id(std::uint32_t channel) const {
-    if (elastic()) return {.channel = channel, .step = entry_.round, .parent = entry_.parent};
+  [[nodiscard]] net::message_id exchange_id(std::uint32_t channel, std::uint64_t part = 0) const {
+    const std::uint64_t parent = part == 0 ? entry_.parent : mix(entry_.parent, part);
+    if (elastic()) return {.channel = channel, .step = entry_.round, .parent = parent};
     return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
   }
 
@@ -439,11 +449,13 @@ class training_context {
     if (!elastic() || entered_) return {};
     CAUSEWAY_ASSIGN(entry_, env_.group->enter(uncommitted_));
     entered_ = true;
+    parts_left_ = 1;
     return {};
   }
 
   result<void> exchanged(std::span<const float> mean = {}) {
-    if (!elastic()) return {};
+    if (!elastic() || --parts_left_ > 0) return {};
+    parts_left_ = 1;
     CAUSEWAY_TRY(env_.group->exchanged());
     if (!mean.empty()) env_.group->exchanged_mean(mean);
     return {};
@@ -569,6 +581,7 @@ class training_context {
   bool scheduled_by_rounds_ = false;
   bool resumed_ = false;           // step_ was set during the step under way
   bool entered_ = false;           // into the exchange under way
+  std::size_t parts_left_ = 1;     // of it
   bool candidate_ = false;         // the shared state is that of a round which is not settled yet
   std::uint64_t uncommitted_ = 0;  // samples trained on since the last committed contribution
 

@@ -36,8 +36,10 @@ struct round_entry {
   std::uint64_t parent = 0;                 ///< names the committed state that contributions are based on
   time_point deadline = no_deadline;        ///< for the whole exchange, from how long earlier ones took
   double share = 0;                         ///< this peer's samples / everybody's
+  std::vector<double> shares{};             ///< the same of each peer that takes part
   bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
   std::uint32_t attempt = 0;                ///< another one for every attempt at a round
+  bool last = false;                        ///< with it all samples of the run's budget are contributed
 };
 
 /// Thread safety: all calls from the trainer's thread.

@@ -135,7 +135,7 @@ class state_fetch {
   membership::state_image* image_ = nullptr;
   thread_pool* pool_ = nullptr;
   double bytes_per_s_ = 0;
-  double most_per_s_ = 0;
+  double most_per_s_ = 0;   ///< over a whole part: the peaks of the fetcher would make waits look less worth than they are
   std::uint64_t came_ = 0;  ///< bytes of the last fetch
 };
 

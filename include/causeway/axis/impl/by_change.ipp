@@ -24,6 +24,15 @@ CAUSEWAY_DECL result<void> by_change::check(std::size_t count) const {
                   std::to_string(options_.local_steps) + " inner steps; take at least one each, and at most one a step");
 }
 
+CAUSEWAY_DECL std::uint32_t by_change::step_to_next(std::size_t count) {
+  std::uint32_t steps = 0;
+  do {
+    step(count, [](std::size_t) { return false; });
+    ++steps;
+  } while (chosen_ == none);
+  return steps;
+}
+
 CAUSEWAY_DECL bool by_change::comes_before(const turn& a, const turn& b) const {
   const bool a_late = a.since >= options_.local_steps, b_late = b.since >= options_.local_steps;
   if (a_late != b_late) return a_late;

@@ -17,7 +17,8 @@ CAUSEWAY_DECL result<void> crew_group::open(shared_state, thread_pool& pool) {
 }
 
 CAUSEWAY_DECL result<round_entry> crew_group::enter(std::uint64_t) {
-  return round_entry{&alone_, below_->round() + 1, below_->parent(), no_deadline, 1, false};
+  return round_entry{
+      .transport = &alone_, .round = below_->round() + 1, .parent = below_->parent(), .share = 1, .shares = {1.0}};
 }
 
 CAUSEWAY_DECL result<verdict> crew_group::settle(const result<void>& outcome, bool) {

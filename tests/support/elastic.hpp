@@ -53,7 +53,8 @@ struct elastic_options {
   /// Called before every step with the parameters of a peer, which it may spoil.
   std::function<void(std::uint32_t host, std::uint64_t round, std::span<float> parameters)> spoils{};
   /// Called before every step with what a peer is about to train on, and its parameters.
-  std::function<void(std::uint32_t host, std::span<const std::int32_t> tokens, std::span<const float> parameters)> watches{};
+  std::function<void(std::uint32_t host, std::span<const std::int32_t> tokens, std::span<const float> parameters)>
+      watches{};
   /// What is wrong with a peer's process.
   std::function<misbehaviour(causeway::sim::process& p)> misbehaves{};
 };

@@ -366,9 +366,11 @@
 #include <causeway/comm/on_arrival.hpp>
 #include <causeway/comm/periodic.hpp>
 #include <causeway/comm/push_merger.hpp>
+#include <causeway/comm/round_core.hpp>
 #include <causeway/comm/round_rows.hpp>
 #include <causeway/comm/round_rules.hpp>
 #include <causeway/comm/round_state.hpp>
+#include <causeway/comm/round_turns.hpp>
 #include <causeway/comm/rounds.hpp>
 #include <causeway/comm/stacked.hpp>
 #include <causeway/fault/fail_stop.hpp>

@@ -56,10 +56,15 @@ class round_rows {
     for (const std::span<const float> tensor : content_type::tensors(ctx))
       means_.emplace_back(tensor.begin(), tensor.end());
   }
-  /// Live ← means.
-  void take_means(auto& ctx) const {
-    const auto tensors = content_type::tensors(ctx);
-    for (std::size_t t = 0; t < tensors.size(); ++t) std::copy(means_[t].begin(), means_[t].end(), tensors[t].begin());
+  /// What all hold alike was replaced: the live parameters move along from `previous`, or are that where it is empty.
+  void follow_shared(auto& ctx, std::span<const float> previous) {
+    const std::span<const float> shared = content_type::anchored ? std::span<const float>{anchor_} : means_.front();
+    const auto local = ctx.parameters();
+    for (std::size_t i = 0; i < previous.size(); ++i) local[i] += shared[i] - previous[i];
+    if (!previous.empty()) return;
+    std::copy(shared.begin(), shared.end(), local.begin());
+    std::fill(updates_.begin(), updates_.end(), 0.0F);
+    if constexpr (!content_type::anchored) take_means(ctx);
   }
   /// Before `land`: means ← row, where something came.
   result<void> note_mean(auto& ctx, const state& s) {
@@ -273,6 +278,10 @@ class round_rows {
   [[nodiscard]] static std::int64_t count(std::span<const float> row) { return static_cast<std::int64_t>(row.size()); }
 
  private:
+  void take_means(auto& ctx) const {
+    const auto tensors = content_type::tensors(ctx);
+    for (std::size_t t = 0; t < tensors.size(); ++t) std::copy(means_[t].begin(), means_[t].end(), tensors[t].begin());
+  }
   /// The front of working memory. It never gets smaller: what grows is cleared, by the host.
   static std::span<float> room(source_vector<float>& scratch, std::size_t size) {
     if (scratch.size() < size) scratch.resize(size);

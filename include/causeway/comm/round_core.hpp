@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COMM_ROUND_CORE_HPP
+#define CAUSEWAY_COMM_ROUND_CORE_HPP
+
+// What comm::rounds is made of, whoever says when: the axes' values, a state for each fragment, and the parts of one
+// exchange. comm/rounds.hpp has the order of things among fixed peers, comm/round_turns.hpp the one among peers that come
+// and go.
+
+#include <causeway/axis/content.hpp>
+#include <causeway/axis/every.hpp>
+#include <causeway/axis/exchange.hpp>
+#include <causeway/axis/fragments.hpp>
+#include <causeway/axis/groups.hpp>
+#include <causeway/axis/landing.hpp>
+#include <causeway/axis/outer.hpp>
+#include <causeway/axis/participation.hpp>
+#include <causeway/axis/parts.hpp>
+#include <causeway/axis/residual.hpp>
+#include <causeway/collective/channels.hpp>
+#include <causeway/comm/round_rows.hpp>
+#include <causeway/comm/round_rules.hpp>
+#include <causeway/comm/round_state.hpp>
+#include <causeway/compress/none.hpp>
+#include <causeway/core/clock.hpp>
+#include <causeway/tensor/buffer.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+template <class... Axes>
+struct round_core {
+  using trigger_type = axis::pick<axis::part::trigger, axis::every, Axes...>;
+  using content_type = axis::pick<axis::part::content, axis::pseudo_gradient, Axes...>;
+  using fragments_type = axis::pick<axis::part::fragments, axis::whole, Axes...>;
+  using group_type = axis::pick<axis::part::group, axis::all_peers, Axes...>;
+  using recipe_type = axis::pick<axis::part::exchange, axis::all_reduce<>, Axes...>;
+  using residual_type = axis::pick<axis::part::residual, axis::no_residual, Axes...>;
+  using participation_type = axis::pick<axis::part::participation, axis::everyone, Axes...>;
+  using outer_type = axis::pick<axis::part::outer, axis::outer<>, Axes...>;
+  using landing_type = axis::pick<axis::part::landing, axis::blocking, Axes...>;
+  using state = detail::round_state<recipe_type, outer_type, group_type>;
+  using rows_type = detail::round_rows<state, Axes...>;
+  using laws = round_rules<Axes...>;
+  // Parameters are replaced where something came; a gradient of which nothing came is zero.
+  static constexpr bool wants_counts =
+      laws::mix.sparse && laws::mix.gives_counts && !laws::mix.anchored && !laws::mix.before_inner_step;
+  static constexpr bool accumulates = laws::mix.accumulates;
+  static constexpr bool chooses = requires(const trigger_type& t) { t.chosen(std::size_t{}); };
+  // Parameters themselves are exchanged, and where peers come and go the last mean of each is what all hold alike.
+  static constexpr bool keeps_means = !laws::mix.anchored && !laws::mix.before_inner_step;
+  static constexpr bool measures_speed = requires { trigger_type::follows_speed; };
+  static constexpr bool overlaps = landing_type::waits == axis::waiting::some_steps;
+
+  template <class... Given>
+  explicit round_core(std::tuple<Given...> values)
+      : trigger{axis::take<axis::part::trigger, trigger_type>(values)},
+        fragments{axis::take<axis::part::fragments, fragments_type>(values)},
+        group{axis::take<axis::part::group, group_type>(values)},
+        recipe{axis::take<axis::part::exchange, recipe_type>(values)},
+        participation{axis::take<axis::part::participation, participation_type>(values)},
+        outer{axis::take<axis::part::outer, outer_type>(values)},
+        rows{axis::take<axis::part::residual, residual_type>(values),
+             axis::take<axis::part::landing, landing_type>(values)} {}
+
+  // ---- at the start -----------------------------------------------------------------------------------------------------
+
+  result<void> start(auto& ctx) {
+    CAUSEWAY_TRY(check(ctx));
+    CAUSEWAY_ASSIGN(cuts, fragments.cut(ctx.view().segments, ctx.parameters().size()));
+    CAUSEWAY_TRY(trigger.check(cuts.size()));
+    if constexpr (requires { group.check_fragments(cuts.size()); }) {
+      CAUSEWAY_TRY(group.check_fragments(cuts.size()));
+    }
+    memory = row_memory(ctx);
+    rows.keep_in(memory);
+    for (state& s : states) s.keep_in(memory);
+    if (states.empty()) found(ctx);
+    for (std::size_t i = 0; i < states.size(); ++i) CAUSEWAY_TRY(prepare(ctx, i));
+    if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.track_updates(rows.updates()));
+    return {};
+  }
+
+  result<void> check(auto& ctx) const {
+    if (!ctx.elastic()) CAUSEWAY_TRY(group.check(ctx.peers()));
+    CAUSEWAY_TRY(participation.check());
+    if constexpr (content_type::before_inner_step) {
+      if (ctx.elastic() && trigger.next(0, 1) != 1) {
+        return fail(errc::invalid_argument, "trigger", "where peers come and go, gradients are exchanged in every step");
+      }
+    }
+    if constexpr (!overlaps) return {};
+    if (rows.landing().steps >= 1 && rows.landing().steps < trigger.next(0, 1)) return {};
+    return fail(errc::invalid_argument, "landing",
+                "a result that is waited for " + std::to_string(rows.landing().steps) + " inner steps, in a round of " +
+                    std::to_string(trigger.next(0, 1)) + "; it must be at least 1 and less than the round");
+  }
+
+  /// The outer optimizer's, where it has one: that says where the outer step is made. Else the parameters', unless an
+  /// optimizer of the host is to move the shared ones.
+  [[nodiscard]] memory_source row_memory(auto& ctx) const {
+    if constexpr (requires { outer.memory(); } && content_type::anchored) {
+      return outer.memory();
+    } else if constexpr (!content_type::anchored || requires(outer_type & o) { o.keep_in(memory_source{}); }) {
+      return ctx.memory();
+    }
+    return {};
+  }
+
+  void add_state() {
+    states.emplace_back();
+    states.back().part = states.size() - 1;
+    states.back().outer = outer;
+    states.back().keep_in(memory);
+    states.back().group_axis = group;
+    if constexpr (!axis::by_context<recipe_type>) states.back().exchange.emplace(recipe.make(states.back().part));
+  }
+
+  // The state of a run that begins, not one from a checkpoint.
+  void found(auto& ctx) {
+    while (states.size() < cuts.size() * content_type::tensor_count) add_state();
+    if constexpr (content_type::anchored) rows.anchor().assign(ctx.parameters().begin(), ctx.parameters().end());
+    if constexpr (content_type::sums_updates) rows.updates().assign(rows.anchor().size(), 0.0F);
+    if constexpr (keeps_means) {
+      if (ctx.elastic()) rows.found_means(ctx);
+    }
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      states[i].due_at = trigger.first(i, states.size());
+      if constexpr (content_type::anchored) {
+        states[i].outer.reset(static_cast<std::int64_t>(cuts[i % cuts.size()].size));
+      }
+    }
+  }
+
+  result<void> prepare(auto& ctx, std::size_t i) {
+    if (states.size() != cuts.size() * content_type::tensor_count ||
+        (content_type::anchored && rows.anchor().size() != ctx.parameters().size())) {
+      return fail(errc::wrong_model, "rounds",
+                  "the checkpoint was written with other fragments or another model; start with the settings it had");
+    }
+    state& s = states[i];
+    s.cut = &cuts[i % cuts.size()];
+    s.tensor = i / cuts.size();
+    s.matrices = s.cut->matrices;
+    if constexpr (content_type::with_anchor) {
+      for (auto m : s.cut->matrices) s.matrices.push_back({m.offset + s.cut->size, m.rows, m.columns});
+    }
+    return {};
+  }
+
+  // ---- the parts of an exchange -----------------------------------------------------------------------------------------
+
+  [[nodiscard]] axis::group_question question(auto& ctx, const state& s) const {
+    const std::uint64_t seed = mix(ctx.options().seed, stream, s.part);
+    return {.seed = seed, .number = s.number, .self = ctx.self(), .peers = ctx.peers(), .fragment = s.part % cuts.size()};
+  }
+  [[nodiscard]] net::message_id id_of(auto& ctx, const state& s) const {
+    if (ctx.elastic()) return ctx.exchange_id(channel, s.part);
+    const bool at_once = landing_type::waits == axis::waiting::at_once;
+    return {.channel = channel,
+            .step = s.number * states.size() + s.part,
+            .parent = at_once && laws::identical ? ctx.parent() : s.parent};
+  }
+
+  /// Sends `input`, for the first time or again.
+  result<void> begin(auto& ctx, state& s) {
+    s.cancel();  // before its transport may go
+    float weight = accumulates ? static_cast<float>(gathered) : 1.0F;
+    if constexpr (laws::mix.weighs) weight = trigger.weight();
+    if constexpr (!axis::by_context<recipe_type>) {
+      CAUSEWAY_ASSIGN(const float share, ctx.enter_exchange());
+      weight *= share;
+    }
+    axis::group_question q = question(ctx, s);
+    if constexpr (requires { group.weight(q); }) weight *= group.weight(q);
+    s.terms = {.members = s.group_axis.members(q),
+               .contributors = 0,
+               .rescale = 1,
+               .contributes = participation.contributes(q) && weight > 0,
+               .weight = weight,
+               .seed = mix(q.seed, s.number),
+               .id = id_of(ctx, s),
+               .reference = {}};
+    s.terms.contributors = static_cast<std::uint32_t>(s.terms.members.size());
+    if constexpr (!participation_type::always) count_contributors(ctx, s, q);
+    CAUSEWAY_TRY(rows.refer(ctx, s));
+    return s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts);
+  }
+  /// Of those drawn, the ones with something to say.
+  void count_contributors(auto& ctx, state& s, axis::group_question q) const {
+    s.terms.contributors = 0;
+    double share = 0;
+    for (const net::peer_index p : s.terms.members) {
+      q.self = p;
+      const bool counts = participation.contributes(q) && (!ctx.elastic() || ctx.share_of(p) > 0);
+      s.terms.contributors += counts ? 1U : 0U;
+      share += counts && ctx.elastic() ? ctx.share_of(p) : 0;
+    }
+    if (s.terms.contributors == 0) return;
+    s.terms.rescale = ctx.elastic() ? static_cast<float>(1.0 / share)
+                                    : static_cast<float>(s.terms.members.size()) / static_cast<float>(s.terms.contributors);
+  }
+  /// The result is there: use it.
+  result<void> land(auto& ctx, state& s) {
+    CAUSEWAY_ASSIGN(const double movement, rows.movement(ctx, s));
+    const axis::exchange_report report{
+        .fragment = s.part, .steps = s.since, .movement = movement, .compute_seconds = s.compute_seconds};
+    CAUSEWAY_TRY(rows.land(ctx, s));
+    close(ctx, s);
+    return trigger.exchanged(ctx, report);
+  }
+
+  result<void> commit(auto& ctx, state& s) {
+    CAUSEWAY_ASSIGN(const std::span<const float> shared, rows.shared_of(ctx, s));
+    ctx.commit_round(shared);
+    return {};
+  }
+
+  /// The exchange is over and cannot fail any more.
+  void close(auto& ctx, state& s) {
+    if constexpr (residual_type::keeps == axis::keeping::in_a_buffer) std::swap(s.residual, s.next_residual);
+    s.group_axis.formed(question(ctx, s));
+    ++s.number;
+    ++outer_steps;
+  }
+
+  static constexpr std::uint64_t stream = 0x726F756E6473;
+  static constexpr std::uint32_t channel = content_type::anchored            ? collective::channels::updates
+                                           : content_type::before_inner_step ? collective::channels::gradients
+                                                                             : collective::channels::parameters;
+
+  trigger_type trigger;
+  fragments_type fragments;
+  group_type group;
+  recipe_type recipe;
+  participation_type participation;
+  outer_type outer;
+
+  memory_source memory;  ///< of the rows
+  rows_type rows;
+  std::vector<axis::fragment> cuts;
+  std::vector<state> states;  ///< fragments of the first tensor, then of the next
+  std::uint64_t outer_steps = 0;
+  std::uint64_t gathered = 0;  ///< samples in the sum of gradients, for a trigger that accumulates
+  std::uint64_t at = 0;        ///< inner steps of the run; where peers come and go, in the schedule that all hold alike
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_ROUND_CORE_HPP

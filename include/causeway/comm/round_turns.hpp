@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COMM_ROUND_TURNS_HPP
+#define CAUSEWAY_COMM_ROUND_TURNS_HPP
+
+// The order of things in comm::rounds where peers come and go. When each fragment is due is part of what all hold alike, so
+// that it does not matter how many steps a peer has made. The fragments that are due first are a turn: its exchange is one
+// attempt of the membership, and the membership's record is made when it lands. One turn is under way at a time.
+
+#include <causeway/axis/landing.hpp>
+#include <causeway/axis/parts.hpp>
+#include <causeway/compress/none.hpp>
+#include <causeway/core/result.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+/// Of one policy, whose `Core` is given to each call. Nothing that all hold alike changes before the exchange went through
+/// for this peer; what is under way when an attempt fails is sent again as it was.
+template <class Core>
+class round_turns {
+  using state = typename Core::state;
+  using due_list = std::vector<state*>;
+  static constexpr bool overlaps = Core::overlaps;
+  static constexpr bool keeps_means = Core::keeps_means;
+  static constexpr auto never = std::numeric_limits<std::uint64_t>::max();
+
+ public:
+  void shared(Core& c, auto& ar) {
+    for (state& s : c.states) ar(s.outer, s.number, s.due_at);
+    if constexpr (Core::chooses) {
+      c.trigger.shared(ar);
+    } else {
+      ar(c.trigger);
+    }
+    ar(c.outer_steps, committed_at_);
+  }
+
+  /// The first turns of a run.
+  void found(Core& c) { choose_next(c); }
+
+  /// After an inner step, or before it where gradients are exchanged.
+  result<void> visit(auto& ctx, Core& c) {
+    const due_list due = turn(c);
+    const state& one = *due.front();
+    if (!one.pending) {
+      if (c.at < one.due_at) return {};
+      return overlaps ? depart(ctx, c, due) : exchange(ctx, c);
+    }
+    const bool others_wait = !due_between(c, one.due_at + 1, c.at).empty();  // they depart in the next step
+    if (others_wait || one.waited >= c.rows.landing().steps) return exchange(ctx, c);
+    if (2 * one.waited < c.rows.landing().steps || !is_under_way(ctx, one)) return {};
+    for (state* s : due) {
+      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
+    }
+    return {};
+  }
+
+  /// A turn from where it is to its end. The run's last is that of all fragments.
+  result<void> exchange(auto& ctx, Core& c) {
+    due_list due = turn(c);
+    if (!is_under_way(ctx, *due.front())) CAUSEWAY_TRY(send(ctx, c, due));
+    if constexpr (keeps_means) {
+      if (ctx.is_last_exchange()) return end_alike(ctx, c, due);
+    }
+    if (ctx.is_last_exchange() && due.size() < c.states.size()) {
+      const due_list later = due_between(c, due.front()->due_at + 1, never);
+      CAUSEWAY_TRY(send(ctx, c, later));
+      due.insert(due.end(), later.begin(), later.end());
+    }
+    ctx.in_parts(due.size());
+    for (state* s : due) {
+      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
+    }
+    for (state* s : due) CAUSEWAY_TRY(s->finish(ctx, c.recipe));
+    return land(ctx, c, due);
+  }
+
+  /// The same by a peer that made no step for it.
+  result<void> catch_up(auto& ctx, Core& c) {
+    CAUSEWAY_TRY(exchange(ctx, c));
+    c.at = std::max(c.at, committed_at_);
+    return {};
+  }
+
+  /// What all hold alike was replaced. What was under way is not for this round any more, and goes out with the next.
+  void adopt(auto& ctx, Core& c, bool keeps_progress) {
+    for (state& s : c.states) {
+      s.cancel();
+      s.pending = s.begun = false;
+      if (keeps_progress) continue;
+      s.restart();
+      s.residual.clear();  // of rows that are gone
+    }
+    if (keeps_progress) {
+      c.at += committed_at_ - moved_from_;  // as many steps away from the next round as before
+      if constexpr (Core::content_type::before_inner_step) ctx.resume_at(committed_at_, true);
+    } else {
+      c.at = committed_at_;
+      ctx.resume_at(c.at);
+    }
+    moved_from_ = committed_at_;
+  }
+
+ private:
+  [[nodiscard]] static due_list turn(Core& c) {
+    std::uint64_t first = c.states.front().due_at;
+    for (const state& s : c.states) first = std::min(first, s.due_at);
+    return due_between(c, first, first);
+  }
+  [[nodiscard]] static due_list due_between(Core& c, std::uint64_t first, std::uint64_t last) {
+    due_list due;
+    for (state& s : c.states) {
+      if (s.due_at >= first && s.due_at <= last) due.push_back(&s);
+    }
+    return due;
+  }
+  [[nodiscard]] bool is_under_way(auto& ctx, const state& s) const { return s.pending && sent_in_ == ctx.attempt(); }
+
+  result<void> depart(auto& ctx, Core& c, const due_list& due) {
+    CAUSEWAY_TRY(send(ctx, c, due));
+    for (state* s : due) {
+      s->pending = true;
+      s->waited = 0;
+      s->restart();
+    }
+    return ctx.is_last_exchange() ? exchange(ctx, c) : result<void>{};
+  }
+
+  /// Composes and sends; what was sent before is sent again as it was.
+  result<void> send(auto& ctx, Core& c, const due_list& due) {
+    for (state* s : due) {
+      if (s->pending) continue;
+      CAUSEWAY_TRY(c.rows.compose(ctx, *s));
+      if constexpr (Core::landing_type::keeps_departure) CAUSEWAY_TRY(c.rows.note_departure(ctx, *s));
+    }
+    for (state* s : due) CAUSEWAY_TRY(ctx.check_own(s->input));
+    CAUSEWAY_TRY(ctx.enter_exchange());
+    sent_in_ = ctx.attempt();
+    if (keeps_means && ctx.is_last_exchange()) return {};
+    for (state* s : due) CAUSEWAY_TRY(c.begin(ctx, *s));
+    return {};
+  }
+
+  result<void> land(auto& ctx, Core& c, const due_list& due) {
+    for (state* s : due) {
+      if constexpr (keeps_means) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
+      CAUSEWAY_TRY(c.land(ctx, *s));
+    }
+    end(c, due);
+    if constexpr (Core::content_type::before_inner_step) return {};
+    if constexpr (Core::content_type::anchored) {
+      if (ctx.is_last_exchange()) CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), c.rows.anchor()));
+    }
+    return c.commit(ctx, *due.front());
+  }
+
+  /// The run's last turn where parameters are exchanged: their mean over all, whatever else was due.
+  result<void> end_alike(auto& ctx, Core& c, const due_list& due) {
+    for (state& s : c.states) s.cancel();
+    auto& mean = c.rows.updates();
+    mean.resize(ctx.parameters().size());
+    CAUSEWAY_TRY(ctx.rows().copy(mean, ctx.parameters()));
+    ctx.in_parts(1);
+    CAUSEWAY_TRY(ctx.mean(compress::none{}, mean, c.states.size()));
+    CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), mean));
+    CAUSEWAY_TRY(ctx.rows().copy(c.rows.means().front(), mean));
+    mean.clear();
+    ctx.parameters_changed();
+    end(c, due);
+    return c.commit(ctx, *due.front());
+  }
+
+  void end(Core& c, const due_list& due) {
+    committed_at_ = moved_from_ = due.front()->due_at;
+    for (state* s : due) {
+      if (!std::exchange(s->pending, false)) s->restart();
+      s->due_at += c.trigger.next(s->part, c.states.size());
+    }
+    choose_next(c);
+  }
+  /// Where the trigger says which fragment is next, the others are not due.
+  void choose_next(Core& c) {
+    if constexpr (Core::chooses) {
+      const std::uint64_t at = committed_at_ + c.trigger.step_to_next(c.states.size());
+      for (state& s : c.states) s.due_at = c.trigger.chosen(s.part) ? at : never;
+    }
+  }
+
+  std::uint64_t committed_at_ = 0;  ///< the step that the last turn was due after
+  std::uint64_t moved_from_ = 0;    ///< the same, when this peer landed it or took it over
+  std::uint64_t sent_in_ = 0;       ///< the attempt that the rows of a turn are under way in
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_ROUND_TURNS_HPP

@@ -18,7 +18,7 @@ struct scripted_members final : elastic_group {
     shared = std::move(state);
     return {};
   }
-  result<round_entry> enter(std::uint64_t samples) override {
+  result<round_entry> enter(std::uint64_t samples, std::uint64_t) override {
     entered_with = samples;
     return round_entry{.transport = &transport, .round = 3, .parent = 4, .share = 0.25, .attempt = 17};
   }
@@ -62,7 +62,7 @@ TEST_CASE("crew group: peers share the words, not the parameters", "[train][fast
   crew_of_one c;
   REQUIRE(c.members->shared.parts.size() == 1);
   CHECK(c.members->shared.parts[0].size() == sizeof(parallel::crew_words));
-  const auto entry = c.group.enter(7);
+  const auto entry = c.group.enter(7, 0);
   REQUIRE(entry);
   CHECK(entry->transport->size() == 1);  // the communication policy is alone
   CHECK(c.members->entered_with == 0);

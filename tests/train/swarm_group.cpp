@@ -24,7 +24,7 @@ struct lone_stage final : elastic_group {
     held = std::move(state);
     return {};
   }
-  result<round_entry> enter(std::uint64_t samples) override {
+  result<round_entry> enter(std::uint64_t samples, std::uint64_t) override {
     entered_with = samples;
     if (replaces) held.adopted({});
     return round_entry{.transport = &transport, .round = 3, .parent = 4, .share = 0.25};
@@ -105,7 +105,7 @@ struct group_of_one {
 
 TEST_CASE("swarm group: an exchange begins when the stage is complete, and sums", "[train][fast]") {
   group_of_one g;
-  const auto entry = g.group.enter(100);
+  const auto entry = g.group.enter(100, 0);
   REQUIRE(entry);
   CHECK(g.swarm->completions == 1);
   CHECK(g.stage->entered_with == 6);  // never nothing: a round without contributions would not be exchanged
@@ -116,14 +116,14 @@ TEST_CASE("swarm group: an exchange begins when the stage is complete, and sums"
 TEST_CASE("swarm group: nothing is exchanged while micro-batches are missing", "[train][fast]") {
   group_of_one g;
   g.swarm->missing = true;
-  const auto entry = g.group.enter(100);
+  const auto entry = g.group.enter(100, 0);
   REQUIRE_FALSE(entry);
   CHECK(entry.error().code == errc::cancelled);
 }
 
 TEST_CASE("swarm group: the step waits for all stages, and the norm is theirs", "[train][fast]") {
   group_of_one g;
-  REQUIRE(g.group.enter(1));
+  REQUIRE(g.group.enter(1, 0));
   REQUIRE(g.group.exchanged());
   CHECK(g.swarm->norm_squares == 9.0);
   CHECK(g.stage->exchanges == 1);
@@ -140,7 +140,7 @@ TEST_CASE("swarm group: a sum is on disk before other stages hear of it, and is 
     swarm_group group{stage, swarm, disk, "stage-0"};
     REQUIRE(group.open({{std::as_writable_bytes(std::span{parameters})}, {}}, pool));
     if (state == 1) {
-      REQUIRE(group.enter(1));
+      REQUIRE(group.enter(1, 0));
       REQUIRE(group.exchanged());
     }
     return swarm->restored;
@@ -157,7 +157,7 @@ TEST_CASE("swarm group: gradients of a step that others have finished are thrown
   group_of_one g;
   g.stage->replaces = true;
   g.stage->judged = verdict::retry;
-  const auto entry = g.group.enter(1);
+  const auto entry = g.group.enter(1, 0);
   REQUIRE_FALSE(entry);
   CHECK(g.group.settle(entry.error(), false).value() == verdict::commit);
   CHECK(g.group.settle(entry.error(), false).value() == verdict::retry);  // once

@@ -58,6 +58,7 @@ struct round_core {
   static constexpr bool keeps_means = !laws::mix.anchored && !laws::mix.before_inner_step;
   static constexpr bool measures_speed = requires { trigger_type::follows_speed; };
   static constexpr bool overlaps = landing_type::waits == axis::waiting::some_steps;
+  static constexpr bool lands_late = landing_type::waits == axis::waiting::a_round;
 
   template <class... Given>
   explicit round_core(std::tuple<Given...> values)

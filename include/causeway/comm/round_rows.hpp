@@ -61,10 +61,21 @@ class round_rows {
     const std::span<const float> shared = content_type::anchored ? std::span<const float>{anchor_} : means_.front();
     const auto local = ctx.parameters();
     for (std::size_t i = 0; i < previous.size(); ++i) local[i] += shared[i] - previous[i];
+    for (std::size_t i = 0; i < own_.size(); ++i) base_[i] = shared[i] + own_[i];
     if (!previous.empty()) return;
     std::copy(shared.begin(), shared.end(), local.begin());
     std::fill(updates_.begin(), updates_.end(), 0.0F);
     if constexpr (!content_type::anchored) take_means(ctx);
+  }
+  /// Where this peer's own part lands early and peers come and go: the shared parameters, alike on all peers, take the
+  /// means a round late; its own part, fresh less late, goes through an optimizer of its own. The outer step is linear, so
+  /// that the sum of the two is what one step would have made. Nothing of its own is there yet.
+  void found_own(state& s) {
+    own_.assign(anchor_.size(), 0.0F);
+    base_.assign(anchor_.begin(), anchor_.end());
+    s.own_outer.emplace(s.outer);
+    s.own_outer->reset(static_cast<std::int64_t>(anchor_.size()));
+    s.own_late.assign(anchor_.size(), 0.0F);
   }
   /// Before `land`: means ← row, where something came.
   result<void> note_mean(auto& ctx, const state& s) {
@@ -76,7 +87,7 @@ class round_rows {
   }
   /// Where the rows are to lie from now on.
   void keep_in(const memory_source& memory) {
-    for (auto* values : {&anchor_, &updates_, &local_, &shared_, &moved_, &mean_}) move_to(memory, *values);
+    for (auto* values : {&anchor_, &updates_, &local_, &shared_, &moved_, &mean_, &own_, &base_}) move_to(memory, *values);
     for (auto& values : means_) move_to(memory, values);
   }
 
@@ -101,7 +112,7 @@ class round_rows {
     if constexpr (content_type::sums_updates) {
       CAUSEWAY_TRY(rows.gather(s.cut->ranges, updates_, row));
     } else if constexpr (content_type::anchored) {
-      CAUSEWAY_TRY(rows.gather(s.cut->ranges, anchor_, row));
+      CAUSEWAY_TRY(rows.gather(s.cut->ranges, own_.empty() ? anchor_ : base_, row));
       CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
       CAUSEWAY_TRY(rows.add(row, -1.0F, local));
     } else {
@@ -190,8 +201,9 @@ class round_rows {
   /// late ← row, own_late ← what this peer put into it.
   result<void> keep_late(auto& ctx, state& s) {
     s.late.resize(s.row.size());
-    s.own_late.resize(s.input.size());
     CAUSEWAY_TRY(ctx.rows().copy(s.late, s.row));
+    if (!own_.empty()) return {};  // it is taken back where it came from
+    s.own_late.resize(s.input.size());
     CAUSEWAY_TRY(ctx.rows().copy(s.own_late, s.input));
     if (s.next_residual.empty()) return {};
     return ctx.rows().add(s.own_late, -1.0F, s.next_residual);
@@ -220,6 +232,7 @@ class round_rows {
     const auto mean = room(mean_, s.size());
     CAUSEWAY_TRY(s.arrived ? rows.copy(mean, s.late) : rows.zero(mean));
     if constexpr (landing_type::own_is_fresh) {
+      if (!own_.empty()) return land_own(ctx, s, mean);
       const float share = 1.0F / static_cast<float>(s.terms.contributors);
       CAUSEWAY_TRY(rows.add(mean, share, s.input));
       if (s.arrived) CAUSEWAY_TRY(rows.add(mean, -share, s.own_late));
@@ -278,6 +291,27 @@ class round_rows {
   [[nodiscard]] static std::int64_t count(std::span<const float> row) { return static_cast<std::int64_t>(row.size()); }
 
  private:
+  /// See found_own. A fragment is all there is.
+  result<void> land_own(auto& ctx, state& s, std::span<float> mean) {
+    const auto rows = ctx.rows();
+    if (s.arrived) CAUSEWAY_TRY(move_shared(ctx, s, mean, {}));
+    const auto share = static_cast<float>(ctx.own_share());
+    CAUSEWAY_TRY(rows.copy(mean, s.own_late));
+    CAUSEWAY_TRY(rows.copy(s.own_late, s.input));
+    CAUSEWAY_TRY(rows.scale(s.own_late, share));
+    CAUSEWAY_TRY(rows.subtract(mean, s.own_late, mean));
+    if constexpr (requires { s.own_outer->step_rows(rows, own_, mean, mean); }) {
+      CAUSEWAY_TRY(s.own_outer->step_rows(rows, own_, mean, {}));
+    } else {
+      s.own_outer->step(ctx.pool(), own_, mean, {});
+    }
+    CAUSEWAY_TRY(rows.copy(base_, anchor_));
+    CAUSEWAY_TRY(rows.add(base_, 1.0F, own_));
+    CAUSEWAY_TRY(landing_.land(rows, ctx.parameters(), base_, {}));
+    if constexpr (content_type::sums_updates) CAUSEWAY_TRY(clear_updates(ctx, s));
+    ctx.parameters_changed();
+    return {};
+  }
   void take_means(auto& ctx) const {
     const auto tensors = content_type::tensors(ctx);
     for (std::size_t t = 0; t < tensors.size(); ++t) std::copy(means_[t].begin(), means_[t].end(), tensors[t].begin());
@@ -315,6 +349,8 @@ class round_rows {
   source_vector<float> anchor_;  ///< the shared parameters
   source_vector<float> updates_;
   std::vector<source_vector<float>> means_;
+  source_vector<float> own_;    ///< see found_own
+  source_vector<float> base_;   ///< anchor + own
   source_vector<float> local_;  // working memory
   source_vector<float> shared_;
   source_vector<float> moved_;

@@ -62,6 +62,7 @@ struct round_state {
   std::size_t part = 0;                          ///< its number among the fragments
   std::vector<compress::matrix_range> matrices;  ///< of a whole row: the fragment's, once for each vector in it
   Outer outer;
+  std::optional<Outer> own_outer;  ///< of this peer's own part, where peers come and go and it lands early
   Group group_axis;
   std::uint32_t since = 0;     ///< inner steps since the last exchange
   double compute_seconds = 0;  ///< that they took; only where the trigger follows speed

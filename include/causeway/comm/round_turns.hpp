@@ -5,6 +5,9 @@
 // The order of things in comm::rounds where peers come and go. When each fragment is due is part of what all hold alike, so
 // that it does not matter how many steps a peer has made. The fragments that are due first are a turn: its exchange is one
 // attempt of the membership, and the membership's record is made when it lands. One turn is under way at a time.
+//
+// Where a result is waited for until the next turn, the row that is made when one turn lands goes out with the attempt
+// after it, and lands with the next.
 
 #include <causeway/axis/landing.hpp>
 #include <causeway/axis/parts.hpp>
@@ -28,6 +31,7 @@ class round_turns {
   using due_list = std::vector<state*>;
   static constexpr bool overlaps = Core::overlaps;
   static constexpr bool keeps_means = Core::keeps_means;
+  static constexpr bool lands_late = Core::lands_late;
   static constexpr auto never = std::numeric_limits<std::uint64_t>::max();
 
  public:
@@ -42,12 +46,20 @@ class round_turns {
   }
 
   /// The first turns of a run.
-  void found(Core& c) { choose_next(c); }
+  void found(Core& c) {
+    for (state& s : c.states) {
+      if (lands_late) s.due_at += c.trigger.next(s.part, c.states.size());
+      if constexpr (Core::landing_type::own_is_fresh) c.rows.found_own(s);
+    }
+    choose_next(c);
+  }
 
   /// After an inner step, or before it where gradients are exchanged.
   result<void> visit(auto& ctx, Core& c) {
     const due_list due = turn(c);
     const state& one = *due.front();
+    if (lands_late && c.at < one.due_at) return before_landing(ctx, c, due);
+    if (lands_late) return exchange(ctx, c);
     if (!one.pending) {
       if (c.at < one.due_at) return {};
       return overlaps ? depart(ctx, c, due) : exchange(ctx, c);
@@ -88,15 +100,24 @@ class round_turns {
     return {};
   }
 
-  /// What all hold alike was replaced. What was under way is not for this round any more, and goes out with the next.
+  /// Whether a turn landed since this was asked last.
+  [[nodiscard]] bool landed() noexcept { return std::exchange(landed_, false); }
+
+  /// What all hold alike was replaced. What was under way is not for this round any more: it goes out with
+  /// the next, as a row that is made already, or as part of the progress that is still there.
   void adopt(auto& ctx, Core& c, bool keeps_progress) {
     for (state& s : c.states) {
       s.cancel();
-      s.pending = s.begun = false;
+      s.begun = false;
+      s.pending = s.pending && lands_late && keeps_progress;
       if (keeps_progress) continue;
       s.restart();
+      s.arrived = false;
       s.residual.clear();  // of rows that are gone
+      if constexpr (Core::landing_type::own_is_fresh) c.rows.found_own(s);
     }
+    sent_in_ = 0;
+    if (lands_late && !keeps_progress) ctx.open_contribution();
     if (keeps_progress) {
       c.at += committed_at_ - moved_from_;  // as many steps away from the next round as before
       if constexpr (Core::content_type::before_inner_step) ctx.resume_at(committed_at_, true);
@@ -120,7 +141,48 @@ class round_turns {
     }
     return due;
   }
-  [[nodiscard]] bool is_under_way(auto& ctx, const state& s) const { return s.pending && sent_in_ == ctx.attempt(); }
+  [[nodiscard]] bool is_under_way(auto& ctx, const state& s) const {
+    return s.pending && sent_in_ != 0 && sent_in_ == ctx.attempt();
+  }
+
+  /// The way to a turn that lands late: the first row of a run is made a round before, later ones when the turn before
+  /// lands.
+  result<void> before_landing(auto& ctx, Core& c, const due_list& due) {
+    const state& one = *due.front();
+    const bool first = c.outer_steps == 0 && c.at + c.trigger.next(one.part, c.states.size()) >= one.due_at;
+    if (!one.pending && !first) return {};
+    if (!one.pending) {
+      if constexpr (Core::content_type::before_inner_step) ctx.skip_inner_step();
+      return make_rows(ctx, c, due, false);
+    }
+    if (!is_under_way(ctx, one)) return send(ctx, c, due);
+    if (c.at + one.since < one.due_at) return {};
+    for (state* s : due) {
+      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
+    }
+    return {};
+  }
+
+  /// Lands with what `came`, and makes the rows of the next turn.
+  result<void> make_rows(auto& ctx, Core& c, const due_list& due, bool came) {
+    for (state* s : due) {
+      if (came) CAUSEWAY_TRY(c.rows.keep_late(ctx, *s));
+      if (came) c.close(ctx, *s);
+      s->arrived = came;
+      CAUSEWAY_TRY(c.rows.compose(ctx, *s));
+      CAUSEWAY_TRY(c.rows.land_late(ctx, *s));
+      s->pending = !came || s->since > 0;  // who made no step for it has no row
+      s->waited = 0;
+      s->restart();
+    }
+    sent_in_ = 0;
+    if (due.front()->pending) {
+      ctx.close_contribution();
+    } else {
+      ctx.open_contribution();
+    }
+    return {};
+  }
 
   result<void> depart(auto& ctx, Core& c, const due_list& due) {
     CAUSEWAY_TRY(send(ctx, c, due));
@@ -134,6 +196,7 @@ class round_turns {
 
   /// Composes and sends; what was sent before is sent again as it was.
   result<void> send(auto& ctx, Core& c, const due_list& due) {
+    if (lands_late && !due.front()->pending) CAUSEWAY_TRY(make_rows(ctx, c, due, false));
     for (state* s : due) {
       if (s->pending) continue;
       CAUSEWAY_TRY(c.rows.compose(ctx, *s));
@@ -148,7 +211,10 @@ class round_turns {
   }
 
   result<void> land(auto& ctx, Core& c, const due_list& due) {
+    landed_ = true;
+    if constexpr (lands_late) CAUSEWAY_TRY(make_rows(ctx, c, due, true));
     for (state* s : due) {
+      if (lands_late) continue;
       if constexpr (keeps_means) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
       CAUSEWAY_TRY(c.land(ctx, *s));
     }
@@ -179,7 +245,7 @@ class round_turns {
   void end(Core& c, const due_list& due) {
     committed_at_ = moved_from_ = due.front()->due_at;
     for (state* s : due) {
-      if (!std::exchange(s->pending, false)) s->restart();
+      if (!lands_late && !std::exchange(s->pending, false)) s->restart();
       s->due_at += c.trigger.next(s->part, c.states.size());
     }
     choose_next(c);
@@ -195,6 +261,7 @@ class round_turns {
   std::uint64_t committed_at_ = 0;  ///< the step that the last turn was due after
   std::uint64_t moved_from_ = 0;    ///< the same, when this peer landed it or took it over
   std::uint64_t sent_in_ = 0;       ///< the attempt that the rows of a turn are under way in
+  bool landed_ = false;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::comm::detail

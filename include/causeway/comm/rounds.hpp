@@ -94,6 +94,7 @@ class rounds : round_rules<Axes...> {
 
   result<void> after_inner_step(auto& ctx) {
     if constexpr (content_type::before_inner_step) {
+      if (ctx.elastic() && !turns_.landed()) return {};
       return !accumulates || core_.gathered == 0 ? core_.commit(ctx, core_.states[0]) : result<void>{};
     } else {
       return count_and_exchange(ctx);
@@ -147,6 +148,7 @@ class rounds : round_rules<Axes...> {
     CAUSEWAY_TRY(turns_.catch_up(ctx, core_));
     if constexpr (content_type::before_inner_step) {
       CAUSEWAY_TRY(ctx.inner_step());
+      (void)turns_.landed();
       CAUSEWAY_TRY(core_.commit(ctx, core_.states[0]));
     }
     ctx.resume_at(core_.at);

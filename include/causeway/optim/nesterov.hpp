@@ -23,6 +23,7 @@ struct nesterov_options {
 class nesterov {
  public:
   static constexpr std::string_view name = "nesterov";
+  static constexpr bool linear = true;
 
   explicit nesterov(nesterov_options options = {}) noexcept : options_{options} {}
 

@@ -25,6 +25,7 @@ class sgd {
  public:
   static constexpr std::string_view name = "sgd";
   static constexpr bool reports_updates = true;
+  static constexpr bool linear = true;
 
   explicit sgd(sgd_options options = {}) noexcept : options_{options} {}
 

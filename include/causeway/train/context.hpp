@@ -267,6 +267,16 @@ class training_context {
   /// What part of the weight the row of a peer has, in the exchange entered last.
   [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry_.shares[peer] : 1.0 / peers(); }
 
+  /// What is trained from now on is not for the next exchange, whose row is made already, but for the one after it.
+  void close_contribution() noexcept { closed_at_ = trained_; }
+  /// There is no such row.
+  void open_contribution() noexcept { closed_at_.reset(); }
+  /// What part of everybody's weight this peer had when it was let in last, or can be expected to have.
+  [[nodiscard]] double own_share() const {
+    if (!elastic()) return 1.0 / peers();
+    return entry_.share > 0 ? entry_.share : 1.0 / env_.group->expected();
+  }
+
   /// Before `enter_exchange`: where peers come and go, a row that is not finite is not sent. This peer then sits the round
   /// out, which `settle` sees to. One pass over the row.
   result<void> check_own(std::span<float> row) {
@@ -363,7 +373,10 @@ class training_context {
   }
 
   /// Samples were trained on.
-  void count_samples(std::uint64_t samples) noexcept { uncommitted_ += samples; }
+  void count_samples(std::uint64_t samples) noexcept {
+    uncommitted_ += samples;
+    trained_ += samples;
+  }
 
   /// Numbers of this peer's next samples: see basic_trainer::draw.
   [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t count) {
@@ -447,7 +460,8 @@ class training_context {
   // Lets this peer into the exchange of the round, once per attempt.
   result<void> enter() {
     if (!elastic() || entered_) return {};
-    CAUSEWAY_ASSIGN(entry_, env_.group->enter(uncommitted_));
+    const std::uint64_t later = closed_at_ ? std::min(uncommitted_, trained_ - *closed_at_) : 0;
+    CAUSEWAY_ASSIGN(entry_, env_.group->enter(uncommitted_ - later, later));
     entered_ = true;
     parts_left_ = 1;
     return {};
@@ -584,6 +598,8 @@ class training_context {
   std::size_t parts_left_ = 1;     // of it
   bool candidate_ = false;         // the shared state is that of a round which is not settled yet
   std::uint64_t uncommitted_ = 0;  // samples trained on since the last committed contribution
+  std::uint64_t trained_ = 0;      // ever
+  std::optional<std::uint64_t> closed_at_;
 
   std::span<float> updates_;
   std::vector<float> kept_;

@@ -45,7 +45,7 @@ class crew_group final : public elastic_group, public parallel::crew {
   /// What the others hold alike is not what the context would share.
   result<void> open(shared_state, thread_pool& pool) override;
 
-  result<round_entry> enter(std::uint64_t) override;
+  result<round_entry> enter(std::uint64_t, std::uint64_t) override;
   result<void> exchanged() override { return {}; }
 
   result<verdict> settle(const result<void>& outcome, bool) override;

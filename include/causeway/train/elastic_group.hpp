@@ -50,12 +50,16 @@ class elastic_group {
   /// A number that stays the same for this peer across restarts.
   [[nodiscard]] virtual std::uint64_t identity() const = 0;
 
+  /// How many peers the run is meant to have.
+  [[nodiscard]] virtual std::uint32_t expected() const { return 1; }
+
   /// Founds, joins or rejoins the run; returns when `state`, which must outlive the group's use, holds a committed round.
   virtual result<void> open(shared_state state, thread_pool& pool) = 0;
 
   /// Blocks until the next exchange may begin. `samples`: what this peer has trained on since its last committed
-  /// contribution. Entering again before the exchange failed gives the same entry.
-  virtual result<round_entry> enter(std::uint64_t samples) = 0;
+  /// contribution, for this exchange; `later`: after them, for the one that follows. Entering again before the exchange
+  /// failed gives the same entry.
+  virtual result<round_entry> enter(std::uint64_t samples, std::uint64_t later) = 0;
 
   /// Whether others have begun an exchange that this peer said it was ready for, and wait for it to enter.
   [[nodiscard]] virtual bool exchange_waits() const { return false; }

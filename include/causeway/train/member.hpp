@@ -55,6 +55,7 @@ class member final : public elastic_group {
   ~member() override { control_->detach(); }
 
   [[nodiscard]] std::uint64_t identity() const override { return fabric_->id(); }
+  [[nodiscard]] std::uint32_t expected() const override { return std::max<std::uint32_t>(options_.protocol.expected, 1); }
   [[nodiscard]] std::uint64_t round() const override { return held_.round; }
   [[nodiscard]] std::uint64_t parent() const override { return held_.chain(); }
   [[nodiscard]] std::uint64_t state_hash() const override { return held_.state; }
@@ -62,7 +63,7 @@ class member final : public elastic_group {
 
   result<void> open(shared_state state, thread_pool& pool) override;
 
-  result<round_entry> enter(std::uint64_t samples) override;
+  result<round_entry> enter(std::uint64_t samples, std::uint64_t later) override;
 
   [[nodiscard]] bool exchange_waits() const override { return waits_.look().is == situation::kind::exchange; }
 

@@ -61,7 +61,7 @@ class swarm_group final : public elastic_group {
 
   result<void> open(shared_state state, thread_pool& pool) override;
 
-  result<round_entry> enter(std::uint64_t) override;
+  result<round_entry> enter(std::uint64_t, std::uint64_t) override;
 
   result<void> exchanged() override;
 

@@ -16,7 +16,7 @@ CAUSEWAY_DECL result<void> crew_group::open(shared_state, thread_pool& pool) {
   return below_->open({{std::as_writable_bytes(std::span{&words_, 1})}, [](std::span<const float>) {}}, pool);
 }
 
-CAUSEWAY_DECL result<round_entry> crew_group::enter(std::uint64_t) {
+CAUSEWAY_DECL result<round_entry> crew_group::enter(std::uint64_t, std::uint64_t) {
   return round_entry{
       .transport = &alone_, .round = below_->round() + 1, .parent = below_->parent(), .share = 1, .shares = {1.0}};
 }
@@ -29,7 +29,7 @@ CAUSEWAY_DECL result<verdict> crew_group::settle(const result<void>& outcome, bo
 }
 
 CAUSEWAY_DECL result<parallel::crew_attempt> crew_group::begin_attempt() {
-  CAUSEWAY_ASSIGN(const round_entry entry, below_->enter(1));
+  CAUSEWAY_ASSIGN(const round_entry entry, below_->enter(1, 0));
   return parallel::crew_attempt{entry.transport, entry.round, entry.parent, entry.deadline, entry.attempt};
 }
 

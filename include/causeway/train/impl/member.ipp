@@ -29,7 +29,7 @@ CAUSEWAY_DECL result<void> member::open(shared_state state, thread_pool& pool) {
   return {};
 }
 
-CAUSEWAY_DECL result<round_entry> member::enter(std::uint64_t samples) {
+CAUSEWAY_DECL result<round_entry> member::enter(std::uint64_t samples, std::uint64_t later) {
   uncommitted_ = samples;
   for (;;) {
     situation now = waits_.look();
@@ -42,7 +42,9 @@ CAUSEWAY_DECL result<round_entry> member::enter(std::uint64_t samples) {
       if (budget_used()) return fail(errc::cancelled, "round", "every sample of the run is in a commit");
       passing("before_ready");
       locked([&] {
-        control_->record_trained(held_, samples_.drawn(), uncommitted_);
+        const auto drawn = samples_.drawn();
+        control_->record_trained(held_, drawn.first(drawn.size() - std::min<std::size_t>(drawn.size(), later)),
+                                 uncommitted_);
         control_->ready(held_.round + 1, held_.chain(), uncommitted_);
         now = control_->now_what();  // with the same lock: an attempt may begin and be called off before the next
       });

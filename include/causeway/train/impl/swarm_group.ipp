@@ -36,9 +36,9 @@ CAUSEWAY_DECL result<void> swarm_group::open(shared_state state, thread_pool& po
   return {};
 }
 
-CAUSEWAY_DECL result<round_entry> swarm_group::enter(std::uint64_t) {
+CAUSEWAY_DECL result<round_entry> swarm_group::enter(std::uint64_t, std::uint64_t) {
   CAUSEWAY_TRY(swarm_->complete([this] { return stage_->exchange_waits(); }));
-  CAUSEWAY_ASSIGN(entry_, stage_->enter(1 + swarm_->contributed()));
+  CAUSEWAY_ASSIGN(entry_, stage_->enter(1 + swarm_->contributed(), 0));
   if (replaced_) return fail(errc::cancelled, "swarm", "the others of this stage have finished the step");
   CAUSEWAY_ASSIGN(entry_.share, divide());
   return entry_;

@@ -51,6 +51,7 @@
 
 #include <causeway/train/checkpoint.hpp>
 #include <causeway/train/context.hpp>
+#include <causeway/train/contribution.hpp>
 #include <causeway/train/crew_group.hpp>
 #include <causeway/train/elastic_group.hpp>
 #include <causeway/train/entered_attempt.hpp>

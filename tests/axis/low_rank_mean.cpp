@@ -53,6 +53,7 @@ std::vector<outcome> run(std::uint32_t peers, std::uint32_t rank, bool full_rank
           env.transport, {.channel = 64, .step = static_cast<std::uint64_t>(r)}, env.exchange};
       const collective::exchange_row row{.values = o.result, .residual = o.residual};
       REQUIRE(collective::run_exchange(exchange, port, row, ctx));
+      exchange.keep();
       o.bytes = env.transport.stats().bytes_sent - before;
     }
   });

@@ -119,3 +119,35 @@ TEST_CASE("round rules: each rule refuses what it is about, and nothing else", "
   CHECK(verdict([](mix& m) { m.weighs = true, m.by_context = false; }) == "elastic");
   CHECK(verdict([](mix& m) { m.weighs = m.own_is_fresh = true, m.by_context = false; }) == "A15");
 }
+
+TEST_CASE("round rules: peers may come and go where all hold something alike after each turn", "[comm][fast]") {
+  using mix = comm::round_mix;
+  const auto elastic = [](auto... changes) {
+    comm::round_mix m{.by_context = false};
+    (changes(m), ...);
+    return comm::rules::elastic(m);
+  };
+  const auto delayed = [](mix& m) { m.waits_at_once = false; };
+  const auto late = [](mix& m) { m.waits_at_once = false, m.waits_a_round = true; };
+  const auto eager = [](mix& m) { m.waits_at_once = false, m.waits_a_round = m.own_is_fresh = true; };
+  const auto fragments = [](mix& m) { m.single = false; };
+  CHECK(elastic());
+  CHECK(elastic(fragments));
+  CHECK(elastic(fragments, delayed));
+  CHECK(elastic(late));
+  CHECK(elastic(eager));
+  CHECK(elastic([](mix& m) { m.anchored = false, m.before_inner_step = true; }));
+  CHECK(elastic([](mix& m) { m.anchored = false; }));
+  CHECK(elastic([](mix& m) { m.always = false; }));
+  CHECK(elastic([](mix& m) { m.watches_movement = true; }));
+  // A row that is made a round before it lands is that of one fragment.
+  CHECK_FALSE(elastic(late, fragments));
+  // What this peer landed early can be taken back exactly only where the outer step is linear.
+  CHECK_FALSE(elastic(eager, [](mix& m) { m.linear_outer = false; }));
+  // What was taken out of the live parameters would be lost with the attempt.
+  CHECK_FALSE(elastic(delayed, [](mix& m) { m.keeps_residual = m.residual_in_parameters = true; }));
+  CHECK_FALSE(elastic([](mix& m) { m.everybody = false; }));
+  CHECK_FALSE(elastic([](mix& m) { m.bit_parity = false; }));
+  CHECK_FALSE(elastic([](mix& m) { m.trigger_talks = true; }));
+  CHECK_FALSE(elastic([](mix& m) { m.always = false, m.keeps_local = true; }));
+}

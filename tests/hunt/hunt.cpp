@@ -62,8 +62,8 @@ constexpr const char* help =
             [--lies NAME,NAME|all]
 
 Runs N simulated clusters and stops at the first that breaks a promise, with the line that replays it.
-  --policy       diloco, local_sgd, int8, every_step, streaming, by_change, sparta, demo, des_loc, fedavg, eager
-                 or distro; all: in turn
+  --policy       diloco, local_sgd, int8, every_step, streaming, by_change, sparta, demo, des_loc, fedavg, eager,
+                 distro or power_sgd; all: in turn
   --plan lies    instead of a whole cluster its memberships alone, one of which lies
   --lies         what it lies about; without it some of what the membership is known to withstand
   --twice        runs every seed twice and compares everything that happened, byte for byte
@@ -181,8 +181,8 @@ outcome run(const arguments& a, std::uint64_t seed, const sim::fault_plan& plan,
 }
 
 outcome run(const arguments& a, std::uint64_t seed, const sim::fault_plan& plan) {
-  const std::vector<std::string> all{"diloco", "int8", "every_step", "local_sgd", "streaming", "by_change",
-                                     "sparta", "demo", "des_loc",    "fedavg",    "eager",     "distro"};
+  const std::vector<std::string> all{"diloco", "int8",    "every_step", "local_sgd", "streaming", "by_change", "sparta",
+                                     "demo",   "des_loc", "fedavg",     "eager",     "distro",    "power_sgd"};
   const std::string policy = a.policy == "all" ? all[seed % all.size()] : a.policy;
   const comm::periodic_options periodic{.local_steps = 3};
   if (policy == "every_step") return run(a, seed, plan, [] { return comm::every_step<>{}; });
@@ -214,6 +214,10 @@ outcome run(const arguments& a, std::uint64_t seed, const sim::fault_plan& plan)
     return run(a, seed, plan, [] { return presets::make(presets::eager_diloco_options{.local_steps = 3}); });
   }
   if (policy == "distro") return run(a, seed, plan, [] { return presets::make(presets::distro_options{}); });
+  if (policy == "power_sgd") {
+    return run<optim::sgd, support::blocky>(a, seed, plan,
+                                            [] { return presets::make(presets::power_sgd_options{.rank = 2}); });
+  }
   if (policy == "fedavg") {
     return run(a, seed, plan, [] { return presets::make(presets::fedavg_options{.local_steps = 3, .share = 0.5}); });
   }

@@ -54,7 +54,6 @@ void comes_and_goes(MakePolicy policy, std::int64_t size = 200) {
 }  // namespace
 
 TEST_CASE("presets: which of them tolerate peers that come and go", "[presets][fast]") {
-  STATIC_REQUIRE(presets::power_sgd::traits.tolerates == peers::fixed);
   STATIC_REQUIRE(presets::dedloc::traits.tolerates == peers::fixed);
   STATIC_REQUIRE(presets::cocktail_sgd::traits.tolerates == peers::fixed);
 }
@@ -94,6 +93,7 @@ TEST_CASE("presets: rounds that grow, and peers that are drawn, among peers that
 
 TEST_CASE("presets: gradients with momentum of their own among peers that come and go", "[presets][fast]") {
   comes_and_goes([] { return make(presets::demo_options{.k = 32, .momentum = 0.9F}); });
+  comes_and_goes<support::blocky>([] { return make(presets::power_sgd_options{.rank = 2}); }, 4);
 }
 
 TEST_CASE("presets: means of parameters among peers that come and go", "[presets][fast]") {

@@ -35,7 +35,7 @@ class low_rank_exchange {
  public:
   static constexpr std::string_view name = "low_rank_mean";
   static constexpr collective::exchange_traits traits{
-      .bit_parity = true, .own_support = false, .residual = true, .counts = false, .stateful = true, .alike = true};
+      .bit_parity = true, .own_support = false, .residual = true, .counts = false, .stateful = true};
 
   explicit low_rank_exchange(std::uint32_t rank) : rank_{rank} {}
 
@@ -50,7 +50,15 @@ class low_rank_exchange {
 
   void cancel();
 
+  /// For rows of `size` values. Done by `begin`, too.
+  void prepare(std::size_t size, std::span<const compress::matrix_range> matrices);
+
+  /// The exchange before is over for everybody: the next one starts from its right factors.
+  void keep() { std::swap(right_, next_); }
+
   void serialize(auto& ar) { ar(right_); }
+  /// What all peers have alike; after `prepare`.
+  void shared(auto& ar) { ar(right_); }
 
  private:
   struct piece {
@@ -69,8 +77,6 @@ class low_rank_exchange {
   static compress::message_context plain(const compress::message_context& ctx);
   static collective::exchange_port second(const collective::exchange_port& port);
 
-  void lay_out(std::size_t size, const compress::message_context& ctx);
-
   /// Where nothing was left out the residual is zero; a peer that only listened has sent nothing of its matrices.
   void leave_residual(const collective::exchange_row& row);
 
@@ -80,7 +86,7 @@ class low_rank_exchange {
   std::size_t left_size_ = 0;
   std::vector<float> first_;  ///< left factors, then what is not factored
   std::vector<float> right_;  ///< of the round before: where the next one starts
-  std::vector<float> next_;
+  std::vector<float> next_;   ///< of this one
   mean first_mean_;
   mean second_mean_;
 };

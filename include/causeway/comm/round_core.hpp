@@ -57,6 +57,9 @@ struct round_core {
   // Parameters themselves are exchanged, and where peers come and go the last mean of each is what all hold alike.
   static constexpr bool keeps_means = !laws::mix.anchored && !laws::mix.before_inner_step;
   static constexpr bool measures_speed = requires { trigger_type::follows_speed; };
+  // The exchange keeps something from round to round that must be equal on all peers, and is this round's only once it is
+  // over.
+  static constexpr bool keeps_factors = requires(typename state::exchange_type & e) { e.keep(); };
   static constexpr bool overlaps = landing_type::waits == axis::waiting::some_steps;
   static constexpr bool lands_late = landing_type::waits == axis::waiting::a_round;
 
@@ -153,6 +156,7 @@ struct round_core {
     if constexpr (content_type::with_anchor) {
       for (auto m : s.cut->matrices) s.matrices.push_back({m.offset + s.cut->size, m.rows, m.columns});
     }
+    if constexpr (keeps_factors) s.exchange->prepare(s.size() * (content_type::with_anchor ? 2 : 1), s.matrices);
     return {};
   }
 
@@ -228,6 +232,7 @@ struct round_core {
   void close(auto& ctx, state& s) {
     if constexpr (residual_type::keeps == axis::keeping::in_a_buffer) std::swap(s.residual, s.next_residual);
     s.group_axis.formed(question(ctx, s));
+    if constexpr (keeps_factors) s.exchange->keep();
     ++s.number;
     ++outer_steps;
   }

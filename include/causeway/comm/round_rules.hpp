@@ -30,7 +30,6 @@ struct round_mix {
   bool own_support = false;        ///< exchange: peers may send coordinates of their own choice
   bool gives_residual = true;      ///< exchange
   bool gives_counts = false;       ///< exchange
-  bool remembers_alike = false;    ///< exchange: keeps something from round to round that must be equal on all peers
   bool sparse = false;             ///< exchange: its codec
   bool shared_support = false;     ///< exchange: all peers send the same coordinates
   bool keeps_residual = false;     ///< residual
@@ -99,7 +98,7 @@ constexpr bool elastic(round_mix m) {
   const bool alike = m.everybody && m.bit_parity && !m.sends_anchor && !m.keeps_local;
   const bool late = m.single && (m.anchored || m.before_inner_step) && (!m.own_is_fresh || m.linear_outer);
   const bool in_turns = m.waits_at_once || (!m.residual_in_parameters && (!m.waits_a_round || late));
-  return alike && in_turns && !m.remembers_alike && !m.trigger_talks && !m.accumulates;
+  return alike && in_turns && !m.trigger_talks && !m.accumulates;
 }
 
 }  // namespace rules
@@ -152,7 +151,6 @@ struct round_rules {
                                  .own_support = exchange_axis::traits.own_support,
                                  .gives_residual = exchange_axis::traits.residual,
                                  .gives_counts = exchange_axis::traits.counts,
-                                 .remembers_alike = exchange_axis::traits.alike,
                                  .sparse = axis::message_traits<exchange_axis>().sparse,
                                  .shared_support = axis::message_traits<exchange_axis>().shared_support,
                                  .keeps_residual = residual_axis::keeps != axis::keeping::nothing,

@@ -36,7 +36,10 @@ class round_turns {
 
  public:
   void shared(Core& c, auto& ar) {
-    for (state& s : c.states) ar(s.outer, s.number, s.due_at);
+    for (state& s : c.states) {
+      ar(s.outer, s.number, s.due_at);
+      if constexpr (Core::keeps_factors) s.exchange->shared(ar);
+    }
     if constexpr (Core::chooses) {
       c.trigger.shared(ar);
     } else {
@@ -117,7 +120,7 @@ class round_turns {
       if constexpr (Core::landing_type::own_is_fresh) c.rows.found_own(s);
     }
     sent_in_ = 0;
-    if (lands_late && !keeps_progress) ctx.open_contribution();
+    if (lands_late && !keeps_progress) ctx.contribution().open();
     if (keeps_progress) {
       c.at += committed_at_ - moved_from_;  // as many steps away from the next round as before
       if constexpr (Core::content_type::before_inner_step) ctx.resume_at(committed_at_, true);
@@ -177,9 +180,9 @@ class round_turns {
     }
     sent_in_ = 0;
     if (due.front()->pending) {
-      ctx.close_contribution();
+      ctx.contribution().close();
     } else {
-      ctx.open_contribution();
+      ctx.contribution().open();
     }
     return {};
   }

@@ -28,6 +28,7 @@
 #include <causeway/tensor/batch.hpp>
 #include <causeway/tensor/buffer.hpp>
 #include <causeway/tensor/parameters.hpp>
+#include <causeway/train/contribution.hpp>
 #include <causeway/train/elastic_group.hpp>
 #include <causeway/train/environment.hpp>
 #include <causeway/train/model.hpp>
@@ -263,18 +264,15 @@ class training_context {
   /// Names the attempt that this peer was let into, until that is judged; never 0.
   [[nodiscard]] std::uint64_t attempt() const noexcept { return entered_ ? std::uint64_t{1} + entry_.attempt : 0; }
   /// Whether the exchange entered last is the run's last: every sample of its budget is contributed with it.
-  [[nodiscard]] bool is_last_exchange() const noexcept { return elastic() && entry_.last; }
+  [[nodiscard]] bool is_last_exchange() const noexcept { return entry_.last; }
   /// What part of the weight the row of a peer has, in the exchange entered last.
   [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry_.shares[peer] : 1.0 / peers(); }
 
-  /// What is trained from now on is not for the next exchange, whose row is made already, but for the one after it.
-  void close_contribution() noexcept { closed_at_ = trained_; }
-  /// There is no such row.
-  void open_contribution() noexcept { closed_at_.reset(); }
+  /// Which samples the next exchange is for: close it when its row is made long before, and open it when there is no row.
+  [[nodiscard]] detail::contribution& contribution() noexcept { return contribution_; }
   /// What part of everybody's weight this peer had when it was let in last, or can be expected to have.
   [[nodiscard]] double own_share() const {
-    if (!elastic()) return 1.0 / peers();
-    return entry_.share > 0 ? entry_.share : 1.0 / env_.group->expected();
+    return entry_.share > 0 ? entry_.share : 1.0 / (elastic() ? env_.group->expected() : peers());
   }
 
   /// Before `enter_exchange`: where peers come and go, a row that is not finite is not sent. This peer then sits the round
@@ -283,17 +281,15 @@ class training_context {
     if (!can_sit_out()) return {};
     bool there = false;
     if constexpr (requires { rows().there(row); }) there = rows().there(row);
-    if (there ? std::isfinite(norm_of(row)) : collective::finite_values(row)) return {};
-    return unusable("it holds NaN or infinity");
+    const bool finite = there ? std::isfinite(norm_of(row)) : collective::finite_values(row);
+    return finite ? result<void>{} : unusable("it holds NaN or infinity");
   }
   /// What came of such an exchange. Where everybody saw that this peer's own row cannot be used, it sits the round out.
   result<void> or_unusable(result<void> outcome) {
-    if (outcome || !is_refused(outcome.error())) return outcome;
-    return unusable("it is not finite once it is encoded");
+    const bool refused = !outcome && is_refused(outcome.error());
+    return refused ? unusable("it is not finite once it is encoded") : outcome;
   }
-
-  /// Of such an exchange: how it may cut and how long it may take. No workspace:
-  /// several of them may be under way.
+  /// Of such an exchange: how it may cut and how long it may take. No workspace: several of them may be under way.
   [[nodiscard]] collective::collective_options exchange_options() {
     collective::collective_options options = env_.exchange;
     options.pool = &pool();
@@ -304,12 +300,11 @@ class training_context {
 
   /// What names the messages of the exchange entered last.
   [[nodiscard]] net::message_id exchange_id(std::uint32_t channel, std::uint64_t part = 0) const {
-    const std::uint64_t parent = part == 0 ? entry_.parent : mix(entry_.parent, part);
-    if (elastic()) return {.channel = channel, .step = entry_.round, .parent = parent};
-    return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
+    if (!elastic()) return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
+    return {.channel = channel, .step = entry_.round, .parent = part == 0 ? entry_.parent : mix(entry_.parent, part)};
   }
 
-  /// The learning rate of the inner step that comes next.
+  /// Of the inner step that comes next.
   [[nodiscard]] float next_learning_rate() const {
     return options_.learning_rate.at(scheduled_by_rounds_ ? round_ : step_);
   }
@@ -319,7 +314,7 @@ class training_context {
   void schedule_by_rounds() noexcept { scheduled_by_rounds_ = true; }
 
   /// Samples that this peer has trained on since it was built. Where peers come and go: since its last contribution.
-  [[nodiscard]] std::uint64_t samples() const noexcept { return uncommitted_; }
+  [[nodiscard]] std::uint64_t samples() const noexcept { return contribution_.all(); }
 
   /// Sets the number of inner steps, on which the learning rate depends: for a peer that took over the others' state. The
   /// step under way does not count on top of it, unless it is `going_on`, with what it computed kept.
@@ -338,7 +333,7 @@ class training_context {
     if (std::exchange(unusable_, false) && !outcome) return sit_out(outcome.error());
     CAUSEWAY_ASSIGN(const verdict judged, env_.group->settle(outcome, candidate_));
     entered_ = candidate_ = false;
-    if (judged == verdict::commit) uncommitted_ -= std::min(uncommitted_, env_.group->contributed());
+    if (judged == verdict::commit) contribution_.committed(env_.group->contributed());
     return judged;
   }
 
@@ -373,14 +368,11 @@ class training_context {
   }
 
   /// Samples were trained on.
-  void count_samples(std::uint64_t samples) noexcept {
-    uncommitted_ += samples;
-    trained_ += samples;
-  }
+  void count_samples(std::uint64_t samples) noexcept { contribution_.add(samples); }
 
   /// Numbers of this peer's next samples: see basic_trainer::draw.
   [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t count) {
-    if (elastic()) return env_.group->draw(uncommitted_, count);
+    if (elastic()) return env_.group->draw(contribution_.all(), count);
     std::vector<std::uint64_t> numbers(count);
     std::iota(numbers.begin(), numbers.end(), (step_ * peers() + self()) * count);
     return numbers;
@@ -434,10 +426,7 @@ class training_context {
     return {};
   }
 
-  void commit_step() noexcept {
-    if (!resumed_) ++step_;
-    resumed_ = false;
-  }
+  void commit_step() noexcept { step_ += std::exchange(resumed_, false) ? 0U : 1U; }
   [[nodiscard]] float gradient_norm() const noexcept { return gradient_norm_; }
   [[nodiscard]] float learning_rate() const noexcept { return rate_; }
   [[nodiscard]] std::uint64_t state_hash() const noexcept { return elastic() ? env_.group->state_hash() : hash_; }
@@ -460,8 +449,7 @@ class training_context {
   // Lets this peer into the exchange of the round, once per attempt.
   result<void> enter() {
     if (!elastic() || entered_) return {};
-    const std::uint64_t later = closed_at_ ? std::min(uncommitted_, trained_ - *closed_at_) : 0;
-    CAUSEWAY_ASSIGN(entry_, env_.group->enter(uncommitted_ - later, later));
+    CAUSEWAY_ASSIGN(entry_, env_.group->enter(contribution_.all() - contribution_.later(), contribution_.later()));
     entered_ = true;
     parts_left_ = 1;
     return {};
@@ -529,7 +517,7 @@ class training_context {
 
   template <class Comm>
   void adopted(Comm& comm, std::span<const float> previous) {
-    if (previous.empty()) uncommitted_ = 0;
+    if (previous.empty()) contribution_.give_up();
     comm.adopt(*this, previous);
     parameters_changed();
   }
@@ -593,13 +581,11 @@ class training_context {
   std::uint32_t skipped_ = 0;  // inner steps in a row whose gradient was not finite
   bool skip_ = false;          // the next inner step
   bool scheduled_by_rounds_ = false;
-  bool resumed_ = false;           // step_ was set during the step under way
-  bool entered_ = false;           // into the exchange under way
-  std::size_t parts_left_ = 1;     // of it
-  bool candidate_ = false;         // the shared state is that of a round which is not settled yet
-  std::uint64_t uncommitted_ = 0;  // samples trained on since the last committed contribution
-  std::uint64_t trained_ = 0;      // ever
-  std::optional<std::uint64_t> closed_at_;
+  bool resumed_ = false;        // step_ was set during the step under way
+  bool entered_ = false;        // into the exchange under way
+  std::size_t parts_left_ = 1;  // of it
+  bool candidate_ = false;      // the shared state is that of a round which is not settled yet
+  detail::contribution contribution_;
 
   std::span<float> updates_;
   std::vector<float> kept_;

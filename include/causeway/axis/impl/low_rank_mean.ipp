@@ -11,7 +11,7 @@ namespace causeway::inline CAUSEWAY_ABI::axis::detail {
 CAUSEWAY_DECL result<void> low_rank_exchange::begin(const collective::exchange_port& port,
                                                     const collective::exchange_row& row,
                                                     const compress::message_context& ctx) {
-  lay_out(row.values.size(), ctx);
+  prepare(row.values.size(), ctx.matrices);
   for (const piece& p : pieces_) {
     compress::low_rank_left(ctx.pool, p.shape, matrix(p, row.values), right(p), left(p));
   }
@@ -41,10 +41,10 @@ CAUSEWAY_DECL result<void> low_rank_exchange::finish(const collective::exchange_
   const collective::exchange_row factors{.values = next_, .weight = row.weight};
   CAUSEWAY_TRY(second_mean_.turn(second(port), factors, plain(ctx)));
   CAUSEWAY_TRY(second_mean_.finish(second(port), factors, plain(ctx)));
-  std::swap(right_, next_);
   std::copy(row.values.begin(), row.values.begin() + std::ssize(row.residual), row.residual.begin());
   for (const piece& p : pieces_) {
-    compress::low_rank_expand(ctx.pool, p.shape, left(p), right(p), row.values.subspan(p.offset, p.shape.matrix_size()));
+    const auto factor = std::span{next_}.subspan(p.right, p.shape.right_size());
+    compress::low_rank_expand(ctx.pool, p.shape, left(p), factor, row.values.subspan(p.offset, p.shape.matrix_size()));
   }
   auto from = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
   for (const auto& [begin, end] : rest_) {
@@ -74,7 +74,7 @@ CAUSEWAY_DECL collective::exchange_port low_rank_exchange::second(const collecti
   return {port.transport, id, port.options};
 }
 
-CAUSEWAY_DECL void low_rank_exchange::lay_out(std::size_t size, const compress::message_context& ctx) {
+CAUSEWAY_DECL void low_rank_exchange::prepare(std::size_t size, std::span<const compress::matrix_range> matrices) {
   pieces_.clear();
   rest_.clear();
   left_size_ = 0;
@@ -83,7 +83,7 @@ CAUSEWAY_DECL void low_rank_exchange::lay_out(std::size_t size, const compress::
     if (end > begin) rest_.emplace_back(begin, end);
     rest_size += end - begin;
   };
-  for (const auto& m : ctx.matrices) {
+  for (const auto& m : matrices) {
     const compress::low_rank_shape shape{m.rows, m.columns, rank_};
     const bool gains = rank_ <= std::min(m.rows, m.columns) && shape.left_size() + shape.right_size() < shape.matrix_size();
     if (!gains) continue;

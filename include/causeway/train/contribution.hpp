@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TRAIN_CONTRIBUTION_HPP
+#define CAUSEWAY_TRAIN_CONTRIBUTION_HPP
+
+// Which of the samples that a peer has trained on its next exchange is for.
+
+#include <causeway/config/config.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+namespace causeway::inline CAUSEWAY_ABI::detail {
+
+/// Samples since the last committed contribution. A regular value.
+class contribution {
+ public:
+  void add(std::uint64_t samples) noexcept {
+    samples_ += samples;
+    trained_ += samples;
+  }
+  /// What is trained from now on is for the exchange after the next one; until `open`, or until it is closed again.
+  void close() noexcept { closed_at_ = trained_; }
+  void open() noexcept { closed_at_.reset(); }
+
+  [[nodiscard]] std::uint64_t all() const noexcept { return samples_; }
+  /// Of them, the last ones, which are for the exchange after the next one.
+  [[nodiscard]] std::uint64_t later() const noexcept { return closed_at_ ? std::min(samples_, trained_ - *closed_at_) : 0; }
+  void committed(std::uint64_t samples) noexcept { samples_ -= std::min(samples_, samples); }
+  void give_up() noexcept { samples_ = 0; }
+
+ private:
+  std::uint64_t samples_ = 0;
+  std::uint64_t trained_ = 0;  ///< ever
+  std::optional<std::uint64_t> closed_at_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_CONTRIBUTION_HPP

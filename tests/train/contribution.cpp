@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/train/contribution.hpp>
+
+#include "support/catch.hpp"
+
+using causeway::detail::contribution;
+
+TEST_CASE("contribution: everything is for the next exchange, unless its row is made already", "[train][fast]") {
+  contribution c;
+  c.add(6);
+  CHECK(c.all() == 6);
+  CHECK(c.later() == 0);
+  c.close();
+  c.add(2);
+  CHECK(c.all() == 8);
+  CHECK(c.later() == 2);
+  c.committed(6);  // the row of the first six
+  CHECK(c.all() == 2);
+  CHECK(c.later() == 2);
+  c.close();
+  CHECK(c.later() == 0);
+  c.add(1);
+  c.open();
+  CHECK(c.later() == 0);
+  CHECK(c.all() == 3);
+}
+
+TEST_CASE("contribution: what is given up is in no exchange", "[train][fast]") {
+  contribution c;
+  c.add(4);
+  c.close();
+  c.add(3);
+  c.give_up();
+  CHECK(c.all() == 0);
+  CHECK(c.later() == 0);
+  c.add(2);
+  CHECK(c.later() == 2);  // the row that is made already may still go out
+  c.committed(9);
+  CHECK(c.all() == 0);
+}

@@ -18471,6 +18471,13 @@ concept Optimizer = std::movable<O> && requires(O& o, thread_pool& pool, paramet
 };
 
 /// Whether `O` fills step_options::update_sum.
+/// Its step is linear in parameters, gradients and state: what two of them make of two parts adds up to what one makes of
+/// the sum.
+template <class O>
+inline constexpr bool is_linear = requires {
+  requires O::linear;
+};
+
 template <class O>
 concept ReportsUpdates = Optimizer<O> && requires {
   requires O::reports_updates;
@@ -18593,6 +18600,41 @@ void divide(O& inner, std::span<const parameter_segment> from, std::span<const p
 
 #endif  // CAUSEWAY_OPTIM_DIVISIBLE_HPP
 
+// ---- causeway/train/contribution.hpp ----
+#ifndef CAUSEWAY_TRAIN_CONTRIBUTION_HPP
+#define CAUSEWAY_TRAIN_CONTRIBUTION_HPP
+
+// Which of the samples that a peer has trained on its next exchange is for.
+
+namespace causeway::inline CAUSEWAY_ABI::detail {
+
+/// Samples since the last committed contribution. A regular value.
+class contribution {
+ public:
+  void add(std::uint64_t samples) noexcept {
+    samples_ += samples;
+    trained_ += samples;
+  }
+  /// What is trained from now on is for the exchange after the next one; until `open`, or until it is closed again.
+  void close() noexcept { closed_at_ = trained_; }
+  void open() noexcept { closed_at_.reset(); }
+
+  [[nodiscard]] std::uint64_t all() const noexcept { return samples_; }
+  /// Of them, the last ones, which are for the exchange after the next one.
+  [[nodiscard]] std::uint64_t later() const noexcept { return closed_at_ ? std::min(samples_, trained_ - *closed_at_) : 0; }
+  void committed(std::uint64_t samples) noexcept { samples_ -= std::min(samples_, samples); }
+  void give_up() noexcept { samples_ = 0; }
+
+ private:
+  std::uint64_t samples_ = 0;
+  std::uint64_t trained_ = 0;  ///< ever
+  std::optional<std::uint64_t> closed_at_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_CONTRIBUTION_HPP
+
 // ---- causeway/train/elastic_group.hpp ----
 #ifndef CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
 #define CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
@@ -18634,12 +18676,16 @@ class elastic_group {
   /// A number that stays the same for this peer across restarts.
   [[nodiscard]] virtual std::uint64_t identity() const = 0;
 
+  /// How many peers the run is meant to have.
+  [[nodiscard]] virtual std::uint32_t expected() const { return 1; }
+
   /// Founds, joins or rejoins the run; returns when `state`, which must outlive the group's use, holds a committed round.
   virtual result<void> open(shared_state state, thread_pool& pool) = 0;
 
   /// Blocks until the next exchange may begin. `samples`: what this peer has trained on since its last committed
-  /// contribution. Entering again before the exchange failed gives the same entry.
-  virtual result<round_entry> enter(std::uint64_t samples) = 0;
+  /// contribution, for this exchange; `later`: after them, for the one that follows. Entering again before the exchange
+  /// failed gives the same entry.
+  virtual result<round_entry> enter(std::uint64_t samples, std::uint64_t later) = 0;
 
   /// Whether others have begun an exchange that this peer said it was ready for, and wait for it to enter.
   [[nodiscard]] virtual bool exchange_waits() const { return false; }
@@ -19045,9 +19091,16 @@ class training_context {
   /// Names the attempt that this peer was let into, until that is judged; never 0.
   [[nodiscard]] std::uint64_t attempt() const noexcept { return entered_ ? std::uint64_t{1} + entry_.attempt : 0; }
   /// Whether the exchange entered last is the run's last: every sample of its budget is contributed with it.
-  [[nodiscard]] bool is_last_exchange() const noexcept { return elastic() && entry_.last; }
+  [[nodiscard]] bool is_last_exchange() const noexcept { return entry_.last; }
   /// What part of the weight the row of a peer has, in the exchange entered last.
   [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry_.shares[peer] : 1.0 / peers(); }
+
+  /// Which samples the next exchange is for: close it when its row is made long before, and open it when there is no row.
+  [[nodiscard]] detail::contribution& contribution() noexcept { return contribution_; }
+  /// What part of everybody's weight this peer had when it was let in last, or can be expected to have.
+  [[nodiscard]] double own_share() const {
+    return entry_.share > 0 ? entry_.share : 1.0 / (elastic() ? env_.group->expected() : peers());
+  }
 
   /// Before `enter_exchange`: where peers come and go, a row that is not finite is not sent. This peer then sits the round
   /// out, which `settle` sees to. One pass over the row.
@@ -19055,17 +19108,15 @@ class training_context {
     if (!can_sit_out()) return {};
     bool there = false;
     if constexpr (requires { rows().there(row); }) there = rows().there(row);
-    if (there ? std::isfinite(norm_of(row)) : collective::finite_values(row)) return {};
-    return unusable("it holds NaN or infinity");
+    const bool finite = there ? std::isfinite(norm_of(row)) : collective::finite_values(row);
+    return finite ? result<void>{} : unusable("it holds NaN or infinity");
   }
   /// What came of such an exchange. Where everybody saw that this peer's own row cannot be used, it sits the round out.
   result<void> or_unusable(result<void> outcome) {
-    if (outcome || !is_refused(outcome.error())) return outcome;
-    return unusable("it is not finite once it is encoded");
+    const bool refused = !outcome && is_refused(outcome.error());
+    return refused ? unusable("it is not finite once it is encoded") : outcome;
   }
-
-  /// Of such an exchange: how it may cut and how long it may take. No workspace:
-  /// several of them may be under way.
+  /// Of such an exchange: how it may cut and how long it may take. No workspace: several of them may be under way.
   [[nodiscard]] collective::collective_options exchange_options() {
     collective::collective_options options = env_.exchange;
     options.pool = &pool();
@@ -19076,12 +19127,11 @@ class training_context {
 
   /// What names the messages of the exchange entered last.
   [[nodiscard]] net::message_id exchange_id(std::uint32_t channel, std::uint64_t part = 0) const {
-    const std::uint64_t parent = part == 0 ? entry_.parent : mix(entry_.parent, part);
-    if (elastic()) return {.channel = channel, .step = entry_.round, .parent = parent};
-    return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
+    if (!elastic()) return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
+    return {.channel = channel, .step = entry_.round, .parent = part == 0 ? entry_.parent : mix(entry_.parent, part)};
   }
 
-  /// The learning rate of the inner step that comes next.
+  /// Of the inner step that comes next.
   [[nodiscard]] float next_learning_rate() const {
     return options_.learning_rate.at(scheduled_by_rounds_ ? round_ : step_);
   }
@@ -19091,7 +19141,7 @@ class training_context {
   void schedule_by_rounds() noexcept { scheduled_by_rounds_ = true; }
 
   /// Samples that this peer has trained on since it was built. Where peers come and go: since its last contribution.
-  [[nodiscard]] std::uint64_t samples() const noexcept { return uncommitted_; }
+  [[nodiscard]] std::uint64_t samples() const noexcept { return contribution_.all(); }
 
   /// Sets the number of inner steps, on which the learning rate depends: for a peer that took over the others' state. The
   /// step under way does not count on top of it, unless it is `going_on`, with what it computed kept.
@@ -19110,7 +19160,7 @@ class training_context {
     if (std::exchange(unusable_, false) && !outcome) return sit_out(outcome.error());
     CAUSEWAY_ASSIGN(const verdict judged, env_.group->settle(outcome, candidate_));
     entered_ = candidate_ = false;
-    if (judged == verdict::commit) uncommitted_ -= std::min(uncommitted_, env_.group->contributed());
+    if (judged == verdict::commit) contribution_.committed(env_.group->contributed());
     return judged;
   }
 
@@ -19145,11 +19195,11 @@ class training_context {
   }
 
   /// Samples were trained on.
-  void count_samples(std::uint64_t samples) noexcept { uncommitted_ += samples; }
+  void count_samples(std::uint64_t samples) noexcept { contribution_.add(samples); }
 
   /// Numbers of this peer's next samples: see basic_trainer::draw.
   [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t count) {
-    if (elastic()) return env_.group->draw(uncommitted_, count);
+    if (elastic()) return env_.group->draw(contribution_.all(), count);
     std::vector<std::uint64_t> numbers(count);
     std::iota(numbers.begin(), numbers.end(), (step_ * peers() + self()) * count);
     return numbers;
@@ -19203,10 +19253,7 @@ class training_context {
     return {};
   }
 
-  void commit_step() noexcept {
-    if (!resumed_) ++step_;
-    resumed_ = false;
-  }
+  void commit_step() noexcept { step_ += std::exchange(resumed_, false) ? 0U : 1U; }
   [[nodiscard]] float gradient_norm() const noexcept { return gradient_norm_; }
   [[nodiscard]] float learning_rate() const noexcept { return rate_; }
   [[nodiscard]] std::uint64_t state_hash() const noexcept { return elastic() ? env_.group->state_hash() : hash_; }
@@ -19229,7 +19276,7 @@ class training_context {
   // Lets this peer into the exchange of the round, once per attempt.
   result<void> enter() {
     if (!elastic() || entered_) return {};
-    CAUSEWAY_ASSIGN(entry_, env_.group->enter(uncommitted_));
+    CAUSEWAY_ASSIGN(entry_, env_.group->enter(contribution_.all() - contribution_.later(), contribution_.later()));
     entered_ = true;
     parts_left_ = 1;
     return {};
@@ -19297,7 +19344,7 @@ class training_context {
 
   template <class Comm>
   void adopted(Comm& comm, std::span<const float> previous) {
-    if (previous.empty()) uncommitted_ = 0;
+    if (previous.empty()) contribution_.give_up();
     comm.adopt(*this, previous);
     parameters_changed();
   }
@@ -19361,11 +19408,11 @@ class training_context {
   std::uint32_t skipped_ = 0;  // inner steps in a row whose gradient was not finite
   bool skip_ = false;          // the next inner step
   bool scheduled_by_rounds_ = false;
-  bool resumed_ = false;           // step_ was set during the step under way
-  bool entered_ = false;           // into the exchange under way
-  std::size_t parts_left_ = 1;     // of it
-  bool candidate_ = false;         // the shared state is that of a round which is not settled yet
-  std::uint64_t uncommitted_ = 0;  // samples trained on since the last committed contribution
+  bool resumed_ = false;        // step_ was set during the step under way
+  bool entered_ = false;        // into the exchange under way
+  std::size_t parts_left_ = 1;  // of it
+  bool candidate_ = false;      // the shared state is that of a round which is not settled yet
+  detail::contribution contribution_;
 
   std::span<float> updates_;
   std::vector<float> kept_;
@@ -19755,7 +19802,7 @@ class crew_group final : public elastic_group, public parallel::crew {
   /// What the others hold alike is not what the context would share.
   result<void> open(shared_state, thread_pool& pool) override;
 
-  result<round_entry> enter(std::uint64_t) override;
+  result<round_entry> enter(std::uint64_t, std::uint64_t) override;
   result<void> exchanged() override { return {}; }
 
   result<verdict> settle(const result<void>& outcome, bool) override;
@@ -19800,7 +19847,7 @@ CAUSEWAY_DECL result<void> crew_group::open(shared_state, thread_pool& pool) {
   return below_->open({{std::as_writable_bytes(std::span{&words_, 1})}, [](std::span<const float>) {}}, pool);
 }
 
-CAUSEWAY_DECL result<round_entry> crew_group::enter(std::uint64_t) {
+CAUSEWAY_DECL result<round_entry> crew_group::enter(std::uint64_t, std::uint64_t) {
   return round_entry{
       .transport = &alone_, .round = below_->round() + 1, .parent = below_->parent(), .share = 1, .shares = {1.0}};
 }
@@ -19813,7 +19860,7 @@ CAUSEWAY_DECL result<verdict> crew_group::settle(const result<void>& outcome, bo
 }
 
 CAUSEWAY_DECL result<parallel::crew_attempt> crew_group::begin_attempt() {
-  CAUSEWAY_ASSIGN(const round_entry entry, below_->enter(1));
+  CAUSEWAY_ASSIGN(const round_entry entry, below_->enter(1, 0));
   return parallel::crew_attempt{entry.transport, entry.round, entry.parent, entry.deadline, entry.attempt};
 }
 
@@ -21656,6 +21703,7 @@ class member final : public elastic_group {
   ~member() override { control_->detach(); }
 
   [[nodiscard]] std::uint64_t identity() const override { return fabric_->id(); }
+  [[nodiscard]] std::uint32_t expected() const override { return std::max<std::uint32_t>(options_.protocol.expected, 1); }
   [[nodiscard]] std::uint64_t round() const override { return held_.round; }
   [[nodiscard]] std::uint64_t parent() const override { return held_.chain(); }
   [[nodiscard]] std::uint64_t state_hash() const override { return held_.state; }
@@ -21663,7 +21711,7 @@ class member final : public elastic_group {
 
   result<void> open(shared_state state, thread_pool& pool) override;
 
-  result<round_entry> enter(std::uint64_t samples) override;
+  result<round_entry> enter(std::uint64_t samples, std::uint64_t later) override;
 
   [[nodiscard]] bool exchange_waits() const override { return waits_.look().is == situation::kind::exchange; }
 
@@ -21849,7 +21897,7 @@ CAUSEWAY_DECL result<void> member::open(shared_state state, thread_pool& pool) {
   return {};
 }
 
-CAUSEWAY_DECL result<round_entry> member::enter(std::uint64_t samples) {
+CAUSEWAY_DECL result<round_entry> member::enter(std::uint64_t samples, std::uint64_t later) {
   uncommitted_ = samples;
   for (;;) {
     situation now = waits_.look();
@@ -21862,7 +21910,9 @@ CAUSEWAY_DECL result<round_entry> member::enter(std::uint64_t samples) {
       if (budget_used()) return fail(errc::cancelled, "round", "every sample of the run is in a commit");
       passing("before_ready");
       locked([&] {
-        control_->record_trained(held_, samples_.drawn(), uncommitted_);
+        const auto drawn = samples_.drawn();
+        control_->record_trained(held_, drawn.first(drawn.size() - std::min<std::size_t>(drawn.size(), later)),
+                                 uncommitted_);
         control_->ready(held_.round + 1, held_.chain(), uncommitted_);
         now = control_->now_what();  // with the same lock: an attempt may begin and be called off before the next
       });
@@ -23835,7 +23885,7 @@ class swarm_group final : public elastic_group {
 
   result<void> open(shared_state state, thread_pool& pool) override;
 
-  result<round_entry> enter(std::uint64_t) override;
+  result<round_entry> enter(std::uint64_t, std::uint64_t) override;
 
   result<void> exchanged() override;
 
@@ -23934,9 +23984,9 @@ CAUSEWAY_DECL result<void> swarm_group::open(shared_state state, thread_pool& po
   return {};
 }
 
-CAUSEWAY_DECL result<round_entry> swarm_group::enter(std::uint64_t) {
+CAUSEWAY_DECL result<round_entry> swarm_group::enter(std::uint64_t, std::uint64_t) {
   CAUSEWAY_TRY(swarm_->complete([this] { return stage_->exchange_waits(); }));
-  CAUSEWAY_ASSIGN(entry_, stage_->enter(1 + swarm_->contributed()));
+  CAUSEWAY_ASSIGN(entry_, stage_->enter(1 + swarm_->contributed(), 0));
   if (replaced_) return fail(errc::cancelled, "swarm", "the others of this stage have finished the step");
   CAUSEWAY_ASSIGN(entry_.share, divide());
   return entry_;
@@ -24610,6 +24660,7 @@ struct nesterov_options {
 class nesterov {
  public:
   static constexpr std::string_view name = "nesterov";
+  static constexpr bool linear = true;
 
   explicit nesterov(nesterov_options options = {}) noexcept : options_{options} {}
 

@@ -10947,6 +10947,13 @@ concept Optimizer = std::movable<O> && requires(O& o, thread_pool& pool, paramet
 };
 
 /// Whether `O` fills step_options::update_sum.
+/// Its step is linear in parameters, gradients and state: what two of them make of two parts adds up to what one makes of
+/// the sum.
+template <class O>
+inline constexpr bool is_linear = requires {
+  requires O::linear;
+};
+
 template <class O>
 concept ReportsUpdates = Optimizer<O> && requires {
   requires O::reports_updates;

@@ -8326,7 +8326,6 @@ struct exchange_traits {
   bool residual = false;     ///< fills exchange_row::residual
   bool counts = false;       ///< fills exchange_row::counts
   bool stateful = false;     ///< keeps something from round to round: one object for each row, and checkpoints need it
-  bool alike = false;        ///< and what it keeps must be equal on all peers
 };
 
 /// Requirements. For a blocking exchange, call the three in a row.

@@ -6885,6 +6885,13 @@ concept Optimizer = std::movable<O> && requires(O& o, thread_pool& pool, paramet
 };
 
 /// Whether `O` fills step_options::update_sum.
+/// Its step is linear in parameters, gradients and state: what two of them make of two parts adds up to what one makes of
+/// the sum.
+template <class O>
+inline constexpr bool is_linear = requires {
+  requires O::linear;
+};
+
 template <class O>
 concept ReportsUpdates = Optimizer<O> && requires {
   requires O::reports_updates;
@@ -8133,6 +8140,7 @@ struct nesterov_options {
 class nesterov {
  public:
   static constexpr std::string_view name = "nesterov";
+  static constexpr bool linear = true;
 
   explicit nesterov(nesterov_options options = {}) noexcept : options_{options} {}
 
@@ -8325,6 +8333,7 @@ class sgd {
  public:
   static constexpr std::string_view name = "sgd";
   static constexpr bool reports_updates = true;
+  static constexpr bool linear = true;
 
   explicit sgd(sgd_options options = {}) noexcept : options_{options} {}
 
@@ -18873,7 +18882,6 @@ struct exchange_traits {
   bool residual = false;     ///< fills exchange_row::residual
   bool counts = false;       ///< fills exchange_row::counts
   bool stateful = false;     ///< keeps something from round to round: one object for each row, and checkpoints need it
-  bool alike = false;        ///< and what it keeps must be equal on all peers
 };
 
 /// Requirements. For a blocking exchange, call the three in a row.
@@ -22201,6 +22209,7 @@ class outer {
  public:
   static constexpr part decides = part::outer;
   static constexpr bool wants_mean_shared = false;
+  static constexpr bool linear = optim::is_linear<O>;
   using optimizer_type = O;
 
   explicit outer(float learning_rate = 0.7F, O optimizer = O{})
@@ -22959,7 +22968,7 @@ class low_rank_exchange {
  public:
   static constexpr std::string_view name = "low_rank_mean";
   static constexpr collective::exchange_traits traits{
-      .bit_parity = true, .own_support = false, .residual = true, .counts = false, .stateful = true, .alike = true};
+      .bit_parity = true, .own_support = false, .residual = true, .counts = false, .stateful = true};
 
   explicit low_rank_exchange(std::uint32_t rank) : rank_{rank} {}
 
@@ -22974,7 +22983,16 @@ class low_rank_exchange {
 
   void cancel();
 
+  /// For rows of `size` values. Done by `begin`, too.
+  void prepare(std::size_t size, std::span<const compress::matrix_range> matrices);
+
+  /// The exchange before is over for everybody: the next one starts from its right factors. They stay where they are, as
+  /// others may be given them.
+  void keep() { std::copy(next_.begin(), next_.end(), right_.begin()); }
+
   void serialize(auto& ar) { ar(right_); }
+  /// What all peers have alike; after `prepare`.
+  void shared(auto& ar) { ar(right_); }
 
  private:
   struct piece {
@@ -22993,8 +23011,6 @@ class low_rank_exchange {
   static compress::message_context plain(const compress::message_context& ctx);
   static collective::exchange_port second(const collective::exchange_port& port);
 
-  void lay_out(std::size_t size, const compress::message_context& ctx);
-
   /// Where nothing was left out the residual is zero; a peer that only listened has sent nothing of its matrices.
   void leave_residual(const collective::exchange_row& row);
 
@@ -23004,7 +23020,7 @@ class low_rank_exchange {
   std::size_t left_size_ = 0;
   std::vector<float> first_;  ///< left factors, then what is not factored
   std::vector<float> right_;  ///< of the round before: where the next one starts
-  std::vector<float> next_;
+  std::vector<float> next_;   ///< of this one
   mean first_mean_;
   mean second_mean_;
 };
@@ -23041,7 +23057,7 @@ namespace causeway::inline CAUSEWAY_ABI::axis::detail {
 CAUSEWAY_DECL result<void> low_rank_exchange::begin(const collective::exchange_port& port,
                                                     const collective::exchange_row& row,
                                                     const compress::message_context& ctx) {
-  lay_out(row.values.size(), ctx);
+  prepare(row.values.size(), ctx.matrices);
   for (const piece& p : pieces_) {
     compress::low_rank_left(ctx.pool, p.shape, matrix(p, row.values), right(p), left(p));
   }
@@ -23071,10 +23087,10 @@ CAUSEWAY_DECL result<void> low_rank_exchange::finish(const collective::exchange_
   const collective::exchange_row factors{.values = next_, .weight = row.weight};
   CAUSEWAY_TRY(second_mean_.turn(second(port), factors, plain(ctx)));
   CAUSEWAY_TRY(second_mean_.finish(second(port), factors, plain(ctx)));
-  std::swap(right_, next_);
   std::copy(row.values.begin(), row.values.begin() + std::ssize(row.residual), row.residual.begin());
   for (const piece& p : pieces_) {
-    compress::low_rank_expand(ctx.pool, p.shape, left(p), right(p), row.values.subspan(p.offset, p.shape.matrix_size()));
+    const auto factor = std::span{next_}.subspan(p.right, p.shape.right_size());
+    compress::low_rank_expand(ctx.pool, p.shape, left(p), factor, row.values.subspan(p.offset, p.shape.matrix_size()));
   }
   auto from = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
   for (const auto& [begin, end] : rest_) {
@@ -23104,7 +23120,7 @@ CAUSEWAY_DECL collective::exchange_port low_rank_exchange::second(const collecti
   return {port.transport, id, port.options};
 }
 
-CAUSEWAY_DECL void low_rank_exchange::lay_out(std::size_t size, const compress::message_context& ctx) {
+CAUSEWAY_DECL void low_rank_exchange::prepare(std::size_t size, std::span<const compress::matrix_range> matrices) {
   pieces_.clear();
   rest_.clear();
   left_size_ = 0;
@@ -23113,7 +23129,7 @@ CAUSEWAY_DECL void low_rank_exchange::lay_out(std::size_t size, const compress::
     if (end > begin) rest_.emplace_back(begin, end);
     rest_size += end - begin;
   };
-  for (const auto& m : ctx.matrices) {
+  for (const auto& m : matrices) {
     const compress::low_rank_shape shape{m.rows, m.columns, rank_};
     const bool gains = rank_ <= std::min(m.rows, m.columns) && shape.left_size() + shape.right_size() < shape.matrix_size();
     if (!gains) continue;
@@ -26619,7 +26635,6 @@ struct round_mix {
   bool own_support = false;        ///< exchange: peers may send coordinates of their own choice
   bool gives_residual = true;      ///< exchange
   bool gives_counts = false;       ///< exchange
-  bool remembers_alike = false;    ///< exchange: keeps something from round to round that must be equal on all peers
   bool sparse = false;             ///< exchange: its codec
   bool shared_support = false;     ///< exchange: all peers send the same coordinates
   bool keeps_residual = false;     ///< residual
@@ -26628,6 +26643,7 @@ struct round_mix {
   bool waits_a_round = false;      ///< landing
   bool own_is_fresh = false;       ///< landing
   bool wants_mean_shared = false;  ///< outer optimizer
+  bool linear_outer = true;        ///< outer optimizer
   bool single = true;              ///< one fragment of one tensor
   bool trigger_talks = false;      ///< trigger: to all peers, after exchanges
   bool watches_movement = false;   ///< trigger
@@ -26685,8 +26701,9 @@ constexpr bool identical(round_mix m) {
 /// are exchanged, they are the last mean of each.
 constexpr bool elastic(round_mix m) {
   const bool alike = m.everybody && m.bit_parity && !m.sends_anchor && !m.keeps_local;
-  const bool in_turns = !m.waits_a_round && (m.waits_at_once || !m.residual_in_parameters);
-  return alike && in_turns && !m.remembers_alike && !m.trigger_talks && !m.accumulates;
+  const bool late = m.single && (m.anchored || m.before_inner_step) && (!m.own_is_fresh || m.linear_outer);
+  const bool in_turns = m.waits_at_once || (!m.residual_in_parameters && (!m.waits_a_round || late));
+  return alike && in_turns && !m.trigger_talks && !m.accumulates;
 }
 
 }  // namespace rules
@@ -26739,7 +26756,6 @@ struct round_rules {
                                  .own_support = exchange_axis::traits.own_support,
                                  .gives_residual = exchange_axis::traits.residual,
                                  .gives_counts = exchange_axis::traits.counts,
-                                 .remembers_alike = exchange_axis::traits.alike,
                                  .sparse = axis::message_traits<exchange_axis>().sparse,
                                  .shared_support = axis::message_traits<exchange_axis>().shared_support,
                                  .keeps_residual = residual_axis::keeps != axis::keeping::nothing,
@@ -26748,60 +26764,59 @@ struct round_rules {
                                  .waits_a_round = landing_axis::waits == axis::waiting::a_round,
                                  .own_is_fresh = landing_axis::own_is_fresh,
                                  .wants_mean_shared = content_axis::anchored && outer_axis::wants_mean_shared,
-                                 .single = fragments_axis::single && content_axis::tensor_count == 1,
-                                 .trigger_talks = detail::follows_speed<trigger_axis>,
-                                 .watches_movement = trigger_axis::watches_movement,
-                                 .keeps_local = participation_axis::keeps_local,
-                                 .always = participation_axis::always,
-                                 .accumulates = detail::accumulates<trigger_axis>,
-                                 .weighs = detail::weighs<trigger_axis>};
-  static constexpr bool identical = rules::identical(mix);
-  static constexpr bool elastic = rules::elastic(mix);
+                                 .linear_outer = requires {requires outer_axis::linear;
+}, .single = fragments_axis::single && content_axis::tensor_count == 1,
+   .trigger_talks = detail::follows_speed<trigger_axis>, .watches_movement = trigger_axis::watches_movement,
+   .keeps_local = participation_axis::keeps_local, .always = participation_axis::always,
+   .accumulates = detail::accumulates<trigger_axis>, .weighs = detail::weighs<trigger_axis>
+};  // namespace causeway::inline CAUSEWAY_ABI::comm
+static constexpr bool identical = rules::identical(mix);
+static constexpr bool elastic = rules::elastic(mix);
 
- private:
-  static_assert(
-      rules::a2(mix),
-      "causeway-A2: with this codec every peer sends coordinates of its own choice, but this topology can only add up "
-      "rows. Use axis::gather_mean, or a codec with a shared mask. docs/reference/rules.md#a2");
-  static_assert(rules::a3(mix),
-                "causeway-A3: this landing lets the exchange overlap with inner steps, but axis::all_reduce blocks. "
-                "Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a3");
-  static_assert(rules::a4(mix),
-                "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
-                "axis::gossip_nesterov together with axis::pseudo_gradient_and_anchor. docs/reference/rules.md#a4");
-  static_assert(
-      rules::a5(mix),
-      "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
-      "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov, or axis::module_groups. docs/reference/rules.md#a5");
-  static_assert(rules::a6(mix),
-                "causeway-A6: axis::all_reduce is among all peers, but this group is not. Use axis::gather_mean or "
-                "axis::split_mean. docs/reference/rules.md#a6");
-  static_assert(
-      rules::a7(mix),
-      "causeway-A7: all peers must hold the same shared parameters, but this exchange ends with different bits on "
-      "different peers. Use one with bit parity. docs/reference/rules.md#a7");
-  static_assert(rules::a8(mix),
-                "causeway-A8: a residual needs changes (gradients or pseudo-gradients; an implicit one the latter) and a "
-                "topology that "
-                "tells what was sent. Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a8");
-  static_assert(rules::a9(mix),
-                "causeway-A9: parameters are replaced only where something came, but this exchange does not say where. Use "
-                "axis::gather_mean with collective::contributor_mean. docs/reference/rules.md#a9");
-  static_assert(
-      rules::a10(mix),
-      "causeway-A10: axis::eager replaces this peer's old row in a mean over all peers, and gossip cannot be late. Use "
-      "axis::pseudo_gradient, axis::all_peers, axis::everyone and axis::split_mean. docs/reference/rules.md#a10");
-  static_assert(rules::a11(mix),
-                "causeway-A11: this trigger adapts to the mean's size, which must be equal on all peers. Use "
-                "axis::pseudo_gradient with axis::all_peers. docs/reference/rules.md#a11");
-  static_assert(
-      rules::a14(mix),
-      "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
-      "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
-  static_assert(rules::a15(mix),
-                "causeway-A15: peers' batches differ in size, and their rows must count by it. Use axis::split_mean or "
-                "axis::gather_mean among axis::all_peers, without axis::eager. docs/reference/rules.md#a15");
-};
+private:
+static_assert(
+    rules::a2(mix),
+    "causeway-A2: with this codec every peer sends coordinates of its own choice, but this topology can only add up "
+    "rows. Use axis::gather_mean, or a codec with a shared mask. docs/reference/rules.md#a2");
+static_assert(rules::a3(mix),
+              "causeway-A3: this landing lets the exchange overlap with inner steps, but axis::all_reduce blocks. "
+              "Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a3");
+static_assert(rules::a4(mix),
+              "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
+              "axis::gossip_nesterov together with axis::pseudo_gradient_and_anchor. docs/reference/rules.md#a4");
+static_assert(
+    rules::a5(mix),
+    "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
+    "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov, or axis::module_groups. docs/reference/rules.md#a5");
+static_assert(rules::a6(mix),
+              "causeway-A6: axis::all_reduce is among all peers, but this group is not. Use axis::gather_mean or "
+              "axis::split_mean. docs/reference/rules.md#a6");
+static_assert(rules::a7(mix),
+              "causeway-A7: all peers must hold the same shared parameters, but this exchange ends with different bits on "
+              "different peers. Use one with bit parity. docs/reference/rules.md#a7");
+static_assert(rules::a8(mix),
+              "causeway-A8: a residual needs changes (gradients or pseudo-gradients; an implicit one the latter) and a "
+              "topology that "
+              "tells what was sent. Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a8");
+static_assert(rules::a9(mix),
+              "causeway-A9: parameters are replaced only where something came, but this exchange does not say where. Use "
+              "axis::gather_mean with collective::contributor_mean. docs/reference/rules.md#a9");
+static_assert(
+    rules::a10(mix),
+    "causeway-A10: axis::eager replaces this peer's old row in a mean over all peers, and gossip cannot be late. Use "
+    "axis::pseudo_gradient, axis::all_peers, axis::everyone and axis::split_mean. docs/reference/rules.md#a10");
+static_assert(rules::a11(mix),
+              "causeway-A11: this trigger adapts to the mean's size, which must be equal on all peers. Use "
+              "axis::pseudo_gradient with axis::all_peers. docs/reference/rules.md#a11");
+static_assert(
+    rules::a14(mix),
+    "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
+    "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
+static_assert(rules::a15(mix),
+              "causeway-A15: peers' batches differ in size, and their rows must count by it. Use axis::split_mean or "
+              "axis::gather_mean among axis::all_peers, without axis::eager. docs/reference/rules.md#a15");
+}
+;
 
 }  // namespace causeway::inline CAUSEWAY_ABI::comm
 
@@ -26844,10 +26859,26 @@ class round_rows {
     for (const std::span<const float> tensor : content_type::tensors(ctx))
       means_.emplace_back(tensor.begin(), tensor.end());
   }
-  /// Live ← means.
-  void take_means(auto& ctx) const {
-    const auto tensors = content_type::tensors(ctx);
-    for (std::size_t t = 0; t < tensors.size(); ++t) std::copy(means_[t].begin(), means_[t].end(), tensors[t].begin());
+  /// What all hold alike was replaced: the live parameters move along from `previous`, or are that where it is empty.
+  void follow_shared(auto& ctx, std::span<const float> previous) {
+    const std::span<const float> shared = content_type::anchored ? std::span<const float>{anchor_} : means_.front();
+    const auto local = ctx.parameters();
+    for (std::size_t i = 0; i < previous.size(); ++i) local[i] += shared[i] - previous[i];
+    for (std::size_t i = 0; i < own_.size(); ++i) base_[i] = shared[i] + own_[i];
+    if (!previous.empty()) return;
+    std::copy(shared.begin(), shared.end(), local.begin());
+    std::fill(updates_.begin(), updates_.end(), 0.0F);
+    if constexpr (!content_type::anchored) take_means(ctx);
+  }
+  /// Where this peer's own part lands early and peers come and go: the shared parameters, alike on all peers, take the
+  /// means a round late; its own part, fresh less late, goes through an optimizer of its own. The outer step is linear, so
+  /// that the sum of the two is what one step would have made. Nothing of its own is there yet.
+  void found_own(state& s) {
+    own_.assign(anchor_.size(), 0.0F);
+    base_.assign(anchor_.begin(), anchor_.end());
+    s.own_outer.emplace(s.outer);
+    s.own_outer->reset(static_cast<std::int64_t>(anchor_.size()));
+    s.own_late.assign(anchor_.size(), 0.0F);
   }
   /// Before `land`: means ← row, where something came.
   result<void> note_mean(auto& ctx, const state& s) {
@@ -26859,7 +26890,7 @@ class round_rows {
   }
   /// Where the rows are to lie from now on.
   void keep_in(const memory_source& memory) {
-    for (auto* values : {&anchor_, &updates_, &local_, &shared_, &moved_, &mean_}) move_to(memory, *values);
+    for (auto* values : {&anchor_, &updates_, &local_, &shared_, &moved_, &mean_, &own_, &base_}) move_to(memory, *values);
     for (auto& values : means_) move_to(memory, values);
   }
 
@@ -26884,7 +26915,7 @@ class round_rows {
     if constexpr (content_type::sums_updates) {
       CAUSEWAY_TRY(rows.gather(s.cut->ranges, updates_, row));
     } else if constexpr (content_type::anchored) {
-      CAUSEWAY_TRY(rows.gather(s.cut->ranges, anchor_, row));
+      CAUSEWAY_TRY(rows.gather(s.cut->ranges, own_.empty() ? anchor_ : base_, row));
       CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
       CAUSEWAY_TRY(rows.add(row, -1.0F, local));
     } else {
@@ -26973,8 +27004,9 @@ class round_rows {
   /// late ← row, own_late ← what this peer put into it.
   result<void> keep_late(auto& ctx, state& s) {
     s.late.resize(s.row.size());
-    s.own_late.resize(s.input.size());
     CAUSEWAY_TRY(ctx.rows().copy(s.late, s.row));
+    if (!own_.empty()) return {};  // it is taken back where it came from
+    s.own_late.resize(s.input.size());
     CAUSEWAY_TRY(ctx.rows().copy(s.own_late, s.input));
     if (s.next_residual.empty()) return {};
     return ctx.rows().add(s.own_late, -1.0F, s.next_residual);
@@ -27003,6 +27035,7 @@ class round_rows {
     const auto mean = room(mean_, s.size());
     CAUSEWAY_TRY(s.arrived ? rows.copy(mean, s.late) : rows.zero(mean));
     if constexpr (landing_type::own_is_fresh) {
+      if (!own_.empty()) return land_own(ctx, s, mean);
       const float share = 1.0F / static_cast<float>(s.terms.contributors);
       CAUSEWAY_TRY(rows.add(mean, share, s.input));
       if (s.arrived) CAUSEWAY_TRY(rows.add(mean, -share, s.own_late));
@@ -27061,6 +27094,31 @@ class round_rows {
   [[nodiscard]] static std::int64_t count(std::span<const float> row) { return static_cast<std::int64_t>(row.size()); }
 
  private:
+  /// See found_own. A fragment is all there is.
+  result<void> land_own(auto& ctx, state& s, std::span<float> mean) {
+    const auto rows = ctx.rows();
+    if (s.arrived) CAUSEWAY_TRY(move_shared(ctx, s, mean, {}));
+    const auto share = static_cast<float>(ctx.own_share());
+    CAUSEWAY_TRY(rows.copy(mean, s.own_late));
+    CAUSEWAY_TRY(rows.copy(s.own_late, s.input));
+    CAUSEWAY_TRY(rows.scale(s.own_late, share));
+    CAUSEWAY_TRY(rows.subtract(mean, s.own_late, mean));
+    if constexpr (requires { s.own_outer->step_rows(rows, own_, mean, mean); }) {
+      CAUSEWAY_TRY(s.own_outer->step_rows(rows, own_, mean, {}));
+    } else {
+      s.own_outer->step(ctx.pool(), own_, mean, {});
+    }
+    CAUSEWAY_TRY(rows.copy(base_, anchor_));
+    CAUSEWAY_TRY(rows.add(base_, 1.0F, own_));
+    CAUSEWAY_TRY(landing_.land(rows, ctx.parameters(), base_, {}));
+    if constexpr (content_type::sums_updates) CAUSEWAY_TRY(clear_updates(ctx, s));
+    ctx.parameters_changed();
+    return {};
+  }
+  void take_means(auto& ctx) const {
+    const auto tensors = content_type::tensors(ctx);
+    for (std::size_t t = 0; t < tensors.size(); ++t) std::copy(means_[t].begin(), means_[t].end(), tensors[t].begin());
+  }
   /// The front of working memory. It never gets smaller: what grows is cleared, by the host.
   static std::span<float> room(source_vector<float>& scratch, std::size_t size) {
     if (scratch.size() < size) scratch.resize(size);
@@ -27094,6 +27152,8 @@ class round_rows {
   source_vector<float> anchor_;  ///< the shared parameters
   source_vector<float> updates_;
   std::vector<source_vector<float>> means_;
+  source_vector<float> own_;    ///< see found_own
+  source_vector<float> base_;   ///< anchor + own
   source_vector<float> local_;  // working memory
   source_vector<float> shared_;
   source_vector<float> moved_;
@@ -27147,6 +27207,7 @@ struct round_state {
   std::size_t part = 0;                          ///< its number among the fragments
   std::vector<compress::matrix_range> matrices;  ///< of a whole row: the fragment's, once for each vector in it
   Outer outer;
+  std::optional<Outer> own_outer;  ///< of this peer's own part, where peers come and go and it lands early
   Group group_axis;
   std::uint32_t since = 0;     ///< inner steps since the last exchange
   double compute_seconds = 0;  ///< that they took; only where the trigger follows speed
@@ -27331,6 +27392,504 @@ struct round_state {
 
 #endif  // CAUSEWAY_COMM_ROUND_STATE_HPP
 
+// ---- causeway/comm/round_core.hpp ----
+#ifndef CAUSEWAY_COMM_ROUND_CORE_HPP
+#define CAUSEWAY_COMM_ROUND_CORE_HPP
+
+// What comm::rounds is made of, whoever says when: the axes' values, a state for each fragment, and the parts of one
+// exchange. comm/rounds.hpp has the order of things among fixed peers, comm/round_turns.hpp the one among peers that come
+// and go.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+template <class... Axes>
+struct round_core {
+  using trigger_type = axis::pick<axis::part::trigger, axis::every, Axes...>;
+  using content_type = axis::pick<axis::part::content, axis::pseudo_gradient, Axes...>;
+  using fragments_type = axis::pick<axis::part::fragments, axis::whole, Axes...>;
+  using group_type = axis::pick<axis::part::group, axis::all_peers, Axes...>;
+  using recipe_type = axis::pick<axis::part::exchange, axis::all_reduce<>, Axes...>;
+  using residual_type = axis::pick<axis::part::residual, axis::no_residual, Axes...>;
+  using participation_type = axis::pick<axis::part::participation, axis::everyone, Axes...>;
+  using outer_type = axis::pick<axis::part::outer, axis::outer<>, Axes...>;
+  using landing_type = axis::pick<axis::part::landing, axis::blocking, Axes...>;
+  using state = detail::round_state<recipe_type, outer_type, group_type>;
+  using rows_type = detail::round_rows<state, Axes...>;
+  using laws = round_rules<Axes...>;
+  // Parameters are replaced where something came; a gradient of which nothing came is zero.
+  static constexpr bool wants_counts =
+      laws::mix.sparse && laws::mix.gives_counts && !laws::mix.anchored && !laws::mix.before_inner_step;
+  static constexpr bool accumulates = laws::mix.accumulates;
+  static constexpr bool chooses = requires(const trigger_type& t) { t.chosen(std::size_t{}); };
+  // Parameters themselves are exchanged, and where peers come and go the last mean of each is what all hold alike.
+  static constexpr bool keeps_means = !laws::mix.anchored && !laws::mix.before_inner_step;
+  static constexpr bool measures_speed = requires { trigger_type::follows_speed; };
+  // The exchange keeps something from round to round that must be equal on all peers, and is this round's only once it is
+  // over.
+  static constexpr bool keeps_factors = requires(typename state::exchange_type & e) { e.keep(); };
+  static constexpr bool overlaps = landing_type::waits == axis::waiting::some_steps;
+  static constexpr bool lands_late = landing_type::waits == axis::waiting::a_round;
+
+  template <class... Given>
+  explicit round_core(std::tuple<Given...> values)
+      : trigger{axis::take<axis::part::trigger, trigger_type>(values)},
+        fragments{axis::take<axis::part::fragments, fragments_type>(values)},
+        group{axis::take<axis::part::group, group_type>(values)},
+        recipe{axis::take<axis::part::exchange, recipe_type>(values)},
+        participation{axis::take<axis::part::participation, participation_type>(values)},
+        outer{axis::take<axis::part::outer, outer_type>(values)},
+        rows{axis::take<axis::part::residual, residual_type>(values),
+             axis::take<axis::part::landing, landing_type>(values)} {}
+
+  // ---- at the start -----------------------------------------------------------------------------------------------------
+
+  result<void> start(auto& ctx) {
+    CAUSEWAY_TRY(check(ctx));
+    CAUSEWAY_ASSIGN(cuts, fragments.cut(ctx.view().segments, ctx.parameters().size()));
+    CAUSEWAY_TRY(trigger.check(cuts.size()));
+    if constexpr (requires { group.check_fragments(cuts.size()); }) {
+      CAUSEWAY_TRY(group.check_fragments(cuts.size()));
+    }
+    memory = row_memory(ctx);
+    rows.keep_in(memory);
+    for (state& s : states) s.keep_in(memory);
+    if (states.empty()) found(ctx);
+    for (std::size_t i = 0; i < states.size(); ++i) CAUSEWAY_TRY(prepare(ctx, i));
+    if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.track_updates(rows.updates()));
+    return {};
+  }
+
+  result<void> check(auto& ctx) const {
+    if (!ctx.elastic()) CAUSEWAY_TRY(group.check(ctx.peers()));
+    CAUSEWAY_TRY(participation.check());
+    if constexpr (content_type::before_inner_step) {
+      if (ctx.elastic() && trigger.next(0, 1) != 1) {
+        return fail(errc::invalid_argument, "trigger", "where peers come and go, gradients are exchanged in every step");
+      }
+    }
+    if constexpr (!overlaps) return {};
+    if (rows.landing().steps >= 1 && rows.landing().steps < trigger.next(0, 1)) return {};
+    return fail(errc::invalid_argument, "landing",
+                "a result that is waited for " + std::to_string(rows.landing().steps) + " inner steps, in a round of " +
+                    std::to_string(trigger.next(0, 1)) + "; it must be at least 1 and less than the round");
+  }
+
+  /// The outer optimizer's, where it has one: that says where the outer step is made. Else the parameters', unless an
+  /// optimizer of the host is to move the shared ones.
+  [[nodiscard]] memory_source row_memory(auto& ctx) const {
+    if constexpr (requires { outer.memory(); } && content_type::anchored) {
+      return outer.memory();
+    } else if constexpr (!content_type::anchored || requires(outer_type & o) { o.keep_in(memory_source{}); }) {
+      return ctx.memory();
+    }
+    return {};
+  }
+
+  void add_state() {
+    states.emplace_back();
+    states.back().part = states.size() - 1;
+    states.back().outer = outer;
+    states.back().keep_in(memory);
+    states.back().group_axis = group;
+    if constexpr (!axis::by_context<recipe_type>) states.back().exchange.emplace(recipe.make(states.back().part));
+  }
+
+  // The state of a run that begins, not one from a checkpoint.
+  void found(auto& ctx) {
+    while (states.size() < cuts.size() * content_type::tensor_count) add_state();
+    if constexpr (content_type::anchored) rows.anchor().assign(ctx.parameters().begin(), ctx.parameters().end());
+    if constexpr (content_type::sums_updates) rows.updates().assign(rows.anchor().size(), 0.0F);
+    if constexpr (keeps_means) {
+      if (ctx.elastic()) rows.found_means(ctx);
+    }
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      states[i].due_at = trigger.first(i, states.size());
+      if constexpr (content_type::anchored) {
+        states[i].outer.reset(static_cast<std::int64_t>(cuts[i % cuts.size()].size));
+      }
+    }
+  }
+
+  result<void> prepare(auto& ctx, std::size_t i) {
+    if (states.size() != cuts.size() * content_type::tensor_count ||
+        (content_type::anchored && rows.anchor().size() != ctx.parameters().size())) {
+      return fail(errc::wrong_model, "rounds",
+                  "the checkpoint was written with other fragments or another model; start with the settings it had");
+    }
+    state& s = states[i];
+    s.cut = &cuts[i % cuts.size()];
+    s.tensor = i / cuts.size();
+    s.matrices = s.cut->matrices;
+    if constexpr (content_type::with_anchor) {
+      for (auto m : s.cut->matrices) s.matrices.push_back({m.offset + s.cut->size, m.rows, m.columns});
+    }
+    if constexpr (keeps_factors) s.exchange->prepare(s.size() * (content_type::with_anchor ? 2 : 1), s.matrices);
+    return {};
+  }
+
+  // ---- the parts of an exchange -----------------------------------------------------------------------------------------
+
+  [[nodiscard]] axis::group_question question(auto& ctx, const state& s) const {
+    const std::uint64_t seed = mix(ctx.options().seed, stream, s.part);
+    return {.seed = seed, .number = s.number, .self = ctx.self(), .peers = ctx.peers(), .fragment = s.part % cuts.size()};
+  }
+  [[nodiscard]] net::message_id id_of(auto& ctx, const state& s) const {
+    if (ctx.elastic()) return ctx.exchange_id(channel, s.part);
+    const bool at_once = landing_type::waits == axis::waiting::at_once;
+    return {.channel = channel,
+            .step = s.number * states.size() + s.part,
+            .parent = at_once && laws::identical ? ctx.parent() : s.parent};
+  }
+
+  /// Sends `input`, for the first time or again.
+  result<void> begin(auto& ctx, state& s) {
+    s.cancel();  // before its transport may go
+    float weight = accumulates ? static_cast<float>(gathered) : 1.0F;
+    if constexpr (laws::mix.weighs) weight = trigger.weight();
+    if constexpr (!axis::by_context<recipe_type>) {
+      CAUSEWAY_ASSIGN(const float share, ctx.enter_exchange());
+      weight *= share;
+    }
+    axis::group_question q = question(ctx, s);
+    if constexpr (requires { group.weight(q); }) weight *= group.weight(q);
+    s.terms = {.members = s.group_axis.members(q),
+               .contributors = 0,
+               .rescale = 1,
+               .contributes = participation.contributes(q) && weight > 0,
+               .weight = weight,
+               .seed = mix(q.seed, s.number),
+               .id = id_of(ctx, s),
+               .reference = {}};
+    s.terms.contributors = static_cast<std::uint32_t>(s.terms.members.size());
+    if constexpr (!participation_type::always) count_contributors(ctx, s, q);
+    CAUSEWAY_TRY(rows.refer(ctx, s));
+    return s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts);
+  }
+  /// Of those drawn, the ones with something to say.
+  void count_contributors(auto& ctx, state& s, axis::group_question q) const {
+    s.terms.contributors = 0;
+    double share = 0;
+    for (const net::peer_index p : s.terms.members) {
+      q.self = p;
+      const bool counts = participation.contributes(q) && (!ctx.elastic() || ctx.share_of(p) > 0);
+      s.terms.contributors += counts ? 1U : 0U;
+      share += counts && ctx.elastic() ? ctx.share_of(p) : 0;
+    }
+    if (s.terms.contributors == 0) return;
+    s.terms.rescale = ctx.elastic() ? static_cast<float>(1.0 / share)
+                                    : static_cast<float>(s.terms.members.size()) / static_cast<float>(s.terms.contributors);
+  }
+  /// The result is there: use it.
+  result<void> land(auto& ctx, state& s) {
+    CAUSEWAY_ASSIGN(const double movement, rows.movement(ctx, s));
+    const axis::exchange_report report{
+        .fragment = s.part, .steps = s.since, .movement = movement, .compute_seconds = s.compute_seconds};
+    CAUSEWAY_TRY(rows.land(ctx, s));
+    close(ctx, s);
+    return trigger.exchanged(ctx, report);
+  }
+
+  result<void> commit(auto& ctx, state& s) {
+    CAUSEWAY_ASSIGN(const std::span<const float> shared, rows.shared_of(ctx, s));
+    ctx.commit_round(shared);
+    return {};
+  }
+
+  /// The exchange is over and cannot fail any more.
+  void close(auto& ctx, state& s) {
+    if constexpr (residual_type::keeps == axis::keeping::in_a_buffer) std::swap(s.residual, s.next_residual);
+    s.group_axis.formed(question(ctx, s));
+    if constexpr (keeps_factors) s.exchange->keep();
+    ++s.number;
+    ++outer_steps;
+  }
+
+  static constexpr std::uint64_t stream = 0x726F756E6473;
+  static constexpr std::uint32_t channel = content_type::anchored            ? collective::channels::updates
+                                           : content_type::before_inner_step ? collective::channels::gradients
+                                                                             : collective::channels::parameters;
+
+  trigger_type trigger;
+  fragments_type fragments;
+  group_type group;
+  recipe_type recipe;
+  participation_type participation;
+  outer_type outer;
+
+  memory_source memory;  ///< of the rows
+  rows_type rows;
+  std::vector<axis::fragment> cuts;
+  std::vector<state> states;  ///< fragments of the first tensor, then of the next
+  std::uint64_t outer_steps = 0;
+  std::uint64_t gathered = 0;  ///< samples in the sum of gradients, for a trigger that accumulates
+  std::uint64_t at = 0;        ///< inner steps of the run; where peers come and go, in the schedule that all hold alike
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_ROUND_CORE_HPP
+
+// ---- causeway/comm/round_turns.hpp ----
+#ifndef CAUSEWAY_COMM_ROUND_TURNS_HPP
+#define CAUSEWAY_COMM_ROUND_TURNS_HPP
+
+// The order of things in comm::rounds where peers come and go. When each fragment is due is part of what all hold alike, so
+// that it does not matter how many steps a peer has made. The fragments that are due first are a turn: its exchange is one
+// attempt of the membership, and the membership's record is made when it lands. One turn is under way at a time.
+//
+// Where a result is waited for until the next turn, the row that is made when one turn lands goes out with the attempt
+// after it, and lands with the next.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+/// Of one policy, whose `Core` is given to each call. Nothing that all hold alike changes before the exchange went through
+/// for this peer; what is under way when an attempt fails is sent again as it was.
+template <class Core>
+class round_turns {
+  using state = typename Core::state;
+  using due_list = std::vector<state*>;
+  static constexpr bool overlaps = Core::overlaps;
+  static constexpr bool keeps_means = Core::keeps_means;
+  static constexpr bool lands_late = Core::lands_late;
+  static constexpr auto never = std::numeric_limits<std::uint64_t>::max();
+
+ public:
+  void shared(Core& c, auto& ar) {
+    for (state& s : c.states) {
+      ar(s.outer, s.number, s.due_at);
+      if constexpr (Core::keeps_factors) s.exchange->shared(ar);
+    }
+    if constexpr (Core::chooses) {
+      c.trigger.shared(ar);
+    } else {
+      ar(c.trigger);
+    }
+    ar(c.outer_steps, committed_at_);
+  }
+
+  /// The first turns of a run.
+  void found(Core& c) {
+    for (state& s : c.states) {
+      if (lands_late) s.due_at += c.trigger.next(s.part, c.states.size());
+      if constexpr (Core::landing_type::own_is_fresh) c.rows.found_own(s);
+    }
+    choose_next(c);
+  }
+
+  /// After an inner step, or before it where gradients are exchanged.
+  result<void> visit(auto& ctx, Core& c) {
+    const due_list due = turn(c);
+    const state& one = *due.front();
+    if (lands_late && c.at < one.due_at) return before_landing(ctx, c, due);
+    if (lands_late) return exchange(ctx, c);
+    if (!one.pending) {
+      if (c.at < one.due_at) return {};
+      return overlaps ? depart(ctx, c, due) : exchange(ctx, c);
+    }
+    const bool others_wait = !due_between(c, one.due_at + 1, c.at).empty();  // they depart in the next step
+    if (others_wait || one.waited >= c.rows.landing().steps) return exchange(ctx, c);
+    if (2 * one.waited < c.rows.landing().steps || !is_under_way(ctx, one)) return {};
+    for (state* s : due) {
+      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
+    }
+    return {};
+  }
+
+  /// A turn from where it is to its end. The run's last is that of all fragments.
+  result<void> exchange(auto& ctx, Core& c) {
+    due_list due = turn(c);
+    if (!is_under_way(ctx, *due.front())) CAUSEWAY_TRY(send(ctx, c, due));
+    if constexpr (keeps_means) {
+      if (ctx.is_last_exchange()) return end_alike(ctx, c, due);
+    }
+    if (ctx.is_last_exchange() && due.size() < c.states.size()) {
+      const due_list later = due_between(c, due.front()->due_at + 1, never);
+      CAUSEWAY_TRY(send(ctx, c, later));
+      due.insert(due.end(), later.begin(), later.end());
+    }
+    ctx.in_parts(due.size());
+    for (state* s : due) {
+      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
+    }
+    for (state* s : due) CAUSEWAY_TRY(s->finish(ctx, c.recipe));
+    return land(ctx, c, due);
+  }
+
+  /// The same by a peer that made no step for it.
+  result<void> catch_up(auto& ctx, Core& c) {
+    CAUSEWAY_TRY(exchange(ctx, c));
+    c.at = std::max(c.at, committed_at_);
+    return {};
+  }
+
+  /// Whether a turn landed since this was asked last.
+  [[nodiscard]] bool landed() noexcept { return std::exchange(landed_, false); }
+
+  /// What all hold alike was replaced. What was under way is not for this round any more: it goes out with
+  /// the next, as a row that is made already, or as part of the progress that is still there.
+  void adopt(auto& ctx, Core& c, bool keeps_progress) {
+    for (state& s : c.states) {
+      s.cancel();
+      s.begun = false;
+      s.pending = s.pending && lands_late && keeps_progress;
+      if (keeps_progress) continue;
+      s.restart();
+      s.arrived = false;
+      s.residual.clear();  // of rows that are gone
+      if constexpr (Core::landing_type::own_is_fresh) c.rows.found_own(s);
+    }
+    sent_in_ = 0;
+    if (lands_late && !keeps_progress) ctx.contribution().open();
+    if (keeps_progress) {
+      c.at += committed_at_ - moved_from_;  // as many steps away from the next round as before
+      if constexpr (Core::content_type::before_inner_step) ctx.resume_at(committed_at_, true);
+    } else {
+      c.at = committed_at_;
+      ctx.resume_at(c.at);
+    }
+    moved_from_ = committed_at_;
+  }
+
+ private:
+  [[nodiscard]] static due_list turn(Core& c) {
+    std::uint64_t first = c.states.front().due_at;
+    for (const state& s : c.states) first = std::min(first, s.due_at);
+    return due_between(c, first, first);
+  }
+  [[nodiscard]] static due_list due_between(Core& c, std::uint64_t first, std::uint64_t last) {
+    due_list due;
+    for (state& s : c.states) {
+      if (s.due_at >= first && s.due_at <= last) due.push_back(&s);
+    }
+    return due;
+  }
+  [[nodiscard]] bool is_under_way(auto& ctx, const state& s) const {
+    return s.pending && sent_in_ != 0 && sent_in_ == ctx.attempt();
+  }
+
+  /// The way to a turn that lands late: the first row of a run is made a round before, later ones when the turn before
+  /// lands.
+  result<void> before_landing(auto& ctx, Core& c, const due_list& due) {
+    const state& one = *due.front();
+    const bool first = c.outer_steps == 0 && c.at + c.trigger.next(one.part, c.states.size()) >= one.due_at;
+    if (!one.pending && !first) return {};
+    if (!one.pending) {
+      if constexpr (Core::content_type::before_inner_step) ctx.skip_inner_step();
+      return make_rows(ctx, c, due, false);
+    }
+    if (!is_under_way(ctx, one)) return send(ctx, c, due);
+    if (c.at + one.since < one.due_at) return {};
+    for (state* s : due) {
+      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
+    }
+    return {};
+  }
+
+  /// Lands with what `came`, and makes the rows of the next turn.
+  result<void> make_rows(auto& ctx, Core& c, const due_list& due, bool came) {
+    for (state* s : due) {
+      if (came) CAUSEWAY_TRY(c.rows.keep_late(ctx, *s));
+      if (came) c.close(ctx, *s);
+      s->arrived = came;
+      CAUSEWAY_TRY(c.rows.compose(ctx, *s));
+      CAUSEWAY_TRY(c.rows.land_late(ctx, *s));
+      s->pending = s->since > 0;  // who made no step for it has nothing to keep
+      s->waited = 0;
+      s->restart();
+    }
+    sent_in_ = 0;
+    if (due.front()->pending) {
+      ctx.contribution().close();
+    } else {
+      ctx.contribution().open();
+    }
+    return {};
+  }
+
+  result<void> depart(auto& ctx, Core& c, const due_list& due) {
+    CAUSEWAY_TRY(send(ctx, c, due));
+    for (state* s : due) {
+      s->pending = true;
+      s->waited = 0;
+      s->restart();
+    }
+    return ctx.is_last_exchange() ? exchange(ctx, c) : result<void>{};
+  }
+
+  /// Composes and sends; what was sent before is sent again as it was.
+  result<void> send(auto& ctx, Core& c, const due_list& due) {
+    if (lands_late && !due.front()->pending) CAUSEWAY_TRY(make_rows(ctx, c, due, false));
+    for (state* s : due) {
+      if (s->pending) continue;
+      CAUSEWAY_TRY(c.rows.compose(ctx, *s));
+      if constexpr (Core::landing_type::keeps_departure) CAUSEWAY_TRY(c.rows.note_departure(ctx, *s));
+    }
+    for (state* s : due) CAUSEWAY_TRY(ctx.check_own(s->input));
+    CAUSEWAY_TRY(ctx.enter_exchange());
+    sent_in_ = ctx.attempt();
+    if (keeps_means && ctx.is_last_exchange()) return {};
+    for (state* s : due) CAUSEWAY_TRY(c.begin(ctx, *s));
+    return {};
+  }
+
+  result<void> land(auto& ctx, Core& c, const due_list& due) {
+    landed_ = true;
+    if constexpr (lands_late) CAUSEWAY_TRY(make_rows(ctx, c, due, true));
+    for (state* s : due) {
+      if (lands_late) continue;
+      if constexpr (keeps_means) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
+      CAUSEWAY_TRY(c.land(ctx, *s));
+    }
+    end(c, due);
+    if constexpr (Core::content_type::before_inner_step) return {};
+    if constexpr (Core::content_type::anchored) {
+      if (ctx.is_last_exchange()) CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), c.rows.anchor()));
+    }
+    return c.commit(ctx, *due.front());
+  }
+
+  /// The run's last turn where parameters are exchanged: their mean over all, whatever else was due.
+  result<void> end_alike(auto& ctx, Core& c, const due_list& due) {
+    for (state& s : c.states) s.cancel();
+    auto& mean = c.rows.updates();
+    mean.resize(ctx.parameters().size());
+    CAUSEWAY_TRY(ctx.rows().copy(mean, ctx.parameters()));
+    ctx.in_parts(1);
+    CAUSEWAY_TRY(ctx.mean(compress::none{}, mean, c.states.size()));
+    CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), mean));
+    CAUSEWAY_TRY(ctx.rows().copy(c.rows.means().front(), mean));
+    mean.clear();
+    ctx.parameters_changed();
+    end(c, due);
+    return c.commit(ctx, *due.front());
+  }
+
+  void end(Core& c, const due_list& due) {
+    committed_at_ = moved_from_ = due.front()->due_at;
+    for (state* s : due) {
+      if (!lands_late && !std::exchange(s->pending, false)) s->restart();
+      s->due_at += c.trigger.next(s->part, c.states.size());
+    }
+    choose_next(c);
+  }
+  /// Where the trigger says which fragment is next, the others are not due.
+  void choose_next(Core& c) {
+    if constexpr (Core::chooses) {
+      const std::uint64_t at = committed_at_ + c.trigger.step_to_next(c.states.size());
+      for (state& s : c.states) s.due_at = c.trigger.chosen(s.part) ? at : never;
+    }
+  }
+
+  std::uint64_t committed_at_ = 0;  ///< the step that the last turn was due after
+  std::uint64_t moved_from_ = 0;    ///< the same, when this peer landed it or took it over
+  std::uint64_t sent_in_ = 0;       ///< the attempt that the rows of a turn are under way in
+  bool landed_ = false;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_ROUND_TURNS_HPP
+
 // ---- causeway/comm/rounds.hpp ----
 #ifndef CAUSEWAY_COMM_ROUNDS_HPP
 #define CAUSEWAY_COMM_ROUNDS_HPP
@@ -27355,28 +27914,18 @@ namespace causeway::inline CAUSEWAY_ABI::comm {
 /// on a device rows, state and arithmetic are there, if the outer optimizer is (cuda/nesterov.hpp).
 template <class... Axes>
 class rounds : round_rules<Axes...> {
-  using trigger_type = axis::pick<axis::part::trigger, axis::every, Axes...>;
-  using content_type = axis::pick<axis::part::content, axis::pseudo_gradient, Axes...>;
-  using fragments_type = axis::pick<axis::part::fragments, axis::whole, Axes...>;
-  using group_type = axis::pick<axis::part::group, axis::all_peers, Axes...>;
-  using recipe_type = axis::pick<axis::part::exchange, axis::all_reduce<>, Axes...>;
-  using residual_type = axis::pick<axis::part::residual, axis::no_residual, Axes...>;
-  using participation_type = axis::pick<axis::part::participation, axis::everyone, Axes...>;
-  using outer_type = axis::pick<axis::part::outer, axis::outer<>, Axes...>;
-  using landing_type = axis::pick<axis::part::landing, axis::blocking, Axes...>;
-  using state = detail::round_state<recipe_type, outer_type, group_type>;
-  using rows_type = detail::round_rows<state, Axes...>;
-  using laws = round_rules<Axes...>;
-  // Parameters are replaced where something came; a gradient of which nothing came is zero.
-  static constexpr bool wants_counts =
-      laws::mix.sparse && laws::mix.gives_counts && !laws::mix.anchored && !laws::mix.before_inner_step;
-  static constexpr bool accumulates = laws::mix.accumulates;
-  static constexpr bool chooses = requires(const trigger_type& t) { t.chosen(std::size_t{}); };
-  // Parameters themselves are exchanged, and where peers come and go the last mean of each is what all hold alike.
-  static constexpr bool keeps_means = !laws::mix.anchored && !laws::mix.before_inner_step;
+  using core_type = detail::round_core<Axes...>;
+  using laws = typename core_type::laws;
+  using state = typename core_type::state;
+  using trigger_type = typename core_type::trigger_type;
+  using recipe_type = typename core_type::recipe_type;
+  using content_type = typename core_type::content_type;
+  using landing_type = typename core_type::landing_type;
+  static constexpr bool accumulates = core_type::accumulates;
+  static constexpr bool chooses = core_type::chooses;
+  static constexpr bool overlaps = core_type::overlaps;
+  static constexpr bool measures_speed = core_type::measures_speed;
   static constexpr bool parted = laws::mix.lasting && !laws::mix.everybody;  // peers have different models, for good
-  static constexpr bool measures_speed = requires { trigger_type::follows_speed; };
-  static constexpr bool overlaps = landing_type::waits == axis::waiting::some_steps;
 
  public:
   static constexpr std::string_view name = "rounds";
@@ -27389,33 +27938,24 @@ class rounds : round_rules<Axes...> {
   rounds() : rounds(std::tuple<>{}) {}
   explicit rounds(Axes... values) requires(sizeof...(Axes) > 0) : rounds(std::tuple<Axes...>{std::move(values)...}) {}
 
-  [[nodiscard]] const trigger_type& trigger() const noexcept { return trigger_; }
-  [[nodiscard]] const recipe_type& exchange() const noexcept { return recipe_; }
-  [[nodiscard]] const landing_type& landing() const noexcept { return rows_.landing(); }
+  [[nodiscard]] const trigger_type& trigger() const noexcept { return core_.trigger; }
+  [[nodiscard]] const recipe_type& exchange() const noexcept { return core_.recipe; }
+  [[nodiscard]] const landing_type& landing() const noexcept { return core_.rows.landing(); }
   /// The shared parameters: what to evaluate and export, where the live ones differ from peer to peer.
-  [[nodiscard]] std::span<const float> shared_parameters() const noexcept { return rows_.anchor(); }
+  [[nodiscard]] std::span<const float> shared_parameters() const noexcept { return core_.rows.anchor(); }
 
   result<void> start(auto& ctx) {
-    CAUSEWAY_TRY(check(ctx));
-    CAUSEWAY_ASSIGN(cuts_, fragments_.cut(ctx.view().segments, ctx.parameters().size()));
-    CAUSEWAY_TRY(trigger_.check(cuts_.size()));
-    if constexpr (requires { group_.check_fragments(cuts_.size()); }) {
-      CAUSEWAY_TRY(group_.check_fragments(cuts_.size()));
-    }
-    memory_ = row_memory(ctx);
-    rows_.keep_in(memory_);
-    for (state& s : states_) s.keep_in(memory_);
-    if (states_.empty()) found(ctx);
-    for (std::size_t i = 0; i < states_.size(); ++i) CAUSEWAY_TRY(prepare(ctx, i));
-    if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.track_updates(rows_.updates()));
+    const bool begins = core_.states.empty();
+    CAUSEWAY_TRY(core_.start(ctx));
+    if (begins && ctx.elastic()) turns_.found(core_);
     if constexpr (accumulates) {
-      trigger_.open(ctx);
+      core_.trigger.open(ctx);
       ctx.schedule_by_rounds();
       samples_seen_ = ctx.samples();
     }
-    if constexpr (laws::mix.weighs) CAUSEWAY_TRY(trigger_.open(ctx));
-    for (state& s : states_) {
-      if (s.pending && !ctx.elastic()) CAUSEWAY_TRY(begin(ctx, s));
+    if constexpr (laws::mix.weighs) CAUSEWAY_TRY(core_.trigger.open(ctx));
+    for (state& s : core_.states) {
+      if (s.pending && !ctx.elastic()) CAUSEWAY_TRY(core_.begin(ctx, s));
     }
     if (measures_speed) left_ = ctx.clock().now();
     return {};
@@ -27432,7 +27972,8 @@ class rounds : round_rules<Axes...> {
 
   result<void> after_inner_step(auto& ctx) {
     if constexpr (content_type::before_inner_step) {
-      return !accumulates || gathered_ == 0 ? commit(ctx, states_[0]) : result<void>{};
+      if (ctx.elastic() && !turns_.landed()) return {};
+      return !accumulates || core_.gathered == 0 ? core_.commit(ctx, core_.states[0]) : result<void>{};
     } else {
       return count_and_exchange(ctx);
     }
@@ -27443,164 +27984,58 @@ class rounds : round_rules<Axes...> {
   result<void> finish(auto& ctx) {
     if constexpr (accumulates) return finish_samples(ctx);
     if constexpr (content_type::before_inner_step) return {};
-    for (state& s : states_) {
+    for (state& s : core_.states) {
       if (s.pending) CAUSEWAY_TRY(complete(ctx, s));
       if (s.since > 0) CAUSEWAY_TRY(exchange_now(ctx, s));
     }
     if constexpr (!laws::identical && !parted) {
       CAUSEWAY_TRY(ctx.mean(compress::none{}, ctx.parameters()));
-      CAUSEWAY_TRY(ctx.rows().copy(rows_.anchor(), ctx.parameters().first(rows_.anchor().size())));
+      CAUSEWAY_TRY(ctx.rows().copy(core_.rows.anchor(), ctx.parameters().first(core_.rows.anchor().size())));
       ctx.commit_round(ctx.parameters());
     } else if constexpr (content_type::anchored) {
-      CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), rows_.anchor()));
+      CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), core_.rows.anchor()));
     }
     ctx.parameters_changed();
     return {};
   }
 
   void serialize(auto& ar) {
-    std::uint64_t count = states_.size();
+    std::uint64_t count = core_.states.size();
     ar(count);
-    while (states_.size() < count) add_state();
-    for (state& s : states_) s.serialize(ar);
-    ar(trigger_, rows_, counted_, outer_steps_, gathered_, at_, committed_at_);
+    while (core_.states.size() < count) core_.add_state();
+    for (state& s : core_.states) s.serialize(ar);
+    ar(core_.trigger, core_.rows, counted_, core_.outer_steps, core_.gathered, core_.at);
   }
 
   void shared(auto& ar) {
-    if constexpr (content_type::anchored) ar(rows_.anchor());
-    if constexpr (keeps_means) ar(rows_.means());
-    for (state& s : states_) ar(s.outer, s.number, s.due_at);
-    if constexpr (chooses) {
-      trigger_.shared(ar);
-    } else {
-      ar(trigger_);
-    }
-    ar(outer_steps_, committed_at_);
+    if constexpr (content_type::anchored) ar(core_.rows.anchor());
+    if constexpr (core_type::keeps_means) ar(core_.rows.means());
+    turns_.shared(core_, ar);
   }
 
-  /// As comm::periodic: local progress moves along with the shared parameters. What is under way is not for this round any
-  /// more; it goes out with the next.
+  /// As comm::periodic: local progress moves along with the shared parameters.
   void adopt(auto& ctx, std::span<const float> previous) {
-    for (state& s : states_) {
-      s.cancel();
-      s.pending = s.begun = false;
-    }
-    if (previous.empty()) {
-      for (state& s : states_) {
-        s.restart();
-        s.residual.clear();  // of rows that are gone
-      }
-      counted_ = false;
-      at_ = committed_at_;
-      ctx.resume_at(at_);
-    } else {
-      at_ += committed_at_ - moved_from_;  // as many steps away from the next round as before
-      if constexpr (content_type::before_inner_step) ctx.resume_at(committed_at_, true);
-    }
-    moved_from_ = committed_at_;
-    if constexpr (content_type::anchored) follow_shared(ctx, rows_.anchor(), previous);
-    if constexpr (keeps_means) {
-      follow_shared(ctx, rows_.means().front(), previous);
-      if (previous.empty()) rows_.take_means(ctx);
-    }
+    turns_.adopt(ctx, core_, !previous.empty());
+    if (previous.empty()) counted_ = false;
+    if constexpr (!content_type::before_inner_step) core_.rows.follow_shared(ctx, previous);
     ctx.parameters_changed();
   }
 
   result<void> catch_up(auto& ctx) {
+    if constexpr (content_type::before_inner_step) CAUSEWAY_TRY(ctx.rows().zero(ctx.gradients()));
+    CAUSEWAY_TRY(turns_.catch_up(ctx, core_));
     if constexpr (content_type::before_inner_step) {
-      CAUSEWAY_TRY(ctx.rows().zero(ctx.gradients()));
-      CAUSEWAY_TRY(exchange_turn(ctx));
       CAUSEWAY_TRY(ctx.inner_step());
-      CAUSEWAY_TRY(commit(ctx, states_[0]));
-    } else {
-      CAUSEWAY_TRY(exchange_turn(ctx));
+      (void)turns_.landed();
+      CAUSEWAY_TRY(core_.commit(ctx, core_.states[0]));
     }
-    at_ = std::max(at_, committed_at_);
-    ctx.resume_at(at_);
+    ctx.resume_at(core_.at);
     return {};
   }
 
  private:
   template <class... Given>
-  explicit rounds(std::tuple<Given...> values)
-      : trigger_{axis::take<axis::part::trigger, trigger_type>(values)},
-        fragments_{axis::take<axis::part::fragments, fragments_type>(values)},
-        group_{axis::take<axis::part::group, group_type>(values)},
-        recipe_{axis::take<axis::part::exchange, recipe_type>(values)},
-        participation_{axis::take<axis::part::participation, participation_type>(values)},
-        outer_{axis::take<axis::part::outer, outer_type>(values)},
-        rows_{axis::take<axis::part::residual, residual_type>(values),
-              axis::take<axis::part::landing, landing_type>(values)} {}
-
-  // ---- at the start -----------------------------------------------------------------------------------------------------
-
-  result<void> check(auto& ctx) const {
-    if (!ctx.elastic()) CAUSEWAY_TRY(group_.check(ctx.peers()));
-    CAUSEWAY_TRY(participation_.check());
-    if constexpr (content_type::before_inner_step) {
-      if (ctx.elastic() && trigger_.next(0, 1) != 1) {
-        return fail(errc::invalid_argument, "trigger", "where peers come and go, gradients are exchanged in every step");
-      }
-    }
-    if constexpr (!overlaps) return {};
-    if (rows_.landing().steps >= 1 && rows_.landing().steps < trigger_.next(0, 1)) return {};
-    return fail(errc::invalid_argument, "landing",
-                "a result that is waited for " + std::to_string(rows_.landing().steps) + " inner steps, in a round of " +
-                    std::to_string(trigger_.next(0, 1)) + "; it must be at least 1 and less than the round");
-  }
-
-  /// The outer optimizer's, where it has one: that says where the outer step is made. Else the parameters', unless an
-  /// optimizer of the host is to move the shared ones.
-  [[nodiscard]] memory_source row_memory(auto& ctx) const {
-    if constexpr (requires { outer_.memory(); } && content_type::anchored) {
-      return outer_.memory();
-    } else if constexpr (!content_type::anchored || requires(outer_type & o) { o.keep_in(memory_source{}); }) {
-      return ctx.memory();
-    }
-    return {};
-  }
-
-  void add_state() {
-    states_.emplace_back();
-    states_.back().part = states_.size() - 1;
-    states_.back().outer = outer_;
-    states_.back().keep_in(memory_);
-    states_.back().group_axis = group_;
-    if constexpr (!axis::by_context<recipe_type>) states_.back().exchange.emplace(recipe_.make(states_.back().part));
-  }
-
-  // The state of a run that begins, not one from a checkpoint.
-  void found(auto& ctx) {
-    while (states_.size() < cuts_.size() * content_type::tensor_count) add_state();
-    if constexpr (content_type::anchored) rows_.anchor().assign(ctx.parameters().begin(), ctx.parameters().end());
-    if constexpr (content_type::sums_updates) rows_.updates().assign(rows_.anchor().size(), 0.0F);
-    if constexpr (keeps_means) {
-      if (ctx.elastic()) rows_.found_means(ctx);
-    }
-    for (std::size_t i = 0; i < states_.size(); ++i) {
-      states_[i].due_at = trigger_.first(i, states_.size());
-      if constexpr (content_type::anchored) {
-        states_[i].outer.reset(static_cast<std::int64_t>(cuts_[i % cuts_.size()].size));
-      }
-    }
-    if (ctx.elastic()) choose_next();
-  }
-
-  result<void> prepare(auto& ctx, std::size_t i) {
-    if (states_.size() != cuts_.size() * content_type::tensor_count ||
-        (content_type::anchored && rows_.anchor().size() != ctx.parameters().size())) {
-      return fail(errc::wrong_model, "rounds",
-                  "the checkpoint was written with other fragments or another model; start with the settings it had");
-    }
-    state& s = states_[i];
-    s.cut = &cuts_[i % cuts_.size()];
-    s.tensor = i / cuts_.size();
-    s.matrices = s.cut->matrices;
-    if constexpr (content_type::with_anchor) {
-      for (auto m : s.cut->matrices) s.matrices.push_back({m.offset + s.cut->size, m.rows, m.columns});
-    }
-    return {};
-  }
+  explicit rounds(std::tuple<Given...> values) : core_{std::move(values)} {}
 
   // ---- gradients of many steps, until all peers together have enough samples ------------------------------------------
 
@@ -27610,7 +28045,7 @@ class rounds : round_rules<Axes...> {
       CAUSEWAY_TRY(add_gradient(ctx, samples));
       counted_ = true;
     }
-    CAUSEWAY_ASSIGN(const bool enough, trigger_.reached(ctx, gathered_));
+    CAUSEWAY_ASSIGN(const bool enough, core_.trigger.reached(ctx, core_.gathered));
     if (enough) {
       CAUSEWAY_TRY(exchange_samples(ctx));
     } else {
@@ -27623,31 +28058,31 @@ class rounds : round_rules<Axes...> {
   /// updates ← Σ samples · gradient.
   result<void> add_gradient(auto& ctx, std::uint64_t samples) {
     const auto g = ctx.gradients();
-    rows_.updates().resize(g.size());
-    CAUSEWAY_TRY(ctx.rows().add(rows_.updates(), static_cast<float>(samples), g));
-    gathered_ += samples;
+    core_.rows.updates().resize(g.size());
+    CAUSEWAY_TRY(ctx.rows().add(core_.rows.updates(), static_cast<float>(samples), g));
+    core_.gathered += samples;
     return {};
   }
 
   /// Gradients ← the mean over all samples of all peers.
   result<void> exchange_samples(auto& ctx) {
     const auto g = ctx.gradients();
-    CAUSEWAY_TRY(ctx.rows().copy(g, rows_.updates()));
-    if (gathered_ > 0) CAUSEWAY_TRY(ctx.rows().scale(g, 1.0F / static_cast<float>(gathered_)));
-    for (state& s : states_) CAUSEWAY_TRY(exchange_now(ctx, s));
-    gathered_ = 0;
-    return ctx.rows().zero(rows_.updates());
+    CAUSEWAY_TRY(ctx.rows().copy(g, core_.rows.updates()));
+    if (core_.gathered > 0) CAUSEWAY_TRY(ctx.rows().scale(g, 1.0F / static_cast<float>(core_.gathered)));
+    for (state& s : core_.states) CAUSEWAY_TRY(exchange_now(ctx, s));
+    core_.gathered = 0;
+    return ctx.rows().zero(core_.rows.updates());
   }
 
   /// Takes part until all peers have ended their training; what is left over then is one more step.
   result<void> finish_samples(auto& ctx) {
-    rows_.updates().resize(ctx.parameters().size());
+    core_.rows.updates().resize(ctx.parameters().size());
     for (;;) {
-      CAUSEWAY_ASSIGN(const bool enough, trigger_.reached_by_others(ctx, gathered_));
-      if (!enough && trigger_.total(gathered_) == 0) return {};
+      CAUSEWAY_ASSIGN(const bool enough, core_.trigger.reached_by_others(ctx, core_.gathered));
+      if (!enough && core_.trigger.total(core_.gathered) == 0) return {};
       CAUSEWAY_TRY(exchange_samples(ctx));
       CAUSEWAY_TRY(ctx.inner_step());
-      CAUSEWAY_TRY(commit(ctx, states_[0]));
+      CAUSEWAY_TRY(core_.commit(ctx, core_.states[0]));
       if (!enough) return {};
     }
   }
@@ -27657,34 +28092,38 @@ class rounds : round_rules<Axes...> {
   result<void> count_and_exchange(auto& ctx) {
     if (!counted_) {  // once a step, however often the hook is called
       const double computed = measures_speed ? seconds(ctx.clock().now() - left_) : 0;
-      for (state& s : states_) {
+      for (state& s : core_.states) {
         ++s.since;
         s.compute_seconds += computed;
         s.waited += s.pending ? 1 : 0;
       }
       if constexpr (chooses) {
-        if (!ctx.elastic()) trigger_.step(states_.size(), [&](std::size_t f) { return states_[f].pending; });
+        if (!ctx.elastic()) core_.trigger.step(core_.states.size(), [&](std::size_t f) { return core_.states[f].pending; });
       }
-      ++at_;
+      ++core_.at;
       counted_ = true;
     }
-    if (laws::elastic && ctx.elastic()) {
-      CAUSEWAY_TRY(visit_turn(ctx));
-    } else {
-      for (state& s : states_) CAUSEWAY_TRY(visit(ctx, s));
-    }
+    CAUSEWAY_TRY(visit_all(ctx));
     counted_ = false;
     if (measures_speed) left_ = ctx.clock().now();
     return {};
   }
 
+  result<void> visit_all(auto& ctx) {
+    if constexpr (laws::elastic) {
+      if (ctx.elastic()) return turns_.visit(ctx, core_);
+    }
+    for (state& s : core_.states) CAUSEWAY_TRY(visit(ctx, s));
+    return {};
+  }
+
   result<void> visit(auto& ctx, state& s) {
     if constexpr (overlaps) {
-      if (s.pending && s.waited >= rows_.landing().steps) CAUSEWAY_TRY(complete(ctx, s));
+      if (s.pending && s.waited >= core_.rows.landing().steps) CAUSEWAY_TRY(complete(ctx, s));
       // Half-way the first phase should be over; then the second has as long.
-      if (s.pending && !s.turned && 2 * s.waited >= rows_.landing().steps) CAUSEWAY_TRY(s.turn(ctx));
+      if (s.pending && !s.turned && 2 * s.waited >= core_.rows.landing().steps) CAUSEWAY_TRY(s.turn(ctx));
     } else if constexpr (landing_type::waits == axis::waiting::a_round) {
-      if (s.pending && !s.turned && at_ + s.since >= s.due_at) CAUSEWAY_TRY(turn_begun(ctx, s));
+      if (s.pending && !s.turned && core_.at + s.since >= s.due_at) CAUSEWAY_TRY(turn_begun(ctx, s));
     }
     if (!is_due(s)) return {};
     if constexpr (landing_type::waits == axis::waiting::at_once) {
@@ -27699,24 +28138,24 @@ class rounds : round_rules<Axes...> {
   /// A trigger that chooses says so for one step; who was sent in that step is not sent again when the hook is called
   /// again.
   [[nodiscard]] bool is_due(const state& s) const {
-    if constexpr (chooses) return trigger_.chosen(s.part) && s.since > 0;
-    return at_ >= s.due_at;
+    if constexpr (chooses) return core_.trigger.chosen(s.part) && s.since > 0;
+    return core_.at >= s.due_at;
   }
 
   /// A blocking exchange.
   result<void> exchange_now(auto& ctx, state& s) {
-    CAUSEWAY_TRY(rows_.compose(ctx, s));
-    CAUSEWAY_TRY(begin(ctx, s));
+    CAUSEWAY_TRY(core_.rows.compose(ctx, s));
+    CAUSEWAY_TRY(core_.begin(ctx, s));
     return arrive(ctx, s);
   }
 
   /// Sends a row on its way; its result is waited for in a later step.
   result<void> depart(auto& ctx, state& s) {
-    CAUSEWAY_TRY(rows_.compose(ctx, s));
-    if constexpr (landing_type::keeps_departure) CAUSEWAY_TRY(rows_.note_departure(ctx, s));
+    CAUSEWAY_TRY(core_.rows.compose(ctx, s));
+    if constexpr (landing_type::keeps_departure) CAUSEWAY_TRY(core_.rows.note_departure(ctx, s));
     s.parent = laws::identical ? ctx.parent() : 0;
-    CAUSEWAY_TRY(begin(ctx, s));
-    if constexpr (rows_type::keeps_in_parameters) CAUSEWAY_TRY(rows_.take_out_sent(ctx, s));
+    CAUSEWAY_TRY(core_.begin(ctx, s));
+    if constexpr (core_type::rows_type::keeps_in_parameters) CAUSEWAY_TRY(core_.rows.take_out_sent(ctx, s));
     s.pending = true;
     s.waited = 0;
     restart(s);
@@ -27724,297 +28163,67 @@ class rounds : round_rules<Axes...> {
   }
   void restart(state& s) {
     s.restart();
-    s.due_at = at_ + trigger_.next(s.part, states_.size());
+    s.due_at = core_.at + core_.trigger.next(s.part, core_.states.size());
   }
 
   /// Takes the result of the round before, sends this round's row, and lands with what there is.
   result<void> relay(auto& ctx, state& s) {
     if (s.pending) {
-      if (!s.begun) CAUSEWAY_TRY(begin(ctx, s));
+      if (!s.begun) CAUSEWAY_TRY(core_.begin(ctx, s));
       if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
-      CAUSEWAY_TRY(s.finish(ctx, recipe_));
-      CAUSEWAY_TRY(rows_.keep_late(ctx, s));
+      CAUSEWAY_TRY(s.finish(ctx, core_.recipe));
+      CAUSEWAY_TRY(core_.rows.keep_late(ctx, s));
       s.pending = false;
       s.arrived = true;
-      close(ctx, s);
+      core_.close(ctx, s);
     }
-    CAUSEWAY_TRY(rows_.compose(ctx, s));
+    CAUSEWAY_TRY(core_.rows.compose(ctx, s));
     s.parent = 0;
-    CAUSEWAY_TRY(begin(ctx, s));
+    CAUSEWAY_TRY(core_.begin(ctx, s));
     s.pending = true;
     s.waited = 0;
-    if constexpr (rows_type::keeps_in_parameters) CAUSEWAY_TRY(rows_.take_out_sent(ctx, s));
-    CAUSEWAY_TRY(rows_.land_late(ctx, s));
+    if constexpr (core_type::rows_type::keeps_in_parameters) CAUSEWAY_TRY(core_.rows.take_out_sent(ctx, s));
+    CAUSEWAY_TRY(core_.rows.land_late(ctx, s));
     restart(s);
-    return content_type::before_inner_step ? result<void>{} : commit(ctx, s);
+    return content_type::before_inner_step ? result<void>{} : core_.commit(ctx, s);
   }
 
   result<void> complete(auto& ctx, state& s) {
-    if (!s.begun) CAUSEWAY_TRY(begin(ctx, s));
+    if (!s.begun) CAUSEWAY_TRY(core_.begin(ctx, s));
     if constexpr (landing_type::waits == axis::waiting::a_round) return complete_late(ctx, s);
     return arrive(ctx, s);
   }
 
   result<void> turn_begun(auto& ctx, state& s) {
-    if (!s.begun) CAUSEWAY_TRY(begin(ctx, s));
+    if (!s.begun) CAUSEWAY_TRY(core_.begin(ctx, s));
     return s.turn(ctx);
   }
 
   /// Waits for the result and lands.
   result<void> arrive(auto& ctx, state& s) {
     if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
-    CAUSEWAY_TRY(s.finish(ctx, recipe_));
-    CAUSEWAY_TRY(land(ctx, s));
+    CAUSEWAY_TRY(s.finish(ctx, core_.recipe));
+    CAUSEWAY_TRY(core_.land(ctx, s));
     if (!std::exchange(s.pending, false)) restart(s);
-    return content_type::before_inner_step ? result<void>{} : commit(ctx, s);
-  }
-  result<void> land(auto& ctx, state& s) {
-    CAUSEWAY_ASSIGN(const double movement, rows_.movement(ctx, s));
-    const axis::exchange_report report{
-        .fragment = s.part, .steps = s.since, .movement = movement, .compute_seconds = s.compute_seconds};
-    CAUSEWAY_TRY(rows_.land(ctx, s));
-    close(ctx, s);
-    return trigger_.exchanged(ctx, report);
-  }
-
-  // ---- where peers come and go ----------------------------------------------------------------------------------------
-
-  /// The fragments whose turn it is. When each is due all hold alike, however many steps a peer has made. One turn is under
-  /// way at a time, and has a record of its own.
-  [[nodiscard]] std::vector<state*> turn() {
-    std::uint64_t first = states_.front().due_at;
-    for (const state& s : states_) first = std::min(first, s.due_at);
-    return due_between(first, first);
-  }
-  [[nodiscard]] std::vector<state*> due_between(std::uint64_t first, std::uint64_t last) {
-    std::vector<state*> due;
-    for (state& s : states_) {
-      if (s.due_at >= first && s.due_at <= last) due.push_back(&s);
-    }
-    return due;
-  }
-  [[nodiscard]] bool is_under_way(auto& ctx, const state& s) const { return s.pending && sent_in_ == ctx.attempt(); }
-
-  result<void> visit_turn(auto& ctx) {
-    const std::vector<state*> due = turn();
-    const state& one = *due.front();
-    if (!one.pending) {
-      if (at_ < one.due_at) return {};
-      return overlaps ? depart(ctx, due) : exchange_turn(ctx);
-    }
-    const bool others_wait = !due_between(one.due_at + 1, at_).empty();  // they depart in the next step
-    if (others_wait || one.waited >= rows_.landing().steps) return exchange_turn(ctx);
-    if (2 * one.waited < rows_.landing().steps || !is_under_way(ctx, one)) return {};
-    for (state* s : due) {
-      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
-    }
-    return {};
-  }
-
-  result<void> depart(auto& ctx, const std::vector<state*>& due) {
-    CAUSEWAY_TRY(send(ctx, due));
-    for (state* s : due) {
-      s->pending = true;
-      s->waited = 0;
-      s->restart();
-    }
-    return ctx.is_last_exchange() ? exchange_turn(ctx) : result<void>{};
-  }
-
-  /// Rows that were sent before are sent again as they were.
-  result<void> send(auto& ctx, const std::vector<state*>& due) {
-    for (state* s : due) {
-      if (s->pending) continue;
-      CAUSEWAY_TRY(rows_.compose(ctx, *s));
-      if constexpr (landing_type::keeps_departure) CAUSEWAY_TRY(rows_.note_departure(ctx, *s));
-    }
-    for (state* s : due) CAUSEWAY_TRY(ctx.check_own(s->input));
-    CAUSEWAY_TRY(ctx.enter_exchange());
-    sent_in_ = ctx.attempt();
-    if (keeps_means && ctx.is_last_exchange()) return {};
-    for (state* s : due) CAUSEWAY_TRY(begin(ctx, *s));
-    return {};
-  }
-
-  /// A turn from where it is to its end. The run's last is that of all fragments.
-  result<void> exchange_turn(auto& ctx) {
-    std::vector<state*> due = turn();
-    if (!is_under_way(ctx, *due.front())) CAUSEWAY_TRY(send(ctx, due));
-    if constexpr (keeps_means) {
-      if (ctx.is_last_exchange()) return end_alike(ctx, due);
-    }
-    if (ctx.is_last_exchange() && due.size() < states_.size()) {
-      const auto later = due_between(due.front()->due_at + 1, std::numeric_limits<std::uint64_t>::max());
-      CAUSEWAY_TRY(send(ctx, later));
-      due.insert(due.end(), later.begin(), later.end());
-    }
-    ctx.in_parts(due.size());
-    for (state* s : due) {
-      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
-    }
-    for (state* s : due) CAUSEWAY_TRY(s->finish(ctx, recipe_));
-    return land_turn(ctx, due);
-  }
-
-  result<void> land_turn(auto& ctx, const std::vector<state*>& due) {
-    for (state* s : due) {
-      if constexpr (keeps_means) CAUSEWAY_TRY(rows_.note_mean(ctx, *s));
-      CAUSEWAY_TRY(land(ctx, *s));
-    }
-    end_turn(due);
-    if constexpr (content_type::before_inner_step) return {};
-    if constexpr (content_type::anchored) {
-      if (ctx.is_last_exchange()) CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), rows_.anchor()));
-    }
-    return commit(ctx, *due.front());
-  }
-
-  void end_turn(const std::vector<state*>& due) {
-    committed_at_ = moved_from_ = due.front()->due_at;
-    for (state* s : due) {
-      if (!std::exchange(s->pending, false)) s->restart();
-      s->due_at += trigger_.next(s->part, states_.size());
-    }
-    choose_next();
-  }
-  /// Where the trigger says which fragment is next, the others are not due.
-  void choose_next() {
-    if constexpr (chooses) {
-      const std::uint64_t at = committed_at_ + trigger_.step_to_next(states_.size());
-      for (state& s : states_) s.due_at = trigger_.chosen(s.part) ? at : std::numeric_limits<std::uint64_t>::max();
-    }
-  }
-
-  /// The run's last turn where parameters are exchanged: their mean over all, whatever else was due.
-  result<void> end_alike(auto& ctx, const std::vector<state*>& due) {
-    for (state& s : states_) s.cancel();
-    auto& mean = rows_.updates();
-    mean.resize(ctx.parameters().size());
-    CAUSEWAY_TRY(ctx.rows().copy(mean, ctx.parameters()));
-    ctx.in_parts(1);
-    CAUSEWAY_TRY(ctx.mean(compress::none{}, mean, states_.size()));
-    CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), mean));
-    CAUSEWAY_TRY(ctx.rows().copy(rows_.means().front(), mean));
-    mean.clear();
-    ctx.parameters_changed();
-    end_turn(due);
-    return commit(ctx, *due.front());
-  }
-
-  /// What all hold alike moved away from `previous`, or is new.
-  void follow_shared(auto& ctx, std::span<const float> shared, std::span<const float> previous) {
-    const auto local = ctx.parameters();
-    if (previous.empty()) {
-      std::copy(shared.begin(), shared.end(), local.begin());
-      std::fill(rows_.updates().begin(), rows_.updates().end(), 0.0F);
-    } else {
-      for (std::size_t i = 0; i < local.size(); ++i) local[i] += shared[i] - previous[i];
-    }
-  }
-
-  result<void> commit(auto& ctx, state& s) {
-    CAUSEWAY_ASSIGN(const std::span<const float> shared, rows_.shared_of(ctx, s));
-    ctx.commit_round(shared);
-    return {};
-  }
-
-  /// The exchange is over and cannot fail any more.
-  void close(auto& ctx, state& s) {
-    if constexpr (residual_type::keeps == axis::keeping::in_a_buffer) std::swap(s.residual, s.next_residual);
-    s.group_axis.formed(question(ctx, s));
-    ++s.number;
-    ++outer_steps_;
-  }
-
-  // ---- the parts of an exchange -----------------------------------------------------------------------------------------
-
-  [[nodiscard]] axis::group_question question(auto& ctx, const state& s) const {
-    const std::uint64_t seed = mix(ctx.options().seed, stream, s.part);
-    return {.seed = seed, .number = s.number, .self = ctx.self(), .peers = ctx.peers(), .fragment = s.part % cuts_.size()};
-  }
-  [[nodiscard]] net::message_id id_of(auto& ctx, const state& s) const {
-    if (ctx.elastic()) return ctx.exchange_id(channel, s.part);
-    const bool at_once = landing_type::waits == axis::waiting::at_once;
-    return {.channel = channel,
-            .step = s.number * states_.size() + s.part,
-            .parent = at_once && laws::identical ? ctx.parent() : s.parent};
-  }
-
-  /// Sends `input`, for the first time or again.
-  result<void> begin(auto& ctx, state& s) {
-    s.cancel();  // before its transport may go
-    float weight = accumulates ? static_cast<float>(gathered_) : 1.0F;
-    if constexpr (laws::mix.weighs) weight = trigger_.weight();
-    if constexpr (!axis::by_context<recipe_type>) {
-      CAUSEWAY_ASSIGN(const float share, ctx.enter_exchange());
-      weight *= share;
-    }
-    axis::group_question q = question(ctx, s);
-    if constexpr (requires { group_.weight(q); }) weight *= group_.weight(q);
-    s.terms = {.members = s.group_axis.members(q),
-               .contributors = 0,
-               .rescale = 1,
-               .contributes = participation_.contributes(q) && weight > 0,
-               .weight = weight,
-               .seed = mix(q.seed, s.number),
-               .id = id_of(ctx, s),
-               .reference = {}};
-    s.terms.contributors = static_cast<std::uint32_t>(s.terms.members.size());
-    if constexpr (!participation_type::always) count_contributors(ctx, s, q);
-    CAUSEWAY_TRY(rows_.refer(ctx, s));
-    return s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts);
-  }
-  /// Of those drawn, the ones with something to say.
-  void count_contributors(auto& ctx, state& s, axis::group_question q) const {
-    s.terms.contributors = 0;
-    double share = 0;
-    for (const net::peer_index p : s.terms.members) {
-      q.self = p;
-      const bool counts = participation_.contributes(q) && (!ctx.elastic() || ctx.share_of(p) > 0);
-      s.terms.contributors += counts ? 1U : 0U;
-      share += counts && ctx.elastic() ? ctx.share_of(p) : 0;
-    }
-    if (s.terms.contributors == 0) return;
-    s.terms.rescale = ctx.elastic() ? static_cast<float>(1.0 / share)
-                                    : static_cast<float>(s.terms.members.size()) / static_cast<float>(s.terms.contributors);
+    return content_type::before_inner_step ? result<void>{} : core_.commit(ctx, s);
   }
   // ---- at the end -------------------------------------------------------------------------------------------------------
 
   /// The result that is still under way when training ends.
   result<void> complete_late(auto& ctx, state& s) {
     if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
-    CAUSEWAY_TRY(s.finish(ctx, recipe_));
-    CAUSEWAY_TRY(rows_.land_last(ctx, s));
+    CAUSEWAY_TRY(s.finish(ctx, core_.recipe));
+    CAUSEWAY_TRY(core_.rows.land_last(ctx, s));
     s.pending = s.arrived = false;
-    close(ctx, s);
-    return commit(ctx, s);
+    core_.close(ctx, s);
+    return core_.commit(ctx, s);
   }
 
-  static constexpr std::uint64_t stream = 0x726F756E6473;
-  static constexpr std::uint32_t channel = content_type::anchored            ? collective::channels::updates
-                                           : content_type::before_inner_step ? collective::channels::gradients
-                                                                             : collective::channels::parameters;
-
-  trigger_type trigger_;
-  fragments_type fragments_;
-  group_type group_;
-  recipe_type recipe_;
-  participation_type participation_;
-  outer_type outer_;
-
-  memory_source memory_;  ///< of the rows
-  rows_type rows_;
-  std::vector<axis::fragment> cuts_;
-  std::vector<state> states_;  ///< fragments of the first tensor, then of the next
-  std::uint64_t outer_steps_ = 0;
-  std::uint64_t gathered_ = 0;  ///< samples in the sum of gradients, for a trigger that accumulates
+  core_type core_;
+  detail::round_turns<core_type> turns_;
   std::uint64_t samples_seen_ = 0;
   bool counted_ = false;  ///< this inner step is in the counters already
-  std::uint64_t at_ = 0;  ///< inner steps of the run; where peers come and go, in the schedule that all hold alike
-  std::uint64_t committed_at_ = 0;  ///< the step that the last turn was due after
-  std::uint64_t moved_from_ = 0;    ///< the same, when this peer landed it or took it over
-  std::uint64_t sent_in_ = 0;       ///< the attempt that the rows of a turn are under way in
-  time_point left_{};               ///< when the last hook ended
+  time_point left_{};     ///< when the last hook ended
 };
 static_assert(CommunicationPolicy<rounds<>>);
 
@@ -28975,6 +29184,41 @@ CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_la
 #endif  // CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
 #endif
 
+// ---- causeway/train/contribution.hpp ----
+#ifndef CAUSEWAY_TRAIN_CONTRIBUTION_HPP
+#define CAUSEWAY_TRAIN_CONTRIBUTION_HPP
+
+// Which of the samples that a peer has trained on its next exchange is for.
+
+namespace causeway::inline CAUSEWAY_ABI::detail {
+
+/// Samples since the last committed contribution. A regular value.
+class contribution {
+ public:
+  void add(std::uint64_t samples) noexcept {
+    samples_ += samples;
+    trained_ += samples;
+  }
+  /// What is trained from now on is for the exchange after the next one; until `open`, or until it is closed again.
+  void close() noexcept { closed_at_ = trained_; }
+  void open() noexcept { closed_at_.reset(); }
+
+  [[nodiscard]] std::uint64_t all() const noexcept { return samples_; }
+  /// Of them, the last ones, which are for the exchange after the next one.
+  [[nodiscard]] std::uint64_t later() const noexcept { return closed_at_ ? std::min(samples_, trained_ - *closed_at_) : 0; }
+  void committed(std::uint64_t samples) noexcept { samples_ -= std::min(samples_, samples); }
+  void give_up() noexcept { samples_ = 0; }
+
+ private:
+  std::uint64_t samples_ = 0;
+  std::uint64_t trained_ = 0;  ///< ever
+  std::optional<std::uint64_t> closed_at_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_CONTRIBUTION_HPP
+
 // ---- causeway/train/elastic_group.hpp ----
 #ifndef CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
 #define CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
@@ -29016,12 +29260,16 @@ class elastic_group {
   /// A number that stays the same for this peer across restarts.
   [[nodiscard]] virtual std::uint64_t identity() const = 0;
 
+  /// How many peers the run is meant to have.
+  [[nodiscard]] virtual std::uint32_t expected() const { return 1; }
+
   /// Founds, joins or rejoins the run; returns when `state`, which must outlive the group's use, holds a committed round.
   virtual result<void> open(shared_state state, thread_pool& pool) = 0;
 
   /// Blocks until the next exchange may begin. `samples`: what this peer has trained on since its last committed
-  /// contribution. Entering again before the exchange failed gives the same entry.
-  virtual result<round_entry> enter(std::uint64_t samples) = 0;
+  /// contribution, for this exchange; `later`: after them, for the one that follows. Entering again before the exchange
+  /// failed gives the same entry.
+  virtual result<round_entry> enter(std::uint64_t samples, std::uint64_t later) = 0;
 
   /// Whether others have begun an exchange that this peer said it was ready for, and wait for it to enter.
   [[nodiscard]] virtual bool exchange_waits() const { return false; }
@@ -29354,9 +29602,16 @@ class training_context {
   /// Names the attempt that this peer was let into, until that is judged; never 0.
   [[nodiscard]] std::uint64_t attempt() const noexcept { return entered_ ? std::uint64_t{1} + entry_.attempt : 0; }
   /// Whether the exchange entered last is the run's last: every sample of its budget is contributed with it.
-  [[nodiscard]] bool is_last_exchange() const noexcept { return elastic() && entry_.last; }
+  [[nodiscard]] bool is_last_exchange() const noexcept { return entry_.last; }
   /// What part of the weight the row of a peer has, in the exchange entered last.
   [[nodiscard]] double share_of(net::peer_index peer) const { return elastic() ? entry_.shares[peer] : 1.0 / peers(); }
+
+  /// Which samples the next exchange is for: close it when its row is made long before, and open it when there is no row.
+  [[nodiscard]] detail::contribution& contribution() noexcept { return contribution_; }
+  /// What part of everybody's weight this peer had when it was let in last, or can be expected to have.
+  [[nodiscard]] double own_share() const {
+    return entry_.share > 0 ? entry_.share : 1.0 / (elastic() ? env_.group->expected() : peers());
+  }
 
   /// Before `enter_exchange`: where peers come and go, a row that is not finite is not sent. This peer then sits the round
   /// out, which `settle` sees to. One pass over the row.
@@ -29364,17 +29619,15 @@ class training_context {
     if (!can_sit_out()) return {};
     bool there = false;
     if constexpr (requires { rows().there(row); }) there = rows().there(row);
-    if (there ? std::isfinite(norm_of(row)) : collective::finite_values(row)) return {};
-    return unusable("it holds NaN or infinity");
+    const bool finite = there ? std::isfinite(norm_of(row)) : collective::finite_values(row);
+    return finite ? result<void>{} : unusable("it holds NaN or infinity");
   }
   /// What came of such an exchange. Where everybody saw that this peer's own row cannot be used, it sits the round out.
   result<void> or_unusable(result<void> outcome) {
-    if (outcome || !is_refused(outcome.error())) return outcome;
-    return unusable("it is not finite once it is encoded");
+    const bool refused = !outcome && is_refused(outcome.error());
+    return refused ? unusable("it is not finite once it is encoded") : outcome;
   }
-
-  /// Of such an exchange: how it may cut and how long it may take. No workspace:
-  /// several of them may be under way.
+  /// Of such an exchange: how it may cut and how long it may take. No workspace: several of them may be under way.
   [[nodiscard]] collective::collective_options exchange_options() {
     collective::collective_options options = env_.exchange;
     options.pool = &pool();
@@ -29385,12 +29638,11 @@ class training_context {
 
   /// What names the messages of the exchange entered last.
   [[nodiscard]] net::message_id exchange_id(std::uint32_t channel, std::uint64_t part = 0) const {
-    const std::uint64_t parent = part == 0 ? entry_.parent : mix(entry_.parent, part);
-    if (elastic()) return {.channel = channel, .step = entry_.round, .parent = parent};
-    return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
+    if (!elastic()) return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
+    return {.channel = channel, .step = entry_.round, .parent = part == 0 ? entry_.parent : mix(entry_.parent, part)};
   }
 
-  /// The learning rate of the inner step that comes next.
+  /// Of the inner step that comes next.
   [[nodiscard]] float next_learning_rate() const {
     return options_.learning_rate.at(scheduled_by_rounds_ ? round_ : step_);
   }
@@ -29400,7 +29652,7 @@ class training_context {
   void schedule_by_rounds() noexcept { scheduled_by_rounds_ = true; }
 
   /// Samples that this peer has trained on since it was built. Where peers come and go: since its last contribution.
-  [[nodiscard]] std::uint64_t samples() const noexcept { return uncommitted_; }
+  [[nodiscard]] std::uint64_t samples() const noexcept { return contribution_.all(); }
 
   /// Sets the number of inner steps, on which the learning rate depends: for a peer that took over the others' state. The
   /// step under way does not count on top of it, unless it is `going_on`, with what it computed kept.
@@ -29419,7 +29671,7 @@ class training_context {
     if (std::exchange(unusable_, false) && !outcome) return sit_out(outcome.error());
     CAUSEWAY_ASSIGN(const verdict judged, env_.group->settle(outcome, candidate_));
     entered_ = candidate_ = false;
-    if (judged == verdict::commit) uncommitted_ -= std::min(uncommitted_, env_.group->contributed());
+    if (judged == verdict::commit) contribution_.committed(env_.group->contributed());
     return judged;
   }
 
@@ -29454,11 +29706,11 @@ class training_context {
   }
 
   /// Samples were trained on.
-  void count_samples(std::uint64_t samples) noexcept { uncommitted_ += samples; }
+  void count_samples(std::uint64_t samples) noexcept { contribution_.add(samples); }
 
   /// Numbers of this peer's next samples: see basic_trainer::draw.
   [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t count) {
-    if (elastic()) return env_.group->draw(uncommitted_, count);
+    if (elastic()) return env_.group->draw(contribution_.all(), count);
     std::vector<std::uint64_t> numbers(count);
     std::iota(numbers.begin(), numbers.end(), (step_ * peers() + self()) * count);
     return numbers;
@@ -29512,10 +29764,7 @@ class training_context {
     return {};
   }
 
-  void commit_step() noexcept {
-    if (!resumed_) ++step_;
-    resumed_ = false;
-  }
+  void commit_step() noexcept { step_ += std::exchange(resumed_, false) ? 0U : 1U; }
   [[nodiscard]] float gradient_norm() const noexcept { return gradient_norm_; }
   [[nodiscard]] float learning_rate() const noexcept { return rate_; }
   [[nodiscard]] std::uint64_t state_hash() const noexcept { return elastic() ? env_.group->state_hash() : hash_; }
@@ -29538,7 +29787,7 @@ class training_context {
   // Lets this peer into the exchange of the round, once per attempt.
   result<void> enter() {
     if (!elastic() || entered_) return {};
-    CAUSEWAY_ASSIGN(entry_, env_.group->enter(uncommitted_));
+    CAUSEWAY_ASSIGN(entry_, env_.group->enter(contribution_.all() - contribution_.later(), contribution_.later()));
     entered_ = true;
     parts_left_ = 1;
     return {};
@@ -29606,7 +29855,7 @@ class training_context {
 
   template <class Comm>
   void adopted(Comm& comm, std::span<const float> previous) {
-    if (previous.empty()) uncommitted_ = 0;
+    if (previous.empty()) contribution_.give_up();
     comm.adopt(*this, previous);
     parameters_changed();
   }
@@ -29670,11 +29919,11 @@ class training_context {
   std::uint32_t skipped_ = 0;  // inner steps in a row whose gradient was not finite
   bool skip_ = false;          // the next inner step
   bool scheduled_by_rounds_ = false;
-  bool resumed_ = false;           // step_ was set during the step under way
-  bool entered_ = false;           // into the exchange under way
-  std::size_t parts_left_ = 1;     // of it
-  bool candidate_ = false;         // the shared state is that of a round which is not settled yet
-  std::uint64_t uncommitted_ = 0;  // samples trained on since the last committed contribution
+  bool resumed_ = false;        // step_ was set during the step under way
+  bool entered_ = false;        // into the exchange under way
+  std::size_t parts_left_ = 1;  // of it
+  bool candidate_ = false;      // the shared state is that of a round which is not settled yet
+  detail::contribution contribution_;
 
   std::span<float> updates_;
   std::vector<float> kept_;

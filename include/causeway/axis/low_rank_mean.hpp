@@ -53,8 +53,9 @@ class low_rank_exchange {
   /// For rows of `size` values. Done by `begin`, too.
   void prepare(std::size_t size, std::span<const compress::matrix_range> matrices);
 
-  /// The exchange before is over for everybody: the next one starts from its right factors.
-  void keep() { std::swap(right_, next_); }
+  /// The exchange before is over for everybody: the next one starts from its right factors. They stay where they are, as
+  /// others may be given them.
+  void keep() { std::copy(next_.begin(), next_.end(), right_.begin()); }
 
   void serialize(auto& ar) { ar(right_); }
   /// What all peers have alike; after `prepare`.

@@ -174,7 +174,7 @@ class round_turns {
       s->arrived = came;
       CAUSEWAY_TRY(c.rows.compose(ctx, *s));
       CAUSEWAY_TRY(c.rows.land_late(ctx, *s));
-      s->pending = !came || s->since > 0;  // who made no step for it has no row
+      s->pending = s->since > 0;  // who made no step for it has nothing to keep
       s->waited = 0;
       s->restart();
     }

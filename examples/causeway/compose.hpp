@@ -10,8 +10,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/kernels/backend.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/optim/adamw.hpp>
-#include <causeway/optim/muon.hpp>
 #include <causeway/optim/nesterov.hpp>
 #include <causeway/optim/schedule.hpp>
 #include <causeway/train/context.hpp>
@@ -19,6 +17,7 @@
 #include <utility>
 
 #include "chosen_codec.hpp"
+#include "chosen_inner.hpp"
 #include "session_input.hpp"
 #include "settings.hpp"
 
@@ -42,12 +41,7 @@ inline causeway::trainer_options trainer_options_of(const settings& s) {
   return options;
 }
 
-/// Calls `f(inner optimizer)`.
-template <class F>
-auto with_inner(const settings& s, F&& f) {
-  if (s.train.optimizer == "muon") return f(causeway::optim::muon<>{});
-  return f(causeway::optim::adamw{{.weight_decay = s.train.weight_decay}});
-}
+inline chosen_inner inner_of(const settings& s) { return chosen_inner{s.train.optimizer, s.train.weight_decay}; }
 
 /// Calls `f(communication policy)`.
 template <class F>

@@ -57,13 +57,13 @@ class paced_data_parallel {
 };
 static_assert(causeway::ParallelismPolicy<paced_data_parallel>);
 
-template <class Model, class Inner>
-causeway::result<session_summary> run_elastic(Model model, Inner inner, session_input& in, elastic_place& place,
+template <class Model>
+causeway::result<session_summary> run_elastic(Model model, session_input& in, elastic_place& place,
                                               causeway::environment env) {
   return with_comm(in.s, [&](auto comm) -> causeway::result<session_summary> {
-    auto trainer = causeway::make_trainer(std::move(model), std::move(env), trainer_options_of(in.s), std::move(inner),
-                                          std::move(comm), paced_data_parallel{in.s.train.micro_batches, place.computed},
-                                          causeway::fault::quorum{});
+    auto trainer =
+        causeway::make_trainer(std::move(model), std::move(env), trainer_options_of(in.s), inner_of(in.s), std::move(comm),
+                               paced_data_parallel{in.s.train.micro_batches, place.computed}, causeway::fault::quorum{});
     return run_session(trainer, in, place);
   });
 }
@@ -81,8 +81,7 @@ causeway::result<session_summary> run_elastic_family(const typename Model::optio
     return train_swarm(chosen_model::of(std::move(part)), in, place, std::move(env));
   }
   CAUSEWAY_ASSIGN(Model model, make_model<Model>(options, in.s));
-  return with_inner(in.s,
-                    [&](auto inner) { return run_elastic(std::move(model), std::move(inner), in, place, std::move(env)); });
+  return run_elastic(std::move(model), in, place, std::move(env));
 }
 
 }  // namespace app

@@ -75,7 +75,7 @@ class elastic_session {
     place_.passing("joining");
     CAUSEWAY_TRY(trainer_.start());
     if (place_.crew != nullptr) ctx().resume_at(place_.crew->words().step);
-    if constexpr (!shares_optimizer) restore_inner_optimizer();
+    if constexpr (alone_between) restore_inner_optimizer();  // else it is the others'
     round_ = round();
     place_.events->joined(news());
     for (;;) {
@@ -225,7 +225,7 @@ class elastic_session {
     trainer_.for_each_state([&](const std::string& name, std::uint32_t, auto& object) {
       if (!name.starts_with("inner.")) return;
       const auto found = newest->file.find(name);
-      if (found) (void)archiver{}.from_bytes(found->bytes, object);
+      if (found && (!archiver{}.from_bytes(found->bytes, object) || !ctx().inner().check())) ctx().reset_inner();
     });
     const auto where = causeway::read_cut(newest->file, archiver{});
     if (where && where->step > ctx().step()) (void)checkpoints_.discard_after(ctx().step());

@@ -7,9 +7,7 @@ namespace app {
 
 causeway::result<session_summary> run_elastic_stand_in(session_input& input, elastic_place& place,
                                                        causeway::environment env) {
-  return with_inner(input.s, [&](auto inner) {
-    return run_elastic(stand_in{input.s.sim.parameters}, std::move(inner), input, place, std::move(env));
-  });
+  return run_elastic(stand_in{input.s.sim.parameters}, input, place, std::move(env));
 }
 
 }  // namespace app

@@ -4,7 +4,6 @@
 
 // A run of one model family with a fixed set of peers. Included by the file of that family alone: it instantiates much.
 
-#include <causeway/optim/adamw.hpp>
 #include <causeway/parallel/block_moves.hpp>
 #include <causeway/parallel/block_store.hpp>
 #include <causeway/train/checkpoint.hpp>
@@ -67,13 +66,11 @@ causeway::result<session_summary> run_family(const typename Model::options_type&
   if (is_pipeline(in.s)) return train_pipeline(chosen_model::of(std::move(model)), in, std::move(env));
   const policy* const chosen = find_policy(in.s.comm.policy);
   if (chosen->train != nullptr) return chosen->train(chosen_model::of(std::move(model)), in, std::move(env));
-  return with_inner(in.s, [&](auto inner) {
-    return with_comm(in.s, [&](auto comm) {
-      causeway::parallel::data_parallel parallel{{.micro_batches = in.s.train.micro_batches}};
-      return run_trainer(causeway::make_trainer(std::move(model), std::move(env), trainer_options_of(in.s),
-                                                std::move(inner), std::move(comm), std::move(parallel)),
-                         in);
-    });
+  return with_comm(in.s, [&](auto comm) {
+    causeway::parallel::data_parallel parallel{{.micro_batches = in.s.train.micro_batches}};
+    return run_trainer(causeway::make_trainer(std::move(model), std::move(env), trainer_options_of(in.s), inner_of(in.s),
+                                              std::move(comm), std::move(parallel)),
+                       in);
   });
 }
 
@@ -140,7 +137,7 @@ causeway::result<void> gather_blocks(Model& model, const settings& s) {
     return causeway::fail(causeway::errc::not_found, block_folder(s),
                           "holds no step of which every block was saved; --parallel.store says where the blocks are");
   }
-  const std::size_t kinds = 1 + causeway::optim::adamw{}.moments().size();
+  const std::size_t kinds = 1 + inner_of(s).moments().size();
   for (std::int64_t b = 0; b < model.blocks(); ++b) {
     std::vector<float> contents(static_cast<std::size_t>(model.block_length(b)) * kinds);
     CAUSEWAY_TRY(store.load(*newest, b, contents));

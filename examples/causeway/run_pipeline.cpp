@@ -15,14 +15,12 @@
 namespace app {
 
 causeway::result<session_summary> train_pipeline(chosen_model model, session_input& in, causeway::environment env) {
-  return with_inner(in.s, [&](auto inner) {
-    return with_comm(in.s, [&](auto comm) {
-      causeway::parallel::pipeline<chosen_schedule, chosen_activations> parallel{
-          pipeline_options_of(in.s), chosen_schedule{in.s.parallel.schedule}, chosen_activations{in.s.parallel.codec}};
-      return run_trainer(causeway::make_trainer(std::move(model), std::move(env), trainer_options_of(in.s),
-                                                std::move(inner), std::move(comm), std::move(parallel)),
-                         in, pace::in_step);
-    });
+  return with_comm(in.s, [&](auto comm) {
+    causeway::parallel::pipeline<chosen_schedule, chosen_activations> parallel{
+        pipeline_options_of(in.s), chosen_schedule{in.s.parallel.schedule}, chosen_activations{in.s.parallel.codec}};
+    return run_trainer(causeway::make_trainer(std::move(model), std::move(env), trainer_options_of(in.s), inner_of(in.s),
+                                              std::move(comm), std::move(parallel)),
+                       in, pace::in_step);
   });
 }
 

@@ -4,7 +4,6 @@
 
 // A run with one of the presets. Included by the file of that preset alone: it instantiates much.
 
-#include <causeway/optim/sgd.hpp>
 #include <causeway/train/trainer.hpp>
 
 #include <utility>
@@ -15,22 +14,13 @@
 
 namespace app {
 
-template <class Inner, class Comm>
-causeway::result<session_summary> run_composed(chosen_model model, session_input& in, causeway::environment env,
-                                               Inner inner, Comm comm, pace moves) {
-  causeway::parallel::data_parallel parallel{{.micro_batches = in.s.train.micro_batches}};
-  return run_trainer(causeway::make_trainer(std::move(model), std::move(env), trainer_options_of(in.s), std::move(inner),
-                                            std::move(comm), std::move(parallel)),
-                     in, moves);
-}
-
-/// With the inner optimizer that the settings name.
 template <class Comm>
 causeway::result<session_summary> run_preset(chosen_model model, session_input& in, causeway::environment env, Comm comm,
                                              pace moves) {
-  return with_inner(in.s, [&](auto inner) {
-    return run_composed(std::move(model), in, std::move(env), std::move(inner), std::move(comm), moves);
-  });
+  causeway::parallel::data_parallel parallel{{.micro_batches = in.s.train.micro_batches}};
+  return run_trainer(causeway::make_trainer(std::move(model), std::move(env), trainer_options_of(in.s), inner_of(in.s),
+                                            std::move(comm), std::move(parallel)),
+                     in, moves);
 }
 
 }  // namespace app

@@ -98,6 +98,7 @@ class session {
     const auto it = std::find_if(cuts.rbegin(), cuts.rend(), [&](const causeway::cut& c) { return c.round == *round; });
     CAUSEWAY_ASSIGN(const auto file, checkpoints_.load(it->step));
     CAUSEWAY_TRY(causeway::restore_state(trainer_, file, archiver{}));
+    CAUSEWAY_TRY(ctx().inner().check());
     CAUSEWAY_TRY(checkpoints_.discard_after(it->step));
     if (self_ == 0 || pace_ == pace::in_step) CAUSEWAY_TRY(shared_.discard_after(it->step));
     CAUSEWAY_ASSIGN(const auto steps, gather(std::array<std::uint64_t, 1>{it->step}, 3));

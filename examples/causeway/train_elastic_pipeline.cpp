@@ -3,7 +3,6 @@
 #include <causeway/fault/quorum.hpp>
 #include <causeway/io/file.hpp>
 #include <causeway/io/storage.hpp>
-#include <causeway/optim/adamw.hpp>
 #include <causeway/parallel/elastic_pipeline.hpp>
 #include <causeway/stage/recovery_redundant_forward.hpp>
 #include <causeway/stage/schedules.hpp>
@@ -28,8 +27,7 @@ causeway::result<session_summary> train_elastic_pipeline(chosen_model model, ses
   const auto train = [&](auto recovery, auto schedule) {
     causeway::parallel::elastic_pipeline pipeline{place.crew, options, std::move(recovery), std::move(schedule),
                                                   forgetful_activations{in.s.parallel.codec}};
-    auto trainer = causeway::make_trainer(std::move(model), std::move(env), trainer_options_of(in.s),
-                                          causeway::optim::adamw{{.weight_decay = in.s.train.weight_decay}},
+    auto trainer = causeway::make_trainer(std::move(model), std::move(env), trainer_options_of(in.s), inner_of(in.s),
                                           causeway::comm::every_step<>{}, std::move(pipeline), causeway::fault::quorum{});
     return run_session(trainer, in, place);
   };

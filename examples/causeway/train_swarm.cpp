@@ -3,7 +3,6 @@
 #include <causeway/comm/periodic.hpp>
 #include <causeway/fault/quorum.hpp>
 #include <causeway/io/file.hpp>
-#include <causeway/optim/adamw.hpp>
 #include <causeway/parallel/block_store.hpp>
 #include <causeway/parallel/local_swarm.hpp>
 #include <causeway/parallel/swarm.hpp>
@@ -109,8 +108,7 @@ std::shared_ptr<parallel::swarm_round> make_swarm_peer(const settings& s, std::s
 causeway::result<session_summary> train_swarm(chosen_model model, session_input& in, elastic_place& place,
                                               causeway::environment env) {
   const auto train = [&](auto comm, auto swarm) {
-    auto trainer = causeway::make_trainer(std::move(model), std::move(env), trainer_options_of(in.s),
-                                          causeway::optim::adamw{{.weight_decay = in.s.train.weight_decay}},
+    auto trainer = causeway::make_trainer(std::move(model), std::move(env), trainer_options_of(in.s), inner_of(in.s),
                                           std::move(comm), std::move(swarm), causeway::fault::quorum{});
     return run_session(trainer, in, place);
   };

@@ -2,24 +2,26 @@
 #ifndef CAUSEWAY_EXAMPLES_CHOSEN_MODEL_HPP
 #define CAUSEWAY_EXAMPLES_CHOSEN_MODEL_HPP
 
-// A model chosen at run time, so that a policy needs no trainer type for each model family. What it costs is one call
-// through a pointer for each micro-batch.
+// A model chosen at run time, so that no trainer type is needed for each model family. What it costs is one call through a
+// pointer for each micro-batch.
 
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/nn/language_model.hpp>
+#include <causeway/nn/memory_estimate.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/tensor/parameters.hpp>
 #include <causeway/train/model.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "corpus.hpp"
-#include "generate.hpp"
 #include "settings.hpp"
 
 namespace app {
@@ -28,16 +30,50 @@ class chosen_model {
  public:
   using tokens = std::span<const std::int32_t>;
   using stage_pass = causeway::nn::stage_pass;
+  using tape_type = causeway::autograd::tape<causeway::kernels::cpu_backend>;
 
   struct device {
     causeway::thread_pool* threads;
     causeway::thread_pool& pool() { return *threads; }
   };
 
-  template <causeway::Model M>
-  static chosen_model of(M model) {
-    return chosen_model{std::make_unique<holder<M>>(std::move(model))};
-  }
+  /// What every model has. One without stages, the stand-in, is never asked for them: simulations have none.
+  struct face {
+    virtual ~face() = default;
+    virtual causeway::parameter_store& parameters() = 0;
+    virtual causeway::thread_pool& pool() = 0;
+    virtual std::uint64_t config_hash() = 0;
+    virtual causeway::result<double> forward_backward(tokens, tokens, std::int64_t, float, std::uint64_t) = 0;
+    virtual causeway::result<double> evaluate(tokens, tokens, std::int64_t) = 0;
+
+    virtual causeway::result<std::string> sample(text_codec&, const settings&) { return no_stages(); }
+    virtual std::string computes_on() { return {}; }
+    virtual causeway::nn::memory_estimate memory_estimate(std::int64_t) { return {}; }
+    virtual tape_type make_tape() { std::abort(); }
+    virtual std::int64_t blocks() { return 0; }
+    virtual std::int64_t width() { return 0; }
+    virtual const causeway::nn::model_part& part() { std::abort(); }
+    virtual std::size_t tied_table() { return 0; }
+    virtual causeway::result<stage_pass> forward_stage(tape_type&, causeway::nn::block_range,
+                                                       const causeway::nn::micro_batch&, causeway::tensor,
+                                                       causeway::nn::pass_kind) {
+      return no_stages();
+    }
+    virtual causeway::result<causeway::tensor> backward_stage(tape_type&, const stage_pass&, causeway::tensor) {
+      return no_stages();
+    }
+    virtual causeway::result<causeway::tensor> backward_inputs(tape_type&, const stage_pass&, causeway::tensor) {
+      return no_stages();
+    }
+    virtual causeway::result<void> backward_weights(tape_type&) { return no_stages(); }
+    virtual causeway::result<void> hold(causeway::nn::model_part) { return no_stages(); }
+    virtual std::int64_t block_length(std::int64_t) { return 0; }
+
+    static causeway::error no_stages() {
+      return causeway::fail(causeway::errc::unsupported, "model", "this one has neither stages nor text");
+    }
+  };
+  explicit chosen_model(std::unique_ptr<face> it) : it_{std::move(it)} {}
 
   causeway::parameter_store& parameters() { return it_->parameters(); }
   device backend() { return {&it_->pool()}; }
@@ -50,9 +86,13 @@ class chosen_model {
     return it_->evaluate(inputs, targets, sequences);
   }
   causeway::result<std::string> sample(text_codec& codec, const settings& s) { return it_->sample(codec, s); }
+  /// What computes, and what a batch of so many sequences takes of memory.
+  [[nodiscard]] std::string computes_on() { return it_->computes_on(); }
+  [[nodiscard]] causeway::nn::memory_estimate memory_estimate(std::int64_t sequences) {
+    return it_->memory_estimate(sequences);
+  }
 
   // Stage by stage: causeway::parallel::StageModel.
-  using tape_type = causeway::autograd::tape<causeway::kernels::cpu_backend>;
   tape_type make_tape() { return it_->make_tape(); }
   [[nodiscard]] std::int64_t blocks() const { return it_->blocks(); }
   [[nodiscard]] std::int64_t width() const { return it_->width(); }
@@ -74,72 +114,15 @@ class chosen_model {
   [[nodiscard]] std::int64_t block_length(std::int64_t block) const { return it_->block_length(block); }
 
  private:
-  struct face {
-    virtual ~face() = default;
-    virtual causeway::parameter_store& parameters() = 0;
-    virtual causeway::thread_pool& pool() = 0;
-    virtual std::uint64_t config_hash() = 0;
-    virtual causeway::result<double> forward_backward(tokens, tokens, std::int64_t, float, std::uint64_t) = 0;
-    virtual causeway::result<double> evaluate(tokens, tokens, std::int64_t) = 0;
-    virtual causeway::result<std::string> sample(text_codec&, const settings&) = 0;
-    virtual tape_type make_tape() = 0;
-    virtual std::int64_t blocks() = 0;
-    virtual std::int64_t width() = 0;
-    virtual const causeway::nn::model_part& part() = 0;
-    virtual std::size_t tied_table() = 0;
-    virtual causeway::result<stage_pass> forward_stage(tape_type&, causeway::nn::block_range,
-                                                       const causeway::nn::micro_batch&, causeway::tensor,
-                                                       causeway::nn::pass_kind) = 0;
-    virtual causeway::result<causeway::tensor> backward_stage(tape_type&, const stage_pass&, causeway::tensor) = 0;
-    virtual causeway::result<causeway::tensor> backward_inputs(tape_type&, const stage_pass&, causeway::tensor) = 0;
-    virtual causeway::result<void> backward_weights(tape_type&) = 0;
-    virtual causeway::result<void> hold(causeway::nn::model_part) = 0;
-    virtual std::int64_t block_length(std::int64_t) = 0;
-  };
-
-  template <class M>
-  struct holder final : face {
-    explicit holder(M m) : model{std::move(m)} {}
-    causeway::parameter_store& parameters() override { return model.parameters(); }
-    causeway::thread_pool& pool() override { return model.backend().pool(); }
-    std::uint64_t config_hash() override { return model.config_hash(); }
-    causeway::result<double> forward_backward(tokens inputs, tokens targets, std::int64_t sequences, float scale,
-                                              std::uint64_t stream) override {
-      return model.forward_backward(inputs, targets, sequences, scale, stream);
-    }
-    causeway::result<double> evaluate(tokens inputs, tokens targets, std::int64_t sequences) override {
-      return model.evaluate(inputs, targets, sequences);
-    }
-    causeway::result<std::string> sample(text_codec& codec, const settings& s) override {
-      return sample_text(model, codec, s);
-    }
-    tape_type make_tape() override { return model.make_tape(); }
-    std::int64_t blocks() override { return model.blocks(); }
-    std::int64_t width() override { return model.width(); }
-    const causeway::nn::model_part& part() override { return model.part(); }
-    std::size_t tied_table() override { return model.tied_table(); }
-    causeway::result<stage_pass> forward_stage(tape_type& t, causeway::nn::block_range r,
-                                               const causeway::nn::micro_batch& b, causeway::tensor boundary,
-                                               causeway::nn::pass_kind kind) override {
-      return model.forward_stage(t, r, b, std::move(boundary), kind);
-    }
-    causeway::result<causeway::tensor> backward_stage(tape_type& t, const stage_pass& s, causeway::tensor d) override {
-      return model.backward_stage(t, s, std::move(d));
-    }
-    causeway::result<causeway::tensor> backward_inputs(tape_type& t, const stage_pass& s, causeway::tensor d) override {
-      return model.backward_inputs(t, s, std::move(d));
-    }
-    causeway::result<void> backward_weights(tape_type& t) override { return model.backward_weights(t); }
-    causeway::result<void> hold(causeway::nn::model_part part) override { return model.hold(std::move(part)); }
-    std::int64_t block_length(std::int64_t block) override { return model.block_length(block); }
-    M model;
-  };
-
-  explicit chosen_model(std::unique_ptr<face> it) : it_{std::move(it)} {}
-
   std::unique_ptr<face> it_;
 };
 static_assert(causeway::Model<chosen_model> && causeway::parallel::StageModel<chosen_model>);
+
+/// The model of the settings, or a part of it, as it is at the start of a run.
+causeway::result<chosen_model> make_model(const settings& s, std::int64_t vocabulary, causeway::nn::model_part part = {});
+
+/// For simulations: see stand_in.hpp.
+chosen_model make_stand_in(const settings& s);
 
 inline causeway::result<std::string> sample_text(chosen_model& model, text_codec& codec, const settings& s) {
   return model.sample(codec, s);

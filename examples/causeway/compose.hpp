@@ -7,9 +7,6 @@
 
 #include <causeway/comm/every_step.hpp>
 #include <causeway/comm/periodic.hpp>
-#include <causeway/core/result.hpp>
-#include <causeway/kernels/backend.hpp>
-#include <causeway/nn/model_part.hpp>
 #include <causeway/optim/nesterov.hpp>
 #include <causeway/optim/schedule.hpp>
 #include <causeway/train/context.hpp>
@@ -22,15 +19,6 @@
 #include "settings.hpp"
 
 namespace app {
-
-template <class Model>
-causeway::result<Model> make_model(const typename Model::options_type& options, const settings& s,
-                                   causeway::nn::model_part part = {}) {
-  causeway::kernels::cpu_backend backend{s.net.threads};
-  CAUSEWAY_ASSIGN(Model model, Model::create(options, std::move(backend), std::move(part)));
-  model.initialize(s.run.seed);
-  return model;
-}
 
 inline causeway::trainer_options trainer_options_of(const settings& s) {
   causeway::trainer_options options;

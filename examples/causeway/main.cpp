@@ -99,7 +99,7 @@ causeway::result<int> train_as_member(session_input in, causeway::net::membershi
     stop_watch& watch;
     ~silence() { watch.when_asked({}); }
   } guard{watch};
-  auto summary = in.s.model.family == "llama" ? run_llama(in, std::move(env)) : run_gpt(in, std::move(env));
+  auto summary = run_model({in, std::move(env)});
   if (!summary) return summary.error();
   return conclude(*summary, in);
 }
@@ -122,7 +122,7 @@ causeway::result<int> generate(settings s, const origins& from) {
     return fail(errc::not_found, folder, "no trained run of this name; train first, or name one with --run.name");
   }
   if (s.parallel.store.empty()) CAUSEWAY_TRY(agree_on_store(s, folder));  // what is given here is for this once
-  CAUSEWAY_ASSIGN(const std::string text, s.model.family == "llama" ? generate_llama(s, *codec) : generate_gpt(s, *codec));
+  CAUSEWAY_ASSIGN(const std::string text, generate_text(s, *codec));
   std::printf("%s\n", text.c_str());
   return 0;
 }

@@ -95,8 +95,7 @@ causeway::result<int> peer_process::run(bool may_found) {
     CAUSEWAY_TRY(is_swarm(in_.s) ? open_swarm_fabrics() : open_fabric());
     CAUSEWAY_TRY(open_group(may_found));
     if (!in_.s.quiet) announce();
-    const bool llama = in_.s.model.family == "llama";
-    auto summary = llama ? run_elastic_llama(in_, place_, surroundings()) : run_elastic_gpt(in_, place_, surroundings());
+    auto summary = run_model({in_, surroundings(), &place_});
     if (summary) return report_.conclude(*summary);
     const auto next = place_.swarm ? place_.swarm->asked_to_move() : std::nullopt;
     if (!next || in_.stopping()) return summary.error();

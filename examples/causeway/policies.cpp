@@ -11,7 +11,7 @@
 #include <charconv>
 
 #include "chosen_model.hpp"
-#include "session_input.hpp"
+#include "training.hpp"
 
 namespace app {
 namespace {
@@ -43,11 +43,15 @@ std::vector<policy> local_update_policies() {
   const presets::fedavg_options fedavg;
   const presets::photon_options photon;
   return {
-      {"diloco", "inner steps alone, then an outer Nesterov step along the mean of the ways gone", {}},
+      {"diloco",
+       "inner steps alone, then an outer Nesterov step along the mean of the ways gone",
+       {},
+       train_composed,
+       true},
       {"open_diloco", "diloco with fp16 on the wire",
-       outer_defaults(presets::open_diloco_options{}) + defaults{{"comm.codec", "fp16"}}},
-      {"local_sgd", "parameters are averaged every few steps", {}},
-      {"every_step", "gradients are averaged in every step", {}},
+       outer_defaults(presets::open_diloco_options{}) + defaults{{"comm.codec", "fp16"}}, train_composed, true},
+      {"local_sgd", "parameters are averaged every few steps", {}, train_composed, true},
+      {"every_step", "gradients are averaged in every step", {}, train_composed, true},
       {"muloco", "diloco with inner Muon and 2 bits a value",
        outer_defaults(muloco) + defaults{{"comm.error_decay", text(muloco.error_decay)},
                                          {"train.optimizer", "muon"},

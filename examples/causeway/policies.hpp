@@ -7,7 +7,6 @@
 // peers as well.
 
 #include <causeway/core/result.hpp>
-#include <causeway/train/context.hpp>
 
 #include <string>
 #include <string_view>
@@ -17,17 +16,17 @@
 namespace app {
 
 class chosen_model;
-struct session_input;
 struct session_summary;
+struct training;
 
 struct policy {
   std::string name;
   std::string help;                                           ///< one line
   std::vector<std::pair<std::string, std::string>> defaults;  ///< settings that it has its own value for
-  /// Trains with a fixed set of peers; null: composed by compose.hpp.
-  causeway::result<session_summary> (*train)(chosen_model, session_input&, causeway::environment) = nullptr;
+  causeway::result<session_summary> (*train)(chosen_model, training);
+  bool composed = false;  ///< by compose.hpp: for stages, too, and with any comm.codec
 
-  [[nodiscard]] bool elastic() const noexcept { return train == nullptr; }
+  [[nodiscard]] bool elastic() const noexcept { return composed; }
 };
 
 /// Null if there is none of that name.
@@ -45,20 +44,21 @@ bool of_some_policies(std::string_view setting);
 /// Each policy with what it is and what it sets by itself.
 std::string policy_help();
 
-causeway::result<session_summary> train_streaming_diloco(chosen_model, session_input&, causeway::environment);
-causeway::result<session_summary> train_eager_diloco(chosen_model, session_input&, causeway::environment);
-causeway::result<session_summary> train_muloco(chosen_model, session_input&, causeway::environment);
-causeway::result<session_summary> train_sparse_loco(chosen_model, session_input&, causeway::environment);
-causeway::result<session_summary> train_demo(chosen_model, session_input&, causeway::environment);
-causeway::result<session_summary> train_noloco(chosen_model, session_input&, causeway::environment);
-causeway::result<session_summary> train_moshpit_sgd(chosen_model, session_input&, causeway::environment);
-causeway::result<session_summary> train_cocktail_sgd(chosen_model, session_input&, causeway::environment);
-causeway::result<session_summary> train_sparta(chosen_model, session_input&, causeway::environment);
-causeway::result<session_summary> train_dedloc(chosen_model, session_input&, causeway::environment);
-causeway::result<session_summary> train_async_local_sgd(chosen_model, session_input&, causeway::environment);
-causeway::result<session_summary> train_decoupled_diloco(chosen_model, session_input&, causeway::environment);
-causeway::result<session_summary> train_photon(chosen_model, session_input&, causeway::environment);
-causeway::result<session_summary> train_fedavg(chosen_model, session_input&, causeway::environment);
+causeway::result<session_summary> train_composed(chosen_model, training);
+causeway::result<session_summary> train_streaming_diloco(chosen_model, training);
+causeway::result<session_summary> train_eager_diloco(chosen_model, training);
+causeway::result<session_summary> train_muloco(chosen_model, training);
+causeway::result<session_summary> train_sparse_loco(chosen_model, training);
+causeway::result<session_summary> train_demo(chosen_model, training);
+causeway::result<session_summary> train_noloco(chosen_model, training);
+causeway::result<session_summary> train_moshpit_sgd(chosen_model, training);
+causeway::result<session_summary> train_cocktail_sgd(chosen_model, training);
+causeway::result<session_summary> train_sparta(chosen_model, training);
+causeway::result<session_summary> train_dedloc(chosen_model, training);
+causeway::result<session_summary> train_async_local_sgd(chosen_model, training);
+causeway::result<session_summary> train_decoupled_diloco(chosen_model, training);
+causeway::result<session_summary> train_photon(chosen_model, training);
+causeway::result<session_summary> train_fedavg(chosen_model, training);
 
 }  // namespace app
 

@@ -2,15 +2,15 @@
 #include <causeway/presets/overlapped.hpp>
 
 #include "policies.hpp"
-#include "run_preset.hpp"
+#include "run_policy.hpp"
 
 namespace app {
 
-causeway::result<session_summary> train_eager_diloco(chosen_model model, session_input& in, causeway::environment env) {
-  const auto& c = in.s.comm;
+causeway::result<session_summary> train_eager_diloco(chosen_model model, training t) {
+  const auto& c = t.in.s.comm;
   const causeway::presets::eager_diloco_options o{
       .local_steps = c.local_steps, .outer_learning_rate = c.outer_learning_rate, .outer_momentum = c.outer_momentum};
-  return run_preset(std::move(model), in, std::move(env), causeway::presets::make(o), pace::overlapping);
+  return run_fixed(std::move(model), std::move(t), causeway::presets::make(o), pace::overlapping);
 }
 
 }  // namespace app

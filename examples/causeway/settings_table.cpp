@@ -302,7 +302,7 @@ causeway::result<void> validate_swarm(const settings& s) {
 
 causeway::result<void> validate_pipeline(const settings& s) {
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
-  if (find_policy(s.comm.policy)->train != nullptr) {
+  if (!find_policy(s.comm.policy)->composed) {
     return bad("comm.policy", s.comm.policy +
                                   " is not offered for pipelines here; use diloco, open_diloco, local_sgd or "
                                   "every_step, or the library");
@@ -374,7 +374,7 @@ causeway::result<void> validate(const settings& s) {
   if (!one_of(s.fault.policy, {"fail_stop", "quorum"})) {
     return bad("fault.policy", "'" + s.fault.policy + "'; use fail_stop or quorum");
   }
-  if (chosen->train != nullptr && s.comm.codec != "none") {
+  if (!chosen->composed && s.comm.codec != "none") {
     return bad("comm.codec", s.comm.policy + " says itself what travels; leave it out, or use diloco with this codec");
   }
   const bool elastic = s.fault.policy == "quorum";

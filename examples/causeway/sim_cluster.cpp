@@ -17,6 +17,7 @@
 
 #include "elastic_place.hpp"
 #include "launch.hpp"
+#include "policies.hpp"
 #include "run_model.hpp"
 #include "sim_faults.hpp"
 
@@ -179,12 +180,10 @@ class cluster {
     env.clock = p.clock();
     env.log = p.log();
     env.group = place.group;
-    if (in_.s.sim.compute == "model")
-      CAUSEWAY_TRY(run_elastic_stand_in(mine, place, std::move(env)));
-    else if (in_.s.model.family == "llama")
-      CAUSEWAY_TRY(run_elastic_llama(mine, place, std::move(env)));
-    else
-      CAUSEWAY_TRY(run_elastic_gpt(mine, place, std::move(env)));
+    training t{mine, std::move(env), &place};
+    const bool real = in_.s.sim.compute == "real";
+    CAUSEWAY_TRY(real ? run_model(std::move(t))
+                      : find_policy(in_.s.comm.policy)->train(make_stand_in(in_.s), std::move(t)));
     return {};
   }
 

@@ -18,8 +18,9 @@
 
 namespace app {
 
-causeway::result<session_summary> train_elastic_pipeline(chosen_model model, session_input& in, elastic_place& place,
-                                                         causeway::environment env) {
+causeway::result<session_summary> train_elastic_pipeline(chosen_model model, training t) {
+  session_input& in = t.in;
+  elastic_place& place = *t.place;
   const causeway::parallel::elastic_pipeline_options options{.micro_batches = in.s.train.micro_batches,
                                                              .storage = place.storage,
                                                              .folder = block_folder(in.s),
@@ -27,7 +28,7 @@ causeway::result<session_summary> train_elastic_pipeline(chosen_model model, ses
   const auto train = [&](auto recovery, auto schedule) {
     causeway::parallel::elastic_pipeline pipeline{place.crew, options, std::move(recovery), std::move(schedule),
                                                   forgetful_activations{in.s.parallel.codec}};
-    auto trainer = causeway::make_trainer(std::move(model), std::move(env), trainer_options_of(in.s), inner_of(in.s),
+    auto trainer = causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(in.s), inner_of(in.s),
                                           causeway::comm::every_step<>{}, std::move(pipeline), causeway::fault::quorum{});
     return run_session(trainer, in, place);
   };

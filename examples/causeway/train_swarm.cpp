@@ -105,10 +105,11 @@ std::shared_ptr<parallel::swarm_round> make_swarm_peer(const settings& s, std::s
   return std::make_shared<parallel::swarm_peer<chosen_router>>(std::move(over), std::move(options), chosen_router{s}, log);
 }
 
-causeway::result<session_summary> train_swarm(chosen_model model, session_input& in, elastic_place& place,
-                                              causeway::environment env) {
+causeway::result<session_summary> train_swarm(chosen_model model, training t) {
+  session_input& in = t.in;
+  elastic_place& place = *t.place;
   const auto train = [&](auto comm, auto swarm) {
-    auto trainer = causeway::make_trainer(std::move(model), std::move(env), trainer_options_of(in.s), inner_of(in.s),
+    auto trainer = causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(in.s), inner_of(in.s),
                                           std::move(comm), std::move(swarm), causeway::fault::quorum{});
     return run_session(trainer, in, place);
   };

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "chosen_model.hpp"
+
+#include <causeway/kernels/backend.hpp>
+
+#include <memory>
+#include <utility>
+
+#include "generate.hpp"
+#include "model_options.hpp"
+#include "stand_in.hpp"
+
+namespace app {
+
+using causeway::result;
+using causeway::tensor;
+
+namespace {
+
+using face = chosen_model::face;
+using tokens = chosen_model::tokens;
+using tape_type = chosen_model::tape_type;
+using stage_pass = chosen_model::stage_pass;
+
+template <class M>
+struct whole_model : face {
+  explicit whole_model(M m) : model{std::move(m)} {}
+  causeway::parameter_store& parameters() override { return model.parameters(); }
+  causeway::thread_pool& pool() override { return model.backend().pool(); }
+  std::uint64_t config_hash() override { return model.config_hash(); }
+  result<double> forward_backward(tokens inputs, tokens targets, std::int64_t sequences, float scale,
+                                  std::uint64_t stream) override {
+    return model.forward_backward(inputs, targets, sequences, scale, stream);
+  }
+  result<double> evaluate(tokens inputs, tokens targets, std::int64_t sequences) override {
+    return model.evaluate(inputs, targets, sequences);
+  }
+  M model;
+};
+
+/// A language model, which writes text and can be cut into stages.
+template <class M>
+struct language_model final : whole_model<M> {
+  using whole_model<M>::whole_model;
+  using whole_model<M>::model;
+  result<std::string> sample(text_codec& codec, const settings& s) override { return sample_text(model, codec, s); }
+  std::string computes_on() override { return model.backend().describe(); }
+  causeway::nn::memory_estimate memory_estimate(std::int64_t sequences) override {
+    return model.memory_estimate(sequences);
+  }
+  tape_type make_tape() override { return model.make_tape(); }
+  std::int64_t blocks() override { return model.blocks(); }
+  std::int64_t width() override { return model.width(); }
+  const causeway::nn::model_part& part() override { return model.part(); }
+  std::size_t tied_table() override { return model.tied_table(); }
+  result<stage_pass> forward_stage(tape_type& t, causeway::nn::block_range r, const causeway::nn::micro_batch& b,
+                                   tensor boundary, causeway::nn::pass_kind kind) override {
+    return model.forward_stage(t, r, b, std::move(boundary), kind);
+  }
+  result<tensor> backward_stage(tape_type& t, const stage_pass& s, tensor d) override {
+    return model.backward_stage(t, s, std::move(d));
+  }
+  result<tensor> backward_inputs(tape_type& t, const stage_pass& s, tensor d) override {
+    return model.backward_inputs(t, s, std::move(d));
+  }
+  result<void> backward_weights(tape_type& t) override { return model.backward_weights(t); }
+  result<void> hold(causeway::nn::model_part part) override { return model.hold(std::move(part)); }
+  std::int64_t block_length(std::int64_t block) override { return model.block_length(block); }
+};
+
+template <class M>
+result<chosen_model> make(const typename M::options_type& options, const settings& s, causeway::nn::model_part part) {
+  causeway::kernels::cpu_backend backend{s.net.threads};
+  CAUSEWAY_ASSIGN(M model, M::create(options, std::move(backend), std::move(part)));
+  model.initialize(s.run.seed);
+  return chosen_model{std::make_unique<language_model<M>>(std::move(model))};
+}
+
+}  // namespace
+
+result<chosen_model> make_model(const settings& s, std::int64_t vocabulary, causeway::nn::model_part part) {
+  if (s.model.family == "llama") return make<causeway::nn::llama>(llama_options_of(s, vocabulary), s, std::move(part));
+  return make<causeway::nn::gpt>(gpt_options_of(s, vocabulary), s, std::move(part));
+}
+
+chosen_model make_stand_in(const settings& s) {
+  return chosen_model{std::make_unique<whole_model<stand_in>>(stand_in{s.sim.parameters})};
+}
+
+}  // namespace app

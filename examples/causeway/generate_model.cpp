@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text from a run: its parameters are gathered from what its peers left on this machine.
+
+#include <causeway/io/archive.hpp>
+#include <causeway/io/checkpoint.hpp>
+#include <causeway/io/file.hpp>
+#include <causeway/parallel/block_moves.hpp>
+#include <causeway/parallel/block_store.hpp>
+#include <causeway/train/checkpoint.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "chosen_pipeline.hpp"
+#include "compose.hpp"
+#include "run_model.hpp"
+
+namespace app {
+namespace {
+
+/// The newest checkpoint in any of `folders`; `otherwise` is where to look, for the error, if there is none.
+causeway::result<causeway::io::loaded_checkpoint> newest_of(const std::vector<std::string>& folders,
+                                                            const std::string& otherwise) {
+  std::string best = otherwise;
+  std::uint64_t newest = 0;
+  for (const std::string& folder : folders) {
+    const auto steps = causeway::io::checkpoint_directory{causeway::io::posix_storage{}, folder}.steps();
+    if (!steps || steps->empty() || steps->back() <= newest) continue;
+    newest = steps->back();
+    best = folder;
+  }
+  return causeway::io::checkpoint_directory{causeway::io::posix_storage{}, best}.load_newest();
+}
+
+/// The newest checkpoint of any peer of the run; peers are tried from 0 on, after the parameters that they share.
+causeway::result<causeway::io::loaded_checkpoint> newest_checkpoint(const std::string& folder) {
+  std::vector<std::string> peers;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator{folder, ignored}) {
+    if (entry.path().filename().string().starts_with("peer-")) peers.push_back(entry.path().string());
+  }
+  std::sort(peers.begin(), peers.end());
+  peers.insert(peers.begin(), folder + "/shared");
+  return newest_of(peers, folder + "/peer-0");
+}
+
+/// The parameters of the whole model from the folders of a pipeline's peers, all of which must be on this machine.
+causeway::result<void> gather_stages(chosen_model& model, std::int64_t vocabulary, const settings& s) {
+  CAUSEWAY_ASSIGN(const auto place, causeway::parallel::place_in(pipeline_options_of(s), 0, s.net.peers));
+  auto& whole = model.parameters();
+  for (const std::uint32_t peer : place.pipeline) {
+    CAUSEWAY_ASSIGN(auto part, part_of_peer(s, peer));
+    CAUSEWAY_ASSIGN(chosen_model stage, make_model(s, vocabulary, std::move(part)));
+    const std::string own = run_folder(s) + "/peer-" + std::to_string(peer);
+    auto loaded = newest_of({run_folder(s) + "/shared-" + std::to_string(peer), own}, own);
+    if (!loaded) {
+      loaded.error().message += "; it holds a stage of the model: bring the folders of all peers of a pipeline together";
+      return loaded.error();
+    }
+    auto& held = stage.parameters();
+    CAUSEWAY_TRY(causeway::restore_parameters(held, loaded->file, causeway::io::cereal_archiver{}));
+    for (std::size_t i = 0; i < held.segments().size(); ++i) {
+      const auto& from = held.segments()[i];
+      const auto found = std::find_if(whole.segments().begin(), whole.segments().end(),
+                                      [&](const auto& to) { return to.name == from.name; });
+      const auto at = static_cast<std::size_t>(found - whole.segments().begin());
+      std::copy_n(held.value(i), from.size(), whole.value(at));
+    }
+  }
+  whole.touch();
+  return {};
+}
+
+/// The parameters of the whole model from the copies that peers with stages have made.
+causeway::result<void> gather_blocks(chosen_model& model, const settings& s) {
+  causeway::parallel::block_store store{causeway::io::any_storage{causeway::io::posix_storage{}}, block_folder(s)};
+  CAUSEWAY_ASSIGN(const auto newest, store.newest(model.blocks()));
+  if (!newest) {
+    return causeway::fail(causeway::errc::not_found, block_folder(s),
+                          "holds no step of which every block was saved; --parallel.store says where the blocks are");
+  }
+  const std::size_t kinds = 1 + inner_of(s).moments().size();
+  for (std::int64_t b = 0; b < model.blocks(); ++b) {
+    std::vector<float> contents(static_cast<std::size_t>(model.block_length(b)) * kinds);
+    CAUSEWAY_TRY(store.load(*newest, b, contents));
+    const auto part = causeway::parallel::blocks_in(model.parameters().values(), model.parameters().segments(), {b, b + 1},
+                                                    model.blocks());
+    std::copy_n(contents.begin(), part.size(), part.begin());
+  }
+  model.parameters().touch();
+  return {};
+}
+
+}  // namespace
+
+causeway::result<std::string> generate_text(const settings& s, text_codec& codec) {
+  CAUSEWAY_ASSIGN(chosen_model model, make_model(s, codec.vocabulary()));
+  if (has_stages(s)) {
+    CAUSEWAY_TRY(s.fault.policy == "quorum" ? gather_blocks(model, s) : gather_stages(model, codec.vocabulary(), s));
+    return model.sample(codec, s);
+  }
+  CAUSEWAY_ASSIGN(const auto loaded, newest_checkpoint(run_folder(s)));
+  if (!loaded.note.empty()) std::fprintf(stderr, "%s\n", loaded.note.c_str());
+  CAUSEWAY_TRY(causeway::restore_parameters(model.parameters(), loaded.file, causeway::io::cereal_archiver{}));
+  return model.sample(codec, s);
+}
+
+}  // namespace app

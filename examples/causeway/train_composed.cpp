@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policies.hpp"
+#include "run_policy.hpp"
+
+namespace app {
+
+causeway::result<session_summary> train_composed(chosen_model model, training t) {
+  return with_comm(t.in.s, [&](auto comm) {
+    if (t.place != nullptr) return run_elastic(std::move(model), std::move(t), std::move(comm));
+    return run_fixed(std::move(model), std::move(t), std::move(comm), pace::together);
+  });
+}
+
+}  // namespace app

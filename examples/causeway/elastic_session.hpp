@@ -27,14 +27,21 @@
 
 #include "elastic_place.hpp"
 #include "session_input.hpp"
+#include "shared_in_place.hpp"
 
 namespace app {
 
 template <class Trainer>
 class elastic_session {
  public:
-  elastic_session(Trainer& trainer, session_input& input, elastic_place& place)
-      : trainer_{trainer}, in_{input}, place_{place}, checkpoints_{place.storage, place.folder} {}
+  /// `fragments`: how many rounds it takes to exchange every parameter once.
+  elastic_session(Trainer& trainer, session_input& input, elastic_place& place, std::uint64_t fragments)
+      : trainer_{trainer},
+        in_{input},
+        place_{place},
+        checkpoints_{place.storage, place.folder},
+        per_round_{steps_of_round(input.s)},
+        fragments_{fragments} {}
 
   causeway::result<session_summary> run() {
     CAUSEWAY_TRY(prepare());
@@ -42,7 +49,7 @@ class elastic_session {
     const auto outcome = train();
     if (!outcome && !in_.stopping()) return outcome.error();
     if (!outcome || summary_.interrupted) return stopped();
-    if (place_.validates() && validated_ != ctx().step()) CAUSEWAY_TRY(validate());
+    if (place_.validates() && validated_ != round()) CAUSEWAY_TRY(validate());
     CAUSEWAY_TRY(save());
     place_.events->finished(summarize());
     CAUSEWAY_TRY(place_.linger());
@@ -62,9 +69,8 @@ class elastic_session {
     batches_.emplace(std::move(batches));
     CAUSEWAY_ASSIGN(auto held_out, held_out_windows(in_));
     held_out_.emplace(std::move(held_out));
-    if (alone_between) per_round_ = in_.s.comm.local_steps;
     const auto rounds = [&](std::uint64_t steps) {
-      return steps == 0 ? 0 : std::max<std::uint64_t>(1, steps / per_round_);
+      return steps == 0 ? 0 : std::max<std::uint64_t>(1, steps * fragments_ / per_round_);
     };
     validate_every_ = rounds(in_.s.train.evaluate_every);
     save_every_ = rounds(in_.s.train.checkpoint_every);
@@ -175,10 +181,11 @@ class elastic_session {
 
   causeway::result<void> validate() {
     const causeway::index_range all{0, held_out_->size()};
-    validated_ = ctx().step();
+    validated_ = round();
     if constexpr (has_stages) {
       return validate_together(all);
     } else {
+      const shared_in_place<Trainer> shared{trainer_};
       CAUSEWAY_ASSIGN(const token_losses found, evaluate_windows(trainer_, *held_out_, all, in_.s.train.batch));
       place_.computed(static_cast<std::int64_t>(found.tokens), elastic_place::forward_only);
       summary_.validation = found.sum / found.tokens;
@@ -189,7 +196,8 @@ class elastic_session {
   // Who comes late may miss an evaluation, or all of them: the others have the result then.
   causeway::result<void> validate_together(const causeway::index_range& all) {
     token_losses found;
-    for (std::int64_t at = all.begin; at < all.end && ctx().step() == validated_; at += in_.s.train.batch) {
+    const std::uint64_t step = ctx().step();
+    for (std::int64_t at = all.begin; at < all.end && ctx().step() == step; at += in_.s.train.batch) {
       const causeway::batch b = held_out_->at(at, std::min(in_.s.train.batch, all.end - at));
       const auto loss = trainer_.evaluate(b);
       if (!loss && loss.error().code != causeway::errc::cancelled) return loss.error();
@@ -205,7 +213,8 @@ class elastic_session {
 
   // ---- this peer's own disk ------------------------------------------------------------------------------------------
 
-  // The membership keeps what peers share. This is for what they do not share, and for `generate`.
+  // The membership keeps what peers share. This is for the inner optimizer, where it is this peer's own, and for
+  // `generate`.
   causeway::result<void> save() {
     if constexpr (shares_optimizer) {
       return trainer_.parallel().save_blocks(ctx());
@@ -213,6 +222,7 @@ class elastic_session {
       if constexpr (has_stages) {
         CAUSEWAY_TRY(trainer_.parallel().save_blocks(ctx(), round() * per_round_, trainer_.comm().anchor()));
       }
+      const shared_in_place<Trainer> shared{trainer_};
       CAUSEWAY_ASSIGN(const auto sections, causeway::save_state(trainer_, archiver{}));
       return checkpoints_.save(ctx().step(), sections, in_.run_id);
     }
@@ -262,11 +272,12 @@ class elastic_session {
   session_summary summary_;
   causeway::time_point begin_;
   causeway::time_point mark_;
-  std::uint64_t per_round_ = 1;  // steps
+  std::uint64_t per_round_;  // steps; where fragments take turns, of a round of each
+  std::uint64_t fragments_;
   std::uint64_t validate_every_ = 0;
   std::uint64_t save_every_ = 0;
   std::uint64_t round_ = 0;
-  std::uint64_t validated_ = UINT64_MAX;  // step
+  std::uint64_t validated_ = UINT64_MAX;  // round
   std::uint64_t resumed_attempts_ = 0;
   std::int64_t tokens_ = 0;
   double blocked_ = 0;
@@ -274,12 +285,13 @@ class elastic_session {
 };
 
 template <class Trainer>
-causeway::result<session_summary> run_session(Trainer& trainer, session_input& in, elastic_place& place) {
+causeway::result<session_summary> run_session(Trainer& trainer, session_input& in, elastic_place& place,
+                                              std::uint64_t fragments = 1) {
   const struct silence {  // the others must not be served from a trainer that is gone
     causeway::net::fabric& fabric;
     ~silence() { fabric.attach(nullptr); }
   } guard{*place.fabric};
-  return elastic_session<Trainer>{trainer, in, place}.run();
+  return elastic_session<Trainer>{trainer, in, place, fragments}.run();
 }
 
 }  // namespace app

@@ -2,11 +2,14 @@
 #ifndef CAUSEWAY_EXAMPLES_POLICIES_HPP
 #define CAUSEWAY_EXAMPLES_POLICIES_HPP
 
-// The communication policies that the program knows by name. Those of include/causeway/presets are instantiated once each,
-// in a file of their own, for models of all families; diloco, local_sgd and every_step are in compose.hpp, for changing
-// peers as well.
+// The communication policies that the program knows by name. Each is instantiated in a file of its own: for a fixed set of
+// peers and, if its traits allow that, for peers that come and go. Presets are those of include/causeway/presets; diloco,
+// open_diloco, local_sgd and every_step are composed in compose.hpp, also for models in stages.
 
 #include <causeway/core/result.hpp>
+#include <causeway/policy/traits.hpp>
+
+#include <cstdint>
 
 #include <string>
 #include <string_view>
@@ -17,16 +20,20 @@ namespace app {
 
 class chosen_model;
 struct session_summary;
+struct settings;
 struct training;
 
 struct policy {
   std::string name;
   std::string help;                                           ///< one line
   std::vector<std::pair<std::string, std::string>> defaults;  ///< settings that it has its own value for
+  causeway::comm_traits traits;                               ///< of its type
+  bool has_local_steps;  ///< comm.local_steps means something to it; else there is an exchange in every step
   causeway::result<session_summary> (*train)(chosen_model, training);
   bool composed = false;  ///< by compose.hpp: for stages, too, and with any comm.codec
 
-  [[nodiscard]] bool elastic() const noexcept { return composed; }
+  /// Whether its peers may come and go.
+  [[nodiscard]] bool elastic() const noexcept { return traits.tolerates == causeway::peers::elastic; }
 };
 
 /// Null if there is none of that name.
@@ -40,6 +47,9 @@ std::string elastic_policy_names();
 bool sets_by_itself(std::string_view name, std::string_view setting);
 /// Whether a setting means nothing but to the policies that have a value for it.
 bool of_some_policies(std::string_view setting);
+
+/// Inner steps after which every parameter of the model was exchanged once.
+std::uint64_t steps_of_round(const settings& s);
 
 /// Each policy with what it is and what it sets by itself.
 std::string policy_help();

@@ -12,7 +12,7 @@ causeway::result<session_summary> train_async_local_sgd(chosen_model model, trai
                                                      .period = t.in.s.net.peers,
                                                      .outer_learning_rate = c.outer_learning_rate,
                                                      .outer_momentum = c.outer_momentum};
-  return run_fixed(std::move(model), std::move(t), causeway::presets::make(o), pace::nothing);
+  return run_policy(std::move(model), std::move(t), causeway::presets::make(o), pace::nothing);
 }
 
 }  // namespace app

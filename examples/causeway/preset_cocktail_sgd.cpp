@@ -9,7 +9,7 @@ namespace app {
 causeway::result<session_summary> train_cocktail_sgd(chosen_model model, training t) {
   const auto& c = t.in.s.comm;
   const causeway::presets::cocktail_sgd_options o{.mask_share = c.share, .k = c.sparse_k};
-  return run_fixed(std::move(model), std::move(t), causeway::presets::make(o), pace::overlapping);
+  return run_policy(std::move(model), std::move(t), causeway::presets::make(o), pace::overlapping);
 }
 
 }  // namespace app

@@ -15,7 +15,7 @@ causeway::result<session_summary> train_decoupled_diloco(chosen_model model, tra
                                                       .quorum = c.quorum,
                                                       .outer_learning_rate = c.outer_learning_rate,
                                                       .outer_momentum = c.outer_momentum};
-  return run_fixed(std::move(model), std::move(t), causeway::presets::make(o), pace::nothing);
+  return run_policy(std::move(model), std::move(t), causeway::presets::make(o), pace::nothing);
 }
 
 }  // namespace app

@@ -9,7 +9,7 @@ namespace app {
 causeway::result<session_summary> train_demo(chosen_model model, training t) {
   const auto& c = t.in.s.comm;
   const causeway::presets::demo_options o{.k = c.sparse_k};
-  return run_fixed(std::move(model), std::move(t), causeway::presets::make(o), pace::together);
+  return run_policy(std::move(model), std::move(t), causeway::presets::make(o), pace::together);
 }
 
 }  // namespace app

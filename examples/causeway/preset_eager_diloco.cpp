@@ -10,7 +10,7 @@ causeway::result<session_summary> train_eager_diloco(chosen_model model, trainin
   const auto& c = t.in.s.comm;
   const causeway::presets::eager_diloco_options o{
       .local_steps = c.local_steps, .outer_learning_rate = c.outer_learning_rate, .outer_momentum = c.outer_momentum};
-  return run_fixed(std::move(model), std::move(t), causeway::presets::make(o), pace::overlapping);
+  return run_policy(std::move(model), std::move(t), causeway::presets::make(o), pace::overlapping);
 }
 
 }  // namespace app

@@ -9,7 +9,7 @@ namespace app {
 causeway::result<session_summary> train_fedavg(chosen_model model, training t) {
   const auto& c = t.in.s.comm;
   const causeway::presets::fedavg_options o{.local_steps = c.local_steps, .share = c.share};
-  return run_fixed(std::move(model), std::move(t), causeway::presets::make(o), pace::together);
+  return run_policy(std::move(model), std::move(t), causeway::presets::make(o), pace::together);
 }
 
 }  // namespace app

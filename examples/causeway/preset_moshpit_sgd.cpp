@@ -10,7 +10,7 @@ causeway::result<session_summary> train_moshpit_sgd(chosen_model model, training
   const auto& c = t.in.s.comm;
   const causeway::presets::moshpit_sgd_options o{
       .local_steps = c.local_steps, .side = c.group_size, .dimensions = c.dimensions};
-  return run_fixed(std::move(model), std::move(t), causeway::presets::make(o), pace::overlapping);
+  return run_policy(std::move(model), std::move(t), causeway::presets::make(o), pace::overlapping);
 }
 
 }  // namespace app

@@ -11,7 +11,7 @@ causeway::result<session_summary> train_noloco(chosen_model model, training t) {
   const causeway::presets::noloco_options o{.local_steps = c.local_steps,
                                             .group_size = c.group_size,
                                             .outer = {.alpha = c.outer_momentum, .beta = c.outer_learning_rate}};
-  return run_fixed(std::move(model), std::move(t), causeway::presets::make(o), pace::overlapping);
+  return run_policy(std::move(model), std::move(t), causeway::presets::make(o), pace::overlapping);
 }
 
 }  // namespace app

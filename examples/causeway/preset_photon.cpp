@@ -12,7 +12,7 @@ causeway::result<session_summary> train_photon(chosen_model model, training t) {
                                             .share = c.share,
                                             .outer_learning_rate = c.outer_learning_rate,
                                             .outer_momentum = c.outer_momentum};
-  return run_fixed(std::move(model), std::move(t), causeway::presets::make(o), pace::together);
+  return run_policy(std::move(model), std::move(t), causeway::presets::make(o), pace::together);
 }
 
 }  // namespace app

@@ -12,7 +12,7 @@ causeway::result<session_summary> train_sparse_loco(chosen_model model, training
                                                  .k = c.sparse_k,
                                                  .error_decay = c.error_decay,
                                                  .outer_learning_rate = c.outer_learning_rate};
-  return run_fixed(std::move(model), std::move(t), causeway::presets::make(o), pace::together);
+  return run_policy(std::move(model), std::move(t), causeway::presets::make(o), pace::together);
 }
 
 }  // namespace app

@@ -14,7 +14,10 @@ causeway::result<session_summary> train_streaming_diloco(chosen_model model, tra
                                                       .local_share = c.local_share,
                                                       .outer_learning_rate = c.outer_learning_rate,
                                                       .outer_momentum = c.outer_momentum};
-  return run_fixed(std::move(model), std::move(t), causeway::presets::make(o), pace::overlapping);
+  auto& store = model.parameters();
+  CAUSEWAY_ASSIGN(const auto fragments,
+                  causeway::axis::strided{c.fragment_blocks}.cut(store.segments(), store.values().size()));
+  return run_policy(std::move(model), std::move(t), causeway::presets::make(o), pace::overlapping, fragments.size());
 }
 
 }  // namespace app

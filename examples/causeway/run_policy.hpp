@@ -8,6 +8,7 @@
 #include <causeway/parallel/data_parallel.hpp>
 #include <causeway/train/trainer.hpp>
 
+#include <cstdint>
 #include <utility>
 
 #include "chosen_model.hpp"
@@ -29,12 +30,24 @@ causeway::result<session_summary> run_fixed(chosen_model model, training t, Comm
 }
 
 template <class Comm>
-causeway::result<session_summary> run_elastic(chosen_model model, training t, Comm comm) {
+causeway::result<session_summary> run_elastic(chosen_model model, training t, Comm comm, std::uint64_t fragments) {
   const settings& s = t.in.s;
   paced_data_parallel parallel{s.train.micro_batches, t.place->computed};
   auto trainer = causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(s), inner_of(s),
                                         std::move(comm), std::move(parallel), causeway::fault::quorum{});
-  return run_session(trainer, t.in, *t.place);
+  return run_session(trainer, t.in, *t.place, fragments);
+}
+
+/// `moves`: what a fixed set of peers have in common. `fragments`: into how many the policy cuts the model.
+template <class Comm>
+causeway::result<session_summary> run_policy(chosen_model model, training t, Comm comm, pace moves,
+                                             std::uint64_t fragments = 1) {
+  if (t.place == nullptr) return run_fixed(std::move(model), std::move(t), std::move(comm), moves);
+  if constexpr (Comm::traits.tolerates == causeway::peers::elastic) {
+    return run_elastic(std::move(model), std::move(t), std::move(comm), fragments);
+  } else {
+    return causeway::fail(causeway::errc::unsupported, "comm.policy", t.in.s.comm.policy + " needs a fixed set of peers");
+  }
 }
 
 }  // namespace app

@@ -387,6 +387,10 @@ causeway::result<void> validate(const settings& s) {
     return bad("comm.policy", s.comm.policy + " needs a fixed set of peers; use --fault.policy fail_stop, or one of " +
                                   elastic_policy_names());
   }
+  if (elastic && chosen->traits.needs_global_step && s.train.optimizer == "muon") {
+    return bad("train.optimizer", "what a newcomer is given has not all of Muon's state, so " + s.comm.policy +
+                                      " with it needs a fixed set of peers; use adamw, or a policy with local steps");
+  }
   if (elastic && !s.net.static_peers.empty()) return bad("net.static_peers", "peers of a quorum run join; use --net.join");
   if (!elastic && s.run.restart) return bad("run.restart", "goes with --fault.policy quorum");
   if (!elastic && s.run.refound) return bad("run.refound", "goes with --fault.policy quorum");
@@ -507,6 +511,7 @@ std::string help_text() {
     text += flag + item.help + (value.empty() ? "" : " [" + value + "]") + "\n";
   }
   text += "\nPolicies (--comm.policy), and what they set by themselves:\n" + policy_help();
+  text += "\nWith --fault.policy quorum: " + elastic_policy_names() + ".\n";
   text +=
       "\nShort forms: --peers, --listen, --steps, --seed, --prompt, --threads, --restart, --links, --faults,\n             "
       "--seeds, --history.\n";

@@ -5,10 +5,8 @@
 namespace app {
 
 causeway::result<session_summary> train_composed(chosen_model model, training t) {
-  return with_comm(t.in.s, [&](auto comm) {
-    if (t.place != nullptr) return run_elastic(std::move(model), std::move(t), std::move(comm));
-    return run_fixed(std::move(model), std::move(t), std::move(comm), pace::together);
-  });
+  return with_comm(t.in.s,
+                   [&](auto comm) { return run_policy(std::move(model), std::move(t), std::move(comm), pace::together); });
 }
 
 }  // namespace app

@@ -311,6 +311,42 @@ class Training(Elastic):
         self.ends(p, 130)
 
 
+class Presets(Elastic):
+    """Fragments that take turns while training goes on, means of a few parameters, and momentum that each peer has alone."""
+    NAMES = ["streaming_diloco", "sparta", "demo"]
+
+    def start_preset(self, name, *args, env=None):
+        shutil.rmtree(os.path.join(self.dir, "runs"), ignore_errors=True)  # nothing of the preset before is waited for
+        return self.start("--peers", "3", "--comm.policy", name, *args, env=env)
+
+    def test_presets_train_to_the_end_and_hold_the_same(self):
+        for name in self.NAMES:
+            with self.subTest(name):
+                p = self.start_preset(name, "--steps", "60", "--train.evaluate_every", "20")
+                self.ends(p)
+                self.all_alike(list(self.results().values()), 3)
+                self.assertLess(self.results()[0]["validation"], 5.0)  # uniform over bytes is 5.5
+                lines = [line for peer in range(3) for line in self.lines(peer)]
+                validated = sorted({line["step"] for line in lines if line["validation"] > 0})
+                self.assertEqual([round(step / 20) for step in validated], [1, 2, 3])  # whatever makes a round
+                self.states_alike(*[self.lines(peer) for peer in range(3)])
+                self.journals_hold()
+
+    def test_a_preset_goes_on_when_a_peer_is_killed_and_it_comes_back(self):
+        for name in self.NAMES:
+            with self.subTest(name):
+                slow = dict(os.environ, CAUSEWAY_FAILPOINT="pause:5")  # so that it is back before the end
+                p = self.start_preset(name, "--steps", "150", "--restart", "true", env=slow)
+                self.until(lambda: any(line["step"] >= 75 for line in self.lines(2)), p)
+                killed = self.pid(2)
+                os.kill(killed, signal.SIGKILL)
+                self.ends(p)
+                self.assertNotEqual(self.pid(2), killed)
+                self.all_alike(list(self.results().values()), 3)
+                self.states_alike(*[self.lines(peer) for peer in range(3)])
+                self.journals_hold()
+
+
 class Joining(Elastic):
     def test_a_peer_joins_in_the_middle_and_holds_the_same(self):
         p, address = self.host(*LONG)

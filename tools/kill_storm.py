@@ -3,9 +3,9 @@
 """Kills the peers of a quorum run on this machine, at random moments and at every named point, starts them again, and checks
 what they wrote down. docs/how_to/kill_storm.md says how to read what it prints.
 
-usage: kill_storm.py PATH_OF_CAUSEWAY [--kills 200] [--peers 8] [--seed 1] [--keep FOLDER] [-- causeway settings]
-       kill_storm.py PATH_OF_CAUSEWAY --storm SECONDS [--every 15] [--peers 8] [--seed 1] [-- causeway settings]
-       kill_storm.py PATH_OF_CAUSEWAY --not-finite 200 [--every 10] [--peers 8] [-- causeway settings]
+usage: kill_storm.py PATH_OF_CAUSEWAY [--kills 200] [--peers 8] [--seed 1] [--policy diloco] [--keep FOLDER] [-- causeway settings]
+       kill_storm.py PATH_OF_CAUSEWAY --storm SECONDS [--every 15] [--peers 8] [--seed 1] [--policy diloco] [-- causeway settings]
+       kill_storm.py PATH_OF_CAUSEWAY --not-finite 200 [--every 10] [--peers 8] [--policy diloco] [-- causeway settings]
 
 Without --storm: --kills kills of 1 to peers-1 victims at once. Status 1 if a rule was broken: a round lost, two states for one
 round, a survivor's training thrown away, a run that does not go on.
@@ -387,13 +387,14 @@ def read_arguments(arguments):
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--peers", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--policy", default="diloco")
     parser.add_argument("--storm", type=float)
     parser.add_argument("--every", type=float)
     parser.add_argument("--not-finite", type=int)
     parser.add_argument("--steps", type=int)
     parser.add_argument("--keep")
     args = parser.parse_args(arguments[:cut])
-    args.settings = arguments[cut + 1:]
+    args.settings = ["--comm.policy", args.policy, *arguments[cut + 1:]]
     return args
 
 

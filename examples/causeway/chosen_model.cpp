@@ -84,7 +84,7 @@ result<chosen_model> make_model(const settings& s, std::int64_t vocabulary, caus
 }
 
 chosen_model make_stand_in(const settings& s) {
-  return chosen_model{std::make_unique<whole_model<stand_in>>(stand_in{s.sim.parameters})};
+  return chosen_model{std::make_unique<whole_model<stand_in>>(stand_in{s.sim.parameters, s.model.layers})};
 }
 
 }  // namespace app

@@ -11,20 +11,24 @@
 #include <causeway/tensor/parameters.hpp>
 #include <causeway/train/model.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 namespace app {
 
 /// The loss of every token of a sequence that begins with t is |θ − c(t)|² / 2n for n parameters.
 class stand_in {
  public:
-  explicit stand_in(std::int64_t size) : size_{size}, backend_{std::make_unique<device>()} {
-    segment_ = store_.add("theta", causeway::parameter_kind::vector, 1, size);
+  /// `blocks`: for policies that take a model apart; each has an equal share of the values, and so has what is in no block.
+  stand_in(std::int64_t size, std::int64_t blocks) : size_{size}, backend_{std::make_unique<device>()} {
+    const std::int64_t share = size / (blocks + 1) / unpadded * unpadded;
+    if (share == 0) blocks = 0;
+    for (std::int64_t b = 0; b < blocks; ++b) add(share, b - 1);
+    add(size - blocks * share, blocks - 1);
     store_.allocate();
-    for (std::int64_t i = 0; i < size; ++i) store_.value(segment_)[i] = 2.0F;
+    for (std::int64_t i = 0; i < size; ++i) store_.value(0)[i] = 2.0F;
   }
 
   struct device {
@@ -38,7 +42,7 @@ class stand_in {
 
   causeway::result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t>,
                                             std::int64_t sequences, float scale, std::uint64_t) {
-    float* const gradient = store_.gradient(segment_);
+    float* const gradient = store_.gradient(0);
     return sum_over(inputs, sequences, [&](std::int64_t i, float pull, float tokens) {
       gradient[i] += scale * tokens * pull / static_cast<float>(size_);
     });
@@ -50,6 +54,12 @@ class stand_in {
   }
 
  private:
+  static constexpr std::int64_t unpadded = 16;  // segments of so many values follow one another without a gap
+
+  void add(std::int64_t length, std::int64_t block) {
+    store_.add("theta." + std::to_string(block + 1), causeway::parameter_kind::vector, 1, length, static_cast<int>(block));
+  }
+
   // In [-1, 1), spread evenly over the parameters; `key` is a draw of the token's. In a simulation of hundreds of peers
   // this is most of what they compute, so it is two operations and no draw for each.
   static float centre(std::uint64_t key, std::int64_t i) {
@@ -60,7 +70,7 @@ class stand_in {
   template <class F>
   double sum_over(std::span<const std::int32_t> inputs, std::int64_t sequences, F&& f) {
     const auto length = inputs.size() / static_cast<std::size_t>(sequences);
-    const float* const theta = store_.value(segment_);
+    const float* const theta = store_.value(0);
     double sum = 0;
     for (std::size_t at = 0; at < inputs.size(); at += length) {
       const std::uint64_t key = causeway::mix(static_cast<std::uint64_t>(inputs[at]));
@@ -76,7 +86,6 @@ class stand_in {
   }
 
   std::int64_t size_;
-  std::size_t segment_ = 0;
   causeway::parameter_store store_;
   std::unique_ptr<device> backend_;
 };

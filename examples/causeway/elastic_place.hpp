@@ -78,10 +78,10 @@ struct elastic_place {
   std::function<bool(std::uint64_t round)> spoils = [](std::uint64_t) { return false; };
 };
 
-/// Samples that a member of the run has at hand: those of a round, or more than those where fragments take turns. Peers
-/// with stages have the same ones, by step: 0.
+/// Samples that a member of the run has at hand: those of the policy's rounds, or more than those where fragments take
+/// turns. Peers with stages have the same ones, by step: 0.
 inline std::uint64_t quota_of(const settings& s) {
-  return has_stages(s) ? 0 : steps_of_round(s) * static_cast<std::uint64_t>(s.train.batch);
+  return has_stages(s) ? 0 : steps_at_hand(s) * static_cast<std::uint64_t>(s.train.batch);
 }
 
 /// Samples of the whole run; 0: they are not handed out.

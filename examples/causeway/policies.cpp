@@ -197,6 +197,11 @@ std::uint64_t steps_of_round(const settings& s) {
   return p == nullptr || p->has_local_steps ? s.comm.local_steps : 1;
 }
 
+std::uint64_t steps_at_hand(const settings& s) {
+  const policy* const p = find_policy(s.comm.policy);
+  return steps_of_round(s) * (p == nullptr ? 1 : p->traits.rounds_at_hand);
+}
+
 std::string policy_help() {
   std::string text;
   for (const policy& p : all_policies()) {

@@ -10,7 +10,6 @@
 #include <causeway/policy/traits.hpp>
 
 #include <cstdint>
-
 #include <string>
 #include <string_view>
 #include <utility>
@@ -48,8 +47,10 @@ bool sets_by_itself(std::string_view name, std::string_view setting);
 /// Whether a setting means nothing but to the policies that have a value for it.
 bool of_some_policies(std::string_view setting);
 
-/// Inner steps after which every parameter of the model was exchanged once.
+/// Inner steps between exchanges; where fragments take turns, between those of one of them.
 std::uint64_t steps_of_round(const settings& s);
+/// Inner steps that a member of an elastic run may be ahead of the others' record: what it needs samples for.
+std::uint64_t steps_at_hand(const settings& s);
 
 /// Each policy with what it is and what it sets by itself.
 std::string policy_help();

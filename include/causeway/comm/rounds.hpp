@@ -54,7 +54,8 @@ class rounds : round_rules<Axes...> {
   static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
                                       .needs_global_step = content_type::before_inner_step,
                                       .identical_replicas = laws::identical,
-                                      .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement};
+                                      .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
+                                      .rounds_at_hand = core_type::lands_late ? 2U : 1U};
   static constexpr std::uint32_t state_version = 2;
 
   rounds() : rounds(std::tuple<>{}) {}

@@ -146,7 +146,12 @@ TEST_CASE("round rules: peers may come and go where all hold something alike aft
   CHECK_FALSE(elastic(eager, [](mix& m) { m.linear_outer = false; }));
   // What was taken out of the live parameters would be lost with the attempt.
   CHECK_FALSE(elastic(delayed, [](mix& m) { m.keeps_residual = m.residual_in_parameters = true; }));
-  CHECK_FALSE(elastic([](mix& m) { m.everybody = false; }));
+  // In groups everybody has parameters of its own; in lasting ones they are those of other models.
+  const auto groups = [](mix& m) { m.everybody = m.lasting = false, m.sends_anchor = m.wants_mean_shared = true; };
+  CHECK(elastic(groups));
+  CHECK(elastic(groups, delayed));
+  CHECK(elastic([](mix& m) { m.everybody = m.lasting = m.anchored = false; }));
+  CHECK_FALSE(elastic(groups, [](mix& m) { m.lasting = true; }));
   CHECK_FALSE(elastic([](mix& m) { m.bit_parity = false; }));
   CHECK_FALSE(elastic([](mix& m) { m.trigger_talks = true; }));
   CHECK_FALSE(elastic([](mix& m) { m.always = false, m.keeps_local = true; }));

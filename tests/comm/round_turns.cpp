@@ -5,11 +5,13 @@
 
 #include <causeway/optim/adamw.hpp>
 #include <causeway/presets/compressed.hpp>
+#include <causeway/presets/gossip.hpp>
 #include <causeway/presets/local_updates.hpp>
 #include <causeway/presets/overlapped.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -31,10 +33,10 @@ struct step_of_a_peer {
 };
 using life = std::vector<step_of_a_peer>;
 
-/// Three peers without faults, in the order in which they joined: that of sums.
+/// Peers without faults, in the order of sums and groups: the founder, and the others by their identities.
 template <class M, class Inner, class MakePolicy>
-std::vector<life> quiet_run(MakePolicy policy, std::int64_t size) {
-  support::elastic_options o{.peers = 3, .steps_per_round = 20, .rounds = 3, .size = size};
+std::vector<life> quiet_run(MakePolicy policy, std::int64_t size, std::uint32_t peers) {
+  support::elastic_options o{.peers = peers, .steps_per_round = 20, .rounds = 3, .size = size};
   std::vector<life> lives(o.peers);
   o.watches = [&](std::uint32_t host, std::span<const std::int32_t> tokens, std::span<const float> parameters) {
     lives[host].push_back({{tokens.begin(), tokens.end()}, {parameters.begin(), parameters.end()}});
@@ -43,7 +45,11 @@ std::vector<life> quiet_run(MakePolicy policy, std::int64_t size) {
   cluster.boot();
   REQUIRE(cluster.run(10min));
   REQUIRE(!cluster.violation());
-  return lives;
+  std::vector<life> sorted;
+  std::map<std::uint64_t, std::uint32_t> hosts;
+  for (std::uint32_t host = 0; host < peers; ++host) hosts[host == 0 ? 0 : cluster.id(host)] = host;
+  for (const auto& [id, host] : hosts) sorted.push_back(std::move(lives[host]));
+  return sorted;
 }
 
 float farthest(std::span<const float> a, std::span<const float> b) {
@@ -55,12 +61,12 @@ float farthest(std::span<const float> a, std::span<const float> b) {
 /// Without faults a changing set of peers does what a fixed one does with the same samples, bit for bit, up to the last
 /// exchange, which is of everything.
 template <class M = support::quadratic, class Inner = optim::sgd, class MakePolicy>
-void as_if_fixed(MakePolicy policy, std::int64_t size = 37, float tolerance = 0) {
-  const std::vector<life> lives = quiet_run<M, Inner>(policy, size);
+void as_if_fixed(MakePolicy policy, std::int64_t size = 37, float tolerance = 0, std::uint32_t peers = 3) {
+  const std::vector<life> lives = quiet_run<M, Inner>(policy, size, peers);
   const std::size_t steps = lives[0].size() - 12;
   REQUIRE(steps > 40);
-  std::vector<std::string> problems(3);
-  support::run_cluster(3, [&](std::uint32_t peer, environment env) {
+  std::vector<std::string> problems(peers);
+  support::run_cluster(peers, [&](std::uint32_t peer, environment env) {
     trainer_options options;
     options.learning_rate = optim::constant{0.05F};
     M model{static_cast<std::conditional_t<std::is_same_v<M, support::blocky>, int, std::int64_t>>(size)};
@@ -116,4 +122,83 @@ TEST_CASE("round turns: rows that land a round late do so with a changing set of
   });
   // The early part goes another way: equal up to rounding.
   as_if_fixed([] { return make(presets::eager_diloco_options{.local_steps = 3, .outer_momentum = 0.5F}); }, 37, 1e-4F);
+}
+
+TEST_CASE("round turns: without faults gossip among peers that may come and go is gossip among fixed ones", "[comm][fast]") {
+  as_if_fixed([] { return make(presets::noloco_options{.local_steps = 3}); }, 37, 0, 5);
+  as_if_fixed<support::blocky>([] { return make(presets::bacombo_options{.local_steps = 3, .segments = 2}); }, 4, 0, 4);
+  as_if_fixed([] { return make(presets::moshpit_sgd_options{.local_steps = 3, .side = 2, .dimensions = 1}); }, 37, 0, 4);
+  const auto overlapped = [] {
+    return comm::rounds{axis::every{4}, axis::random_groups{2}, axis::pseudo_gradient_and_anchor{},
+                        axis::gossip_nesterov{}, axis::gather_mean<>{}, axis::delayed{2, 0.5F}};
+  };
+  as_if_fixed(overlapped, 37, 0, 4);
+}
+
+namespace {
+
+/// Four peers, and one that comes when they have trained for a while. Gives the distances of
+/// what the peers train on to the parameters that the run began with: the others' when it came, and its first.
+template <class MakePolicy>
+std::pair<float, float> join_gossip(MakePolicy policy) {
+  support::elastic_options o{.peers = 5, .expected = 4, .rounds = 40};
+  std::vector<float> begin;
+  float others = 0, first = 0;
+  o.watches = [&](std::uint32_t host, std::span<const std::int32_t>, std::span<const float> parameters) {
+    if (begin.empty()) begin.assign(parameters.begin(), parameters.end());
+    const float gone = farthest(begin, parameters);
+    if (host == 4 && first == 0) first = gone;
+    if (host != 4 && first == 0) others = gone;
+  };
+  support::elastic_cluster<MakePolicy> cluster{policy, o};
+  for (std::uint32_t host = 0; host < 4; ++host) cluster.boot(host);
+  cluster.run(5s);
+  cluster.boot(4);
+  const bool all = cluster.run(10min);
+  INFO(cluster.error(0));
+  REQUIRE(all);
+  REQUIRE(!cluster.violation());
+  for (std::uint32_t i = 1; i < 5; ++i) {
+    const bool same = cluster.parameters(i) == cluster.parameters(0);
+    CHECK(same);
+  }
+  return {others, first};
+}
+
+}  // namespace
+
+TEST_CASE("round turns: who joins gossip begins with the parameters of a peer that it met", "[comm][fast]") {
+  const auto check = [](auto policy) {
+    const auto [others, first] = join_gossip(policy);
+    CHECK(others > 0.6F);
+    CHECK(first > 0.7F * others);
+    CHECK(first < 1.4F * others);
+  };
+  check([] { return make(presets::noloco_options{.local_steps = 3}); });
+  check([] { return make(presets::moshpit_sgd_options{.local_steps = 3, .side = 3, .dimensions = 2}); });
+  check([] { return make(presets::bacombo_options{.local_steps = 3, .segments = 1}); });
+}
+
+TEST_CASE("round turns: after the death of all, gossip goes on with each peer's own parameters", "[comm][fast]") {
+  support::elastic_options o{.peers = 4, .rounds = 40};
+  std::vector<std::vector<float>> before(4), after(4);
+  bool back = false;
+  o.watches = [&](std::uint32_t host, std::span<const std::int32_t>, std::span<const float> parameters) {
+    auto& life = back ? after : before;
+    if (!back || life[host].empty()) life[host].assign(parameters.begin(), parameters.end());
+  };
+  const auto policy = [] { return make(presets::noloco_options{.local_steps = 3}); };
+  support::elastic_cluster<decltype(policy)> cluster{policy, o};
+  cluster.boot();
+  cluster.run(5s);
+  for (std::uint32_t host = 0; host < 4; ++host) cluster.world().kill(host);
+  back = true;
+  for (std::uint32_t host = 0; host < 4; ++host) cluster.world().restart(host);
+  REQUIRE(cluster.run(10min));
+  REQUIRE(!cluster.violation());
+  for (std::uint32_t host = 0; host < 4; ++host) {
+    INFO("peer " << host);
+    CHECK(farthest(before[host], after[host]) < 1.0F);  // three steps lie between, at most
+    CHECK(farthest(after[host], after[(host + 1) % 4]) > 0);
+  }
 }

@@ -10,6 +10,7 @@
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/sgd.hpp>
 #include <causeway/presets/compressed.hpp>
+#include <causeway/presets/gossip.hpp>
 #include <causeway/presets/local_updates.hpp>
 #include <causeway/presets/overlapped.hpp>
 #include <causeway/sim/fault_apply.hpp>
@@ -63,7 +64,7 @@ constexpr const char* help =
 
 Runs N simulated clusters and stops at the first that breaks a promise, with the line that replays it.
   --policy       diloco, local_sgd, int8, every_step, streaming, by_change, sparta, demo, des_loc, fedavg, eager,
-                 distro or power_sgd; all: in turn
+                 distro, power_sgd, noloco, moshpit or bacombo; all: in turn
   --plan lies    instead of a whole cluster its memberships alone, one of which lies
   --lies         what it lies about; without it some of what the membership is known to withstand
   --twice        runs every seed twice and compares everything that happened, byte for byte
@@ -182,7 +183,8 @@ outcome run(const arguments& a, std::uint64_t seed, const sim::fault_plan& plan,
 
 outcome run(const arguments& a, std::uint64_t seed, const sim::fault_plan& plan) {
   const std::vector<std::string> all{"diloco", "int8",    "every_step", "local_sgd", "streaming", "by_change", "sparta",
-                                     "demo",   "des_loc", "fedavg",     "eager",     "distro",    "power_sgd"};
+                                     "demo",   "des_loc", "fedavg",     "eager",     "distro",    "power_sgd",
+                                     "noloco", "moshpit", "bacombo"};
   const std::string policy = a.policy == "all" ? all[seed % all.size()] : a.policy;
   const comm::periodic_options periodic{.local_steps = 3};
   if (policy == "every_step") return run(a, seed, plan, [] { return comm::every_step<>{}; });
@@ -214,6 +216,17 @@ outcome run(const arguments& a, std::uint64_t seed, const sim::fault_plan& plan)
     return run(a, seed, plan, [] { return presets::make(presets::eager_diloco_options{.local_steps = 3}); });
   }
   if (policy == "distro") return run(a, seed, plan, [] { return presets::make(presets::distro_options{}); });
+  if (policy == "noloco") return run(a, seed, plan, [] { return presets::make(presets::noloco_options{.local_steps = 4}); });
+  if (policy == "moshpit") {
+    return run(a, seed, plan, [] {
+      return presets::make(presets::moshpit_sgd_options{.local_steps = 4, .side = 3, .dimensions = 2});
+    });
+  }
+  if (policy == "bacombo") {
+    return run<optim::sgd, support::blocky>(a, seed, plan, [] {
+      return presets::make(presets::bacombo_options{.local_steps = 4, .segments = 2});
+    });
+  }
   if (policy == "power_sgd") {
     return run<optim::sgd, support::blocky>(a, seed, plan,
                                             [] { return presets::make(presets::power_sgd_options{.rank = 2}); });

@@ -2,7 +2,9 @@
 // Presets that also work where peers come and go: fault::quorum, on the simulator, every event checked.
 
 #include <causeway/presets/compressed.hpp>
+#include <causeway/presets/gossip.hpp>
 #include <causeway/presets/local_updates.hpp>
+#include <causeway/presets/modular.hpp>
 #include <causeway/presets/overlapped.hpp>
 
 #include "support/blocky.hpp"
@@ -56,6 +58,7 @@ void comes_and_goes(MakePolicy policy, std::int64_t size = 200) {
 TEST_CASE("presets: which of them tolerate peers that come and go", "[presets][fast]") {
   STATIC_REQUIRE(presets::dedloc::traits.tolerates == peers::fixed);
   STATIC_REQUIRE(presets::cocktail_sgd::traits.tolerates == peers::fixed);
+  STATIC_REQUIRE(presets::dipaco::traits.tolerates == peers::fixed);
 }
 
 TEST_CASE("presets: DiLoCo among peers that come and go", "[presets][fast]") {
@@ -111,4 +114,10 @@ TEST_CASE("presets: results that come a round late among peers that come and go"
     o.momentum = 0.9F;
     return make(o);
   });
+}
+
+TEST_CASE("presets: gossip among peers that come and go", "[presets][fast]") {
+  comes_and_goes([] { return make(presets::noloco_options{.local_steps = 3}); });
+  comes_and_goes([] { return make(presets::moshpit_sgd_options{.local_steps = 3, .side = 3, .dimensions = 2}); });
+  comes_and_goes<support::blocky>([] { return make(presets::bacombo_options{.local_steps = 3, .segments = 2}); }, 4);
 }

@@ -28,11 +28,13 @@ struct group_question {
   std::size_t fragment = 0;  ///< which part of the parameters
 };
 
-/// - `check(peers)`: errc::invalid_argument for options that do not fit that many peers;
+/// - `check(peers)`: errc::invalid_argument for options that do not fit that many peers; 0: any number, for they come and
+///   go;
 /// - `members(question)`: the peers of self's group, ascending, self included;
 /// - `formed(question)`: that exchange is over; groups with a memory move on;
 /// - `everybody`: there is only one group;
 /// - optional, `lasting`: a fragment's groups are the same in all exchanges, so that their members stay alike;
+///   `cycle()`: of groups with a memory, after how many exchanges it can begin anew where peers come and go;
 ///   `check_fragments(count)`: as check; `weight(question)`: what self's row counts in its group's mean, above 0.
 template <class G>
 concept Group = G::decides == part::group&& requires(G& g, const G& c, const group_question& q) {
@@ -99,6 +101,7 @@ class grid {
   [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
 
   void formed(const group_question& q);
+  [[nodiscard]] std::uint32_t cycle() const noexcept { return dimensions_; }
 
   void serialize(auto& ar) { ar(places_); }
 
@@ -132,6 +135,7 @@ class key_groups {
   [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
 
   void formed(const group_question& q);
+  [[nodiscard]] std::uint32_t cycle() const noexcept { return bits_ / step_ + 1; }
 
   void serialize(auto& ar) { ar(keys_); }
 

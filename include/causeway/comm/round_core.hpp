@@ -54,8 +54,10 @@ struct round_core {
       laws::mix.sparse && laws::mix.gives_counts && !laws::mix.anchored && !laws::mix.before_inner_step;
   static constexpr bool accumulates = laws::mix.accumulates;
   static constexpr bool chooses = requires(const trigger_type& t) { t.chosen(std::size_t{}); };
-  // Parameters themselves are exchanged, and where peers come and go the last mean of each is what all hold alike.
-  static constexpr bool keeps_means = !laws::mix.anchored && !laws::mix.before_inner_step;
+  static constexpr bool drifts = laws::drifts;
+  // Parameters themselves are exchanged, and where peers come and go the last mean of each is what all hold alike: where
+  // peers have their own, the one that a run begins with or ends with.
+  static constexpr bool keeps_means = (!laws::mix.anchored || drifts) && !laws::mix.before_inner_step;
   static constexpr bool measures_speed = requires { trigger_type::follows_speed; };
   // The exchange keeps something from round to round that must be equal on all peers, and is this round's only once it is
   // over.
@@ -93,7 +95,7 @@ struct round_core {
   }
 
   result<void> check(auto& ctx) const {
-    if (!ctx.elastic()) CAUSEWAY_TRY(group.check(ctx.peers()));
+    CAUSEWAY_TRY(group.check(ctx.elastic() ? 0 : ctx.peers()));
     CAUSEWAY_TRY(participation.check());
     if constexpr (content_type::before_inner_step) {
       if (ctx.elastic() && trigger.next(0, 1) != 1) {
@@ -166,6 +168,22 @@ struct round_core {
     const std::uint64_t seed = mix(ctx.options().seed, stream, s.part);
     return {.seed = seed, .number = s.number, .self = ctx.self(), .peers = ctx.peers(), .fragment = s.part % cuts.size()};
   }
+  /// Where peers come and go their numbers change, so that groups with a memory begin again after some exchanges.
+  [[nodiscard]] std::vector<net::peer_index> members(auto& ctx, const state& s, axis::group_question q) const {
+    if constexpr (drifts) {
+      if (!ctx.elastic()) return s.group_axis.members(q);
+      group_type anew = group;
+      if constexpr (requires { anew.cycle(); }) {
+        for (q.number -= q.number % anew.cycle(); q.number < s.number; ++q.number) anew.formed(q);
+      }
+      auto all = anew.members(q);
+      const auto contributes = [&](net::peer_index p) { return ctx.share_of(p) > 0; };
+      if (std::any_of(all.begin(), all.end(), contributes)) return all;
+      return {q.self};  // nobody has anything to say
+    } else {
+      return s.group_axis.members(q);
+    }
+  }
   [[nodiscard]] net::message_id id_of(auto& ctx, const state& s) const {
     if (ctx.elastic()) return ctx.exchange_id(channel, s.part);
     const bool at_once = landing_type::waits == axis::waiting::at_once;
@@ -185,7 +203,7 @@ struct round_core {
     }
     axis::group_question q = question(ctx, s);
     if constexpr (requires { group.weight(q); }) weight *= group.weight(q);
-    s.terms = {.members = s.group_axis.members(q),
+    s.terms = {.members = members(ctx, s, q),
                .contributors = 0,
                .rescale = 1,
                .contributes = participation.contributes(q) && weight > 0,

@@ -53,8 +53,7 @@ class round_rows {
   [[nodiscard]] std::vector<source_vector<float>>& means() noexcept { return means_; }
   void found_means(auto& ctx) {
     means_.clear();
-    for (const std::span<const float> tensor : content_type::tensors(ctx))
-      means_.emplace_back(tensor.begin(), tensor.end());
+    for (const std::span<const float> tensor : tensors(ctx)) means_.emplace_back(tensor.begin(), tensor.end());
   }
   /// What all hold alike was replaced: the live parameters move along from `previous`, or are that where it is empty.
   void follow_shared(auto& ctx, std::span<const float> previous) {
@@ -66,6 +65,29 @@ class round_rows {
     std::copy(shared.begin(), shared.end(), local.begin());
     std::fill(updates_.begin(), updates_.end(), 0.0F);
     if constexpr (!content_type::anchored) take_means(ctx);
+  }
+  /// Where peers have parameters of their own: whether they can be used, and the mean in their place if not.
+  [[nodiscard]] bool is_finite(auto& ctx) {
+    return std::isfinite(ctx.norm_of(ctx.parameters())) && (anchor_.empty() || std::isfinite(ctx.norm_of(anchor_)));
+  }
+  void begin_anew(auto& ctx, std::vector<state>& states) {
+    take_means(ctx);
+    if constexpr (content_type::anchored) {
+      std::copy(means_.front().begin(), means_.front().end(), anchor_.begin());
+      for (state& s : states) s.outer.reset(static_cast<std::int64_t>(s.size()));
+    }
+    ctx.parameters_changed();
+  }
+  /// The same for a peer without any: those of the peers that it met are its own now, before what they have to say lands.
+  result<void> take_shared(auto& ctx, state& s) {
+    if constexpr (content_type::with_anchor) {
+      const auto theirs = std::span{s.row}.subspan(s.size());
+      s.outer.reset(static_cast<std::int64_t>(s.size()));
+      if (!s.at_send.empty()) CAUSEWAY_TRY(ctx.rows().copy(s.at_send, theirs));
+      CAUSEWAY_TRY(ctx.rows().scatter(s.cut->ranges, theirs, anchor_));
+      return ctx.rows().scatter(s.cut->ranges, theirs, live(ctx, s));
+    }
+    return {};
   }
   /// Where this peer's own part lands early and peers come and go: the shared parameters, alike on all peers, take the
   /// means a round late; its own part, fresh less late, goes through an optimizer of its own. The outer step is linear, so
@@ -312,9 +334,16 @@ class round_rows {
     ctx.parameters_changed();
     return {};
   }
+  static std::vector<std::span<float>> tensors(auto& ctx) {
+    if constexpr (content_type::anchored) {
+      return {ctx.parameters()};
+    } else {
+      return content_type::tensors(ctx);
+    }
+  }
   void take_means(auto& ctx) const {
-    const auto tensors = content_type::tensors(ctx);
-    for (std::size_t t = 0; t < tensors.size(); ++t) std::copy(means_[t].begin(), means_[t].end(), tensors[t].begin());
+    const auto all = tensors(ctx);
+    for (std::size_t t = 0; t < all.size(); ++t) std::copy(means_[t].begin(), means_[t].end(), all[t].begin());
   }
   /// The front of working memory. It never gets smaller: what grows is cleared, by the host.
   static std::span<float> room(source_vector<float>& scratch, std::size_t size) {

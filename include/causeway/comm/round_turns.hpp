@@ -32,20 +32,25 @@ class round_turns {
   static constexpr bool overlaps = Core::overlaps;
   static constexpr bool keeps_means = Core::keeps_means;
   static constexpr bool lands_late = Core::lands_late;
+  static constexpr bool drifts = Core::drifts;
   static constexpr auto never = std::numeric_limits<std::uint64_t>::max();
+  static constexpr auto nothing = never;
 
  public:
   void shared(Core& c, auto& ar) {
     for (state& s : c.states) {
-      ar(s.outer, s.number, s.due_at);
+      ar(s.number, s.due_at);
+      if constexpr (!drifts) ar(s.outer);
+      if constexpr (drifts) ar.own(s.own_at, s.outer);
       if constexpr (Core::keeps_factors) s.exchange->shared(ar);
     }
+    if constexpr (drifts) ar.own(c.rows.anchor());
     if constexpr (Core::chooses) {
       c.trigger.shared(ar);
     } else {
       ar(c.trigger);
     }
-    ar(c.outer_steps, committed_at_);
+    ar(c.outer_steps, committed_at_, ended_);
   }
 
   /// The first turns of a run.
@@ -129,9 +134,43 @@ class round_turns {
       ctx.resume_at(c.at);
     }
     moved_from_ = committed_at_;
+    if constexpr (drifts) keep_own(ctx, c, keeps_progress);
   }
 
  private:
+  /// Who missed more than one exchange of a fragment, or has values that are not finite, has nothing of its own to go on from.
+  void keep_own(auto& ctx, Core& c, bool keeps_progress) {
+    const bool sound = ended_ == 0 && c.rows.is_finite(ctx);
+    for (state& s : c.states) {
+      const bool usable = sound && (keeps_progress || s.number <= s.own_at + 1);
+      if (usable) s.own_at = s.number;
+      if (!usable) s.own_at = nothing;
+    }
+    if (!sound) c.rows.begin_anew(ctx, c.states);
+    if (ended_ != 0) return;
+    look_for_others(ctx, c);
+  }
+  /// Without parameters of its own this peer trains on nothing, so that its rows count nothing.
+  void look_for_others(auto& ctx, Core& c) {
+    const auto lacks = [](const state& s) { return s.own_at == nothing; };
+    if (std::any_of(c.states.begin(), c.states.end(), lacks)) {
+      ctx.contribution().pause();
+    } else {
+      ctx.contribution().resume();
+    }
+  }
+  /// Before a row lands: what it is to land on. Who had nothing takes what came, if anything did.
+  result<void> take_own(auto& ctx, Core& c, const due_list& due) {
+    ctx.contribution().passed();
+    for (state* s : due) {
+      const bool came = s->terms.members.size() > 1 && !s->terms.contributes;
+      if (s->own_at == nothing && came) CAUSEWAY_TRY(c.rows.take_shared(ctx, *s));
+      if (s->own_at != nothing || came || s->terms.contributes) s->own_at = s->number + 1;
+    }
+    look_for_others(ctx, c);
+    return {};
+  }
+
   [[nodiscard]] static due_list turn(Core& c) {
     std::uint64_t first = c.states.front().due_at;
     for (const state& s : c.states) first = std::min(first, s.due_at);
@@ -216,9 +255,10 @@ class round_turns {
   result<void> land(auto& ctx, Core& c, const due_list& due) {
     landed_ = true;
     if constexpr (lands_late) CAUSEWAY_TRY(make_rows(ctx, c, due, true));
+    if constexpr (drifts) CAUSEWAY_TRY(take_own(ctx, c, due));
     for (state* s : due) {
       if (lands_late) continue;
-      if constexpr (keeps_means) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
+      if constexpr (keeps_means && !drifts) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
       CAUSEWAY_TRY(c.land(ctx, *s));
     }
     end(c, due);
@@ -239,6 +279,7 @@ class round_turns {
     CAUSEWAY_TRY(ctx.mean(compress::none{}, mean, c.states.size()));
     CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), mean));
     CAUSEWAY_TRY(ctx.rows().copy(c.rows.means().front(), mean));
+    ended_ = 1;
     mean.clear();
     ctx.parameters_changed();
     end(c, due);
@@ -265,6 +306,7 @@ class round_turns {
   std::uint64_t moved_from_ = 0;    ///< the same, when this peer landed it or took it over
   std::uint64_t sent_in_ = 0;       ///< the attempt that the rows of a turn are under way in
   bool landed_ = false;
+  std::uint8_t ended_ = 0;  ///< the run's last record is there: all hold the same, and a mean is what they hold
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::comm::detail

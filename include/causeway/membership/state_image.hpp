@@ -63,7 +63,22 @@ class image_collector {
     parts_.push_back(std::as_writable_bytes(values));
   }
 
+  /// What is no part of the state, since every peer has its own, but is to be kept with it on this peer's disk.
+  template <class... Ts>
+  void own(Ts&... values) {
+    parts_.swap(own_);
+    (*this)(values...);
+    parts_.swap(own_);
+  }
+  template <class T>
+  void own_view(std::span<T> values) {
+    parts_.swap(own_);
+    view(values);
+    parts_.swap(own_);
+  }
+
   [[nodiscard]] const std::vector<std::span<std::byte>>& parts() const noexcept { return parts_; }
+  [[nodiscard]] const std::vector<std::span<std::byte>>& own_parts() const noexcept { return own_; }
 
  private:
   template <class T>
@@ -91,6 +106,7 @@ class image_collector {
   void visit(std::string& text) { view(std::span{text.data(), text.size()}); }
 
   std::vector<std::span<std::byte>> parts_;
+  std::vector<std::span<std::byte>> own_;
 };
 
 /// Not safe to share between threads while hashes are being made: `root` makes them, afterwards everything marked const

@@ -316,8 +316,8 @@ class training_context {
   /// Samples that this peer has trained on since it was built. Where peers come and go: since its last contribution.
   [[nodiscard]] std::uint64_t samples() const noexcept { return contribution_.all(); }
 
-  /// Sets the number of inner steps, on which the learning rate depends: for a peer that took over the others' state. The
-  /// step under way does not count on top of it, unless it is `going_on`, with what it computed kept.
+  /// Sets the number of inner steps, on which the learning rate depends, for a peer that took over the others' state. The
+  /// step under way is not counted, unless it is `going_on`, with what it computed kept.
   void resume_at(std::uint64_t step, bool going_on = false) noexcept {
     step_ = step;
     resumed_ = !going_on;
@@ -351,7 +351,9 @@ class training_context {
     }
     comm.shared(parts);
     parts(shared_random_);
+    if constexpr (Comm::traits.own_parameters) parts.own_view(parameters());
     shared_state state{parts.parts(), [this, &comm](std::span<const float> previous) { adopted(comm, previous); }};
+    state.own = parts.own_parts();
     if constexpr (requires { comm.replay(*this); }) {
       state.replay = [this, &comm](std::span<const float> mean) { return replay(comm, mean); };
     }
@@ -363,23 +365,23 @@ class training_context {
   result<void> attend(Exchange&& exchange) {
     CAUSEWAY_TRY(enter());
     if (!entry_.empty) return exchange();
+    contribution_.passed();
     commit_round();
     return {};
   }
 
-  /// Samples were trained on.
   void count_samples(std::uint64_t samples) noexcept { contribution_.add(samples); }
 
   /// Numbers of this peer's next samples: see basic_trainer::draw.
   [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t count) {
-    if (elastic()) return env_.group->draw(contribution_.all(), count);
-    std::vector<std::uint64_t> numbers(count);
+    if (elastic() && !contribution_.paused()) return env_.group->draw(contribution_.all(), count);
+    std::vector<std::uint64_t> numbers(elastic() ? 0 : count);
     std::iota(numbers.begin(), numbers.end(), (step_ * peers() + self()) * count);
     return numbers;
   }
   [[nodiscard]] bool budget_used() const { return elastic() && env_.group->budget_used(); }
 
-  /// Checks that all peers start from the same parameters. One hash from and to everybody.
+  /// All peers must start from the same parameters. One hash from and to everybody.
   result<void> agree_on_start() {
     parent_ = hash_of(parameters());
     return verify_parent(

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 namespace causeway::inline CAUSEWAY_ABI::detail {
 
@@ -29,10 +30,24 @@ class contribution {
   void committed(std::uint64_t samples) noexcept { samples_ -= std::min(samples_, samples); }
   void give_up() noexcept { samples_ = 0; }
 
+  /// There is nothing to train from yet: this peer draws no samples until `resume`, or until so many rounds have `passed`
+  /// that nobody seems to have anything better.
+  void pause() noexcept {
+    if (!std::exchange(paused_, true)) passed_ = 0;
+  }
+  void resume() noexcept { paused_ = false; }
+  void passed() noexcept { ++passed_; }
+  [[nodiscard]] bool paused() const noexcept { return paused_ && passed_ < most_passed; }
+
  private:
+  static constexpr std::uint32_t most_passed = 8;
+
+
   std::uint64_t samples_ = 0;
   std::uint64_t trained_ = 0;  ///< ever
   std::optional<std::uint64_t> closed_at_;
+  bool paused_ = false;
+  std::uint32_t passed_ = 0;  ///< rounds
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::detail

@@ -27,6 +27,9 @@ struct shared_state {
   /// Called on the trainer's thread: does to the parts what the next round did, whose mean this is. None: this policy
   /// cannot.
   std::function<result<void>(std::span<const float> mean)> replay{};
+  /// What every peer has its own of: kept on this peer's disk with the parts, and put back with them when it is started
+  /// again; else nobody's business.
+  std::vector<std::span<std::byte>> own{};
 };
 
 /// The exchange that a peer has been let into.

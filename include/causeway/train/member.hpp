@@ -154,7 +154,8 @@ class member final : public elastic_group {
   // What the last process left: the newest commit that it knew goes into memory, a vote after it is kept beside it.
   std::optional<member_control::named_round> load_stored();
 
-  bool from_disk(std::uint64_t round, std::uint64_t hash);
+  // `keep`: local progress stays as it is.
+  bool from_disk(std::uint64_t round, std::uint64_t hash, bool keep);
 
   void load_spare(const member_control::named_round& vote);
 

@@ -10,13 +10,17 @@ namespace causeway::inline CAUSEWAY_ABI::membership {
 
 CAUSEWAY_DECL result<void> round_store::save(std::uint64_t run, std::uint64_t round, std::uint64_t hash,
                                              std::span<const std::span<std::byte>> parts,
-                                             std::span<const std::byte> record) {
+                                             std::span<const std::byte> record,
+                                             std::span<const std::span<std::byte>> own) {
   std::vector<io::section> sections;
   const std::uint64_t name = hash;
   sections.emplace_back("hash", 1, std::as_bytes(std::span{&name, 1}));
   if (!record.empty()) sections.emplace_back("record", 1, record);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     sections.emplace_back(part_name(i), 1, std::span<const std::byte>{parts[i]});
+  }
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    sections.emplace_back(own_name(i), 1, std::span<const std::byte>{own[i]});
   }
   return files_.save(round, sections, run);
 }
@@ -40,23 +44,37 @@ CAUSEWAY_DECL std::vector<durable_record> round_store::records() {
 }
 
 CAUSEWAY_DECL result<void> round_store::load(std::uint64_t round, std::uint64_t hash,
-                                             std::span<const std::span<std::byte>> parts) {
+                                             std::span<const std::span<std::byte>> parts,
+                                             std::span<const std::span<std::byte>> own) {
   CAUSEWAY_ASSIGN(const io::section_file file, files_.load(round));
   std::uint64_t stored = 0;
   CAUSEWAY_TRY(file.copy_to("hash", std::span{&stored, 1}));
   if (stored != hash) return fail(errc::not_found, files_.directory(), "another state of this round is stored");
-  std::vector<std::span<const std::byte>> found;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const auto view = file.find(part_name(i));
-    if (!view || view->bytes.size() != parts[i].size()) {
-      return fail(errc::wrong_model, files_.directory(),
-                  "the stored round is of another model or other policies; use the settings that it was made with, or "
-                  "another folder");
-    }
+  const auto shared = find(file, part_name, parts);
+  if (!shared) {
+    return fail(errc::wrong_model, files_.directory(),
+                "the stored round is of another model or other policies; use the settings that it was made with, or "
+                "another folder");
+  }
+  put(*shared, parts);
+  if (const auto beside = find(file, own_name, own)) put(*beside, own);
+  return {};
+}
+
+CAUSEWAY_DECL std::optional<round_store::pieces> round_store::find(const io::section_file& file,
+                                                                   std::string (*name)(std::size_t),
+                                                                   std::span<const std::span<std::byte>> like) {
+  pieces found;
+  for (std::size_t i = 0; i < like.size(); ++i) {
+    const auto view = file.find(name(i));
+    if (!view || view->bytes.size() != like[i].size()) return std::nullopt;
     found.push_back(view->bytes);
   }
+  return found;
+}
+
+CAUSEWAY_DECL void round_store::put(const pieces& found, std::span<const std::span<std::byte>> parts) {
   for (std::size_t i = 0; i < parts.size(); ++i) std::copy(found[i].begin(), found[i].end(), parts[i].begin());
-  return {};
 }
 
 CAUSEWAY_DECL result<void> round_store::take_over(round_store& other, std::uint64_t hash, std::uint64_t run,
@@ -69,10 +87,12 @@ CAUSEWAY_DECL result<void> round_store::take_over(round_store& other, std::uint6
     if (!file || !file->copy_to("hash", std::span{&name, 1}) || name != hash) continue;
     std::vector<io::section> sections;
     sections.emplace_back("hash", 1, std::as_bytes(std::span{&hash, 1}));
-    for (std::size_t i = 0;; ++i) {
-      const auto view = file->find(part_name(i));
-      if (!view) break;
-      sections.emplace_back(part_name(i), 1, std::span<const std::byte>{view->bytes});
+    for (auto* const piece : {part_name, own_name}) {
+      for (std::size_t i = 0;; ++i) {
+        const auto view = file->find(piece(i));
+        if (!view) break;
+        sections.emplace_back(piece(i), 1, std::span<const std::byte>{view->bytes});
+      }
     }
     return files_.save(round, sections, run);
   }

@@ -326,20 +326,21 @@ CAUSEWAY_DECL result<void> member::store(std::uint64_t round, std::uint64_t root
   if (options_.store_every == 0 || round % options_.store_every != 0) return {};
   std::vector<std::byte> record;
   locked([&] { record = control_->record_of(round, root); });
-  return store_.save(options_.protocol.run, round, root, state_.parts, record);
+  return store_.save(options_.protocol.run, round, root, state_.parts, record, state_.own);
 }
 
 CAUSEWAY_DECL std::optional<member_control::named_round> member::load_stored() {
   const auto committed = control_->remembered();
   const auto vote = control_->voted_for();
   if (vote) load_spare(*vote);
-  if (!committed || !from_disk(committed->round, committed->hash)) return std::nullopt;
+  if (!committed || !from_disk(committed->round, committed->hash, false)) return std::nullopt;
   state_.adopted({});
   return committed;
 }
 
-CAUSEWAY_DECL bool member::from_disk(std::uint64_t round, std::uint64_t hash) {
-  const auto loaded = store_.load(round, hash, state_.parts);
+CAUSEWAY_DECL bool member::from_disk(std::uint64_t round, std::uint64_t hash, bool keep) {
+  const auto own = keep ? std::span<const std::span<std::byte>>{} : std::span<const std::span<std::byte>>{state_.own};
+  const auto loaded = store_.load(round, hash, state_.parts, own);
   if (loaded) return hash_image() == hash;
   if (loaded.error().code == errc::corrupt)
     log_(severity::warning, "passing over a stored round: " + loaded.error().text());
@@ -373,7 +374,7 @@ CAUSEWAY_DECL result<bool> member::fetch(const situation& asked, bool keep) {
       control_->withdraw();
     });
     const std::vector<float> previous = keep ? shared_parameters() : std::vector<float>{};
-    if (!from_disk(round, now.hash)) {
+    if (!from_disk(round, now.hash, keep)) {
       passing("fetching");
       CAUSEWAY_ASSIGN(const bool whole, fetch_.receive(round, now.hash, now, !excused_));
       if (!whole) {

@@ -39,7 +39,7 @@ TEST_CASE("tree mean: the weighted mean, with the same bits on all peers", "[col
     for (std::uint32_t p = 0; p < size; ++p) weights.push_back(static_cast<float>((p * 2) % 5) + (p == 0 ? 3.0F : 0.0F));
     check_mean<tree>(size, 1000, std::vector<float>(size, 1.0F));
     for (const std::uint32_t arity : {1U, 2U, 3U, 9U}) {
-      check_mean<tree>(size, 1001, weights, 1e-5, with_tree<>{{.arity = arity, .root = size - 1}});
+      check_mean<tree>(size, 1001, weights, 1e-5, with_tree<>{{.arity = arity, .root = 2 * size - 1}});  // modulo the peers
       check_mean<tree_mean<plain, mirrored>>(size, 7, weights, 1e-5,
                                              with_tree<tree_mean<plain, mirrored>>{{arity, size / 2}});
       check_mean<tree_mean<int8>>(size, 3000, weights, 0.5, with_tree<tree_mean<int8>>{{.arity = arity}});

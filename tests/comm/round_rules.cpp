@@ -153,6 +153,7 @@ TEST_CASE("round rules: peers may come and go where all hold something alike aft
   CHECK(elastic([](mix& m) { m.everybody = m.lasting = m.anchored = false; }));
   CHECK_FALSE(elastic(groups, [](mix& m) { m.lasting = true; }));
   CHECK_FALSE(elastic([](mix& m) { m.bit_parity = false; }));
+  CHECK_FALSE(elastic([](mix& m) { m.names_peers = true; }));
   CHECK_FALSE(elastic([](mix& m) { m.trigger_talks = true; }));
   CHECK_FALSE(elastic([](mix& m) { m.always = false, m.keeps_local = true; }));
 }

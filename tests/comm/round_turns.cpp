@@ -124,13 +124,14 @@ TEST_CASE("round turns: rows that land a round late do so with a changing set of
   as_if_fixed([] { return make(presets::eager_diloco_options{.local_steps = 3, .outer_momentum = 0.5F}); }, 37, 1e-4F);
 }
 
-TEST_CASE("round turns: without faults gossip among peers that may come and go is gossip among fixed ones", "[comm][fast]") {
+TEST_CASE("round turns: without faults gossip among peers that may come and go is gossip among fixed ones",
+          "[comm][fast]") {
   as_if_fixed([] { return make(presets::noloco_options{.local_steps = 3}); }, 37, 0, 5);
   as_if_fixed<support::blocky>([] { return make(presets::bacombo_options{.local_steps = 3, .segments = 2}); }, 4, 0, 4);
   as_if_fixed([] { return make(presets::moshpit_sgd_options{.local_steps = 3, .side = 2, .dimensions = 1}); }, 37, 0, 4);
   const auto overlapped = [] {
-    return comm::rounds{axis::every{4}, axis::random_groups{2}, axis::pseudo_gradient_and_anchor{},
-                        axis::gossip_nesterov{}, axis::gather_mean<>{}, axis::delayed{2, 0.5F}};
+    return comm::rounds{axis::every{4},          axis::random_groups{2}, axis::pseudo_gradient_and_anchor{},
+                        axis::gossip_nesterov{}, axis::gather_mean<>{},  axis::delayed{2, 0.5F}};
   };
   as_if_fixed(overlapped, 37, 0, 4);
 }

@@ -182,9 +182,9 @@ outcome run(const arguments& a, std::uint64_t seed, const sim::fault_plan& plan,
 }
 
 outcome run(const arguments& a, std::uint64_t seed, const sim::fault_plan& plan) {
-  const std::vector<std::string> all{"diloco", "int8",    "every_step", "local_sgd", "streaming", "by_change", "sparta",
-                                     "demo",   "des_loc", "fedavg",     "eager",     "distro",    "power_sgd",
-                                     "noloco", "moshpit", "bacombo"};
+  const std::vector<std::string> all{"diloco",    "int8",   "every_step", "local_sgd", "streaming", "by_change",
+                                     "sparta",    "demo",   "des_loc",    "fedavg",    "eager",     "distro",
+                                     "power_sgd", "noloco", "moshpit",    "bacombo"};
   const std::string policy = a.policy == "all" ? all[seed % all.size()] : a.policy;
   const comm::periodic_options periodic{.local_steps = 3};
   if (policy == "every_step") return run(a, seed, plan, [] { return comm::every_step<>{}; });
@@ -216,16 +216,15 @@ outcome run(const arguments& a, std::uint64_t seed, const sim::fault_plan& plan)
     return run(a, seed, plan, [] { return presets::make(presets::eager_diloco_options{.local_steps = 3}); });
   }
   if (policy == "distro") return run(a, seed, plan, [] { return presets::make(presets::distro_options{}); });
-  if (policy == "noloco") return run(a, seed, plan, [] { return presets::make(presets::noloco_options{.local_steps = 4}); });
+  if (policy == "noloco")
+    return run(a, seed, plan, [] { return presets::make(presets::noloco_options{.local_steps = 4}); });
   if (policy == "moshpit") {
-    return run(a, seed, plan, [] {
-      return presets::make(presets::moshpit_sgd_options{.local_steps = 4, .side = 3, .dimensions = 2});
-    });
+    return run(a, seed, plan,
+               [] { return presets::make(presets::moshpit_sgd_options{.local_steps = 4, .side = 3, .dimensions = 2}); });
   }
   if (policy == "bacombo") {
-    return run<optim::sgd, support::blocky>(a, seed, plan, [] {
-      return presets::make(presets::bacombo_options{.local_steps = 4, .segments = 2});
-    });
+    return run<optim::sgd, support::blocky>(
+        a, seed, plan, [] { return presets::make(presets::bacombo_options{.local_steps = 4, .segments = 2}); });
   }
   if (policy == "power_sgd") {
     return run<optim::sgd, support::blocky>(a, seed, plan,

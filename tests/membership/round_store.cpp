@@ -48,6 +48,26 @@ TEST_CASE("round store: a round of another model leaves the state as it was", "[
   CHECK(store.load(4, 1, s.parts()).error().code == errc::not_found);
 }
 
+TEST_CASE("round store: what only this peer has lies beside the round, and is left alone where it does not",
+          "[membership][fast]") {
+  io::memory_storage disk;
+  membership::round_store store{io::any_storage{disk}, "rounds"};
+  state s, own;
+  own.counter = 5;
+  REQUIRE(store.save(7, 1, 11, s.parts(), {}, own.parts()));
+  REQUIRE(store.save(7, 2, 22, s.parts()));
+  state back;
+  CHECK(store.load(1, 11, s.parts(), back.parts()));
+  CHECK(back.counter == 5);
+  back.counter = 6;
+  CHECK(store.load(2, 22, s.parts(), back.parts()));
+  CHECK(back.counter == 6);
+  membership::round_store branch{io::any_storage{disk}, "branch"};
+  REQUIRE(branch.take_over(store, 11, 8, 1));
+  CHECK(branch.load(1, 11, s.parts(), back.parts()));
+  CHECK(back.counter == 5);
+}
+
 TEST_CASE("round store: the round before a torn one is still there", "[membership][fast]") {
   io::memory_storage disk{{.tear_write = 2, .tear_at = 200}};
   membership::round_store store{io::any_storage{disk}, "rounds"};

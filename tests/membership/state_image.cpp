@@ -86,6 +86,20 @@ TEST_CASE("state image: an archive finds the memory of numbers, vectors, text an
   CHECK(state_image::of(s, pairs).bytes() == 1053);
 }
 
+TEST_CASE("state image: an archive keeps what is a peer's own apart", "[membership][fast]") {
+  std::vector<float> shared_values(10), own_values(20);
+  std::uint64_t number = 0;
+  image_collector all;
+  all(shared_values);
+  all.own(number);
+  all.own_view(std::span{own_values});
+  all(number);
+  REQUIRE(all.parts().size() == 2);
+  REQUIRE(all.own_parts().size() == 2);
+  CHECK(all.own_parts()[0].size() == sizeof number);
+  CHECK(all.own_parts()[1].data() == static_cast<void*>(own_values.data()));
+}
+
 TEST_CASE("state image: the root is that of equal contents, elsewhere and cut by another allocation",
           "[membership][fast]") {
   shared one;

@@ -12,11 +12,14 @@
 #include <causeway/parallel/swarm.hpp>
 #include <causeway/policy/rules.hpp>
 
+#include <algorithm>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <utility>
 
 #include "support/catch.hpp"
+#include "support/elastic_presets.hpp"
 #include "support/written_page.hpp"
 
 using namespace causeway;
@@ -57,6 +60,7 @@ constexpr preset communication[] = {
     CAUSEWAY_PRESET(moshpit_sgd),
     CAUSEWAY_PRESET(bacombo),
     CAUSEWAY_PRESET(ravnest),
+    CAUSEWAY_PRESET(netstorm),
     CAUSEWAY_PRESET(async_local_sgd),
     CAUSEWAY_PRESET(decoupled_diloco),
     CAUSEWAY_PRESET(halos),
@@ -92,6 +96,12 @@ constexpr const char* verdict_on(const comm_traits& c, const place& at) {
   return rules::c6(c, at.parallel) ? "yes" : "C6";
 }
 
+bool is_tested(const preset& p, const place& at) {
+  const auto& tested = support::elastic_presets;
+  return &at == &places[1] && std::find(std::begin(tested), std::end(tested), p.name) != std::end(tested);
+}
+std::string cell(const preset& p, const place& at) { return is_tested(p, at) ? "tested" : verdict_on(p.traits, at); }
+
 std::size_t allowed() {
   std::size_t count = 0;
   for (const preset& p : communication) {
@@ -105,7 +115,11 @@ std::string page() {
   out << "# Which presets go with which parallelism, under which fault policy\n\n"
          "Written by `tests/presets/compositions.cpp` from the rules themselves; [what the ids mean](rules.md#c1). A cell "
          "says that\n"
-         "a trainer of the three compiles, or which rule refuses it first. "
+         "a trainer of the three compiles, or which rule refuses it first. *tested*: it also trains on the simulator while "
+         "a "
+         "peer is\nkilled at every call of its network in turn, and while one joins at every round, with the loss that it "
+         "has "
+         "without faults\n(`tests/presets/elastic.cpp`). "
       << allowed() << " of " << std::size(communication) * std::size(places)
       << " compile. [One step](../design/one_step.md) says what will\n"
          "become of the rest.\n\n| |";
@@ -115,7 +129,7 @@ std::string page() {
   out << '\n';
   for (const preset& p : communication) {
     out << "| `" << p.name << "` |";
-    for (const place& at : places) out << ' ' << verdict_on(p.traits, at) << " |";
+    for (const place& at : places) out << ' ' << cell(p, at) << " |";
     out << '\n';
   }
   return out.str();
@@ -125,6 +139,13 @@ std::string page() {
 
 TEST_CASE("compositions: the page says what the rules say", "[presets][fast]") {
   support::check_written_page(__FILE__, "docs/reference/compositions.md", page());
+}
+
+TEST_CASE("compositions: what goes among peers that come and go is tested there", "[presets][fast]") {
+  for (const preset& p : communication) {
+    INFO(p.name);
+    CHECK(is_tested(p, places[1]) == (std::string{verdict_on(p.traits, places[1])} == "yes"));
+  }
 }
 
 TEST_CASE("compositions: none that goes together today is lost", "[presets][fast]") { CHECK(allowed() >= 92); }

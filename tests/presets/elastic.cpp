@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Presets that also work where peers come and go: fault::quorum, on the simulator, every event checked.
+// Every preset that tolerates peers that come and go, under fault::quorum, on the simulator, every event checked.
 
 #include <causeway/presets/compressed.hpp>
 #include <causeway/presets/gossip.hpp>
 #include <causeway/presets/local_updates.hpp>
-#include <causeway/presets/modular.hpp>
 #include <causeway/presets/overlapped.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
 
 #include "support/blocky.hpp"
 #include "support/catch.hpp"
 #include "support/elastic.hpp"
+#include "support/elastic_presets.hpp"
 
 using namespace causeway;
 using namespace std::chrono_literals;
@@ -17,107 +24,216 @@ using presets::make;
 
 namespace {
 
-/// Five peers; one dies around an exchange and comes back, one is cut off for a while; all end alike.
-template <class M = support::quadratic, class Inner = optim::sgd, class MakePolicy>
-void comes_and_goes(MakePolicy policy, std::int64_t size = 200) {
-  for (const auto* point : {"before_ready", "entered", "exchanged", "voted"}) {
-    INFO("killed at " << point);
-    int passed = 0;
-    bool died = false;
-    sim::world* world = nullptr;
-    support::elastic_options o{.peers = 5, .rounds = 60, .size = size};
-    o.dies_at = [&](std::uint32_t host, std::string_view at) {
-      if (host != 2 || died || at != point || ++passed != 3) return false;
-      died = true;
-      world->after(1s, [&] { world->restart(2); });
-      return true;
-    };
-    support::elastic_cluster<MakePolicy, Inner, M> cluster{policy, o};
-    world = &cluster.world();
-    cluster.boot();
-    cluster.run(2s);
-    world->partition({4}, {0, 1, 2, 3});
-    cluster.run(4s);
-    world->heal({4}, {0, 1, 2, 3});
-    cluster.run(10min);
+/// Of one preset: its peers' policies, and the model that they train.
+template <class M, class Inner, class MakePolicy>
+struct elastic_check {
+  using cluster_type = support::elastic_cluster<MakePolicy, Inner, M>;
+
+  MakePolicy policy;
+  std::int64_t size;
+
+  static void all_is_well(cluster_type& cluster, std::uint32_t peers) {
     INFO(cluster.violation().value_or("no violation"));
     REQUIRE(!cluster.violation());
-    REQUIRE(cluster.finished() == 5);
-    CHECK(died);
-    CHECK(world->now() > time_point{6s});  // all of that happened before the end
+    REQUIRE(cluster.finished() == peers);
     CHECK(cluster.checker().samples().done() == cluster.budget());
-    for (std::uint32_t i = 1; i < 5; ++i) {
+    for (std::uint32_t i = 1; i < peers; ++i) {
       const bool same = cluster.parameters(i) == cluster.parameters(0);
       CHECK(same);
     }
   }
-}
+
+  /// Five peers; one dies around an exchange and comes back, one is cut off for a while.
+  void at_points_of_a_round() {
+    for (const auto* point : {"before_ready", "entered", "exchanged", "voted"}) {
+      INFO("killed at " << point);
+      int passed = 0;
+      bool died = false;
+      sim::world* world = nullptr;
+      support::elastic_options o{.peers = 5, .rounds = 60, .size = size};
+      o.dies_at = [&](std::uint32_t host, std::string_view at) {
+        if (host != 2 || died || at != point || ++passed != 3) return false;
+        died = true;
+        world->after(1s, [&] { world->restart(2); });
+        return true;
+      };
+      cluster_type cluster{policy, o};
+      world = &cluster.world();
+      cluster.boot();
+      cluster.run(2s);
+      world->partition({4}, {0, 1, 2, 3});
+      cluster.run(4s);
+      world->heal({4}, {0, 1, 2, 3});
+      cluster.run(10min);
+      CHECK(died);
+      CHECK(world->now() > time_point{6s});  // all of that happened before the end
+      all_is_well(cluster, 5);
+    }
+  }
+
+  [[nodiscard]] M model() const {
+    return M{static_cast<std::conditional_t<std::is_same_v<M, support::quadratic>, std::int64_t, int>>(size)};
+  }
+  /// Of parameters, on samples that nobody trained on.
+  [[nodiscard]] double loss(std::span<const float> parameters) const {
+    M m = model();
+    std::copy(parameters.begin(), parameters.end(), m.parameters().values().begin());
+    std::vector<std::int32_t> tokens(200);
+    for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(1'000'000 + i);
+    return *m.evaluate(tokens, tokens, 1) / 200;
+  }
+  /// Having lost or won a peer costs at most so much of what training gains.
+  void trains_as_well(cluster_type& cluster, double calm) const {
+    const double begin = loss(model().parameters().values());
+    CHECK(calm < begin);
+    CHECK(loss(cluster.parameters(0)) < calm + 0.1 * (begin - calm));
+  }
+
+  struct short_run {
+    std::uint64_t calls = 0;  ///< of the network, by the victim
+    double loss = 0;
+    time_point end;
+  };
+  static constexpr std::uint32_t victim = 1;
+
+  /// Three peers of which the victim dies at its n-th call, and comes back a second later.
+  short_run dies_at(std::uint64_t n, const short_run* calm = nullptr) {
+    sim::world* world = nullptr;
+    short_run found;
+    support::elastic_options o{.peers = 3, .rounds = 8, .size = size};
+    o.dies_at_call = [&](std::uint32_t host) {
+      if (host != victim || found.calls++ != n) return false;
+      world->after(1s, [&] { world->restart(victim); });
+      return true;
+    };
+    cluster_type cluster{policy, o};
+    world = &cluster.world();
+    cluster.boot();
+    cluster.run(10min);
+    all_is_well(cluster, 3);
+    found.end = world->now();
+    found.loss = loss(cluster.parameters(0));
+    if (calm != nullptr) trains_as_well(cluster, calm->loss);
+    return found;
+  }
+  void at_every_call() {
+    const short_run calm = dies_at(std::uint64_t(-1));
+    const std::uint64_t stride = std::max<std::uint64_t>(1, calm.calls / 120);
+    for (std::uint64_t n = 0; n < calm.calls; n += stride) {
+      INFO("killed at call " << n << " of " << calm.calls);
+      dies_at(n, &calm);
+    }
+  }
+
+  /// A fourth peer joins three, at a time of the run.
+  void joined_at_every_round() {
+    const short_run calm = joined_at(0s);
+    const duration end = calm.end.since_start;
+    for (duration at = end / 16; at < end; at += end / 16) {
+      INFO("joined at " << seconds(at) << " s");
+      joined_at(at, &calm);
+    }
+  }
+  short_run joined_at(duration at, const short_run* calm = nullptr) {
+    support::elastic_options o{.peers = 4, .expected = 3, .rounds = 8, .size = size};
+    cluster_type cluster{policy, o};
+    for (std::uint32_t host = 0; host < 3; ++host) cluster.boot(host);
+    cluster.run(at);
+    cluster.boot(3);
+    cluster.run(10min);
+    all_is_well(cluster, 4);
+    if (calm != nullptr) trains_as_well(cluster, calm->loss);
+    return {.loss = loss(cluster.parameters(0)), .end = cluster.world().now()};
+  }
+};
+
+enum class how { at_points_of_a_round, at_every_call, joined_at_every_round };
+
+/// Every preset that tolerates it, by name; a small model of blocks where it takes models apart.
+struct all_presets {
+  how what;
+  std::vector<std::string> done{};
+
+  template <class M = support::quadratic, class Inner = optim::sgd, class MakePolicy>
+  void operator()(std::string name, MakePolicy policy, std::int64_t size = std::is_same_v<M, support::blocky> ? 4 : 200) {
+    INFO(name);
+    elastic_check<M, Inner, MakePolicy> check{policy, size};
+    if (what == how::at_points_of_a_round) check.at_points_of_a_round();
+    if (what == how::at_every_call) check.at_every_call();
+    if (what == how::joined_at_every_round) check.joined_at_every_round();
+    done.push_back(std::move(name));
+  }
+
+  void local_updates() {
+    (*this)("every_step", [] { return presets::every_step{}; });
+    (*this)("diloco", [] { return make(presets::diloco_options{.local_steps = 3}); });
+    (*this)("open_diloco", [] { return make(presets::open_diloco_options{{.local_steps = 3}}); });
+    (*this)("local_sgd", [] { return make(presets::local_sgd_options{.local_steps = 3}); });
+    (*this)("intellect1", [] { return make(presets::intellect1_options{.local_steps = 3}); });
+    (*this)("muloco", [] { return make(presets::muloco_options{.local_steps = 3}); });
+    (*this)("fedavg", [] { return make(presets::fedavg_options{.local_steps = 3, .share = 0.5}); });
+    (*this)("photon", [] { return make(presets::photon_options{.local_steps = 3, .share = 0.5, .outer_momentum = 0.5F}); });
+    (*this)("co_learning", [] {
+      return make(presets::co_learning_options{.rounds = {.local_steps = 2, .most = 3, .factor = 2, .tolerance = 0.05}});
+    });
+    (*this).template operator()<support::quadratic, optim::adamw>("des_loc", [] {
+      return make(presets::des_loc_options{.parameters_every = 2, .first_moment_every = 4, .second_moment_every = 6});
+    });
+  }
+  void overlapped() {
+    (*this).template operator()<support::blocky>("streaming_diloco", [] {
+      return make(presets::streaming_diloco_options{.local_steps = 6, .blocks_in_fragment = 2, .overlap_steps = 1});
+    });
+    // The next fragment is due before the last one has landed.
+    (*this).template operator()<support::blocky>("streaming_diloco", [] {
+      return make(presets::streaming_diloco_options{.local_steps = 6, .blocks_in_fragment = 2, .overlap_steps = 5});
+    });
+    (*this).template operator()<support::blocky>("cocodc", [] {
+      return make(presets::cocodc_options{.local_steps = 6, .blocks_in_fragment = 2, .overlap_steps = 2});
+    });
+    (*this)("eager_diloco", [] { return make(presets::eager_diloco_options{.local_steps = 3, .outer_momentum = 0.5F}); });
+  }
+  void compressed() {
+    (*this)("sparse_loco", [] { return make(presets::sparse_loco_options{.local_steps = 3, .k = 512}); });
+    (*this)("sparta", [] { return make(presets::sparta_options{.share = 0.1}); });
+    (*this)("demo", [] { return make(presets::demo_options{.k = 32, .momentum = 0.9F}); });
+    (*this)("distro", [] {
+      presets::distro_options o;
+      o.momentum = 0.9F;
+      return make(o);
+    });
+    (*this)("gaia", [] { return make(presets::gaia_options{}); });
+    (*this).template operator()<support::blocky>("power_sgd", [] { return make(presets::power_sgd_options{.rank = 2}); });
+  }
+  void gossip() {
+    (*this)("noloco", [] { return make(presets::noloco_options{.local_steps = 3}); });
+    (*this)("moshpit_sgd", [] { return make(presets::moshpit_sgd_options{.local_steps = 3, .side = 3, .dimensions = 2}); });
+    (*this).template operator()<support::blocky>(
+        "bacombo", [] { return make(presets::bacombo_options{.local_steps = 3, .segments = 2}); });
+    (*this).template operator()<support::blocky>("netstorm", [] { return make(presets::netstorm_options{}); });
+  }
+  void run() {
+    local_updates();
+    overlapped();
+    compressed();
+    gossip();
+  }
+};
 
 }  // namespace
 
-TEST_CASE("presets: which of them tolerate peers that come and go", "[presets][fast]") {
-  STATIC_REQUIRE(presets::dedloc::traits.tolerates == peers::fixed);
-  STATIC_REQUIRE(presets::cocktail_sgd::traits.tolerates == peers::fixed);
-  STATIC_REQUIRE(presets::dipaco::traits.tolerates == peers::fixed);
+TEST_CASE("presets: among peers that come and go, killed around an exchange, or cut off", "[presets][fast]") {
+  all_presets all{how::at_points_of_a_round};
+  all.run();
+  for (const std::string_view name : support::elastic_presets) {
+    CHECK(std::count(all.done.begin(), all.done.end(), name) > 0);
+  }
 }
 
-TEST_CASE("presets: DiLoCo among peers that come and go", "[presets][fast]") {
-  comes_and_goes([] { return make(presets::diloco_options{.local_steps = 3}); });
-  comes_and_goes([] { return make(presets::intellect1_options{.local_steps = 3}); });
+TEST_CASE("presets: among peers that come and go, killed at every call of the network", "[presets][slow]") {
+  all_presets{how::at_every_call}.run();
 }
 
-TEST_CASE("presets: sparse and low-bit rows with error feedback among peers that come and go", "[presets][fast]") {
-  comes_and_goes([] { return make(presets::sparse_loco_options{.local_steps = 3, .k = 512}); });
-  comes_and_goes([] { return make(presets::muloco_options{.local_steps = 3}); });
-}
-
-TEST_CASE("presets: fragments that overlap with training among peers that come and go", "[presets][fast]") {
-  const auto streaming = [] {
-    return make(presets::streaming_diloco_options{.local_steps = 6, .blocks_in_fragment = 2, .overlap_steps = 1});
-  };
-  comes_and_goes<support::blocky>(streaming, 4);
-  const auto far = [] {
-    return make(presets::streaming_diloco_options{.local_steps = 6, .blocks_in_fragment = 2, .overlap_steps = 5});
-  };
-  comes_and_goes<support::blocky>(far, 4);  // the next fragment is due before the last one has landed
-  const auto chosen = [] {
-    return make(presets::cocodc_options{.local_steps = 6, .blocks_in_fragment = 2, .overlap_steps = 2});
-  };
-  comes_and_goes<support::blocky>(chosen, 4);
-}
-
-TEST_CASE("presets: rounds that grow, and peers that are drawn, among peers that come and go", "[presets][fast]") {
-  comes_and_goes([] {
-    return make(presets::co_learning_options{.rounds = {.local_steps = 2, .most = 3, .factor = 2, .tolerance = 0.05}});
-  });
-  comes_and_goes([] { return make(presets::fedavg_options{.local_steps = 3, .share = 0.5}); });
-  comes_and_goes([] { return make(presets::photon_options{.local_steps = 3, .share = 0.5, .outer_momentum = 0.5F}); });
-}
-
-TEST_CASE("presets: gradients with momentum of their own among peers that come and go", "[presets][fast]") {
-  comes_and_goes([] { return make(presets::demo_options{.k = 32, .momentum = 0.9F}); });
-  comes_and_goes<support::blocky>([] { return make(presets::power_sgd_options{.rank = 2}); }, 4);
-}
-
-TEST_CASE("presets: means of parameters among peers that come and go", "[presets][fast]") {
-  comes_and_goes([] { return make(presets::sparta_options{.share = 0.1}); });
-  const auto des_loc = [] {
-    return make(presets::des_loc_options{.parameters_every = 2, .first_moment_every = 4, .second_moment_every = 6});
-  };
-  comes_and_goes<support::quadratic, optim::adamw>(des_loc);
-}
-
-TEST_CASE("presets: results that come a round late among peers that come and go", "[presets][fast]") {
-  comes_and_goes([] { return make(presets::eager_diloco_options{.local_steps = 3, .outer_momentum = 0.5F}); });
-  comes_and_goes([] {
-    presets::distro_options o;
-    o.momentum = 0.9F;
-    return make(o);
-  });
-}
-
-TEST_CASE("presets: gossip among peers that come and go", "[presets][fast]") {
-  comes_and_goes([] { return make(presets::noloco_options{.local_steps = 3}); });
-  comes_and_goes([] { return make(presets::moshpit_sgd_options{.local_steps = 3, .side = 3, .dimensions = 2}); });
-  comes_and_goes<support::blocky>([] { return make(presets::bacombo_options{.local_steps = 3, .segments = 2}); }, 4);
+TEST_CASE("presets: among peers that come and go, joined at every round", "[presets][slow]") {
+  all_presets{how::joined_at_every_round}.run();
 }

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "support/altered_fabric.hpp"
+#include "support/counted_fabric.hpp"
 #include "support/quadratic.hpp"
 
 namespace support {
@@ -50,6 +51,8 @@ struct elastic_options {
   std::function<void(std::string_view)> trace{};  ///< every line that a peer logs
   /// Called at every point of a round that a peer passes; true: the peer dies there.
   std::function<bool(std::uint32_t host, std::string_view point)> dies_at{};
+  /// Called at every call of a peer's network; true: the peer dies there.
+  std::function<bool(std::uint32_t host)> dies_at_call{};
   /// Called before every step with the parameters of a peer, which it may spoil.
   std::function<void(std::uint32_t host, std::uint64_t round, std::span<float> parameters)> spoils{};
   /// Called before every step with what a peer is about to train on, and its parameters.
@@ -219,6 +222,7 @@ class elastic_cluster {
     const bool founds = p.host() == 0 && !disk.read("member/record");
     std::shared_ptr<net::fabric> fabric = p.make_fabric(id);
     fabrics_.push_back(fabric);
+    if (options_.dies_at_call) fabric = std::make_shared<counted_fabric>(fabric, [this, &p](fabric_call) { called(p); });
     if (options_.misbehaves) fabric = std::make_shared<altered_fabric>(fabric, options_.misbehaves(p));
     auto group = member::make(fabric, p.storage(), member_options(p, founds), p.log());
     if (!group) return note_error(p, group.error());
@@ -238,6 +242,12 @@ class elastic_cluster {
     finished_[p.host()] = true;
     if (finished() == options_.peers) world_.end_run();
     p.sleep(std::chrono::hours{10});  // stays to help those who are behind
+  }
+
+  void called(causeway::sim::process& p) {
+    if (!options_.dies_at_call(p.host())) return;
+    world_.kill(p.host());
+    if (world_.running() == &p) p.sleep(std::chrono::hours{1});
   }
 
   template <class Trainer>

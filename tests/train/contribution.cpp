@@ -38,3 +38,18 @@ TEST_CASE("contribution: what is given up is in no exchange", "[train][fast]") {
   c.committed(9);
   CHECK(c.all() == 0);
 }
+
+TEST_CASE("contribution: who has nothing to train from draws nothing, but not for ever", "[train][fast]") {
+  contribution c;
+  CHECK_FALSE(c.paused());
+  c.pause();
+  CHECK(c.paused());
+  c.resume();
+  CHECK_FALSE(c.paused());
+  c.pause();
+  for (int round = 0; round < 7; ++round) c.passed();
+  c.pause();  // it has paused already
+  CHECK(c.paused());
+  c.passed();
+  CHECK_FALSE(c.paused());
+}

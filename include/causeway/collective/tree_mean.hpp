@@ -31,7 +31,7 @@ namespace causeway::inline CAUSEWAY_ABI::collective {
 /// Equal on all peers.
 struct tree_options {
   std::uint32_t arity = 2;   ///< children of a peer, at least 1
-  net::peer_index root = 0;  ///< the others follow it in the order of their indices, level by level
+  net::peer_index root = 0;  ///< modulo the peers; the others follow it in the order of their indices, level by level
 };
 
 /// Models Exchange. `turn` takes the sums up, `finish` the mean down. A peer sends a row encoded by UpCodec to its parent
@@ -54,9 +54,9 @@ class tree_mean {
                      const X& ctx) requires MessageCodec<UpCodec, X> && MessageCodec<DownCodec, X> {
     CAUSEWAY_EXPECT(row.residual.empty() && row.counts.empty());
     peers_ = port.transport.size();
-    CAUSEWAY_EXPECT(options_.arity > 0 && options_.root < peers_);
+    CAUSEWAY_EXPECT(options_.arity > 0);
     self_ = port.transport.self();
-    position_ = (self_ + peers_ - options_.root) % peers_;
+    position_ = (self_ + peers_ - options_.root % peers_) % peers_;
     talk_.open(port, kinds * peers_);
     lay_out(row.values.size(), ctx);
     for_children(

@@ -31,6 +31,7 @@ struct round_mix {
   bool gives_residual = true;      ///< exchange
   bool gives_counts = false;       ///< exchange
   bool sparse = false;             ///< exchange: its codec
+  bool names_peers = false;        ///< exchange: by their numbers
   bool shared_support = false;     ///< exchange: all peers send the same coordinates
   bool keeps_residual = false;     ///< residual
   bool residual_in_parameters = false;
@@ -101,7 +102,7 @@ constexpr bool elastic(round_mix m) {
   const bool alike = (m.everybody ? m.bit_parity && !m.sends_anchor : drifts(m)) && !m.keeps_local;
   const bool late = m.single && (m.anchored || m.before_inner_step) && (!m.own_is_fresh || m.linear_outer);
   const bool in_turns = m.waits_at_once || (!m.residual_in_parameters && (!m.waits_a_round || late));
-  return alike && in_turns && !m.trigger_talks && !m.accumulates;
+  return alike && in_turns && !m.trigger_talks && !m.accumulates && !m.names_peers;
 }
 
 }  // namespace rules
@@ -155,6 +156,7 @@ struct round_rules {
                                  .gives_residual = exchange_axis::traits.residual,
                                  .gives_counts = exchange_axis::traits.counts,
                                  .sparse = axis::message_traits<exchange_axis>().sparse,
+                                 .names_peers = exchange_axis::traits.names_peers,
                                  .shared_support = axis::message_traits<exchange_axis>().shared_support,
                                  .keeps_residual = residual_axis::keeps != axis::keeping::nothing,
                                  .residual_in_parameters = residual_axis::keeps == axis::keeping::in_parameters,

@@ -138,7 +138,8 @@ class round_turns {
   }
 
  private:
-  /// Who missed more than one exchange of a fragment, or has values that are not finite, has nothing of its own to go on from.
+  /// Who missed more than one exchange of a fragment, or has values that are not finite, has nothing of its own to go on
+  /// from.
   void keep_own(auto& ctx, Core& c, bool keeps_progress) {
     const bool sound = ended_ == 0 && c.rows.is_finite(ctx);
     for (state& s : c.states) {

@@ -298,10 +298,10 @@ class training_context {
     return options;
   }
 
-  /// What names the messages of the exchange entered last.
+  /// What names the messages of the exchange entered last; `part`, below 2^24, of several that are under way at a time.
   [[nodiscard]] net::message_id exchange_id(std::uint32_t channel, std::uint64_t part = 0) const {
     if (!elastic()) return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
-    return {.channel = channel, .step = entry_.round, .parent = part == 0 ? entry_.parent : mix(entry_.parent, part)};
+    return {.channel = channel, .step = entry_.round | part << 40U, .parent = entry_.parent};
   }
 
   /// Of the inner step that comes next.

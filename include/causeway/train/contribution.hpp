@@ -42,7 +42,6 @@ class contribution {
  private:
   static constexpr std::uint32_t most_passed = 8;
 
-
   std::uint64_t samples_ = 0;
   std::uint64_t trained_ = 0;  ///< ever
   std::optional<std::uint64_t> closed_at_;

@@ -9,8 +9,7 @@
 namespace causeway::inline CAUSEWAY_ABI::membership {
 
 CAUSEWAY_DECL result<void> round_store::save(std::uint64_t run, std::uint64_t round, std::uint64_t hash,
-                                             std::span<const std::span<std::byte>> parts,
-                                             std::span<const std::byte> record,
+                                             std::span<const std::span<std::byte>> parts, std::span<const std::byte> record,
                                              std::span<const std::span<std::byte>> own) {
   std::vector<io::section> sections;
   const std::uint64_t name = hash;

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TESTS_SUPPORT_ELASTIC_PRESETS_HPP
+#define CAUSEWAY_TESTS_SUPPORT_ELASTIC_PRESETS_HPP
+
+// Communication presets that tests/presets/elastic.cpp trains among peers that come and go.
+
+#include <string_view>
+
+namespace support {
+
+inline constexpr std::string_view elastic_presets[] = {
+    "every_step", "diloco",      "open_diloco",      "intellect1",   "muloco",      "local_sgd",   "fedavg",  "photon",
+    "des_loc",    "co_learning", "streaming_diloco", "eager_diloco", "cocodc",      "sparse_loco", "sparta",  "demo",
+    "distro",     "gaia",        "power_sgd",        "noloco",       "moshpit_sgd", "bacombo",     "netstorm"};
+
+}  // namespace support
+
+#endif  // CAUSEWAY_TESTS_SUPPORT_ELASTIC_PRESETS_HPP

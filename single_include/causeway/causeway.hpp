@@ -28912,6 +28912,7 @@ struct exchange_traits {
   bool residual = false;     ///< fills exchange_row::residual
   bool counts = false;       ///< fills exchange_row::counts
   bool stateful = false;     ///< keeps something from round to round: one object for each row, and checkpoints need it
+  bool names_peers = false;  ///< its options name peers by their numbers, which change where peers come and go
 };
 
 /// Requirements. For a blocking exchange, call the three in a row.
@@ -32483,7 +32484,7 @@ namespace causeway::inline CAUSEWAY_ABI::collective {
 /// Equal on all peers.
 struct tree_options {
   std::uint32_t arity = 2;   ///< children of a peer, at least 1
-  net::peer_index root = 0;  ///< the others follow it in the order of their indices, level by level
+  net::peer_index root = 0;  ///< modulo the peers; the others follow it in the order of their indices, level by level
 };
 
 /// Models Exchange. `turn` takes the sums up, `finish` the mean down. A peer sends a row encoded by UpCodec to its parent
@@ -32506,9 +32507,9 @@ class tree_mean {
                      const X& ctx) requires MessageCodec<UpCodec, X> && MessageCodec<DownCodec, X> {
     CAUSEWAY_EXPECT(row.residual.empty() && row.counts.empty());
     peers_ = port.transport.size();
-    CAUSEWAY_EXPECT(options_.arity > 0 && options_.root < peers_);
+    CAUSEWAY_EXPECT(options_.arity > 0);
     self_ = port.transport.self();
-    position_ = (self_ + peers_ - options_.root) % peers_;
+    position_ = (self_ + peers_ - options_.root % peers_) % peers_;
     talk_.open(port, kinds * peers_);
     lay_out(row.values.size(), ctx);
     for_children(
@@ -32742,7 +32743,8 @@ class two_level_mean {
                                           .own_support = Across::traits.own_support,
                                           .residual = true,
                                           .counts = false,
-                                          .stateful = Across::traits.stateful};
+                                          .stateful = Across::traits.stateful,
+                                          .names_peers = true};
 
   explicit two_level_mean(region_list regions, Across across = Across{}, UpCodec up = UpCodec{},
                           DownCodec down = DownCodec{})
@@ -43744,8 +43746,9 @@ class round_store {
 
   /// Durable on return. `parts` are the shared state of `round`, named by `hash`; `record` says what led to it, as an
   /// encoded durable_record, so that a run can be founded anew on this round when later ones are lost. Empty: not known.
+  /// `own` is what only this peer has, beside it.
   result<void> save(std::uint64_t run, std::uint64_t round, std::uint64_t hash, std::span<const std::span<std::byte>> parts,
-                    std::span<const std::byte> record = {});
+                    std::span<const std::byte> record = {}, std::span<const std::span<std::byte>> own = {});
 
   /// Rounds with a file, oldest first; not verified.
   result<std::vector<std::uint64_t>> rounds() { return files_.steps(); }
@@ -43755,8 +43758,9 @@ class round_store {
 
   /// Puts the state of `round` that is named `hash` into `parts`. errc::corrupt and errc::not_found as io/checkpoint.hpp,
   /// also where another state is stored for the round; errc::wrong_model if the parts have other sizes. On an error the
-  /// parts are as they were.
-  result<void> load(std::uint64_t round, std::uint64_t hash, std::span<const std::span<std::byte>> parts);
+  /// parts are as they were. `own` is left as it is where it is not stored.
+  result<void> load(std::uint64_t round, std::uint64_t hash, std::span<const std::span<std::byte>> parts,
+                    std::span<const std::span<std::byte>> own = {});
 
   /// Saves the state named `hash` that another store has, for whichever round, as that of `round` of `run`. Only what is
   /// whole is taken. errc::not_found if it is not there.
@@ -43764,6 +43768,12 @@ class round_store {
 
  private:
   static std::string part_name(std::size_t i) { return "shared." + std::to_string(i); }
+  static std::string own_name(std::size_t i) { return "own." + std::to_string(i); }
+  using pieces = std::vector<std::span<const std::byte>>;
+  // None where one of them is missing or has another size.
+  static std::optional<pieces> find(const io::section_file& file, std::string (*name)(std::size_t),
+                                    std::span<const std::span<std::byte>> like);
+  static void put(const pieces& found, std::span<const std::span<std::byte>> parts);
 
   io::checkpoint_directory<io::any_storage> files_;
 };
@@ -43782,14 +43792,17 @@ class round_store {
 namespace causeway::inline CAUSEWAY_ABI::membership {
 
 CAUSEWAY_DECL result<void> round_store::save(std::uint64_t run, std::uint64_t round, std::uint64_t hash,
-                                             std::span<const std::span<std::byte>> parts,
-                                             std::span<const std::byte> record) {
+                                             std::span<const std::span<std::byte>> parts, std::span<const std::byte> record,
+                                             std::span<const std::span<std::byte>> own) {
   std::vector<io::section> sections;
   const std::uint64_t name = hash;
   sections.emplace_back("hash", 1, std::as_bytes(std::span{&name, 1}));
   if (!record.empty()) sections.emplace_back("record", 1, record);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     sections.emplace_back(part_name(i), 1, std::span<const std::byte>{parts[i]});
+  }
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    sections.emplace_back(own_name(i), 1, std::span<const std::byte>{own[i]});
   }
   return files_.save(round, sections, run);
 }
@@ -43813,23 +43826,37 @@ CAUSEWAY_DECL std::vector<durable_record> round_store::records() {
 }
 
 CAUSEWAY_DECL result<void> round_store::load(std::uint64_t round, std::uint64_t hash,
-                                             std::span<const std::span<std::byte>> parts) {
+                                             std::span<const std::span<std::byte>> parts,
+                                             std::span<const std::span<std::byte>> own) {
   CAUSEWAY_ASSIGN(const io::section_file file, files_.load(round));
   std::uint64_t stored = 0;
   CAUSEWAY_TRY(file.copy_to("hash", std::span{&stored, 1}));
   if (stored != hash) return fail(errc::not_found, files_.directory(), "another state of this round is stored");
-  std::vector<std::span<const std::byte>> found;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const auto view = file.find(part_name(i));
-    if (!view || view->bytes.size() != parts[i].size()) {
-      return fail(errc::wrong_model, files_.directory(),
-                  "the stored round is of another model or other policies; use the settings that it was made with, or "
-                  "another folder");
-    }
+  const auto shared = find(file, part_name, parts);
+  if (!shared) {
+    return fail(errc::wrong_model, files_.directory(),
+                "the stored round is of another model or other policies; use the settings that it was made with, or "
+                "another folder");
+  }
+  put(*shared, parts);
+  if (const auto beside = find(file, own_name, own)) put(*beside, own);
+  return {};
+}
+
+CAUSEWAY_DECL std::optional<round_store::pieces> round_store::find(const io::section_file& file,
+                                                                   std::string (*name)(std::size_t),
+                                                                   std::span<const std::span<std::byte>> like) {
+  pieces found;
+  for (std::size_t i = 0; i < like.size(); ++i) {
+    const auto view = file.find(name(i));
+    if (!view || view->bytes.size() != like[i].size()) return std::nullopt;
     found.push_back(view->bytes);
   }
+  return found;
+}
+
+CAUSEWAY_DECL void round_store::put(const pieces& found, std::span<const std::span<std::byte>> parts) {
   for (std::size_t i = 0; i < parts.size(); ++i) std::copy(found[i].begin(), found[i].end(), parts[i].begin());
-  return {};
 }
 
 CAUSEWAY_DECL result<void> round_store::take_over(round_store& other, std::uint64_t hash, std::uint64_t run,
@@ -43842,10 +43869,12 @@ CAUSEWAY_DECL result<void> round_store::take_over(round_store& other, std::uint6
     if (!file || !file->copy_to("hash", std::span{&name, 1}) || name != hash) continue;
     std::vector<io::section> sections;
     sections.emplace_back("hash", 1, std::as_bytes(std::span{&hash, 1}));
-    for (std::size_t i = 0;; ++i) {
-      const auto view = file->find(part_name(i));
-      if (!view) break;
-      sections.emplace_back(part_name(i), 1, std::span<const std::byte>{view->bytes});
+    for (auto* const piece : {part_name, own_name}) {
+      for (std::size_t i = 0;; ++i) {
+        const auto view = file->find(piece(i));
+        if (!view) break;
+        sections.emplace_back(piece(i), 1, std::span<const std::byte>{view->bytes});
+      }
     }
     return files_.save(round, sections, run);
   }
@@ -43909,7 +43938,22 @@ class image_collector {
     parts_.push_back(std::as_writable_bytes(values));
   }
 
+  /// What is no part of the state, since every peer has its own, but is to be kept with it on this peer's disk.
+  template <class... Ts>
+  void own(Ts&... values) {
+    parts_.swap(own_);
+    (*this)(values...);
+    parts_.swap(own_);
+  }
+  template <class T>
+  void own_view(std::span<T> values) {
+    parts_.swap(own_);
+    view(values);
+    parts_.swap(own_);
+  }
+
   [[nodiscard]] const std::vector<std::span<std::byte>>& parts() const noexcept { return parts_; }
+  [[nodiscard]] const std::vector<std::span<std::byte>>& own_parts() const noexcept { return own_; }
 
  private:
   template <class T>
@@ -43937,6 +43981,7 @@ class image_collector {
   void visit(std::string& text) { view(std::span{text.data(), text.size()}); }
 
   std::vector<std::span<std::byte>> parts_;
+  std::vector<std::span<std::byte>> own_;
 };
 
 /// Not safe to share between threads while hashes are being made: `root` makes them, afterwards everything marked const
@@ -48063,6 +48108,8 @@ struct comm_traits {
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;     ///< whether parts of a gradient may be given to it, which have to be added up
   bool prepares_anew = false;      ///< what a round exchanges is made of the parameters, in the gradients, at every attempt
+  bool own_parameters = false;     ///< each peer has its own: a newcomer gets some from those whom it meets
+  std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
 /// A parallelism policy: how a batch becomes gradients.
@@ -49668,11 +49715,13 @@ struct group_question {
   std::size_t fragment = 0;  ///< which part of the parameters
 };
 
-/// - `check(peers)`: errc::invalid_argument for options that do not fit that many peers;
+/// - `check(peers)`: errc::invalid_argument for options that do not fit that many peers; 0: any number, for they come and
+///   go;
 /// - `members(question)`: the peers of self's group, ascending, self included;
 /// - `formed(question)`: that exchange is over; groups with a memory move on;
 /// - `everybody`: there is only one group;
 /// - optional, `lasting`: a fragment's groups are the same in all exchanges, so that their members stay alike;
+///   `cycle()`: of groups with a memory, after how many exchanges it can begin anew where peers come and go;
 ///   `check_fragments(count)`: as check; `weight(question)`: what self's row counts in its group's mean, above 0.
 template <class G>
 concept Group = G::decides == part::group&& requires(G& g, const G& c, const group_question& q) {
@@ -49739,6 +49788,7 @@ class grid {
   [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
 
   void formed(const group_question& q);
+  [[nodiscard]] std::uint32_t cycle() const noexcept { return dimensions_; }
 
   void serialize(auto& ar) { ar(places_); }
 
@@ -49772,6 +49822,7 @@ class key_groups {
   [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
 
   void formed(const group_question& q);
+  [[nodiscard]] std::uint32_t cycle() const noexcept { return bits_ / step_ + 1; }
 
   void serialize(auto& ar) { ar(keys_); }
 
@@ -50409,6 +50460,10 @@ namespace causeway::inline CAUSEWAY_ABI::axis {
 CAUSEWAY_DECL result<void> linked_groups::check(std::uint32_t peers) const {
   if (size < 2 && peers > 1) {
     return fail(errc::invalid_argument, "linked_groups", "groups of fewer than 2 peers never mix; set size to 2 or more");
+  }
+  if (peers == 0 && !costs.empty()) {
+    return fail(errc::invalid_argument, "linked_groups",
+                "`costs` are of links between certain peers; leave them out where peers come and go");
   }
   const bool costly = std::all_of(costs.begin(), costs.end(), [](double c) { return c >= 0; });
   if (!costs.empty() && (costs.size() != std::size_t{peers} * peers || !costly)) {
@@ -58071,6 +58126,7 @@ struct round_mix {
   bool gives_residual = true;      ///< exchange
   bool gives_counts = false;       ///< exchange
   bool sparse = false;             ///< exchange: its codec
+  bool names_peers = false;        ///< exchange: by their numbers
   bool shared_support = false;     ///< exchange: all peers send the same coordinates
   bool keeps_residual = false;     ///< residual
   bool residual_in_parameters = false;
@@ -58131,14 +58187,18 @@ constexpr bool identical(round_mix m) {
   if (!m.everybody || !m.bit_parity || m.own_is_fresh) return false;
   return m.anchored || m.before_inner_step || (m.single && !m.sparse && m.waits_at_once && !m.keeps_local);
 }
+/// Whether each peer has parameters of its own, of no model but the one that all train: peers meet in groups, other ones
+/// each time.
+constexpr bool drifts(round_mix m) { return !m.everybody && !m.lasting && !m.before_inner_step; }
 /// Whether peers may come and go: there are values that all hold alike after each turn, so that a newcomer can be given
 /// them, and what the schedule and the exchange remember is either among them or nobody else's. Where parameters themselves
-/// are exchanged, they are the last mean of each.
+/// are exchanged, they are the last mean of each. Where peers have their own, a newcomer gets those of whom it meets, who
+/// must send all of them.
 constexpr bool elastic(round_mix m) {
-  const bool alike = m.everybody && m.bit_parity && !m.sends_anchor && !m.keeps_local;
+  const bool alike = m.everybody ? m.bit_parity && !m.sends_anchor && !m.keeps_local : drifts(m) && !m.sparse && m.always;
   const bool late = m.single && (m.anchored || m.before_inner_step) && (!m.own_is_fresh || m.linear_outer);
   const bool in_turns = m.waits_at_once || (!m.residual_in_parameters && (!m.waits_a_round || late));
-  return alike && in_turns && !m.trigger_talks && !m.accumulates;
+  return alike && in_turns && !m.trigger_talks && !m.accumulates && !m.names_peers;
 }
 
 }  // namespace rules
@@ -58192,6 +58252,7 @@ struct round_rules {
                                  .gives_residual = exchange_axis::traits.residual,
                                  .gives_counts = exchange_axis::traits.counts,
                                  .sparse = axis::message_traits<exchange_axis>().sparse,
+                                 .names_peers = exchange_axis::traits.names_peers,
                                  .shared_support = axis::message_traits<exchange_axis>().shared_support,
                                  .keeps_residual = residual_axis::keeps != axis::keeping::nothing,
                                  .residual_in_parameters = residual_axis::keeps == axis::keeping::in_parameters,
@@ -58207,6 +58268,7 @@ struct round_rules {
 };  // namespace causeway::inline CAUSEWAY_ABI::comm
 static constexpr bool identical = rules::identical(mix);
 static constexpr bool elastic = rules::elastic(mix);
+static constexpr bool drifts = rules::drifts(mix);
 
 private:
 static_assert(
@@ -58291,8 +58353,7 @@ class round_rows {
   [[nodiscard]] std::vector<source_vector<float>>& means() noexcept { return means_; }
   void found_means(auto& ctx) {
     means_.clear();
-    for (const std::span<const float> tensor : content_type::tensors(ctx))
-      means_.emplace_back(tensor.begin(), tensor.end());
+    for (const std::span<const float> tensor : tensors(ctx)) means_.emplace_back(tensor.begin(), tensor.end());
   }
   /// What all hold alike was replaced: the live parameters move along from `previous`, or are that where it is empty.
   void follow_shared(auto& ctx, std::span<const float> previous) {
@@ -58304,6 +58365,29 @@ class round_rows {
     std::copy(shared.begin(), shared.end(), local.begin());
     std::fill(updates_.begin(), updates_.end(), 0.0F);
     if constexpr (!content_type::anchored) take_means(ctx);
+  }
+  /// Where peers have parameters of their own: whether they can be used, and the mean in their place if not.
+  [[nodiscard]] bool is_finite(auto& ctx) {
+    return std::isfinite(ctx.norm_of(ctx.parameters())) && (anchor_.empty() || std::isfinite(ctx.norm_of(anchor_)));
+  }
+  void begin_anew(auto& ctx, std::vector<state>& states) {
+    take_means(ctx);
+    if constexpr (content_type::anchored) {
+      std::copy(means_.front().begin(), means_.front().end(), anchor_.begin());
+      for (state& s : states) s.outer.reset(static_cast<std::int64_t>(s.size()));
+    }
+    ctx.parameters_changed();
+  }
+  /// The same for a peer without any: those of the peers that it met are its own now, before what they have to say lands.
+  result<void> take_shared(auto& ctx, state& s) {
+    if constexpr (content_type::with_anchor) {
+      const auto theirs = std::span{s.row}.subspan(s.size());
+      s.outer.reset(static_cast<std::int64_t>(s.size()));
+      if (!s.at_send.empty()) CAUSEWAY_TRY(ctx.rows().copy(s.at_send, theirs));
+      CAUSEWAY_TRY(ctx.rows().scatter(s.cut->ranges, theirs, anchor_));
+      return ctx.rows().scatter(s.cut->ranges, theirs, live(ctx, s));
+    }
+    return {};
   }
   /// Where this peer's own part lands early and peers come and go: the shared parameters, alike on all peers, take the
   /// means a round late; its own part, fresh less late, goes through an optimizer of its own. The outer step is linear, so
@@ -58550,9 +58634,16 @@ class round_rows {
     ctx.parameters_changed();
     return {};
   }
+  static std::vector<std::span<float>> tensors(auto& ctx) {
+    if constexpr (content_type::anchored) {
+      return {ctx.parameters()};
+    } else {
+      return content_type::tensors(ctx);
+    }
+  }
   void take_means(auto& ctx) const {
-    const auto tensors = content_type::tensors(ctx);
-    for (std::size_t t = 0; t < tensors.size(); ++t) std::copy(means_[t].begin(), means_[t].end(), tensors[t].begin());
+    const auto all = tensors(ctx);
+    for (std::size_t t = 0; t < all.size(); ++t) std::copy(means_[t].begin(), means_[t].end(), all[t].begin());
   }
   /// The front of working memory. It never gets smaller: what grows is cleared, by the host.
   static std::span<float> room(source_vector<float>& scratch, std::size_t size) {
@@ -58648,6 +58739,7 @@ struct round_state {
   double compute_seconds = 0;  ///< that they took; only where the trigger follows speed
   std::uint64_t due_at = 0;    ///< the inner step of the run after which the next one is due
   std::uint64_t number = 0;    ///< of the next exchange
+  std::uint64_t own_at = 0;  ///< the one that follows on this peer's own parameters, where peers have such and come and go
   source_vector<float> residual;
 
   bool pending = false;  ///< a conversation is under way
@@ -58856,8 +58948,10 @@ struct round_core {
       laws::mix.sparse && laws::mix.gives_counts && !laws::mix.anchored && !laws::mix.before_inner_step;
   static constexpr bool accumulates = laws::mix.accumulates;
   static constexpr bool chooses = requires(const trigger_type& t) { t.chosen(std::size_t{}); };
-  // Parameters themselves are exchanged, and where peers come and go the last mean of each is what all hold alike.
-  static constexpr bool keeps_means = !laws::mix.anchored && !laws::mix.before_inner_step;
+  static constexpr bool drifts = laws::drifts;
+  // Parameters themselves are exchanged, and where peers come and go the last mean of each is what all hold alike: where
+  // peers have their own, the one that a run begins with or ends with.
+  static constexpr bool keeps_means = (!laws::mix.anchored || drifts) && !laws::mix.before_inner_step;
   static constexpr bool measures_speed = requires { trigger_type::follows_speed; };
   // The exchange keeps something from round to round that must be equal on all peers, and is this round's only once it is
   // over.
@@ -58895,7 +58989,7 @@ struct round_core {
   }
 
   result<void> check(auto& ctx) const {
-    if (!ctx.elastic()) CAUSEWAY_TRY(group.check(ctx.peers()));
+    CAUSEWAY_TRY(group.check(ctx.elastic() ? 0 : ctx.peers()));
     CAUSEWAY_TRY(participation.check());
     if constexpr (content_type::before_inner_step) {
       if (ctx.elastic() && trigger.next(0, 1) != 1) {
@@ -58968,6 +59062,22 @@ struct round_core {
     const std::uint64_t seed = mix(ctx.options().seed, stream, s.part);
     return {.seed = seed, .number = s.number, .self = ctx.self(), .peers = ctx.peers(), .fragment = s.part % cuts.size()};
   }
+  /// Where peers come and go their numbers change, so that groups with a memory begin again after some exchanges.
+  [[nodiscard]] std::vector<net::peer_index> members(auto& ctx, const state& s, axis::group_question q) const {
+    if constexpr (drifts) {
+      if (!ctx.elastic()) return s.group_axis.members(q);
+      group_type anew = group;
+      if constexpr (requires { anew.cycle(); }) {
+        for (q.number -= q.number % anew.cycle(); q.number < s.number; ++q.number) anew.formed(q);
+      }
+      auto all = anew.members(q);
+      const auto contributes = [&](net::peer_index p) { return ctx.share_of(p) > 0; };
+      if (std::any_of(all.begin(), all.end(), contributes)) return all;
+      return {q.self};  // nobody has anything to say
+    } else {
+      return s.group_axis.members(q);
+    }
+  }
   [[nodiscard]] net::message_id id_of(auto& ctx, const state& s) const {
     if (ctx.elastic()) return ctx.exchange_id(channel, s.part);
     const bool at_once = landing_type::waits == axis::waiting::at_once;
@@ -58987,7 +59097,7 @@ struct round_core {
     }
     axis::group_question q = question(ctx, s);
     if constexpr (requires { group.weight(q); }) weight *= group.weight(q);
-    s.terms = {.members = s.group_axis.members(q),
+    s.terms = {.members = members(ctx, s, q),
                .contributors = 0,
                .rescale = 1,
                .contributes = participation.contributes(q) && weight > 0,
@@ -59086,20 +59196,25 @@ class round_turns {
   static constexpr bool overlaps = Core::overlaps;
   static constexpr bool keeps_means = Core::keeps_means;
   static constexpr bool lands_late = Core::lands_late;
+  static constexpr bool drifts = Core::drifts;
   static constexpr auto never = std::numeric_limits<std::uint64_t>::max();
+  static constexpr auto nothing = never;
 
  public:
   void shared(Core& c, auto& ar) {
     for (state& s : c.states) {
-      ar(s.outer, s.number, s.due_at);
+      ar(s.number, s.due_at);
+      if constexpr (!drifts) ar(s.outer);
+      if constexpr (drifts) ar.own(s.own_at, s.outer);
       if constexpr (Core::keeps_factors) s.exchange->shared(ar);
     }
+    if constexpr (drifts) ar.own(c.rows.anchor());
     if constexpr (Core::chooses) {
       c.trigger.shared(ar);
     } else {
       ar(c.trigger);
     }
-    ar(c.outer_steps, committed_at_);
+    ar(c.outer_steps, committed_at_, ended_);
   }
 
   /// The first turns of a run.
@@ -59183,9 +59298,44 @@ class round_turns {
       ctx.resume_at(c.at);
     }
     moved_from_ = committed_at_;
+    if constexpr (drifts) keep_own(ctx, c, keeps_progress);
   }
 
  private:
+  /// Who missed more than one exchange of a fragment, or has values that are not finite, has nothing of its own to go on
+  /// from.
+  void keep_own(auto& ctx, Core& c, bool keeps_progress) {
+    const bool sound = ended_ == 0 && c.rows.is_finite(ctx);
+    for (state& s : c.states) {
+      const bool usable = sound && (keeps_progress || s.number <= s.own_at + 1);
+      if (usable) s.own_at = s.number;
+      if (!usable) s.own_at = nothing;
+    }
+    if (!sound) c.rows.begin_anew(ctx, c.states);
+    if (ended_ != 0) return;
+    look_for_others(ctx, c);
+  }
+  /// Without parameters of its own this peer trains on nothing, so that its rows count nothing.
+  void look_for_others(auto& ctx, Core& c) {
+    const auto lacks = [](const state& s) { return s.own_at == nothing; };
+    if (std::any_of(c.states.begin(), c.states.end(), lacks)) {
+      ctx.contribution().pause();
+    } else {
+      ctx.contribution().resume();
+    }
+  }
+  /// Before a row lands: what it is to land on. Who had nothing takes what came, if anything did.
+  result<void> take_own(auto& ctx, Core& c, const due_list& due) {
+    ctx.contribution().passed();
+    for (state* s : due) {
+      const bool came = s->terms.members.size() > 1 && !s->terms.contributes;
+      if (s->own_at == nothing && came) CAUSEWAY_TRY(c.rows.take_shared(ctx, *s));
+      if (s->own_at != nothing || came || s->terms.contributes) s->own_at = s->number + 1;
+    }
+    look_for_others(ctx, c);
+    return {};
+  }
+
   [[nodiscard]] static due_list turn(Core& c) {
     std::uint64_t first = c.states.front().due_at;
     for (const state& s : c.states) first = std::min(first, s.due_at);
@@ -59270,9 +59420,10 @@ class round_turns {
   result<void> land(auto& ctx, Core& c, const due_list& due) {
     landed_ = true;
     if constexpr (lands_late) CAUSEWAY_TRY(make_rows(ctx, c, due, true));
+    if constexpr (drifts) CAUSEWAY_TRY(take_own(ctx, c, due));
     for (state* s : due) {
       if (lands_late) continue;
-      if constexpr (keeps_means) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
+      if constexpr (keeps_means && !drifts) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
       CAUSEWAY_TRY(c.land(ctx, *s));
     }
     end(c, due);
@@ -59293,6 +59444,8 @@ class round_turns {
     CAUSEWAY_TRY(ctx.mean(compress::none{}, mean, c.states.size()));
     CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), mean));
     CAUSEWAY_TRY(ctx.rows().copy(c.rows.means().front(), mean));
+    if constexpr (Core::content_type::anchored) CAUSEWAY_TRY(ctx.rows().copy(c.rows.anchor(), mean));
+    ended_ = 1;
     mean.clear();
     ctx.parameters_changed();
     end(c, due);
@@ -59319,6 +59472,7 @@ class round_turns {
   std::uint64_t moved_from_ = 0;    ///< the same, when this peer landed it or took it over
   std::uint64_t sent_in_ = 0;       ///< the attempt that the rows of a turn are under way in
   bool landed_ = false;
+  std::uint8_t ended_ = 0;  ///< the run's last record is there: all hold the same, and a mean is what they hold
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
@@ -59367,7 +59521,9 @@ class rounds : round_rules<Axes...> {
   static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
                                       .needs_global_step = content_type::before_inner_step,
                                       .identical_replicas = laws::identical,
-                                      .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement};
+                                      .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
+                                      .own_parameters = laws::drifts,
+                                      .rounds_at_hand = core_type::lands_late ? 2U : 1U};
   static constexpr std::uint32_t state_version = 2;
 
   rounds() : rounds(std::tuple<>{}) {}
@@ -59443,7 +59599,7 @@ class rounds : round_rules<Axes...> {
   }
 
   void shared(auto& ar) {
-    if constexpr (content_type::anchored) ar(core_.rows.anchor());
+    if constexpr (content_type::anchored && !laws::drifts) ar(core_.rows.anchor());
     if constexpr (core_type::keeps_means) ar(core_.rows.means());
     turns_.shared(core_, ar);
   }
@@ -59452,7 +59608,7 @@ class rounds : round_rules<Axes...> {
   void adopt(auto& ctx, std::span<const float> previous) {
     turns_.adopt(ctx, core_, !previous.empty());
     if (previous.empty()) counted_ = false;
-    if constexpr (!content_type::before_inner_step) core_.rows.follow_shared(ctx, previous);
+    if constexpr (!content_type::before_inner_step && !laws::drifts) core_.rows.follow_shared(ctx, previous);
     ctx.parameters_changed();
   }
 
@@ -71529,10 +71685,23 @@ class contribution {
   void committed(std::uint64_t samples) noexcept { samples_ -= std::min(samples_, samples); }
   void give_up() noexcept { samples_ = 0; }
 
+  /// There is nothing to train from yet: this peer draws no samples until `resume`, or until so many rounds have `passed`
+  /// that nobody seems to have anything better.
+  void pause() noexcept {
+    if (!std::exchange(paused_, true)) passed_ = 0;
+  }
+  void resume() noexcept { paused_ = false; }
+  void passed() noexcept { ++passed_; }
+  [[nodiscard]] bool paused() const noexcept { return paused_ && passed_ < most_passed; }
+
  private:
+  static constexpr std::uint32_t most_passed = 8;
+
   std::uint64_t samples_ = 0;
   std::uint64_t trained_ = 0;  ///< ever
   std::optional<std::uint64_t> closed_at_;
+  bool paused_ = false;
+  std::uint32_t passed_ = 0;  ///< rounds
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::detail
@@ -71557,6 +71726,9 @@ struct shared_state {
   /// Called on the trainer's thread: does to the parts what the next round did, whose mean this is. None: this policy
   /// cannot.
   std::function<result<void>(std::span<const float> mean)> replay{};
+  /// What every peer has its own of: kept on this peer's disk with the parts, and put back with them when it is started
+  /// again; else nobody's business.
+  std::vector<std::span<std::byte>> own{};
 };
 
 /// The exchange that a peer has been let into.
@@ -71956,10 +72128,10 @@ class training_context {
     return options;
   }
 
-  /// What names the messages of the exchange entered last.
+  /// What names the messages of the exchange entered last; `part`, below 2^24, of several that are under way at a time.
   [[nodiscard]] net::message_id exchange_id(std::uint32_t channel, std::uint64_t part = 0) const {
     if (!elastic()) return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
-    return {.channel = channel, .step = entry_.round, .parent = part == 0 ? entry_.parent : mix(entry_.parent, part)};
+    return {.channel = channel, .step = entry_.round | part << 40U, .parent = entry_.parent};
   }
 
   /// Of the inner step that comes next.
@@ -71974,8 +72146,8 @@ class training_context {
   /// Samples that this peer has trained on since it was built. Where peers come and go: since its last contribution.
   [[nodiscard]] std::uint64_t samples() const noexcept { return contribution_.all(); }
 
-  /// Sets the number of inner steps, on which the learning rate depends: for a peer that took over the others' state. The
-  /// step under way does not count on top of it, unless it is `going_on`, with what it computed kept.
+  /// Sets the number of inner steps, on which the learning rate depends, for a peer that took over the others' state. The
+  /// step under way is not counted, unless it is `going_on`, with what it computed kept.
   void resume_at(std::uint64_t step, bool going_on = false) noexcept {
     step_ = step;
     resumed_ = !going_on;
@@ -72009,7 +72181,9 @@ class training_context {
     }
     comm.shared(parts);
     parts(shared_random_);
+    if constexpr (Comm::traits.own_parameters) parts.own_view(parameters());
     shared_state state{parts.parts(), [this, &comm](std::span<const float> previous) { adopted(comm, previous); }};
+    state.own = parts.own_parts();
     if constexpr (requires { comm.replay(*this); }) {
       state.replay = [this, &comm](std::span<const float> mean) { return replay(comm, mean); };
     }
@@ -72021,23 +72195,23 @@ class training_context {
   result<void> attend(Exchange&& exchange) {
     CAUSEWAY_TRY(enter());
     if (!entry_.empty) return exchange();
+    contribution_.passed();
     commit_round();
     return {};
   }
 
-  /// Samples were trained on.
   void count_samples(std::uint64_t samples) noexcept { contribution_.add(samples); }
 
   /// Numbers of this peer's next samples: see basic_trainer::draw.
   [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t count) {
-    if (elastic()) return env_.group->draw(contribution_.all(), count);
-    std::vector<std::uint64_t> numbers(count);
+    if (elastic() && !contribution_.paused()) return env_.group->draw(contribution_.all(), count);
+    std::vector<std::uint64_t> numbers(elastic() ? 0 : count);
     std::iota(numbers.begin(), numbers.end(), (step_ * peers() + self()) * count);
     return numbers;
   }
   [[nodiscard]] bool budget_used() const { return elastic() && env_.group->budget_used(); }
 
-  /// Checks that all peers start from the same parameters. One hash from and to everybody.
+  /// All peers must start from the same parameters. One hash from and to everybody.
   result<void> agree_on_start() {
     parent_ = hash_of(parameters());
     return verify_parent(
@@ -74194,7 +74368,8 @@ class member final : public elastic_group {
   // What the last process left: the newest commit that it knew goes into memory, a vote after it is kept beside it.
   std::optional<member_control::named_round> load_stored();
 
-  bool from_disk(std::uint64_t round, std::uint64_t hash);
+  // `keep`: local progress stays as it is.
+  bool from_disk(std::uint64_t round, std::uint64_t hash, bool keep);
 
   void load_spare(const member_control::named_round& vote);
 
@@ -74586,20 +74761,21 @@ CAUSEWAY_DECL result<void> member::store(std::uint64_t round, std::uint64_t root
   if (options_.store_every == 0 || round % options_.store_every != 0) return {};
   std::vector<std::byte> record;
   locked([&] { record = control_->record_of(round, root); });
-  return store_.save(options_.protocol.run, round, root, state_.parts, record);
+  return store_.save(options_.protocol.run, round, root, state_.parts, record, state_.own);
 }
 
 CAUSEWAY_DECL std::optional<member_control::named_round> member::load_stored() {
   const auto committed = control_->remembered();
   const auto vote = control_->voted_for();
   if (vote) load_spare(*vote);
-  if (!committed || !from_disk(committed->round, committed->hash)) return std::nullopt;
+  if (!committed || !from_disk(committed->round, committed->hash, false)) return std::nullopt;
   state_.adopted({});
   return committed;
 }
 
-CAUSEWAY_DECL bool member::from_disk(std::uint64_t round, std::uint64_t hash) {
-  const auto loaded = store_.load(round, hash, state_.parts);
+CAUSEWAY_DECL bool member::from_disk(std::uint64_t round, std::uint64_t hash, bool keep) {
+  const auto own = keep ? std::span<const std::span<std::byte>>{} : std::span<const std::span<std::byte>>{state_.own};
+  const auto loaded = store_.load(round, hash, state_.parts, own);
   if (loaded) return hash_image() == hash;
   if (loaded.error().code == errc::corrupt)
     log_(severity::warning, "passing over a stored round: " + loaded.error().text());
@@ -74633,7 +74809,7 @@ CAUSEWAY_DECL result<bool> member::fetch(const situation& asked, bool keep) {
       control_->withdraw();
     });
     const std::vector<float> previous = keep ? shared_parameters() : std::vector<float>{};
-    if (!from_disk(round, now.hash)) {
+    if (!from_disk(round, now.hash, keep)) {
       passing("fetching");
       CAUSEWAY_ASSIGN(const bool whole, fetch_.receive(round, now.hash, now, !excused_));
       if (!whole) {

@@ -8673,8 +8673,9 @@ class round_store {
 
   /// Durable on return. `parts` are the shared state of `round`, named by `hash`; `record` says what led to it, as an
   /// encoded durable_record, so that a run can be founded anew on this round when later ones are lost. Empty: not known.
+  /// `own` is what only this peer has, beside it.
   result<void> save(std::uint64_t run, std::uint64_t round, std::uint64_t hash, std::span<const std::span<std::byte>> parts,
-                    std::span<const std::byte> record = {});
+                    std::span<const std::byte> record = {}, std::span<const std::span<std::byte>> own = {});
 
   /// Rounds with a file, oldest first; not verified.
   result<std::vector<std::uint64_t>> rounds() { return files_.steps(); }
@@ -8684,8 +8685,9 @@ class round_store {
 
   /// Puts the state of `round` that is named `hash` into `parts`. errc::corrupt and errc::not_found as io/checkpoint.hpp,
   /// also where another state is stored for the round; errc::wrong_model if the parts have other sizes. On an error the
-  /// parts are as they were.
-  result<void> load(std::uint64_t round, std::uint64_t hash, std::span<const std::span<std::byte>> parts);
+  /// parts are as they were. `own` is left as it is where it is not stored.
+  result<void> load(std::uint64_t round, std::uint64_t hash, std::span<const std::span<std::byte>> parts,
+                    std::span<const std::span<std::byte>> own = {});
 
   /// Saves the state named `hash` that another store has, for whichever round, as that of `round` of `run`. Only what is
   /// whole is taken. errc::not_found if it is not there.
@@ -8693,6 +8695,12 @@ class round_store {
 
  private:
   static std::string part_name(std::size_t i) { return "shared." + std::to_string(i); }
+  static std::string own_name(std::size_t i) { return "own." + std::to_string(i); }
+  using pieces = std::vector<std::span<const std::byte>>;
+  // None where one of them is missing or has another size.
+  static std::optional<pieces> find(const io::section_file& file, std::string (*name)(std::size_t),
+                                    std::span<const std::span<std::byte>> like);
+  static void put(const pieces& found, std::span<const std::span<std::byte>> parts);
 
   io::checkpoint_directory<io::any_storage> files_;
 };
@@ -8711,14 +8719,17 @@ class round_store {
 namespace causeway::inline CAUSEWAY_ABI::membership {
 
 CAUSEWAY_DECL result<void> round_store::save(std::uint64_t run, std::uint64_t round, std::uint64_t hash,
-                                             std::span<const std::span<std::byte>> parts,
-                                             std::span<const std::byte> record) {
+                                             std::span<const std::span<std::byte>> parts, std::span<const std::byte> record,
+                                             std::span<const std::span<std::byte>> own) {
   std::vector<io::section> sections;
   const std::uint64_t name = hash;
   sections.emplace_back("hash", 1, std::as_bytes(std::span{&name, 1}));
   if (!record.empty()) sections.emplace_back("record", 1, record);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     sections.emplace_back(part_name(i), 1, std::span<const std::byte>{parts[i]});
+  }
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    sections.emplace_back(own_name(i), 1, std::span<const std::byte>{own[i]});
   }
   return files_.save(round, sections, run);
 }
@@ -8742,23 +8753,37 @@ CAUSEWAY_DECL std::vector<durable_record> round_store::records() {
 }
 
 CAUSEWAY_DECL result<void> round_store::load(std::uint64_t round, std::uint64_t hash,
-                                             std::span<const std::span<std::byte>> parts) {
+                                             std::span<const std::span<std::byte>> parts,
+                                             std::span<const std::span<std::byte>> own) {
   CAUSEWAY_ASSIGN(const io::section_file file, files_.load(round));
   std::uint64_t stored = 0;
   CAUSEWAY_TRY(file.copy_to("hash", std::span{&stored, 1}));
   if (stored != hash) return fail(errc::not_found, files_.directory(), "another state of this round is stored");
-  std::vector<std::span<const std::byte>> found;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const auto view = file.find(part_name(i));
-    if (!view || view->bytes.size() != parts[i].size()) {
-      return fail(errc::wrong_model, files_.directory(),
-                  "the stored round is of another model or other policies; use the settings that it was made with, or "
-                  "another folder");
-    }
+  const auto shared = find(file, part_name, parts);
+  if (!shared) {
+    return fail(errc::wrong_model, files_.directory(),
+                "the stored round is of another model or other policies; use the settings that it was made with, or "
+                "another folder");
+  }
+  put(*shared, parts);
+  if (const auto beside = find(file, own_name, own)) put(*beside, own);
+  return {};
+}
+
+CAUSEWAY_DECL std::optional<round_store::pieces> round_store::find(const io::section_file& file,
+                                                                   std::string (*name)(std::size_t),
+                                                                   std::span<const std::span<std::byte>> like) {
+  pieces found;
+  for (std::size_t i = 0; i < like.size(); ++i) {
+    const auto view = file.find(name(i));
+    if (!view || view->bytes.size() != like[i].size()) return std::nullopt;
     found.push_back(view->bytes);
   }
+  return found;
+}
+
+CAUSEWAY_DECL void round_store::put(const pieces& found, std::span<const std::span<std::byte>> parts) {
   for (std::size_t i = 0; i < parts.size(); ++i) std::copy(found[i].begin(), found[i].end(), parts[i].begin());
-  return {};
 }
 
 CAUSEWAY_DECL result<void> round_store::take_over(round_store& other, std::uint64_t hash, std::uint64_t run,
@@ -8771,10 +8796,12 @@ CAUSEWAY_DECL result<void> round_store::take_over(round_store& other, std::uint6
     if (!file || !file->copy_to("hash", std::span{&name, 1}) || name != hash) continue;
     std::vector<io::section> sections;
     sections.emplace_back("hash", 1, std::as_bytes(std::span{&hash, 1}));
-    for (std::size_t i = 0;; ++i) {
-      const auto view = file->find(part_name(i));
-      if (!view) break;
-      sections.emplace_back(part_name(i), 1, std::span<const std::byte>{view->bytes});
+    for (auto* const piece : {part_name, own_name}) {
+      for (std::size_t i = 0;; ++i) {
+        const auto view = file->find(piece(i));
+        if (!view) break;
+        sections.emplace_back(piece(i), 1, std::span<const std::byte>{view->bytes});
+      }
     }
     return files_.save(round, sections, run);
   }
@@ -8975,7 +9002,22 @@ class image_collector {
     parts_.push_back(std::as_writable_bytes(values));
   }
 
+  /// What is no part of the state, since every peer has its own, but is to be kept with it on this peer's disk.
+  template <class... Ts>
+  void own(Ts&... values) {
+    parts_.swap(own_);
+    (*this)(values...);
+    parts_.swap(own_);
+  }
+  template <class T>
+  void own_view(std::span<T> values) {
+    parts_.swap(own_);
+    view(values);
+    parts_.swap(own_);
+  }
+
   [[nodiscard]] const std::vector<std::span<std::byte>>& parts() const noexcept { return parts_; }
+  [[nodiscard]] const std::vector<std::span<std::byte>>& own_parts() const noexcept { return own_; }
 
  private:
   template <class T>
@@ -9003,6 +9045,7 @@ class image_collector {
   void visit(std::string& text) { view(std::span{text.data(), text.size()}); }
 
   std::vector<std::span<std::byte>> parts_;
+  std::vector<std::span<std::byte>> own_;
 };
 
 /// Not safe to share between threads while hashes are being made: `root` makes them, afterwards everything marked const
@@ -11333,6 +11376,8 @@ struct comm_traits {
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;     ///< whether parts of a gradient may be given to it, which have to be added up
   bool prepares_anew = false;      ///< what a round exchanges is made of the parameters, in the gradients, at every attempt
+  bool own_parameters = false;     ///< each peer has its own: a newcomer gets some from those whom it meets
+  std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
 /// A parallelism policy: how a batch becomes gradients.
@@ -18625,10 +18670,23 @@ class contribution {
   void committed(std::uint64_t samples) noexcept { samples_ -= std::min(samples_, samples); }
   void give_up() noexcept { samples_ = 0; }
 
+  /// There is nothing to train from yet: this peer draws no samples until `resume`, or until so many rounds have `passed`
+  /// that nobody seems to have anything better.
+  void pause() noexcept {
+    if (!std::exchange(paused_, true)) passed_ = 0;
+  }
+  void resume() noexcept { paused_ = false; }
+  void passed() noexcept { ++passed_; }
+  [[nodiscard]] bool paused() const noexcept { return paused_ && passed_ < most_passed; }
+
  private:
+  static constexpr std::uint32_t most_passed = 8;
+
   std::uint64_t samples_ = 0;
   std::uint64_t trained_ = 0;  ///< ever
   std::optional<std::uint64_t> closed_at_;
+  bool paused_ = false;
+  std::uint32_t passed_ = 0;  ///< rounds
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::detail
@@ -18653,6 +18711,9 @@ struct shared_state {
   /// Called on the trainer's thread: does to the parts what the next round did, whose mean this is. None: this policy
   /// cannot.
   std::function<result<void>(std::span<const float> mean)> replay{};
+  /// What every peer has its own of: kept on this peer's disk with the parts, and put back with them when it is started
+  /// again; else nobody's business.
+  std::vector<std::span<std::byte>> own{};
 };
 
 /// The exchange that a peer has been let into.
@@ -19125,10 +19186,10 @@ class training_context {
     return options;
   }
 
-  /// What names the messages of the exchange entered last.
+  /// What names the messages of the exchange entered last; `part`, below 2^24, of several that are under way at a time.
   [[nodiscard]] net::message_id exchange_id(std::uint32_t channel, std::uint64_t part = 0) const {
     if (!elastic()) return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
-    return {.channel = channel, .step = entry_.round, .parent = part == 0 ? entry_.parent : mix(entry_.parent, part)};
+    return {.channel = channel, .step = entry_.round | part << 40U, .parent = entry_.parent};
   }
 
   /// Of the inner step that comes next.
@@ -19143,8 +19204,8 @@ class training_context {
   /// Samples that this peer has trained on since it was built. Where peers come and go: since its last contribution.
   [[nodiscard]] std::uint64_t samples() const noexcept { return contribution_.all(); }
 
-  /// Sets the number of inner steps, on which the learning rate depends: for a peer that took over the others' state. The
-  /// step under way does not count on top of it, unless it is `going_on`, with what it computed kept.
+  /// Sets the number of inner steps, on which the learning rate depends, for a peer that took over the others' state. The
+  /// step under way is not counted, unless it is `going_on`, with what it computed kept.
   void resume_at(std::uint64_t step, bool going_on = false) noexcept {
     step_ = step;
     resumed_ = !going_on;
@@ -19178,7 +19239,9 @@ class training_context {
     }
     comm.shared(parts);
     parts(shared_random_);
+    if constexpr (Comm::traits.own_parameters) parts.own_view(parameters());
     shared_state state{parts.parts(), [this, &comm](std::span<const float> previous) { adopted(comm, previous); }};
+    state.own = parts.own_parts();
     if constexpr (requires { comm.replay(*this); }) {
       state.replay = [this, &comm](std::span<const float> mean) { return replay(comm, mean); };
     }
@@ -19190,23 +19253,23 @@ class training_context {
   result<void> attend(Exchange&& exchange) {
     CAUSEWAY_TRY(enter());
     if (!entry_.empty) return exchange();
+    contribution_.passed();
     commit_round();
     return {};
   }
 
-  /// Samples were trained on.
   void count_samples(std::uint64_t samples) noexcept { contribution_.add(samples); }
 
   /// Numbers of this peer's next samples: see basic_trainer::draw.
   [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t count) {
-    if (elastic()) return env_.group->draw(contribution_.all(), count);
-    std::vector<std::uint64_t> numbers(count);
+    if (elastic() && !contribution_.paused()) return env_.group->draw(contribution_.all(), count);
+    std::vector<std::uint64_t> numbers(elastic() ? 0 : count);
     std::iota(numbers.begin(), numbers.end(), (step_ * peers() + self()) * count);
     return numbers;
   }
   [[nodiscard]] bool budget_used() const { return elastic() && env_.group->budget_used(); }
 
-  /// Checks that all peers start from the same parameters. One hash from and to everybody.
+  /// All peers must start from the same parameters. One hash from and to everybody.
   result<void> agree_on_start() {
     parent_ = hash_of(parameters());
     return verify_parent(
@@ -21802,7 +21865,8 @@ class member final : public elastic_group {
   // What the last process left: the newest commit that it knew goes into memory, a vote after it is kept beside it.
   std::optional<member_control::named_round> load_stored();
 
-  bool from_disk(std::uint64_t round, std::uint64_t hash);
+  // `keep`: local progress stays as it is.
+  bool from_disk(std::uint64_t round, std::uint64_t hash, bool keep);
 
   void load_spare(const member_control::named_round& vote);
 
@@ -22194,20 +22258,21 @@ CAUSEWAY_DECL result<void> member::store(std::uint64_t round, std::uint64_t root
   if (options_.store_every == 0 || round % options_.store_every != 0) return {};
   std::vector<std::byte> record;
   locked([&] { record = control_->record_of(round, root); });
-  return store_.save(options_.protocol.run, round, root, state_.parts, record);
+  return store_.save(options_.protocol.run, round, root, state_.parts, record, state_.own);
 }
 
 CAUSEWAY_DECL std::optional<member_control::named_round> member::load_stored() {
   const auto committed = control_->remembered();
   const auto vote = control_->voted_for();
   if (vote) load_spare(*vote);
-  if (!committed || !from_disk(committed->round, committed->hash)) return std::nullopt;
+  if (!committed || !from_disk(committed->round, committed->hash, false)) return std::nullopt;
   state_.adopted({});
   return committed;
 }
 
-CAUSEWAY_DECL bool member::from_disk(std::uint64_t round, std::uint64_t hash) {
-  const auto loaded = store_.load(round, hash, state_.parts);
+CAUSEWAY_DECL bool member::from_disk(std::uint64_t round, std::uint64_t hash, bool keep) {
+  const auto own = keep ? std::span<const std::span<std::byte>>{} : std::span<const std::span<std::byte>>{state_.own};
+  const auto loaded = store_.load(round, hash, state_.parts, own);
   if (loaded) return hash_image() == hash;
   if (loaded.error().code == errc::corrupt)
     log_(severity::warning, "passing over a stored round: " + loaded.error().text());
@@ -22241,7 +22306,7 @@ CAUSEWAY_DECL result<bool> member::fetch(const situation& asked, bool keep) {
       control_->withdraw();
     });
     const std::vector<float> previous = keep ? shared_parameters() : std::vector<float>{};
-    if (!from_disk(round, now.hash)) {
+    if (!from_disk(round, now.hash, keep)) {
       passing("fetching");
       CAUSEWAY_ASSIGN(const bool whole, fetch_.receive(round, now.hash, now, !excused_));
       if (!whole) {

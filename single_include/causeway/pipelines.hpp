@@ -1702,6 +1702,8 @@ struct comm_traits {
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;     ///< whether parts of a gradient may be given to it, which have to be added up
   bool prepares_anew = false;      ///< what a round exchanges is made of the parameters, in the gradients, at every attempt
+  bool own_parameters = false;     ///< each peer has its own: a newcomer gets some from those whom it meets
+  std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
 /// A parallelism policy: how a batch becomes gradients.

@@ -1684,6 +1684,7 @@ struct exchange_traits {
   bool residual = false;     ///< fills exchange_row::residual
   bool counts = false;       ///< fills exchange_row::counts
   bool stateful = false;     ///< keeps something from round to round: one object for each row, and checkpoints need it
+  bool names_peers = false;  ///< its options name peers by their numbers, which change where peers come and go
 };
 
 /// Requirements. For a blocking exchange, call the three in a row.
@@ -4248,7 +4249,7 @@ namespace causeway::inline CAUSEWAY_ABI::collective {
 /// Equal on all peers.
 struct tree_options {
   std::uint32_t arity = 2;   ///< children of a peer, at least 1
-  net::peer_index root = 0;  ///< the others follow it in the order of their indices, level by level
+  net::peer_index root = 0;  ///< modulo the peers; the others follow it in the order of their indices, level by level
 };
 
 /// Models Exchange. `turn` takes the sums up, `finish` the mean down. A peer sends a row encoded by UpCodec to its parent
@@ -4271,9 +4272,9 @@ class tree_mean {
                      const X& ctx) requires MessageCodec<UpCodec, X> && MessageCodec<DownCodec, X> {
     CAUSEWAY_EXPECT(row.residual.empty() && row.counts.empty());
     peers_ = port.transport.size();
-    CAUSEWAY_EXPECT(options_.arity > 0 && options_.root < peers_);
+    CAUSEWAY_EXPECT(options_.arity > 0);
     self_ = port.transport.self();
-    position_ = (self_ + peers_ - options_.root) % peers_;
+    position_ = (self_ + peers_ - options_.root % peers_) % peers_;
     talk_.open(port, kinds * peers_);
     lay_out(row.values.size(), ctx);
     for_children(
@@ -4602,7 +4603,8 @@ class two_level_mean {
                                           .own_support = Across::traits.own_support,
                                           .residual = true,
                                           .counts = false,
-                                          .stateful = Across::traits.stateful};
+                                          .stateful = Across::traits.stateful,
+                                          .names_peers = true};
 
   explicit two_level_mean(region_list regions, Across across = Across{}, UpCodec up = UpCodec{},
                           DownCodec down = DownCodec{})
@@ -9105,6 +9107,8 @@ struct comm_traits {
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;     ///< whether parts of a gradient may be given to it, which have to be added up
   bool prepares_anew = false;      ///< what a round exchanges is made of the parameters, in the gradients, at every attempt
+  bool own_parameters = false;     ///< each peer has its own: a newcomer gets some from those whom it meets
+  std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
 /// A parallelism policy: how a batch becomes gradients.
@@ -9595,11 +9599,13 @@ struct group_question {
   std::size_t fragment = 0;  ///< which part of the parameters
 };
 
-/// - `check(peers)`: errc::invalid_argument for options that do not fit that many peers;
+/// - `check(peers)`: errc::invalid_argument for options that do not fit that many peers; 0: any number, for they come and
+///   go;
 /// - `members(question)`: the peers of self's group, ascending, self included;
 /// - `formed(question)`: that exchange is over; groups with a memory move on;
 /// - `everybody`: there is only one group;
 /// - optional, `lasting`: a fragment's groups are the same in all exchanges, so that their members stay alike;
+///   `cycle()`: of groups with a memory, after how many exchanges it can begin anew where peers come and go;
 ///   `check_fragments(count)`: as check; `weight(question)`: what self's row counts in its group's mean, above 0.
 template <class G>
 concept Group = G::decides == part::group&& requires(G& g, const G& c, const group_question& q) {
@@ -9666,6 +9672,7 @@ class grid {
   [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
 
   void formed(const group_question& q);
+  [[nodiscard]] std::uint32_t cycle() const noexcept { return dimensions_; }
 
   void serialize(auto& ar) { ar(places_); }
 
@@ -9699,6 +9706,7 @@ class key_groups {
   [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
 
   void formed(const group_question& q);
+  [[nodiscard]] std::uint32_t cycle() const noexcept { return bits_ / step_ + 1; }
 
   void serialize(auto& ar) { ar(keys_); }
 
@@ -9984,6 +9992,7 @@ struct round_mix {
   bool gives_residual = true;      ///< exchange
   bool gives_counts = false;       ///< exchange
   bool sparse = false;             ///< exchange: its codec
+  bool names_peers = false;        ///< exchange: by their numbers
   bool shared_support = false;     ///< exchange: all peers send the same coordinates
   bool keeps_residual = false;     ///< residual
   bool residual_in_parameters = false;
@@ -10044,14 +10053,18 @@ constexpr bool identical(round_mix m) {
   if (!m.everybody || !m.bit_parity || m.own_is_fresh) return false;
   return m.anchored || m.before_inner_step || (m.single && !m.sparse && m.waits_at_once && !m.keeps_local);
 }
+/// Whether each peer has parameters of its own, of no model but the one that all train: peers meet in groups, other ones
+/// each time.
+constexpr bool drifts(round_mix m) { return !m.everybody && !m.lasting && !m.before_inner_step; }
 /// Whether peers may come and go: there are values that all hold alike after each turn, so that a newcomer can be given
 /// them, and what the schedule and the exchange remember is either among them or nobody else's. Where parameters themselves
-/// are exchanged, they are the last mean of each.
+/// are exchanged, they are the last mean of each. Where peers have their own, a newcomer gets those of whom it meets, who
+/// must send all of them.
 constexpr bool elastic(round_mix m) {
-  const bool alike = m.everybody && m.bit_parity && !m.sends_anchor && !m.keeps_local;
+  const bool alike = m.everybody ? m.bit_parity && !m.sends_anchor && !m.keeps_local : drifts(m) && !m.sparse && m.always;
   const bool late = m.single && (m.anchored || m.before_inner_step) && (!m.own_is_fresh || m.linear_outer);
   const bool in_turns = m.waits_at_once || (!m.residual_in_parameters && (!m.waits_a_round || late));
-  return alike && in_turns && !m.trigger_talks && !m.accumulates;
+  return alike && in_turns && !m.trigger_talks && !m.accumulates && !m.names_peers;
 }
 
 }  // namespace rules
@@ -10105,6 +10118,7 @@ struct round_rules {
                                  .gives_residual = exchange_axis::traits.residual,
                                  .gives_counts = exchange_axis::traits.counts,
                                  .sparse = axis::message_traits<exchange_axis>().sparse,
+                                 .names_peers = exchange_axis::traits.names_peers,
                                  .shared_support = axis::message_traits<exchange_axis>().shared_support,
                                  .keeps_residual = residual_axis::keeps != axis::keeping::nothing,
                                  .residual_in_parameters = residual_axis::keeps == axis::keeping::in_parameters,
@@ -10120,6 +10134,7 @@ struct round_rules {
 };  // namespace causeway::inline CAUSEWAY_ABI::comm
 static constexpr bool identical = rules::identical(mix);
 static constexpr bool elastic = rules::elastic(mix);
+static constexpr bool drifts = rules::drifts(mix);
 
 private:
 static_assert(
@@ -10204,8 +10219,7 @@ class round_rows {
   [[nodiscard]] std::vector<source_vector<float>>& means() noexcept { return means_; }
   void found_means(auto& ctx) {
     means_.clear();
-    for (const std::span<const float> tensor : content_type::tensors(ctx))
-      means_.emplace_back(tensor.begin(), tensor.end());
+    for (const std::span<const float> tensor : tensors(ctx)) means_.emplace_back(tensor.begin(), tensor.end());
   }
   /// What all hold alike was replaced: the live parameters move along from `previous`, or are that where it is empty.
   void follow_shared(auto& ctx, std::span<const float> previous) {
@@ -10217,6 +10231,29 @@ class round_rows {
     std::copy(shared.begin(), shared.end(), local.begin());
     std::fill(updates_.begin(), updates_.end(), 0.0F);
     if constexpr (!content_type::anchored) take_means(ctx);
+  }
+  /// Where peers have parameters of their own: whether they can be used, and the mean in their place if not.
+  [[nodiscard]] bool is_finite(auto& ctx) {
+    return std::isfinite(ctx.norm_of(ctx.parameters())) && (anchor_.empty() || std::isfinite(ctx.norm_of(anchor_)));
+  }
+  void begin_anew(auto& ctx, std::vector<state>& states) {
+    take_means(ctx);
+    if constexpr (content_type::anchored) {
+      std::copy(means_.front().begin(), means_.front().end(), anchor_.begin());
+      for (state& s : states) s.outer.reset(static_cast<std::int64_t>(s.size()));
+    }
+    ctx.parameters_changed();
+  }
+  /// The same for a peer without any: those of the peers that it met are its own now, before what they have to say lands.
+  result<void> take_shared(auto& ctx, state& s) {
+    if constexpr (content_type::with_anchor) {
+      const auto theirs = std::span{s.row}.subspan(s.size());
+      s.outer.reset(static_cast<std::int64_t>(s.size()));
+      if (!s.at_send.empty()) CAUSEWAY_TRY(ctx.rows().copy(s.at_send, theirs));
+      CAUSEWAY_TRY(ctx.rows().scatter(s.cut->ranges, theirs, anchor_));
+      return ctx.rows().scatter(s.cut->ranges, theirs, live(ctx, s));
+    }
+    return {};
   }
   /// Where this peer's own part lands early and peers come and go: the shared parameters, alike on all peers, take the
   /// means a round late; its own part, fresh less late, goes through an optimizer of its own. The outer step is linear, so
@@ -10463,9 +10500,16 @@ class round_rows {
     ctx.parameters_changed();
     return {};
   }
+  static std::vector<std::span<float>> tensors(auto& ctx) {
+    if constexpr (content_type::anchored) {
+      return {ctx.parameters()};
+    } else {
+      return content_type::tensors(ctx);
+    }
+  }
   void take_means(auto& ctx) const {
-    const auto tensors = content_type::tensors(ctx);
-    for (std::size_t t = 0; t < tensors.size(); ++t) std::copy(means_[t].begin(), means_[t].end(), tensors[t].begin());
+    const auto all = tensors(ctx);
+    for (std::size_t t = 0; t < all.size(); ++t) std::copy(means_[t].begin(), means_[t].end(), all[t].begin());
   }
   /// The front of working memory. It never gets smaller: what grows is cleared, by the host.
   static std::span<float> room(source_vector<float>& scratch, std::size_t size) {
@@ -10561,6 +10605,7 @@ struct round_state {
   double compute_seconds = 0;  ///< that they took; only where the trigger follows speed
   std::uint64_t due_at = 0;    ///< the inner step of the run after which the next one is due
   std::uint64_t number = 0;    ///< of the next exchange
+  std::uint64_t own_at = 0;  ///< the one that follows on this peer's own parameters, where peers have such and come and go
   source_vector<float> residual;
 
   bool pending = false;  ///< a conversation is under way
@@ -10769,8 +10814,10 @@ struct round_core {
       laws::mix.sparse && laws::mix.gives_counts && !laws::mix.anchored && !laws::mix.before_inner_step;
   static constexpr bool accumulates = laws::mix.accumulates;
   static constexpr bool chooses = requires(const trigger_type& t) { t.chosen(std::size_t{}); };
-  // Parameters themselves are exchanged, and where peers come and go the last mean of each is what all hold alike.
-  static constexpr bool keeps_means = !laws::mix.anchored && !laws::mix.before_inner_step;
+  static constexpr bool drifts = laws::drifts;
+  // Parameters themselves are exchanged, and where peers come and go the last mean of each is what all hold alike: where
+  // peers have their own, the one that a run begins with or ends with.
+  static constexpr bool keeps_means = (!laws::mix.anchored || drifts) && !laws::mix.before_inner_step;
   static constexpr bool measures_speed = requires { trigger_type::follows_speed; };
   // The exchange keeps something from round to round that must be equal on all peers, and is this round's only once it is
   // over.
@@ -10808,7 +10855,7 @@ struct round_core {
   }
 
   result<void> check(auto& ctx) const {
-    if (!ctx.elastic()) CAUSEWAY_TRY(group.check(ctx.peers()));
+    CAUSEWAY_TRY(group.check(ctx.elastic() ? 0 : ctx.peers()));
     CAUSEWAY_TRY(participation.check());
     if constexpr (content_type::before_inner_step) {
       if (ctx.elastic() && trigger.next(0, 1) != 1) {
@@ -10881,6 +10928,22 @@ struct round_core {
     const std::uint64_t seed = mix(ctx.options().seed, stream, s.part);
     return {.seed = seed, .number = s.number, .self = ctx.self(), .peers = ctx.peers(), .fragment = s.part % cuts.size()};
   }
+  /// Where peers come and go their numbers change, so that groups with a memory begin again after some exchanges.
+  [[nodiscard]] std::vector<net::peer_index> members(auto& ctx, const state& s, axis::group_question q) const {
+    if constexpr (drifts) {
+      if (!ctx.elastic()) return s.group_axis.members(q);
+      group_type anew = group;
+      if constexpr (requires { anew.cycle(); }) {
+        for (q.number -= q.number % anew.cycle(); q.number < s.number; ++q.number) anew.formed(q);
+      }
+      auto all = anew.members(q);
+      const auto contributes = [&](net::peer_index p) { return ctx.share_of(p) > 0; };
+      if (std::any_of(all.begin(), all.end(), contributes)) return all;
+      return {q.self};  // nobody has anything to say
+    } else {
+      return s.group_axis.members(q);
+    }
+  }
   [[nodiscard]] net::message_id id_of(auto& ctx, const state& s) const {
     if (ctx.elastic()) return ctx.exchange_id(channel, s.part);
     const bool at_once = landing_type::waits == axis::waiting::at_once;
@@ -10900,7 +10963,7 @@ struct round_core {
     }
     axis::group_question q = question(ctx, s);
     if constexpr (requires { group.weight(q); }) weight *= group.weight(q);
-    s.terms = {.members = s.group_axis.members(q),
+    s.terms = {.members = members(ctx, s, q),
                .contributors = 0,
                .rescale = 1,
                .contributes = participation.contributes(q) && weight > 0,
@@ -10999,20 +11062,25 @@ class round_turns {
   static constexpr bool overlaps = Core::overlaps;
   static constexpr bool keeps_means = Core::keeps_means;
   static constexpr bool lands_late = Core::lands_late;
+  static constexpr bool drifts = Core::drifts;
   static constexpr auto never = std::numeric_limits<std::uint64_t>::max();
+  static constexpr auto nothing = never;
 
  public:
   void shared(Core& c, auto& ar) {
     for (state& s : c.states) {
-      ar(s.outer, s.number, s.due_at);
+      ar(s.number, s.due_at);
+      if constexpr (!drifts) ar(s.outer);
+      if constexpr (drifts) ar.own(s.own_at, s.outer);
       if constexpr (Core::keeps_factors) s.exchange->shared(ar);
     }
+    if constexpr (drifts) ar.own(c.rows.anchor());
     if constexpr (Core::chooses) {
       c.trigger.shared(ar);
     } else {
       ar(c.trigger);
     }
-    ar(c.outer_steps, committed_at_);
+    ar(c.outer_steps, committed_at_, ended_);
   }
 
   /// The first turns of a run.
@@ -11096,9 +11164,44 @@ class round_turns {
       ctx.resume_at(c.at);
     }
     moved_from_ = committed_at_;
+    if constexpr (drifts) keep_own(ctx, c, keeps_progress);
   }
 
  private:
+  /// Who missed more than one exchange of a fragment, or has values that are not finite, has nothing of its own to go on
+  /// from.
+  void keep_own(auto& ctx, Core& c, bool keeps_progress) {
+    const bool sound = ended_ == 0 && c.rows.is_finite(ctx);
+    for (state& s : c.states) {
+      const bool usable = sound && (keeps_progress || s.number <= s.own_at + 1);
+      if (usable) s.own_at = s.number;
+      if (!usable) s.own_at = nothing;
+    }
+    if (!sound) c.rows.begin_anew(ctx, c.states);
+    if (ended_ != 0) return;
+    look_for_others(ctx, c);
+  }
+  /// Without parameters of its own this peer trains on nothing, so that its rows count nothing.
+  void look_for_others(auto& ctx, Core& c) {
+    const auto lacks = [](const state& s) { return s.own_at == nothing; };
+    if (std::any_of(c.states.begin(), c.states.end(), lacks)) {
+      ctx.contribution().pause();
+    } else {
+      ctx.contribution().resume();
+    }
+  }
+  /// Before a row lands: what it is to land on. Who had nothing takes what came, if anything did.
+  result<void> take_own(auto& ctx, Core& c, const due_list& due) {
+    ctx.contribution().passed();
+    for (state* s : due) {
+      const bool came = s->terms.members.size() > 1 && !s->terms.contributes;
+      if (s->own_at == nothing && came) CAUSEWAY_TRY(c.rows.take_shared(ctx, *s));
+      if (s->own_at != nothing || came || s->terms.contributes) s->own_at = s->number + 1;
+    }
+    look_for_others(ctx, c);
+    return {};
+  }
+
   [[nodiscard]] static due_list turn(Core& c) {
     std::uint64_t first = c.states.front().due_at;
     for (const state& s : c.states) first = std::min(first, s.due_at);
@@ -11183,9 +11286,10 @@ class round_turns {
   result<void> land(auto& ctx, Core& c, const due_list& due) {
     landed_ = true;
     if constexpr (lands_late) CAUSEWAY_TRY(make_rows(ctx, c, due, true));
+    if constexpr (drifts) CAUSEWAY_TRY(take_own(ctx, c, due));
     for (state* s : due) {
       if (lands_late) continue;
-      if constexpr (keeps_means) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
+      if constexpr (keeps_means && !drifts) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
       CAUSEWAY_TRY(c.land(ctx, *s));
     }
     end(c, due);
@@ -11206,6 +11310,8 @@ class round_turns {
     CAUSEWAY_TRY(ctx.mean(compress::none{}, mean, c.states.size()));
     CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), mean));
     CAUSEWAY_TRY(ctx.rows().copy(c.rows.means().front(), mean));
+    if constexpr (Core::content_type::anchored) CAUSEWAY_TRY(ctx.rows().copy(c.rows.anchor(), mean));
+    ended_ = 1;
     mean.clear();
     ctx.parameters_changed();
     end(c, due);
@@ -11232,6 +11338,7 @@ class round_turns {
   std::uint64_t moved_from_ = 0;    ///< the same, when this peer landed it or took it over
   std::uint64_t sent_in_ = 0;       ///< the attempt that the rows of a turn are under way in
   bool landed_ = false;
+  std::uint8_t ended_ = 0;  ///< the run's last record is there: all hold the same, and a mean is what they hold
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
@@ -11280,7 +11387,9 @@ class rounds : round_rules<Axes...> {
   static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
                                       .needs_global_step = content_type::before_inner_step,
                                       .identical_replicas = laws::identical,
-                                      .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement};
+                                      .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
+                                      .own_parameters = laws::drifts,
+                                      .rounds_at_hand = core_type::lands_late ? 2U : 1U};
   static constexpr std::uint32_t state_version = 2;
 
   rounds() : rounds(std::tuple<>{}) {}
@@ -11356,7 +11465,7 @@ class rounds : round_rules<Axes...> {
   }
 
   void shared(auto& ar) {
-    if constexpr (content_type::anchored) ar(core_.rows.anchor());
+    if constexpr (content_type::anchored && !laws::drifts) ar(core_.rows.anchor());
     if constexpr (core_type::keeps_means) ar(core_.rows.means());
     turns_.shared(core_, ar);
   }
@@ -11365,7 +11474,7 @@ class rounds : round_rules<Axes...> {
   void adopt(auto& ctx, std::span<const float> previous) {
     turns_.adopt(ctx, core_, !previous.empty());
     if (previous.empty()) counted_ = false;
-    if constexpr (!content_type::before_inner_step) core_.rows.follow_shared(ctx, previous);
+    if constexpr (!content_type::before_inner_step && !laws::drifts) core_.rows.follow_shared(ctx, previous);
     ctx.parameters_changed();
   }
 
@@ -34157,6 +34266,10 @@ namespace causeway::inline CAUSEWAY_ABI::axis {
 CAUSEWAY_DECL result<void> linked_groups::check(std::uint32_t peers) const {
   if (size < 2 && peers > 1) {
     return fail(errc::invalid_argument, "linked_groups", "groups of fewer than 2 peers never mix; set size to 2 or more");
+  }
+  if (peers == 0 && !costs.empty()) {
+    return fail(errc::invalid_argument, "linked_groups",
+                "`costs` are of links between certain peers; leave them out where peers come and go");
   }
   const bool costly = std::all_of(costs.begin(), costs.end(), [](double c) { return c >= 0; });
   if (!costs.empty() && (costs.size() != std::size_t{peers} * peers || !costly)) {

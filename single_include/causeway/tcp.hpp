@@ -8326,6 +8326,7 @@ struct exchange_traits {
   bool residual = false;     ///< fills exchange_row::residual
   bool counts = false;       ///< fills exchange_row::counts
   bool stateful = false;     ///< keeps something from round to round: one object for each row, and checkpoints need it
+  bool names_peers = false;  ///< its options name peers by their numbers, which change where peers come and go
 };
 
 /// Requirements. For a blocking exchange, call the three in a row.
@@ -12884,7 +12885,7 @@ namespace causeway::inline CAUSEWAY_ABI::collective {
 /// Equal on all peers.
 struct tree_options {
   std::uint32_t arity = 2;   ///< children of a peer, at least 1
-  net::peer_index root = 0;  ///< the others follow it in the order of their indices, level by level
+  net::peer_index root = 0;  ///< modulo the peers; the others follow it in the order of their indices, level by level
 };
 
 /// Models Exchange. `turn` takes the sums up, `finish` the mean down. A peer sends a row encoded by UpCodec to its parent
@@ -12907,9 +12908,9 @@ class tree_mean {
                      const X& ctx) requires MessageCodec<UpCodec, X> && MessageCodec<DownCodec, X> {
     CAUSEWAY_EXPECT(row.residual.empty() && row.counts.empty());
     peers_ = port.transport.size();
-    CAUSEWAY_EXPECT(options_.arity > 0 && options_.root < peers_);
+    CAUSEWAY_EXPECT(options_.arity > 0);
     self_ = port.transport.self();
-    position_ = (self_ + peers_ - options_.root) % peers_;
+    position_ = (self_ + peers_ - options_.root % peers_) % peers_;
     talk_.open(port, kinds * peers_);
     lay_out(row.values.size(), ctx);
     for_children(
@@ -13143,7 +13144,8 @@ class two_level_mean {
                                           .own_support = Across::traits.own_support,
                                           .residual = true,
                                           .counts = false,
-                                          .stateful = Across::traits.stateful};
+                                          .stateful = Across::traits.stateful,
+                                          .names_peers = true};
 
   explicit two_level_mean(region_list regions, Across across = Across{}, UpCodec up = UpCodec{},
                           DownCodec down = DownCodec{})

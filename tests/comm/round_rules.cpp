@@ -152,6 +152,8 @@ TEST_CASE("round rules: peers may come and go where all hold something alike aft
   CHECK(elastic(groups, delayed));
   CHECK(elastic([](mix& m) { m.everybody = m.lasting = m.anchored = false; }));
   CHECK_FALSE(elastic(groups, [](mix& m) { m.lasting = true; }));
+  CHECK_FALSE(elastic(groups, [](mix& m) { m.sparse = m.shared_support = true; }));  // a newcomer would be given a part
+  CHECK_FALSE(elastic(groups, [](mix& m) { m.always = false; }));                    // or nothing
   CHECK_FALSE(elastic([](mix& m) { m.bit_parity = false; }));
   CHECK_FALSE(elastic([](mix& m) { m.names_peers = true; }));
   CHECK_FALSE(elastic([](mix& m) { m.trigger_talks = true; }));

@@ -41,6 +41,11 @@ struct elastic_check {
       const bool same = cluster.parameters(i) == cluster.parameters(0);
       CHECK(same);
     }
+    for (std::uint32_t i = 0; i < peers; ++i) {
+      const std::vector<float>& shared = cluster.shared_parameters(i);
+      const bool same = shared.empty() || shared == cluster.parameters(i);
+      CHECK(same);
+    }
   }
 
   /// Five peers; one dies around an exchange and comes back, one is cut off for a while.

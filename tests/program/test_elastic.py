@@ -312,8 +312,9 @@ class Training(Elastic):
 
 
 class Presets(Elastic):
-    """Fragments that take turns while training goes on, means of a few parameters, and momentum that each peer has alone."""
-    NAMES = ["streaming_diloco", "sparta", "demo"]
+    """Fragments that take turns while training goes on, means of a few parameters, momentum that each peer has alone, and pairs."""
+    NAMES = ["streaming_diloco", "sparta", "demo", "noloco"]
+    OFTEN = {"noloco": ["--comm.local_steps", "4"]}
 
     def start_preset(self, name, *args, env=None):
         shutil.rmtree(os.path.join(self.dir, "runs"), ignore_errors=True)  # nothing of the preset before is waited for
@@ -322,7 +323,7 @@ class Presets(Elastic):
     def test_presets_train_to_the_end_and_hold_the_same(self):
         for name in self.NAMES:
             with self.subTest(name):
-                p = self.start_preset(name, "--steps", "60", "--train.evaluate_every", "20")
+                p = self.start_preset(name, "--steps", "60", "--train.evaluate_every", "20", *self.OFTEN.get(name, []))
                 self.ends(p)
                 self.all_alike(list(self.results().values()), 3)
                 self.assertLess(self.results()[0]["validation"], 5.0)  # uniform over bytes is 5.5

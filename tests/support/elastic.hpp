@@ -110,6 +110,8 @@ class elastic_cluster {
   [[nodiscard]] const std::map<std::uint64_t, std::uint64_t>& commits() const { return commits_; }
   /// Parameters that a host ended with.
   [[nodiscard]] const std::vector<float>& parameters(std::uint32_t host) { return parameters_[host]; }
+  /// What its policy says is shared, if anything.
+  [[nodiscard]] const std::vector<float>& shared_parameters(std::uint32_t host) { return shared_[host]; }
   [[nodiscard]] const std::string& error(std::uint32_t host) { return errors_[host]; }
   [[nodiscard]] std::uint64_t budget() const {
     return options_.rounds * options_.peers * options_.batch * options_.steps_per_round;
@@ -239,6 +241,10 @@ class elastic_cluster {
     if (!outcome) return note_error(p, outcome.error());
     const auto values = trainer.model().parameters().values();
     parameters_[p.host()].assign(values.begin(), values.end());
+    if constexpr (requires { trainer.comm().shared_parameters(); }) {
+      const std::span<const float> shared = trainer.comm().shared_parameters();
+      shared_[p.host()].assign(shared.begin(), shared.end());
+    }
     finished_[p.host()] = true;
     if (finished() == options_.peers) world_.end_run();
     p.sleep(std::chrono::hours{10});  // stays to help those who are behind
@@ -297,7 +303,7 @@ class elastic_cluster {
   std::map<std::uint32_t, bool> finished_;
   std::map<std::uint32_t, std::uint64_t> ids_;
   std::map<std::uint64_t, std::uint64_t> held_, contributed_, member_since_;
-  std::map<std::uint32_t, std::vector<float>> parameters_;
+  std::map<std::uint32_t, std::vector<float>> parameters_, shared_;
   std::map<std::uint32_t, std::string> errors_;
   std::map<std::uint32_t, std::uint64_t> steps_;
   std::vector<std::string> history_;

@@ -97,9 +97,10 @@ constexpr bool identical(round_mix m) {
 constexpr bool drifts(round_mix m) { return !m.everybody && !m.lasting && !m.before_inner_step; }
 /// Whether peers may come and go: there are values that all hold alike after each turn, so that a newcomer can be given
 /// them, and what the schedule and the exchange remember is either among them or nobody else's. Where parameters themselves
-/// are exchanged, they are the last mean of each. Where peers have their own, a newcomer gets those of whom it meets.
+/// are exchanged, they are the last mean of each. Where peers have their own, a newcomer gets those of whom it meets, who
+/// must send all of them.
 constexpr bool elastic(round_mix m) {
-  const bool alike = (m.everybody ? m.bit_parity && !m.sends_anchor : drifts(m)) && !m.keeps_local;
+  const bool alike = m.everybody ? m.bit_parity && !m.sends_anchor && !m.keeps_local : drifts(m) && !m.sparse && m.always;
   const bool late = m.single && (m.anchored || m.before_inner_step) && (!m.own_is_fresh || m.linear_outer);
   const bool in_turns = m.waits_at_once || (!m.residual_in_parameters && (!m.waits_a_round || late));
   return alike && in_turns && !m.trigger_talks && !m.accumulates && !m.names_peers;

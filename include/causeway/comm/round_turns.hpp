@@ -280,6 +280,7 @@ class round_turns {
     CAUSEWAY_TRY(ctx.mean(compress::none{}, mean, c.states.size()));
     CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), mean));
     CAUSEWAY_TRY(ctx.rows().copy(c.rows.means().front(), mean));
+    if constexpr (Core::content_type::anchored) CAUSEWAY_TRY(ctx.rows().copy(c.rows.anchor(), mean));
     ended_ = 1;
     mean.clear();
     ctx.parameters_changed();

@@ -93,7 +93,7 @@ def page(p, all_presets):
         return "\n".join(out + held_by(p))
     if p["name"] in HELD:
         return "\n".join([*out, HELD[p["name"]], ""])
-    kind = "on_arrival" if "on_arrival" in p["type"] else "rounds"
+    kind = "async_parameter_server" if "async_parameter_server" in p["type"] else "rounds"
     measured = "" if p["name"] in UNMEASURED else "Bytes: [measured](../benchmarks-bytes.md). "
     out += [f"State, failure behaviour and what to evaluate: [comm::{kind}](../policies/{kind}.md). {measured}Held by the conformance suite and on every network in "
             f"`tests/presets/{Path(p['header']).stem}.cpp`.", ""]

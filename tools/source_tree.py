@@ -74,7 +74,7 @@ class Door:
 
 
 DOORS = {
-    "asio": Door(r"asio\.hpp$|asio/", r"net/(asio_\w+|rendezvous)\.hpp$",
+    "asio": Door(r"asio\.hpp$|asio/", r"net/(asio_\w+|handshake_acceptor|rendezvous)\.hpp$",
                  "__has_include(<asio.hpp>) && !defined(CAUSEWAY_NO_ASIO) && !defined(__CUDACC__)",
                  "standalone asio (Debian: libasio-dev), and a compiler other than nvcc"),
     "cereal": Door(r"cereal/", r"io/archive\.hpp$",

@@ -356,22 +356,22 @@
 #include <causeway/stage/subspace_refresh.hpp>
 
 #include <causeway/comm/arrival_rules.hpp>
+#include <causeway/comm/async_parameter_server.hpp>
 #include <causeway/comm/by_site.hpp>
 #include <causeway/comm/every_step.hpp>
 #include <causeway/comm/hub_line.hpp>
-#include <causeway/comm/hub_link.hpp>
 #include <causeway/comm/hub_rules.hpp>
-#include <causeway/comm/hub_station.hpp>
 #include <causeway/comm/hub_tier.hpp>
-#include <causeway/comm/on_arrival.hpp>
+#include <causeway/comm/parameter_server.hpp>
 #include <causeway/comm/periodic.hpp>
-#include <causeway/comm/push_merger.hpp>
+#include <causeway/comm/push_aggregator.hpp>
 #include <causeway/comm/round_core.hpp>
 #include <causeway/comm/round_rows.hpp>
 #include <causeway/comm/round_rules.hpp>
 #include <causeway/comm/round_state.hpp>
 #include <causeway/comm/round_turns.hpp>
 #include <causeway/comm/rounds.hpp>
+#include <causeway/comm/server_client.hpp>
 #include <causeway/comm/stacked.hpp>
 #include <causeway/fault/fail_stop.hpp>
 #include <causeway/fault/quorum.hpp>
@@ -380,12 +380,14 @@
 #include <causeway/parallel/async_pipeline_stash.hpp>
 #include <causeway/parallel/async_pipeline_stream.hpp>
 #include <causeway/parallel/block_client.hpp>
-#include <causeway/parallel/block_door.hpp>
-#include <causeway/parallel/block_lookout.hpp>
 #include <causeway/parallel/block_messages.hpp>
 #include <causeway/parallel/block_moves.hpp>
+#include <causeway/parallel/block_ownership.hpp>
 #include <causeway/parallel/block_passage.hpp>
+#include <causeway/parallel/block_request_handler.hpp>
+#include <causeway/parallel/block_rpc_codec.hpp>
 #include <causeway/parallel/block_server.hpp>
+#include <causeway/parallel/block_server_directory.hpp>
 #include <causeway/parallel/block_store.hpp>
 #include <causeway/parallel/block_sums.hpp>
 #include <causeway/parallel/crew.hpp>
@@ -400,12 +402,9 @@
 #include <causeway/parallel/expert_host.hpp>
 #include <causeway/parallel/expert_layer.hpp>
 #include <causeway/parallel/expert_messages.hpp>
-#include <causeway/parallel/held_blocks.hpp>
+#include <causeway/parallel/interpolated_blocks.hpp>
 #include <causeway/parallel/kept_pass.hpp>
-#include <causeway/parallel/kept_step.hpp>
-#include <causeway/parallel/kept_work.hpp>
 #include <causeway/parallel/local_swarm.hpp>
-#include <causeway/parallel/made_up_blocks.hpp>
 #include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/parcel_mail.hpp>
 #include <causeway/parallel/part_change.hpp>
@@ -415,10 +414,11 @@
 #include <causeway/parallel/pipeline_place.hpp>
 #include <causeway/parallel/pipeline_talk.hpp>
 #include <causeway/parallel/remote_pass.hpp>
+#include <causeway/parallel/resumable_step.hpp>
 #include <causeway/parallel/seat_work.hpp>
-#include <causeway/parallel/span_codec.hpp>
 #include <causeway/parallel/stage_mail.hpp>
 #include <causeway/parallel/stage_model.hpp>
+#include <causeway/parallel/step_snapshot.hpp>
 #include <causeway/parallel/swarm.hpp>
 #include <causeway/parallel/swarm_balance.hpp>
 #include <causeway/parallel/swarm_driver.hpp>
@@ -489,7 +489,6 @@
 #include <causeway/net/asio_ask.hpp>
 #include <causeway/net/asio_conversation.hpp>
 #include <causeway/net/asio_core.hpp>
-#include <causeway/net/asio_door.hpp>
 #include <causeway/net/asio_engine.hpp>
 #include <causeway/net/asio_fabric.hpp>
 #include <causeway/net/asio_greeting.hpp>
@@ -503,6 +502,7 @@
 #include <causeway/net/asio_outbox.hpp>
 #include <causeway/net/asio_stream.hpp>
 #include <causeway/net/asio_transport.hpp>
+#include <causeway/net/handshake_acceptor.hpp>
 #include <causeway/net/rendezvous.hpp>
 #endif
 

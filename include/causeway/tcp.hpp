@@ -15,7 +15,6 @@
 #include <causeway/net/asio_ask.hpp>
 #include <causeway/net/asio_conversation.hpp>
 #include <causeway/net/asio_core.hpp>
-#include <causeway/net/asio_door.hpp>
 #include <causeway/net/asio_engine.hpp>
 #include <causeway/net/asio_fabric.hpp>
 #include <causeway/net/asio_greeting.hpp>
@@ -38,6 +37,7 @@
 #include <causeway/net/fabric.hpp>
 #include <causeway/net/frame.hpp>
 #include <causeway/net/half_open.hpp>
+#include <causeway/net/handshake_acceptor.hpp>
 #include <causeway/net/inbox.hpp>
 #include <causeway/net/link_transport.hpp>
 #include <causeway/net/memory_budget.hpp>

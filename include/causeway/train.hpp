@@ -108,22 +108,22 @@
 #include <causeway/axis/residual.hpp>
 
 #include <causeway/comm/arrival_rules.hpp>
+#include <causeway/comm/async_parameter_server.hpp>
 #include <causeway/comm/by_site.hpp>
 #include <causeway/comm/every_step.hpp>
 #include <causeway/comm/hub_line.hpp>
-#include <causeway/comm/hub_link.hpp>
 #include <causeway/comm/hub_rules.hpp>
-#include <causeway/comm/hub_station.hpp>
 #include <causeway/comm/hub_tier.hpp>
-#include <causeway/comm/on_arrival.hpp>
+#include <causeway/comm/parameter_server.hpp>
 #include <causeway/comm/periodic.hpp>
-#include <causeway/comm/push_merger.hpp>
+#include <causeway/comm/push_aggregator.hpp>
 #include <causeway/comm/round_core.hpp>
 #include <causeway/comm/round_rows.hpp>
 #include <causeway/comm/round_rules.hpp>
 #include <causeway/comm/round_state.hpp>
 #include <causeway/comm/round_turns.hpp>
 #include <causeway/comm/rounds.hpp>
+#include <causeway/comm/server_client.hpp>
 #include <causeway/comm/stacked.hpp>
 #include <causeway/fault/fail_stop.hpp>
 #include <causeway/parallel/data_parallel.hpp>

@@ -48517,8 +48517,8 @@ auto take(std::tuple<Axes...>& values) {
 #ifndef CAUSEWAY_AXIS_ARRIVALS_HPP
 #define CAUSEWAY_AXIS_ARRIVALS_HPP
 
-// What a hub does with pushes that arrive whenever they like (comm::on_arrival): how long it collects them, and whether it
-// applies them one by one or makes one of them.
+// What a hub does with pushes that arrive whenever they like (comm::async_parameter_server): how long it collects them, and
+// whether it applies them one by one or makes one of them.
 
 namespace causeway::inline CAUSEWAY_ABI::axis {
 
@@ -49028,8 +49028,9 @@ struct by_speed_options {
 };
 
 /// A peer of speed v takes max(1, floor(v / v_ref · H)) inner steps between its exchanges, at most H. In comm::rounds all
-/// peers tell each other their speeds after every exchange (8 bytes each); in comm::on_arrival speeds come with the pushes,
-/// and the answer brings the number. What is measured is time: a run repeats to the bit only on a clock that does.
+/// peers tell each other their speeds after every exchange (8 bytes each); in comm::async_parameter_server speeds come with
+/// the pushes, and the answer brings the number. What is measured is time: a run repeats to the bit only on a clock that
+/// does.
 class by_speed {
  public:
   static constexpr part decides = part::trigger;
@@ -50179,8 +50180,8 @@ CAUSEWAY_DECL void gossip_nesterov::step(thread_pool& pool, std::span<float> sha
 #ifndef CAUSEWAY_AXIS_HUBS_HPP
 #define CAUSEWAY_AXIS_HUBS_HPP
 
-// Who pushes to whom (comm::on_arrival): one hub for all, or a hub in each region and one of these for all regions. And
-// what a push is made of.
+// Who pushes to whom (comm::async_parameter_server): one hub for all, or a hub in each region and one of these for all
+// regions. And what a push is made of.
 
 namespace causeway::inline CAUSEWAY_ABI::axis {
 
@@ -55889,8 +55890,8 @@ CAUSEWAY_DECL result<subspace_basis> refreshed(thread_pool& pool, const subspace
 #ifndef CAUSEWAY_COMM_ARRIVAL_RULES_HPP
 #define CAUSEWAY_COMM_ARRIVAL_RULES_HPP
 
-// Which axes comm::on_arrival takes, and one readable error for each mix that it does not. docs/reference/rules.md explains
-// the ids; tests/compile_fail holds the messages to them.
+// Which axes comm::async_parameter_server takes, and one readable error for each mix that it does not.
+// docs/reference/rules.md explains the ids; tests/compile_fail holds the messages to them.
 
 namespace causeway::inline CAUSEWAY_ABI::comm {
 
@@ -55952,14 +55953,15 @@ class arrival_rules {
                               !push_type::codec_type::traits.shared_support;
 
   static_assert(axis::all_known<Axes...>,
-                "causeway-A0: a type given to comm::on_arrival is no axis value: it has no `decides`. "
+                "causeway-A0: a type given to comm::async_parameter_server is no axis value: it has no `decides`. "
                 "docs/reference/rules.md#a0");
+  static_assert(axis::all_different<Axes...>,
+                "causeway-A1: two values for one axis were given to comm::async_parameter_server; keep one. "
+                "docs/reference/rules.md#a1");
   static_assert(
-      axis::all_different<Axes...>,
-      "causeway-A1: two values for one axis were given to comm::on_arrival; keep one. docs/reference/rules.md#a1");
-  static_assert(a12,
-                "causeway-A12: a group, topology or participation of comm::rounds was given to comm::on_arrival. Use "
-                "axis::star or axis::regions, axis::push, axis::one_by_one or axis::quorum. docs/reference/rules.md#a12");
+      a12,
+      "causeway-A12: a group, topology or participation of comm::rounds was given to comm::async_parameter_server. Use "
+      "axis::star or axis::regions, axis::push, axis::one_by_one or axis::quorum. docs/reference/rules.md#a12");
   static_assert(
       a13,
       "causeway-A13: a push is an exchange of its own: there is no round that a content, landing, residual, mask, "
@@ -55969,6 +55971,1662 @@ class arrival_rules {
 }  // namespace causeway::inline CAUSEWAY_ABI::comm
 
 #endif  // CAUSEWAY_COMM_ARRIVAL_RULES_HPP
+
+// ---- causeway/comm/hub_line.hpp ----
+#ifndef CAUSEWAY_COMM_HUB_LINE_HPP
+#define CAUSEWAY_COMM_HUB_LINE_HPP
+
+// What a hub and one of its clients say to each other: messages in both directions, each in order, any number of them under
+// way. And what these messages begin with.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+enum class hub_word : std::uint32_t {
+  hello = 1,  ///< client: who I am and what I wait for; hub: what I have of you
+  push,       ///< client: a fragment's row
+  waits,      ///< client: I do nothing before this push is answered
+  done,       ///< client: nothing more will come
+  answer,     ///< hub: a fragment's shared parameters
+  last,       ///< hub: all shared parameters, for good
+  refused,    ///< hub: what you sent cannot be used, go away
+};
+
+/// Of a message to a hub. Plain numbers: hostile until checked.
+struct push_header {
+  hub_word word = hub_word::push;
+  std::uint32_t fragment = 0;
+  std::uint64_t number = 0;  ///< of this client's pushes of this fragment, from 1
+  std::uint64_t samples = 0;
+  double speed = 0;         ///< inner steps a second of computing; 0: unknown
+  double sync_seconds = 0;  ///< from the push before to its answer, without the time that it lay at the hub
+  std::uint32_t wants_answer = 1;
+  std::uint32_t unused = 0;
+};
+
+/// Of a message from a hub.
+struct answer_header {
+  hub_word word = hub_word::answer;
+  std::uint32_t fragment = 0;
+  std::uint64_t number = 0;  ///< of the push that is answered
+  double held_seconds = 0;   ///< from its arrival to the answer
+  std::uint32_t steps = 0;   ///< inner steps before the next push; 0: as before
+  std::uint32_t code = 0;    ///< why it was refused; of an answer: why the push could not be used, 0 where it was
+};
+
+template <class Header>
+std::vector<std::byte> with_header(const Header& h, std::size_t payload) {
+  std::vector<std::byte> bytes(sizeof h + payload);
+  std::memcpy(bytes.data(), &h, sizeof h);
+  return bytes;
+}
+
+/// The header of a message, and its payload in `bytes`.
+template <class Header>
+result<Header> take_header(std::span<const std::byte>& bytes, net::peer_index from) {
+  Header h;
+  if (bytes.size() < sizeof h) {
+    return fail(errc::protocol, "peer " + std::to_string(from),
+                "it sent a message that is too short; do all peers run the same version?");
+  }
+  std::memcpy(&h, bytes.data(), sizeof h);
+  bytes = bytes.subspan(sizeof h);
+  return h;
+}
+
+/// One end. Stays where it is: the transport knows its buffers. Destroying it cancels what is under way.
+class hub_line {
+ public:
+  hub_line(net::any_transport& transport, net::peer_index peer, std::uint32_t out, std::uint32_t in, std::size_t most)
+      : transport_{transport}, peer_{peer}, out_{out}, in_{in}, buffer_(most) {}
+  hub_line(const hub_line&) = delete;
+  hub_line& operator=(const hub_line&) = delete;
+  ~hub_line() { close(); }
+
+  [[nodiscard]] net::peer_index peer() const noexcept { return peer_; }
+
+  /// Whether `take` would return at once.
+  [[nodiscard]] bool arrived();
+
+  /// The next message; valid until the next call of arrived or take.
+  result<std::span<const std::byte>> take(time_point deadline);
+
+  void send(std::vector<std::byte> bytes);
+
+  /// Forgets sends that have ended.
+  result<void> sweep();
+  /// Waits for all sends.
+  result<void> flush(time_point deadline);
+
+  void close();
+
+ private:
+  struct departure {
+    net::operation operation = 0;
+    std::vector<std::byte> bytes;
+  };
+
+  void listen();
+
+  result<void> end_oldest(time_point deadline);
+
+  net::any_transport& transport_;
+  net::peer_index peer_;
+  std::uint32_t out_;
+  std::uint32_t in_;
+  std::vector<std::byte> buffer_;
+  net::operation receive_ = 0;
+  std::uint64_t received_ = 0;
+  std::uint64_t sent_ = 0;
+  std::deque<departure> outgoing_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_HUB_LINE_HPP
+
+// ---- causeway/comm/impl/hub_line.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_HUB_LINE_IPP
+#define CAUSEWAY_COMM_IMPL_HUB_LINE_IPP
+
+// Bodies of comm/hub_line.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+CAUSEWAY_DECL bool hub_line::arrived() {
+  listen();
+  return transport_.done(receive_);
+}
+
+CAUSEWAY_DECL result<std::span<const std::byte>> hub_line::take(time_point deadline) {
+  listen();
+  const auto moved = transport_.wait(std::exchange(receive_, 0), deadline);
+  if (!moved) return moved.error();
+  ++received_;
+  return std::span<const std::byte>{buffer_}.first(*moved);
+}
+
+CAUSEWAY_DECL void hub_line::send(std::vector<std::byte> bytes) {
+  outgoing_.push_back({0, std::move(bytes)});
+  outgoing_.back().operation = transport_.send(peer_, {.channel = out_, .step = sent_++}, outgoing_.back().bytes);
+}
+
+CAUSEWAY_DECL result<void> hub_line::sweep() {
+  while (!outgoing_.empty() && transport_.done(outgoing_.front().operation)) CAUSEWAY_TRY(end_oldest(time_point{}));
+  return {};
+}
+
+CAUSEWAY_DECL result<void> hub_line::flush(time_point deadline) {
+  while (!outgoing_.empty()) CAUSEWAY_TRY(end_oldest(deadline));
+  return {};
+}
+
+CAUSEWAY_DECL void hub_line::close() {
+  if (receive_ != 0) (void)transport_.wait(std::exchange(receive_, 0), time_point{});  // in the past: cancels
+  while (!outgoing_.empty()) (void)end_oldest(time_point{});
+}
+
+CAUSEWAY_DECL void hub_line::listen() {
+  if (receive_ == 0) receive_ = transport_.receive(peer_, {.channel = in_, .step = received_}, buffer_);
+}
+
+CAUSEWAY_DECL result<void> hub_line::end_oldest(time_point deadline) {
+  const auto moved = transport_.wait(outgoing_.front().operation, deadline);
+  outgoing_.pop_front();
+  if (!moved) return moved.error();
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_HUB_LINE_IPP
+#endif
+
+// ---- causeway/comm/hub_rules.hpp ----
+#ifndef CAUSEWAY_COMM_HUB_RULES_HPP
+#define CAUSEWAY_COMM_HUB_RULES_HPP
+
+// What all parts of comm::async_parameter_server are told in every call: the axes, and the doors of the run.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+/// Two channels for each level of hubs: to the hub, and back.
+constexpr std::uint32_t hub_channel(std::uint32_t level) noexcept { return collective::channels::updates + 2 * level; }
+
+/// Of each fragment, in a client's hello.
+struct hello_entry {
+  std::uint64_t number = 0;   ///< of its last push
+  std::uint64_t pending = 0;  ///< 1: it waits for the answer
+};
+constexpr std::size_t hello_bytes(std::size_t fragments) noexcept {
+  return sizeof(push_header) + fragments * sizeof(hello_entry);
+}
+
+/// The run, as it is now.
+struct hub_terms {
+  net::any_transport& transport;
+  thread_pool& pool;
+  const any_clock& clock;
+  const log_sink& log;
+  std::span<const axis::fragment> cuts;
+  std::uint64_t seed = 0;
+  time_point deadline = no_deadline;
+
+  [[nodiscard]] time_point now() const { return clock.now(); }
+
+  /// What a codec may know about a push of fragment f, but for the sender's own.
+  [[nodiscard]] compress::message_context about(std::uint32_t level, std::size_t f) const;
+};
+
+/// The axes, as far as hubs need them.
+template <class Trigger, class Arrivals, class Codec, class Aggregator>
+struct hub_rules {
+  using arrivals_type = Arrivals;
+  using codec_type = Codec;
+  using aggregator_type = Aggregator;
+
+  const Trigger& trigger;
+  const Arrivals& arrivals;
+  Codec codec;
+  const Aggregator& aggregator;
+  double landing_steps = 0;  ///< τ
+
+  /// Inner steps before a client's next push; 0: it knows by itself.
+  [[nodiscard]] std::uint32_t steps_for(double speed, std::span<const double> speeds) const {
+    if constexpr (requires { trigger.steps_for(speed, speeds); }) {
+      return trigger.steps_for(speed, speeds);
+    } else {
+      return 0;
+    }
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_HUB_RULES_HPP
+
+// ---- causeway/comm/impl/hub_rules.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
+#define CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
+
+// Bodies of comm/hub_rules.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+CAUSEWAY_DECL compress::message_context hub_terms::about(std::uint32_t level, std::size_t f) const {
+  constexpr std::uint64_t stream = 0x6875627075736800;
+  return {.pool = pool, .matrices = cuts[f].matrices, .seed = mix(seed, stream + level, f)};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
+#endif
+
+// ---- causeway/comm/push_aggregator.hpp ----
+#ifndef CAUSEWAY_COMM_PUSH_AGGREGATOR_HPP
+#define CAUSEWAY_COMM_PUSH_AGGREGATOR_HPP
+
+// What several pushes to a hub say together: any aggregator of collective/ over the bytes as they came. Pushes wait as
+// bytes, which are shorter than values, and are checked when they are used.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+/// A push that was not applied yet.
+struct waiting_push {
+  std::uint32_t client = 0;
+  std::uint64_t number = 0;
+  std::uint64_t samples = 0;
+  std::uint32_t wants_answer = 1;
+  std::vector<std::uint8_t> bytes{};
+  time_point since{};    ///< not part of a checkpoint: after a restart, of the restart
+  bool unsound = false;  ///< its values are not finite: it counts for nothing
+
+  void serialize(auto& ar) { ar(client, number, samples, wants_answer, bytes); }
+};
+
+struct merged_pushes {
+  std::uint32_t pushes = 0;  ///< that count; 0: there is no result
+  std::uint64_t samples = 0;
+};
+
+class push_aggregator {
+ public:
+  /// row() ← what the pushes of fragment f say together. `on_bad(push, code)` for each that cannot be used; the others
+  /// count. Where each is finite and their sum is not, there is no result.
+  template <class OnBad>
+  merged_pushes merge(const auto& rules, const hub_terms& terms, std::uint32_t level, std::size_t f,
+                      std::span<const waiting_push> batch, OnBad&& on_bad) {
+    std::vector<collective::peer_message> messages = weighted(batch);
+    row_.resize(terms.cuts[f].size);
+    while (!messages.empty()) {
+      const auto bad = combine(rules, terms, level, f, messages);
+      if (!bad) break;
+      if (bad->peer >= batch.size()) return {};
+      on_bad(batch[bad->peer], bad->code);
+      std::erase_if(messages, [&](const auto& m) { return m.peer == bad->peer; });
+    }
+    merged_pushes merged{.pushes = static_cast<std::uint32_t>(messages.size())};
+    for (const auto& m : messages) merged.samples += batch[m.peer].samples;
+    return merged;
+  }
+
+  [[nodiscard]] std::span<float> row() noexcept { return row_; }
+
+ private:
+  /// Weights relative to the largest, so that equal ones are 1 and exact.
+  static std::vector<collective::peer_message> weighted(std::span<const waiting_push> batch);
+
+  /// row_ ← what the aggregator makes of the messages; their peers are places in the batch.
+  std::optional<collective::refusal> combine(const auto& rules, const hub_terms& terms, std::uint32_t level, std::size_t f,
+                                             std::span<const collective::peer_message> messages) {
+    using rules_type = std::remove_cvref_t<decltype(rules)>;
+    const compress::message_context about = terms.about(level, f);
+    double total = 0;
+    for (const auto& m : messages) total += static_cast<double>(m.weight);
+    std::fill(row_.begin(), row_.end(), 0.0F);
+    scratch_.resize(row_.size() * rules_type::aggregator_type::scratch_rows);
+    return rules.aggregator.combine(collective::aggregation<typename rules_type::codec_type, compress::message_context>{
+        rules.codec, about, messages, total, static_cast<float>(1 / total), UINT32_MAX, row_, {}, scratch_});
+  }
+
+  std::vector<float> row_;
+  std::vector<float> scratch_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_PUSH_AGGREGATOR_HPP
+
+// ---- causeway/comm/impl/push_aggregator.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_PUSH_AGGREGATOR_IPP
+#define CAUSEWAY_COMM_IMPL_PUSH_AGGREGATOR_IPP
+
+// Bodies of comm/push_aggregator.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+CAUSEWAY_DECL std::vector<collective::peer_message> push_aggregator::weighted(std::span<const waiting_push> batch) {
+  std::uint64_t most = 0;
+  for (const waiting_push& w : batch) most = std::max(most, w.samples);
+  std::vector<collective::peer_message> messages;
+  for (std::uint32_t i = 0; i < batch.size(); ++i) {
+    const float weight =
+        most == 0 ? 1.0F : static_cast<float>(static_cast<double>(batch[i].samples) / static_cast<double>(most));
+    if (weight > 0) messages.push_back({.peer = i, .weight = weight, .bytes = std::as_bytes(std::span{batch[i].bytes})});
+  }
+  return messages;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_PUSH_AGGREGATOR_IPP
+#endif
+
+// ---- causeway/comm/parameter_server.hpp ----
+#ifndef CAUSEWAY_COMM_PARAMETER_SERVER_HPP
+#define CAUSEWAY_COMM_PARAMETER_SERVER_HPP
+
+// The hub's side of comm::async_parameter_server: shared parameters, the pushes that wait to be applied, and a line to each
+// client. The peer that it runs on may be a client as well; its messages do not travel, but are the same.
+//
+// Clients that get lost, and clients that send what makes no sense, are left out from then on: nothing that one client does
+// or does not do ends the hub's run. A push that is not finite counts for nothing, and its answer says so: the client
+// starts again from the shared parameters. One that pushes nothing else is left out, too.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+/// What a hub knows of one client.
+struct hub_client {
+  std::vector<std::uint64_t> taken;    ///< of each fragment: the number of the last push that came
+  std::vector<std::uint64_t> samples;  ///< of each fragment: those behind the last push that came; 0: there was none
+  double speed = 0;
+  double sync_seconds = 0;
+  bool here = true;  ///< neither lost nor refused
+  bool done = false;
+  bool waits = false;              ///< for an answer: it will not push anything before
+  std::uint32_t unsound = 0;       ///< pushes in a row that were not finite
+  std::unique_ptr<hub_line> line;  ///< none for this peer itself
+
+  void serialize(auto& ar) { ar(taken, samples, speed, sync_seconds); }
+};
+
+/// A push that was applied and not answered yet.
+struct owed_answer {
+  std::uint32_t client = 0;
+  std::uint64_t number = 0;
+  time_point since{};  ///< as waiting_push has it
+  // Not part of a checkpoint: a client that is not told pushes what is not finite once more, and is told then.
+  bool unsound = false;
+
+  void serialize(auto& ar) { ar(client, number); }
+};
+
+template <class Outer>
+class parameter_server {
+ public:
+  explicit parameter_server(Outer outer) : prototype_{std::move(outer)} {}
+
+  /// `group`: the clients, this peer among them. Keeps what was restored from a checkpoint.
+  result<void> open(const hub_terms& terms, std::uint32_t level, std::span<const net::peer_index> group,
+                    std::span<const float> parameters, std::size_t most_bytes) {
+    if (shared_.empty()) found(terms.cuts, group.size(), parameters);
+    if (shared_.size() != parameters.size() || clients_.size() != group.size() || batches_.size() != terms.cuts.size()) {
+      return fail(
+          errc::wrong_model, "async_parameter_server",
+          "the checkpoint was written with other peers, fragments or another model; start with the settings it had");
+    }
+    level_ = level;
+    peers_.assign(group.begin(), group.end());
+    for (std::size_t c = 0; c < group.size(); ++c) {
+      if (group[c] == terms.transport.self()) continue;
+      clients_[c].line = std::make_unique<hub_line>(terms.transport, group[c], hub_channel(level) + 1, hub_channel(level),
+                                                    std::max(most_bytes, hello_bytes(terms.cuts.size())));
+    }
+    for (std::size_t f = 0; f < batches_.size(); ++f) {
+      for (waiting_push& w : batches_[f]) w.since = terms.now();
+      for (owed_answer& owed : unanswered_[f]) owed.since = terms.now();
+    }
+    return {};
+  }
+
+  /// Waits for every client's hello, and answers it.
+  result<void> meet(const hub_terms& terms) {
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      if (!clients_[c].line) continue;
+      CAUSEWAY_ASSIGN(const auto hello, clients_[c].line->take(terms.deadline));
+      CAUSEWAY_TRY(meet(terms, c, hello));
+    }
+    return {};
+  }
+
+  /// Takes what a client says, and applies what is due: this peer's own words come this way.
+  void hear(const auto& rules, const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
+    take_in(terms, c, bytes);
+    settle(rules, terms);
+  }
+
+  /// Takes in all that has arrived, and applies what is due: pushes that are found together are merged together, where
+  /// pushes are merged. Never waits.
+  void serve(const auto& rules, const hub_terms& terms) {
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      while (listens_to(c) && clients_[c].line->arrived()) {
+        const auto bytes = clients_[c].line->take(terms.deadline);
+        if (bytes) {
+          take_in(terms, c, *bytes);
+        } else {
+          lose(terms, c, bytes.error());
+        }
+      }
+      if (clients_[c].line && clients_[c].here) {
+        if (const auto sent = clients_[c].line->sweep(); !sent) lose(terms, c, sent.error());
+      }
+    }
+    settle(rules, terms);
+  }
+
+  /// Whether no client will push any more, and all pushes are applied.
+  [[nodiscard]] bool is_over() const {
+    const auto over = [](const hub_client& c) { return c.done || !c.here; };
+    const auto applied = [](const auto& batch) { return batch.empty(); };
+    return std::all_of(clients_.begin(), clients_.end(), over) && std::all_of(batches_.begin(), batches_.end(), applied);
+  }
+
+  /// Sends the shared parameters to all that are still here, for good.
+  void dismiss(const hub_terms& terms) {
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      if (!clients_[c].line || !clients_[c].here) continue;
+      auto bytes = with_header(answer_header{.word = hub_word::last}, shared_.size() * sizeof(float));
+      std::memcpy(bytes.data() + sizeof(answer_header), shared_.data(), shared_.size() * sizeof(float));
+      clients_[c].line->send(std::move(bytes));
+    }
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      if (!clients_[c].line || !clients_[c].here) continue;
+      if (const auto sent = clients_[c].line->flush(terms.deadline); !sent) lose(terms, c, sent.error());
+    }
+  }
+
+  /// A client that is still there, to have something to wait for; none: the peer's own index.
+  [[nodiscard]] net::peer_index somebody(net::peer_index self) const {
+    for (std::size_t c = 0; c < clients_.size(); ++c) {
+      if (clients_[c].line && clients_[c].here) return peers_[c];
+    }
+    return self;
+  }
+
+  [[nodiscard]] std::span<float> shared() noexcept { return shared_; }
+  [[nodiscard]] std::span<const float> shared() const noexcept { return shared_; }
+  /// Answers to this peer itself.
+  [[nodiscard]] std::deque<std::vector<std::byte>>& own_answers() noexcept { return own_answers_; }
+  /// Pushes applied to fragment f, and the samples behind them, since the last call.
+  [[nodiscard]] std::pair<std::uint32_t, std::uint64_t> take_applied(std::size_t f) {
+    return {std::exchange(applied_[f], 0U), std::exchange(samples_[f], std::uint64_t{0})};
+  }
+  [[nodiscard]] std::uint32_t index_of(net::peer_index peer) const {
+    return static_cast<std::uint32_t>(std::find(peers_.begin(), peers_.end(), peer) - peers_.begin());
+  }
+
+  void serialize(auto& ar) {
+    std::uint64_t fragments = batches_.size();
+    std::uint64_t clients = clients_.size();
+    ar(shared_, fragments, clients);
+    while (outers_.size() < fragments) outers_.push_back(prototype_);
+    while (clients_.size() < clients) clients_.emplace_back();
+    batches_.resize(fragments);
+    unanswered_.resize(fragments);
+    applied_.resize(fragments);
+    samples_.resize(fragments);
+    for (Outer& o : outers_) ar(o);
+    for (hub_client& c : clients_) ar(c);
+    for (auto& batch : batches_) serialize_all(ar, batch);
+    for (auto& owed : unanswered_) serialize_all(ar, owed);
+    ar(applied_, samples_);
+  }
+
+ private:
+  template <class T>
+  static void serialize_all(auto& ar, std::vector<T>& all) {
+    std::uint64_t count = all.size();
+    ar(count);
+    all.resize(count);
+    for (T& one : all) ar(one);
+  }
+
+  void found(std::span<const axis::fragment> cuts, std::size_t clients, std::span<const float> parameters) {
+    shared_.assign(parameters.begin(), parameters.end());
+    for (const axis::fragment& cut : cuts) {
+      outers_.push_back(prototype_);
+      outers_.back().reset(static_cast<std::int64_t>(cut.size));
+    }
+    for (std::size_t c = 0; c < clients; ++c) {
+      clients_.emplace_back();
+      clients_.back().taken.assign(cuts.size(), 0);
+      clients_.back().samples.assign(cuts.size(), 0);
+    }
+    batches_.resize(cuts.size());
+    unanswered_.resize(cuts.size());
+    applied_.assign(cuts.size(), 0);
+    samples_.assign(cuts.size(), 0);
+  }
+
+  // ---- clients
+  // ------------------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] bool listens_to(std::uint32_t c) const {
+    return clients_[c].line && clients_[c].here;  // also when it is done: how else would its loss be noticed
+  }
+
+  void lose(const hub_terms& terms, std::uint32_t c, const error& why) {
+    clients_[c].here = false;
+    terms.log(severity::warning,
+              "async_parameter_server: going on without peer " + std::to_string(peers_[c]) + ": " + why.text());
+  }
+
+  void refuse(const hub_terms& terms, std::uint32_t c, const error& why) {
+    lose(terms, c, why);
+    reply(c, with_header(answer_header{.word = hub_word::refused, .code = static_cast<std::uint32_t>(why.code)}, 0));
+  }
+
+  void reply(std::uint32_t c, std::vector<std::byte> bytes) {
+    if (clients_[c].line) {
+      clients_[c].line->send(std::move(bytes));
+    } else {
+      own_answers_.push_back(std::move(bytes));
+    }
+  }
+
+  /// Pushes of fragment f that the slowest client may still be waited for has made.
+  [[nodiscard]] std::uint64_t slowest(std::size_t f) const {
+    auto least = std::numeric_limits<std::uint64_t>::max();
+    for (const hub_client& c : clients_) {
+      if (c.here && !c.done) least = std::min(least, c.taken[f]);
+    }
+    return least;
+  }
+
+  /// Sends the answers that nothing holds back: their clients are not too far ahead.
+  void answer_all(const auto& rules, const hub_terms& terms, std::size_t f) {
+    const std::uint64_t least = slowest(f);
+    std::erase_if(unanswered_[f], [&](const owed_answer& owed) {
+      const std::uint64_t made = clients_[owed.client].taken[f];
+      if (made > least && made - least >= rules.arrivals.most_ahead) return false;
+      answer(rules, terms, owed, f);
+      return true;
+    });
+  }
+
+  void answer(const auto& rules, const hub_terms& terms, const owed_answer& w, std::size_t f) {
+    if (!clients_[w.client].here) return;
+    clients_[w.client].waits = false;
+    const answer_header h{.fragment = static_cast<std::uint32_t>(f),
+                          .number = w.number,
+                          .held_seconds = seconds(terms.now() - w.since),
+                          .steps = rules.steps_for(clients_[w.client].speed, speeds()),
+                          .code = w.unsound ? static_cast<std::uint32_t>(errc::non_finite) : 0};
+    reply(w.client, fragment_answer(terms, h));
+  }
+
+  std::vector<std::byte> fragment_answer(const hub_terms& terms, const answer_header& h) {
+    const axis::fragment& cut = terms.cuts[h.fragment];
+    auto bytes = with_header(h, cut.size * sizeof(float));
+    std::byte* to = bytes.data() + sizeof h;
+    for (const index_range r : cut.ranges) {
+      const std::size_t size = static_cast<std::size_t>(r.size()) * sizeof(float);
+      std::memcpy(to, shared_.data() + r.begin, size);
+      to += size;
+    }
+    return bytes;
+  }
+
+  [[nodiscard]] std::vector<double> speeds() const {
+    std::vector<double> all;
+    for (const hub_client& c : clients_) {
+      if (c.here && !c.done) all.push_back(c.speed);
+    }
+    return all;
+  }
+
+  // ---- what they say
+  // --------------------------------------------------------------------------------------------------------
+
+  result<void> meet(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
+    CAUSEWAY_ASSIGN(const push_header h, take_header<push_header>(bytes, peers_[c]));
+    std::vector<hello_entry> said(terms.cuts.size());
+    const auto room = std::as_writable_bytes(std::span{said});
+    if (h.word != hub_word::hello || h.fragment != said.size() || h.samples != shared_.size() ||
+        bytes.size() != room.size()) {
+      return fail(errc::wrong_model, "peer " + std::to_string(peers_[c]),
+                  "it trains another model, or cuts it in another way; all peers need the same options");
+    }
+    std::memcpy(room.data(), bytes.data(), bytes.size());
+    hub_client& client = clients_[c];
+    auto back = with_header(answer_header{.word = hub_word::hello, .fragment = h.fragment},
+                            client.taken.size() * sizeof(std::uint64_t));
+    std::memcpy(back.data() + sizeof(answer_header), client.taken.data(), client.taken.size() * sizeof(std::uint64_t));
+    client.line->send(std::move(back));
+    for (std::uint32_t f = 0; f < said.size(); ++f) catch_up(terms, c, f, said[f]);
+    return {};
+  }
+
+  /// After a restart one side may know of pushes that the other has not made, or not heard of. See server_client::agree.
+  void catch_up(const hub_terms& terms, std::uint32_t c, std::uint32_t f, const hello_entry& said) {
+    hub_client& client = clients_[c];
+    const bool is_ahead = client.taken[f] > said.number;
+    const bool has_it = said.pending != 0 && client.taken[f] >= said.number;
+    bool will_be_answered = false;
+    for (waiting_push& w : batches_[f]) {
+      if (w.client != c) continue;
+      w.wants_answer = said.pending != 0 && w.number == said.number ? 1 : 0;  // it does not know of others any more
+      will_be_answered = will_be_answered || w.wants_answer != 0;
+    }
+    std::erase_if(unanswered_[f], [&](const owed_answer& owed) {
+      const bool expected = said.pending != 0 && owed.number == said.number;
+      if (owed.client == c) will_be_answered = will_be_answered || expected;
+      return owed.client == c && !expected;
+    });
+    if ((is_ahead || has_it) && !will_be_answered) {
+      reply(c, fragment_answer(terms, {.fragment = f, .number = client.taken[f]}));
+    }
+    const std::uint64_t agreed = said.pending != 0 ? said.number - 1 : said.number;
+    client.taken[f] = std::max(client.taken[f], agreed);
+  }
+
+  void take_in(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
+    const auto outcome = understand(terms, c, bytes);
+    if (!outcome) refuse(terms, c, outcome.error());
+  }
+
+  result<void> understand(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
+    CAUSEWAY_ASSIGN(const push_header h, take_header<push_header>(bytes, peers_[c]));
+    hub_client& client = clients_[c];
+    if (h.word == hub_word::done && !client.done) {
+      client.done = true;
+      return {};
+    }
+    if (h.word == hub_word::waits && h.fragment < batches_.size()) {
+      client.waits = is_among(batches_[h.fragment], c) || is_among(unanswered_[h.fragment], c);
+      return {};
+    }
+    const bool sane = std::isfinite(h.speed) && h.speed >= 0 && std::isfinite(h.sync_seconds);
+    if (h.word != hub_word::push || h.fragment >= batches_.size() || h.number != client.taken[h.fragment] + 1 ||
+        client.done || !sane) {
+      return fail(errc::protocol, "peer " + std::to_string(peers_[c]),
+                  "it sent a push that makes no sense; do all peers run the same options and version?");
+    }
+    const auto of_client = [c](const waiting_push& w) { return w.client == c; };
+    if (std::count_if(batches_[h.fragment].begin(), batches_[h.fragment].end(), of_client) >= most_waiting) {
+      return fail(errc::too_large, "peer " + std::to_string(peers_[c]),
+                  "it goes on pushing while " + std::to_string(most_waiting) +
+                      " of its pushes wait; a client waits for the answer to one before it makes the next");
+    }
+    client.taken[h.fragment] = h.number;
+    client.samples[h.fragment] = h.samples;
+    client.speed = h.speed;
+    client.sync_seconds = h.sync_seconds;
+    const auto* const from = reinterpret_cast<const std::uint8_t*>(bytes.data());
+    batches_[h.fragment].push_back({.client = c,
+                                    .number = h.number,
+                                    .samples = h.samples,
+                                    .wants_answer = h.wants_answer,
+                                    .bytes = {from, from + bytes.size()},
+                                    .since = terms.now()});
+    return {};
+  }
+
+  // ---- pushes
+  // ---------------------------------------------------------------------------------------------------------------
+
+  void settle(const auto& rules, const hub_terms& terms) {
+    for (std::size_t f = 0; f < batches_.size(); ++f) {
+      if (!batches_[f].empty() && is_due(rules, terms, f)) apply(rules, terms, f);
+      answer_all(rules, terms, f);
+    }
+  }
+
+  [[nodiscard]] bool is_due(const auto& rules, const hub_terms& terms, std::size_t f) const {
+    const auto& batch = batches_[f];
+    const time_point first = batch.front().since;
+    std::vector<double> arrived;
+    for (const waiting_push& w : batch) arrived.push_back(seconds(w.since - first));
+    const std::size_t expected = expected_for(f);
+    if (batch.size() >= expected) return true;
+    const axis::gathering g{.arrived = arrived, .expected = expected, .slack = slack_of(rules, batch)};
+    return seconds(terms.now() - first) >= rules.arrivals.closes_after(g);
+  }
+
+  /// Clients that may still push this fragment, or have. One that waits for another fragment may not: if it counted, two
+  /// clients could wait for each other.
+  [[nodiscard]] std::size_t expected_for(std::size_t f) const {
+    std::size_t count = 0;
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      const hub_client& client = clients_[c];
+      const bool may_push = client.here && !client.done && !client.waits && !is_among(unanswered_[f], c);
+      count += is_among(batches_[f], c) || may_push ? 1U : 0U;
+    }
+    return count;
+  }
+
+  static bool is_among(const auto& pushes, std::uint32_t c) {
+    return std::any_of(pushes.begin(), pushes.end(), [c](const auto& w) { return w.client == c; });
+  }
+
+  /// The samples behind a merged batch over those of all clients, an absent one with what its last push had: 1 when all
+  /// are there. One that has not pushed yet counts as the mean of the batch; one that never did and is done, as nothing.
+  [[nodiscard]] float share_of(std::size_t f, std::span<const waiting_push> batch) const {
+    double arrived = 0, absent = 0, pushes = 0, unknown = 0;
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      if (!clients_[c].here) continue;
+      const auto samples = static_cast<double>(clients_[c].samples[f]);
+      if (std::any_of(batch.begin(), batch.end(), [c](const auto& w) { return w.client == c && !w.unsound; })) {
+        arrived += samples;
+        ++pushes;
+      } else {
+        absent += samples;
+        unknown += samples == 0 && !clients_[c].done ? 1 : 0;
+      }
+    }
+    if (arrived == 0) return 1;
+    return static_cast<float>(arrived / (arrived + absent + unknown * arrived / pushes));
+  }
+
+  [[nodiscard]] double slack_of(const auto& rules, const std::vector<waiting_push>& batch) const {
+    double least = std::numeric_limits<double>::infinity();
+    for (const waiting_push& w : batch) {
+      const hub_client& c = clients_[w.client];
+      least = std::min(least, c.speed > 0 ? rules.landing_steps / c.speed - c.sync_seconds : 0.0);
+    }
+    return least;
+  }
+
+  void apply(const auto& rules, const hub_terms& terms, std::size_t f) {
+    std::vector<waiting_push> batch = std::exchange(batches_[f], {});
+    if constexpr (std::remove_cvref_t<decltype(rules)>::arrivals_type::merges) {
+      std::stable_sort(batch.begin(), batch.end(), [](const auto& a, const auto& b) { return a.client < b.client; });
+      move_shared(rules, terms, f, batch);
+      for (const waiting_push& w : batch) owe(w, f);
+    } else {
+      for (waiting_push& w : batch) {
+        move_shared(rules, terms, f, std::span{&w, 1});
+        owe(w, f);
+        answer_all(rules, terms, f);
+      }
+    }
+  }
+
+  void owe(const waiting_push& w, std::size_t f) {
+    if (w.wants_answer == 0) return;
+    unanswered_[f].push_back({.client = w.client, .number = w.number, .since = w.since, .unsound = w.unsound});
+  }
+
+  /// The outer step with what the pushes say together, without those that cannot be used.
+  void move_shared(const auto& rules, const hub_terms& terms, std::size_t f, std::span<waiting_push> batch) {
+    const auto bad = [&](const waiting_push& w, errc why) {
+      batch[static_cast<std::size_t>(&w - batch.data())].unsound = true;
+      object(terms, w, f, collective::to_error({peers_[w.client], why}, UINT32_MAX));
+    };
+    const merged_pushes merged = aggregator_.merge(rules, terms, level_, f, batch, bad);
+    for (const waiting_push& w : batch) {
+      if (!w.unsound) clients_[w.client].unsound = 0;
+    }
+    if (merged.pushes == 0) return;
+    applied_[f] += merged.pushes;
+    samples_[f] += merged.samples;
+    constexpr bool merges = std::remove_cvref_t<decltype(rules)>::arrivals_type::merges;
+    step_outer(terms, terms.cuts[f], outers_[f], merges ? share_of(f, batch) : 1.0F);
+  }
+
+  /// Values that are not finite cost a client what it computed; anything else, its place. So does a server below that
+  /// shares such values: all its clients have them.
+  void object(const hub_terms& terms, const waiting_push& w, std::size_t f, const error& why) {
+    const bool may_start_over = why.code == errc::non_finite && level_ == 0 && clients_[w.client].unsound < most_unsound;
+    if (!may_start_over) return refuse(terms, w.client, why);
+    ++clients_[w.client].unsound;
+    terms.log(severity::warning, "async_parameter_server: push " + std::to_string(w.number) + " of fragment " +
+                                     std::to_string(f) + " counts for nothing: " + why.text() +
+                                     ". Its peer starts again from the shared parameters");
+  }
+
+  void step_outer(const hub_terms& terms, const axis::fragment& cut, Outer& outer, float share) {
+    if (cut.is_whole(shared_.size())) return outer.step(terms.pool, shared_, aggregator_.row(), {}, share);
+    opened_.resize(cut.size);
+    axis::gather(cut, shared_, opened_);
+    outer.step(terms.pool, opened_, aggregator_.row(), {}, share);
+    axis::scatter(cut, opened_, shared_);
+  }
+
+  // Of one client and fragment: the one that it waits for, and one from before its restart. So what waits at a hub is
+  // bounded by its clients.
+  static constexpr std::ptrdiff_t most_waiting = 2;
+  static constexpr std::uint32_t most_unsound = 8;  // pushes in a row that are not finite
+
+  Outer prototype_;
+  std::uint32_t level_ = 0;
+  std::vector<net::peer_index> peers_;
+  std::vector<float> shared_;
+  std::vector<Outer> outers_;  ///< one for each fragment
+  std::vector<hub_client> clients_;
+  std::vector<std::vector<waiting_push>> batches_;    ///< of each fragment, in the order of arrival
+  std::vector<std::vector<owed_answer>> unanswered_;  ///< of each fragment
+  std::vector<std::uint32_t> applied_;
+  std::vector<std::uint64_t> samples_;
+  std::deque<std::vector<std::byte>> own_answers_;
+
+  push_aggregator aggregator_;
+  std::vector<float> opened_;  // working memory
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_PARAMETER_SERVER_HPP
+
+// ---- causeway/comm/server_client.hpp ----
+#ifndef CAUSEWAY_COMM_SERVER_CLIENT_HPP
+#define CAUSEWAY_COMM_SERVER_CLIENT_HPP
+
+// The client's side of comm::async_parameter_server: what this peer pulled, what it pushed and waits for. It does not know
+// what the parameters below it are: a peer's live ones, or those that a hub shares with its region.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+/// Of one fragment.
+struct hub_leg {
+  std::uint32_t since = 0;      ///< inner steps (or pushes from below) since the last push
+  std::uint32_t due_after = 0;  ///< as many between two pushes
+  std::uint32_t waited = 0;     ///< inner steps since the push that is pending
+  std::uint64_t number = 0;     ///< of the last push
+  std::uint64_t samples = 0;    ///< trained on since
+  double compute_seconds = 0;   ///< computed since
+  bool pending = false;         ///< a push was made, its answer not used yet
+  bool fresh = false;           ///< what was pulled replaces the live values: the hub knew more of this peer than it did
+  bool answered = false;        ///< `answer` is here
+  bool spoilt = false;          ///< what was pushed is not finite, and was given up
+  bool unsound = false;         ///< the hub could not use the push
+  std::uint32_t answer_steps = 0;
+  push_header header;  ///< of the last push, and its content: for saying it again
+  std::vector<std::uint8_t> content;
+  std::vector<float> answer;
+  std::vector<float> residual;
+  std::vector<float> at_send;
+  time_point sent_at{};
+
+  void serialize(auto& ar) {
+    ar(since, due_after, waited, number, samples, compute_seconds, pending, fresh, answered, answer_steps);
+    ar(header.fragment, header.number, header.samples, header.speed, header.sync_seconds, header.wants_answer);
+    ar(content, answer, residual, at_send);
+  }
+};
+
+class server_client {
+ public:
+  result<void> open(const hub_terms& terms, std::uint32_t level, net::peer_index hub, std::span<const float> parameters);
+
+  [[nodiscard]] net::peer_index hub() const noexcept { return hub_; }
+  [[nodiscard]] bool is_local() const noexcept { return line_ == nullptr; }
+  [[nodiscard]] std::vector<hub_leg>& legs() noexcept { return legs_; }
+  [[nodiscard]] std::span<float> anchor() noexcept { return anchor_; }
+  [[nodiscard]] std::span<const float> anchor() const noexcept { return anchor_; }
+  /// All shared parameters, after the hub has said its last word; before, none.
+  [[nodiscard]] std::span<const float> last() const noexcept { return last_; }
+
+  // ---- meeting the hub --------------------------------------------------------------------------------------------------
+
+  void greet();
+
+  /// Both sides may have been restored from checkpoints of different moments. A push that the hub does not have is made
+  /// again; where the hub has pushes that this peer does not know of any more, it takes the hub's parameters over.
+  result<void> agree(const hub_terms& terms);
+
+  // ---- pushing ----------------------------------------------------------------------------------------------------------
+
+  /// The message that says how far `live`, a fragment as one row, has come from what was pulled.
+  template <axis::Residual R>
+  std::vector<std::byte> compose(const auto& rules, const R& residual, float rate, const hub_terms& terms, std::size_t f,
+                                 std::span<const float> live, bool wants_answer) {
+    hub_leg& leg = legs_[f];
+    row_.resize(live.size());
+    axis::gather(terms.cuts[f], anchor_, row_);
+    reference_ = row_;
+    kernels::axpy(terms.pool, row_.data(), -1.0F, live.data(), static_cast<std::int64_t>(live.size()));
+    add_residual(residual, rate, leg);
+    leg.header = {.word = hub_word::push,
+                  .fragment = static_cast<std::uint32_t>(f),
+                  .number = ++leg.number,
+                  .samples = leg.samples,
+                  .speed = leg.compute_seconds > 0 ? leg.since / leg.compute_seconds : 0,
+                  .sync_seconds = sync_seconds_,
+                  .wants_answer = wants_answer ? 1U : 0U};
+    encode(rules, residual, terms, leg);
+    leg.pending = wants_answer;
+    leg.answered = false;
+    leg.since = leg.waited = 0;
+    leg.samples = 0;
+    leg.compute_seconds = 0;
+    return message_of(leg, terms);
+  }
+
+  void send(std::vector<std::byte> bytes) { line_->send(std::move(bytes)); }
+
+  /// Nothing more will come from here. Answers are not used any more.
+  std::vector<std::byte> farewell();
+
+  // ---- answers ----------------------------------------------------------------------------------------------------------
+
+  /// Takes in what has arrived, without waiting.
+  result<void> poll(const hub_terms& terms);
+
+  /// Waits for one message of the hub.
+  result<void> wait(const hub_terms& terms);
+
+  result<void> hear(const hub_terms& terms, std::span<const std::byte> bytes);
+
+  /// The answer for fragment f was used.
+  void landed(hub_leg& leg);
+
+  void serialize(auto& ar) {
+    std::uint64_t count = legs_.size();
+    ar(anchor_, count, sync_seconds_);
+    legs_.resize(count);
+    for (hub_leg& leg : legs_) ar(leg);
+  }
+
+ private:
+  void agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms);
+
+  std::vector<std::byte> message_of(hub_leg& leg, const hub_terms& terms);
+
+  template <axis::Residual R>
+  void add_residual(const R& policy, float rate, const hub_leg& leg) {
+    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
+      const float gain = policy.gain(rate);
+      const float decay = policy.decay();
+      for (std::size_t i = 0; i < row_.size(); ++i) {
+        row_[i] = gain * row_[i] + (leg.residual.empty() ? 0.0F : decay * leg.residual[i]);
+      }
+    }
+  }
+
+  /// content ← the encoded row; residual ← what that leaves out.
+  template <axis::Residual R>
+  void encode(const auto& rules, const R&, const hub_terms& terms, hub_leg& leg) {
+    compress::message_context about = terms.about(level_, leg.header.fragment);
+    about.own_seed = mix(about.seed, terms.transport.self() + 1, leg.number);
+    about.round = leg.number - 1;
+    about.reference = reference_;
+    leg.content.resize(rules.codec.most_bytes(about, row_.size()));
+    leg.content.resize(rules.codec.encode(about, row_, std::as_writable_bytes(std::span{leg.content})));
+    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
+      leg.residual.resize(row_.size());
+      const auto bytes = std::as_bytes(std::span{leg.content});
+      // Values that are not finite: the hub cannot use them, and says so.
+      if (!compress::residual_of(rules.codec, about, row_, bytes, leg.residual)) leg.residual.assign(row_.size(), 0.0F);
+    }
+  }
+
+  [[nodiscard]] std::string hub_name() const { return "peer " + std::to_string(hub_) + ", the hub"; }
+  [[nodiscard]] error hub_lost(const error& why) const;
+  [[nodiscard]] error refused(const answer_header& h) const;
+  [[nodiscard]] error nonsense() const;
+
+  std::uint32_t level_ = 0;
+  net::peer_index hub_ = 0;
+  std::vector<float> anchor_;  ///< the shared parameters as they were pulled last
+  std::vector<hub_leg> legs_;
+  std::vector<float> last_;
+  double sync_seconds_ = 0;
+  bool leaving_ = false;
+
+  std::vector<float> row_;  // working memory
+  std::vector<float> reference_;
+  std::unique_ptr<hub_line> line_;  ///< none where this peer is the hub
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_SERVER_CLIENT_HPP
+
+// ---- causeway/comm/impl/server_client.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
+#define CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
+
+// Bodies of comm/server_client.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+CAUSEWAY_DECL result<void> server_client::open(const hub_terms& terms, std::uint32_t level, net::peer_index hub,
+                                               std::span<const float> parameters) {
+  if (anchor_.empty()) {
+    anchor_.assign(parameters.begin(), parameters.end());
+    legs_.resize(terms.cuts.size());
+  }
+  if (anchor_.size() != parameters.size() || legs_.size() != terms.cuts.size()) {
+    return fail(errc::wrong_model, "async_parameter_server",
+                "the checkpoint was written with other fragments or another model; start with the settings it had");
+  }
+  level_ = level;
+  hub_ = hub;
+  if (hub == terms.transport.self()) return {};
+  const std::size_t most =
+      sizeof(answer_header) + std::max(anchor_.size() * sizeof(float), legs_.size() * sizeof(std::uint64_t));
+  line_ = std::make_unique<hub_line>(terms.transport, hub, hub_channel(level), hub_channel(level) + 1, most);
+  return {};
+}
+
+CAUSEWAY_DECL void server_client::greet() {
+  if (is_local()) return;
+  const push_header h{
+      .word = hub_word::hello, .fragment = static_cast<std::uint32_t>(legs_.size()), .samples = anchor_.size()};
+  auto bytes = with_header(h, legs_.size() * sizeof(hello_entry));
+  std::byte* to = bytes.data() + sizeof h;
+  for (const hub_leg& leg : legs_) {
+    const hello_entry entry{leg.number, leg.pending && !leg.answered ? 1U : 0U};
+    std::memcpy(to, &entry, sizeof entry);
+    to += sizeof entry;
+  }
+  line_->send(std::move(bytes));
+}
+
+CAUSEWAY_DECL result<void> server_client::agree(const hub_terms& terms) {
+  if (is_local()) return {};
+  auto bytes = line_->take(terms.deadline);
+  if (!bytes) return hub_lost(bytes.error());
+  CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(*bytes, hub_));
+  if (h.word == hub_word::refused) return refused(h);
+  if (h.word != hub_word::hello || bytes->size() != legs_.size() * sizeof(std::uint64_t)) return nonsense();
+  for (std::size_t f = 0; f < legs_.size(); ++f) {
+    std::uint64_t taken = 0;
+    std::memcpy(&taken, bytes->data() + f * sizeof taken, sizeof taken);
+    agree(legs_[f], taken, terms);
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::vector<std::byte> server_client::farewell() {
+  leaving_ = true;
+  return with_header(push_header{.word = hub_word::done}, 0);
+}
+
+CAUSEWAY_DECL result<void> server_client::poll(const hub_terms& terms) {
+  while (!is_local() && last_.empty() && line_->arrived()) CAUSEWAY_TRY(wait(terms));
+  return {};
+}
+
+CAUSEWAY_DECL result<void> server_client::wait(const hub_terms& terms) {
+  const auto bytes = line_->take(terms.deadline);
+  if (!bytes) return hub_lost(bytes.error());
+  CAUSEWAY_TRY(hear(terms, *bytes));
+  if (const auto sent = line_->sweep(); !sent) return hub_lost(sent.error());
+  return {};
+}
+
+CAUSEWAY_DECL result<void> server_client::hear(const hub_terms& terms, std::span<const std::byte> bytes) {
+  CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(bytes, hub_));
+  if (h.word == hub_word::refused) return refused(h);
+  if (h.word == hub_word::last) {
+    if (bytes.size() != anchor_.size() * sizeof(float)) return nonsense();
+    last_.resize(anchor_.size());
+    return compress::none::decode(terms.pool, bytes, last_);
+  }
+  if (leaving_) return {};
+  if (h.word != hub_word::answer || h.fragment >= legs_.size()) return nonsense();
+  hub_leg& leg = legs_[h.fragment];
+  const std::size_t size = terms.cuts[h.fragment].size;
+  const bool unsound = h.code == static_cast<std::uint32_t>(errc::non_finite);
+  if (h.code != 0 && !unsound) return nonsense();
+  if (!leg.pending || leg.answered || h.number != leg.number || bytes.size() != size * sizeof(float)) return nonsense();
+  leg.answer.resize(size);
+  CAUSEWAY_TRY(compress::none::decode(terms.pool, bytes, leg.answer));
+  leg.answered = true;
+  leg.unsound = unsound;
+  leg.answer_steps = h.steps;
+  sync_seconds_ = std::max(0.0, seconds(terms.now() - leg.sent_at) - h.held_seconds);
+  return {};
+}
+
+CAUSEWAY_DECL void server_client::landed(hub_leg& leg) {
+  leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+  if (leg.answer_steps != 0) leg.due_after = leg.answer_steps;
+}
+
+CAUSEWAY_DECL void server_client::agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms) {
+  const bool waits = leg.pending && !leg.answered;
+  if (waits && taken < leg.number) return line_->send(message_of(leg, terms));
+  if (taken <= leg.number) return;
+  leg.number = taken;
+  leg.fresh = !waits;
+  leg.pending = true;
+  leg.answered = false;
+}
+
+CAUSEWAY_DECL std::vector<std::byte> server_client::message_of(hub_leg& leg, const hub_terms& terms) {
+  auto bytes = with_header(leg.header, leg.content.size());
+  std::memcpy(bytes.data() + sizeof leg.header, leg.content.data(), leg.content.size());
+  leg.sent_at = terms.now();
+  return bytes;
+}
+
+CAUSEWAY_DECL error server_client::hub_lost(const error& why) const {
+  return fail(why.code, hub_name(),
+              why.message + ". Without it nobody holds the shared parameters: restart it from its checkpoint");
+}
+
+CAUSEWAY_DECL error server_client::refused(const answer_header& h) const {
+  return fail(h.code == static_cast<std::uint32_t>(errc::non_finite) ? errc::non_finite : errc::protocol, hub_name(),
+              "it could not use what this peer pushed. Look at its log; do all peers run the same model, options and "
+              "version, and is this peer's loss still finite?");
+}
+
+CAUSEWAY_DECL error server_client::nonsense() const {
+  return fail(errc::protocol, hub_name(),
+              "its message makes no sense here; do all peers run the same options and version?");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
+#endif
+
+// ---- causeway/comm/hub_tier.hpp ----
+#ifndef CAUSEWAY_COMM_HUB_TIER_HPP
+#define CAUSEWAY_COMM_HUB_TIER_HPP
+
+// One level of hubs and all above it, as one peer sees them: its link to the hub of its group; its server, if it is that
+// hub; and then the next level, whose client the server is, just as the peer is the server's. The recursion ends where
+// nobody is above.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+template <class... Outers>
+class hub_tier;
+
+/// Above the top.
+template <>
+class hub_tier<> {
+ public:
+  explicit hub_tier(const std::tuple<>&) {}
+  static result<void> open(const hub_terms&, std::span<const axis::hub_level>, std::uint32_t, std::span<const float>,
+                           std::size_t) {
+    return {};
+  }
+  static void greet() {}
+  static result<void> meet(const hub_terms&) { return {}; }
+  static result<void> agree(const hub_terms&) { return {}; }
+  static result<void> serve(const auto&, const auto&, const hub_terms&) { return {}; }
+  static net::peer_index somebody(net::peer_index self) { return self; }
+  void serialize(auto&) {}
+};
+
+template <class Outer, class... Upper>
+class hub_tier<Outer, Upper...> {
+ public:
+  static constexpr bool has_upper = sizeof...(Upper) > 0;
+
+  explicit hub_tier(const std::tuple<Outer, Upper...>& outers)
+      : server_{std::get<0>(outers)},
+        upper_{std::apply([](const Outer&, const Upper&... rest) { return std::tuple<Upper...>{rest...}; }, outers)} {}
+
+  [[nodiscard]] server_client& link() noexcept { return link_; }
+  [[nodiscard]] const server_client& link() const noexcept { return link_; }
+  [[nodiscard]] bool is_hub() const noexcept { return is_hub_; }
+  [[nodiscard]] const parameter_server<Outer>& server() const noexcept { return server_; }
+
+  /// `levels`: this one and those above. `values`: what is below, at the start of the run.
+  result<void> open(const hub_terms& terms, std::span<const axis::hub_level> levels, std::uint32_t level,
+                    std::span<const float> values, std::size_t most_bytes) {
+    const net::peer_index self = terms.transport.self();
+    options_ = levels.front();
+    const auto has_me = [self](const auto& g) { return std::find(g.begin(), g.end(), self) != g.end(); };
+    const auto group = std::find_if(options_.groups.begin(), options_.groups.end(), has_me);
+    CAUSEWAY_EXPECT(group != options_.groups.end());
+    CAUSEWAY_TRY(link_.open(terms, level, group->front(), values));
+    is_hub_ = group->front() == self;
+    if (!is_hub_) return {};
+    CAUSEWAY_TRY(server_.open(terms, level, *group, values, most_bytes));
+    own_ = server_.index_of(self);
+    return upper_.open(terms, levels.subspan(1), level + 1, server_.shared(), most_bytes);
+  }
+
+  void greet() {
+    link_.greet();
+    if (is_hub_) upper_.greet();
+  }
+  result<void> meet(const hub_terms& terms) {
+    if (!is_hub_) return {};
+    CAUSEWAY_TRY(server_.meet(terms));
+    return upper_.meet(terms);
+  }
+  result<void> agree(const hub_terms& terms) {
+    CAUSEWAY_TRY(link_.agree(terms));
+    return is_hub_ ? upper_.agree(terms) : result<void>{};
+  }
+
+  /// Takes in what has arrived at this level and above, and sends on what is due. Never waits.
+  result<void> serve(const auto& rules, const auto& residual, const hub_terms& terms) {
+    CAUSEWAY_TRY(link_.poll(terms));
+    if (!is_hub_) return {};
+    server_.serve(rules, terms);
+    CAUSEWAY_TRY(hear_own(terms));
+    if constexpr (has_upper) {
+      CAUSEWAY_TRY(talk_up(rules, residual, terms));
+      return upper_.serve(rules, residual, terms);
+    }
+    return {};
+  }
+
+  /// Says how far `live`, fragment f of what is below, has come.
+  result<void> push(const auto& rules, const auto& residual, float rate, const hub_terms& terms, std::size_t f,
+                    std::span<const float> live, bool wants_answer) {
+    return say(rules, terms, link_.compose(rules, residual, rate, terms, f, live, wants_answer));
+  }
+
+  /// Tells the hub that nothing more comes before fragment f is answered.
+  result<void> say_waiting(const auto& rules, const hub_terms& terms, std::size_t f) {
+    const push_header h{.word = hub_word::waits, .fragment = static_cast<std::uint32_t>(f)};
+    return say(rules, terms, with_header(h, 0));
+  }
+
+  /// After this peer's last push: blocks until all are done, and gives the shared parameters of the highest level, which
+  /// all clients get. `nap` lets a moment pass.
+  result<std::span<const float>> conclude(const auto& rules, const auto& residual, const hub_terms& terms,
+                                          const auto& nap) {
+    CAUSEWAY_TRY(say(rules, terms, link_.farewell()));
+    if (!is_hub_) {
+      while (link_.last().empty()) CAUSEWAY_TRY(link_.wait(terms));
+      return link_.last();
+    }
+    for (;;) {
+      CAUSEWAY_TRY(serve(rules, residual, terms));
+      if (server_.is_over()) break;
+      CAUSEWAY_TRY(nap());
+    }
+    if constexpr (has_upper) {
+      for (std::size_t f = 0; f < terms.cuts.size(); ++f) {
+        if (upper_.link().legs()[f].since > 0) CAUSEWAY_TRY(push_up(rules, residual, terms, f, false));
+      }
+      CAUSEWAY_ASSIGN(const auto all, upper_.conclude(rules, residual, terms, nap));
+      std::copy(all.begin(), all.end(), server_.shared().begin());
+    }
+    server_.dismiss(terms);
+    return std::span<const float>{server_.shared()};
+  }
+
+  /// Another peer that this one still has a line to; `self`: there is none.
+  [[nodiscard]] net::peer_index somebody(net::peer_index self) const {
+    if (!is_hub_) return link_.hub();
+    const net::peer_index client = server_.somebody(self);
+    return client != self ? client : upper_.somebody(self);
+  }
+
+  void serialize(auto& ar) {
+    ar(is_hub_, link_);
+    if (is_hub_) ar(server_, upper_);
+  }
+
+ private:
+  result<void> say(const auto& rules, const hub_terms& terms, std::vector<std::byte> bytes) {
+    if (!is_hub_) {
+      link_.send(std::move(bytes));
+      return {};
+    }
+    server_.hear(rules, terms, own_, bytes);
+    return hear_own(terms);
+  }
+
+  result<void> hear_own(const hub_terms& terms) {
+    while (!server_.own_answers().empty()) {
+      const auto bytes = std::move(server_.own_answers().front());
+      server_.own_answers().pop_front();
+      CAUSEWAY_TRY(link_.hear(terms, bytes));
+    }
+    return {};
+  }
+
+  /// The server as a client of the level above.
+  result<void> talk_up(const auto& rules, const auto& residual, const hub_terms& terms) {
+    auto& legs = upper_.link().legs();
+    for (std::size_t f = 0; f < legs.size(); ++f) {
+      const auto [pushes, samples] = server_.take_applied(f);
+      legs[f].since += pushes;
+      legs[f].samples += samples;
+      if (legs[f].answered) mix_in(terms, f);
+      if (!legs[f].pending && legs[f].since >= upper_.pushes()) {
+        CAUSEWAY_TRY(push_up(rules, residual, terms, f, true));
+      }
+    }
+    return {};
+  }
+
+  /// What is sent counts as gone: the next push has only what comes after it.
+  result<void> push_up(const auto& rules, const auto& residual, const hub_terms& terms, std::size_t f, bool wants_answer) {
+    row_.resize(terms.cuts[f].size);
+    axis::gather(terms.cuts[f], server_.shared(), row_);
+    const auto outcome = upper_.push(rules, residual, 1.0F, terms, f, row_, wants_answer);
+    axis::scatter(terms.cuts[f], row_, upper_.link().anchor());
+    return outcome;
+  }
+
+  /// own ← (1−s)·own + s·upper. What the upper level gave is no progress of this one: it moves the anchor along.
+  void mix_in(const hub_terms& terms, std::size_t f) {
+    hub_leg& leg = upper_.link().legs()[f];
+    const float share = leg.fresh ? 1.0F : upper_.share();
+    auto given = leg.answer.begin();
+    for (const index_range r : terms.cuts[f].ranges) {
+      for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i, ++given) {
+        float& own = server_.shared()[i];
+        const float moved = share * (*given - own);
+        own += moved;
+        upper_.link().anchor()[i] += moved;
+      }
+    }
+    upper_.link().landed(leg);
+  }
+
+ public:
+  [[nodiscard]] std::uint32_t pushes() const noexcept { return options_.pushes; }
+  [[nodiscard]] float share() const noexcept { return options_.upper_share; }
+
+ private:
+  axis::hub_level options_;
+  bool is_hub_ = false;
+  std::uint32_t own_ = 0;  ///< this peer among the server's clients
+  server_client link_;
+  parameter_server<Outer> server_;
+  hub_tier<Upper...> upper_;
+  std::vector<float> row_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_HUB_TIER_HPP
+
+// ---- causeway/comm/async_parameter_server.hpp ----
+#ifndef CAUSEWAY_COMM_ASYNC_PARAMETER_SERVER_HPP
+#define CAUSEWAY_COMM_ASYNC_PARAMETER_SERVER_HPP
+
+// Exchanges that wait for nobody. A hub holds the shared parameters; every peer pushes how far it has come since it pulled
+// them, whenever it is done with its inner steps, and pulls what they have become meanwhile. Composed of the axes of
+// comm::rounds that have a meaning here, and two of its own: what a hub does with pushes, and who is whose hub.
+//
+// The hub is one of the peers. It looks after its clients between its own inner steps, and whenever it waits; one that has
+// nothing to train on calls finish at once, and then does nothing else.
+
+namespace causeway::inline CAUSEWAY_ABI::comm {
+
+namespace detail {
+
+/// The tiers for an outer optimizer of the lowest level and a tuple of those above.
+template <class Outer, class Uppers>
+struct tiers_for;
+template <class Outer, class... Upper>
+struct tiers_for<Outer, std::tuple<Upper...>> {
+  using type = hub_tier<Outer, Upper...>;
+};
+
+}  // namespace detail
+
+/// Peer m, after H inner steps: pushes Δ_m = (what it pulled) − θ_m; the hub: θ ← outer(θ, Δ_m) in the order in which
+/// pushes arrive, and answers with θ; m lands it at once, or τ inner steps later.
+///
+/// `async_parameter_server<>` is Async Local-SGD (Liu et al. 2024): every, whole, star, push, no_residual, one_by_one,
+/// outer<delayed_nesterov>{0.7}, blocking. Give axis values in any order. The period of delayed_nesterov should be about
+/// the number of peers; a shorter one lets quick peers rule the momentum.
+///
+/// State: what was pulled; of a hub the shared parameters, the outer optimizer's and the pushes that wait. Cost of a round
+/// of one peer: its encoded row to the hub, 4 bytes a value back; one round trip, plus what is left of the hub's inner
+/// step. A client that is lost is not waited for; a lost hub is an error that names it.
+template <class... Axes>
+class async_parameter_server : arrival_rules<Axes...> {
+  using laws = arrival_rules<Axes...>;
+  using typename laws::arrivals_type;
+  using typename laws::fragments_type;
+  using typename laws::hubs_type;
+  using typename laws::landing_type;
+  using typename laws::outer_type;
+  using typename laws::push_type;
+  using typename laws::residual_type;
+  using typename laws::trigger_type;
+  using codec_type = typename push_type::codec_type;
+  using aggregator_type = decltype(push_type::aggregator);
+  using rules_type = detail::hub_rules<trigger_type, arrivals_type, codec_type, aggregator_type>;
+  using tiers_type = typename detail::tiers_for<outer_type, decltype(std::declval<const hubs_type&>().outers())>::type;
+
+ public:
+  static constexpr std::string_view name = "async_parameter_server";
+  static constexpr comm_traits traits{.identical_replicas = false, .rounds_by_steps = false};
+  static constexpr std::uint32_t state_version = 2;
+
+  async_parameter_server() : async_parameter_server(std::tuple<>{}) {}
+  explicit async_parameter_server(Axes... values) requires(sizeof...(Axes) > 0)
+      : async_parameter_server(std::tuple<Axes...>{std::move(values)...}) {}
+
+  [[nodiscard]] const trigger_type& trigger() const noexcept { return trigger_; }
+  /// On a hub the shared parameters of its clients, elsewhere what was pulled last.
+  [[nodiscard]] std::span<const float> shared_parameters() const noexcept {
+    return tiers_.is_hub() ? tiers_.server().shared() : tiers_.link().anchor();
+  }
+
+  result<void> start(auto& ctx) {
+    CAUSEWAY_TRY(check(ctx));
+    CAUSEWAY_ASSIGN(cuts_, fragments_.cut(ctx.view().segments, ctx.parameters().size()));
+    CAUSEWAY_TRY(trigger_.check(cuts_.size()));
+    const auto terms = terms_of(ctx);
+    const bool is_new = tiers_.link().anchor().empty();
+    CAUSEWAY_TRY(tiers_.open(terms, hubs_.levels(ctx.peers()), 0, ctx.parameters(), most_bytes(terms)));
+    if (is_new) {
+      for (std::size_t f = 0; f < cuts_.size(); ++f) legs()[f].due_after = trigger_.first(f, cuts_.size());
+    }
+    tiers_.greet();
+    CAUSEWAY_TRY(tiers_.meet(terms));
+    CAUSEWAY_TRY(tiers_.agree(terms));
+    samples_seen_ = ctx.samples();
+    left_ = ctx.clock().now();
+    return {};
+  }
+
+  result<void> before_inner_step(auto&) { return {}; }
+
+  result<void> after_inner_step(auto& ctx) {
+    count(ctx);
+    CAUSEWAY_TRY(serve(ctx));
+    for (std::size_t f = 0; f < cuts_.size(); ++f) CAUSEWAY_TRY(visit(ctx, f));
+    CAUSEWAY_TRY(serve(ctx));
+    counted_ = false;
+    left_ = ctx.clock().now();
+    return {};
+  }
+
+  /// Pushes what is left, waits until all peers have done so, and takes the final shared parameters over: equal bits on all
+  /// peers. A hub serves the others until then.
+  result<void> finish(auto& ctx) {
+    for (std::size_t f = 0; f < cuts_.size(); ++f) {
+      if (legs()[f].pending) CAUSEWAY_TRY(complete(ctx, f));
+      if (legs()[f].since > 0) CAUSEWAY_TRY(push(ctx, f, false));
+    }
+    const auto nap_here = [&] { return nap(ctx); };
+    CAUSEWAY_ASSIGN(const auto all, tiers_.conclude(rules(), residual_, terms_of(ctx), nap_here));
+    std::copy(all.begin(), all.end(), ctx.parameters().begin());
+    std::copy(all.begin(), all.end(), tiers_.link().anchor().begin());
+    ctx.parameters_changed();
+    return {};
+  }
+
+  void serialize(auto& ar) { ar(tiers_, trigger_, counted_); }
+
+ private:
+  template <class... Given>
+  explicit async_parameter_server(std::tuple<Given...> values)
+      : trigger_{laws::template taken<axis::part::trigger, trigger_type>(values)},
+        fragments_{laws::template taken<axis::part::fragments, fragments_type>(values)},
+        hubs_{laws::template taken<axis::part::group, hubs_type>(values)},
+        push_{laws::template taken<axis::part::exchange, push_type>(values)},
+        residual_{laws::template taken<axis::part::residual, residual_type>(values)},
+        arrivals_{laws::template taken<axis::part::participation, arrivals_type>(values)},
+        landing_{laws::template taken<axis::part::landing, landing_type>(values)},
+        tiers_{std::tuple_cat(std::tuple<outer_type>{laws::template taken<axis::part::outer, outer_type>(values)},
+                              hubs_.outers())} {}
+
+  result<void> check(auto& ctx) const {
+    CAUSEWAY_TRY(hubs_.check(ctx.peers()));
+    CAUSEWAY_TRY(arrivals_.check(ctx.peers()));
+    if constexpr (landing_type::waits == axis::waiting::some_steps) {
+      if (landing_.steps < 1) {
+        return fail(errc::invalid_argument, "landing", "a result that is landed after 0 inner steps; use axis::blocking");
+      }
+    }
+    return {};
+  }
+
+  // ---- the flow of a step -----------------------------------------------------------------------------------------------
+
+  void count(auto& ctx) {
+    if (std::exchange(counted_, true)) return;  // once a step, however often the hook is called
+    const double computed = seconds(ctx.clock().now() - left_);
+    const std::uint64_t samples = ctx.samples() - std::exchange(samples_seen_, ctx.samples());
+    for (detail::hub_leg& leg : legs()) {
+      ++leg.since;
+      leg.samples += samples;
+      leg.compute_seconds += computed;
+      leg.waited += leg.pending ? 1 : 0;
+    }
+  }
+
+  result<void> visit(auto& ctx, std::size_t f) {
+    detail::hub_leg& leg = legs()[f];
+    if (leg.pending && leg.waited >= landing_.steps) CAUSEWAY_TRY(complete(ctx, f));
+    if (leg.pending || leg.since < leg.due_after) return {};
+    CAUSEWAY_TRY(push(ctx, f, true));
+    leg.due_after = trigger_.next(f, cuts_.size());
+    return landing_type::waits == axis::waiting::at_once ? complete(ctx, f) : result<void>{};
+  }
+
+  result<void> push(auto& ctx, std::size_t f, bool wants_answer) {
+    detail::hub_leg& leg = legs()[f];
+    local_.resize(cuts_[f].size);
+    axis::gather(cuts_[f], ctx.parameters(), local_);
+    if constexpr (landing_type::keeps_departure) leg.at_send = local_;
+    CAUSEWAY_TRY(tiers_.push(rules(), residual_, ctx.next_learning_rate(), terms_of(ctx), f, local_, wants_answer));
+    // The hub finds that, too, and says so; but until then this peer goes on computing, if it may.
+    leg.spoilt = !collective::finite_values(local_);
+    if (leg.spoilt) give_up(ctx);
+    return {};
+  }
+
+  /// Waits for the answer, and lands it.
+  result<void> complete(auto& ctx, std::size_t f) {
+    detail::hub_leg& leg = legs()[f];
+    CAUSEWAY_TRY(tiers_.link().poll(terms_of(ctx)));
+    if (!leg.answered && cuts_.size() > 1) CAUSEWAY_TRY(tiers_.say_waiting(rules(), terms_of(ctx), f));
+    while (!leg.answered) {
+      if (!tiers_.link().is_local()) {
+        CAUSEWAY_TRY(tiers_.link().wait(terms_of(ctx)));
+      } else {
+        CAUSEWAY_TRY(nap(ctx));
+        CAUSEWAY_TRY(serve(ctx));
+      }
+    }
+    if (leg.unsound && !leg.spoilt) give_up(ctx);  // it was finite before it was encoded
+    local_.resize(cuts_[f].size);
+    axis::gather(cuts_[f], ctx.parameters(), local_);
+    if (leg.fresh || leg.spoilt || leg.unsound) {
+      local_ = leg.answer;
+      leg.since = 0;
+    } else {
+      CAUSEWAY_TRY(landing_.land(ctx.rows(), local_, leg.answer, leg.at_send));
+    }
+    axis::scatter(cuts_[f], local_, ctx.parameters());
+    axis::scatter(cuts_[f], leg.answer, tiers_.link().anchor());
+    tiers_.link().landed(leg);
+    ctx.parameters_changed();
+    ctx.commit_round(std::span<const float>{});
+    return {};
+  }
+
+  /// What this peer computed is not finite, wherever that began: of every fragment only what was pulled last, or is under
+  /// way, stays; and the inner optimizer, which may be what spoilt it, begins anew.
+  void give_up(auto& ctx) {
+    ctx.log()(severity::warning,
+              "step " + std::to_string(ctx.step() + 1) +
+                  ": what this peer pushed is not finite: it gives up what it computed since, and starts again from the "
+                  "shared parameters. Lower the learning rate, clip gradients, or look at this machine's memory");
+    for (std::size_t f = 0; f < cuts_.size(); ++f) {
+      detail::hub_leg& leg = legs()[f];
+      if (leg.pending && !leg.spoilt && !leg.unsound && !leg.at_send.empty()) {
+        axis::scatter(cuts_[f], leg.at_send, ctx.parameters());
+        continue;
+      }
+      local_.resize(cuts_[f].size);
+      axis::gather(cuts_[f], tiers_.link().anchor(), local_);
+      axis::scatter(cuts_[f], local_, ctx.parameters());
+      leg.samples = 0;
+    }
+    ctx.reset_inner();
+  }
+
+  result<void> serve(auto& ctx) { return tiers_.serve(rules(), residual_, terms_of(ctx)); }
+
+  /// Lets a moment pass. The transport can wait for one operation only, and a hub has to wait for all of its clients: so it
+  /// waits for a message that nobody sends, and then looks at all.
+  result<void> nap(auto& ctx) {
+    const net::peer_index other = tiers_.somebody(ctx.self());
+    if (other == ctx.self()) return fail(errc::peer_lost, "async_parameter_server", "there is nobody left to wait for");
+    std::byte none{};
+    const auto end = ctx.clock().now() + std::chrono::milliseconds{5};
+    constexpr std::uint32_t silent = collective::channel_stride - 1;
+    const auto op =
+        ctx.transport().receive(other, {.channel = collective::channels::updates + silent}, std::span{&none, 1});
+    (void)ctx.transport().wait(op, end);
+    return {};
+  }
+
+  [[nodiscard]] std::vector<detail::hub_leg>& legs() noexcept { return tiers_.link().legs(); }
+
+  [[nodiscard]] rules_type rules() const {
+    return {trigger_, arrivals_, codec_type{push_.codec}, push_.aggregator, static_cast<double>(landing_.steps)};
+  }
+
+  [[nodiscard]] detail::hub_terms terms_of(auto& ctx) const {
+    return {.transport = ctx.transport(),
+            .pool = ctx.pool(),
+            .clock = ctx.clock(),
+            .log = ctx.log(),
+            .cuts = cuts_,
+            .seed = ctx.options().seed,
+            .deadline = ctx.exchange_options().deadline};
+  }
+
+  [[nodiscard]] std::size_t most_bytes(const detail::hub_terms& terms) const {
+    const codec_type codec{push_.codec};
+    std::size_t most = 0;
+    for (std::size_t f = 0; f < cuts_.size(); ++f)
+      most = std::max(most, codec.most_bytes(terms.about(0, f), cuts_[f].size));
+    return sizeof(detail::push_header) + most;
+  }
+
+  trigger_type trigger_;
+  fragments_type fragments_;
+  hubs_type hubs_;
+  push_type push_;
+  residual_type residual_;
+  arrivals_type arrivals_;
+  landing_type landing_;
+  std::vector<axis::fragment> cuts_;
+  tiers_type tiers_;
+
+  bool counted_ = false;  ///< this inner step is in the counters already
+  std::uint64_t samples_seen_ = 0;
+  time_point left_{};  ///< when the last hook ended
+  std::vector<float> local_;
+};
+static_assert(CommunicationPolicy<async_parameter_server<>>);
+
+template <class... Axes>
+async_parameter_server(Axes...) -> async_parameter_server<Axes...>;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm
+
+#endif  // CAUSEWAY_COMM_ASYNC_PARAMETER_SERVER_HPP
 
 // ---- causeway/comm/periodic.hpp ----
 #ifndef CAUSEWAY_COMM_PERIODIC_HPP
@@ -56448,1661 +58106,6 @@ static_assert(CommunicationPolicy<every_step<>>);
 }  // namespace causeway::inline CAUSEWAY_ABI::comm
 
 #endif  // CAUSEWAY_COMM_EVERY_STEP_HPP
-
-// ---- causeway/comm/hub_line.hpp ----
-#ifndef CAUSEWAY_COMM_HUB_LINE_HPP
-#define CAUSEWAY_COMM_HUB_LINE_HPP
-
-// What a hub and one of its clients say to each other: messages in both directions, each in order, any number of them under
-// way. And what these messages begin with.
-
-namespace causeway::inline CAUSEWAY_ABI::comm::detail {
-
-enum class hub_word : std::uint32_t {
-  hello = 1,  ///< client: who I am and what I wait for; hub: what I have of you
-  push,       ///< client: a fragment's row
-  waits,      ///< client: I do nothing before this push is answered
-  done,       ///< client: nothing more will come
-  answer,     ///< hub: a fragment's shared parameters
-  last,       ///< hub: all shared parameters, for good
-  refused,    ///< hub: what you sent cannot be used, go away
-};
-
-/// Of a message to a hub. Plain numbers: hostile until checked.
-struct push_header {
-  hub_word word = hub_word::push;
-  std::uint32_t fragment = 0;
-  std::uint64_t number = 0;  ///< of this client's pushes of this fragment, from 1
-  std::uint64_t samples = 0;
-  double speed = 0;         ///< inner steps a second of computing; 0: unknown
-  double sync_seconds = 0;  ///< from the push before to its answer, without the time that it lay at the hub
-  std::uint32_t wants_answer = 1;
-  std::uint32_t unused = 0;
-};
-
-/// Of a message from a hub.
-struct answer_header {
-  hub_word word = hub_word::answer;
-  std::uint32_t fragment = 0;
-  std::uint64_t number = 0;  ///< of the push that is answered
-  double held_seconds = 0;   ///< from its arrival to the answer
-  std::uint32_t steps = 0;   ///< inner steps before the next push; 0: as before
-  std::uint32_t code = 0;    ///< why it was refused; of an answer: why the push could not be used, 0 where it was
-};
-
-template <class Header>
-std::vector<std::byte> with_header(const Header& h, std::size_t payload) {
-  std::vector<std::byte> bytes(sizeof h + payload);
-  std::memcpy(bytes.data(), &h, sizeof h);
-  return bytes;
-}
-
-/// The header of a message, and its payload in `bytes`.
-template <class Header>
-result<Header> take_header(std::span<const std::byte>& bytes, net::peer_index from) {
-  Header h;
-  if (bytes.size() < sizeof h) {
-    return fail(errc::protocol, "peer " + std::to_string(from),
-                "it sent a message that is too short; do all peers run the same version?");
-  }
-  std::memcpy(&h, bytes.data(), sizeof h);
-  bytes = bytes.subspan(sizeof h);
-  return h;
-}
-
-/// One end. Stays where it is: the transport knows its buffers. Destroying it cancels what is under way.
-class hub_line {
- public:
-  hub_line(net::any_transport& transport, net::peer_index peer, std::uint32_t out, std::uint32_t in, std::size_t most)
-      : transport_{transport}, peer_{peer}, out_{out}, in_{in}, buffer_(most) {}
-  hub_line(const hub_line&) = delete;
-  hub_line& operator=(const hub_line&) = delete;
-  ~hub_line() { close(); }
-
-  [[nodiscard]] net::peer_index peer() const noexcept { return peer_; }
-
-  /// Whether `take` would return at once.
-  [[nodiscard]] bool arrived();
-
-  /// The next message; valid until the next call of arrived or take.
-  result<std::span<const std::byte>> take(time_point deadline);
-
-  void send(std::vector<std::byte> bytes);
-
-  /// Forgets sends that have ended.
-  result<void> sweep();
-  /// Waits for all sends.
-  result<void> flush(time_point deadline);
-
-  void close();
-
- private:
-  struct departure {
-    net::operation operation = 0;
-    std::vector<std::byte> bytes;
-  };
-
-  void listen();
-
-  result<void> end_oldest(time_point deadline);
-
-  net::any_transport& transport_;
-  net::peer_index peer_;
-  std::uint32_t out_;
-  std::uint32_t in_;
-  std::vector<std::byte> buffer_;
-  net::operation receive_ = 0;
-  std::uint64_t received_ = 0;
-  std::uint64_t sent_ = 0;
-  std::deque<departure> outgoing_;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_HUB_LINE_HPP
-
-// ---- causeway/comm/impl/hub_line.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COMM_IMPL_HUB_LINE_IPP
-#define CAUSEWAY_COMM_IMPL_HUB_LINE_IPP
-
-// Bodies of comm/hub_line.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::comm::detail {
-
-CAUSEWAY_DECL bool hub_line::arrived() {
-  listen();
-  return transport_.done(receive_);
-}
-
-CAUSEWAY_DECL result<std::span<const std::byte>> hub_line::take(time_point deadline) {
-  listen();
-  const auto moved = transport_.wait(std::exchange(receive_, 0), deadline);
-  if (!moved) return moved.error();
-  ++received_;
-  return std::span<const std::byte>{buffer_}.first(*moved);
-}
-
-CAUSEWAY_DECL void hub_line::send(std::vector<std::byte> bytes) {
-  outgoing_.push_back({0, std::move(bytes)});
-  outgoing_.back().operation = transport_.send(peer_, {.channel = out_, .step = sent_++}, outgoing_.back().bytes);
-}
-
-CAUSEWAY_DECL result<void> hub_line::sweep() {
-  while (!outgoing_.empty() && transport_.done(outgoing_.front().operation)) CAUSEWAY_TRY(end_oldest(time_point{}));
-  return {};
-}
-
-CAUSEWAY_DECL result<void> hub_line::flush(time_point deadline) {
-  while (!outgoing_.empty()) CAUSEWAY_TRY(end_oldest(deadline));
-  return {};
-}
-
-CAUSEWAY_DECL void hub_line::close() {
-  if (receive_ != 0) (void)transport_.wait(std::exchange(receive_, 0), time_point{});  // in the past: cancels
-  while (!outgoing_.empty()) (void)end_oldest(time_point{});
-}
-
-CAUSEWAY_DECL void hub_line::listen() {
-  if (receive_ == 0) receive_ = transport_.receive(peer_, {.channel = in_, .step = received_}, buffer_);
-}
-
-CAUSEWAY_DECL result<void> hub_line::end_oldest(time_point deadline) {
-  const auto moved = transport_.wait(outgoing_.front().operation, deadline);
-  outgoing_.pop_front();
-  if (!moved) return moved.error();
-  return {};
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_IMPL_HUB_LINE_IPP
-#endif
-
-// ---- causeway/comm/hub_rules.hpp ----
-#ifndef CAUSEWAY_COMM_HUB_RULES_HPP
-#define CAUSEWAY_COMM_HUB_RULES_HPP
-
-// What all parts of comm::on_arrival are told in every call: the axes, and the doors of the run.
-
-namespace causeway::inline CAUSEWAY_ABI::comm::detail {
-
-/// Two channels for each level of hubs: to the hub, and back.
-constexpr std::uint32_t hub_channel(std::uint32_t level) noexcept { return collective::channels::updates + 2 * level; }
-
-/// Of each fragment, in a client's hello.
-struct hello_entry {
-  std::uint64_t number = 0;   ///< of its last push
-  std::uint64_t pending = 0;  ///< 1: it waits for the answer
-};
-constexpr std::size_t hello_bytes(std::size_t fragments) noexcept {
-  return sizeof(push_header) + fragments * sizeof(hello_entry);
-}
-
-/// The run, as it is now.
-struct hub_terms {
-  net::any_transport& transport;
-  thread_pool& pool;
-  const any_clock& clock;
-  const log_sink& log;
-  std::span<const axis::fragment> cuts;
-  std::uint64_t seed = 0;
-  time_point deadline = no_deadline;
-
-  [[nodiscard]] time_point now() const { return clock.now(); }
-
-  /// What a codec may know about a push of fragment f, but for the sender's own.
-  [[nodiscard]] compress::message_context about(std::uint32_t level, std::size_t f) const;
-};
-
-/// The axes, as far as hubs need them.
-template <class Trigger, class Arrivals, class Codec, class Aggregator>
-struct hub_rules {
-  using arrivals_type = Arrivals;
-  using codec_type = Codec;
-  using aggregator_type = Aggregator;
-
-  const Trigger& trigger;
-  const Arrivals& arrivals;
-  Codec codec;
-  const Aggregator& aggregator;
-  double landing_steps = 0;  ///< τ
-
-  /// Inner steps before a client's next push; 0: it knows by itself.
-  [[nodiscard]] std::uint32_t steps_for(double speed, std::span<const double> speeds) const {
-    if constexpr (requires { trigger.steps_for(speed, speeds); }) {
-      return trigger.steps_for(speed, speeds);
-    } else {
-      return 0;
-    }
-  }
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_HUB_RULES_HPP
-
-// ---- causeway/comm/impl/hub_rules.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
-#define CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
-
-// Bodies of comm/hub_rules.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::comm::detail {
-
-CAUSEWAY_DECL compress::message_context hub_terms::about(std::uint32_t level, std::size_t f) const {
-  constexpr std::uint64_t stream = 0x6875627075736800;
-  return {.pool = pool, .matrices = cuts[f].matrices, .seed = mix(seed, stream + level, f)};
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
-#endif
-
-// ---- causeway/comm/hub_link.hpp ----
-#ifndef CAUSEWAY_COMM_HUB_LINK_HPP
-#define CAUSEWAY_COMM_HUB_LINK_HPP
-
-// The client's side of comm::on_arrival: what this peer pulled, what it pushed and waits for. It does not know what the
-// parameters below it are: a peer's live ones, or those that a hub shares with its region.
-
-namespace causeway::inline CAUSEWAY_ABI::comm::detail {
-
-/// Of one fragment.
-struct hub_leg {
-  std::uint32_t since = 0;      ///< inner steps (or pushes from below) since the last push
-  std::uint32_t due_after = 0;  ///< as many between two pushes
-  std::uint32_t waited = 0;     ///< inner steps since the push that is pending
-  std::uint64_t number = 0;     ///< of the last push
-  std::uint64_t samples = 0;    ///< trained on since
-  double compute_seconds = 0;   ///< computed since
-  bool pending = false;         ///< a push was made, its answer not used yet
-  bool fresh = false;           ///< what was pulled replaces the live values: the hub knew more of this peer than it did
-  bool answered = false;        ///< `answer` is here
-  bool spoilt = false;          ///< what was pushed is not finite, and was given up
-  bool unsound = false;         ///< the hub could not use the push
-  std::uint32_t answer_steps = 0;
-  push_header header;  ///< of the last push, and its content: for saying it again
-  std::vector<std::uint8_t> content;
-  std::vector<float> answer;
-  std::vector<float> residual;
-  std::vector<float> at_send;
-  time_point sent_at{};
-
-  void serialize(auto& ar) {
-    ar(since, due_after, waited, number, samples, compute_seconds, pending, fresh, answered, answer_steps);
-    ar(header.fragment, header.number, header.samples, header.speed, header.sync_seconds, header.wants_answer);
-    ar(content, answer, residual, at_send);
-  }
-};
-
-class hub_link {
- public:
-  result<void> open(const hub_terms& terms, std::uint32_t level, net::peer_index hub, std::span<const float> parameters);
-
-  [[nodiscard]] net::peer_index hub() const noexcept { return hub_; }
-  [[nodiscard]] bool is_local() const noexcept { return line_ == nullptr; }
-  [[nodiscard]] std::vector<hub_leg>& legs() noexcept { return legs_; }
-  [[nodiscard]] std::span<float> anchor() noexcept { return anchor_; }
-  [[nodiscard]] std::span<const float> anchor() const noexcept { return anchor_; }
-  /// All shared parameters, after the hub has said its last word; before, none.
-  [[nodiscard]] std::span<const float> last() const noexcept { return last_; }
-
-  // ---- meeting the hub --------------------------------------------------------------------------------------------------
-
-  void greet();
-
-  /// Both sides may have been restored from checkpoints of different moments. A push that the hub does not have is made
-  /// again; where the hub has pushes that this peer does not know of any more, it takes the hub's parameters over.
-  result<void> agree(const hub_terms& terms);
-
-  // ---- pushing ----------------------------------------------------------------------------------------------------------
-
-  /// The message that says how far `live`, a fragment as one row, has come from what was pulled.
-  template <axis::Residual R>
-  std::vector<std::byte> compose(const auto& rules, const R& residual, float rate, const hub_terms& terms, std::size_t f,
-                                 std::span<const float> live, bool wants_answer) {
-    hub_leg& leg = legs_[f];
-    row_.resize(live.size());
-    axis::gather(terms.cuts[f], anchor_, row_);
-    reference_ = row_;
-    kernels::axpy(terms.pool, row_.data(), -1.0F, live.data(), static_cast<std::int64_t>(live.size()));
-    add_residual(residual, rate, leg);
-    leg.header = {.word = hub_word::push,
-                  .fragment = static_cast<std::uint32_t>(f),
-                  .number = ++leg.number,
-                  .samples = leg.samples,
-                  .speed = leg.compute_seconds > 0 ? leg.since / leg.compute_seconds : 0,
-                  .sync_seconds = sync_seconds_,
-                  .wants_answer = wants_answer ? 1U : 0U};
-    encode(rules, residual, terms, leg);
-    leg.pending = wants_answer;
-    leg.answered = false;
-    leg.since = leg.waited = 0;
-    leg.samples = 0;
-    leg.compute_seconds = 0;
-    return message_of(leg, terms);
-  }
-
-  void send(std::vector<std::byte> bytes) { line_->send(std::move(bytes)); }
-
-  /// Nothing more will come from here. Answers are not used any more.
-  std::vector<std::byte> farewell();
-
-  // ---- answers ----------------------------------------------------------------------------------------------------------
-
-  /// Takes in what has arrived, without waiting.
-  result<void> poll(const hub_terms& terms);
-
-  /// Waits for one message of the hub.
-  result<void> wait(const hub_terms& terms);
-
-  result<void> hear(const hub_terms& terms, std::span<const std::byte> bytes);
-
-  /// The answer for fragment f was used.
-  void landed(hub_leg& leg);
-
-  void serialize(auto& ar) {
-    std::uint64_t count = legs_.size();
-    ar(anchor_, count, sync_seconds_);
-    legs_.resize(count);
-    for (hub_leg& leg : legs_) ar(leg);
-  }
-
- private:
-  void agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms);
-
-  std::vector<std::byte> message_of(hub_leg& leg, const hub_terms& terms);
-
-  template <axis::Residual R>
-  void add_residual(const R& policy, float rate, const hub_leg& leg) {
-    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
-      const float gain = policy.gain(rate);
-      const float decay = policy.decay();
-      for (std::size_t i = 0; i < row_.size(); ++i) {
-        row_[i] = gain * row_[i] + (leg.residual.empty() ? 0.0F : decay * leg.residual[i]);
-      }
-    }
-  }
-
-  /// content ← the encoded row; residual ← what that leaves out.
-  template <axis::Residual R>
-  void encode(const auto& rules, const R&, const hub_terms& terms, hub_leg& leg) {
-    compress::message_context about = terms.about(level_, leg.header.fragment);
-    about.own_seed = mix(about.seed, terms.transport.self() + 1, leg.number);
-    about.round = leg.number - 1;
-    about.reference = reference_;
-    leg.content.resize(rules.codec.most_bytes(about, row_.size()));
-    leg.content.resize(rules.codec.encode(about, row_, std::as_writable_bytes(std::span{leg.content})));
-    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
-      leg.residual.resize(row_.size());
-      const auto bytes = std::as_bytes(std::span{leg.content});
-      // Values that are not finite: the hub cannot use them, and says so.
-      if (!compress::residual_of(rules.codec, about, row_, bytes, leg.residual)) leg.residual.assign(row_.size(), 0.0F);
-    }
-  }
-
-  [[nodiscard]] std::string hub_name() const { return "peer " + std::to_string(hub_) + ", the hub"; }
-  [[nodiscard]] error hub_lost(const error& why) const;
-  [[nodiscard]] error refused(const answer_header& h) const;
-  [[nodiscard]] error nonsense() const;
-
-  std::uint32_t level_ = 0;
-  net::peer_index hub_ = 0;
-  std::vector<float> anchor_;  ///< the shared parameters as they were pulled last
-  std::vector<hub_leg> legs_;
-  std::vector<float> last_;
-  double sync_seconds_ = 0;
-  bool leaving_ = false;
-
-  std::vector<float> row_;  // working memory
-  std::vector<float> reference_;
-  std::unique_ptr<hub_line> line_;  ///< none where this peer is the hub
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_HUB_LINK_HPP
-
-// ---- causeway/comm/impl/hub_link.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COMM_IMPL_HUB_LINK_IPP
-#define CAUSEWAY_COMM_IMPL_HUB_LINK_IPP
-
-// Bodies of comm/hub_link.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::comm::detail {
-
-CAUSEWAY_DECL result<void> hub_link::open(const hub_terms& terms, std::uint32_t level, net::peer_index hub,
-                                          std::span<const float> parameters) {
-  if (anchor_.empty()) {
-    anchor_.assign(parameters.begin(), parameters.end());
-    legs_.resize(terms.cuts.size());
-  }
-  if (anchor_.size() != parameters.size() || legs_.size() != terms.cuts.size()) {
-    return fail(errc::wrong_model, "on_arrival",
-                "the checkpoint was written with other fragments or another model; start with the settings it had");
-  }
-  level_ = level;
-  hub_ = hub;
-  if (hub == terms.transport.self()) return {};
-  const std::size_t most =
-      sizeof(answer_header) + std::max(anchor_.size() * sizeof(float), legs_.size() * sizeof(std::uint64_t));
-  line_ = std::make_unique<hub_line>(terms.transport, hub, hub_channel(level), hub_channel(level) + 1, most);
-  return {};
-}
-
-CAUSEWAY_DECL void hub_link::greet() {
-  if (is_local()) return;
-  const push_header h{
-      .word = hub_word::hello, .fragment = static_cast<std::uint32_t>(legs_.size()), .samples = anchor_.size()};
-  auto bytes = with_header(h, legs_.size() * sizeof(hello_entry));
-  std::byte* to = bytes.data() + sizeof h;
-  for (const hub_leg& leg : legs_) {
-    const hello_entry entry{leg.number, leg.pending && !leg.answered ? 1U : 0U};
-    std::memcpy(to, &entry, sizeof entry);
-    to += sizeof entry;
-  }
-  line_->send(std::move(bytes));
-}
-
-CAUSEWAY_DECL result<void> hub_link::agree(const hub_terms& terms) {
-  if (is_local()) return {};
-  auto bytes = line_->take(terms.deadline);
-  if (!bytes) return hub_lost(bytes.error());
-  CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(*bytes, hub_));
-  if (h.word == hub_word::refused) return refused(h);
-  if (h.word != hub_word::hello || bytes->size() != legs_.size() * sizeof(std::uint64_t)) return nonsense();
-  for (std::size_t f = 0; f < legs_.size(); ++f) {
-    std::uint64_t taken = 0;
-    std::memcpy(&taken, bytes->data() + f * sizeof taken, sizeof taken);
-    agree(legs_[f], taken, terms);
-  }
-  return {};
-}
-
-CAUSEWAY_DECL std::vector<std::byte> hub_link::farewell() {
-  leaving_ = true;
-  return with_header(push_header{.word = hub_word::done}, 0);
-}
-
-CAUSEWAY_DECL result<void> hub_link::poll(const hub_terms& terms) {
-  while (!is_local() && last_.empty() && line_->arrived()) CAUSEWAY_TRY(wait(terms));
-  return {};
-}
-
-CAUSEWAY_DECL result<void> hub_link::wait(const hub_terms& terms) {
-  const auto bytes = line_->take(terms.deadline);
-  if (!bytes) return hub_lost(bytes.error());
-  CAUSEWAY_TRY(hear(terms, *bytes));
-  if (const auto sent = line_->sweep(); !sent) return hub_lost(sent.error());
-  return {};
-}
-
-CAUSEWAY_DECL result<void> hub_link::hear(const hub_terms& terms, std::span<const std::byte> bytes) {
-  CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(bytes, hub_));
-  if (h.word == hub_word::refused) return refused(h);
-  if (h.word == hub_word::last) {
-    if (bytes.size() != anchor_.size() * sizeof(float)) return nonsense();
-    last_.resize(anchor_.size());
-    return compress::none::decode(terms.pool, bytes, last_);
-  }
-  if (leaving_) return {};
-  if (h.word != hub_word::answer || h.fragment >= legs_.size()) return nonsense();
-  hub_leg& leg = legs_[h.fragment];
-  const std::size_t size = terms.cuts[h.fragment].size;
-  const bool unsound = h.code == static_cast<std::uint32_t>(errc::non_finite);
-  if (h.code != 0 && !unsound) return nonsense();
-  if (!leg.pending || leg.answered || h.number != leg.number || bytes.size() != size * sizeof(float)) return nonsense();
-  leg.answer.resize(size);
-  CAUSEWAY_TRY(compress::none::decode(terms.pool, bytes, leg.answer));
-  leg.answered = true;
-  leg.unsound = unsound;
-  leg.answer_steps = h.steps;
-  sync_seconds_ = std::max(0.0, seconds(terms.now() - leg.sent_at) - h.held_seconds);
-  return {};
-}
-
-CAUSEWAY_DECL void hub_link::landed(hub_leg& leg) {
-  leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
-  if (leg.answer_steps != 0) leg.due_after = leg.answer_steps;
-}
-
-CAUSEWAY_DECL void hub_link::agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms) {
-  const bool waits = leg.pending && !leg.answered;
-  if (waits && taken < leg.number) return line_->send(message_of(leg, terms));
-  if (taken <= leg.number) return;
-  leg.number = taken;
-  leg.fresh = !waits;
-  leg.pending = true;
-  leg.answered = false;
-}
-
-CAUSEWAY_DECL std::vector<std::byte> hub_link::message_of(hub_leg& leg, const hub_terms& terms) {
-  auto bytes = with_header(leg.header, leg.content.size());
-  std::memcpy(bytes.data() + sizeof leg.header, leg.content.data(), leg.content.size());
-  leg.sent_at = terms.now();
-  return bytes;
-}
-
-CAUSEWAY_DECL error hub_link::hub_lost(const error& why) const {
-  return fail(why.code, hub_name(),
-              why.message + ". Without it nobody holds the shared parameters: restart it from its checkpoint");
-}
-
-CAUSEWAY_DECL error hub_link::refused(const answer_header& h) const {
-  return fail(h.code == static_cast<std::uint32_t>(errc::non_finite) ? errc::non_finite : errc::protocol, hub_name(),
-              "it could not use what this peer pushed. Look at its log; do all peers run the same model, options and "
-              "version, and is this peer's loss still finite?");
-}
-
-CAUSEWAY_DECL error hub_link::nonsense() const {
-  return fail(errc::protocol, hub_name(),
-              "its message makes no sense here; do all peers run the same options and version?");
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_IMPL_HUB_LINK_IPP
-#endif
-
-// ---- causeway/comm/push_merger.hpp ----
-#ifndef CAUSEWAY_COMM_PUSH_MERGER_HPP
-#define CAUSEWAY_COMM_PUSH_MERGER_HPP
-
-// What several pushes to a hub say together: any aggregator of collective/ over the bytes as they came. Pushes wait as
-// bytes, which are shorter than values, and are checked when they are used.
-
-namespace causeway::inline CAUSEWAY_ABI::comm::detail {
-
-/// A push that was not applied yet.
-struct waiting_push {
-  std::uint32_t client = 0;
-  std::uint64_t number = 0;
-  std::uint64_t samples = 0;
-  std::uint32_t wants_answer = 1;
-  std::vector<std::uint8_t> bytes{};
-  time_point since{};    ///< not part of a checkpoint: after a restart, of the restart
-  bool unsound = false;  ///< its values are not finite: it counts for nothing
-
-  void serialize(auto& ar) { ar(client, number, samples, wants_answer, bytes); }
-};
-
-struct merged_pushes {
-  std::uint32_t pushes = 0;  ///< that count; 0: there is no result
-  std::uint64_t samples = 0;
-};
-
-class push_merger {
- public:
-  /// row() ← what the pushes of fragment f say together. `on_bad(push, code)` for each that cannot be used; the others
-  /// count. Where each is finite and their sum is not, there is no result.
-  template <class OnBad>
-  merged_pushes merge(const auto& rules, const hub_terms& terms, std::uint32_t level, std::size_t f,
-                      std::span<const waiting_push> batch, OnBad&& on_bad) {
-    std::vector<collective::peer_message> messages = weighted(batch);
-    row_.resize(terms.cuts[f].size);
-    while (!messages.empty()) {
-      const auto bad = combine(rules, terms, level, f, messages);
-      if (!bad) break;
-      if (bad->peer >= batch.size()) return {};
-      on_bad(batch[bad->peer], bad->code);
-      std::erase_if(messages, [&](const auto& m) { return m.peer == bad->peer; });
-    }
-    merged_pushes merged{.pushes = static_cast<std::uint32_t>(messages.size())};
-    for (const auto& m : messages) merged.samples += batch[m.peer].samples;
-    return merged;
-  }
-
-  [[nodiscard]] std::span<float> row() noexcept { return row_; }
-
- private:
-  /// Weights relative to the largest, so that equal ones are 1 and exact.
-  static std::vector<collective::peer_message> weighted(std::span<const waiting_push> batch);
-
-  /// row_ ← what the aggregator makes of the messages; their peers are places in the batch.
-  std::optional<collective::refusal> combine(const auto& rules, const hub_terms& terms, std::uint32_t level, std::size_t f,
-                                             std::span<const collective::peer_message> messages) {
-    using rules_type = std::remove_cvref_t<decltype(rules)>;
-    const compress::message_context about = terms.about(level, f);
-    double total = 0;
-    for (const auto& m : messages) total += static_cast<double>(m.weight);
-    std::fill(row_.begin(), row_.end(), 0.0F);
-    scratch_.resize(row_.size() * rules_type::aggregator_type::scratch_rows);
-    return rules.aggregator.combine(collective::aggregation<typename rules_type::codec_type, compress::message_context>{
-        rules.codec, about, messages, total, static_cast<float>(1 / total), UINT32_MAX, row_, {}, scratch_});
-  }
-
-  std::vector<float> row_;
-  std::vector<float> scratch_;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_PUSH_MERGER_HPP
-
-// ---- causeway/comm/impl/push_merger.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COMM_IMPL_PUSH_MERGER_IPP
-#define CAUSEWAY_COMM_IMPL_PUSH_MERGER_IPP
-
-// Bodies of comm/push_merger.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::comm::detail {
-
-CAUSEWAY_DECL std::vector<collective::peer_message> push_merger::weighted(std::span<const waiting_push> batch) {
-  std::uint64_t most = 0;
-  for (const waiting_push& w : batch) most = std::max(most, w.samples);
-  std::vector<collective::peer_message> messages;
-  for (std::uint32_t i = 0; i < batch.size(); ++i) {
-    const float weight =
-        most == 0 ? 1.0F : static_cast<float>(static_cast<double>(batch[i].samples) / static_cast<double>(most));
-    if (weight > 0) messages.push_back({.peer = i, .weight = weight, .bytes = std::as_bytes(std::span{batch[i].bytes})});
-  }
-  return messages;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_IMPL_PUSH_MERGER_IPP
-#endif
-
-// ---- causeway/comm/hub_station.hpp ----
-#ifndef CAUSEWAY_COMM_HUB_STATION_HPP
-#define CAUSEWAY_COMM_HUB_STATION_HPP
-
-// The hub's side of comm::on_arrival: shared parameters, the pushes that wait to be applied, and a line to each client. The
-// peer that it runs on may be a client as well; its messages do not travel, but are the same.
-//
-// Clients that get lost, and clients that send what makes no sense, are left out from then on: nothing that one client does
-// or does not do ends the hub's run. A push that is not finite counts for nothing, and its answer says so: the client
-// starts again from the shared parameters. One that pushes nothing else is left out, too.
-
-namespace causeway::inline CAUSEWAY_ABI::comm::detail {
-
-/// What a hub knows of one client.
-struct hub_client {
-  std::vector<std::uint64_t> taken;    ///< of each fragment: the number of the last push that came
-  std::vector<std::uint64_t> samples;  ///< of each fragment: those behind the last push that came; 0: there was none
-  double speed = 0;
-  double sync_seconds = 0;
-  bool here = true;  ///< neither lost nor refused
-  bool done = false;
-  bool waits = false;              ///< for an answer: it will not push anything before
-  std::uint32_t unsound = 0;       ///< pushes in a row that were not finite
-  std::unique_ptr<hub_line> line;  ///< none for this peer itself
-
-  void serialize(auto& ar) { ar(taken, samples, speed, sync_seconds); }
-};
-
-/// A push that was applied and not answered yet.
-struct owed_answer {
-  std::uint32_t client = 0;
-  std::uint64_t number = 0;
-  time_point since{};  ///< as waiting_push has it
-  // Not part of a checkpoint: a client that is not told pushes what is not finite once more, and is told then.
-  bool unsound = false;
-
-  void serialize(auto& ar) { ar(client, number); }
-};
-
-template <class Outer>
-class hub_station {
- public:
-  explicit hub_station(Outer outer) : prototype_{std::move(outer)} {}
-
-  /// `group`: the clients, this peer among them. Keeps what was restored from a checkpoint.
-  result<void> open(const hub_terms& terms, std::uint32_t level, std::span<const net::peer_index> group,
-                    std::span<const float> parameters, std::size_t most_bytes) {
-    if (shared_.empty()) found(terms.cuts, group.size(), parameters);
-    if (shared_.size() != parameters.size() || clients_.size() != group.size() || batches_.size() != terms.cuts.size()) {
-      return fail(
-          errc::wrong_model, "on_arrival",
-          "the checkpoint was written with other peers, fragments or another model; start with the settings it had");
-    }
-    level_ = level;
-    peers_.assign(group.begin(), group.end());
-    for (std::size_t c = 0; c < group.size(); ++c) {
-      if (group[c] == terms.transport.self()) continue;
-      clients_[c].line = std::make_unique<hub_line>(terms.transport, group[c], hub_channel(level) + 1, hub_channel(level),
-                                                    std::max(most_bytes, hello_bytes(terms.cuts.size())));
-    }
-    for (std::size_t f = 0; f < batches_.size(); ++f) {
-      for (waiting_push& w : batches_[f]) w.since = terms.now();
-      for (owed_answer& owed : unanswered_[f]) owed.since = terms.now();
-    }
-    return {};
-  }
-
-  /// Waits for every client's hello, and answers it.
-  result<void> meet(const hub_terms& terms) {
-    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
-      if (!clients_[c].line) continue;
-      CAUSEWAY_ASSIGN(const auto hello, clients_[c].line->take(terms.deadline));
-      CAUSEWAY_TRY(meet(terms, c, hello));
-    }
-    return {};
-  }
-
-  /// Takes what a client says, and applies what is due: this peer's own words come this way.
-  void hear(const auto& rules, const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
-    take_in(terms, c, bytes);
-    settle(rules, terms);
-  }
-
-  /// Takes in all that has arrived, and applies what is due: pushes that are found together are merged together, where
-  /// pushes are merged. Never waits.
-  void serve(const auto& rules, const hub_terms& terms) {
-    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
-      while (listens_to(c) && clients_[c].line->arrived()) {
-        const auto bytes = clients_[c].line->take(terms.deadline);
-        if (bytes) {
-          take_in(terms, c, *bytes);
-        } else {
-          lose(terms, c, bytes.error());
-        }
-      }
-      if (clients_[c].line && clients_[c].here) {
-        if (const auto sent = clients_[c].line->sweep(); !sent) lose(terms, c, sent.error());
-      }
-    }
-    settle(rules, terms);
-  }
-
-  /// Whether no client will push any more, and all pushes are applied.
-  [[nodiscard]] bool is_over() const {
-    const auto over = [](const hub_client& c) { return c.done || !c.here; };
-    const auto applied = [](const auto& batch) { return batch.empty(); };
-    return std::all_of(clients_.begin(), clients_.end(), over) && std::all_of(batches_.begin(), batches_.end(), applied);
-  }
-
-  /// Sends the shared parameters to all that are still here, for good.
-  void dismiss(const hub_terms& terms) {
-    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
-      if (!clients_[c].line || !clients_[c].here) continue;
-      auto bytes = with_header(answer_header{.word = hub_word::last}, shared_.size() * sizeof(float));
-      std::memcpy(bytes.data() + sizeof(answer_header), shared_.data(), shared_.size() * sizeof(float));
-      clients_[c].line->send(std::move(bytes));
-    }
-    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
-      if (!clients_[c].line || !clients_[c].here) continue;
-      if (const auto sent = clients_[c].line->flush(terms.deadline); !sent) lose(terms, c, sent.error());
-    }
-  }
-
-  /// A client that is still there, to have something to wait for; none: the peer's own index.
-  [[nodiscard]] net::peer_index somebody(net::peer_index self) const {
-    for (std::size_t c = 0; c < clients_.size(); ++c) {
-      if (clients_[c].line && clients_[c].here) return peers_[c];
-    }
-    return self;
-  }
-
-  [[nodiscard]] std::span<float> shared() noexcept { return shared_; }
-  [[nodiscard]] std::span<const float> shared() const noexcept { return shared_; }
-  /// Answers to this peer itself.
-  [[nodiscard]] std::deque<std::vector<std::byte>>& own_answers() noexcept { return own_answers_; }
-  /// Pushes applied to fragment f, and the samples behind them, since the last call.
-  [[nodiscard]] std::pair<std::uint32_t, std::uint64_t> take_applied(std::size_t f) {
-    return {std::exchange(applied_[f], 0U), std::exchange(samples_[f], std::uint64_t{0})};
-  }
-  [[nodiscard]] std::uint32_t index_of(net::peer_index peer) const {
-    return static_cast<std::uint32_t>(std::find(peers_.begin(), peers_.end(), peer) - peers_.begin());
-  }
-
-  void serialize(auto& ar) {
-    std::uint64_t fragments = batches_.size();
-    std::uint64_t clients = clients_.size();
-    ar(shared_, fragments, clients);
-    while (outers_.size() < fragments) outers_.push_back(prototype_);
-    while (clients_.size() < clients) clients_.emplace_back();
-    batches_.resize(fragments);
-    unanswered_.resize(fragments);
-    applied_.resize(fragments);
-    samples_.resize(fragments);
-    for (Outer& o : outers_) ar(o);
-    for (hub_client& c : clients_) ar(c);
-    for (auto& batch : batches_) serialize_all(ar, batch);
-    for (auto& owed : unanswered_) serialize_all(ar, owed);
-    ar(applied_, samples_);
-  }
-
- private:
-  template <class T>
-  static void serialize_all(auto& ar, std::vector<T>& all) {
-    std::uint64_t count = all.size();
-    ar(count);
-    all.resize(count);
-    for (T& one : all) ar(one);
-  }
-
-  void found(std::span<const axis::fragment> cuts, std::size_t clients, std::span<const float> parameters) {
-    shared_.assign(parameters.begin(), parameters.end());
-    for (const axis::fragment& cut : cuts) {
-      outers_.push_back(prototype_);
-      outers_.back().reset(static_cast<std::int64_t>(cut.size));
-    }
-    for (std::size_t c = 0; c < clients; ++c) {
-      clients_.emplace_back();
-      clients_.back().taken.assign(cuts.size(), 0);
-      clients_.back().samples.assign(cuts.size(), 0);
-    }
-    batches_.resize(cuts.size());
-    unanswered_.resize(cuts.size());
-    applied_.assign(cuts.size(), 0);
-    samples_.assign(cuts.size(), 0);
-  }
-
-  // ---- clients
-  // ------------------------------------------------------------------------------------------------------------
-
-  [[nodiscard]] bool listens_to(std::uint32_t c) const {
-    return clients_[c].line && clients_[c].here;  // also when it is done: how else would its loss be noticed
-  }
-
-  void lose(const hub_terms& terms, std::uint32_t c, const error& why) {
-    clients_[c].here = false;
-    terms.log(severity::warning, "on_arrival: going on without peer " + std::to_string(peers_[c]) + ": " + why.text());
-  }
-
-  void refuse(const hub_terms& terms, std::uint32_t c, const error& why) {
-    lose(terms, c, why);
-    reply(c, with_header(answer_header{.word = hub_word::refused, .code = static_cast<std::uint32_t>(why.code)}, 0));
-  }
-
-  void reply(std::uint32_t c, std::vector<std::byte> bytes) {
-    if (clients_[c].line) {
-      clients_[c].line->send(std::move(bytes));
-    } else {
-      own_answers_.push_back(std::move(bytes));
-    }
-  }
-
-  /// Pushes of fragment f that the slowest client may still be waited for has made.
-  [[nodiscard]] std::uint64_t slowest(std::size_t f) const {
-    auto least = std::numeric_limits<std::uint64_t>::max();
-    for (const hub_client& c : clients_) {
-      if (c.here && !c.done) least = std::min(least, c.taken[f]);
-    }
-    return least;
-  }
-
-  /// Sends the answers that nothing holds back: their clients are not too far ahead.
-  void answer_all(const auto& rules, const hub_terms& terms, std::size_t f) {
-    const std::uint64_t least = slowest(f);
-    std::erase_if(unanswered_[f], [&](const owed_answer& owed) {
-      const std::uint64_t made = clients_[owed.client].taken[f];
-      if (made > least && made - least >= rules.arrivals.most_ahead) return false;
-      answer(rules, terms, owed, f);
-      return true;
-    });
-  }
-
-  void answer(const auto& rules, const hub_terms& terms, const owed_answer& w, std::size_t f) {
-    if (!clients_[w.client].here) return;
-    clients_[w.client].waits = false;
-    const answer_header h{.fragment = static_cast<std::uint32_t>(f),
-                          .number = w.number,
-                          .held_seconds = seconds(terms.now() - w.since),
-                          .steps = rules.steps_for(clients_[w.client].speed, speeds()),
-                          .code = w.unsound ? static_cast<std::uint32_t>(errc::non_finite) : 0};
-    reply(w.client, fragment_answer(terms, h));
-  }
-
-  std::vector<std::byte> fragment_answer(const hub_terms& terms, const answer_header& h) {
-    const axis::fragment& cut = terms.cuts[h.fragment];
-    auto bytes = with_header(h, cut.size * sizeof(float));
-    std::byte* to = bytes.data() + sizeof h;
-    for (const index_range r : cut.ranges) {
-      const std::size_t size = static_cast<std::size_t>(r.size()) * sizeof(float);
-      std::memcpy(to, shared_.data() + r.begin, size);
-      to += size;
-    }
-    return bytes;
-  }
-
-  [[nodiscard]] std::vector<double> speeds() const {
-    std::vector<double> all;
-    for (const hub_client& c : clients_) {
-      if (c.here && !c.done) all.push_back(c.speed);
-    }
-    return all;
-  }
-
-  // ---- what they say
-  // --------------------------------------------------------------------------------------------------------
-
-  result<void> meet(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
-    CAUSEWAY_ASSIGN(const push_header h, take_header<push_header>(bytes, peers_[c]));
-    std::vector<hello_entry> said(terms.cuts.size());
-    const auto room = std::as_writable_bytes(std::span{said});
-    if (h.word != hub_word::hello || h.fragment != said.size() || h.samples != shared_.size() ||
-        bytes.size() != room.size()) {
-      return fail(errc::wrong_model, "peer " + std::to_string(peers_[c]),
-                  "it trains another model, or cuts it in another way; all peers need the same options");
-    }
-    std::memcpy(room.data(), bytes.data(), bytes.size());
-    hub_client& client = clients_[c];
-    auto back = with_header(answer_header{.word = hub_word::hello, .fragment = h.fragment},
-                            client.taken.size() * sizeof(std::uint64_t));
-    std::memcpy(back.data() + sizeof(answer_header), client.taken.data(), client.taken.size() * sizeof(std::uint64_t));
-    client.line->send(std::move(back));
-    for (std::uint32_t f = 0; f < said.size(); ++f) catch_up(terms, c, f, said[f]);
-    return {};
-  }
-
-  /// After a restart one side may know of pushes that the other has not made, or not heard of. See hub_link::agree.
-  void catch_up(const hub_terms& terms, std::uint32_t c, std::uint32_t f, const hello_entry& said) {
-    hub_client& client = clients_[c];
-    const bool is_ahead = client.taken[f] > said.number;
-    const bool has_it = said.pending != 0 && client.taken[f] >= said.number;
-    bool will_be_answered = false;
-    for (waiting_push& w : batches_[f]) {
-      if (w.client != c) continue;
-      w.wants_answer = said.pending != 0 && w.number == said.number ? 1 : 0;  // it does not know of others any more
-      will_be_answered = will_be_answered || w.wants_answer != 0;
-    }
-    std::erase_if(unanswered_[f], [&](const owed_answer& owed) {
-      const bool expected = said.pending != 0 && owed.number == said.number;
-      if (owed.client == c) will_be_answered = will_be_answered || expected;
-      return owed.client == c && !expected;
-    });
-    if ((is_ahead || has_it) && !will_be_answered) {
-      reply(c, fragment_answer(terms, {.fragment = f, .number = client.taken[f]}));
-    }
-    const std::uint64_t agreed = said.pending != 0 ? said.number - 1 : said.number;
-    client.taken[f] = std::max(client.taken[f], agreed);
-  }
-
-  void take_in(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
-    const auto outcome = understand(terms, c, bytes);
-    if (!outcome) refuse(terms, c, outcome.error());
-  }
-
-  result<void> understand(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
-    CAUSEWAY_ASSIGN(const push_header h, take_header<push_header>(bytes, peers_[c]));
-    hub_client& client = clients_[c];
-    if (h.word == hub_word::done && !client.done) {
-      client.done = true;
-      return {};
-    }
-    if (h.word == hub_word::waits && h.fragment < batches_.size()) {
-      client.waits = is_among(batches_[h.fragment], c) || is_among(unanswered_[h.fragment], c);
-      return {};
-    }
-    const bool sane = std::isfinite(h.speed) && h.speed >= 0 && std::isfinite(h.sync_seconds);
-    if (h.word != hub_word::push || h.fragment >= batches_.size() || h.number != client.taken[h.fragment] + 1 ||
-        client.done || !sane) {
-      return fail(errc::protocol, "peer " + std::to_string(peers_[c]),
-                  "it sent a push that makes no sense; do all peers run the same options and version?");
-    }
-    const auto of_client = [c](const waiting_push& w) { return w.client == c; };
-    if (std::count_if(batches_[h.fragment].begin(), batches_[h.fragment].end(), of_client) >= most_waiting) {
-      return fail(errc::too_large, "peer " + std::to_string(peers_[c]),
-                  "it goes on pushing while " + std::to_string(most_waiting) +
-                      " of its pushes wait; a client waits for the answer to one before it makes the next");
-    }
-    client.taken[h.fragment] = h.number;
-    client.samples[h.fragment] = h.samples;
-    client.speed = h.speed;
-    client.sync_seconds = h.sync_seconds;
-    const auto* const from = reinterpret_cast<const std::uint8_t*>(bytes.data());
-    batches_[h.fragment].push_back({.client = c,
-                                    .number = h.number,
-                                    .samples = h.samples,
-                                    .wants_answer = h.wants_answer,
-                                    .bytes = {from, from + bytes.size()},
-                                    .since = terms.now()});
-    return {};
-  }
-
-  // ---- pushes
-  // ---------------------------------------------------------------------------------------------------------------
-
-  void settle(const auto& rules, const hub_terms& terms) {
-    for (std::size_t f = 0; f < batches_.size(); ++f) {
-      if (!batches_[f].empty() && is_due(rules, terms, f)) apply(rules, terms, f);
-      answer_all(rules, terms, f);
-    }
-  }
-
-  [[nodiscard]] bool is_due(const auto& rules, const hub_terms& terms, std::size_t f) const {
-    const auto& batch = batches_[f];
-    const time_point first = batch.front().since;
-    std::vector<double> arrived;
-    for (const waiting_push& w : batch) arrived.push_back(seconds(w.since - first));
-    const std::size_t expected = expected_for(f);
-    if (batch.size() >= expected) return true;
-    const axis::gathering g{.arrived = arrived, .expected = expected, .slack = slack_of(rules, batch)};
-    return seconds(terms.now() - first) >= rules.arrivals.closes_after(g);
-  }
-
-  /// Clients that may still push this fragment, or have. One that waits for another fragment may not: if it counted, two
-  /// clients could wait for each other.
-  [[nodiscard]] std::size_t expected_for(std::size_t f) const {
-    std::size_t count = 0;
-    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
-      const hub_client& client = clients_[c];
-      const bool may_push = client.here && !client.done && !client.waits && !is_among(unanswered_[f], c);
-      count += is_among(batches_[f], c) || may_push ? 1U : 0U;
-    }
-    return count;
-  }
-
-  static bool is_among(const auto& pushes, std::uint32_t c) {
-    return std::any_of(pushes.begin(), pushes.end(), [c](const auto& w) { return w.client == c; });
-  }
-
-  /// The samples behind a merged batch over those of all clients, an absent one with what its last push had: 1 when all
-  /// are there. One that has not pushed yet counts as the mean of the batch; one that never did and is done, as nothing.
-  [[nodiscard]] float share_of(std::size_t f, std::span<const waiting_push> batch) const {
-    double arrived = 0, absent = 0, pushes = 0, unknown = 0;
-    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
-      if (!clients_[c].here) continue;
-      const auto samples = static_cast<double>(clients_[c].samples[f]);
-      if (std::any_of(batch.begin(), batch.end(), [c](const auto& w) { return w.client == c && !w.unsound; })) {
-        arrived += samples;
-        ++pushes;
-      } else {
-        absent += samples;
-        unknown += samples == 0 && !clients_[c].done ? 1 : 0;
-      }
-    }
-    if (arrived == 0) return 1;
-    return static_cast<float>(arrived / (arrived + absent + unknown * arrived / pushes));
-  }
-
-  [[nodiscard]] double slack_of(const auto& rules, const std::vector<waiting_push>& batch) const {
-    double least = std::numeric_limits<double>::infinity();
-    for (const waiting_push& w : batch) {
-      const hub_client& c = clients_[w.client];
-      least = std::min(least, c.speed > 0 ? rules.landing_steps / c.speed - c.sync_seconds : 0.0);
-    }
-    return least;
-  }
-
-  void apply(const auto& rules, const hub_terms& terms, std::size_t f) {
-    std::vector<waiting_push> batch = std::exchange(batches_[f], {});
-    if constexpr (std::remove_cvref_t<decltype(rules)>::arrivals_type::merges) {
-      std::stable_sort(batch.begin(), batch.end(), [](const auto& a, const auto& b) { return a.client < b.client; });
-      move_shared(rules, terms, f, batch);
-      for (const waiting_push& w : batch) owe(w, f);
-    } else {
-      for (waiting_push& w : batch) {
-        move_shared(rules, terms, f, std::span{&w, 1});
-        owe(w, f);
-        answer_all(rules, terms, f);
-      }
-    }
-  }
-
-  void owe(const waiting_push& w, std::size_t f) {
-    if (w.wants_answer == 0) return;
-    unanswered_[f].push_back({.client = w.client, .number = w.number, .since = w.since, .unsound = w.unsound});
-  }
-
-  /// The outer step with what the pushes say together, without those that cannot be used.
-  void move_shared(const auto& rules, const hub_terms& terms, std::size_t f, std::span<waiting_push> batch) {
-    const auto bad = [&](const waiting_push& w, errc why) {
-      batch[static_cast<std::size_t>(&w - batch.data())].unsound = true;
-      object(terms, w, f, collective::to_error({peers_[w.client], why}, UINT32_MAX));
-    };
-    const merged_pushes merged = merger_.merge(rules, terms, level_, f, batch, bad);
-    for (const waiting_push& w : batch) {
-      if (!w.unsound) clients_[w.client].unsound = 0;
-    }
-    if (merged.pushes == 0) return;
-    applied_[f] += merged.pushes;
-    samples_[f] += merged.samples;
-    constexpr bool merges = std::remove_cvref_t<decltype(rules)>::arrivals_type::merges;
-    step_outer(terms, terms.cuts[f], outers_[f], merges ? share_of(f, batch) : 1.0F);
-  }
-
-  /// Values that are not finite cost a client what it computed; anything else, its place. So does a station below that
-  /// shares such values: all its clients have them.
-  void object(const hub_terms& terms, const waiting_push& w, std::size_t f, const error& why) {
-    const bool may_start_over = why.code == errc::non_finite && level_ == 0 && clients_[w.client].unsound < most_unsound;
-    if (!may_start_over) return refuse(terms, w.client, why);
-    ++clients_[w.client].unsound;
-    terms.log(severity::warning, "on_arrival: push " + std::to_string(w.number) + " of fragment " + std::to_string(f) +
-                                     " counts for nothing: " + why.text() +
-                                     ". Its peer starts again from the shared parameters");
-  }
-
-  void step_outer(const hub_terms& terms, const axis::fragment& cut, Outer& outer, float share) {
-    if (cut.is_whole(shared_.size())) return outer.step(terms.pool, shared_, merger_.row(), {}, share);
-    opened_.resize(cut.size);
-    axis::gather(cut, shared_, opened_);
-    outer.step(terms.pool, opened_, merger_.row(), {}, share);
-    axis::scatter(cut, opened_, shared_);
-  }
-
-  // Of one client and fragment: the one that it waits for, and one from before its restart. So what waits at a hub is
-  // bounded by its clients.
-  static constexpr std::ptrdiff_t most_waiting = 2;
-  static constexpr std::uint32_t most_unsound = 8;  // pushes in a row that are not finite
-
-  Outer prototype_;
-  std::uint32_t level_ = 0;
-  std::vector<net::peer_index> peers_;
-  std::vector<float> shared_;
-  std::vector<Outer> outers_;  ///< one for each fragment
-  std::vector<hub_client> clients_;
-  std::vector<std::vector<waiting_push>> batches_;    ///< of each fragment, in the order of arrival
-  std::vector<std::vector<owed_answer>> unanswered_;  ///< of each fragment
-  std::vector<std::uint32_t> applied_;
-  std::vector<std::uint64_t> samples_;
-  std::deque<std::vector<std::byte>> own_answers_;
-
-  push_merger merger_;
-  std::vector<float> opened_;  // working memory
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_HUB_STATION_HPP
-
-// ---- causeway/comm/hub_tier.hpp ----
-#ifndef CAUSEWAY_COMM_HUB_TIER_HPP
-#define CAUSEWAY_COMM_HUB_TIER_HPP
-
-// One level of hubs and all above it, as one peer sees them: its link to the hub of its group; its station, if it is that
-// hub; and then the next level, whose client the station is, just as the peer is the station's. The recursion ends where
-// nobody is above.
-
-namespace causeway::inline CAUSEWAY_ABI::comm::detail {
-
-template <class... Outers>
-class hub_tier;
-
-/// Above the top.
-template <>
-class hub_tier<> {
- public:
-  explicit hub_tier(const std::tuple<>&) {}
-  static result<void> open(const hub_terms&, std::span<const axis::hub_level>, std::uint32_t, std::span<const float>,
-                           std::size_t) {
-    return {};
-  }
-  static void greet() {}
-  static result<void> meet(const hub_terms&) { return {}; }
-  static result<void> agree(const hub_terms&) { return {}; }
-  static result<void> serve(const auto&, const auto&, const hub_terms&) { return {}; }
-  static net::peer_index somebody(net::peer_index self) { return self; }
-  void serialize(auto&) {}
-};
-
-template <class Outer, class... Upper>
-class hub_tier<Outer, Upper...> {
- public:
-  static constexpr bool has_upper = sizeof...(Upper) > 0;
-
-  explicit hub_tier(const std::tuple<Outer, Upper...>& outers)
-      : station_{std::get<0>(outers)},
-        upper_{std::apply([](const Outer&, const Upper&... rest) { return std::tuple<Upper...>{rest...}; }, outers)} {}
-
-  [[nodiscard]] hub_link& link() noexcept { return link_; }
-  [[nodiscard]] const hub_link& link() const noexcept { return link_; }
-  [[nodiscard]] bool is_hub() const noexcept { return is_hub_; }
-  [[nodiscard]] const hub_station<Outer>& station() const noexcept { return station_; }
-
-  /// `levels`: this one and those above. `values`: what is below, at the start of the run.
-  result<void> open(const hub_terms& terms, std::span<const axis::hub_level> levels, std::uint32_t level,
-                    std::span<const float> values, std::size_t most_bytes) {
-    const net::peer_index self = terms.transport.self();
-    options_ = levels.front();
-    const auto has_me = [self](const auto& g) { return std::find(g.begin(), g.end(), self) != g.end(); };
-    const auto group = std::find_if(options_.groups.begin(), options_.groups.end(), has_me);
-    CAUSEWAY_EXPECT(group != options_.groups.end());
-    CAUSEWAY_TRY(link_.open(terms, level, group->front(), values));
-    is_hub_ = group->front() == self;
-    if (!is_hub_) return {};
-    CAUSEWAY_TRY(station_.open(terms, level, *group, values, most_bytes));
-    own_ = station_.index_of(self);
-    return upper_.open(terms, levels.subspan(1), level + 1, station_.shared(), most_bytes);
-  }
-
-  void greet() {
-    link_.greet();
-    if (is_hub_) upper_.greet();
-  }
-  result<void> meet(const hub_terms& terms) {
-    if (!is_hub_) return {};
-    CAUSEWAY_TRY(station_.meet(terms));
-    return upper_.meet(terms);
-  }
-  result<void> agree(const hub_terms& terms) {
-    CAUSEWAY_TRY(link_.agree(terms));
-    return is_hub_ ? upper_.agree(terms) : result<void>{};
-  }
-
-  /// Takes in what has arrived at this level and above, and sends on what is due. Never waits.
-  result<void> serve(const auto& rules, const auto& residual, const hub_terms& terms) {
-    CAUSEWAY_TRY(link_.poll(terms));
-    if (!is_hub_) return {};
-    station_.serve(rules, terms);
-    CAUSEWAY_TRY(hear_own(terms));
-    if constexpr (has_upper) {
-      CAUSEWAY_TRY(talk_up(rules, residual, terms));
-      return upper_.serve(rules, residual, terms);
-    }
-    return {};
-  }
-
-  /// Says how far `live`, fragment f of what is below, has come.
-  result<void> push(const auto& rules, const auto& residual, float rate, const hub_terms& terms, std::size_t f,
-                    std::span<const float> live, bool wants_answer) {
-    return say(rules, terms, link_.compose(rules, residual, rate, terms, f, live, wants_answer));
-  }
-
-  /// Tells the hub that nothing more comes before fragment f is answered.
-  result<void> say_waiting(const auto& rules, const hub_terms& terms, std::size_t f) {
-    const push_header h{.word = hub_word::waits, .fragment = static_cast<std::uint32_t>(f)};
-    return say(rules, terms, with_header(h, 0));
-  }
-
-  /// After this peer's last push: blocks until all are done, and gives the shared parameters of the highest level, which
-  /// all clients get. `nap` lets a moment pass.
-  result<std::span<const float>> conclude(const auto& rules, const auto& residual, const hub_terms& terms,
-                                          const auto& nap) {
-    CAUSEWAY_TRY(say(rules, terms, link_.farewell()));
-    if (!is_hub_) {
-      while (link_.last().empty()) CAUSEWAY_TRY(link_.wait(terms));
-      return link_.last();
-    }
-    for (;;) {
-      CAUSEWAY_TRY(serve(rules, residual, terms));
-      if (station_.is_over()) break;
-      CAUSEWAY_TRY(nap());
-    }
-    if constexpr (has_upper) {
-      for (std::size_t f = 0; f < terms.cuts.size(); ++f) {
-        if (upper_.link().legs()[f].since > 0) CAUSEWAY_TRY(push_up(rules, residual, terms, f, false));
-      }
-      CAUSEWAY_ASSIGN(const auto all, upper_.conclude(rules, residual, terms, nap));
-      std::copy(all.begin(), all.end(), station_.shared().begin());
-    }
-    station_.dismiss(terms);
-    return std::span<const float>{station_.shared()};
-  }
-
-  /// Another peer that this one still has a line to; `self`: there is none.
-  [[nodiscard]] net::peer_index somebody(net::peer_index self) const {
-    if (!is_hub_) return link_.hub();
-    const net::peer_index client = station_.somebody(self);
-    return client != self ? client : upper_.somebody(self);
-  }
-
-  void serialize(auto& ar) {
-    ar(is_hub_, link_);
-    if (is_hub_) ar(station_, upper_);
-  }
-
- private:
-  result<void> say(const auto& rules, const hub_terms& terms, std::vector<std::byte> bytes) {
-    if (!is_hub_) {
-      link_.send(std::move(bytes));
-      return {};
-    }
-    station_.hear(rules, terms, own_, bytes);
-    return hear_own(terms);
-  }
-
-  result<void> hear_own(const hub_terms& terms) {
-    while (!station_.own_answers().empty()) {
-      const auto bytes = std::move(station_.own_answers().front());
-      station_.own_answers().pop_front();
-      CAUSEWAY_TRY(link_.hear(terms, bytes));
-    }
-    return {};
-  }
-
-  /// The station as a client of the level above.
-  result<void> talk_up(const auto& rules, const auto& residual, const hub_terms& terms) {
-    auto& legs = upper_.link().legs();
-    for (std::size_t f = 0; f < legs.size(); ++f) {
-      const auto [pushes, samples] = station_.take_applied(f);
-      legs[f].since += pushes;
-      legs[f].samples += samples;
-      if (legs[f].answered) mix_in(terms, f);
-      if (!legs[f].pending && legs[f].since >= upper_.pushes()) {
-        CAUSEWAY_TRY(push_up(rules, residual, terms, f, true));
-      }
-    }
-    return {};
-  }
-
-  /// What is sent counts as gone: the next push has only what comes after it.
-  result<void> push_up(const auto& rules, const auto& residual, const hub_terms& terms, std::size_t f, bool wants_answer) {
-    row_.resize(terms.cuts[f].size);
-    axis::gather(terms.cuts[f], station_.shared(), row_);
-    const auto outcome = upper_.push(rules, residual, 1.0F, terms, f, row_, wants_answer);
-    axis::scatter(terms.cuts[f], row_, upper_.link().anchor());
-    return outcome;
-  }
-
-  /// own ← (1−s)·own + s·upper. What the upper level gave is no progress of this one: it moves the anchor along.
-  void mix_in(const hub_terms& terms, std::size_t f) {
-    hub_leg& leg = upper_.link().legs()[f];
-    const float share = leg.fresh ? 1.0F : upper_.share();
-    auto given = leg.answer.begin();
-    for (const index_range r : terms.cuts[f].ranges) {
-      for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i, ++given) {
-        float& own = station_.shared()[i];
-        const float moved = share * (*given - own);
-        own += moved;
-        upper_.link().anchor()[i] += moved;
-      }
-    }
-    upper_.link().landed(leg);
-  }
-
- public:
-  [[nodiscard]] std::uint32_t pushes() const noexcept { return options_.pushes; }
-  [[nodiscard]] float share() const noexcept { return options_.upper_share; }
-
- private:
-  axis::hub_level options_;
-  bool is_hub_ = false;
-  std::uint32_t own_ = 0;  ///< this peer among the station's clients
-  hub_link link_;
-  hub_station<Outer> station_;
-  hub_tier<Upper...> upper_;
-  std::vector<float> row_;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_HUB_TIER_HPP
-
-// ---- causeway/comm/on_arrival.hpp ----
-#ifndef CAUSEWAY_COMM_ON_ARRIVAL_HPP
-#define CAUSEWAY_COMM_ON_ARRIVAL_HPP
-
-// Exchanges that wait for nobody. A hub holds the shared parameters; every peer pushes how far it has come since it pulled
-// them, whenever it is done with its inner steps, and pulls what they have become meanwhile. Composed of the axes of
-// comm::rounds that have a meaning here, and two of its own: what a hub does with pushes, and who is whose hub.
-//
-// The hub is one of the peers. It looks after its clients between its own inner steps, and whenever it waits; one that has
-// nothing to train on calls finish at once, and then does nothing else.
-
-namespace causeway::inline CAUSEWAY_ABI::comm {
-
-namespace detail {
-
-/// The tiers for an outer optimizer of the lowest level and a tuple of those above.
-template <class Outer, class Uppers>
-struct tiers_for;
-template <class Outer, class... Upper>
-struct tiers_for<Outer, std::tuple<Upper...>> {
-  using type = hub_tier<Outer, Upper...>;
-};
-
-}  // namespace detail
-
-/// Peer m, after H inner steps: pushes Δ_m = (what it pulled) − θ_m; the hub: θ ← outer(θ, Δ_m) in the order in which
-/// pushes arrive, and answers with θ; m lands it at once, or τ inner steps later.
-///
-/// `on_arrival<>` is Async Local-SGD (Liu et al. 2024): every, whole, star, push, no_residual, one_by_one,
-/// outer<delayed_nesterov>{0.7}, blocking. Give axis values in any order. The period of delayed_nesterov should be about
-/// the number of peers; a shorter one lets quick peers rule the momentum.
-///
-/// State: what was pulled; of a hub the shared parameters, the outer optimizer's and the pushes that wait. Cost of a round
-/// of one peer: its encoded row to the hub, 4 bytes a value back; one round trip, plus what is left of the hub's inner
-/// step. A client that is lost is not waited for; a lost hub is an error that names it.
-template <class... Axes>
-class on_arrival : arrival_rules<Axes...> {
-  using laws = arrival_rules<Axes...>;
-  using typename laws::arrivals_type;
-  using typename laws::fragments_type;
-  using typename laws::hubs_type;
-  using typename laws::landing_type;
-  using typename laws::outer_type;
-  using typename laws::push_type;
-  using typename laws::residual_type;
-  using typename laws::trigger_type;
-  using codec_type = typename push_type::codec_type;
-  using aggregator_type = decltype(push_type::aggregator);
-  using rules_type = detail::hub_rules<trigger_type, arrivals_type, codec_type, aggregator_type>;
-  using tiers_type = typename detail::tiers_for<outer_type, decltype(std::declval<const hubs_type&>().outers())>::type;
-
- public:
-  static constexpr std::string_view name = "on_arrival";
-  static constexpr comm_traits traits{.identical_replicas = false, .rounds_by_steps = false};
-  static constexpr std::uint32_t state_version = 2;
-
-  on_arrival() : on_arrival(std::tuple<>{}) {}
-  explicit on_arrival(Axes... values) requires(sizeof...(Axes) > 0)
-      : on_arrival(std::tuple<Axes...>{std::move(values)...}) {}
-
-  [[nodiscard]] const trigger_type& trigger() const noexcept { return trigger_; }
-  /// On a hub the shared parameters of its clients, elsewhere what was pulled last.
-  [[nodiscard]] std::span<const float> shared_parameters() const noexcept {
-    return tiers_.is_hub() ? tiers_.station().shared() : tiers_.link().anchor();
-  }
-
-  result<void> start(auto& ctx) {
-    CAUSEWAY_TRY(check(ctx));
-    CAUSEWAY_ASSIGN(cuts_, fragments_.cut(ctx.view().segments, ctx.parameters().size()));
-    CAUSEWAY_TRY(trigger_.check(cuts_.size()));
-    const auto terms = terms_of(ctx);
-    const bool is_new = tiers_.link().anchor().empty();
-    CAUSEWAY_TRY(tiers_.open(terms, hubs_.levels(ctx.peers()), 0, ctx.parameters(), most_bytes(terms)));
-    if (is_new) {
-      for (std::size_t f = 0; f < cuts_.size(); ++f) legs()[f].due_after = trigger_.first(f, cuts_.size());
-    }
-    tiers_.greet();
-    CAUSEWAY_TRY(tiers_.meet(terms));
-    CAUSEWAY_TRY(tiers_.agree(terms));
-    samples_seen_ = ctx.samples();
-    left_ = ctx.clock().now();
-    return {};
-  }
-
-  result<void> before_inner_step(auto&) { return {}; }
-
-  result<void> after_inner_step(auto& ctx) {
-    count(ctx);
-    CAUSEWAY_TRY(serve(ctx));
-    for (std::size_t f = 0; f < cuts_.size(); ++f) CAUSEWAY_TRY(visit(ctx, f));
-    CAUSEWAY_TRY(serve(ctx));
-    counted_ = false;
-    left_ = ctx.clock().now();
-    return {};
-  }
-
-  /// Pushes what is left, waits until all peers have done so, and takes the final shared parameters over: equal bits on all
-  /// peers. A hub serves the others until then.
-  result<void> finish(auto& ctx) {
-    for (std::size_t f = 0; f < cuts_.size(); ++f) {
-      if (legs()[f].pending) CAUSEWAY_TRY(complete(ctx, f));
-      if (legs()[f].since > 0) CAUSEWAY_TRY(push(ctx, f, false));
-    }
-    const auto nap_here = [&] { return nap(ctx); };
-    CAUSEWAY_ASSIGN(const auto all, tiers_.conclude(rules(), residual_, terms_of(ctx), nap_here));
-    std::copy(all.begin(), all.end(), ctx.parameters().begin());
-    std::copy(all.begin(), all.end(), tiers_.link().anchor().begin());
-    ctx.parameters_changed();
-    return {};
-  }
-
-  void serialize(auto& ar) { ar(tiers_, trigger_, counted_); }
-
- private:
-  template <class... Given>
-  explicit on_arrival(std::tuple<Given...> values)
-      : trigger_{laws::template taken<axis::part::trigger, trigger_type>(values)},
-        fragments_{laws::template taken<axis::part::fragments, fragments_type>(values)},
-        hubs_{laws::template taken<axis::part::group, hubs_type>(values)},
-        push_{laws::template taken<axis::part::exchange, push_type>(values)},
-        residual_{laws::template taken<axis::part::residual, residual_type>(values)},
-        arrivals_{laws::template taken<axis::part::participation, arrivals_type>(values)},
-        landing_{laws::template taken<axis::part::landing, landing_type>(values)},
-        tiers_{std::tuple_cat(std::tuple<outer_type>{laws::template taken<axis::part::outer, outer_type>(values)},
-                              hubs_.outers())} {}
-
-  result<void> check(auto& ctx) const {
-    CAUSEWAY_TRY(hubs_.check(ctx.peers()));
-    CAUSEWAY_TRY(arrivals_.check(ctx.peers()));
-    if constexpr (landing_type::waits == axis::waiting::some_steps) {
-      if (landing_.steps < 1) {
-        return fail(errc::invalid_argument, "landing", "a result that is landed after 0 inner steps; use axis::blocking");
-      }
-    }
-    return {};
-  }
-
-  // ---- the flow of a step -----------------------------------------------------------------------------------------------
-
-  void count(auto& ctx) {
-    if (std::exchange(counted_, true)) return;  // once a step, however often the hook is called
-    const double computed = seconds(ctx.clock().now() - left_);
-    const std::uint64_t samples = ctx.samples() - std::exchange(samples_seen_, ctx.samples());
-    for (detail::hub_leg& leg : legs()) {
-      ++leg.since;
-      leg.samples += samples;
-      leg.compute_seconds += computed;
-      leg.waited += leg.pending ? 1 : 0;
-    }
-  }
-
-  result<void> visit(auto& ctx, std::size_t f) {
-    detail::hub_leg& leg = legs()[f];
-    if (leg.pending && leg.waited >= landing_.steps) CAUSEWAY_TRY(complete(ctx, f));
-    if (leg.pending || leg.since < leg.due_after) return {};
-    CAUSEWAY_TRY(push(ctx, f, true));
-    leg.due_after = trigger_.next(f, cuts_.size());
-    return landing_type::waits == axis::waiting::at_once ? complete(ctx, f) : result<void>{};
-  }
-
-  result<void> push(auto& ctx, std::size_t f, bool wants_answer) {
-    detail::hub_leg& leg = legs()[f];
-    local_.resize(cuts_[f].size);
-    axis::gather(cuts_[f], ctx.parameters(), local_);
-    if constexpr (landing_type::keeps_departure) leg.at_send = local_;
-    CAUSEWAY_TRY(tiers_.push(rules(), residual_, ctx.next_learning_rate(), terms_of(ctx), f, local_, wants_answer));
-    // The hub finds that, too, and says so; but until then this peer goes on computing, if it may.
-    leg.spoilt = !collective::finite_values(local_);
-    if (leg.spoilt) give_up(ctx);
-    return {};
-  }
-
-  /// Waits for the answer, and lands it.
-  result<void> complete(auto& ctx, std::size_t f) {
-    detail::hub_leg& leg = legs()[f];
-    CAUSEWAY_TRY(tiers_.link().poll(terms_of(ctx)));
-    if (!leg.answered && cuts_.size() > 1) CAUSEWAY_TRY(tiers_.say_waiting(rules(), terms_of(ctx), f));
-    while (!leg.answered) {
-      if (!tiers_.link().is_local()) {
-        CAUSEWAY_TRY(tiers_.link().wait(terms_of(ctx)));
-      } else {
-        CAUSEWAY_TRY(nap(ctx));
-        CAUSEWAY_TRY(serve(ctx));
-      }
-    }
-    if (leg.unsound && !leg.spoilt) give_up(ctx);  // it was finite before it was encoded
-    local_.resize(cuts_[f].size);
-    axis::gather(cuts_[f], ctx.parameters(), local_);
-    if (leg.fresh || leg.spoilt || leg.unsound) {
-      local_ = leg.answer;
-      leg.since = 0;
-    } else {
-      CAUSEWAY_TRY(landing_.land(ctx.rows(), local_, leg.answer, leg.at_send));
-    }
-    axis::scatter(cuts_[f], local_, ctx.parameters());
-    axis::scatter(cuts_[f], leg.answer, tiers_.link().anchor());
-    tiers_.link().landed(leg);
-    ctx.parameters_changed();
-    ctx.commit_round(std::span<const float>{});
-    return {};
-  }
-
-  /// What this peer computed is not finite, wherever that began: of every fragment only what was pulled last, or is under
-  /// way, stays; and the inner optimizer, which may be what spoilt it, begins anew.
-  void give_up(auto& ctx) {
-    ctx.log()(severity::warning,
-              "step " + std::to_string(ctx.step() + 1) +
-                  ": what this peer pushed is not finite: it gives up what it computed since, and starts again from the "
-                  "shared parameters. Lower the learning rate, clip gradients, or look at this machine's memory");
-    for (std::size_t f = 0; f < cuts_.size(); ++f) {
-      detail::hub_leg& leg = legs()[f];
-      if (leg.pending && !leg.spoilt && !leg.unsound && !leg.at_send.empty()) {
-        axis::scatter(cuts_[f], leg.at_send, ctx.parameters());
-        continue;
-      }
-      local_.resize(cuts_[f].size);
-      axis::gather(cuts_[f], tiers_.link().anchor(), local_);
-      axis::scatter(cuts_[f], local_, ctx.parameters());
-      leg.samples = 0;
-    }
-    ctx.reset_inner();
-  }
-
-  result<void> serve(auto& ctx) { return tiers_.serve(rules(), residual_, terms_of(ctx)); }
-
-  /// Lets a moment pass. The transport can wait for one operation only, and a hub has to wait for all of its clients: so it
-  /// waits for a message that nobody sends, and then looks at all.
-  result<void> nap(auto& ctx) {
-    const net::peer_index other = tiers_.somebody(ctx.self());
-    if (other == ctx.self()) return fail(errc::peer_lost, "on_arrival", "there is nobody left to wait for");
-    std::byte none{};
-    const auto end = ctx.clock().now() + std::chrono::milliseconds{5};
-    constexpr std::uint32_t silent = collective::channel_stride - 1;
-    const auto op =
-        ctx.transport().receive(other, {.channel = collective::channels::updates + silent}, std::span{&none, 1});
-    (void)ctx.transport().wait(op, end);
-    return {};
-  }
-
-  [[nodiscard]] std::vector<detail::hub_leg>& legs() noexcept { return tiers_.link().legs(); }
-
-  [[nodiscard]] rules_type rules() const {
-    return {trigger_, arrivals_, codec_type{push_.codec}, push_.aggregator, static_cast<double>(landing_.steps)};
-  }
-
-  [[nodiscard]] detail::hub_terms terms_of(auto& ctx) const {
-    return {.transport = ctx.transport(),
-            .pool = ctx.pool(),
-            .clock = ctx.clock(),
-            .log = ctx.log(),
-            .cuts = cuts_,
-            .seed = ctx.options().seed,
-            .deadline = ctx.exchange_options().deadline};
-  }
-
-  [[nodiscard]] std::size_t most_bytes(const detail::hub_terms& terms) const {
-    const codec_type codec{push_.codec};
-    std::size_t most = 0;
-    for (std::size_t f = 0; f < cuts_.size(); ++f)
-      most = std::max(most, codec.most_bytes(terms.about(0, f), cuts_[f].size));
-    return sizeof(detail::push_header) + most;
-  }
-
-  trigger_type trigger_;
-  fragments_type fragments_;
-  hubs_type hubs_;
-  push_type push_;
-  residual_type residual_;
-  arrivals_type arrivals_;
-  landing_type landing_;
-  std::vector<axis::fragment> cuts_;
-  tiers_type tiers_;
-
-  bool counted_ = false;  ///< this inner step is in the counters already
-  std::uint64_t samples_seen_ = 0;
-  time_point left_{};  ///< when the last hook ended
-  std::vector<float> local_;
-};
-static_assert(CommunicationPolicy<on_arrival<>>);
-
-template <class... Axes>
-on_arrival(Axes...) -> on_arrival<Axes...>;
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm
-
-#endif  // CAUSEWAY_COMM_ON_ARRIVAL_HPP
 
 // ---- causeway/comm/round_rules.hpp ----
 #ifndef CAUSEWAY_COMM_ROUND_RULES_HPP
@@ -62021,181 +62024,6 @@ CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byt
 #endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_MESSAGES_IPP
 #endif
 
-// ---- causeway/parallel/block_lookout.hpp ----
-#ifndef CAUSEWAY_PARALLEL_BLOCK_LOOKOUT_HPP
-#define CAUSEWAY_PARALLEL_BLOCK_LOOKOUT_HPP
-
-// A client's network: which servers are there, what they hold, how far away they are. The part of block_client.hpp that
-// does not depend on the codec.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-struct block_client_options {
-  std::uint64_t run = 0;                        ///< names the weights: the servers'
-  std::vector<std::string> dial{};              ///< addresses of servers; they tell of the rest
-  std::int64_t most_rows = 1024;                ///< sent as one request; a batch goes in pieces of whole sequences
-  duration patience = std::chrono::minutes{3};  ///< who answers later is left
-  duration give_up = std::chrono::minutes{10};  ///< how long a step waits for a block that nobody serves
-  duration heartbeat = std::chrono::seconds{1};
-  stage::span_directory_options directory{};
-};
-
-/// To be used with the fabric's lock held, but for what is public.
-class block_lookout : protected net::fabric_events {
- public:
-  block_lookout(const block_lookout&) = delete;
-  block_lookout& operator=(const block_lookout&) = delete;
-
-  /// Waits until every block is served; false when the deadline came first.
-  result<bool> wait_for_blocks(time_point deadline);
-  /// A copy of what is known of servers.
-  [[nodiscard]] stage::span_directory directory();
-
- protected:
-  block_lookout(std::shared_ptr<net::fabric> fabric, std::uint64_t run, std::int64_t layers, block_client_options options,
-                log_sink log)
-      : fabric_{std::move(fabric)},
-        options_{std::move(options)},
-        run_{run},
-        log_{std::move(log)},
-        directory_{layers, options_.directory},
-        addresses_{options_.dial.begin(), options_.dial.end()} {}
-  ~block_lookout() override = default;
-
-  void listen();
-
-  [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id server) const;
-  void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(run_, m)); }
-
-  [[nodiscard]] error nobody_there(time_point now) const;
-
-  std::shared_ptr<net::fabric> fabric_;
-  block_client_options options_;
-  std::uint64_t run_;
-  log_sink log_;
-  stage::span_directory directory_;
-  std::set<net::peer_index> down_;  // since somebody looked
-  bool news_ = false;
-
- private:
-  // ---- net::fabric_events
-
-  void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
-  void on_down(net::peer_index link, const error&) override;
-  void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
-  void on_wake() override;
-
-  void hear(net::peer_index link, const block_wire::announcement& a);
-  void hear(net::peer_index, const block_wire::addresses& a);
-  void hear(net::peer_index, const block_wire::request&) {}
-  void hear(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
-  void hear(net::peer_index link, const block_wire::echo& e);
-
-  [[nodiscard]] std::uint64_t mark() const { return static_cast<std::uint64_t>(fabric_->now().since_start.count()); }
-
-  std::set<std::string> addresses_;  // of servers
-  std::map<net::peer_index, net::peer_id> links_;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_BLOCK_LOOKOUT_HPP
-
-// ---- causeway/parallel/impl/block_lookout.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_LOOKOUT_IPP
-#define CAUSEWAY_PARALLEL_IMPL_BLOCK_LOOKOUT_IPP
-
-// Bodies of parallel/block_lookout.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-CAUSEWAY_DECL result<bool> block_lookout::wait_for_blocks(time_point deadline) {
-  return fabric_->block(
-      [this] {
-        return !directory_.route({0, directory_.layers()}, {}, fabric_->now()).empty();
-      },
-      deadline);
-}
-
-CAUSEWAY_DECL stage::span_directory block_lookout::directory() {
-  stage::span_directory now;
-  fabric_->locked([&] { now = directory_; });
-  return now;
-}
-
-CAUSEWAY_DECL void block_lookout::listen() {
-  fabric_->attach(this);
-  fabric_->locked([this] { on_wake(); });
-}
-
-CAUSEWAY_DECL std::optional<net::peer_index> block_lookout::link_to(net::peer_id server) const {
-  const auto found = std::find_if(links_.begin(), links_.end(), [&](const auto& l) { return l.second == server; });
-  if (found == links_.end()) return std::nullopt;
-  return found->first;
-}
-
-CAUSEWAY_DECL error block_lookout::nobody_there(time_point now) const {
-  const std::int64_t missing = directory_.first_missing({0, directory_.layers()}, now);
-  if (missing == directory_.layers()) {
-    return fail(errc::timeout, "block_client",
-                "every block is served, but by nobody who takes a request of this size: fewer rows at once (most_rows), "
-                "fewer prompts or a lower rank of adapters would do");
-  }
-  return fail(errc::timeout, "block_client",
-              "block " + std::to_string(missing) + " of " + std::to_string(directory_.layers()) +
-                  " is served by nobody who answers; start a server that holds it");
-}
-
-CAUSEWAY_DECL void block_lookout::on_up(net::peer_index link, net::peer_id id, const std::string&) {
-  links_[link] = id;
-  post(link, block_wire::probe{mark()});
-}
-
-CAUSEWAY_DECL void block_lookout::on_down(net::peer_index link, const error&) {
-  down_.insert(link);
-  news_ = true;
-  const auto found = links_.find(link);
-  if (found == links_.end()) return;
-  directory_.gone(found->second);
-  links_.erase(found);
-}
-
-CAUSEWAY_DECL void block_lookout::on_control(net::peer_index link, std::span<const std::byte> bytes) {
-  auto m = block_wire::decode(run_, bytes);
-  if (!m) return fabric_->close(link, m.error().message);
-  std::visit([&](auto& what) { hear(link, what); }, *m);
-}
-
-CAUSEWAY_DECL void block_lookout::on_wake() {
-  for (const std::string& a : addresses_) fabric_->dial(a);
-  for (const auto& [link, id] : links_) post(link, block_wire::probe{mark()});
-  fabric_->wake_at(fabric_->now() + options_.heartbeat);
-}
-
-CAUSEWAY_DECL void block_lookout::hear(net::peer_index link, const block_wire::announcement& a) {
-  if (a.offer.blocks.last > directory_.layers()) return fabric_->close(link, "blocks that the model does not have");
-  directory_.announced(links_[link], a.offer, fabric_->now() + std::chrono::milliseconds{a.milliseconds});
-  news_ = true;
-}
-
-CAUSEWAY_DECL void block_lookout::hear(net::peer_index, const block_wire::addresses& a) {
-  for (const std::string& one : a.list) {
-    if (addresses_.size() < block_wire::most_addresses && addresses_.insert(one).second) fabric_->dial(one);
-  }
-}
-
-CAUSEWAY_DECL void block_lookout::hear(net::peer_index link, const block_wire::echo& e) {
-  const std::uint64_t now = mark();
-  if (e.mark <= now) directory_.probed(links_[link], static_cast<double>(now - e.mark) * 1e-9);
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_LOOKOUT_IPP
-#endif
-
 // ---- causeway/parallel/parcel_mail.hpp ----
 #ifndef CAUSEWAY_PARALLEL_PARCEL_MAIL_HPP
 #define CAUSEWAY_PARALLEL_PARCEL_MAIL_HPP
@@ -62429,9 +62257,9 @@ CAUSEWAY_DECL void block_passage::pass(const stage::span_hop& where, shared_byte
 #endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_PASSAGE_IPP
 #endif
 
-// ---- causeway/parallel/span_codec.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SPAN_CODEC_HPP
-#define CAUSEWAY_PARALLEL_SPAN_CODEC_HPP
+// ---- causeway/parallel/block_rpc_codec.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_RPC_CODEC_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_RPC_CODEC_HPP
 
 // The bytes of rows, gradients and what is tuned between clients and the servers of frozen blocks. Rows go through a codec
 // that remembers nothing, so that what a server answered goes on to the next one as it is, and again to another if that one
@@ -62454,7 +62282,7 @@ struct span_question {
 
 /// One side's. One thread.
 template <stage::ActivationCodec Codec>
-class span_codec {
+class block_rpc_codec {
  public:
   static_assert(
       !Codec::traits.stateful && !Codec::traits.needs_samples && !Codec::traits.uses_base,
@@ -62462,7 +62290,7 @@ class span_codec {
       "shared base would; use stage::plain or another stage::coded. docs/reference/rules.md#p6");
 
   /// `maps`: of a block of the model.
-  span_codec(Codec codec, std::int64_t width, const nn::map_sizes& maps)
+  block_rpc_codec(Codec codec, std::int64_t width, const nn::map_sizes& maps)
       : codec_{std::move(codec)}, width_{width}, maps_{maps} {}
 
   /// Bytes that rows take, divided by their number, at most.
@@ -62589,14 +62417,14 @@ class span_codec {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_SPAN_CODEC_HPP
+#endif  // CAUSEWAY_PARALLEL_BLOCK_RPC_CODEC_HPP
 
-// ---- causeway/parallel/impl/span_codec.ipp ----
+// ---- causeway/parallel/impl/block_rpc_codec.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_SPAN_CODEC_IPP
-#define CAUSEWAY_PARALLEL_IMPL_SPAN_CODEC_IPP
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_RPC_CODEC_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_RPC_CODEC_IPP
 
-// Bodies of parallel/span_codec.hpp.
+// Bodies of parallel/block_rpc_codec.hpp.
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
@@ -62606,7 +62434,182 @@ CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values) 
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_IMPL_SPAN_CODEC_IPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_RPC_CODEC_IPP
+#endif
+
+// ---- causeway/parallel/block_server_directory.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_SERVER_DIRECTORY_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_SERVER_DIRECTORY_HPP
+
+// A client's network: which servers are there, what they hold, how far away they are. The part of block_client.hpp that
+// does not depend on the codec.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+struct block_client_options {
+  std::uint64_t run = 0;                        ///< names the weights: the servers'
+  std::vector<std::string> dial{};              ///< addresses of servers; they tell of the rest
+  std::int64_t most_rows = 1024;                ///< sent as one request; a batch goes in pieces of whole sequences
+  duration patience = std::chrono::minutes{3};  ///< who answers later is left
+  duration give_up = std::chrono::minutes{10};  ///< how long a step waits for a block that nobody serves
+  duration heartbeat = std::chrono::seconds{1};
+  stage::span_directory_options directory{};
+};
+
+/// To be used with the fabric's lock held, but for what is public.
+class block_server_directory : protected net::fabric_events {
+ public:
+  block_server_directory(const block_server_directory&) = delete;
+  block_server_directory& operator=(const block_server_directory&) = delete;
+
+  /// Waits until every block is served; false when the deadline came first.
+  result<bool> wait_for_blocks(time_point deadline);
+  /// A copy of what is known of servers.
+  [[nodiscard]] stage::span_directory directory();
+
+ protected:
+  block_server_directory(std::shared_ptr<net::fabric> fabric, std::uint64_t run, std::int64_t layers,
+                         block_client_options options, log_sink log)
+      : fabric_{std::move(fabric)},
+        options_{std::move(options)},
+        run_{run},
+        log_{std::move(log)},
+        directory_{layers, options_.directory},
+        addresses_{options_.dial.begin(), options_.dial.end()} {}
+  ~block_server_directory() override = default;
+
+  void listen();
+
+  [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id server) const;
+  void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(run_, m)); }
+
+  [[nodiscard]] error nobody_there(time_point now) const;
+
+  std::shared_ptr<net::fabric> fabric_;
+  block_client_options options_;
+  std::uint64_t run_;
+  log_sink log_;
+  stage::span_directory directory_;
+  std::set<net::peer_index> down_;  // since somebody looked
+  bool news_ = false;
+
+ private:
+  // ---- net::fabric_events
+
+  void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
+  void on_down(net::peer_index link, const error&) override;
+  void on_unreachable(const std::string&, const error&) override {}
+  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  void on_wake() override;
+
+  void hear(net::peer_index link, const block_wire::announcement& a);
+  void hear(net::peer_index, const block_wire::addresses& a);
+  void hear(net::peer_index, const block_wire::request&) {}
+  void hear(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
+  void hear(net::peer_index link, const block_wire::echo& e);
+
+  [[nodiscard]] std::uint64_t mark() const { return static_cast<std::uint64_t>(fabric_->now().since_start.count()); }
+
+  std::set<std::string> addresses_;  // of servers
+  std::map<net::peer_index, net::peer_id> links_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_SERVER_DIRECTORY_HPP
+
+// ---- causeway/parallel/impl/block_server_directory.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_SERVER_DIRECTORY_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_SERVER_DIRECTORY_IPP
+
+// Bodies of parallel/block_server_directory.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<bool> block_server_directory::wait_for_blocks(time_point deadline) {
+  return fabric_->block(
+      [this] {
+        return !directory_.route({0, directory_.layers()}, {}, fabric_->now()).empty();
+      },
+      deadline);
+}
+
+CAUSEWAY_DECL stage::span_directory block_server_directory::directory() {
+  stage::span_directory now;
+  fabric_->locked([&] { now = directory_; });
+  return now;
+}
+
+CAUSEWAY_DECL void block_server_directory::listen() {
+  fabric_->attach(this);
+  fabric_->locked([this] { on_wake(); });
+}
+
+CAUSEWAY_DECL std::optional<net::peer_index> block_server_directory::link_to(net::peer_id server) const {
+  const auto found = std::find_if(links_.begin(), links_.end(), [&](const auto& l) { return l.second == server; });
+  if (found == links_.end()) return std::nullopt;
+  return found->first;
+}
+
+CAUSEWAY_DECL error block_server_directory::nobody_there(time_point now) const {
+  const std::int64_t missing = directory_.first_missing({0, directory_.layers()}, now);
+  if (missing == directory_.layers()) {
+    return fail(errc::timeout, "block_client",
+                "every block is served, but by nobody who takes a request of this size: fewer rows at once (most_rows), "
+                "fewer prompts or a lower rank of adapters would do");
+  }
+  return fail(errc::timeout, "block_client",
+              "block " + std::to_string(missing) + " of " + std::to_string(directory_.layers()) +
+                  " is served by nobody who answers; start a server that holds it");
+}
+
+CAUSEWAY_DECL void block_server_directory::on_up(net::peer_index link, net::peer_id id, const std::string&) {
+  links_[link] = id;
+  post(link, block_wire::probe{mark()});
+}
+
+CAUSEWAY_DECL void block_server_directory::on_down(net::peer_index link, const error&) {
+  down_.insert(link);
+  news_ = true;
+  const auto found = links_.find(link);
+  if (found == links_.end()) return;
+  directory_.gone(found->second);
+  links_.erase(found);
+}
+
+CAUSEWAY_DECL void block_server_directory::on_control(net::peer_index link, std::span<const std::byte> bytes) {
+  auto m = block_wire::decode(run_, bytes);
+  if (!m) return fabric_->close(link, m.error().message);
+  std::visit([&](auto& what) { hear(link, what); }, *m);
+}
+
+CAUSEWAY_DECL void block_server_directory::on_wake() {
+  for (const std::string& a : addresses_) fabric_->dial(a);
+  for (const auto& [link, id] : links_) post(link, block_wire::probe{mark()});
+  fabric_->wake_at(fabric_->now() + options_.heartbeat);
+}
+
+CAUSEWAY_DECL void block_server_directory::hear(net::peer_index link, const block_wire::announcement& a) {
+  if (a.offer.blocks.last > directory_.layers()) return fabric_->close(link, "blocks that the model does not have");
+  directory_.announced(links_[link], a.offer, fabric_->now() + std::chrono::milliseconds{a.milliseconds});
+  news_ = true;
+}
+
+CAUSEWAY_DECL void block_server_directory::hear(net::peer_index, const block_wire::addresses& a) {
+  for (const std::string& one : a.list) {
+    if (addresses_.size() < block_wire::most_addresses && addresses_.insert(one).second) fabric_->dial(one);
+  }
+}
+
+CAUSEWAY_DECL void block_server_directory::hear(net::peer_index link, const block_wire::echo& e) {
+  const std::uint64_t now = mark();
+  if (e.mark <= now) directory_.probed(links_[link], static_cast<double>(now - e.mark) * 1e-9);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_SERVER_DIRECTORY_IPP
 #endif
 
 // ---- causeway/parallel/block_client.hpp ----
@@ -62637,12 +62640,12 @@ struct block_batch {
 
 /// One thread calls; events come as the fabric has them.
 template <stage::ActivationCodec Codec = stage::plain>
-class block_client final : private block_lookout {
+class block_client final : private block_server_directory {
  public:
   block_client(std::shared_ptr<net::fabric> fabric, block_client_options options, const span_model& model,
                Codec codec = Codec{}, log_sink log = {})
-      : block_lookout{std::move(fabric), span_run(options.run, model.agreement, codec), model.layers, std::move(options),
-                      std::move(log)},
+      : block_server_directory{std::move(fabric), span_run(options.run, model.agreement, codec), model.layers,
+                               std::move(options), std::move(log)},
         model_{model},
         codec_{std::move(codec), model.width, model.maps},
         mail_{*fabric_} {
@@ -62695,7 +62698,7 @@ class block_client final : private block_lookout {
     return {};
   }
 
-  using block_lookout::directory, block_lookout::wait_for_blocks;
+  using block_server_directory::directory, block_server_directory::wait_for_blocks;
   /// Requests that had to be made again because a server was lost, refused or did not answer.
   [[nodiscard]] std::uint64_t lost_requests() const noexcept { return lost_; }
 
@@ -62906,7 +62909,7 @@ class block_client final : private block_lookout {
   }
 
   span_model model_;
-  span_codec<Codec> codec_;
+  block_rpc_codec<Codec> codec_;
   parcel_mail<std::uint64_t> mail_;
   std::map<std::uint64_t, under_way> requests_;  // by number
   std::optional<time_point> waits_since_;        // nobody can be asked
@@ -62917,274 +62920,6 @@ class block_client final : private block_lookout {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_BLOCK_CLIENT_HPP
-
-// ---- causeway/parallel/block_door.hpp ----
-#ifndef CAUSEWAY_PARALLEL_BLOCK_DOOR_HPP
-#define CAUSEWAY_PARALLEL_BLOCK_DOOR_HPP
-
-// A block server's network: who is there, what other servers hold, and which requests are let in. A client is trusted with
-// nothing: what it asks for must lie within what was announced, and it has at most so many requests here at once. Memory
-// for a request's rows is taken only when its turn comes.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-struct block_server_options {
-  std::uint64_t run = 0;                               ///< names the weights: equal on all who have the same
-  std::vector<std::string> dial{};                     ///< addresses of other servers; they tell of the rest
-  std::int64_t blocks = 1;                             ///< that it holds
-  std::optional<std::int64_t> first{};                 ///< always from this one; none: where the swarm is worst off
-  duration look_around = std::chrono::seconds{5};      ///< for how long it listens at least before it chooses
-  duration rebalance_every = std::chrono::minutes{2};  ///< on average; only where `first` is none
-  double quality = 0.75;   ///< moves if the least throughput is less than this part of what it could be
-  std::uint64_t seed = 0;  ///< of when it looks; another one for each server
-  duration heartbeat = std::chrono::seconds{1};
-  duration life = std::chrono::seconds{5};  ///< of an announcement
-  std::uint32_t most_rows = 8192;   ///< of a request, those of what is tuned too: 4·width bytes of adapters are one
-  std::uint32_t most_requests = 4;  ///< of a client at once
-  duration patience = std::chrono::minutes{2};  ///< for the rows of a request whose turn came
-  std::size_t most_held = 16;                   ///< requests whose rows are here or on their way
-};
-
-/// A request that was let in, of the client's `session`-th connection.
-struct admitted_request {
-  net::peer_index link = 0;
-  std::uint64_t session = 0;
-  block_wire::request what{};
-  time_point since{};  ///< its turn came
-};
-
-/// To be used with the fabric's lock held, as events come.
-class block_door : protected net::fabric_events {
- public:
-  block_door(const block_door&) = delete;
-  block_door& operator=(const block_door&) = delete;
-
- protected:
-  struct model_limits {
-    std::uint64_t run = 0;
-    std::int64_t layers = 0;
-    std::int64_t context = 0;
-    std::int64_t width = 0;
-    nn::map_sizes maps{};
-    std::size_t most_bytes_a_row = 0;  ///< encoded
-  };
-
-  block_door(std::shared_ptr<net::fabric> fabric, block_server_options options, const model_limits& limits, log_sink log)
-      : fabric_{std::move(fabric)},
-        options_{std::move(options)},
-        limits_{limits},
-        log_{std::move(log)},
-        addresses_{options_.dial.begin(), options_.dial.end()} {}
-  ~block_door() override = default;
-
-  void listen();
-
-  /// Says to everybody what is held; nothing while nothing is.
-  void announce();
-
-  /// What other servers hold, and this one.
-  [[nodiscard]] std::vector<stage::served_span> spans();
-
-  /// The request is answered, or will not be.
-  void finished(const admitted_request& r);
-  [[nodiscard]] bool connected(const admitted_request& r) const;
-
-  /// Nothing of it is heard or answered any more.
-  void send_away(net::peer_index link, const std::string& why);
-
-  [[nodiscard]] double throughput() const;
-
-  std::shared_ptr<net::fabric> fabric_;
-  block_server_options options_;
-  model_limits limits_;
-  log_sink log_;
-  nn::block_range serving_{};              // none: nothing is announced
-  double seconds_ = 0;                     // for a row through a block, forward
-  std::deque<admitted_request> incoming_;  // whose rows are not received yet
-
- private:
-  struct session {
-    std::uint64_t number = 0;
-    net::peer_id id = 0;
-    std::uint32_t requests = 0;
-    double work = 0;
-    std::string address;
-  };
-  struct other_server {
-    stage::served_span span;
-    time_point until;
-  };
-
-  void forget(net::peer_index link);
-
-  void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(limits_.run, m)); }
-
-  void announce(net::peer_index link);
-
-  /// Why it is not let in; empty where it is.
-  [[nodiscard]] std::string objection(const session& s, const block_wire::request& r) const;
-
-  // ---- net::fabric_events
-
-  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
-  void on_down(net::peer_index link, const error&) override { forget(link); }
-  void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
-  void on_wake() override;
-
-  void take(net::peer_index link, const block_wire::request& r);
-  void take(net::peer_index link, const block_wire::announcement& a);
-  void take(net::peer_index, const block_wire::addresses& a);
-  void take(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
-  void take(net::peer_index, const block_wire::echo&) {}
-
-  void learn(const std::string& address);
-  void tell_addresses(net::peer_index link);
-
-  std::map<net::peer_index, session> sessions_;
-  std::map<net::peer_index, other_server> others_;
-  std::set<std::string> addresses_;  // of servers
-  std::uint64_t last_session_ = 0;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_BLOCK_DOOR_HPP
-
-// ---- causeway/parallel/impl/block_door.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_DOOR_IPP
-#define CAUSEWAY_PARALLEL_IMPL_BLOCK_DOOR_IPP
-
-// Bodies of parallel/block_door.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-CAUSEWAY_DECL void block_door::listen() {
-  fabric_->attach(this);
-  fabric_->locked([this] { on_wake(); });
-}
-
-CAUSEWAY_DECL void block_door::announce() {
-  for (const auto& [link, s] : sessions_) announce(link);
-}
-
-CAUSEWAY_DECL std::vector<stage::served_span> block_door::spans() {
-  std::erase_if(others_, [now = fabric_->now()](const auto& one) { return one.second.until <= now; });
-  std::vector<stage::served_span> all;
-  for (const auto& [link, o] : others_) all.push_back(o.span);
-  if (serving_.size() > 0) all.push_back({fabric_->id(), serving_, throughput()});
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
-  return all;
-}
-
-CAUSEWAY_DECL void block_door::finished(const admitted_request& r) {
-  const auto found = sessions_.find(r.link);
-  if (found == sessions_.end() || found->second.number != r.session) return;
-  --found->second.requests;
-  found->second.work -= r.what.work();
-}
-
-CAUSEWAY_DECL bool block_door::connected(const admitted_request& r) const {
-  const auto found = sessions_.find(r.link);
-  return found != sessions_.end() && found->second.number == r.session;
-}
-
-CAUSEWAY_DECL void block_door::send_away(net::peer_index link, const std::string& why) {
-  log_(severity::warning, "a client is sent away: " + why);
-  forget(link);
-  fabric_->close(link, why);
-}
-
-CAUSEWAY_DECL double block_door::throughput() const {
-  return seconds_ > 0 ? 1.0 / (seconds_ * static_cast<double>(serving_.size())) : 1.0;
-}
-
-CAUSEWAY_DECL void block_door::forget(net::peer_index link) {
-  sessions_.erase(link);
-  others_.erase(link);
-  std::erase_if(incoming_, [link](const auto& r) { return r.link == link; });
-}
-
-CAUSEWAY_DECL void block_door::announce(net::peer_index link) {
-  if (serving_.size() == 0) return;
-  double work = 0;  // of others: it knows its own
-  for (const auto& [other, s] : sessions_) work += other == link ? 0 : s.work;
-  const auto life = std::chrono::duration_cast<std::chrono::milliseconds>(options_.life).count();
-  post(link, block_wire::announcement{static_cast<std::uint32_t>(life),
-                                      {serving_, seconds_, work * seconds_, options_.most_requests, options_.most_rows},
-                                      throughput()});
-}
-
-CAUSEWAY_DECL std::string block_door::objection(const session& s, const block_wire::request& r) const {
-  if (s.requests >= options_.most_requests) return "more requests at once than were announced";
-  if (!r.adapters.fits(limits_.maps)) return "adapters beside maps that the model does not have";
-  if (r.rows() + r.blocks.size() * r.tuning().rows(limits_.width, limits_.maps) > options_.most_rows) {
-    return "more rows, with prompts and adapters, than were announced";
-  }
-  if (r.tokens > limits_.context || r.blocks.last > limits_.layers) return "more tokens or blocks than the model has";
-  if (r.x_bytes > static_cast<std::size_t>(r.rows()) * limits_.most_bytes_a_row) return "more bytes than rows take";
-  return {};
-}
-
-CAUSEWAY_DECL void block_door::on_up(net::peer_index link, net::peer_id id, const std::string& address) {
-  sessions_[link] = {++last_session_, id, 0, 0, address};
-  tell_addresses(link);
-  announce(link);
-}
-
-CAUSEWAY_DECL void block_door::on_control(net::peer_index link, std::span<const std::byte> bytes) {
-  if (!sessions_.contains(link)) return;  // it was sent away
-  auto m = block_wire::decode(limits_.run, bytes);
-  if (!m) return send_away(link, m.error().message);
-  std::visit([&](auto& what) { take(link, what); }, *m);
-}
-
-CAUSEWAY_DECL void block_door::on_wake() {
-  for (const std::string& a : addresses_) fabric_->dial(a);
-  announce();
-  fabric_->wake_at(fabric_->now() + options_.heartbeat);
-}
-
-CAUSEWAY_DECL void block_door::take(net::peer_index link, const block_wire::request& r) {
-  session& s = sessions_[link];
-  if (const std::string why = objection(s, r); !why.empty()) return send_away(link, why);
-  const admitted_request let_in{link, s.number, r, {}};
-  ++s.requests;
-  s.work += let_in.what.work();
-  incoming_.push_back(let_in);
-}
-
-CAUSEWAY_DECL void block_door::take(net::peer_index link, const block_wire::announcement& a) {
-  if (a.offer.blocks.last > limits_.layers) return send_away(link, "blocks that the model does not have");
-  const session& s = sessions_[link];
-  others_[link] = {{s.id, a.offer.blocks, a.throughput}, fabric_->now() + std::chrono::milliseconds{a.milliseconds}};
-  if (!s.address.empty()) learn(s.address);
-}
-
-CAUSEWAY_DECL void block_door::take(net::peer_index, const block_wire::addresses& a) {
-  for (const std::string& one : a.list) learn(one);
-}
-
-CAUSEWAY_DECL void block_door::learn(const std::string& address) {
-  if (address == fabric_->address() || addresses_.size() >= block_wire::most_addresses) return;
-  if (!addresses_.insert(address).second) return;
-  fabric_->dial(address);
-  for (const auto& [link, s] : sessions_) tell_addresses(link);
-}
-
-CAUSEWAY_DECL void block_door::tell_addresses(net::peer_index link) {
-  block_wire::addresses all;
-  for (const std::string& a : addresses_) {
-    if (a.size() <= block_wire::longest_address) all.list.push_back(a);
-  }
-  if (!all.list.empty()) post(link, all);
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_DOOR_IPP
-#endif
 
 // ---- causeway/parallel/block_moves.hpp ----
 #ifndef CAUSEWAY_PARALLEL_BLOCK_MOVES_HPP
@@ -63301,234 +63036,6 @@ CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net:
 
 #endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_MOVES_IPP
 #endif
-
-// ---- causeway/parallel/block_server.hpp ----
-#ifndef CAUSEWAY_PARALLEL_BLOCK_SERVER_HPP
-#define CAUSEWAY_PARALLEL_BLOCK_SERVER_HPP
-
-// A peer that computes frozen blocks for whoever asks (Petals: Borzunov et al., 2022). It keeps nothing of its clients
-// between two requests: what is trained, and the optimizer, are theirs. It takes the blocks where the swarm is worst off,
-// and others when that changes.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-/// Threading: `serve` is called by one thread; events come as the fabric has them. Memory: the blocks, the rows of
-/// `most_held` requests, and answers that clients are slow to take.
-template <stage::BlockSpan Blocks, stage::ActivationCodec Codec = stage::plain>
-class block_server final : private block_door {
- public:
-  block_server(std::shared_ptr<net::fabric> fabric, const block_server_options& options, Blocks blocks,
-               Codec codec = Codec{}, log_sink log = {})
-      : block_door{std::move(fabric), options, limits_of(options, blocks, codec), std::move(log)},
-        blocks_{std::move(blocks)},
-        codec_{std::move(codec), blocks_.width(), blocks_.maps()},
-        mail_{*this->fabric_},
-        random_{options.seed, 0x626C6B73U} {}
-  ~block_server() override { fabric_->attach(nullptr); }
-
-  /// Begins to listen. errc::invalid_argument for a number of blocks that the model does not have.
-  result<void> open() {
-    const std::int64_t first = options_.first.value_or(0);
-    if (options_.blocks < 1 || first < 0 || first + options_.blocks > blocks_.layers() || options_.most_rows < 1 ||
-        options_.most_requests < 1 || options_.most_held < 1) {
-      return fail(errc::invalid_argument, "block_server",
-                  std::to_string(options_.blocks) + " blocks from " + std::to_string(first) + " of a model with " +
-                      std::to_string(blocks_.layers()) + ", or a limit that is 0");
-    }
-    listen();
-    fabric_->locked(
-        [this] { look_at_ = fabric_->now() + (options_.first ? duration{0} : about(2 * options_.look_around)); });
-    return {};
-  }
-
-  /// Chooses blocks and serves them, until `stopped`, asked with the fabric's lock held, says so, or the deadline passes;
-  /// both are no error. errc::cancelled: the peer was asked to stop. Errors of Blocks::hold.
-  result<void> serve(const std::function<bool()>& stopped, time_point deadline = no_deadline) {
-    for (;;) {
-      bool stop = false;
-      const auto ready = [&] { return (stop = stopped()) || !ready_.empty() || may_receive() || mail_.any_done(); };
-      CAUSEWAY_ASSIGN(const bool happened, fabric_->block(ready, std::min({deadline, look_at_, late_at_})));
-      if (stop) return {};
-      take_in();
-      if (!ready_.empty()) compute_next();
-      bool due = false, over = false;
-      fabric_->locked([&] {
-        due = fabric_->now() >= look_at_;
-        over = !happened && fabric_->now() >= deadline;
-      });
-      if (over) return {};
-      if (due) CAUSEWAY_TRY(choose_blocks());
-    }
-  }
-
-  /// Call between two `serve`.
-  [[nodiscard]] Blocks& blocks() noexcept { return blocks_; }
-  /// Requests that were answered with rows, and with a refusal.
-  [[nodiscard]] std::uint64_t answered() const noexcept { return answered_; }
-  [[nodiscard]] std::uint64_t refused() const noexcept { return refused_; }
-  /// Times that it took other blocks.
-  [[nodiscard]] std::uint64_t moves() const noexcept { return moves_; }
-
- private:
-  struct ready_request {
-    admitted_request request;
-    shared_bytes bytes;
-  };
-
-  static model_limits limits_of(const block_server_options& o, const Blocks& b, const Codec& codec) {
-    return {span_run(o.run, b.agreement(), codec),
-            b.layers(),
-            b.context(),
-            b.width(),
-            b.maps(),
-            span_codec<Codec>::most_bytes_a_row(codec, b.width())};
-  }
-
-  [[nodiscard]] bool may_receive() const {
-    return !incoming_.empty() && mail_.receives() + ready_.size() < options_.most_held;
-  }
-
-  void take_in() {
-    std::vector<admitted_request> broken;
-    auto arrived = mail_.collect(&broken);
-    std::vector<admitted_request> next;
-    fabric_->locked([&] {
-      const time_point now = fabric_->now();
-      for (const admitted_request& r : broken) finished(r);
-      send_late_away(now);
-      std::erase_if(ready_, [this](const auto& r) { return !connected(r.request); });
-      for (auto& a : arrived) {
-        if (connected(a.what)) ready_.push_back({a.what, std::move(a.bytes)});
-      }
-      while (!incoming_.empty() && mail_.receives() + ready_.size() + next.size() < options_.most_held) {
-        next.push_back(incoming_.front());
-        next.back().since = now;
-        late_at_ = std::min(late_at_, now + options_.patience);
-        incoming_.pop_front();
-      }
-    });
-    for (const admitted_request& r : next) {
-      mail_.expect(r.link, block_wire::request_id(r.what.number), r, codec_.request_bytes(r.what));
-    }
-  }
-
-  /// Who does not send the rows of its request takes a place for nothing.
-  void send_late_away(time_point now) {
-    late_at_ = no_deadline;
-    mail_.each_expected([&](net::peer_index link, const admitted_request& r) {
-      if (!connected(r)) return;
-      if (r.since + options_.patience <= now) return send_away(link, "the rows of its request do not come");
-      late_at_ = std::min(late_at_, r.since + options_.patience);
-    });
-  }
-
-  void compute_next() {
-    const ready_request next = std::move(ready_.front());
-    ready_.pop_front();
-    const block_wire::request& what = next.request.what;
-    const bool here = what.blocks.first >= blocks_.held().first && what.blocks.last <= blocks_.held().last;
-    time_point begin, end;
-    fabric_->locked([&] { begin = fabric_->now(); });
-    auto answer = here ? answer_to(what, *next.bytes) : result<shared_bytes>{refusal(block_wire::not_here)};
-    const bool works = answer && (*answer)->size() > 1;
-    fabric_->locked([&] {
-      end = fabric_->now();
-      finished(next.request);
-      if (!answer) send_away(next.request.link, answer.error().message);
-      if (works) measured(seconds(end - begin) / what.work());
-    });
-    ++(works ? answered_ : refused_);
-    if (!answer) return;
-    if (mail_.sends_to(next.request.link) < 2 * std::size_t{options_.most_requests}) {
-      mail_.send(next.request.link, block_wire::answer_id(what.number), std::move(*answer));
-    } else {
-      fabric_->locked([&] { send_away(next.request.link, "it does not take its answers"); });
-    }
-  }
-
-  /// Errors: the client broke the rules.
-  result<shared_bytes> answer_to(const block_wire::request& what, std::span<const std::byte> bytes) {
-    CAUSEWAY_ASSIGN(const span_question q, codec_.read_request(blocks_.pool(), what, bytes));
-    const stage::span_pass pass{what.blocks, what.sequences, what.tokens, what.tuning(), q.x, q.tuned};
-    std::vector<float> out(q.x.size()), d_tuned(what.backward != 0 ? q.tuned.size() : 0);
-    const auto outcome = what.backward != 0 ? blocks_.backward(pass, q.dy, out, d_tuned) : blocks_.forward(pass, out);
-    if (!outcome) {
-      log_(severity::warning, outcome.error().text());
-      return refusal(block_wire::not_here);
-    }
-    if (!all_finite(blocks_.pool(), out) || !all_finite(blocks_.pool(), d_tuned)) return refusal(block_wire::not_finite);
-    return codec_.write_answer(blocks_.pool(), what, out, d_tuned);
-  }
-
-  static shared_bytes refusal(std::byte why) { return std::make_shared<const std::vector<std::byte>>(1, why); }
-
-  void measured(double seconds) { seconds_ = seconds_ > 0 ? 0.7 * seconds_ + 0.3 * seconds : seconds; }
-
-  // ---- which blocks
-
-  result<void> choose_blocks() {
-    std::optional<std::int64_t> first;
-    bool begins = false;
-    fabric_->locked([&] {
-      begins = serving_.size() == 0;
-      const auto spans = this->spans();
-      if (begins) {
-        const auto sums = stage::block_throughputs(spans, blocks_.layers());
-        first = options_.first ? *options_.first : stage::worst_served(sums, options_.blocks);
-      } else {
-        first = stage::better_place(spans, fabric_->id(), blocks_.layers(), options_.quality);
-      }
-      look_at_ = options_.first ? no_deadline : fabric_->now() + about(options_.rebalance_every);
-    });
-    if (!first) return {};
-    return move_to({*first, *first + options_.blocks}, begins);
-  }
-
-  /// Not all at once: servers that look at the same moment would go to the same place.
-  [[nodiscard]] duration about(duration d) {
-    return std::chrono::duration_cast<duration>(d * (0.5 + static_cast<double>(random_.uniform())));
-  }
-
-  result<void> move_to(nn::block_range range, bool begins) {
-    fabric_->locked([this] { serving_ = {}; });  // announces nothing while it loads
-    const auto outcome = blocks_.hold(range);
-    if (!outcome && begins) return outcome;
-    if (outcome && begins) try_out();
-    if (outcome && !begins) ++moves_;
-    if (!outcome) log_(severity::warning, "it keeps its blocks: " + outcome.error().text());
-    fabric_->locked([this] {
-      serving_ = blocks_.held();
-      announce();
-    });
-    return {};
-  }
-
-  /// How quick it is, before anybody asks.
-  void try_out() {
-    const std::int64_t rows = std::min<std::int64_t>({64, options_.most_rows, blocks_.context()});
-    const std::vector<float> x(static_cast<std::size_t>(rows * blocks_.width()), 0.01F);
-    std::vector<float> y(x.size());
-    time_point begin, end;
-    fabric_->locked([&] { begin = fabric_->now(); });
-    const auto outcome = blocks_.forward({.blocks = blocks_.held(), .tokens = rows, .x = x}, y);
-    fabric_->locked([&] {
-      end = fabric_->now();
-      if (outcome) measured(seconds(end - begin) / static_cast<double>(rows * blocks_.held().size()));
-    });
-  }
-
-  Blocks blocks_;
-  span_codec<Codec> codec_;
-  parcel_mail<admitted_request> mail_;
-  rng random_;
-  std::deque<ready_request> ready_;
-  time_point look_at_{}, late_at_ = no_deadline;
-  std::uint64_t answered_ = 0, refused_ = 0, moves_ = 0;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_BLOCK_SERVER_HPP
 
 // ---- causeway/parallel/crew.hpp ----
 #ifndef CAUSEWAY_PARALLEL_CREW_HPP
@@ -63733,6 +63240,720 @@ CAUSEWAY_DECL std::vector<std::uint64_t> holders_of_table(const stage::layout& l
 
 #endif  // CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
 #endif
+
+// ---- causeway/parallel/block_ownership.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_OWNERSHIP_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_OWNERSHIP_HPP
+
+// The blocks of a model that a peer has in the state that the run is in. What leaves its part is kept until the run has
+// taken another step, so that nothing is lost while blocks are on their way.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// `ctx` is the context of the trainer whose model it is. Before the first step everybody has every block, since initial
+/// values follow from the seed.
+class block_ownership {
+ public:
+  /// `store`: where the run is saved; none: nowhere.
+  void begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store);
+
+  /// Whether the model has all that it computes or keeps up to date in `part`, in the state that the run is in.
+  [[nodiscard]] bool is_ready(const nn::model_part& part, const crew_words& w) const;
+
+  /// What others are told; the id is theirs to fill in.
+  [[nodiscard]] stage::present_peer described(const crew_words& w, std::int64_t layers) const;
+
+  /// Blocks whose parameters or moments are not finite are held no more, as if this peer had been lost with them. How many
+  /// those were.
+  std::size_t drop_spoilt(auto& ctx) {
+    std::size_t dropped = 0;
+    for (std::size_t b = 0; b < valid_.size(); ++b) {
+      const auto block = static_cast<std::int64_t>(b);
+      if (valid_[b] == 0 || !ctx.model().part().holds(block)) continue;
+      bool finite = true;
+      for_parts(ctx, block, [&](std::span<float> part) {
+        finite = finite && std::all_of(part.begin(), part.end(), [](float v) { return std::isfinite(v); });
+      });
+      if (finite) continue;
+      valid_[b] = 0;
+      ++dropped;
+    }
+    return dropped;
+  }
+
+  /// Its seat in the attempt under way; none where it is spare.
+  void seated(const nn::block_range& computes, std::uint32_t replica) noexcept;
+
+  /// Parameters and moments of a block. Precondition: `described` names it. Errors: those of the storage, where it is not
+  /// in memory.
+  result<block_contents> contents(auto& ctx, std::int64_t block) {
+    const auto left = attic_.find(block);
+    if (left != attic_.end()) return left->second;
+    if (stored_ && valid_[static_cast<std::size_t>(block)] == 0) {
+      block_contents all(static_cast<std::size_t>(ctx.model().block_length(block)) * (1 + ctx.inner().moments().size()));
+      CAUSEWAY_TRY(store_->load(*stored_, block, all));
+      return all;
+    }
+    block_contents all;
+    for_parts(ctx, block, [&](std::span<float> part) { all.insert(all.end(), part.begin(), part.end()); });
+    return all;
+  }
+  /// Precondition for this and `put`: the block is in the model's part.
+  [[nodiscard]] std::size_t contents_size(auto& ctx, std::int64_t block) const {
+    std::size_t size = 0;
+    for_parts(ctx, block, [&](std::span<float> part) { size += part.size(); });
+    return size;
+  }
+  void put(auto& ctx, std::int64_t block, const block_contents& contents) {
+    auto from = contents.begin();
+    for_parts(ctx, block, [&](std::span<float> part) {
+      std::copy_n(from, part.size(), part.begin());
+      from += static_cast<std::ptrdiff_t>(part.size());
+    });
+    ctx.parameters_changed();
+    valid_[static_cast<std::size_t>(block)] = 1;
+  }
+
+  /// The model's part becomes `part`. What leaves it is kept; what is new in it is to be `put`, but in the first step.
+  result<void> change(auto& ctx, const nn::model_part& part, const crew_words& w) {
+    const auto layers = static_cast<std::int64_t>(valid_.size());
+    if (!is_at(w)) forget();
+    for (std::int64_t b = 0; b < layers; ++b) {
+      const bool leaves = valid_[static_cast<std::size_t>(b)] != 0 && !part.holds(b) && ctx.model().part().holds(b);
+      if (!leaves || w.step == 0) continue;
+      CAUSEWAY_ASSIGN(attic_[b], contents(ctx, b));
+    }
+    CAUSEWAY_TRY(ctx.hold(part, w.step));
+    state_ = w.state;
+    for (std::int64_t b = 0; b < layers; ++b) {
+      std::uint8_t& valid = valid_[static_cast<std::size_t>(b)];
+      valid = part.holds(b) && (valid != 0 || w.step == 0) ? 1 : 0;
+      if (valid != 0 || !part.holds(b)) continue;
+      if (const auto kept = attic_.extract(b)) {
+        put(ctx, b, kept.mapped());
+      } else if (stored_) {
+        CAUSEWAY_ASSIGN(const block_contents saved, contents(ctx, b));
+        put(ctx, b, saved);
+      }
+    }
+    return {};
+  }
+
+  /// The run went back to a state that is in the store: everybody has all blocks of it.
+  void went_back(const crew_words& w);
+
+  /// Saves a block of the state that the run is in.
+  result<void> save(auto& ctx, std::int64_t block, const crew_words& w) {
+    CAUSEWAY_ASSIGN(const block_contents all, contents(ctx, block));
+    return store_->save(w, block, all);
+  }
+
+  /// The run took a step, with these squared norms of the gradients of what is held: what this peer computes with is of the
+  /// new state, the rest of the old one.
+  void moved_to(std::uint64_t state, std::map<std::int64_t, double> squares);
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(state_, valid_);
+  }
+
+ private:
+  [[nodiscard]] bool is_at(const crew_words& w) const noexcept { return state_ == w.state; }
+
+  [[nodiscard]] bool has(const crew_words& w, std::int64_t block) const;
+
+  void forget();
+
+  template <class F>
+  static void for_parts(auto& ctx, std::int64_t block, F&& f) {
+    for_pieces_of(ctx.model(), ctx.parameters(), block, f);
+    for (const std::span<float> moment : ctx.inner().moments()) for_pieces_of(ctx.model(), moment, block, f);
+  }
+
+  std::optional<block_store> store_;
+  std::optional<crew_words> stored_;  // the state that the run is in, where it is in the store
+  std::uint64_t state_ = 0;           // crew_words::state that the blocks are of
+  std::vector<std::uint8_t> valid_;   // by block: in the model's part, and of that state
+  std::map<std::int64_t, block_contents> attic_;
+  std::map<std::int64_t, double> squares_;
+  nn::block_range computes_{};
+  std::uint32_t replica_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_OWNERSHIP_HPP
+
+// ---- causeway/parallel/impl/block_ownership.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_OWNERSHIP_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_OWNERSHIP_IPP
+
+// Bodies of parallel/block_ownership.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL void block_ownership::begin(const nn::model_part& part, std::int64_t layers,
+                                          std::optional<block_store> store) {
+  store_ = std::move(store);
+  if (!valid_.empty()) return;  // restored
+  for (std::int64_t b = 0; b < layers; ++b) valid_.push_back(part.holds(b) ? 1 : 0);
+}
+
+CAUSEWAY_DECL bool block_ownership::is_ready(const nn::model_part& part, const crew_words& w) const {
+  bool ready = is_at(w);
+  for (std::size_t b = 0; b < valid_.size(); ++b) {
+    ready = ready && (!part.holds(static_cast<std::int64_t>(b)) || valid_[b] != 0);
+  }
+  return ready;
+}
+
+CAUSEWAY_DECL stage::present_peer block_ownership::described(const crew_words& w, std::int64_t layers) const {
+  stage::present_peer p;
+  p.replica = replica_;
+  p.computes = computes_;
+  for (std::int64_t b = 0; b < layers; ++b) {
+    if (!has(w, b)) continue;
+    if (p.holds.empty() || p.holds.back().last != b) p.holds.push_back({b, b});
+    p.holds.back().last = b + 1;
+    if (w.step == 0) continue;
+    const auto known = squares_.find(b);
+    p.squares.push_back(known != squares_.end() ? known->second : 0);
+  }
+  return p;
+}
+
+CAUSEWAY_DECL void block_ownership::seated(const nn::block_range& computes, std::uint32_t replica) noexcept {
+  computes_ = computes;
+  replica_ = replica;
+}
+
+CAUSEWAY_DECL void block_ownership::went_back(const crew_words& w) {
+  forget();
+  stored_ = w;
+  state_ = w.state;
+}
+
+CAUSEWAY_DECL void block_ownership::moved_to(std::uint64_t state, std::map<std::int64_t, double> squares) {
+  squares_ = std::move(squares);
+  state_ = state;
+  attic_.clear();
+  stored_.reset();
+  if (computes_.size() == 0) std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
+}
+
+CAUSEWAY_DECL bool block_ownership::has(const crew_words& w, std::int64_t block) const {
+  if (!is_at(w)) return false;
+  return w.step == 0 || stored_ || valid_[static_cast<std::size_t>(block)] != 0 || attic_.contains(block);
+}
+
+CAUSEWAY_DECL void block_ownership::forget() {
+  stored_.reset();
+  std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
+  attic_.clear();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_OWNERSHIP_IPP
+#endif
+
+// ---- causeway/parallel/block_request_handler.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_REQUEST_HANDLER_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_REQUEST_HANDLER_HPP
+
+// A block server's network: who is there, what other servers hold, and which requests are let in. A client is trusted with
+// nothing: what it asks for must lie within what was announced, and it has at most so many requests here at once. Memory
+// for a request's rows is taken only when its turn comes.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+struct block_server_options {
+  std::uint64_t run = 0;                               ///< names the weights: equal on all who have the same
+  std::vector<std::string> dial{};                     ///< addresses of other servers; they tell of the rest
+  std::int64_t blocks = 1;                             ///< that it holds
+  std::optional<std::int64_t> first{};                 ///< always from this one; none: where the swarm is worst off
+  duration look_around = std::chrono::seconds{5};      ///< for how long it listens at least before it chooses
+  duration rebalance_every = std::chrono::minutes{2};  ///< on average; only where `first` is none
+  double quality = 0.75;   ///< moves if the least throughput is less than this part of what it could be
+  std::uint64_t seed = 0;  ///< of when it looks; another one for each server
+  duration heartbeat = std::chrono::seconds{1};
+  duration life = std::chrono::seconds{5};  ///< of an announcement
+  std::uint32_t most_rows = 8192;   ///< of a request, those of what is tuned too: 4·width bytes of adapters are one
+  std::uint32_t most_requests = 4;  ///< of a client at once
+  duration patience = std::chrono::minutes{2};  ///< for the rows of a request whose turn came
+  std::size_t most_held = 16;                   ///< requests whose rows are here or on their way
+};
+
+/// A request that was let in, of the client's `session`-th connection.
+struct admitted_request {
+  net::peer_index link = 0;
+  std::uint64_t session = 0;
+  block_wire::request what{};
+  time_point since{};  ///< its turn came
+};
+
+/// To be used with the fabric's lock held, as events come.
+class block_request_handler : protected net::fabric_events {
+ public:
+  block_request_handler(const block_request_handler&) = delete;
+  block_request_handler& operator=(const block_request_handler&) = delete;
+
+ protected:
+  struct model_limits {
+    std::uint64_t run = 0;
+    std::int64_t layers = 0;
+    std::int64_t context = 0;
+    std::int64_t width = 0;
+    nn::map_sizes maps{};
+    std::size_t most_bytes_a_row = 0;  ///< encoded
+  };
+
+  block_request_handler(std::shared_ptr<net::fabric> fabric, block_server_options options, const model_limits& limits,
+                        log_sink log)
+      : fabric_{std::move(fabric)},
+        options_{std::move(options)},
+        limits_{limits},
+        log_{std::move(log)},
+        addresses_{options_.dial.begin(), options_.dial.end()} {}
+  ~block_request_handler() override = default;
+
+  void listen();
+
+  /// Says to everybody what is held; nothing while nothing is.
+  void announce();
+
+  /// What other servers hold, and this one.
+  [[nodiscard]] std::vector<stage::served_span> spans();
+
+  /// The request is answered, or will not be.
+  void finished(const admitted_request& r);
+  [[nodiscard]] bool connected(const admitted_request& r) const;
+
+  /// Nothing of it is heard or answered any more.
+  void send_away(net::peer_index link, const std::string& why);
+
+  [[nodiscard]] double throughput() const;
+
+  std::shared_ptr<net::fabric> fabric_;
+  block_server_options options_;
+  model_limits limits_;
+  log_sink log_;
+  nn::block_range serving_{};              // none: nothing is announced
+  double seconds_ = 0;                     // for a row through a block, forward
+  std::deque<admitted_request> incoming_;  // whose rows are not received yet
+
+ private:
+  struct session {
+    std::uint64_t number = 0;
+    net::peer_id id = 0;
+    std::uint32_t requests = 0;
+    double work = 0;
+    std::string address;
+  };
+  struct other_server {
+    stage::served_span span;
+    time_point until;
+  };
+
+  void forget(net::peer_index link);
+
+  void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(limits_.run, m)); }
+
+  void announce(net::peer_index link);
+
+  /// Why it is not let in; empty where it is.
+  [[nodiscard]] std::string objection(const session& s, const block_wire::request& r) const;
+
+  // ---- net::fabric_events
+
+  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
+  void on_down(net::peer_index link, const error&) override { forget(link); }
+  void on_unreachable(const std::string&, const error&) override {}
+  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  void on_wake() override;
+
+  void take(net::peer_index link, const block_wire::request& r);
+  void take(net::peer_index link, const block_wire::announcement& a);
+  void take(net::peer_index, const block_wire::addresses& a);
+  void take(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
+  void take(net::peer_index, const block_wire::echo&) {}
+
+  void learn(const std::string& address);
+  void tell_addresses(net::peer_index link);
+
+  std::map<net::peer_index, session> sessions_;
+  std::map<net::peer_index, other_server> others_;
+  std::set<std::string> addresses_;  // of servers
+  std::uint64_t last_session_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_REQUEST_HANDLER_HPP
+
+// ---- causeway/parallel/impl/block_request_handler.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_REQUEST_HANDLER_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_REQUEST_HANDLER_IPP
+
+// Bodies of parallel/block_request_handler.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL void block_request_handler::listen() {
+  fabric_->attach(this);
+  fabric_->locked([this] { on_wake(); });
+}
+
+CAUSEWAY_DECL void block_request_handler::announce() {
+  for (const auto& [link, s] : sessions_) announce(link);
+}
+
+CAUSEWAY_DECL std::vector<stage::served_span> block_request_handler::spans() {
+  std::erase_if(others_, [now = fabric_->now()](const auto& one) { return one.second.until <= now; });
+  std::vector<stage::served_span> all;
+  for (const auto& [link, o] : others_) all.push_back(o.span);
+  if (serving_.size() > 0) all.push_back({fabric_->id(), serving_, throughput()});
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  return all;
+}
+
+CAUSEWAY_DECL void block_request_handler::finished(const admitted_request& r) {
+  const auto found = sessions_.find(r.link);
+  if (found == sessions_.end() || found->second.number != r.session) return;
+  --found->second.requests;
+  found->second.work -= r.what.work();
+}
+
+CAUSEWAY_DECL bool block_request_handler::connected(const admitted_request& r) const {
+  const auto found = sessions_.find(r.link);
+  return found != sessions_.end() && found->second.number == r.session;
+}
+
+CAUSEWAY_DECL void block_request_handler::send_away(net::peer_index link, const std::string& why) {
+  log_(severity::warning, "a client is sent away: " + why);
+  forget(link);
+  fabric_->close(link, why);
+}
+
+CAUSEWAY_DECL double block_request_handler::throughput() const {
+  return seconds_ > 0 ? 1.0 / (seconds_ * static_cast<double>(serving_.size())) : 1.0;
+}
+
+CAUSEWAY_DECL void block_request_handler::forget(net::peer_index link) {
+  sessions_.erase(link);
+  others_.erase(link);
+  std::erase_if(incoming_, [link](const auto& r) { return r.link == link; });
+}
+
+CAUSEWAY_DECL void block_request_handler::announce(net::peer_index link) {
+  if (serving_.size() == 0) return;
+  double work = 0;  // of others: it knows its own
+  for (const auto& [other, s] : sessions_) work += other == link ? 0 : s.work;
+  const auto life = std::chrono::duration_cast<std::chrono::milliseconds>(options_.life).count();
+  post(link, block_wire::announcement{static_cast<std::uint32_t>(life),
+                                      {serving_, seconds_, work * seconds_, options_.most_requests, options_.most_rows},
+                                      throughput()});
+}
+
+CAUSEWAY_DECL std::string block_request_handler::objection(const session& s, const block_wire::request& r) const {
+  if (s.requests >= options_.most_requests) return "more requests at once than were announced";
+  if (!r.adapters.fits(limits_.maps)) return "adapters beside maps that the model does not have";
+  if (r.rows() + r.blocks.size() * r.tuning().rows(limits_.width, limits_.maps) > options_.most_rows) {
+    return "more rows, with prompts and adapters, than were announced";
+  }
+  if (r.tokens > limits_.context || r.blocks.last > limits_.layers) return "more tokens or blocks than the model has";
+  if (r.x_bytes > static_cast<std::size_t>(r.rows()) * limits_.most_bytes_a_row) return "more bytes than rows take";
+  return {};
+}
+
+CAUSEWAY_DECL void block_request_handler::on_up(net::peer_index link, net::peer_id id, const std::string& address) {
+  sessions_[link] = {++last_session_, id, 0, 0, address};
+  tell_addresses(link);
+  announce(link);
+}
+
+CAUSEWAY_DECL void block_request_handler::on_control(net::peer_index link, std::span<const std::byte> bytes) {
+  if (!sessions_.contains(link)) return;  // it was sent away
+  auto m = block_wire::decode(limits_.run, bytes);
+  if (!m) return send_away(link, m.error().message);
+  std::visit([&](auto& what) { take(link, what); }, *m);
+}
+
+CAUSEWAY_DECL void block_request_handler::on_wake() {
+  for (const std::string& a : addresses_) fabric_->dial(a);
+  announce();
+  fabric_->wake_at(fabric_->now() + options_.heartbeat);
+}
+
+CAUSEWAY_DECL void block_request_handler::take(net::peer_index link, const block_wire::request& r) {
+  session& s = sessions_[link];
+  if (const std::string why = objection(s, r); !why.empty()) return send_away(link, why);
+  const admitted_request let_in{link, s.number, r, {}};
+  ++s.requests;
+  s.work += let_in.what.work();
+  incoming_.push_back(let_in);
+}
+
+CAUSEWAY_DECL void block_request_handler::take(net::peer_index link, const block_wire::announcement& a) {
+  if (a.offer.blocks.last > limits_.layers) return send_away(link, "blocks that the model does not have");
+  const session& s = sessions_[link];
+  others_[link] = {{s.id, a.offer.blocks, a.throughput}, fabric_->now() + std::chrono::milliseconds{a.milliseconds}};
+  if (!s.address.empty()) learn(s.address);
+}
+
+CAUSEWAY_DECL void block_request_handler::take(net::peer_index, const block_wire::addresses& a) {
+  for (const std::string& one : a.list) learn(one);
+}
+
+CAUSEWAY_DECL void block_request_handler::learn(const std::string& address) {
+  if (address == fabric_->address() || addresses_.size() >= block_wire::most_addresses) return;
+  if (!addresses_.insert(address).second) return;
+  fabric_->dial(address);
+  for (const auto& [link, s] : sessions_) tell_addresses(link);
+}
+
+CAUSEWAY_DECL void block_request_handler::tell_addresses(net::peer_index link) {
+  block_wire::addresses all;
+  for (const std::string& a : addresses_) {
+    if (a.size() <= block_wire::longest_address) all.list.push_back(a);
+  }
+  if (!all.list.empty()) post(link, all);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_REQUEST_HANDLER_IPP
+#endif
+
+// ---- causeway/parallel/block_server.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_SERVER_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_SERVER_HPP
+
+// A peer that computes frozen blocks for whoever asks (Petals: Borzunov et al., 2022). It keeps nothing of its clients
+// between two requests: what is trained, and the optimizer, are theirs. It takes the blocks where the swarm is worst off,
+// and others when that changes.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// Threading: `serve` is called by one thread; events come as the fabric has them. Memory: the blocks, the rows of
+/// `most_held` requests, and answers that clients are slow to take.
+template <stage::BlockSpan Blocks, stage::ActivationCodec Codec = stage::plain>
+class block_server final : private block_request_handler {
+ public:
+  block_server(std::shared_ptr<net::fabric> fabric, const block_server_options& options, Blocks blocks,
+               Codec codec = Codec{}, log_sink log = {})
+      : block_request_handler{std::move(fabric), options, limits_of(options, blocks, codec), std::move(log)},
+        blocks_{std::move(blocks)},
+        codec_{std::move(codec), blocks_.width(), blocks_.maps()},
+        mail_{*this->fabric_},
+        random_{options.seed, 0x626C6B73U} {}
+  ~block_server() override { fabric_->attach(nullptr); }
+
+  /// Begins to listen. errc::invalid_argument for a number of blocks that the model does not have.
+  result<void> open() {
+    const std::int64_t first = options_.first.value_or(0);
+    if (options_.blocks < 1 || first < 0 || first + options_.blocks > blocks_.layers() || options_.most_rows < 1 ||
+        options_.most_requests < 1 || options_.most_held < 1) {
+      return fail(errc::invalid_argument, "block_server",
+                  std::to_string(options_.blocks) + " blocks from " + std::to_string(first) + " of a model with " +
+                      std::to_string(blocks_.layers()) + ", or a limit that is 0");
+    }
+    listen();
+    fabric_->locked(
+        [this] { look_at_ = fabric_->now() + (options_.first ? duration{0} : about(2 * options_.look_around)); });
+    return {};
+  }
+
+  /// Chooses blocks and serves them, until `stopped`, asked with the fabric's lock held, says so, or the deadline passes;
+  /// both are no error. errc::cancelled: the peer was asked to stop. Errors of Blocks::hold.
+  result<void> serve(const std::function<bool()>& stopped, time_point deadline = no_deadline) {
+    for (;;) {
+      bool stop = false;
+      const auto ready = [&] { return (stop = stopped()) || !ready_.empty() || may_receive() || mail_.any_done(); };
+      CAUSEWAY_ASSIGN(const bool happened, fabric_->block(ready, std::min({deadline, look_at_, late_at_})));
+      if (stop) return {};
+      take_in();
+      if (!ready_.empty()) compute_next();
+      bool due = false, over = false;
+      fabric_->locked([&] {
+        due = fabric_->now() >= look_at_;
+        over = !happened && fabric_->now() >= deadline;
+      });
+      if (over) return {};
+      if (due) CAUSEWAY_TRY(choose_blocks());
+    }
+  }
+
+  /// Call between two `serve`.
+  [[nodiscard]] Blocks& blocks() noexcept { return blocks_; }
+  /// Requests that were answered with rows, and with a refusal.
+  [[nodiscard]] std::uint64_t answered() const noexcept { return answered_; }
+  [[nodiscard]] std::uint64_t refused() const noexcept { return refused_; }
+  /// Times that it took other blocks.
+  [[nodiscard]] std::uint64_t moves() const noexcept { return moves_; }
+
+ private:
+  struct ready_request {
+    admitted_request request;
+    shared_bytes bytes;
+  };
+
+  static model_limits limits_of(const block_server_options& o, const Blocks& b, const Codec& codec) {
+    return {span_run(o.run, b.agreement(), codec),
+            b.layers(),
+            b.context(),
+            b.width(),
+            b.maps(),
+            block_rpc_codec<Codec>::most_bytes_a_row(codec, b.width())};
+  }
+
+  [[nodiscard]] bool may_receive() const {
+    return !incoming_.empty() && mail_.receives() + ready_.size() < options_.most_held;
+  }
+
+  void take_in() {
+    std::vector<admitted_request> broken;
+    auto arrived = mail_.collect(&broken);
+    std::vector<admitted_request> next;
+    fabric_->locked([&] {
+      const time_point now = fabric_->now();
+      for (const admitted_request& r : broken) finished(r);
+      send_late_away(now);
+      std::erase_if(ready_, [this](const auto& r) { return !connected(r.request); });
+      for (auto& a : arrived) {
+        if (connected(a.what)) ready_.push_back({a.what, std::move(a.bytes)});
+      }
+      while (!incoming_.empty() && mail_.receives() + ready_.size() + next.size() < options_.most_held) {
+        next.push_back(incoming_.front());
+        next.back().since = now;
+        late_at_ = std::min(late_at_, now + options_.patience);
+        incoming_.pop_front();
+      }
+    });
+    for (const admitted_request& r : next) {
+      mail_.expect(r.link, block_wire::request_id(r.what.number), r, codec_.request_bytes(r.what));
+    }
+  }
+
+  /// Who does not send the rows of its request takes a place for nothing.
+  void send_late_away(time_point now) {
+    late_at_ = no_deadline;
+    mail_.each_expected([&](net::peer_index link, const admitted_request& r) {
+      if (!connected(r)) return;
+      if (r.since + options_.patience <= now) return send_away(link, "the rows of its request do not come");
+      late_at_ = std::min(late_at_, r.since + options_.patience);
+    });
+  }
+
+  void compute_next() {
+    const ready_request next = std::move(ready_.front());
+    ready_.pop_front();
+    const block_wire::request& what = next.request.what;
+    const bool here = what.blocks.first >= blocks_.held().first && what.blocks.last <= blocks_.held().last;
+    time_point begin, end;
+    fabric_->locked([&] { begin = fabric_->now(); });
+    auto answer = here ? answer_to(what, *next.bytes) : result<shared_bytes>{refusal(block_wire::not_here)};
+    const bool works = answer && (*answer)->size() > 1;
+    fabric_->locked([&] {
+      end = fabric_->now();
+      finished(next.request);
+      if (!answer) send_away(next.request.link, answer.error().message);
+      if (works) measured(seconds(end - begin) / what.work());
+    });
+    ++(works ? answered_ : refused_);
+    if (!answer) return;
+    if (mail_.sends_to(next.request.link) < 2 * std::size_t{options_.most_requests}) {
+      mail_.send(next.request.link, block_wire::answer_id(what.number), std::move(*answer));
+    } else {
+      fabric_->locked([&] { send_away(next.request.link, "it does not take its answers"); });
+    }
+  }
+
+  /// Errors: the client broke the rules.
+  result<shared_bytes> answer_to(const block_wire::request& what, std::span<const std::byte> bytes) {
+    CAUSEWAY_ASSIGN(const span_question q, codec_.read_request(blocks_.pool(), what, bytes));
+    const stage::span_pass pass{what.blocks, what.sequences, what.tokens, what.tuning(), q.x, q.tuned};
+    std::vector<float> out(q.x.size()), d_tuned(what.backward != 0 ? q.tuned.size() : 0);
+    const auto outcome = what.backward != 0 ? blocks_.backward(pass, q.dy, out, d_tuned) : blocks_.forward(pass, out);
+    if (!outcome) {
+      log_(severity::warning, outcome.error().text());
+      return refusal(block_wire::not_here);
+    }
+    if (!all_finite(blocks_.pool(), out) || !all_finite(blocks_.pool(), d_tuned)) return refusal(block_wire::not_finite);
+    return codec_.write_answer(blocks_.pool(), what, out, d_tuned);
+  }
+
+  static shared_bytes refusal(std::byte why) { return std::make_shared<const std::vector<std::byte>>(1, why); }
+
+  void measured(double seconds) { seconds_ = seconds_ > 0 ? 0.7 * seconds_ + 0.3 * seconds : seconds; }
+
+  // ---- which blocks
+
+  result<void> choose_blocks() {
+    std::optional<std::int64_t> first;
+    bool begins = false;
+    fabric_->locked([&] {
+      begins = serving_.size() == 0;
+      const auto spans = this->spans();
+      if (begins) {
+        const auto sums = stage::block_throughputs(spans, blocks_.layers());
+        first = options_.first ? *options_.first : stage::worst_served(sums, options_.blocks);
+      } else {
+        first = stage::better_place(spans, fabric_->id(), blocks_.layers(), options_.quality);
+      }
+      look_at_ = options_.first ? no_deadline : fabric_->now() + about(options_.rebalance_every);
+    });
+    if (!first) return {};
+    return move_to({*first, *first + options_.blocks}, begins);
+  }
+
+  /// Not all at once: servers that look at the same moment would go to the same place.
+  [[nodiscard]] duration about(duration d) {
+    return std::chrono::duration_cast<duration>(d * (0.5 + static_cast<double>(random_.uniform())));
+  }
+
+  result<void> move_to(nn::block_range range, bool begins) {
+    fabric_->locked([this] { serving_ = {}; });  // announces nothing while it loads
+    const auto outcome = blocks_.hold(range);
+    if (!outcome && begins) return outcome;
+    if (outcome && begins) try_out();
+    if (outcome && !begins) ++moves_;
+    if (!outcome) log_(severity::warning, "it keeps its blocks: " + outcome.error().text());
+    fabric_->locked([this] {
+      serving_ = blocks_.held();
+      announce();
+    });
+    return {};
+  }
+
+  /// How quick it is, before anybody asks.
+  void try_out() {
+    const std::int64_t rows = std::min<std::int64_t>({64, options_.most_rows, blocks_.context()});
+    const std::vector<float> x(static_cast<std::size_t>(rows * blocks_.width()), 0.01F);
+    std::vector<float> y(x.size());
+    time_point begin, end;
+    fabric_->locked([&] { begin = fabric_->now(); });
+    const auto outcome = blocks_.forward({.blocks = blocks_.held(), .tokens = rows, .x = x}, y);
+    fabric_->locked([&] {
+      end = fabric_->now();
+      if (outcome) measured(seconds(end - begin) / static_cast<double>(rows * blocks_.held().size()));
+    });
+  }
+
+  Blocks blocks_;
+  block_rpc_codec<Codec> codec_;
+  parcel_mail<admitted_request> mail_;
+  rng random_;
+  std::deque<ready_request> ready_;
+  time_point look_at_{}, late_at_ = no_deadline;
+  std::uint64_t answered_ = 0, refused_ = 0, moves_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_SERVER_HPP
 
 // ---- causeway/parallel/block_sums.hpp ----
 #ifndef CAUSEWAY_PARALLEL_BLOCK_SUMS_HPP
@@ -64187,225 +64408,256 @@ static_assert(ParallelismPolicy<data_parallel>);
 
 #endif  // CAUSEWAY_PARALLEL_DATA_PARALLEL_HPP
 
-// ---- causeway/parallel/held_blocks.hpp ----
-#ifndef CAUSEWAY_PARALLEL_HELD_BLOCKS_HPP
-#define CAUSEWAY_PARALLEL_HELD_BLOCKS_HPP
+// ---- causeway/parallel/interpolated_blocks.hpp ----
+#ifndef CAUSEWAY_PARALLEL_INTERPOLATED_BLOCKS_HPP
+#define CAUSEWAY_PARALLEL_INTERPOLATED_BLOCKS_HPP
 
-// The blocks of a model that a peer has in the state that the run is in. What leaves its part is kept until the run has
-// taken another step, so that nothing is lost while blocks are on their way.
+// Blocks that nobody has any more, and what they are made of: the average of the neighbouring stages, weighted by the
+// squared norms of their gradients (CheckFree, Blagoev et al., 2025).
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
-/// `ctx` is the context of the trainer whose model it is. Before the first step everybody has every block, since initial
-/// values follow from the seed.
-class held_blocks {
- public:
-  /// `store`: where the run is saved; none: nowhere.
-  void begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store);
+/// Blocks in a row that no peer of the gathering holds.
+[[nodiscard]] CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::gathering& g);
 
-  /// Whether the model has all that it computes or keeps up to date in `part`, in the state that the run is in.
-  [[nodiscard]] bool is_ready(const nn::model_part& part, const crew_words& w) const;
+/// W = share · W_before + (1 - share) · W_behind.
+struct made_up_block {
+  std::int64_t block = 0;
+  std::int64_t before = 0;
+  std::int64_t behind = 0;
+  float share = 0.5F;
+};
 
-  /// What others are told; the id is theirs to fill in.
-  [[nodiscard]] stage::present_peer described(const crew_words& w, std::int64_t layers) const;
+/// For each lost block the blocks at its place in the stages before and behind, taken as long as what is lost; where these
+/// are shorter, the last ones there are that somebody holds. Precondition: no run of lost blocks is at an end of the model.
+[[nodiscard]] CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::gathering& g);
 
-  /// Blocks whose parameters or moments are not finite are held no more, as if this peer had been lost with them. How many
-  /// those were.
-  std::size_t drop_spoilt(auto& ctx) {
-    std::size_t dropped = 0;
-    for (std::size_t b = 0; b < valid_.size(); ++b) {
-      const auto block = static_cast<std::int64_t>(b);
-      if (valid_[b] == 0 || !ctx.model().part().holds(block)) continue;
-      bool finite = true;
-      for_parts(ctx, block, [&](std::span<float> part) {
-        finite = finite && std::all_of(part.begin(), part.end(), [](float v) { return std::isfinite(v); });
-      });
-      if (finite) continue;
-      valid_[b] = 0;
-      ++dropped;
+/// Who sends which block to whom, so that all that are to hold a lost block can make it up. A peer may send to itself.
+[[nodiscard]] CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
+                                                               const stage::gathering& g);
+
+/// The parameters alone, out of contents with `moments` times as much behind them.
+[[nodiscard]] CAUSEWAY_DECL block_contents parameters_of(block_contents all, std::size_t moments);
+
+/// Contents of `size` values with `moments`, which are zero, from the parameters of the blocks that it is made of. The
+/// first and the last block have more than the others, in front of and behind what is theirs.
+[[nodiscard]] CAUSEWAY_DECL block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
+                                                   std::span<const float> before, std::span<const float> behind);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_INTERPOLATED_BLOCKS_HPP
+
+// ---- causeway/parallel/impl/interpolated_blocks.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_INTERPOLATED_BLOCKS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_INTERPOLATED_BLOCKS_IPP
+
+// Bodies of parallel/interpolated_blocks.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::gathering& g) {
+  std::vector<nn::block_range> runs;
+  for (std::int64_t b = 0; b < g.layers; ++b) {
+    if (g.somebody_holds(b)) continue;
+    if (runs.empty() || runs.back().last != b) runs.push_back({b, b});
+    runs.back().last = b + 1;
+  }
+  return runs;
+}
+
+CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::gathering& g) {
+  const auto squares = [&](std::int64_t block) { return g.peers[g.first_holder(block)].squares_of(block); };
+  std::vector<made_up_block> all;
+  for (const nn::block_range& lost : lost_runs(g)) {
+    std::int64_t from = lost.first, to = lost.last;  // blocks [from, lost.first) and [lost.last, to) are there
+    while (from > 0 && lost.first - from < lost.size() && g.somebody_holds(from - 1)) --from;
+    while (to < g.layers && to - lost.last < lost.size() && g.somebody_holds(to)) ++to;
+    double before = 0, behind = 0;
+    for (std::int64_t b = from; b < lost.first; ++b) before += squares(b);
+    for (std::int64_t b = lost.last; b < to; ++b) behind += squares(b);
+    const double share = before + behind > 0 ? before / (before + behind) : 0.5;
+    for (std::int64_t b = lost.first; b < lost.last; ++b) {
+      all.push_back({b, std::max(from, b - lost.size()), std::min(to - 1, b + lost.size()), static_cast<float>(share)});
     }
-    return dropped;
   }
+  return all;
+}
 
-  /// Its seat in the attempt under way; none where it is spare.
-  void seated(const nn::block_range& computes, std::uint32_t replica) noexcept;
-
-  /// Parameters and moments of a block. Precondition: `described` names it. Errors: those of the storage, where it is not
-  /// in memory.
-  result<block_contents> contents(auto& ctx, std::int64_t block) {
-    const auto left = attic_.find(block);
-    if (left != attic_.end()) return left->second;
-    if (stored_ && valid_[static_cast<std::size_t>(block)] == 0) {
-      block_contents all(static_cast<std::size_t>(ctx.model().block_length(block)) * (1 + ctx.inner().moments().size()));
-      CAUSEWAY_TRY(store_->load(*stored_, block, all));
-      return all;
-    }
-    block_contents all;
-    for_parts(ctx, block, [&](std::span<float> part) { all.insert(all.end(), part.begin(), part.end()); });
-    return all;
-  }
-  /// Precondition for this and `put`: the block is in the model's part.
-  [[nodiscard]] std::size_t contents_size(auto& ctx, std::int64_t block) const {
-    std::size_t size = 0;
-    for_parts(ctx, block, [&](std::span<float> part) { size += part.size(); });
-    return size;
-  }
-  void put(auto& ctx, std::int64_t block, const block_contents& contents) {
-    auto from = contents.begin();
-    for_parts(ctx, block, [&](std::span<float> part) {
-      std::copy_n(from, part.size(), part.begin());
-      from += static_cast<std::ptrdiff_t>(part.size());
-    });
-    ctx.parameters_changed();
-    valid_[static_cast<std::size_t>(block)] = 1;
-  }
-
-  /// The model's part becomes `part`. What leaves it is kept; what is new in it is to be `put`, but in the first step.
-  result<void> change(auto& ctx, const nn::model_part& part, const crew_words& w) {
-    const auto layers = static_cast<std::int64_t>(valid_.size());
-    if (!is_at(w)) forget();
-    for (std::int64_t b = 0; b < layers; ++b) {
-      const bool leaves = valid_[static_cast<std::size_t>(b)] != 0 && !part.holds(b) && ctx.model().part().holds(b);
-      if (!leaves || w.step == 0) continue;
-      CAUSEWAY_ASSIGN(attic_[b], contents(ctx, b));
-    }
-    CAUSEWAY_TRY(ctx.hold(part, w.step));
-    state_ = w.state;
-    for (std::int64_t b = 0; b < layers; ++b) {
-      std::uint8_t& valid = valid_[static_cast<std::size_t>(b)];
-      valid = part.holds(b) && (valid != 0 || w.step == 0) ? 1 : 0;
-      if (valid != 0 || !part.holds(b)) continue;
-      if (const auto kept = attic_.extract(b)) {
-        put(ctx, b, kept.mapped());
-      } else if (stored_) {
-        CAUSEWAY_ASSIGN(const block_contents saved, contents(ctx, b));
-        put(ctx, b, saved);
+CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
+                                                 const stage::gathering& g) {
+  std::vector<block_move> moves;
+  for (net::peer_index p = 0; p < g.peers.size(); ++p) {
+    const stage::seat* const seat = to.find(g.peers[p].id);
+    for (const made_up_block& m : lost) {
+      if (seat == nullptr || !seat->holds(m.block)) continue;
+      for (const std::int64_t from : {m.before, m.behind}) {
+        const block_move move{from, static_cast<net::peer_index>(g.first_holder(from)), p};
+        if (std::find(moves.begin(), moves.end(), move) == moves.end()) moves.push_back(move);
       }
+    }
+  }
+  return moves;
+}
+
+CAUSEWAY_DECL block_contents parameters_of(block_contents all, std::size_t moments) {
+  all.resize(all.size() / (1 + moments));
+  return all;
+}
+
+CAUSEWAY_DECL block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
+                                     std::span<const float> before, std::span<const float> behind) {
+  const std::size_t count = size / (1 + moments);
+  const std::span<const float> a = m.before == 0 ? before.last(count) : before.first(count);
+  const std::span<const float> b = behind.first(count);  // never the first block
+  block_contents made(size, 0.0F);
+  for (std::size_t i = 0; i < count; ++i) made[i] = m.share * a[i] + (1.0F - m.share) * b[i];
+  return made;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_INTERPOLATED_BLOCKS_IPP
+#endif
+
+// ---- causeway/parallel/part_change.hpp ----
+#ifndef CAUSEWAY_PARALLEL_PART_CHANGE_HPP
+#define CAUSEWAY_PARALLEL_PART_CHANGE_HPP
+
+// From what a peer has to what its seat in a layout holds: what others need of it leaves, what it needs comes, and what
+// nobody has is made up.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// How blocks travel.
+struct block_roads {
+  net::any_transport& transport;
+  net::message_id moves;    ///< of blocks
+  net::message_id sources;  ///< of what lost blocks are made up of
+  time_point deadline = no_deadline;
+};
+
+/// Of one peer, in one attempt; all that it is given must outlive it. Where blocks are made up, no run of lost blocks is at
+/// an end of the model.
+class part_change {
+ public:
+  part_change(block_ownership& held, const crew_words& words, const crew_facts& facts, const stage::layout& to,
+              const block_roads& roads)
+      : held_{held},
+        words_{words},
+        facts_{facts},
+        roads_{roads},
+        moves_{moves_for(to, facts.gathered)},
+        made_{made_up_for(facts.gathered)},
+        sources_{sources_of(made_, to, facts.gathered)} {}
+
+  /// Whether anything moves or is made up, at whatever peer.
+  [[nodiscard]] bool concerns_anybody() const noexcept { return !moves_.empty() || !made_.empty(); }
+
+  /// What others need is copied before this peer's own part becomes `part`, unless it is `ready`. errc::non_finite: a peer
+  /// sent what are no parameters.
+  result<void> run(auto& ctx, const nn::model_part& part, bool ready) {
+    CAUSEWAY_TRY(copy_out(ctx));
+    if (!ready) CAUSEWAY_TRY(held_.change(ctx, part, words_));
+    CAUSEWAY_TRY(receive_moves(ctx));
+    if (made_.empty()) return {};
+    CAUSEWAY_TRY(receive_sources(ctx));
+    make_up(ctx, part);
+    return {};
+  }
+
+  /// Blocks that came, and such that were made up here.
+  [[nodiscard]] std::uint64_t received() const noexcept { return inward_.size(); }
+  [[nodiscard]] std::uint64_t made_up_here() const noexcept { return made_up_; }
+
+ private:
+  using by_block = std::map<std::int64_t, block_contents>;
+
+  result<void> copy_out(auto& ctx) {
+    for (const block_move& m : moves_) {
+      if (m.from != facts_.self) continue;
+      CAUSEWAY_ASSIGN(outward_[m.block], held_.contents(ctx, m.block));
+    }
+    for (const block_move& m : sources_) {
+      if (m.from != facts_.self) continue;
+      CAUSEWAY_ASSIGN(block_contents all, held_.contents(ctx, m.block));
+      source_outward_[m.block] = parameters_of(std::move(all), ctx.inner().moments().size());
     }
     return {};
   }
 
-  /// The run went back to a state that is in the store: everybody has all blocks of it.
-  void went_back(const crew_words& w);
-
-  /// Saves a block of the state that the run is in.
-  result<void> save(auto& ctx, std::int64_t block, const crew_words& w) {
-    CAUSEWAY_ASSIGN(const block_contents all, contents(ctx, block));
-    return store_->save(w, block, all);
+  result<void> receive_moves(auto& ctx) {
+    for (const block_move& m : moves_) {
+      if (m.to == facts_.self) inward_[m.block].resize(held_.contents_size(ctx, m.block));
+    }
+    CAUSEWAY_TRY(exchange(roads_.moves, moves_, outward_, inward_));
+    for (const auto& [block, contents] : inward_) held_.put(ctx, block, contents);
+    return {};
   }
 
-  /// The run took a step, with these squared norms of the gradients of what is held: what this peer computes with is of the
-  /// new state, the rest of the old one.
-  void moved_to(std::uint64_t state, std::map<std::int64_t, double> squares);
-
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(state_, valid_);
+  result<void> receive_sources(auto& ctx) {
+    for (const block_move& m : sources_) {
+      if (m.to != facts_.self) continue;
+      block_contents& room = source_inward_[m.block];
+      if (m.from == facts_.self) room = source_outward_.at(m.block);
+      room.resize(static_cast<std::size_t>(ctx.model().block_length(m.block)));
+    }
+    std::vector<block_move> between = sources_;
+    std::erase_if(between, [](const block_move& m) { return m.from == m.to; });
+    return exchange(roads_.sources, between, source_outward_, source_inward_);
   }
 
- private:
-  [[nodiscard]] bool is_at(const crew_words& w) const noexcept { return state_ == w.state; }
-
-  [[nodiscard]] bool has(const crew_words& w, std::int64_t block) const;
-
-  void forget();
-
-  template <class F>
-  static void for_parts(auto& ctx, std::int64_t block, F&& f) {
-    for_pieces_of(ctx.model(), ctx.parameters(), block, f);
-    for (const std::span<float> moment : ctx.inner().moments()) for_pieces_of(ctx.model(), moment, block, f);
+  void make_up(auto& ctx, const nn::model_part& part) {
+    const std::size_t moments = ctx.inner().moments().size();
+    for (const made_up_block& m : made_) {
+      if (!part.holds(m.block)) continue;
+      const std::size_t size = held_.contents_size(ctx, m.block);
+      held_.put(ctx, m.block, made_up(m, size, moments, source_inward_.at(m.before), source_inward_.at(m.behind)));
+      ++made_up_;
+    }
   }
 
-  std::optional<block_store> store_;
-  std::optional<crew_words> stored_;  // the state that the run is in, where it is in the store
-  std::uint64_t state_ = 0;           // crew_words::state that the blocks are of
-  std::vector<std::uint8_t> valid_;   // by block: in the model's part, and of that state
-  std::map<std::int64_t, block_contents> attic_;
-  std::map<std::int64_t, double> squares_;
-  nn::block_range computes_{};
-  std::uint32_t replica_ = 0;
+  result<void> exchange(const net::message_id& id, std::span<const block_move> moves, const by_block& outward,
+                        by_block& inward);
+
+  block_ownership& held_;
+  const crew_words& words_;
+  const crew_facts& facts_;
+  block_roads roads_;
+  std::vector<block_move> moves_;
+  std::vector<made_up_block> made_;
+  std::vector<block_move> sources_;
+  by_block outward_, inward_, source_outward_, source_inward_;
+  std::uint64_t made_up_ = 0;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_HELD_BLOCKS_HPP
+#endif  // CAUSEWAY_PARALLEL_PART_CHANGE_HPP
 
-// ---- causeway/parallel/impl/held_blocks.ipp ----
+// ---- causeway/parallel/impl/part_change.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_HELD_BLOCKS_IPP
-#define CAUSEWAY_PARALLEL_IMPL_HELD_BLOCKS_IPP
+#ifndef CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
 
-// Bodies of parallel/held_blocks.hpp.
+// Bodies of parallel/part_change.hpp.
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
-CAUSEWAY_DECL void held_blocks::begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store) {
-  store_ = std::move(store);
-  if (!valid_.empty()) return;  // restored
-  for (std::int64_t b = 0; b < layers; ++b) valid_.push_back(part.holds(b) ? 1 : 0);
-}
-
-CAUSEWAY_DECL bool held_blocks::is_ready(const nn::model_part& part, const crew_words& w) const {
-  bool ready = is_at(w);
-  for (std::size_t b = 0; b < valid_.size(); ++b) {
-    ready = ready && (!part.holds(static_cast<std::int64_t>(b)) || valid_[b] != 0);
-  }
-  return ready;
-}
-
-CAUSEWAY_DECL stage::present_peer held_blocks::described(const crew_words& w, std::int64_t layers) const {
-  stage::present_peer p;
-  p.replica = replica_;
-  p.computes = computes_;
-  for (std::int64_t b = 0; b < layers; ++b) {
-    if (!has(w, b)) continue;
-    if (p.holds.empty() || p.holds.back().last != b) p.holds.push_back({b, b});
-    p.holds.back().last = b + 1;
-    if (w.step == 0) continue;
-    const auto known = squares_.find(b);
-    p.squares.push_back(known != squares_.end() ? known->second : 0);
-  }
-  return p;
-}
-
-CAUSEWAY_DECL void held_blocks::seated(const nn::block_range& computes, std::uint32_t replica) noexcept {
-  computes_ = computes;
-  replica_ = replica;
-}
-
-CAUSEWAY_DECL void held_blocks::went_back(const crew_words& w) {
-  forget();
-  stored_ = w;
-  state_ = w.state;
-}
-
-CAUSEWAY_DECL void held_blocks::moved_to(std::uint64_t state, std::map<std::int64_t, double> squares) {
-  squares_ = std::move(squares);
-  state_ = state;
-  attic_.clear();
-  stored_.reset();
-  if (computes_.size() == 0) std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
-}
-
-CAUSEWAY_DECL bool held_blocks::has(const crew_words& w, std::int64_t block) const {
-  if (!is_at(w)) return false;
-  return w.step == 0 || stored_ || valid_[static_cast<std::size_t>(block)] != 0 || attic_.contains(block);
-}
-
-CAUSEWAY_DECL void held_blocks::forget() {
-  stored_.reset();
-  std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
-  attic_.clear();
+CAUSEWAY_DECL result<void> part_change::exchange(const net::message_id& id, std::span<const block_move> moves,
+                                                 const by_block& outward, by_block& inward) {
+  return move_blocks(roads_.transport, id, roads_.deadline, moves, facts_.self, facts_.index_of, outward, inward);
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_IMPL_HELD_BLOCKS_IPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
 #endif
 
-// ---- causeway/parallel/kept_step.hpp ----
-#ifndef CAUSEWAY_PARALLEL_KEPT_STEP_HPP
-#define CAUSEWAY_PARALLEL_KEPT_STEP_HPP
+// ---- causeway/parallel/step_snapshot.hpp ----
+#ifndef CAUSEWAY_PARALLEL_STEP_SNAPSHOT_HPP
+#define CAUSEWAY_PARALLEL_STEP_SNAPSHOT_HPP
 
 // What a peer has done of a step that is not taken yet: its own stage's activations, what it sent, its sum of gradients,
 // and the forwards of its successor's stage that it repeated. It outlives attempts that fail, so that the next one goes on
@@ -64425,9 +64677,9 @@ struct kept_unit {
 };
 
 /// What does not depend on the model.
-class any_kept_step {
+class any_step_snapshot {
  public:
-  virtual ~any_kept_step() = default;
+  virtual ~any_step_snapshot() = default;
 
   std::uint64_t state = 0;  ///< names the parameters
   std::uint64_t name = 0;   ///< of state and layout
@@ -64446,11 +64698,11 @@ class any_kept_step {
 };
 
 template <class Tape>
-class kept_step final : public any_kept_step {
+class step_snapshot final : public any_step_snapshot {
  public:
   using unit = kept_unit<Tape>;
 
-  kept_step(const stage::layout& l, const stage::layout::place& place) {
+  step_snapshot(const stage::layout& l, const stage::layout::place& place) {
     at = place;
     replicas = static_cast<std::uint32_t>(l.replicas.size());
     stages = l.replicas[place.replica].seats.size();
@@ -64499,20 +64751,20 @@ class kept_step final : public any_kept_step {
 /// from and to everybody.
 CAUSEWAY_DECL result<std::vector<std::vector<std::byte>>> gather_progress(net::any_transport& transport,
                                                                           const net::message_id& id,
-                                                                          const any_kept_step* own,
+                                                                          const any_step_snapshot* own,
                                                                           std::uint32_t micro_batches,
                                                                           const collective::collective_options& options);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_KEPT_STEP_HPP
+#endif  // CAUSEWAY_PARALLEL_STEP_SNAPSHOT_HPP
 
-// ---- causeway/parallel/impl/kept_step.ipp ----
+// ---- causeway/parallel/impl/step_snapshot.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_KEPT_STEP_IPP
-#define CAUSEWAY_PARALLEL_IMPL_KEPT_STEP_IPP
+#ifndef CAUSEWAY_PARALLEL_IMPL_STEP_SNAPSHOT_IPP
+#define CAUSEWAY_PARALLEL_IMPL_STEP_SNAPSHOT_IPP
 
-// Bodies of parallel/kept_step.hpp.
+// Bodies of parallel/step_snapshot.hpp.
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
@@ -64529,7 +64781,7 @@ CAUSEWAY_DECL result<std::array<std::vector<plan::unit_state>, 2>> decode_progre
 
 CAUSEWAY_DECL result<std::vector<std::vector<std::byte>>> gather_progress(net::any_transport& transport,
                                                                           const net::message_id& id,
-                                                                          const any_kept_step* own,
+                                                                          const any_step_snapshot* own,
                                                                           std::uint32_t micro_batches,
                                                                           const collective::collective_options& options) {
   std::vector<std::vector<std::byte>> all(transport.size());
@@ -64543,7 +64795,7 @@ CAUSEWAY_DECL result<std::vector<std::vector<std::byte>>> gather_progress(net::a
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_IMPL_KEPT_STEP_IPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_STEP_SNAPSHOT_IPP
 #endif
 
 // ---- causeway/parallel/kept_pass.hpp ----
@@ -64572,7 +64824,7 @@ struct kept_pass_setup {
 template <StageModel M, class Mail>
 class kept_pass {
  public:
-  using step_type = kept_step<typename M::tape_type>;
+  using step_type = step_snapshot<typename M::tape_type>;
 
   kept_pass(M& model, Mail& mail, step_type& step, const kept_pass_setup& setup)
       : model_{model}, mail_{mail}, step_{step}, setup_{setup} {}
@@ -64862,9 +65114,9 @@ CAUSEWAY_DECL result<seat_work> forwards_of(const stage::layout& l, const stage:
 #endif  // CAUSEWAY_PARALLEL_IMPL_SEAT_WORK_IPP
 #endif
 
-// ---- causeway/parallel/kept_work.hpp ----
-#ifndef CAUSEWAY_PARALLEL_KEPT_WORK_HPP
-#define CAUSEWAY_PARALLEL_KEPT_WORK_HPP
+// ---- causeway/parallel/resumable_step.hpp ----
+#ifndef CAUSEWAY_PARALLEL_RESUMABLE_STEP_HPP
+#define CAUSEWAY_PARALLEL_RESUMABLE_STEP_HPP
 
 // How the peers of an attempt go on with a step that an earlier attempt began: each tells what it has done, all work out
 // who does what is left in which order, and nothing that is there is computed again.
@@ -64884,7 +65136,7 @@ struct kept_talk {
 };
 
 /// Of one peer. One thread.
-class kept_work {
+class resumable_step {
  public:
   /// What others are told; `keeps`: the model's part.
   [[nodiscard]] stage::begun_step described(const crew_words& w, std::vector<nn::block_range> keeps) const;
@@ -64899,7 +65151,7 @@ class kept_work {
     told_.clear();
     agreed_ = 0;
     if (at == nullptr) return;
-    step_ = std::make_unique<kept_step<Tape>>(l, *at);
+    step_ = std::make_unique<step_snapshot<Tape>>(l, *at);
     step_->state = w.state;
     hasher h;
     step_->name = add_layout(h.add_value(w.state), l).finish() | 1U;
@@ -64943,7 +65195,7 @@ class kept_work {
 
  private:
   template <class Context>
-  using step_of = kept_step<typename std::remove_cvref_t<decltype(std::declval<Context&>().model())>::tape_type>;
+  using step_of = step_snapshot<typename std::remove_cvref_t<decltype(std::declval<Context&>().model())>::tape_type>;
 
   // The peers of a pipeline that are there.
   [[nodiscard]] static std::vector<std::uint64_t> present(const stage::replica& r);
@@ -64956,7 +65208,7 @@ class kept_work {
     std::fill(part.begin(), part.end(), 0.0F);
   }
   // Of the successor's stage to that of its own: the order in which two peers' would be summed makes no difference.
-  static void add_table(auto& ctx, const any_kept_step& step) {
+  static void add_table(auto& ctx, const any_step_snapshot& step) {
     const auto table = table_in(ctx.model(), ctx.gradients());
     if (step.table.empty()) return;
     kernels::axpy(ctx.pool(), table.data(), 1.0F, step.table.data(), static_cast<std::int64_t>(table.size()));
@@ -65007,21 +65259,21 @@ class kept_work {
     return run.run();
   }
 
-  std::unique_ptr<any_kept_step> step_;
+  std::unique_ptr<any_step_snapshot> step_;
   std::vector<std::vector<std::byte>> told_;  // by the transport's numbers; empty: of a step that nobody has begun
   std::uint64_t agreed_ = 0;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_KEPT_WORK_HPP
+#endif  // CAUSEWAY_PARALLEL_RESUMABLE_STEP_HPP
 
-// ---- causeway/parallel/impl/kept_work.ipp ----
+// ---- causeway/parallel/impl/resumable_step.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_KEPT_WORK_IPP
-#define CAUSEWAY_PARALLEL_IMPL_KEPT_WORK_IPP
+#ifndef CAUSEWAY_PARALLEL_IMPL_RESUMABLE_STEP_IPP
+#define CAUSEWAY_PARALLEL_IMPL_RESUMABLE_STEP_IPP
 
-// Bodies of parallel/kept_work.hpp.
+// Bodies of parallel/resumable_step.hpp.
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
@@ -65033,13 +65285,13 @@ CAUSEWAY_DECL hasher& add_layout(hasher& h, const stage::layout& l) {
   return h;
 }
 
-CAUSEWAY_DECL stage::begun_step kept_work::described(const crew_words& w, std::vector<nn::block_range> keeps) const {
+CAUSEWAY_DECL stage::begun_step resumable_step::described(const crew_words& w, std::vector<nn::block_range> keeps) const {
   if (step_ == nullptr || step_->state != w.state) return {};
   return {step_->name, step_->replicas, static_cast<std::uint32_t>(step_->stages),
           static_cast<std::uint32_t>(step_->at.rank), std::move(keeps)};
 }
 
-CAUSEWAY_DECL result<void> kept_work::resume(const kept_talk& talk, bool seated, std::uint32_t micro_batches) {
+CAUSEWAY_DECL result<void> resumable_step::resume(const kept_talk& talk, bool seated, std::uint32_t micro_batches) {
   if (!seated) step_.reset();
   CAUSEWAY_ASSIGN(told_, gather_progress(talk.transport, talk.progress, step_.get(), micro_batches, talk.how));
   hasher h;
@@ -65048,7 +65300,7 @@ CAUSEWAY_DECL result<void> kept_work::resume(const kept_talk& talk, bool seated,
   return {};
 }
 
-CAUSEWAY_DECL std::vector<std::uint64_t> kept_work::present(const stage::replica& r) {
+CAUSEWAY_DECL std::vector<std::uint64_t> resumable_step::present(const stage::replica& r) {
   std::vector<std::uint64_t> peers;
   for (const stage::seat& s : r.seats) {
     if (s.peer != stage::nobody) peers.push_back(s.peer);
@@ -65056,7 +65308,7 @@ CAUSEWAY_DECL std::vector<std::uint64_t> kept_work::present(const stage::replica
   return peers;
 }
 
-CAUSEWAY_DECL result<plan::step_progress> kept_work::standing(const stage::replica& r, const kept_talk& talk) const {
+CAUSEWAY_DECL result<plan::step_progress> resumable_step::standing(const stage::replica& r, const kept_talk& talk) const {
   const std::size_t stages = r.seats.size();
   if (told_.empty()) return plan::step_progress::fresh(stages, r.micro_batches);
   const auto peers = present(r);
@@ -65078,254 +65330,7 @@ CAUSEWAY_DECL result<plan::step_progress> kept_work::standing(const stage::repli
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_IMPL_KEPT_WORK_IPP
-#endif
-
-// ---- causeway/parallel/made_up_blocks.hpp ----
-#ifndef CAUSEWAY_PARALLEL_MADE_UP_BLOCKS_HPP
-#define CAUSEWAY_PARALLEL_MADE_UP_BLOCKS_HPP
-
-// Blocks that nobody has any more, and what they are made of: the average of the neighbouring stages, weighted by the
-// squared norms of their gradients (CheckFree, Blagoev et al., 2025).
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-/// Blocks in a row that no peer of the gathering holds.
-[[nodiscard]] CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::gathering& g);
-
-/// W = share · W_before + (1 - share) · W_behind.
-struct made_up_block {
-  std::int64_t block = 0;
-  std::int64_t before = 0;
-  std::int64_t behind = 0;
-  float share = 0.5F;
-};
-
-/// For each lost block the blocks at its place in the stages before and behind, taken as long as what is lost; where these
-/// are shorter, the last ones there are that somebody holds. Precondition: no run of lost blocks is at an end of the model.
-[[nodiscard]] CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::gathering& g);
-
-/// Who sends which block to whom, so that all that are to hold a lost block can make it up. A peer may send to itself.
-[[nodiscard]] CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
-                                                               const stage::gathering& g);
-
-/// The parameters alone, out of contents with `moments` times as much behind them.
-[[nodiscard]] CAUSEWAY_DECL block_contents parameters_of(block_contents all, std::size_t moments);
-
-/// Contents of `size` values with `moments`, which are zero, from the parameters of the blocks that it is made of. The
-/// first and the last block have more than the others, in front of and behind what is theirs.
-[[nodiscard]] CAUSEWAY_DECL block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
-                                                   std::span<const float> before, std::span<const float> behind);
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_MADE_UP_BLOCKS_HPP
-
-// ---- causeway/parallel/impl/made_up_blocks.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_MADE_UP_BLOCKS_IPP
-#define CAUSEWAY_PARALLEL_IMPL_MADE_UP_BLOCKS_IPP
-
-// Bodies of parallel/made_up_blocks.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::gathering& g) {
-  std::vector<nn::block_range> runs;
-  for (std::int64_t b = 0; b < g.layers; ++b) {
-    if (g.somebody_holds(b)) continue;
-    if (runs.empty() || runs.back().last != b) runs.push_back({b, b});
-    runs.back().last = b + 1;
-  }
-  return runs;
-}
-
-CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::gathering& g) {
-  const auto squares = [&](std::int64_t block) { return g.peers[g.first_holder(block)].squares_of(block); };
-  std::vector<made_up_block> all;
-  for (const nn::block_range& lost : lost_runs(g)) {
-    std::int64_t from = lost.first, to = lost.last;  // blocks [from, lost.first) and [lost.last, to) are there
-    while (from > 0 && lost.first - from < lost.size() && g.somebody_holds(from - 1)) --from;
-    while (to < g.layers && to - lost.last < lost.size() && g.somebody_holds(to)) ++to;
-    double before = 0, behind = 0;
-    for (std::int64_t b = from; b < lost.first; ++b) before += squares(b);
-    for (std::int64_t b = lost.last; b < to; ++b) behind += squares(b);
-    const double share = before + behind > 0 ? before / (before + behind) : 0.5;
-    for (std::int64_t b = lost.first; b < lost.last; ++b) {
-      all.push_back({b, std::max(from, b - lost.size()), std::min(to - 1, b + lost.size()), static_cast<float>(share)});
-    }
-  }
-  return all;
-}
-
-CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
-                                                 const stage::gathering& g) {
-  std::vector<block_move> moves;
-  for (net::peer_index p = 0; p < g.peers.size(); ++p) {
-    const stage::seat* const seat = to.find(g.peers[p].id);
-    for (const made_up_block& m : lost) {
-      if (seat == nullptr || !seat->holds(m.block)) continue;
-      for (const std::int64_t from : {m.before, m.behind}) {
-        const block_move move{from, static_cast<net::peer_index>(g.first_holder(from)), p};
-        if (std::find(moves.begin(), moves.end(), move) == moves.end()) moves.push_back(move);
-      }
-    }
-  }
-  return moves;
-}
-
-CAUSEWAY_DECL block_contents parameters_of(block_contents all, std::size_t moments) {
-  all.resize(all.size() / (1 + moments));
-  return all;
-}
-
-CAUSEWAY_DECL block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
-                                     std::span<const float> before, std::span<const float> behind) {
-  const std::size_t count = size / (1 + moments);
-  const std::span<const float> a = m.before == 0 ? before.last(count) : before.first(count);
-  const std::span<const float> b = behind.first(count);  // never the first block
-  block_contents made(size, 0.0F);
-  for (std::size_t i = 0; i < count; ++i) made[i] = m.share * a[i] + (1.0F - m.share) * b[i];
-  return made;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_MADE_UP_BLOCKS_IPP
-#endif
-
-// ---- causeway/parallel/part_change.hpp ----
-#ifndef CAUSEWAY_PARALLEL_PART_CHANGE_HPP
-#define CAUSEWAY_PARALLEL_PART_CHANGE_HPP
-
-// From what a peer has to what its seat in a layout holds: what others need of it leaves, what it needs comes, and what
-// nobody has is made up.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-/// How blocks travel.
-struct block_roads {
-  net::any_transport& transport;
-  net::message_id moves;    ///< of blocks
-  net::message_id sources;  ///< of what lost blocks are made up of
-  time_point deadline = no_deadline;
-};
-
-/// Of one peer, in one attempt; all that it is given must outlive it. Where blocks are made up, no run of lost blocks is at
-/// an end of the model.
-class part_change {
- public:
-  part_change(held_blocks& held, const crew_words& words, const crew_facts& facts, const stage::layout& to,
-              const block_roads& roads)
-      : held_{held},
-        words_{words},
-        facts_{facts},
-        roads_{roads},
-        moves_{moves_for(to, facts.gathered)},
-        made_{made_up_for(facts.gathered)},
-        sources_{sources_of(made_, to, facts.gathered)} {}
-
-  /// Whether anything moves or is made up, at whatever peer.
-  [[nodiscard]] bool concerns_anybody() const noexcept { return !moves_.empty() || !made_.empty(); }
-
-  /// What others need is copied before this peer's own part becomes `part`, unless it is `ready`. errc::non_finite: a peer
-  /// sent what are no parameters.
-  result<void> run(auto& ctx, const nn::model_part& part, bool ready) {
-    CAUSEWAY_TRY(copy_out(ctx));
-    if (!ready) CAUSEWAY_TRY(held_.change(ctx, part, words_));
-    CAUSEWAY_TRY(receive_moves(ctx));
-    if (made_.empty()) return {};
-    CAUSEWAY_TRY(receive_sources(ctx));
-    make_up(ctx, part);
-    return {};
-  }
-
-  /// Blocks that came, and such that were made up here.
-  [[nodiscard]] std::uint64_t received() const noexcept { return inward_.size(); }
-  [[nodiscard]] std::uint64_t made_up_here() const noexcept { return made_up_; }
-
- private:
-  using by_block = std::map<std::int64_t, block_contents>;
-
-  result<void> copy_out(auto& ctx) {
-    for (const block_move& m : moves_) {
-      if (m.from != facts_.self) continue;
-      CAUSEWAY_ASSIGN(outward_[m.block], held_.contents(ctx, m.block));
-    }
-    for (const block_move& m : sources_) {
-      if (m.from != facts_.self) continue;
-      CAUSEWAY_ASSIGN(block_contents all, held_.contents(ctx, m.block));
-      source_outward_[m.block] = parameters_of(std::move(all), ctx.inner().moments().size());
-    }
-    return {};
-  }
-
-  result<void> receive_moves(auto& ctx) {
-    for (const block_move& m : moves_) {
-      if (m.to == facts_.self) inward_[m.block].resize(held_.contents_size(ctx, m.block));
-    }
-    CAUSEWAY_TRY(exchange(roads_.moves, moves_, outward_, inward_));
-    for (const auto& [block, contents] : inward_) held_.put(ctx, block, contents);
-    return {};
-  }
-
-  result<void> receive_sources(auto& ctx) {
-    for (const block_move& m : sources_) {
-      if (m.to != facts_.self) continue;
-      block_contents& room = source_inward_[m.block];
-      if (m.from == facts_.self) room = source_outward_.at(m.block);
-      room.resize(static_cast<std::size_t>(ctx.model().block_length(m.block)));
-    }
-    std::vector<block_move> between = sources_;
-    std::erase_if(between, [](const block_move& m) { return m.from == m.to; });
-    return exchange(roads_.sources, between, source_outward_, source_inward_);
-  }
-
-  void make_up(auto& ctx, const nn::model_part& part) {
-    const std::size_t moments = ctx.inner().moments().size();
-    for (const made_up_block& m : made_) {
-      if (!part.holds(m.block)) continue;
-      const std::size_t size = held_.contents_size(ctx, m.block);
-      held_.put(ctx, m.block, made_up(m, size, moments, source_inward_.at(m.before), source_inward_.at(m.behind)));
-      ++made_up_;
-    }
-  }
-
-  result<void> exchange(const net::message_id& id, std::span<const block_move> moves, const by_block& outward,
-                        by_block& inward);
-
-  held_blocks& held_;
-  const crew_words& words_;
-  const crew_facts& facts_;
-  block_roads roads_;
-  std::vector<block_move> moves_;
-  std::vector<made_up_block> made_;
-  std::vector<block_move> sources_;
-  by_block outward_, inward_, source_outward_, source_inward_;
-  std::uint64_t made_up_ = 0;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_PART_CHANGE_HPP
-
-// ---- causeway/parallel/impl/part_change.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
-#define CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
-
-// Bodies of parallel/part_change.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-CAUSEWAY_DECL result<void> part_change::exchange(const net::message_id& id, std::span<const block_move> moves,
-                                                 const by_block& outward, by_block& inward) {
-  return move_blocks(roads_.transport, id, roads_.deadline, moves, facts_.self, facts_.index_of, outward, inward);
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_RESUMABLE_STEP_IPP
 #endif
 
 // ---- causeway/parallel/unsound_steps.hpp ----
@@ -65535,7 +65540,7 @@ class elastic_pipeline {
   [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(index_of_.size()); }
   /// Blocks that this peer has received since it was built, and such that it made up because nobody had them.
   [[nodiscard]] std::uint64_t received_blocks() const noexcept { return received_blocks_; }
-  [[nodiscard]] std::uint64_t made_up_blocks() const noexcept { return made_up_blocks_; }
+  [[nodiscard]] std::uint64_t interpolated_blocks() const noexcept { return interpolated_blocks_; }
   /// Attempts that went on with a step that an earlier one had begun, where the recovery policy keeps work.
   [[nodiscard]] std::uint64_t resumed_attempts() const noexcept { return resumed_attempts_; }
 
@@ -65816,7 +65821,7 @@ class elastic_pipeline {
     if (!ready) kept_.forget();
     if (!ready || change.concerns_anybody()) CAUSEWAY_TRY(change.run(ctx, part, ready));
     received_blocks_ += change.received();
-    made_up_blocks_ += change.made_up_here();
+    interpolated_blocks_ += change.made_up_here();
     held_.seated(seat_ != nullptr ? seat_->computes : nn::block_range{}, static_cast<std::uint32_t>(place_.replica));
     return {};
   }
@@ -65911,8 +65916,8 @@ class elastic_pipeline {
   Recovery recovery_;
   Schedule order_;
   Codec codec_;
-  held_blocks held_;
-  kept_work kept_;        // of a step under way, where the policy keeps it
+  block_ownership held_;
+  resumable_step kept_;   // of a step under way, where the policy keeps it
   bool resumes_ = false;  // the attempt under way goes on with it
 
   batch whole_;
@@ -65933,7 +65938,7 @@ class elastic_pipeline {
   std::string said_;
   unsound_steps unsound_;
   std::uint64_t received_blocks_ = 0;
-  std::uint64_t made_up_blocks_ = 0;
+  std::uint64_t interpolated_blocks_ = 0;
   std::uint64_t resumed_attempts_ = 0;
 };
 static_assert(ParallelismPolicy<elastic_pipeline<>>);
@@ -75568,7 +75573,8 @@ struct async_local_sgd_options {
   double percentile = 0.9;     ///< of the speeds: sets the pace
   double grace_seconds = 0.0;  ///< after a first push, for others
 };
-using async_local_sgd = comm::on_arrival<axis::by_speed, axis::one_by_one, axis::outer<optim::delayed_nesterov>>;
+using async_local_sgd =
+    comm::async_parameter_server<axis::by_speed, axis::one_by_one, axis::outer<optim::delayed_nesterov>>;
 [[nodiscard]] CAUSEWAY_DECL async_local_sgd make(const async_local_sgd_options& o);
 
 /// Decoupled DiLoCo (2026): fragments one after another to a hub that waits for a quorum and as long as overlap leaves
@@ -75586,9 +75592,9 @@ struct decoupled_diloco_options {
   float outer_learning_rate = 0.7F;
   float outer_momentum = 0.9F;
 };
-using decoupled_diloco =
-    comm::on_arrival<axis::staggered, axis::balanced, axis::delayed, axis::quorum,
-                     axis::push<compress::bits<4>, collective::radial_directional>, axis::outer<optim::nesterov_in_parts>>;
+using decoupled_diloco = comm::async_parameter_server<axis::staggered, axis::balanced, axis::delayed, axis::quorum,
+                                                      axis::push<compress::bits<4>, collective::radial_directional>,
+                                                      axis::outer<optim::nesterov_in_parts>>;
 [[nodiscard]] CAUSEWAY_DECL decoupled_diloco make(const decoupled_diloco_options& o);
 
 /// HALoS (Kim et al. 2025): peers push to their region's hub, which pushes to the global one after every few, and mixes the
@@ -75601,7 +75607,7 @@ struct halos_options {
   float global_share = 0.25F;
   float outer_learning_rate = 0.7F;
 };
-using halos = comm::on_arrival<axis::every, axis::regions<>, axis::outer<optim::delayed_nesterov>>;
+using halos = comm::async_parameter_server<axis::every, axis::regions<>, axis::outer<optim::delayed_nesterov>>;
 [[nodiscard]] CAUSEWAY_DECL halos make(const halos_options& o);
 
 /// DLion (Hong & Chandra 2021), synchronous form: work in proportion to speed, the larger part of what changed from
@@ -78503,520 +78509,6 @@ CAUSEWAY_DECL result<std::vector<std::byte>> inquiry::next_answer() {
 #endif  // CAUSEWAY_NET_IMPL_ASIO_ASK_IPP
 #endif
 
-// ---- causeway/net/asio_door.hpp ----
-#ifndef CAUSEWAY_NET_ASIO_DOOR_HPP
-#define CAUSEWAY_NET_ASIO_DOOR_HPP
-
-// The door of a fabric: accepts strangers, dials addresses, and leads the talk on a new connection up to the point where it
-// becomes a link or a stream of one. Everything happens inside the event loop, one handler at a time; handlers take the
-// fabric's lock. A stranger costs at most one connection and 4 KiB, and is shown out after ten seconds, or earlier where
-// others want in.
-
-namespace causeway::inline CAUSEWAY_ABI::net::detail {
-
-struct door_options {
-  std::uint64_t run_id = 0;
-  std::size_t strangers = 128;  ///< accepted connections that are no link yet; see net/half_open.hpp
-  std::size_t dials = 64;       ///< under way at once; others wait for their turn
-  std::size_t first_frames = std::size_t{4} << 10U;
-  std::chrono::nanoseconds frame = std::chrono::seconds{5};       ///< for one frame to come
-  std::chrono::nanoseconds handshake = std::chrono::seconds{10};  ///< for all of it, the dialling included
-  log_sink log{};
-  piece_source pieces{};  ///< for those who ask what run this is; none: they are refused
-};
-
-/// Who decides what becomes of connections. Called with the lock held; calls nothing of the door back.
-class door_owner {
- public:
-  virtual ~door_owner() = default;
-  /// Ourselves, as far as it does not depend on the connection. `spare`: descriptors that connections may still take.
-  virtual introduction introduce(const tcp::socket& to, std::size_t spare) = 0;
-  /// Why we do not talk to this peer; null if we do.
-  virtual std::optional<error> objection(const introduction& them) = 0;
-  virtual bool is_connected(peer_id id, std::uint64_t incarnation) = 0;
-  /// What we know of earlier connections, for a peer with a smaller id.
-  virtual wish wish_for(const introduction& them) = 0;
-  /// For a peer with a larger id: the number of the new link, or 0. A number must be taken or given back.
-  virtual std::uint64_t choose(const introduction& them, const wish& theirs) = 0;
-  virtual void give_back(const introduction& them, std::uint64_t serial) = 0;
-  /// The connection is the link. `us`: what we said of ourselves. `dialled`: the address that we dialled, or empty.
-  virtual void take(const introduction& us, const introduction& them, std::uint64_t serial, const std::string& dialled,
-                    tcp::socket socket) = 0;
-  virtual bool wants_stream(const stream_request& which) = 0;
-  virtual void take_stream(const stream_request& which, tcp::socket socket) = 0;
-  virtual void lose_stream(const stream_request& which, const error& why) = 0;
-  virtual void unreachable(const std::string& address, const error& why) = 0;
-};
-
-class door {
- public:
-  door(asio::io_context& io, std::mutex& mutex, std::unique_ptr<tcp::acceptor> acceptor, const door_options& options,
-       door_owner& owner)
-      : io_{&io},
-        mutex_{&mutex},
-        accepting_{make_accepting(std::move(acceptor))},
-        options_{options},
-        owner_{&owner},
-        informant_{options.pieces},
-        strangers_{options.strangers},
-        turned_away_{options.log} {}
-  door(const door&) = delete;
-  door& operator=(const door&) = delete;
-
-  // All members need the lock; all but `lock_up` are called inside the event loop.
-
-  /// Starts to accept.
-  void open() { accepting_->start(); }
-
-  void dial(const std::string& address);
-
-  /// Once in a while: tells how many strangers were turned away since.
-  void tick() { turned_away_.flush(clock_.now()); }
-
-  /// Makes one more stream of a link that stands. `which.key` names the other side; `ours` is what we call ourselves there.
-  void dial_stream(const tcp::endpoint& at, const stream_request& which, const link_key& ours);
-
-  /// Nobody is let in any more. The rest is `lock_up`'s.
-  void shut() noexcept { over_ = true; }
-
-  /// Ends everything. Only when nobody runs the event loop any more.
-  void lock_up();
-
-  [[nodiscard]] std::size_t meetings() const noexcept { return meetings_.size(); }
-
- private:
-  /// A connection on its way to become a link or a stream.
-  struct meeting {
-    explicit meeting(asio::io_context& io) : deadline{io} {}
-    std::string dialled;  ///< what `dial` was given; empty for a stranger and for a stream
-    endpoint target;      ///< whom we dial; port 0 for a stranger
-    std::optional<stream_request> stream;
-    link_key our_key;
-    std::shared_ptr<dialer> dialling;
-    conversation_ptr who;
-    std::string source;
-    asio::steady_timer deadline;
-    introduction us;
-    introduction them;
-    std::uint64_t serial = 0;  ///< chosen by us and not taken yet
-    bool over = false;
-  };
-  using meeting_ptr = std::shared_ptr<meeting>;
-  using frame_body = std::span<const std::byte>;
-
-  meeting_ptr start_meeting();
-
-  // ---- strangers
-
-  std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor);
-
-  void meet_stranger(tcp::socket socket);
-
-  /// One stranger goes. False when there is none.
-  bool make_room();
-
-  void send_away(const meeting_ptr& m) { refuse(m, fail(errc::too_large, "", "too many connections at once; try again")); }
-
-  void hear_first(const meeting_ptr& m, const frame_header& h, frame_body body);
-
-  /// It is no meeting any more.
-  void inform(const meeting_ptr& m, frame_body body);
-
-  void hear_stream_request(const meeting_ptr& m, frame_body body);
-
-  // ---- dialling
-
-  [[nodiscard]] bool is_dialling(const std::string& address) const;
-
-  /// Starts what was asked for, as far as there is room.
-  void dial_next();
-
-  void call(const meeting_ptr& m, bool pause = false);
-
-  void greet(const meeting_ptr& m, const conversation_ptr& who);
-
-  void hear_meet(const meeting_ptr& m, const frame_header& h, frame_body body);
-
-  void hear_stream_ok(const meeting_ptr& m, const frame_header& h, frame_body body);
-
-  // ---- coming to an agreement
-
-  /// Reads who they are. Why we do not want them, if we do not.
-  std::optional<error> understand(const meeting_ptr& m, frame_body body);
-
-  void say_meet(const meeting_ptr& m);
-
-  void agree(const meeting_ptr& m);
-
-  void hear_wish(const meeting_ptr& m, const frame_header& h, frame_body body);
-
-  void hear_decision(const meeting_ptr& m, const frame_header& h, frame_body body);
-
-  void hand_over(const meeting_ptr& m, std::uint64_t serial);
-
-  void hand_over_stream(const meeting_ptr& m);
-
-  // ---- one step of a conversation
-
-  using step = void (door::*)(const meeting_ptr&, const frame_header&, frame_body);
-
-  void expect(const meeting_ptr& m, step next);
-
-  void say(const meeting_ptr& m, frame_kind kind, frame_body body, const std::function<void()>& then = {});
-
-  void watch(const meeting_ptr& m);
-
-  // ---- endings
-
-  void refuse(const meeting_ptr& m, const error& why);
-
-  /// The connection broke. A stream may be dialled again.
-  void lose(const meeting_ptr& m, const error& why);
-
-  void call_again(const meeting_ptr& m);
-
-  void give_up(const meeting_ptr& m, const error& why);
-
-  void note(bool harmless, const std::string& line);
-
-  void end(const meeting_ptr& m);
-
-  void release_choice(const meeting_ptr& m);
-
-  static std::string name_of(const meeting& m);
-
-  asio::io_context* io_;
-  std::mutex* mutex_;
-  std::shared_ptr<accepting> accepting_;
-  door_options options_;
-  door_owner* owner_;
-  steady_clock clock_;
-  informant informant_;
-  std::uint64_t talks_ = 0;
-  std::set<meeting_ptr> meetings_;
-  half_open<meeting_ptr> strangers_;  // those of the meetings that we did not dial
-  std::deque<std::string> waiting_;   // addresses to dial when there is room
-  stranger_log turned_away_;
-  bool over_ = false;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_ASIO_DOOR_HPP
-
-// ---- causeway/net/impl/asio_door.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_ASIO_DOOR_IPP
-#define CAUSEWAY_NET_IMPL_ASIO_DOOR_IPP
-
-// Bodies of net/asio_door.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::net::detail {
-
-CAUSEWAY_DECL void door::dial(const std::string& address) {
-  if (over_ || is_dialling(address)) return;
-  const auto target = parse_endpoint(address);
-  if (!target) return owner_->unreachable(address, target.error());
-  waiting_.push_back(address);
-  dial_next();
-}
-
-CAUSEWAY_DECL void door::dial_stream(const tcp::endpoint& at, const stream_request& which, const link_key& ours) {
-  if (over_) return;
-  const meeting_ptr m = start_meeting();
-  m->target = to_endpoint(at);
-  m->stream = which;
-  m->our_key = ours;
-  call(m);
-}
-
-CAUSEWAY_DECL void door::lock_up() {
-  over_ = true;
-  accepting_->stop();
-  for (const auto& m : std::exchange(meetings_, {})) end(m);
-  informant_.stop();
-}
-
-CAUSEWAY_DECL auto door::start_meeting() -> meeting_ptr {
-  const auto m = std::make_shared<meeting>(*io_);
-  meetings_.insert(m);
-  m->deadline.expires_after(options_.handshake);
-  m->deadline.async_wait([this, m](std::error_code failure) {
-    const std::lock_guard lock{*mutex_};
-    if (!failure) give_up(m, fail(errc::timeout, name_of(*m), "the handshake was not over in time"));
-  });
-  return m;
-}
-
-CAUSEWAY_DECL std::shared_ptr<accepting> door::make_accepting(std::unique_ptr<tcp::acceptor> acceptor) {
-  return std::make_shared<accepting>(
-      *io_, std::move(acceptor),
-      [this](tcp::socket socket) {
-        const std::lock_guard lock{*mutex_};
-        if (!over_) meet_stranger(std::move(socket));
-      },
-      [this](const std::string& why) {
-        const std::lock_guard lock{*mutex_};
-        if (over_) return;
-        turned_away_.say(clock_.now(), "cannot accept connections for now: " + why);
-        make_room();
-      });
-}
-
-CAUSEWAY_DECL void door::meet_stranger(tcp::socket socket) {
-  std::error_code failure;
-  const auto from = socket.remote_endpoint(failure).address();
-  const bool scarce = spare_descriptors(socket.native_handle()) == 0;
-  const auto who = std::make_shared<conversation>(std::move(socket));
-  if (scarce && !make_room()) {
-    turned_away_.say(clock_.now(), "refused " + who->remote() + ": " + no_descriptors("").message);
-    return who->refuse(fail(errc::too_large, "", "this peer has as many connections as it may have; try another one"));
-  }
-  const meeting_ptr m = start_meeting();
-  m->who = who;
-  m->source = from.to_string();
-  if (const auto goes = strangers_.enter(m, m->source)) send_away(*goes);
-  watch(m);
-  expect(m, &door::hear_first);
-}
-
-CAUSEWAY_DECL bool door::make_room() {
-  const auto goes = strangers_.expel();
-  if (goes) send_away(*goes);
-  return goes.has_value();
-}
-
-CAUSEWAY_DECL void door::hear_first(const meeting_ptr& m, const frame_header& h, frame_body body) {
-  if (h.kind == frame_kind::ask) return inform(m, body);
-  if (h.kind != frame_kind::meet && h.kind != frame_kind::stream) {
-    return refuse(m, fail(errc::protocol, "",
-                          "this address serves a run whose peers may come and go; join it with a fault policy other than "
-                          "fail_stop"));
-  }
-  if (h.run_id != options_.run_id) return refuse(m, wrong_run());
-  if (h.kind == frame_kind::stream) return hear_stream_request(m, body);
-  if (auto why = understand(m, body)) return refuse(m, *why);
-  strangers_.introduce(m);
-  say_meet(m);
-  agree(m);
-}
-
-CAUSEWAY_DECL void door::inform(const meeting_ptr& m, frame_body body) {
-  const conversation_ptr who = std::exchange(m->who, {});
-  end(m);
-  informant_.serve(who, options_.run_id, body);
-}
-
-CAUSEWAY_DECL void door::hear_stream_request(const meeting_ptr& m, frame_body body) {
-  const auto which = stream_request::decode(body);
-  if (!which) return refuse(m, which.error());
-  if (!owner_->wants_stream(*which)) return refuse(m, fail(errc::not_found, "", "this stream belongs to no link of ours"));
-  strangers_.introduce(m);
-  m->stream = *which;
-  say(m, frame_kind::stream_ok, {}, [this, m] { hand_over_stream(m); });
-}
-
-CAUSEWAY_DECL bool door::is_dialling(const std::string& address) const {
-  if (std::find(waiting_.begin(), waiting_.end(), address) != waiting_.end()) return true;
-  return std::any_of(meetings_.begin(), meetings_.end(), [&](const auto& m) { return m->dialled == address; });
-}
-
-CAUSEWAY_DECL void door::dial_next() {
-  const auto under_way = [this] {
-    return std::count_if(meetings_.begin(), meetings_.end(), [](const auto& m) { return !m->dialled.empty(); });
-  };
-  while (!over_ && !waiting_.empty() && static_cast<std::size_t>(under_way()) < options_.dials) {
-    const meeting_ptr m = start_meeting();
-    m->dialled = std::move(waiting_.front());
-    waiting_.pop_front();
-    m->target = *parse_endpoint(m->dialled);
-    call(m);
-  }
-}
-
-CAUSEWAY_DECL void door::call(const meeting_ptr& m, bool pause) {
-  m->dialling = std::make_shared<dialer>(
-      *io_, m->target,
-      [this, m](const conversation_ptr& who) {
-        const std::lock_guard lock{*mutex_};
-        if (m->over || over_) return who->stop();
-        greet(m, who);
-      },
-      [this, m](const error& why) {
-        const std::lock_guard lock{*mutex_};
-        lose(m, why);
-      });
-  pause ? m->dialling->dial_later() : m->dialling->dial();
-}
-
-CAUSEWAY_DECL void door::greet(const meeting_ptr& m, const conversation_ptr& who) {
-  m->who = who;
-  if (spare_descriptors(who->descriptor()) == 0) return give_up(m, no_descriptors(name_of(*m)));
-  watch(m);
-  if (!m->stream) {
-    say_meet(m);
-    return expect(m, &door::hear_meet);
-  }
-  say(m, frame_kind::stream, stream_request{m->our_key, m->stream->index}.encode());
-  expect(m, &door::hear_stream_ok);
-}
-
-CAUSEWAY_DECL void door::hear_meet(const meeting_ptr& m, const frame_header& h, frame_body body) {
-  if (h.kind == frame_kind::refused) return give_up(m, read_refusal(m->dialled, body));
-  if (h.kind != frame_kind::meet) return give_up(m, fail(errc::protocol, m->dialled, "it answered out of turn"));
-  if (h.run_id != options_.run_id) return give_up(m, fail(errc::wrong_run, m->dialled, "it belongs to another run"));
-  if (auto why = understand(m, body)) return give_up(m, fail(why->code, m->dialled, why->message));
-  agree(m);
-}
-
-CAUSEWAY_DECL void door::hear_stream_ok(const meeting_ptr& m, const frame_header& h, frame_body body) {
-  if (h.kind == frame_kind::stream_ok) return hand_over_stream(m);
-  // The other side may not have taken the link yet: it learns of it on another connection.
-  lose(m, h.kind == frame_kind::refused ? read_refusal(name_of(*m), body)
-                                        : fail(errc::protocol, name_of(*m), "it answered out of turn"));
-}
-
-CAUSEWAY_DECL std::optional<error> door::understand(const meeting_ptr& m, frame_body body) {
-  auto them = introduction::decode(body);
-  if (!them) return them.error();
-  m->them = std::move(*them);
-  std::error_code failure;
-  if (m->them.host.empty()) m->them.host = m->who->socket().remote_endpoint(failure).address().to_string();
-  return owner_->objection(m->them);
-}
-
-CAUSEWAY_DECL void door::say_meet(const meeting_ptr& m) {
-  m->us = owner_->introduce(m->who->socket(), spare_descriptors(m->who->descriptor()));
-  m->us.nonce = hash_bytes(std::as_bytes(std::span{&++talks_, 1}), m->us.incarnation);
-  say(m, frame_kind::meet, m->us.encode());
-}
-
-CAUSEWAY_DECL void door::agree(const meeting_ptr& m) {
-  if (m->us.id < m->them.id) return expect(m, &door::hear_wish);
-  if (!m->dialled.empty() && owner_->is_connected(m->them.id, m->them.incarnation)) return end(m);
-  wish ours = owner_->wish_for(m->them);
-  ours.nonce = m->them.nonce;
-  say(m, frame_kind::want, ours.encode());
-  expect(m, &door::hear_decision);
-}
-
-CAUSEWAY_DECL void door::hear_wish(const meeting_ptr& m, const frame_header& h, frame_body body) {
-  const auto theirs = wish::decode(body);
-  if (h.kind != frame_kind::want || !theirs || theirs->nonce != m->us.nonce) {
-    return give_up(m, fail(errc::protocol, name_of(*m), "its answer does not belong to this handshake"));
-  }
-  const std::uint64_t serial = m->serial = owner_->choose(m->them, *theirs);
-  say(m, frame_kind::take, decision{m->them.nonce, serial}.encode(),
-      [this, m] { m->serial != 0 ? hand_over(m, std::exchange(m->serial, 0)) : end(m); });
-}
-
-CAUSEWAY_DECL void door::hear_decision(const meeting_ptr& m, const frame_header& h, frame_body body) {
-  const auto theirs = decision::decode(body);
-  if (h.kind != frame_kind::take || !theirs || theirs->nonce != m->us.nonce) {
-    return give_up(m, fail(errc::protocol, name_of(*m), "its answer does not belong to this handshake"));
-  }
-  if (theirs->serial != 0) return hand_over(m, theirs->serial);
-  if (m->dialled.empty() || owner_->is_connected(m->them.id, m->them.incarnation)) return end(m);
-  call_again(m);  // it believes in a connection that we have not; that one stands soon, or it notices
-}
-
-CAUSEWAY_DECL void door::hand_over(const meeting_ptr& m, std::uint64_t serial) {
-  tcp::socket socket = m->who->release();
-  m->who.reset();
-  end(m);
-  owner_->take(m->us, m->them, serial, m->dialled, std::move(socket));
-}
-
-CAUSEWAY_DECL void door::hand_over_stream(const meeting_ptr& m) {
-  tcp::socket socket = m->who->release();
-  m->who.reset();
-  end(m);
-  owner_->take_stream(*m->stream, std::move(socket));
-}
-
-CAUSEWAY_DECL void door::expect(const meeting_ptr& m, step next) {
-  m->who->next(options_.first_frames, options_.frame, [this, m, next](const frame_header& h, frame_body body) {
-    const std::lock_guard lock{*mutex_};
-    if (!m->over && !over_) (this->*next)(m, h, body);
-  });
-}
-
-CAUSEWAY_DECL void door::say(const meeting_ptr& m, frame_kind kind, frame_body body, const std::function<void()>& then) {
-  std::function<void()> locked;
-  if (then) {
-    locked = [this, m, then] {
-      const std::lock_guard lock{*mutex_};
-      if (!m->over && !over_) then();
-    };
-  }
-  m->who->say(kind, options_.run_id, 0, body, std::move(locked));
-}
-
-CAUSEWAY_DECL void door::watch(const meeting_ptr& m) {
-  m->who->on_end([this, m](const error& why) {
-    const std::lock_guard lock{*mutex_};
-    lose(m, why);
-  });
-}
-
-CAUSEWAY_DECL void door::refuse(const meeting_ptr& m, const error& why) {
-  // A stream that comes before its link comes again: nothing to worry about.
-  note(why.code == errc::not_found, "refused " + m->who->remote() + ": " + why.message);
-  std::exchange(m->who, {})->refuse(why);
-  end(m);
-}
-
-CAUSEWAY_DECL void door::lose(const meeting_ptr& m, const error& why) {
-  if (m->over || over_) return;
-  const bool again = m->stream && m->target.port != 0 && owner_->wants_stream(*m->stream);
-  again ? call_again(m) : give_up(m, why);
-}
-
-CAUSEWAY_DECL void door::call_again(const meeting_ptr& m) {
-  release_choice(m);
-  if (m->who) std::exchange(m->who, {})->stop();
-  call(m, true);
-}
-
-CAUSEWAY_DECL void door::give_up(const meeting_ptr& m, const error& why) {
-  if (m->over || over_) return;
-  end(m);
-  if (m->stream && m->target.port != 0) return owner_->lose_stream(*m->stream, why);
-  if (!m->dialled.empty()) return owner_->unreachable(m->dialled, why);
-  // A peer that has said who it is may hang up because another connection came first.
-  note(m->them.id != 0, "dropped a connection during its handshake: " + why.text());
-}
-
-CAUSEWAY_DECL void door::note(bool harmless, const std::string& line) {
-  harmless ? options_.log(severity::debug, line) : turned_away_.say(clock_.now(), line);
-}
-
-CAUSEWAY_DECL void door::end(const meeting_ptr& m) {
-  if (m->over) return;
-  m->over = true;
-  release_choice(m);
-  meetings_.erase(m);
-  strangers_.leave(m);
-  m->deadline.cancel();
-  if (m->dialling) m->dialling->stop();
-  if (m->who) m->who->stop();
-  dial_next();
-}
-
-CAUSEWAY_DECL void door::release_choice(const meeting_ptr& m) {
-  if (m->serial != 0) owner_->give_back(m->them, std::exchange(m->serial, 0));
-}
-
-CAUSEWAY_DECL std::string door::name_of(const meeting& m) {
-  if (!m.dialled.empty()) return m.dialled;
-  return m.target.port != 0 ? m.target.text() : m.source;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_IMPL_ASIO_DOOR_IPP
-#endif
-
 // ---- causeway/net/asio_stream.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_STREAM_HPP
 #define CAUSEWAY_NET_ASIO_STREAM_HPP
@@ -80533,6 +80025,522 @@ CAUSEWAY_DECL result<listener> open_listener(const endpoint& where, const log_si
 #endif  // CAUSEWAY_NET_IMPL_ASIO_LISTENER_IPP
 #endif
 
+// ---- causeway/net/handshake_acceptor.hpp ----
+#ifndef CAUSEWAY_NET_HANDSHAKE_ACCEPTOR_HPP
+#define CAUSEWAY_NET_HANDSHAKE_ACCEPTOR_HPP
+
+// The handshakes of a fabric: accepts strangers, dials addresses, and leads the talk on a new connection up to the point
+// where it becomes a link or a stream of one. Everything happens inside the event loop, one handler at a time; handlers
+// take the fabric's lock. A stranger costs at most one connection and 4 KiB, and is shown out after ten seconds, or earlier
+// where others want in.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+struct handshake_options {
+  std::uint64_t run_id = 0;
+  std::size_t strangers = 128;  ///< accepted connections that are no link yet; see net/half_open.hpp
+  std::size_t dials = 64;       ///< under way at once; others wait for their turn
+  std::size_t first_frames = std::size_t{4} << 10U;
+  std::chrono::nanoseconds frame = std::chrono::seconds{5};       ///< for one frame to come
+  std::chrono::nanoseconds handshake = std::chrono::seconds{10};  ///< for all of it, the dialling included
+  log_sink log{};
+  piece_source pieces{};  ///< for those who ask what run this is; none: they are refused
+};
+
+/// Who decides what becomes of connections. Called with the lock held; calls nothing of the acceptor back.
+class handshake_owner {
+ public:
+  virtual ~handshake_owner() = default;
+  /// Ourselves, as far as it does not depend on the connection. `spare`: descriptors that connections may still take.
+  virtual introduction introduce(const tcp::socket& to, std::size_t spare) = 0;
+  /// Why we do not talk to this peer; null if we do.
+  virtual std::optional<error> objection(const introduction& them) = 0;
+  virtual bool is_connected(peer_id id, std::uint64_t incarnation) = 0;
+  /// What we know of earlier connections, for a peer with a smaller id.
+  virtual wish wish_for(const introduction& them) = 0;
+  /// For a peer with a larger id: the number of the new link, or 0. A number must be taken or given back.
+  virtual std::uint64_t choose(const introduction& them, const wish& theirs) = 0;
+  virtual void give_back(const introduction& them, std::uint64_t serial) = 0;
+  /// The connection is the link. `us`: what we said of ourselves. `dialled`: the address that we dialled, or empty.
+  virtual void take(const introduction& us, const introduction& them, std::uint64_t serial, const std::string& dialled,
+                    tcp::socket socket) = 0;
+  virtual bool wants_stream(const stream_request& which) = 0;
+  virtual void take_stream(const stream_request& which, tcp::socket socket) = 0;
+  virtual void lose_stream(const stream_request& which, const error& why) = 0;
+  virtual void unreachable(const std::string& address, const error& why) = 0;
+};
+
+class handshake_acceptor {
+ public:
+  handshake_acceptor(asio::io_context& io, std::mutex& mutex, std::unique_ptr<tcp::acceptor> acceptor,
+                     const handshake_options& options, handshake_owner& owner)
+      : io_{&io},
+        mutex_{&mutex},
+        accepting_{make_accepting(std::move(acceptor))},
+        options_{options},
+        owner_{&owner},
+        informant_{options.pieces},
+        strangers_{options.strangers},
+        turned_away_{options.log} {}
+  handshake_acceptor(const handshake_acceptor&) = delete;
+  handshake_acceptor& operator=(const handshake_acceptor&) = delete;
+
+  // All members need the lock; all but `lock_up` are called inside the event loop.
+
+  /// Starts to accept.
+  void open() { accepting_->start(); }
+
+  void dial(const std::string& address);
+
+  /// Once in a while: tells how many strangers were turned away since.
+  void tick() { turned_away_.flush(clock_.now()); }
+
+  /// Makes one more stream of a link that stands. `which.key` names the other side; `ours` is what we call ourselves there.
+  void dial_stream(const tcp::endpoint& at, const stream_request& which, const link_key& ours);
+
+  /// Nobody is let in any more. The rest is `lock_up`'s.
+  void shut() noexcept { over_ = true; }
+
+  /// Ends everything. Only when nobody runs the event loop any more.
+  void lock_up();
+
+  [[nodiscard]] std::size_t meetings() const noexcept { return meetings_.size(); }
+
+ private:
+  /// A connection on its way to become a link or a stream.
+  struct meeting {
+    explicit meeting(asio::io_context& io) : deadline{io} {}
+    std::string dialled;  ///< what `dial` was given; empty for a stranger and for a stream
+    endpoint target;      ///< whom we dial; port 0 for a stranger
+    std::optional<stream_request> stream;
+    link_key our_key;
+    std::shared_ptr<dialer> dialling;
+    conversation_ptr who;
+    std::string source;
+    asio::steady_timer deadline;
+    introduction us;
+    introduction them;
+    std::uint64_t serial = 0;  ///< chosen by us and not taken yet
+    bool over = false;
+  };
+  using meeting_ptr = std::shared_ptr<meeting>;
+  using frame_body = std::span<const std::byte>;
+
+  meeting_ptr start_meeting();
+
+  // ---- strangers
+
+  std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor);
+
+  void meet_stranger(tcp::socket socket);
+
+  /// One stranger goes. False when there is none.
+  bool make_room();
+
+  void send_away(const meeting_ptr& m) { refuse(m, fail(errc::too_large, "", "too many connections at once; try again")); }
+
+  void hear_first(const meeting_ptr& m, const frame_header& h, frame_body body);
+
+  /// It is no meeting any more.
+  void inform(const meeting_ptr& m, frame_body body);
+
+  void hear_stream_request(const meeting_ptr& m, frame_body body);
+
+  // ---- dialling
+
+  [[nodiscard]] bool is_dialling(const std::string& address) const;
+
+  /// Starts what was asked for, as far as there is room.
+  void dial_next();
+
+  void call(const meeting_ptr& m, bool pause = false);
+
+  void greet(const meeting_ptr& m, const conversation_ptr& who);
+
+  void hear_meet(const meeting_ptr& m, const frame_header& h, frame_body body);
+
+  void hear_stream_ok(const meeting_ptr& m, const frame_header& h, frame_body body);
+
+  // ---- coming to an agreement
+
+  /// Reads who they are. Why we do not want them, if we do not.
+  std::optional<error> understand(const meeting_ptr& m, frame_body body);
+
+  void say_meet(const meeting_ptr& m);
+
+  void agree(const meeting_ptr& m);
+
+  void hear_wish(const meeting_ptr& m, const frame_header& h, frame_body body);
+
+  void hear_decision(const meeting_ptr& m, const frame_header& h, frame_body body);
+
+  void hand_over(const meeting_ptr& m, std::uint64_t serial);
+
+  void hand_over_stream(const meeting_ptr& m);
+
+  // ---- one step of a conversation
+
+  using step = void (handshake_acceptor::*)(const meeting_ptr&, const frame_header&, frame_body);
+
+  void expect(const meeting_ptr& m, step next);
+
+  void say(const meeting_ptr& m, frame_kind kind, frame_body body, const std::function<void()>& then = {});
+
+  void watch(const meeting_ptr& m);
+
+  // ---- endings
+
+  void refuse(const meeting_ptr& m, const error& why);
+
+  /// The connection broke. A stream may be dialled again.
+  void lose(const meeting_ptr& m, const error& why);
+
+  void call_again(const meeting_ptr& m);
+
+  void give_up(const meeting_ptr& m, const error& why);
+
+  void note(bool harmless, const std::string& line);
+
+  void end(const meeting_ptr& m);
+
+  void release_choice(const meeting_ptr& m);
+
+  static std::string name_of(const meeting& m);
+
+  asio::io_context* io_;
+  std::mutex* mutex_;
+  std::shared_ptr<accepting> accepting_;
+  handshake_options options_;
+  handshake_owner* owner_;
+  steady_clock clock_;
+  informant informant_;
+  std::uint64_t talks_ = 0;
+  std::set<meeting_ptr> meetings_;
+  half_open<meeting_ptr> strangers_;  // those of the meetings that we did not dial
+  std::deque<std::string> waiting_;   // addresses to dial when there is room
+  stranger_log turned_away_;
+  bool over_ = false;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_HANDSHAKE_ACCEPTOR_HPP
+
+// ---- causeway/net/impl/handshake_acceptor.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_HANDSHAKE_ACCEPTOR_IPP
+#define CAUSEWAY_NET_IMPL_HANDSHAKE_ACCEPTOR_IPP
+
+// Bodies of net/handshake_acceptor.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL void handshake_acceptor::dial(const std::string& address) {
+  if (over_ || is_dialling(address)) return;
+  const auto target = parse_endpoint(address);
+  if (!target) return owner_->unreachable(address, target.error());
+  waiting_.push_back(address);
+  dial_next();
+}
+
+CAUSEWAY_DECL void handshake_acceptor::dial_stream(const tcp::endpoint& at, const stream_request& which,
+                                                   const link_key& ours) {
+  if (over_) return;
+  const meeting_ptr m = start_meeting();
+  m->target = to_endpoint(at);
+  m->stream = which;
+  m->our_key = ours;
+  call(m);
+}
+
+CAUSEWAY_DECL void handshake_acceptor::lock_up() {
+  over_ = true;
+  accepting_->stop();
+  for (const auto& m : std::exchange(meetings_, {})) end(m);
+  informant_.stop();
+}
+
+CAUSEWAY_DECL auto handshake_acceptor::start_meeting() -> meeting_ptr {
+  const auto m = std::make_shared<meeting>(*io_);
+  meetings_.insert(m);
+  m->deadline.expires_after(options_.handshake);
+  m->deadline.async_wait([this, m](std::error_code failure) {
+    const std::lock_guard lock{*mutex_};
+    if (!failure) give_up(m, fail(errc::timeout, name_of(*m), "the handshake was not over in time"));
+  });
+  return m;
+}
+
+CAUSEWAY_DECL std::shared_ptr<accepting> handshake_acceptor::make_accepting(std::unique_ptr<tcp::acceptor> acceptor) {
+  return std::make_shared<accepting>(
+      *io_, std::move(acceptor),
+      [this](tcp::socket socket) {
+        const std::lock_guard lock{*mutex_};
+        if (!over_) meet_stranger(std::move(socket));
+      },
+      [this](const std::string& why) {
+        const std::lock_guard lock{*mutex_};
+        if (over_) return;
+        turned_away_.say(clock_.now(), "cannot accept connections for now: " + why);
+        make_room();
+      });
+}
+
+CAUSEWAY_DECL void handshake_acceptor::meet_stranger(tcp::socket socket) {
+  std::error_code failure;
+  const auto from = socket.remote_endpoint(failure).address();
+  const bool scarce = spare_descriptors(socket.native_handle()) == 0;
+  const auto who = std::make_shared<conversation>(std::move(socket));
+  if (scarce && !make_room()) {
+    turned_away_.say(clock_.now(), "refused " + who->remote() + ": " + no_descriptors("").message);
+    return who->refuse(fail(errc::too_large, "", "this peer has as many connections as it may have; try another one"));
+  }
+  const meeting_ptr m = start_meeting();
+  m->who = who;
+  m->source = from.to_string();
+  if (const auto goes = strangers_.enter(m, m->source)) send_away(*goes);
+  watch(m);
+  expect(m, &handshake_acceptor::hear_first);
+}
+
+CAUSEWAY_DECL bool handshake_acceptor::make_room() {
+  const auto goes = strangers_.expel();
+  if (goes) send_away(*goes);
+  return goes.has_value();
+}
+
+CAUSEWAY_DECL void handshake_acceptor::hear_first(const meeting_ptr& m, const frame_header& h, frame_body body) {
+  if (h.kind == frame_kind::ask) return inform(m, body);
+  if (h.kind != frame_kind::meet && h.kind != frame_kind::stream) {
+    return refuse(m, fail(errc::protocol, "",
+                          "this address serves a run whose peers may come and go; join it with a fault policy other than "
+                          "fail_stop"));
+  }
+  if (h.run_id != options_.run_id) return refuse(m, wrong_run());
+  if (h.kind == frame_kind::stream) return hear_stream_request(m, body);
+  if (auto why = understand(m, body)) return refuse(m, *why);
+  strangers_.introduce(m);
+  say_meet(m);
+  agree(m);
+}
+
+CAUSEWAY_DECL void handshake_acceptor::inform(const meeting_ptr& m, frame_body body) {
+  const conversation_ptr who = std::exchange(m->who, {});
+  end(m);
+  informant_.serve(who, options_.run_id, body);
+}
+
+CAUSEWAY_DECL void handshake_acceptor::hear_stream_request(const meeting_ptr& m, frame_body body) {
+  const auto which = stream_request::decode(body);
+  if (!which) return refuse(m, which.error());
+  if (!owner_->wants_stream(*which)) return refuse(m, fail(errc::not_found, "", "this stream belongs to no link of ours"));
+  strangers_.introduce(m);
+  m->stream = *which;
+  say(m, frame_kind::stream_ok, {}, [this, m] { hand_over_stream(m); });
+}
+
+CAUSEWAY_DECL bool handshake_acceptor::is_dialling(const std::string& address) const {
+  if (std::find(waiting_.begin(), waiting_.end(), address) != waiting_.end()) return true;
+  return std::any_of(meetings_.begin(), meetings_.end(), [&](const auto& m) { return m->dialled == address; });
+}
+
+CAUSEWAY_DECL void handshake_acceptor::dial_next() {
+  const auto under_way = [this] {
+    return std::count_if(meetings_.begin(), meetings_.end(), [](const auto& m) { return !m->dialled.empty(); });
+  };
+  while (!over_ && !waiting_.empty() && static_cast<std::size_t>(under_way()) < options_.dials) {
+    const meeting_ptr m = start_meeting();
+    m->dialled = std::move(waiting_.front());
+    waiting_.pop_front();
+    m->target = *parse_endpoint(m->dialled);
+    call(m);
+  }
+}
+
+CAUSEWAY_DECL void handshake_acceptor::call(const meeting_ptr& m, bool pause) {
+  m->dialling = std::make_shared<dialer>(
+      *io_, m->target,
+      [this, m](const conversation_ptr& who) {
+        const std::lock_guard lock{*mutex_};
+        if (m->over || over_) return who->stop();
+        greet(m, who);
+      },
+      [this, m](const error& why) {
+        const std::lock_guard lock{*mutex_};
+        lose(m, why);
+      });
+  pause ? m->dialling->dial_later() : m->dialling->dial();
+}
+
+CAUSEWAY_DECL void handshake_acceptor::greet(const meeting_ptr& m, const conversation_ptr& who) {
+  m->who = who;
+  if (spare_descriptors(who->descriptor()) == 0) return give_up(m, no_descriptors(name_of(*m)));
+  watch(m);
+  if (!m->stream) {
+    say_meet(m);
+    return expect(m, &handshake_acceptor::hear_meet);
+  }
+  say(m, frame_kind::stream, stream_request{m->our_key, m->stream->index}.encode());
+  expect(m, &handshake_acceptor::hear_stream_ok);
+}
+
+CAUSEWAY_DECL void handshake_acceptor::hear_meet(const meeting_ptr& m, const frame_header& h, frame_body body) {
+  if (h.kind == frame_kind::refused) return give_up(m, read_refusal(m->dialled, body));
+  if (h.kind != frame_kind::meet) return give_up(m, fail(errc::protocol, m->dialled, "it answered out of turn"));
+  if (h.run_id != options_.run_id) return give_up(m, fail(errc::wrong_run, m->dialled, "it belongs to another run"));
+  if (auto why = understand(m, body)) return give_up(m, fail(why->code, m->dialled, why->message));
+  agree(m);
+}
+
+CAUSEWAY_DECL void handshake_acceptor::hear_stream_ok(const meeting_ptr& m, const frame_header& h, frame_body body) {
+  if (h.kind == frame_kind::stream_ok) return hand_over_stream(m);
+  // The other side may not have taken the link yet: it learns of it on another connection.
+  lose(m, h.kind == frame_kind::refused ? read_refusal(name_of(*m), body)
+                                        : fail(errc::protocol, name_of(*m), "it answered out of turn"));
+}
+
+CAUSEWAY_DECL std::optional<error> handshake_acceptor::understand(const meeting_ptr& m, frame_body body) {
+  auto them = introduction::decode(body);
+  if (!them) return them.error();
+  m->them = std::move(*them);
+  std::error_code failure;
+  if (m->them.host.empty()) m->them.host = m->who->socket().remote_endpoint(failure).address().to_string();
+  return owner_->objection(m->them);
+}
+
+CAUSEWAY_DECL void handshake_acceptor::say_meet(const meeting_ptr& m) {
+  m->us = owner_->introduce(m->who->socket(), spare_descriptors(m->who->descriptor()));
+  m->us.nonce = hash_bytes(std::as_bytes(std::span{&++talks_, 1}), m->us.incarnation);
+  say(m, frame_kind::meet, m->us.encode());
+}
+
+CAUSEWAY_DECL void handshake_acceptor::agree(const meeting_ptr& m) {
+  if (m->us.id < m->them.id) return expect(m, &handshake_acceptor::hear_wish);
+  if (!m->dialled.empty() && owner_->is_connected(m->them.id, m->them.incarnation)) return end(m);
+  wish ours = owner_->wish_for(m->them);
+  ours.nonce = m->them.nonce;
+  say(m, frame_kind::want, ours.encode());
+  expect(m, &handshake_acceptor::hear_decision);
+}
+
+CAUSEWAY_DECL void handshake_acceptor::hear_wish(const meeting_ptr& m, const frame_header& h, frame_body body) {
+  const auto theirs = wish::decode(body);
+  if (h.kind != frame_kind::want || !theirs || theirs->nonce != m->us.nonce) {
+    return give_up(m, fail(errc::protocol, name_of(*m), "its answer does not belong to this handshake"));
+  }
+  const std::uint64_t serial = m->serial = owner_->choose(m->them, *theirs);
+  say(m, frame_kind::take, decision{m->them.nonce, serial}.encode(),
+      [this, m] { m->serial != 0 ? hand_over(m, std::exchange(m->serial, 0)) : end(m); });
+}
+
+CAUSEWAY_DECL void handshake_acceptor::hear_decision(const meeting_ptr& m, const frame_header& h, frame_body body) {
+  const auto theirs = decision::decode(body);
+  if (h.kind != frame_kind::take || !theirs || theirs->nonce != m->us.nonce) {
+    return give_up(m, fail(errc::protocol, name_of(*m), "its answer does not belong to this handshake"));
+  }
+  if (theirs->serial != 0) return hand_over(m, theirs->serial);
+  if (m->dialled.empty() || owner_->is_connected(m->them.id, m->them.incarnation)) return end(m);
+  call_again(m);  // it believes in a connection that we have not; that one stands soon, or it notices
+}
+
+CAUSEWAY_DECL void handshake_acceptor::hand_over(const meeting_ptr& m, std::uint64_t serial) {
+  tcp::socket socket = m->who->release();
+  m->who.reset();
+  end(m);
+  owner_->take(m->us, m->them, serial, m->dialled, std::move(socket));
+}
+
+CAUSEWAY_DECL void handshake_acceptor::hand_over_stream(const meeting_ptr& m) {
+  tcp::socket socket = m->who->release();
+  m->who.reset();
+  end(m);
+  owner_->take_stream(*m->stream, std::move(socket));
+}
+
+CAUSEWAY_DECL void handshake_acceptor::expect(const meeting_ptr& m, step next) {
+  m->who->next(options_.first_frames, options_.frame, [this, m, next](const frame_header& h, frame_body body) {
+    const std::lock_guard lock{*mutex_};
+    if (!m->over && !over_) (this->*next)(m, h, body);
+  });
+}
+
+CAUSEWAY_DECL void handshake_acceptor::say(const meeting_ptr& m, frame_kind kind, frame_body body,
+                                           const std::function<void()>& then) {
+  std::function<void()> locked;
+  if (then) {
+    locked = [this, m, then] {
+      const std::lock_guard lock{*mutex_};
+      if (!m->over && !over_) then();
+    };
+  }
+  m->who->say(kind, options_.run_id, 0, body, std::move(locked));
+}
+
+CAUSEWAY_DECL void handshake_acceptor::watch(const meeting_ptr& m) {
+  m->who->on_end([this, m](const error& why) {
+    const std::lock_guard lock{*mutex_};
+    lose(m, why);
+  });
+}
+
+CAUSEWAY_DECL void handshake_acceptor::refuse(const meeting_ptr& m, const error& why) {
+  // A stream that comes before its link comes again: nothing to worry about.
+  note(why.code == errc::not_found, "refused " + m->who->remote() + ": " + why.message);
+  std::exchange(m->who, {})->refuse(why);
+  end(m);
+}
+
+CAUSEWAY_DECL void handshake_acceptor::lose(const meeting_ptr& m, const error& why) {
+  if (m->over || over_) return;
+  const bool again = m->stream && m->target.port != 0 && owner_->wants_stream(*m->stream);
+  again ? call_again(m) : give_up(m, why);
+}
+
+CAUSEWAY_DECL void handshake_acceptor::call_again(const meeting_ptr& m) {
+  release_choice(m);
+  if (m->who) std::exchange(m->who, {})->stop();
+  call(m, true);
+}
+
+CAUSEWAY_DECL void handshake_acceptor::give_up(const meeting_ptr& m, const error& why) {
+  if (m->over || over_) return;
+  end(m);
+  if (m->stream && m->target.port != 0) return owner_->lose_stream(*m->stream, why);
+  if (!m->dialled.empty()) return owner_->unreachable(m->dialled, why);
+  // A peer that has said who it is may hang up because another connection came first.
+  note(m->them.id != 0, "dropped a connection during its handshake: " + why.text());
+}
+
+CAUSEWAY_DECL void handshake_acceptor::note(bool harmless, const std::string& line) {
+  harmless ? options_.log(severity::debug, line) : turned_away_.say(clock_.now(), line);
+}
+
+CAUSEWAY_DECL void handshake_acceptor::end(const meeting_ptr& m) {
+  if (m->over) return;
+  m->over = true;
+  release_choice(m);
+  meetings_.erase(m);
+  strangers_.leave(m);
+  m->deadline.cancel();
+  if (m->dialling) m->dialling->stop();
+  if (m->who) m->who->stop();
+  dial_next();
+}
+
+CAUSEWAY_DECL void handshake_acceptor::release_choice(const meeting_ptr& m) {
+  if (m->serial != 0) owner_->give_back(m->them, std::exchange(m->serial, 0));
+}
+
+CAUSEWAY_DECL std::string handshake_acceptor::name_of(const meeting& m) {
+  if (!m.dialled.empty()) return m.dialled;
+  return m.target.port != 0 ? m.target.text() : m.source;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_HANDSHAKE_ACCEPTOR_IPP
+#endif
+
 // ---- causeway/net/asio_core.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_CORE_HPP
 #define CAUSEWAY_NET_ASIO_CORE_HPP
@@ -80550,12 +80558,12 @@ struct fabric_options {
   std::size_t streams_per_link = 0;  ///< connections for data; 0: one on loopback or where the kernel has BBR, else 16
   std::size_t most_peers = 4096;     ///< links; a new peer may get the one of a peer that is gone
   transport_options transport{};     ///< `silence` is the least patience with a silent peer
-  detail::door_options door{};       ///< limits on strangers; run and log are taken from here
+  detail::handshake_options handshake{};  ///< limits on strangers; run and log are taken from here
 };
 
 namespace detail {
 
-class fabric_core final : public engine, private link_owner, private door_owner {
+class fabric_core final : public engine, private link_owner, private handshake_owner {
  public:
   fabric_core(listener at, fabric_options options);
   ~fabric_core() { close(); }
@@ -80617,7 +80625,7 @@ class fabric_core final : public engine, private link_owner, private door_owner 
   /// Differs from that of every other program that ever had our id.
   [[nodiscard]] std::uint64_t make_incarnation() const;
 
-  static door_options door_settings(const fabric_options& options);
+  static handshake_options handshake_settings(const fabric_options& options);
 
   void set_address(const endpoint& bound);
 
@@ -80688,7 +80696,7 @@ class fabric_core final : public engine, private link_owner, private door_owner 
   std::optional<bool> has_bbr_;
 
   std::vector<std::unique_ptr<link>> graves_;  // replaced links whose handlers may not have run yet
-  door door_;
+  handshake_acceptor handshakes_;
 
   fabric_events* events_ = nullptr;
   std::deque<event> queue_;
@@ -80721,7 +80729,7 @@ CAUSEWAY_DECL fabric_core::fabric_core(listener at, fabric_options options)
       options_{std::move(options)},
       incarnation_{make_incarnation()},
       peers_{options_.id, incarnation_, options_.most_peers},
-      door_{loop_.io(), shared_.mutex, std::move(at.acceptor), door_settings(options_), *this},
+      handshakes_{loop_.io(), shared_.mutex, std::move(at.acceptor), handshake_settings(options_), *this},
       wake_timer_{loop_.io()} {
   shared_.owner = this;
   set_address(at.address());
@@ -80737,13 +80745,13 @@ CAUSEWAY_DECL void fabric_core::attach(fabric_events* events) {
     lock.unlock();
     return aside_.wait_idle();
   }
-  if (!std::exchange(opened_, true)) in_loop([this] { door_.open(); });
+  if (!std::exchange(opened_, true)) in_loop([this] { handshakes_.open(); });
 }
 
 CAUSEWAY_DECL void fabric_core::dial(const std::string& to) {
   CAUSEWAY_EXPECT(is_inside());
   in_loop([this, to] {
-    if (!stands(to)) door_.dial(to);
+    if (!stands(to)) handshakes_.dial(to);
   });
 }
 
@@ -80812,11 +80820,11 @@ CAUSEWAY_DECL void fabric_core::close() {
   std::unique_lock lock{shared_.mutex};
   if (closed_) return;
   queue_.clear();
-  door_.shut();
+  handshakes_.shut();
   wake_timer_.cancel();
   shut_down(lock);
   lock.lock();
-  door_.lock_up();
+  handshakes_.lock_up();
 }
 
 CAUSEWAY_DECL void fabric_core::in_loop(std::function<void()> what) {
@@ -80832,8 +80840,8 @@ CAUSEWAY_DECL std::uint64_t fabric_core::make_incarnation() const {
   return hasher{options_.id}.add_value(now).add_value(here).finish() | 1U;
 }
 
-CAUSEWAY_DECL door_options fabric_core::door_settings(const fabric_options& options) {
-  door_options settings = options.door;
+CAUSEWAY_DECL handshake_options fabric_core::handshake_settings(const fabric_options& options) {
+  handshake_options settings = options.handshake;
   settings.run_id = options.run_id;
   settings.log = options.transport.log;
   return settings;
@@ -81002,7 +81010,7 @@ CAUSEWAY_DECL void fabric_core::open_link(peer_index peer, const introduction& u
 CAUSEWAY_DECL void fabric_core::dial_streams(peer_index peer, const tcp::endpoint& remote) {
   const roster::place& p = peers_[peer];
   for (std::uint32_t index = 0; index < p.streams; ++index) {
-    door_.dial_stream(remote, {{p.id, p.incarnation, p.serial}, index}, {options_.id, incarnation_, p.serial});
+    handshakes_.dial_stream(remote, {{p.id, p.incarnation, p.serial}, index}, {options_.id, incarnation_, p.serial});
   }
 }
 
@@ -81022,7 +81030,7 @@ CAUSEWAY_DECL void fabric_core::lose_stream(const stream_request& which, const e
 CAUSEWAY_DECL void fabric_core::tick(duration since) {
   for (const auto& l : graves_) l->tick(since);
   clear_graves();
-  door_.tick();
+  handshakes_.tick();
 }
 
 CAUSEWAY_DECL void fabric_core::clear_graves() {

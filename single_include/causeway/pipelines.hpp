@@ -22809,181 +22809,6 @@ CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byt
 #endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_MESSAGES_IPP
 #endif
 
-// ---- causeway/parallel/block_lookout.hpp ----
-#ifndef CAUSEWAY_PARALLEL_BLOCK_LOOKOUT_HPP
-#define CAUSEWAY_PARALLEL_BLOCK_LOOKOUT_HPP
-
-// A client's network: which servers are there, what they hold, how far away they are. The part of block_client.hpp that
-// does not depend on the codec.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-struct block_client_options {
-  std::uint64_t run = 0;                        ///< names the weights: the servers'
-  std::vector<std::string> dial{};              ///< addresses of servers; they tell of the rest
-  std::int64_t most_rows = 1024;                ///< sent as one request; a batch goes in pieces of whole sequences
-  duration patience = std::chrono::minutes{3};  ///< who answers later is left
-  duration give_up = std::chrono::minutes{10};  ///< how long a step waits for a block that nobody serves
-  duration heartbeat = std::chrono::seconds{1};
-  stage::span_directory_options directory{};
-};
-
-/// To be used with the fabric's lock held, but for what is public.
-class block_lookout : protected net::fabric_events {
- public:
-  block_lookout(const block_lookout&) = delete;
-  block_lookout& operator=(const block_lookout&) = delete;
-
-  /// Waits until every block is served; false when the deadline came first.
-  result<bool> wait_for_blocks(time_point deadline);
-  /// A copy of what is known of servers.
-  [[nodiscard]] stage::span_directory directory();
-
- protected:
-  block_lookout(std::shared_ptr<net::fabric> fabric, std::uint64_t run, std::int64_t layers, block_client_options options,
-                log_sink log)
-      : fabric_{std::move(fabric)},
-        options_{std::move(options)},
-        run_{run},
-        log_{std::move(log)},
-        directory_{layers, options_.directory},
-        addresses_{options_.dial.begin(), options_.dial.end()} {}
-  ~block_lookout() override = default;
-
-  void listen();
-
-  [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id server) const;
-  void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(run_, m)); }
-
-  [[nodiscard]] error nobody_there(time_point now) const;
-
-  std::shared_ptr<net::fabric> fabric_;
-  block_client_options options_;
-  std::uint64_t run_;
-  log_sink log_;
-  stage::span_directory directory_;
-  std::set<net::peer_index> down_;  // since somebody looked
-  bool news_ = false;
-
- private:
-  // ---- net::fabric_events
-
-  void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
-  void on_down(net::peer_index link, const error&) override;
-  void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
-  void on_wake() override;
-
-  void hear(net::peer_index link, const block_wire::announcement& a);
-  void hear(net::peer_index, const block_wire::addresses& a);
-  void hear(net::peer_index, const block_wire::request&) {}
-  void hear(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
-  void hear(net::peer_index link, const block_wire::echo& e);
-
-  [[nodiscard]] std::uint64_t mark() const { return static_cast<std::uint64_t>(fabric_->now().since_start.count()); }
-
-  std::set<std::string> addresses_;  // of servers
-  std::map<net::peer_index, net::peer_id> links_;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_BLOCK_LOOKOUT_HPP
-
-// ---- causeway/parallel/impl/block_lookout.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_LOOKOUT_IPP
-#define CAUSEWAY_PARALLEL_IMPL_BLOCK_LOOKOUT_IPP
-
-// Bodies of parallel/block_lookout.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-CAUSEWAY_DECL result<bool> block_lookout::wait_for_blocks(time_point deadline) {
-  return fabric_->block(
-      [this] {
-        return !directory_.route({0, directory_.layers()}, {}, fabric_->now()).empty();
-      },
-      deadline);
-}
-
-CAUSEWAY_DECL stage::span_directory block_lookout::directory() {
-  stage::span_directory now;
-  fabric_->locked([&] { now = directory_; });
-  return now;
-}
-
-CAUSEWAY_DECL void block_lookout::listen() {
-  fabric_->attach(this);
-  fabric_->locked([this] { on_wake(); });
-}
-
-CAUSEWAY_DECL std::optional<net::peer_index> block_lookout::link_to(net::peer_id server) const {
-  const auto found = std::find_if(links_.begin(), links_.end(), [&](const auto& l) { return l.second == server; });
-  if (found == links_.end()) return std::nullopt;
-  return found->first;
-}
-
-CAUSEWAY_DECL error block_lookout::nobody_there(time_point now) const {
-  const std::int64_t missing = directory_.first_missing({0, directory_.layers()}, now);
-  if (missing == directory_.layers()) {
-    return fail(errc::timeout, "block_client",
-                "every block is served, but by nobody who takes a request of this size: fewer rows at once (most_rows), "
-                "fewer prompts or a lower rank of adapters would do");
-  }
-  return fail(errc::timeout, "block_client",
-              "block " + std::to_string(missing) + " of " + std::to_string(directory_.layers()) +
-                  " is served by nobody who answers; start a server that holds it");
-}
-
-CAUSEWAY_DECL void block_lookout::on_up(net::peer_index link, net::peer_id id, const std::string&) {
-  links_[link] = id;
-  post(link, block_wire::probe{mark()});
-}
-
-CAUSEWAY_DECL void block_lookout::on_down(net::peer_index link, const error&) {
-  down_.insert(link);
-  news_ = true;
-  const auto found = links_.find(link);
-  if (found == links_.end()) return;
-  directory_.gone(found->second);
-  links_.erase(found);
-}
-
-CAUSEWAY_DECL void block_lookout::on_control(net::peer_index link, std::span<const std::byte> bytes) {
-  auto m = block_wire::decode(run_, bytes);
-  if (!m) return fabric_->close(link, m.error().message);
-  std::visit([&](auto& what) { hear(link, what); }, *m);
-}
-
-CAUSEWAY_DECL void block_lookout::on_wake() {
-  for (const std::string& a : addresses_) fabric_->dial(a);
-  for (const auto& [link, id] : links_) post(link, block_wire::probe{mark()});
-  fabric_->wake_at(fabric_->now() + options_.heartbeat);
-}
-
-CAUSEWAY_DECL void block_lookout::hear(net::peer_index link, const block_wire::announcement& a) {
-  if (a.offer.blocks.last > directory_.layers()) return fabric_->close(link, "blocks that the model does not have");
-  directory_.announced(links_[link], a.offer, fabric_->now() + std::chrono::milliseconds{a.milliseconds});
-  news_ = true;
-}
-
-CAUSEWAY_DECL void block_lookout::hear(net::peer_index, const block_wire::addresses& a) {
-  for (const std::string& one : a.list) {
-    if (addresses_.size() < block_wire::most_addresses && addresses_.insert(one).second) fabric_->dial(one);
-  }
-}
-
-CAUSEWAY_DECL void block_lookout::hear(net::peer_index link, const block_wire::echo& e) {
-  const std::uint64_t now = mark();
-  if (e.mark <= now) directory_.probed(links_[link], static_cast<double>(now - e.mark) * 1e-9);
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_LOOKOUT_IPP
-#endif
-
 // ---- causeway/parallel/parcel_mail.hpp ----
 #ifndef CAUSEWAY_PARALLEL_PARCEL_MAIL_HPP
 #define CAUSEWAY_PARALLEL_PARCEL_MAIL_HPP
@@ -23217,9 +23042,9 @@ CAUSEWAY_DECL void block_passage::pass(const stage::span_hop& where, shared_byte
 #endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_PASSAGE_IPP
 #endif
 
-// ---- causeway/parallel/span_codec.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SPAN_CODEC_HPP
-#define CAUSEWAY_PARALLEL_SPAN_CODEC_HPP
+// ---- causeway/parallel/block_rpc_codec.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_RPC_CODEC_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_RPC_CODEC_HPP
 
 // The bytes of rows, gradients and what is tuned between clients and the servers of frozen blocks. Rows go through a codec
 // that remembers nothing, so that what a server answered goes on to the next one as it is, and again to another if that one
@@ -23242,7 +23067,7 @@ struct span_question {
 
 /// One side's. One thread.
 template <stage::ActivationCodec Codec>
-class span_codec {
+class block_rpc_codec {
  public:
   static_assert(
       !Codec::traits.stateful && !Codec::traits.needs_samples && !Codec::traits.uses_base,
@@ -23250,7 +23075,7 @@ class span_codec {
       "shared base would; use stage::plain or another stage::coded. docs/reference/rules.md#p6");
 
   /// `maps`: of a block of the model.
-  span_codec(Codec codec, std::int64_t width, const nn::map_sizes& maps)
+  block_rpc_codec(Codec codec, std::int64_t width, const nn::map_sizes& maps)
       : codec_{std::move(codec)}, width_{width}, maps_{maps} {}
 
   /// Bytes that rows take, divided by their number, at most.
@@ -23377,14 +23202,14 @@ class span_codec {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_SPAN_CODEC_HPP
+#endif  // CAUSEWAY_PARALLEL_BLOCK_RPC_CODEC_HPP
 
-// ---- causeway/parallel/impl/span_codec.ipp ----
+// ---- causeway/parallel/impl/block_rpc_codec.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_SPAN_CODEC_IPP
-#define CAUSEWAY_PARALLEL_IMPL_SPAN_CODEC_IPP
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_RPC_CODEC_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_RPC_CODEC_IPP
 
-// Bodies of parallel/span_codec.hpp.
+// Bodies of parallel/block_rpc_codec.hpp.
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
@@ -23394,7 +23219,182 @@ CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values) 
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_IMPL_SPAN_CODEC_IPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_RPC_CODEC_IPP
+#endif
+
+// ---- causeway/parallel/block_server_directory.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_SERVER_DIRECTORY_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_SERVER_DIRECTORY_HPP
+
+// A client's network: which servers are there, what they hold, how far away they are. The part of block_client.hpp that
+// does not depend on the codec.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+struct block_client_options {
+  std::uint64_t run = 0;                        ///< names the weights: the servers'
+  std::vector<std::string> dial{};              ///< addresses of servers; they tell of the rest
+  std::int64_t most_rows = 1024;                ///< sent as one request; a batch goes in pieces of whole sequences
+  duration patience = std::chrono::minutes{3};  ///< who answers later is left
+  duration give_up = std::chrono::minutes{10};  ///< how long a step waits for a block that nobody serves
+  duration heartbeat = std::chrono::seconds{1};
+  stage::span_directory_options directory{};
+};
+
+/// To be used with the fabric's lock held, but for what is public.
+class block_server_directory : protected net::fabric_events {
+ public:
+  block_server_directory(const block_server_directory&) = delete;
+  block_server_directory& operator=(const block_server_directory&) = delete;
+
+  /// Waits until every block is served; false when the deadline came first.
+  result<bool> wait_for_blocks(time_point deadline);
+  /// A copy of what is known of servers.
+  [[nodiscard]] stage::span_directory directory();
+
+ protected:
+  block_server_directory(std::shared_ptr<net::fabric> fabric, std::uint64_t run, std::int64_t layers,
+                         block_client_options options, log_sink log)
+      : fabric_{std::move(fabric)},
+        options_{std::move(options)},
+        run_{run},
+        log_{std::move(log)},
+        directory_{layers, options_.directory},
+        addresses_{options_.dial.begin(), options_.dial.end()} {}
+  ~block_server_directory() override = default;
+
+  void listen();
+
+  [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id server) const;
+  void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(run_, m)); }
+
+  [[nodiscard]] error nobody_there(time_point now) const;
+
+  std::shared_ptr<net::fabric> fabric_;
+  block_client_options options_;
+  std::uint64_t run_;
+  log_sink log_;
+  stage::span_directory directory_;
+  std::set<net::peer_index> down_;  // since somebody looked
+  bool news_ = false;
+
+ private:
+  // ---- net::fabric_events
+
+  void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
+  void on_down(net::peer_index link, const error&) override;
+  void on_unreachable(const std::string&, const error&) override {}
+  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  void on_wake() override;
+
+  void hear(net::peer_index link, const block_wire::announcement& a);
+  void hear(net::peer_index, const block_wire::addresses& a);
+  void hear(net::peer_index, const block_wire::request&) {}
+  void hear(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
+  void hear(net::peer_index link, const block_wire::echo& e);
+
+  [[nodiscard]] std::uint64_t mark() const { return static_cast<std::uint64_t>(fabric_->now().since_start.count()); }
+
+  std::set<std::string> addresses_;  // of servers
+  std::map<net::peer_index, net::peer_id> links_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_SERVER_DIRECTORY_HPP
+
+// ---- causeway/parallel/impl/block_server_directory.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_SERVER_DIRECTORY_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_SERVER_DIRECTORY_IPP
+
+// Bodies of parallel/block_server_directory.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<bool> block_server_directory::wait_for_blocks(time_point deadline) {
+  return fabric_->block(
+      [this] {
+        return !directory_.route({0, directory_.layers()}, {}, fabric_->now()).empty();
+      },
+      deadline);
+}
+
+CAUSEWAY_DECL stage::span_directory block_server_directory::directory() {
+  stage::span_directory now;
+  fabric_->locked([&] { now = directory_; });
+  return now;
+}
+
+CAUSEWAY_DECL void block_server_directory::listen() {
+  fabric_->attach(this);
+  fabric_->locked([this] { on_wake(); });
+}
+
+CAUSEWAY_DECL std::optional<net::peer_index> block_server_directory::link_to(net::peer_id server) const {
+  const auto found = std::find_if(links_.begin(), links_.end(), [&](const auto& l) { return l.second == server; });
+  if (found == links_.end()) return std::nullopt;
+  return found->first;
+}
+
+CAUSEWAY_DECL error block_server_directory::nobody_there(time_point now) const {
+  const std::int64_t missing = directory_.first_missing({0, directory_.layers()}, now);
+  if (missing == directory_.layers()) {
+    return fail(errc::timeout, "block_client",
+                "every block is served, but by nobody who takes a request of this size: fewer rows at once (most_rows), "
+                "fewer prompts or a lower rank of adapters would do");
+  }
+  return fail(errc::timeout, "block_client",
+              "block " + std::to_string(missing) + " of " + std::to_string(directory_.layers()) +
+                  " is served by nobody who answers; start a server that holds it");
+}
+
+CAUSEWAY_DECL void block_server_directory::on_up(net::peer_index link, net::peer_id id, const std::string&) {
+  links_[link] = id;
+  post(link, block_wire::probe{mark()});
+}
+
+CAUSEWAY_DECL void block_server_directory::on_down(net::peer_index link, const error&) {
+  down_.insert(link);
+  news_ = true;
+  const auto found = links_.find(link);
+  if (found == links_.end()) return;
+  directory_.gone(found->second);
+  links_.erase(found);
+}
+
+CAUSEWAY_DECL void block_server_directory::on_control(net::peer_index link, std::span<const std::byte> bytes) {
+  auto m = block_wire::decode(run_, bytes);
+  if (!m) return fabric_->close(link, m.error().message);
+  std::visit([&](auto& what) { hear(link, what); }, *m);
+}
+
+CAUSEWAY_DECL void block_server_directory::on_wake() {
+  for (const std::string& a : addresses_) fabric_->dial(a);
+  for (const auto& [link, id] : links_) post(link, block_wire::probe{mark()});
+  fabric_->wake_at(fabric_->now() + options_.heartbeat);
+}
+
+CAUSEWAY_DECL void block_server_directory::hear(net::peer_index link, const block_wire::announcement& a) {
+  if (a.offer.blocks.last > directory_.layers()) return fabric_->close(link, "blocks that the model does not have");
+  directory_.announced(links_[link], a.offer, fabric_->now() + std::chrono::milliseconds{a.milliseconds});
+  news_ = true;
+}
+
+CAUSEWAY_DECL void block_server_directory::hear(net::peer_index, const block_wire::addresses& a) {
+  for (const std::string& one : a.list) {
+    if (addresses_.size() < block_wire::most_addresses && addresses_.insert(one).second) fabric_->dial(one);
+  }
+}
+
+CAUSEWAY_DECL void block_server_directory::hear(net::peer_index link, const block_wire::echo& e) {
+  const std::uint64_t now = mark();
+  if (e.mark <= now) directory_.probed(links_[link], static_cast<double>(now - e.mark) * 1e-9);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_SERVER_DIRECTORY_IPP
 #endif
 
 // ---- causeway/parallel/block_client.hpp ----
@@ -23425,12 +23425,12 @@ struct block_batch {
 
 /// One thread calls; events come as the fabric has them.
 template <stage::ActivationCodec Codec = stage::plain>
-class block_client final : private block_lookout {
+class block_client final : private block_server_directory {
  public:
   block_client(std::shared_ptr<net::fabric> fabric, block_client_options options, const span_model& model,
                Codec codec = Codec{}, log_sink log = {})
-      : block_lookout{std::move(fabric), span_run(options.run, model.agreement, codec), model.layers, std::move(options),
-                      std::move(log)},
+      : block_server_directory{std::move(fabric), span_run(options.run, model.agreement, codec), model.layers,
+                               std::move(options), std::move(log)},
         model_{model},
         codec_{std::move(codec), model.width, model.maps},
         mail_{*fabric_} {
@@ -23483,7 +23483,7 @@ class block_client final : private block_lookout {
     return {};
   }
 
-  using block_lookout::directory, block_lookout::wait_for_blocks;
+  using block_server_directory::directory, block_server_directory::wait_for_blocks;
   /// Requests that had to be made again because a server was lost, refused or did not answer.
   [[nodiscard]] std::uint64_t lost_requests() const noexcept { return lost_; }
 
@@ -23694,7 +23694,7 @@ class block_client final : private block_lookout {
   }
 
   span_model model_;
-  span_codec<Codec> codec_;
+  block_rpc_codec<Codec> codec_;
   parcel_mail<std::uint64_t> mail_;
   std::map<std::uint64_t, under_way> requests_;  // by number
   std::optional<time_point> waits_since_;        // nobody can be asked
@@ -23705,274 +23705,6 @@ class block_client final : private block_lookout {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_BLOCK_CLIENT_HPP
-
-// ---- causeway/parallel/block_door.hpp ----
-#ifndef CAUSEWAY_PARALLEL_BLOCK_DOOR_HPP
-#define CAUSEWAY_PARALLEL_BLOCK_DOOR_HPP
-
-// A block server's network: who is there, what other servers hold, and which requests are let in. A client is trusted with
-// nothing: what it asks for must lie within what was announced, and it has at most so many requests here at once. Memory
-// for a request's rows is taken only when its turn comes.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-struct block_server_options {
-  std::uint64_t run = 0;                               ///< names the weights: equal on all who have the same
-  std::vector<std::string> dial{};                     ///< addresses of other servers; they tell of the rest
-  std::int64_t blocks = 1;                             ///< that it holds
-  std::optional<std::int64_t> first{};                 ///< always from this one; none: where the swarm is worst off
-  duration look_around = std::chrono::seconds{5};      ///< for how long it listens at least before it chooses
-  duration rebalance_every = std::chrono::minutes{2};  ///< on average; only where `first` is none
-  double quality = 0.75;   ///< moves if the least throughput is less than this part of what it could be
-  std::uint64_t seed = 0;  ///< of when it looks; another one for each server
-  duration heartbeat = std::chrono::seconds{1};
-  duration life = std::chrono::seconds{5};  ///< of an announcement
-  std::uint32_t most_rows = 8192;   ///< of a request, those of what is tuned too: 4·width bytes of adapters are one
-  std::uint32_t most_requests = 4;  ///< of a client at once
-  duration patience = std::chrono::minutes{2};  ///< for the rows of a request whose turn came
-  std::size_t most_held = 16;                   ///< requests whose rows are here or on their way
-};
-
-/// A request that was let in, of the client's `session`-th connection.
-struct admitted_request {
-  net::peer_index link = 0;
-  std::uint64_t session = 0;
-  block_wire::request what{};
-  time_point since{};  ///< its turn came
-};
-
-/// To be used with the fabric's lock held, as events come.
-class block_door : protected net::fabric_events {
- public:
-  block_door(const block_door&) = delete;
-  block_door& operator=(const block_door&) = delete;
-
- protected:
-  struct model_limits {
-    std::uint64_t run = 0;
-    std::int64_t layers = 0;
-    std::int64_t context = 0;
-    std::int64_t width = 0;
-    nn::map_sizes maps{};
-    std::size_t most_bytes_a_row = 0;  ///< encoded
-  };
-
-  block_door(std::shared_ptr<net::fabric> fabric, block_server_options options, const model_limits& limits, log_sink log)
-      : fabric_{std::move(fabric)},
-        options_{std::move(options)},
-        limits_{limits},
-        log_{std::move(log)},
-        addresses_{options_.dial.begin(), options_.dial.end()} {}
-  ~block_door() override = default;
-
-  void listen();
-
-  /// Says to everybody what is held; nothing while nothing is.
-  void announce();
-
-  /// What other servers hold, and this one.
-  [[nodiscard]] std::vector<stage::served_span> spans();
-
-  /// The request is answered, or will not be.
-  void finished(const admitted_request& r);
-  [[nodiscard]] bool connected(const admitted_request& r) const;
-
-  /// Nothing of it is heard or answered any more.
-  void send_away(net::peer_index link, const std::string& why);
-
-  [[nodiscard]] double throughput() const;
-
-  std::shared_ptr<net::fabric> fabric_;
-  block_server_options options_;
-  model_limits limits_;
-  log_sink log_;
-  nn::block_range serving_{};              // none: nothing is announced
-  double seconds_ = 0;                     // for a row through a block, forward
-  std::deque<admitted_request> incoming_;  // whose rows are not received yet
-
- private:
-  struct session {
-    std::uint64_t number = 0;
-    net::peer_id id = 0;
-    std::uint32_t requests = 0;
-    double work = 0;
-    std::string address;
-  };
-  struct other_server {
-    stage::served_span span;
-    time_point until;
-  };
-
-  void forget(net::peer_index link);
-
-  void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(limits_.run, m)); }
-
-  void announce(net::peer_index link);
-
-  /// Why it is not let in; empty where it is.
-  [[nodiscard]] std::string objection(const session& s, const block_wire::request& r) const;
-
-  // ---- net::fabric_events
-
-  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
-  void on_down(net::peer_index link, const error&) override { forget(link); }
-  void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
-  void on_wake() override;
-
-  void take(net::peer_index link, const block_wire::request& r);
-  void take(net::peer_index link, const block_wire::announcement& a);
-  void take(net::peer_index, const block_wire::addresses& a);
-  void take(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
-  void take(net::peer_index, const block_wire::echo&) {}
-
-  void learn(const std::string& address);
-  void tell_addresses(net::peer_index link);
-
-  std::map<net::peer_index, session> sessions_;
-  std::map<net::peer_index, other_server> others_;
-  std::set<std::string> addresses_;  // of servers
-  std::uint64_t last_session_ = 0;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_BLOCK_DOOR_HPP
-
-// ---- causeway/parallel/impl/block_door.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_DOOR_IPP
-#define CAUSEWAY_PARALLEL_IMPL_BLOCK_DOOR_IPP
-
-// Bodies of parallel/block_door.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-CAUSEWAY_DECL void block_door::listen() {
-  fabric_->attach(this);
-  fabric_->locked([this] { on_wake(); });
-}
-
-CAUSEWAY_DECL void block_door::announce() {
-  for (const auto& [link, s] : sessions_) announce(link);
-}
-
-CAUSEWAY_DECL std::vector<stage::served_span> block_door::spans() {
-  std::erase_if(others_, [now = fabric_->now()](const auto& one) { return one.second.until <= now; });
-  std::vector<stage::served_span> all;
-  for (const auto& [link, o] : others_) all.push_back(o.span);
-  if (serving_.size() > 0) all.push_back({fabric_->id(), serving_, throughput()});
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
-  return all;
-}
-
-CAUSEWAY_DECL void block_door::finished(const admitted_request& r) {
-  const auto found = sessions_.find(r.link);
-  if (found == sessions_.end() || found->second.number != r.session) return;
-  --found->second.requests;
-  found->second.work -= r.what.work();
-}
-
-CAUSEWAY_DECL bool block_door::connected(const admitted_request& r) const {
-  const auto found = sessions_.find(r.link);
-  return found != sessions_.end() && found->second.number == r.session;
-}
-
-CAUSEWAY_DECL void block_door::send_away(net::peer_index link, const std::string& why) {
-  log_(severity::warning, "a client is sent away: " + why);
-  forget(link);
-  fabric_->close(link, why);
-}
-
-CAUSEWAY_DECL double block_door::throughput() const {
-  return seconds_ > 0 ? 1.0 / (seconds_ * static_cast<double>(serving_.size())) : 1.0;
-}
-
-CAUSEWAY_DECL void block_door::forget(net::peer_index link) {
-  sessions_.erase(link);
-  others_.erase(link);
-  std::erase_if(incoming_, [link](const auto& r) { return r.link == link; });
-}
-
-CAUSEWAY_DECL void block_door::announce(net::peer_index link) {
-  if (serving_.size() == 0) return;
-  double work = 0;  // of others: it knows its own
-  for (const auto& [other, s] : sessions_) work += other == link ? 0 : s.work;
-  const auto life = std::chrono::duration_cast<std::chrono::milliseconds>(options_.life).count();
-  post(link, block_wire::announcement{static_cast<std::uint32_t>(life),
-                                      {serving_, seconds_, work * seconds_, options_.most_requests, options_.most_rows},
-                                      throughput()});
-}
-
-CAUSEWAY_DECL std::string block_door::objection(const session& s, const block_wire::request& r) const {
-  if (s.requests >= options_.most_requests) return "more requests at once than were announced";
-  if (!r.adapters.fits(limits_.maps)) return "adapters beside maps that the model does not have";
-  if (r.rows() + r.blocks.size() * r.tuning().rows(limits_.width, limits_.maps) > options_.most_rows) {
-    return "more rows, with prompts and adapters, than were announced";
-  }
-  if (r.tokens > limits_.context || r.blocks.last > limits_.layers) return "more tokens or blocks than the model has";
-  if (r.x_bytes > static_cast<std::size_t>(r.rows()) * limits_.most_bytes_a_row) return "more bytes than rows take";
-  return {};
-}
-
-CAUSEWAY_DECL void block_door::on_up(net::peer_index link, net::peer_id id, const std::string& address) {
-  sessions_[link] = {++last_session_, id, 0, 0, address};
-  tell_addresses(link);
-  announce(link);
-}
-
-CAUSEWAY_DECL void block_door::on_control(net::peer_index link, std::span<const std::byte> bytes) {
-  if (!sessions_.contains(link)) return;  // it was sent away
-  auto m = block_wire::decode(limits_.run, bytes);
-  if (!m) return send_away(link, m.error().message);
-  std::visit([&](auto& what) { take(link, what); }, *m);
-}
-
-CAUSEWAY_DECL void block_door::on_wake() {
-  for (const std::string& a : addresses_) fabric_->dial(a);
-  announce();
-  fabric_->wake_at(fabric_->now() + options_.heartbeat);
-}
-
-CAUSEWAY_DECL void block_door::take(net::peer_index link, const block_wire::request& r) {
-  session& s = sessions_[link];
-  if (const std::string why = objection(s, r); !why.empty()) return send_away(link, why);
-  const admitted_request let_in{link, s.number, r, {}};
-  ++s.requests;
-  s.work += let_in.what.work();
-  incoming_.push_back(let_in);
-}
-
-CAUSEWAY_DECL void block_door::take(net::peer_index link, const block_wire::announcement& a) {
-  if (a.offer.blocks.last > limits_.layers) return send_away(link, "blocks that the model does not have");
-  const session& s = sessions_[link];
-  others_[link] = {{s.id, a.offer.blocks, a.throughput}, fabric_->now() + std::chrono::milliseconds{a.milliseconds}};
-  if (!s.address.empty()) learn(s.address);
-}
-
-CAUSEWAY_DECL void block_door::take(net::peer_index, const block_wire::addresses& a) {
-  for (const std::string& one : a.list) learn(one);
-}
-
-CAUSEWAY_DECL void block_door::learn(const std::string& address) {
-  if (address == fabric_->address() || addresses_.size() >= block_wire::most_addresses) return;
-  if (!addresses_.insert(address).second) return;
-  fabric_->dial(address);
-  for (const auto& [link, s] : sessions_) tell_addresses(link);
-}
-
-CAUSEWAY_DECL void block_door::tell_addresses(net::peer_index link) {
-  block_wire::addresses all;
-  for (const std::string& a : addresses_) {
-    if (a.size() <= block_wire::longest_address) all.list.push_back(a);
-  }
-  if (!all.list.empty()) post(link, all);
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_DOOR_IPP
-#endif
 
 // ---- causeway/parallel/block_moves.hpp ----
 #ifndef CAUSEWAY_PARALLEL_BLOCK_MOVES_HPP
@@ -24089,234 +23821,6 @@ CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net:
 
 #endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_MOVES_IPP
 #endif
-
-// ---- causeway/parallel/block_server.hpp ----
-#ifndef CAUSEWAY_PARALLEL_BLOCK_SERVER_HPP
-#define CAUSEWAY_PARALLEL_BLOCK_SERVER_HPP
-
-// A peer that computes frozen blocks for whoever asks (Petals: Borzunov et al., 2022). It keeps nothing of its clients
-// between two requests: what is trained, and the optimizer, are theirs. It takes the blocks where the swarm is worst off,
-// and others when that changes.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-/// Threading: `serve` is called by one thread; events come as the fabric has them. Memory: the blocks, the rows of
-/// `most_held` requests, and answers that clients are slow to take.
-template <stage::BlockSpan Blocks, stage::ActivationCodec Codec = stage::plain>
-class block_server final : private block_door {
- public:
-  block_server(std::shared_ptr<net::fabric> fabric, const block_server_options& options, Blocks blocks,
-               Codec codec = Codec{}, log_sink log = {})
-      : block_door{std::move(fabric), options, limits_of(options, blocks, codec), std::move(log)},
-        blocks_{std::move(blocks)},
-        codec_{std::move(codec), blocks_.width(), blocks_.maps()},
-        mail_{*this->fabric_},
-        random_{options.seed, 0x626C6B73U} {}
-  ~block_server() override { fabric_->attach(nullptr); }
-
-  /// Begins to listen. errc::invalid_argument for a number of blocks that the model does not have.
-  result<void> open() {
-    const std::int64_t first = options_.first.value_or(0);
-    if (options_.blocks < 1 || first < 0 || first + options_.blocks > blocks_.layers() || options_.most_rows < 1 ||
-        options_.most_requests < 1 || options_.most_held < 1) {
-      return fail(errc::invalid_argument, "block_server",
-                  std::to_string(options_.blocks) + " blocks from " + std::to_string(first) + " of a model with " +
-                      std::to_string(blocks_.layers()) + ", or a limit that is 0");
-    }
-    listen();
-    fabric_->locked(
-        [this] { look_at_ = fabric_->now() + (options_.first ? duration{0} : about(2 * options_.look_around)); });
-    return {};
-  }
-
-  /// Chooses blocks and serves them, until `stopped`, asked with the fabric's lock held, says so, or the deadline passes;
-  /// both are no error. errc::cancelled: the peer was asked to stop. Errors of Blocks::hold.
-  result<void> serve(const std::function<bool()>& stopped, time_point deadline = no_deadline) {
-    for (;;) {
-      bool stop = false;
-      const auto ready = [&] { return (stop = stopped()) || !ready_.empty() || may_receive() || mail_.any_done(); };
-      CAUSEWAY_ASSIGN(const bool happened, fabric_->block(ready, std::min({deadline, look_at_, late_at_})));
-      if (stop) return {};
-      take_in();
-      if (!ready_.empty()) compute_next();
-      bool due = false, over = false;
-      fabric_->locked([&] {
-        due = fabric_->now() >= look_at_;
-        over = !happened && fabric_->now() >= deadline;
-      });
-      if (over) return {};
-      if (due) CAUSEWAY_TRY(choose_blocks());
-    }
-  }
-
-  /// Call between two `serve`.
-  [[nodiscard]] Blocks& blocks() noexcept { return blocks_; }
-  /// Requests that were answered with rows, and with a refusal.
-  [[nodiscard]] std::uint64_t answered() const noexcept { return answered_; }
-  [[nodiscard]] std::uint64_t refused() const noexcept { return refused_; }
-  /// Times that it took other blocks.
-  [[nodiscard]] std::uint64_t moves() const noexcept { return moves_; }
-
- private:
-  struct ready_request {
-    admitted_request request;
-    shared_bytes bytes;
-  };
-
-  static model_limits limits_of(const block_server_options& o, const Blocks& b, const Codec& codec) {
-    return {span_run(o.run, b.agreement(), codec),
-            b.layers(),
-            b.context(),
-            b.width(),
-            b.maps(),
-            span_codec<Codec>::most_bytes_a_row(codec, b.width())};
-  }
-
-  [[nodiscard]] bool may_receive() const {
-    return !incoming_.empty() && mail_.receives() + ready_.size() < options_.most_held;
-  }
-
-  void take_in() {
-    std::vector<admitted_request> broken;
-    auto arrived = mail_.collect(&broken);
-    std::vector<admitted_request> next;
-    fabric_->locked([&] {
-      const time_point now = fabric_->now();
-      for (const admitted_request& r : broken) finished(r);
-      send_late_away(now);
-      std::erase_if(ready_, [this](const auto& r) { return !connected(r.request); });
-      for (auto& a : arrived) {
-        if (connected(a.what)) ready_.push_back({a.what, std::move(a.bytes)});
-      }
-      while (!incoming_.empty() && mail_.receives() + ready_.size() + next.size() < options_.most_held) {
-        next.push_back(incoming_.front());
-        next.back().since = now;
-        late_at_ = std::min(late_at_, now + options_.patience);
-        incoming_.pop_front();
-      }
-    });
-    for (const admitted_request& r : next) {
-      mail_.expect(r.link, block_wire::request_id(r.what.number), r, codec_.request_bytes(r.what));
-    }
-  }
-
-  /// Who does not send the rows of its request takes a place for nothing.
-  void send_late_away(time_point now) {
-    late_at_ = no_deadline;
-    mail_.each_expected([&](net::peer_index link, const admitted_request& r) {
-      if (!connected(r)) return;
-      if (r.since + options_.patience <= now) return send_away(link, "the rows of its request do not come");
-      late_at_ = std::min(late_at_, r.since + options_.patience);
-    });
-  }
-
-  void compute_next() {
-    const ready_request next = std::move(ready_.front());
-    ready_.pop_front();
-    const block_wire::request& what = next.request.what;
-    const bool here = what.blocks.first >= blocks_.held().first && what.blocks.last <= blocks_.held().last;
-    time_point begin, end;
-    fabric_->locked([&] { begin = fabric_->now(); });
-    auto answer = here ? answer_to(what, *next.bytes) : result<shared_bytes>{refusal(block_wire::not_here)};
-    const bool works = answer && (*answer)->size() > 1;
-    fabric_->locked([&] {
-      end = fabric_->now();
-      finished(next.request);
-      if (!answer) send_away(next.request.link, answer.error().message);
-      if (works) measured(seconds(end - begin) / what.work());
-    });
-    ++(works ? answered_ : refused_);
-    if (!answer) return;
-    if (mail_.sends_to(next.request.link) < 2 * std::size_t{options_.most_requests}) {
-      mail_.send(next.request.link, block_wire::answer_id(what.number), std::move(*answer));
-    } else {
-      fabric_->locked([&] { send_away(next.request.link, "it does not take its answers"); });
-    }
-  }
-
-  /// Errors: the client broke the rules.
-  result<shared_bytes> answer_to(const block_wire::request& what, std::span<const std::byte> bytes) {
-    CAUSEWAY_ASSIGN(const span_question q, codec_.read_request(blocks_.pool(), what, bytes));
-    const stage::span_pass pass{what.blocks, what.sequences, what.tokens, what.tuning(), q.x, q.tuned};
-    std::vector<float> out(q.x.size()), d_tuned(what.backward != 0 ? q.tuned.size() : 0);
-    const auto outcome = what.backward != 0 ? blocks_.backward(pass, q.dy, out, d_tuned) : blocks_.forward(pass, out);
-    if (!outcome) {
-      log_(severity::warning, outcome.error().text());
-      return refusal(block_wire::not_here);
-    }
-    if (!all_finite(blocks_.pool(), out) || !all_finite(blocks_.pool(), d_tuned)) return refusal(block_wire::not_finite);
-    return codec_.write_answer(blocks_.pool(), what, out, d_tuned);
-  }
-
-  static shared_bytes refusal(std::byte why) { return std::make_shared<const std::vector<std::byte>>(1, why); }
-
-  void measured(double seconds) { seconds_ = seconds_ > 0 ? 0.7 * seconds_ + 0.3 * seconds : seconds; }
-
-  // ---- which blocks
-
-  result<void> choose_blocks() {
-    std::optional<std::int64_t> first;
-    bool begins = false;
-    fabric_->locked([&] {
-      begins = serving_.size() == 0;
-      const auto spans = this->spans();
-      if (begins) {
-        const auto sums = stage::block_throughputs(spans, blocks_.layers());
-        first = options_.first ? *options_.first : stage::worst_served(sums, options_.blocks);
-      } else {
-        first = stage::better_place(spans, fabric_->id(), blocks_.layers(), options_.quality);
-      }
-      look_at_ = options_.first ? no_deadline : fabric_->now() + about(options_.rebalance_every);
-    });
-    if (!first) return {};
-    return move_to({*first, *first + options_.blocks}, begins);
-  }
-
-  /// Not all at once: servers that look at the same moment would go to the same place.
-  [[nodiscard]] duration about(duration d) {
-    return std::chrono::duration_cast<duration>(d * (0.5 + static_cast<double>(random_.uniform())));
-  }
-
-  result<void> move_to(nn::block_range range, bool begins) {
-    fabric_->locked([this] { serving_ = {}; });  // announces nothing while it loads
-    const auto outcome = blocks_.hold(range);
-    if (!outcome && begins) return outcome;
-    if (outcome && begins) try_out();
-    if (outcome && !begins) ++moves_;
-    if (!outcome) log_(severity::warning, "it keeps its blocks: " + outcome.error().text());
-    fabric_->locked([this] {
-      serving_ = blocks_.held();
-      announce();
-    });
-    return {};
-  }
-
-  /// How quick it is, before anybody asks.
-  void try_out() {
-    const std::int64_t rows = std::min<std::int64_t>({64, options_.most_rows, blocks_.context()});
-    const std::vector<float> x(static_cast<std::size_t>(rows * blocks_.width()), 0.01F);
-    std::vector<float> y(x.size());
-    time_point begin, end;
-    fabric_->locked([&] { begin = fabric_->now(); });
-    const auto outcome = blocks_.forward({.blocks = blocks_.held(), .tokens = rows, .x = x}, y);
-    fabric_->locked([&] {
-      end = fabric_->now();
-      if (outcome) measured(seconds(end - begin) / static_cast<double>(rows * blocks_.held().size()));
-    });
-  }
-
-  Blocks blocks_;
-  span_codec<Codec> codec_;
-  parcel_mail<admitted_request> mail_;
-  rng random_;
-  std::deque<ready_request> ready_;
-  time_point look_at_{}, late_at_ = no_deadline;
-  std::uint64_t answered_ = 0, refused_ = 0, moves_ = 0;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_BLOCK_SERVER_HPP
 
 // ---- causeway/io/storage.hpp ----
 #ifndef CAUSEWAY_IO_STORAGE_HPP
@@ -25143,6 +24647,790 @@ CAUSEWAY_DECL io::checkpoint_directory<io::any_storage> block_store::directory(s
 #endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_STORE_IPP
 #endif
 
+// ---- causeway/parallel/tied_table.hpp ----
+#ifndef CAUSEWAY_PARALLEL_TIED_TABLE_HPP
+#define CAUSEWAY_PARALLEL_TIED_TABLE_HPP
+
+// A token table that is the output layer too (Press and Wolf, EACL 2017) is held at both ends of a model that is cut into
+// stages. Where blocks have holders of their own, the table's are those of the first block and those of the last; it goes
+// with either of them.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// The table's place in a flat buffer of the model, padding included; empty where no table is shared, or none is held.
+template <class Model>
+[[nodiscard]] std::span<float> table_in(Model& model, std::span<float> flat) {
+  const std::size_t table = model.tied_table();
+  if (table == nn::not_held) return {};
+  const auto segments = model.parameters().segments();
+  const auto from = static_cast<std::size_t>(segments[table].offset);
+  const std::size_t to = table + 1 < segments.size() ? static_cast<std::size_t>(segments[table + 1].offset) : flat.size();
+  return flat.subspan(from, to - from);
+}
+
+/// As `blocks_in`, without a tied table, which comes first in its buffer.
+template <class Model>
+[[nodiscard]] std::span<float> untied_blocks_in(Model& model, std::span<float> flat, const nn::block_range& range) {
+  std::span<const parameter_segment> segments = model.parameters().segments();
+  if (model.tied_table() != nn::not_held) {
+    CAUSEWAY_EXPECT(model.tied_table() == 0);
+    segments = segments.subspan(1);
+  }
+  return blocks_in(flat, segments, range, model.blocks());
+}
+
+/// What a block takes along when it moves: it is complete without any other block. Calls `f` with one or two pieces of
+/// `flat`; a tied table goes with the first block, in front, and with the last, behind. Precondition: the block is held.
+template <class Model, class F>
+void for_pieces_of(Model& model, std::span<float> flat, std::int64_t block, F&& f) {
+  f(blocks_in(flat, model.parameters().segments(), {block, block + 1}, model.blocks()));
+  const bool last = block > 0 && block + 1 == model.blocks();
+  if (const auto table = table_in(model, flat); last && !table.empty()) f(table);
+}
+
+/// Who holds the table: those who hold the first block, then those who hold only the last.
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_TIED_TABLE_HPP
+
+// ---- causeway/parallel/impl/tied_table.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
+
+// Bodies of parallel/tied_table.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers) {
+  std::vector<std::uint64_t> all = l.holders(0);
+  for (const std::uint64_t peer : l.holders(layers - 1)) {
+    if (std::find(all.begin(), all.end(), peer) == all.end()) all.push_back(peer);
+  }
+  return all;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
+#endif
+
+// ---- causeway/parallel/block_ownership.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_OWNERSHIP_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_OWNERSHIP_HPP
+
+// The blocks of a model that a peer has in the state that the run is in. What leaves its part is kept until the run has
+// taken another step, so that nothing is lost while blocks are on their way.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// `ctx` is the context of the trainer whose model it is. Before the first step everybody has every block, since initial
+/// values follow from the seed.
+class block_ownership {
+ public:
+  /// `store`: where the run is saved; none: nowhere.
+  void begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store);
+
+  /// Whether the model has all that it computes or keeps up to date in `part`, in the state that the run is in.
+  [[nodiscard]] bool is_ready(const nn::model_part& part, const crew_words& w) const;
+
+  /// What others are told; the id is theirs to fill in.
+  [[nodiscard]] stage::present_peer described(const crew_words& w, std::int64_t layers) const;
+
+  /// Blocks whose parameters or moments are not finite are held no more, as if this peer had been lost with them. How many
+  /// those were.
+  std::size_t drop_spoilt(auto& ctx) {
+    std::size_t dropped = 0;
+    for (std::size_t b = 0; b < valid_.size(); ++b) {
+      const auto block = static_cast<std::int64_t>(b);
+      if (valid_[b] == 0 || !ctx.model().part().holds(block)) continue;
+      bool finite = true;
+      for_parts(ctx, block, [&](std::span<float> part) {
+        finite = finite && std::all_of(part.begin(), part.end(), [](float v) { return std::isfinite(v); });
+      });
+      if (finite) continue;
+      valid_[b] = 0;
+      ++dropped;
+    }
+    return dropped;
+  }
+
+  /// Its seat in the attempt under way; none where it is spare.
+  void seated(const nn::block_range& computes, std::uint32_t replica) noexcept;
+
+  /// Parameters and moments of a block. Precondition: `described` names it. Errors: those of the storage, where it is not
+  /// in memory.
+  result<block_contents> contents(auto& ctx, std::int64_t block) {
+    const auto left = attic_.find(block);
+    if (left != attic_.end()) return left->second;
+    if (stored_ && valid_[static_cast<std::size_t>(block)] == 0) {
+      block_contents all(static_cast<std::size_t>(ctx.model().block_length(block)) * (1 + ctx.inner().moments().size()));
+      CAUSEWAY_TRY(store_->load(*stored_, block, all));
+      return all;
+    }
+    block_contents all;
+    for_parts(ctx, block, [&](std::span<float> part) { all.insert(all.end(), part.begin(), part.end()); });
+    return all;
+  }
+  /// Precondition for this and `put`: the block is in the model's part.
+  [[nodiscard]] std::size_t contents_size(auto& ctx, std::int64_t block) const {
+    std::size_t size = 0;
+    for_parts(ctx, block, [&](std::span<float> part) { size += part.size(); });
+    return size;
+  }
+  void put(auto& ctx, std::int64_t block, const block_contents& contents) {
+    auto from = contents.begin();
+    for_parts(ctx, block, [&](std::span<float> part) {
+      std::copy_n(from, part.size(), part.begin());
+      from += static_cast<std::ptrdiff_t>(part.size());
+    });
+    ctx.parameters_changed();
+    valid_[static_cast<std::size_t>(block)] = 1;
+  }
+
+  /// The model's part becomes `part`. What leaves it is kept; what is new in it is to be `put`, but in the first step.
+  result<void> change(auto& ctx, const nn::model_part& part, const crew_words& w) {
+    const auto layers = static_cast<std::int64_t>(valid_.size());
+    if (!is_at(w)) forget();
+    for (std::int64_t b = 0; b < layers; ++b) {
+      const bool leaves = valid_[static_cast<std::size_t>(b)] != 0 && !part.holds(b) && ctx.model().part().holds(b);
+      if (!leaves || w.step == 0) continue;
+      CAUSEWAY_ASSIGN(attic_[b], contents(ctx, b));
+    }
+    CAUSEWAY_TRY(ctx.hold(part, w.step));
+    state_ = w.state;
+    for (std::int64_t b = 0; b < layers; ++b) {
+      std::uint8_t& valid = valid_[static_cast<std::size_t>(b)];
+      valid = part.holds(b) && (valid != 0 || w.step == 0) ? 1 : 0;
+      if (valid != 0 || !part.holds(b)) continue;
+      if (const auto kept = attic_.extract(b)) {
+        put(ctx, b, kept.mapped());
+      } else if (stored_) {
+        CAUSEWAY_ASSIGN(const block_contents saved, contents(ctx, b));
+        put(ctx, b, saved);
+      }
+    }
+    return {};
+  }
+
+  /// The run went back to a state that is in the store: everybody has all blocks of it.
+  void went_back(const crew_words& w);
+
+  /// Saves a block of the state that the run is in.
+  result<void> save(auto& ctx, std::int64_t block, const crew_words& w) {
+    CAUSEWAY_ASSIGN(const block_contents all, contents(ctx, block));
+    return store_->save(w, block, all);
+  }
+
+  /// The run took a step, with these squared norms of the gradients of what is held: what this peer computes with is of the
+  /// new state, the rest of the old one.
+  void moved_to(std::uint64_t state, std::map<std::int64_t, double> squares);
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(state_, valid_);
+  }
+
+ private:
+  [[nodiscard]] bool is_at(const crew_words& w) const noexcept { return state_ == w.state; }
+
+  [[nodiscard]] bool has(const crew_words& w, std::int64_t block) const;
+
+  void forget();
+
+  template <class F>
+  static void for_parts(auto& ctx, std::int64_t block, F&& f) {
+    for_pieces_of(ctx.model(), ctx.parameters(), block, f);
+    for (const std::span<float> moment : ctx.inner().moments()) for_pieces_of(ctx.model(), moment, block, f);
+  }
+
+  std::optional<block_store> store_;
+  std::optional<crew_words> stored_;  // the state that the run is in, where it is in the store
+  std::uint64_t state_ = 0;           // crew_words::state that the blocks are of
+  std::vector<std::uint8_t> valid_;   // by block: in the model's part, and of that state
+  std::map<std::int64_t, block_contents> attic_;
+  std::map<std::int64_t, double> squares_;
+  nn::block_range computes_{};
+  std::uint32_t replica_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_OWNERSHIP_HPP
+
+// ---- causeway/parallel/impl/block_ownership.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_OWNERSHIP_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_OWNERSHIP_IPP
+
+// Bodies of parallel/block_ownership.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL void block_ownership::begin(const nn::model_part& part, std::int64_t layers,
+                                          std::optional<block_store> store) {
+  store_ = std::move(store);
+  if (!valid_.empty()) return;  // restored
+  for (std::int64_t b = 0; b < layers; ++b) valid_.push_back(part.holds(b) ? 1 : 0);
+}
+
+CAUSEWAY_DECL bool block_ownership::is_ready(const nn::model_part& part, const crew_words& w) const {
+  bool ready = is_at(w);
+  for (std::size_t b = 0; b < valid_.size(); ++b) {
+    ready = ready && (!part.holds(static_cast<std::int64_t>(b)) || valid_[b] != 0);
+  }
+  return ready;
+}
+
+CAUSEWAY_DECL stage::present_peer block_ownership::described(const crew_words& w, std::int64_t layers) const {
+  stage::present_peer p;
+  p.replica = replica_;
+  p.computes = computes_;
+  for (std::int64_t b = 0; b < layers; ++b) {
+    if (!has(w, b)) continue;
+    if (p.holds.empty() || p.holds.back().last != b) p.holds.push_back({b, b});
+    p.holds.back().last = b + 1;
+    if (w.step == 0) continue;
+    const auto known = squares_.find(b);
+    p.squares.push_back(known != squares_.end() ? known->second : 0);
+  }
+  return p;
+}
+
+CAUSEWAY_DECL void block_ownership::seated(const nn::block_range& computes, std::uint32_t replica) noexcept {
+  computes_ = computes;
+  replica_ = replica;
+}
+
+CAUSEWAY_DECL void block_ownership::went_back(const crew_words& w) {
+  forget();
+  stored_ = w;
+  state_ = w.state;
+}
+
+CAUSEWAY_DECL void block_ownership::moved_to(std::uint64_t state, std::map<std::int64_t, double> squares) {
+  squares_ = std::move(squares);
+  state_ = state;
+  attic_.clear();
+  stored_.reset();
+  if (computes_.size() == 0) std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
+}
+
+CAUSEWAY_DECL bool block_ownership::has(const crew_words& w, std::int64_t block) const {
+  if (!is_at(w)) return false;
+  return w.step == 0 || stored_ || valid_[static_cast<std::size_t>(block)] != 0 || attic_.contains(block);
+}
+
+CAUSEWAY_DECL void block_ownership::forget() {
+  stored_.reset();
+  std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
+  attic_.clear();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_OWNERSHIP_IPP
+#endif
+
+// ---- causeway/parallel/block_request_handler.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_REQUEST_HANDLER_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_REQUEST_HANDLER_HPP
+
+// A block server's network: who is there, what other servers hold, and which requests are let in. A client is trusted with
+// nothing: what it asks for must lie within what was announced, and it has at most so many requests here at once. Memory
+// for a request's rows is taken only when its turn comes.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+struct block_server_options {
+  std::uint64_t run = 0;                               ///< names the weights: equal on all who have the same
+  std::vector<std::string> dial{};                     ///< addresses of other servers; they tell of the rest
+  std::int64_t blocks = 1;                             ///< that it holds
+  std::optional<std::int64_t> first{};                 ///< always from this one; none: where the swarm is worst off
+  duration look_around = std::chrono::seconds{5};      ///< for how long it listens at least before it chooses
+  duration rebalance_every = std::chrono::minutes{2};  ///< on average; only where `first` is none
+  double quality = 0.75;   ///< moves if the least throughput is less than this part of what it could be
+  std::uint64_t seed = 0;  ///< of when it looks; another one for each server
+  duration heartbeat = std::chrono::seconds{1};
+  duration life = std::chrono::seconds{5};  ///< of an announcement
+  std::uint32_t most_rows = 8192;   ///< of a request, those of what is tuned too: 4·width bytes of adapters are one
+  std::uint32_t most_requests = 4;  ///< of a client at once
+  duration patience = std::chrono::minutes{2};  ///< for the rows of a request whose turn came
+  std::size_t most_held = 16;                   ///< requests whose rows are here or on their way
+};
+
+/// A request that was let in, of the client's `session`-th connection.
+struct admitted_request {
+  net::peer_index link = 0;
+  std::uint64_t session = 0;
+  block_wire::request what{};
+  time_point since{};  ///< its turn came
+};
+
+/// To be used with the fabric's lock held, as events come.
+class block_request_handler : protected net::fabric_events {
+ public:
+  block_request_handler(const block_request_handler&) = delete;
+  block_request_handler& operator=(const block_request_handler&) = delete;
+
+ protected:
+  struct model_limits {
+    std::uint64_t run = 0;
+    std::int64_t layers = 0;
+    std::int64_t context = 0;
+    std::int64_t width = 0;
+    nn::map_sizes maps{};
+    std::size_t most_bytes_a_row = 0;  ///< encoded
+  };
+
+  block_request_handler(std::shared_ptr<net::fabric> fabric, block_server_options options, const model_limits& limits,
+                        log_sink log)
+      : fabric_{std::move(fabric)},
+        options_{std::move(options)},
+        limits_{limits},
+        log_{std::move(log)},
+        addresses_{options_.dial.begin(), options_.dial.end()} {}
+  ~block_request_handler() override = default;
+
+  void listen();
+
+  /// Says to everybody what is held; nothing while nothing is.
+  void announce();
+
+  /// What other servers hold, and this one.
+  [[nodiscard]] std::vector<stage::served_span> spans();
+
+  /// The request is answered, or will not be.
+  void finished(const admitted_request& r);
+  [[nodiscard]] bool connected(const admitted_request& r) const;
+
+  /// Nothing of it is heard or answered any more.
+  void send_away(net::peer_index link, const std::string& why);
+
+  [[nodiscard]] double throughput() const;
+
+  std::shared_ptr<net::fabric> fabric_;
+  block_server_options options_;
+  model_limits limits_;
+  log_sink log_;
+  nn::block_range serving_{};              // none: nothing is announced
+  double seconds_ = 0;                     // for a row through a block, forward
+  std::deque<admitted_request> incoming_;  // whose rows are not received yet
+
+ private:
+  struct session {
+    std::uint64_t number = 0;
+    net::peer_id id = 0;
+    std::uint32_t requests = 0;
+    double work = 0;
+    std::string address;
+  };
+  struct other_server {
+    stage::served_span span;
+    time_point until;
+  };
+
+  void forget(net::peer_index link);
+
+  void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(limits_.run, m)); }
+
+  void announce(net::peer_index link);
+
+  /// Why it is not let in; empty where it is.
+  [[nodiscard]] std::string objection(const session& s, const block_wire::request& r) const;
+
+  // ---- net::fabric_events
+
+  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
+  void on_down(net::peer_index link, const error&) override { forget(link); }
+  void on_unreachable(const std::string&, const error&) override {}
+  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  void on_wake() override;
+
+  void take(net::peer_index link, const block_wire::request& r);
+  void take(net::peer_index link, const block_wire::announcement& a);
+  void take(net::peer_index, const block_wire::addresses& a);
+  void take(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
+  void take(net::peer_index, const block_wire::echo&) {}
+
+  void learn(const std::string& address);
+  void tell_addresses(net::peer_index link);
+
+  std::map<net::peer_index, session> sessions_;
+  std::map<net::peer_index, other_server> others_;
+  std::set<std::string> addresses_;  // of servers
+  std::uint64_t last_session_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_REQUEST_HANDLER_HPP
+
+// ---- causeway/parallel/impl/block_request_handler.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_REQUEST_HANDLER_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_REQUEST_HANDLER_IPP
+
+// Bodies of parallel/block_request_handler.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL void block_request_handler::listen() {
+  fabric_->attach(this);
+  fabric_->locked([this] { on_wake(); });
+}
+
+CAUSEWAY_DECL void block_request_handler::announce() {
+  for (const auto& [link, s] : sessions_) announce(link);
+}
+
+CAUSEWAY_DECL std::vector<stage::served_span> block_request_handler::spans() {
+  std::erase_if(others_, [now = fabric_->now()](const auto& one) { return one.second.until <= now; });
+  std::vector<stage::served_span> all;
+  for (const auto& [link, o] : others_) all.push_back(o.span);
+  if (serving_.size() > 0) all.push_back({fabric_->id(), serving_, throughput()});
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  return all;
+}
+
+CAUSEWAY_DECL void block_request_handler::finished(const admitted_request& r) {
+  const auto found = sessions_.find(r.link);
+  if (found == sessions_.end() || found->second.number != r.session) return;
+  --found->second.requests;
+  found->second.work -= r.what.work();
+}
+
+CAUSEWAY_DECL bool block_request_handler::connected(const admitted_request& r) const {
+  const auto found = sessions_.find(r.link);
+  return found != sessions_.end() && found->second.number == r.session;
+}
+
+CAUSEWAY_DECL void block_request_handler::send_away(net::peer_index link, const std::string& why) {
+  log_(severity::warning, "a client is sent away: " + why);
+  forget(link);
+  fabric_->close(link, why);
+}
+
+CAUSEWAY_DECL double block_request_handler::throughput() const {
+  return seconds_ > 0 ? 1.0 / (seconds_ * static_cast<double>(serving_.size())) : 1.0;
+}
+
+CAUSEWAY_DECL void block_request_handler::forget(net::peer_index link) {
+  sessions_.erase(link);
+  others_.erase(link);
+  std::erase_if(incoming_, [link](const auto& r) { return r.link == link; });
+}
+
+CAUSEWAY_DECL void block_request_handler::announce(net::peer_index link) {
+  if (serving_.size() == 0) return;
+  double work = 0;  // of others: it knows its own
+  for (const auto& [other, s] : sessions_) work += other == link ? 0 : s.work;
+  const auto life = std::chrono::duration_cast<std::chrono::milliseconds>(options_.life).count();
+  post(link, block_wire::announcement{static_cast<std::uint32_t>(life),
+                                      {serving_, seconds_, work * seconds_, options_.most_requests, options_.most_rows},
+                                      throughput()});
+}
+
+CAUSEWAY_DECL std::string block_request_handler::objection(const session& s, const block_wire::request& r) const {
+  if (s.requests >= options_.most_requests) return "more requests at once than were announced";
+  if (!r.adapters.fits(limits_.maps)) return "adapters beside maps that the model does not have";
+  if (r.rows() + r.blocks.size() * r.tuning().rows(limits_.width, limits_.maps) > options_.most_rows) {
+    return "more rows, with prompts and adapters, than were announced";
+  }
+  if (r.tokens > limits_.context || r.blocks.last > limits_.layers) return "more tokens or blocks than the model has";
+  if (r.x_bytes > static_cast<std::size_t>(r.rows()) * limits_.most_bytes_a_row) return "more bytes than rows take";
+  return {};
+}
+
+CAUSEWAY_DECL void block_request_handler::on_up(net::peer_index link, net::peer_id id, const std::string& address) {
+  sessions_[link] = {++last_session_, id, 0, 0, address};
+  tell_addresses(link);
+  announce(link);
+}
+
+CAUSEWAY_DECL void block_request_handler::on_control(net::peer_index link, std::span<const std::byte> bytes) {
+  if (!sessions_.contains(link)) return;  // it was sent away
+  auto m = block_wire::decode(limits_.run, bytes);
+  if (!m) return send_away(link, m.error().message);
+  std::visit([&](auto& what) { take(link, what); }, *m);
+}
+
+CAUSEWAY_DECL void block_request_handler::on_wake() {
+  for (const std::string& a : addresses_) fabric_->dial(a);
+  announce();
+  fabric_->wake_at(fabric_->now() + options_.heartbeat);
+}
+
+CAUSEWAY_DECL void block_request_handler::take(net::peer_index link, const block_wire::request& r) {
+  session& s = sessions_[link];
+  if (const std::string why = objection(s, r); !why.empty()) return send_away(link, why);
+  const admitted_request let_in{link, s.number, r, {}};
+  ++s.requests;
+  s.work += let_in.what.work();
+  incoming_.push_back(let_in);
+}
+
+CAUSEWAY_DECL void block_request_handler::take(net::peer_index link, const block_wire::announcement& a) {
+  if (a.offer.blocks.last > limits_.layers) return send_away(link, "blocks that the model does not have");
+  const session& s = sessions_[link];
+  others_[link] = {{s.id, a.offer.blocks, a.throughput}, fabric_->now() + std::chrono::milliseconds{a.milliseconds}};
+  if (!s.address.empty()) learn(s.address);
+}
+
+CAUSEWAY_DECL void block_request_handler::take(net::peer_index, const block_wire::addresses& a) {
+  for (const std::string& one : a.list) learn(one);
+}
+
+CAUSEWAY_DECL void block_request_handler::learn(const std::string& address) {
+  if (address == fabric_->address() || addresses_.size() >= block_wire::most_addresses) return;
+  if (!addresses_.insert(address).second) return;
+  fabric_->dial(address);
+  for (const auto& [link, s] : sessions_) tell_addresses(link);
+}
+
+CAUSEWAY_DECL void block_request_handler::tell_addresses(net::peer_index link) {
+  block_wire::addresses all;
+  for (const std::string& a : addresses_) {
+    if (a.size() <= block_wire::longest_address) all.list.push_back(a);
+  }
+  if (!all.list.empty()) post(link, all);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_REQUEST_HANDLER_IPP
+#endif
+
+// ---- causeway/parallel/block_server.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_SERVER_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_SERVER_HPP
+
+// A peer that computes frozen blocks for whoever asks (Petals: Borzunov et al., 2022). It keeps nothing of its clients
+// between two requests: what is trained, and the optimizer, are theirs. It takes the blocks where the swarm is worst off,
+// and others when that changes.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// Threading: `serve` is called by one thread; events come as the fabric has them. Memory: the blocks, the rows of
+/// `most_held` requests, and answers that clients are slow to take.
+template <stage::BlockSpan Blocks, stage::ActivationCodec Codec = stage::plain>
+class block_server final : private block_request_handler {
+ public:
+  block_server(std::shared_ptr<net::fabric> fabric, const block_server_options& options, Blocks blocks,
+               Codec codec = Codec{}, log_sink log = {})
+      : block_request_handler{std::move(fabric), options, limits_of(options, blocks, codec), std::move(log)},
+        blocks_{std::move(blocks)},
+        codec_{std::move(codec), blocks_.width(), blocks_.maps()},
+        mail_{*this->fabric_},
+        random_{options.seed, 0x626C6B73U} {}
+  ~block_server() override { fabric_->attach(nullptr); }
+
+  /// Begins to listen. errc::invalid_argument for a number of blocks that the model does not have.
+  result<void> open() {
+    const std::int64_t first = options_.first.value_or(0);
+    if (options_.blocks < 1 || first < 0 || first + options_.blocks > blocks_.layers() || options_.most_rows < 1 ||
+        options_.most_requests < 1 || options_.most_held < 1) {
+      return fail(errc::invalid_argument, "block_server",
+                  std::to_string(options_.blocks) + " blocks from " + std::to_string(first) + " of a model with " +
+                      std::to_string(blocks_.layers()) + ", or a limit that is 0");
+    }
+    listen();
+    fabric_->locked(
+        [this] { look_at_ = fabric_->now() + (options_.first ? duration{0} : about(2 * options_.look_around)); });
+    return {};
+  }
+
+  /// Chooses blocks and serves them, until `stopped`, asked with the fabric's lock held, says so, or the deadline passes;
+  /// both are no error. errc::cancelled: the peer was asked to stop. Errors of Blocks::hold.
+  result<void> serve(const std::function<bool()>& stopped, time_point deadline = no_deadline) {
+    for (;;) {
+      bool stop = false;
+      const auto ready = [&] { return (stop = stopped()) || !ready_.empty() || may_receive() || mail_.any_done(); };
+      CAUSEWAY_ASSIGN(const bool happened, fabric_->block(ready, std::min({deadline, look_at_, late_at_})));
+      if (stop) return {};
+      take_in();
+      if (!ready_.empty()) compute_next();
+      bool due = false, over = false;
+      fabric_->locked([&] {
+        due = fabric_->now() >= look_at_;
+        over = !happened && fabric_->now() >= deadline;
+      });
+      if (over) return {};
+      if (due) CAUSEWAY_TRY(choose_blocks());
+    }
+  }
+
+  /// Call between two `serve`.
+  [[nodiscard]] Blocks& blocks() noexcept { return blocks_; }
+  /// Requests that were answered with rows, and with a refusal.
+  [[nodiscard]] std::uint64_t answered() const noexcept { return answered_; }
+  [[nodiscard]] std::uint64_t refused() const noexcept { return refused_; }
+  /// Times that it took other blocks.
+  [[nodiscard]] std::uint64_t moves() const noexcept { return moves_; }
+
+ private:
+  struct ready_request {
+    admitted_request request;
+    shared_bytes bytes;
+  };
+
+  static model_limits limits_of(const block_server_options& o, const Blocks& b, const Codec& codec) {
+    return {span_run(o.run, b.agreement(), codec),
+            b.layers(),
+            b.context(),
+            b.width(),
+            b.maps(),
+            block_rpc_codec<Codec>::most_bytes_a_row(codec, b.width())};
+  }
+
+  [[nodiscard]] bool may_receive() const {
+    return !incoming_.empty() && mail_.receives() + ready_.size() < options_.most_held;
+  }
+
+  void take_in() {
+    std::vector<admitted_request> broken;
+    auto arrived = mail_.collect(&broken);
+    std::vector<admitted_request> next;
+    fabric_->locked([&] {
+      const time_point now = fabric_->now();
+      for (const admitted_request& r : broken) finished(r);
+      send_late_away(now);
+      std::erase_if(ready_, [this](const auto& r) { return !connected(r.request); });
+      for (auto& a : arrived) {
+        if (connected(a.what)) ready_.push_back({a.what, std::move(a.bytes)});
+      }
+      while (!incoming_.empty() && mail_.receives() + ready_.size() + next.size() < options_.most_held) {
+        next.push_back(incoming_.front());
+        next.back().since = now;
+        late_at_ = std::min(late_at_, now + options_.patience);
+        incoming_.pop_front();
+      }
+    });
+    for (const admitted_request& r : next) {
+      mail_.expect(r.link, block_wire::request_id(r.what.number), r, codec_.request_bytes(r.what));
+    }
+  }
+
+  /// Who does not send the rows of its request takes a place for nothing.
+  void send_late_away(time_point now) {
+    late_at_ = no_deadline;
+    mail_.each_expected([&](net::peer_index link, const admitted_request& r) {
+      if (!connected(r)) return;
+      if (r.since + options_.patience <= now) return send_away(link, "the rows of its request do not come");
+      late_at_ = std::min(late_at_, r.since + options_.patience);
+    });
+  }
+
+  void compute_next() {
+    const ready_request next = std::move(ready_.front());
+    ready_.pop_front();
+    const block_wire::request& what = next.request.what;
+    const bool here = what.blocks.first >= blocks_.held().first && what.blocks.last <= blocks_.held().last;
+    time_point begin, end;
+    fabric_->locked([&] { begin = fabric_->now(); });
+    auto answer = here ? answer_to(what, *next.bytes) : result<shared_bytes>{refusal(block_wire::not_here)};
+    const bool works = answer && (*answer)->size() > 1;
+    fabric_->locked([&] {
+      end = fabric_->now();
+      finished(next.request);
+      if (!answer) send_away(next.request.link, answer.error().message);
+      if (works) measured(seconds(end - begin) / what.work());
+    });
+    ++(works ? answered_ : refused_);
+    if (!answer) return;
+    if (mail_.sends_to(next.request.link) < 2 * std::size_t{options_.most_requests}) {
+      mail_.send(next.request.link, block_wire::answer_id(what.number), std::move(*answer));
+    } else {
+      fabric_->locked([&] { send_away(next.request.link, "it does not take its answers"); });
+    }
+  }
+
+  /// Errors: the client broke the rules.
+  result<shared_bytes> answer_to(const block_wire::request& what, std::span<const std::byte> bytes) {
+    CAUSEWAY_ASSIGN(const span_question q, codec_.read_request(blocks_.pool(), what, bytes));
+    const stage::span_pass pass{what.blocks, what.sequences, what.tokens, what.tuning(), q.x, q.tuned};
+    std::vector<float> out(q.x.size()), d_tuned(what.backward != 0 ? q.tuned.size() : 0);
+    const auto outcome = what.backward != 0 ? blocks_.backward(pass, q.dy, out, d_tuned) : blocks_.forward(pass, out);
+    if (!outcome) {
+      log_(severity::warning, outcome.error().text());
+      return refusal(block_wire::not_here);
+    }
+    if (!all_finite(blocks_.pool(), out) || !all_finite(blocks_.pool(), d_tuned)) return refusal(block_wire::not_finite);
+    return codec_.write_answer(blocks_.pool(), what, out, d_tuned);
+  }
+
+  static shared_bytes refusal(std::byte why) { return std::make_shared<const std::vector<std::byte>>(1, why); }
+
+  void measured(double seconds) { seconds_ = seconds_ > 0 ? 0.7 * seconds_ + 0.3 * seconds : seconds; }
+
+  // ---- which blocks
+
+  result<void> choose_blocks() {
+    std::optional<std::int64_t> first;
+    bool begins = false;
+    fabric_->locked([&] {
+      begins = serving_.size() == 0;
+      const auto spans = this->spans();
+      if (begins) {
+        const auto sums = stage::block_throughputs(spans, blocks_.layers());
+        first = options_.first ? *options_.first : stage::worst_served(sums, options_.blocks);
+      } else {
+        first = stage::better_place(spans, fabric_->id(), blocks_.layers(), options_.quality);
+      }
+      look_at_ = options_.first ? no_deadline : fabric_->now() + about(options_.rebalance_every);
+    });
+    if (!first) return {};
+    return move_to({*first, *first + options_.blocks}, begins);
+  }
+
+  /// Not all at once: servers that look at the same moment would go to the same place.
+  [[nodiscard]] duration about(duration d) {
+    return std::chrono::duration_cast<duration>(d * (0.5 + static_cast<double>(random_.uniform())));
+  }
+
+  result<void> move_to(nn::block_range range, bool begins) {
+    fabric_->locked([this] { serving_ = {}; });  // announces nothing while it loads
+    const auto outcome = blocks_.hold(range);
+    if (!outcome && begins) return outcome;
+    if (outcome && begins) try_out();
+    if (outcome && !begins) ++moves_;
+    if (!outcome) log_(severity::warning, "it keeps its blocks: " + outcome.error().text());
+    fabric_->locked([this] {
+      serving_ = blocks_.held();
+      announce();
+    });
+    return {};
+  }
+
+  /// How quick it is, before anybody asks.
+  void try_out() {
+    const std::int64_t rows = std::min<std::int64_t>({64, options_.most_rows, blocks_.context()});
+    const std::vector<float> x(static_cast<std::size_t>(rows * blocks_.width()), 0.01F);
+    std::vector<float> y(x.size());
+    time_point begin, end;
+    fabric_->locked([&] { begin = fabric_->now(); });
+    const auto outcome = blocks_.forward({.blocks = blocks_.held(), .tokens = rows, .x = x}, y);
+    fabric_->locked([&] {
+      end = fabric_->now();
+      if (outcome) measured(seconds(end - begin) / static_cast<double>(rows * blocks_.held().size()));
+    });
+  }
+
+  Blocks blocks_;
+  block_rpc_codec<Codec> codec_;
+  parcel_mail<admitted_request> mail_;
+  rng random_;
+  std::deque<ready_request> ready_;
+  time_point look_at_{}, late_at_ = no_deadline;
+  std::uint64_t answered_ = 0, refused_ = 0, moves_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_SERVER_HPP
+
 // ---- causeway/collective/encoding.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_ENCODING_HPP
 #define CAUSEWAY_COLLECTIVE_ENCODING_HPP
@@ -25962,76 +26250,6 @@ template result<void> detail::all_reduce(net::any_transport&, const net::message
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_ALL_REDUCE_IPP
 #endif
 
-// ---- causeway/parallel/tied_table.hpp ----
-#ifndef CAUSEWAY_PARALLEL_TIED_TABLE_HPP
-#define CAUSEWAY_PARALLEL_TIED_TABLE_HPP
-
-// A token table that is the output layer too (Press and Wolf, EACL 2017) is held at both ends of a model that is cut into
-// stages. Where blocks have holders of their own, the table's are those of the first block and those of the last; it goes
-// with either of them.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-/// The table's place in a flat buffer of the model, padding included; empty where no table is shared, or none is held.
-template <class Model>
-[[nodiscard]] std::span<float> table_in(Model& model, std::span<float> flat) {
-  const std::size_t table = model.tied_table();
-  if (table == nn::not_held) return {};
-  const auto segments = model.parameters().segments();
-  const auto from = static_cast<std::size_t>(segments[table].offset);
-  const std::size_t to = table + 1 < segments.size() ? static_cast<std::size_t>(segments[table + 1].offset) : flat.size();
-  return flat.subspan(from, to - from);
-}
-
-/// As `blocks_in`, without a tied table, which comes first in its buffer.
-template <class Model>
-[[nodiscard]] std::span<float> untied_blocks_in(Model& model, std::span<float> flat, const nn::block_range& range) {
-  std::span<const parameter_segment> segments = model.parameters().segments();
-  if (model.tied_table() != nn::not_held) {
-    CAUSEWAY_EXPECT(model.tied_table() == 0);
-    segments = segments.subspan(1);
-  }
-  return blocks_in(flat, segments, range, model.blocks());
-}
-
-/// What a block takes along when it moves: it is complete without any other block. Calls `f` with one or two pieces of
-/// `flat`; a tied table goes with the first block, in front, and with the last, behind. Precondition: the block is held.
-template <class Model, class F>
-void for_pieces_of(Model& model, std::span<float> flat, std::int64_t block, F&& f) {
-  f(blocks_in(flat, model.parameters().segments(), {block, block + 1}, model.blocks()));
-  const bool last = block > 0 && block + 1 == model.blocks();
-  if (const auto table = table_in(model, flat); last && !table.empty()) f(table);
-}
-
-/// Who holds the table: those who hold the first block, then those who hold only the last.
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers);
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_TIED_TABLE_HPP
-
-// ---- causeway/parallel/impl/tied_table.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
-#define CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
-
-// Bodies of parallel/tied_table.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-CAUSEWAY_DECL std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers) {
-  std::vector<std::uint64_t> all = l.holders(0);
-  for (const std::uint64_t peer : l.holders(layers - 1)) {
-    if (std::find(all.begin(), all.end(), peer) == all.end()) all.push_back(peer);
-  }
-  return all;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
-#endif
-
 // ---- causeway/parallel/block_sums.hpp ----
 #ifndef CAUSEWAY_PARALLEL_BLOCK_SUMS_HPP
 #define CAUSEWAY_PARALLEL_BLOCK_SUMS_HPP
@@ -26485,220 +26703,251 @@ static_assert(ParallelismPolicy<data_parallel>);
 
 #endif  // CAUSEWAY_PARALLEL_DATA_PARALLEL_HPP
 
-// ---- causeway/parallel/held_blocks.hpp ----
-#ifndef CAUSEWAY_PARALLEL_HELD_BLOCKS_HPP
-#define CAUSEWAY_PARALLEL_HELD_BLOCKS_HPP
+// ---- causeway/parallel/interpolated_blocks.hpp ----
+#ifndef CAUSEWAY_PARALLEL_INTERPOLATED_BLOCKS_HPP
+#define CAUSEWAY_PARALLEL_INTERPOLATED_BLOCKS_HPP
 
-// The blocks of a model that a peer has in the state that the run is in. What leaves its part is kept until the run has
-// taken another step, so that nothing is lost while blocks are on their way.
+// Blocks that nobody has any more, and what they are made of: the average of the neighbouring stages, weighted by the
+// squared norms of their gradients (CheckFree, Blagoev et al., 2025).
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
-/// `ctx` is the context of the trainer whose model it is. Before the first step everybody has every block, since initial
-/// values follow from the seed.
-class held_blocks {
- public:
-  /// `store`: where the run is saved; none: nowhere.
-  void begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store);
+/// Blocks in a row that no peer of the gathering holds.
+[[nodiscard]] CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::gathering& g);
 
-  /// Whether the model has all that it computes or keeps up to date in `part`, in the state that the run is in.
-  [[nodiscard]] bool is_ready(const nn::model_part& part, const crew_words& w) const;
+/// W = share · W_before + (1 - share) · W_behind.
+struct made_up_block {
+  std::int64_t block = 0;
+  std::int64_t before = 0;
+  std::int64_t behind = 0;
+  float share = 0.5F;
+};
 
-  /// What others are told; the id is theirs to fill in.
-  [[nodiscard]] stage::present_peer described(const crew_words& w, std::int64_t layers) const;
+/// For each lost block the blocks at its place in the stages before and behind, taken as long as what is lost; where these
+/// are shorter, the last ones there are that somebody holds. Precondition: no run of lost blocks is at an end of the model.
+[[nodiscard]] CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::gathering& g);
 
-  /// Blocks whose parameters or moments are not finite are held no more, as if this peer had been lost with them. How many
-  /// those were.
-  std::size_t drop_spoilt(auto& ctx) {
-    std::size_t dropped = 0;
-    for (std::size_t b = 0; b < valid_.size(); ++b) {
-      const auto block = static_cast<std::int64_t>(b);
-      if (valid_[b] == 0 || !ctx.model().part().holds(block)) continue;
-      bool finite = true;
-      for_parts(ctx, block, [&](std::span<float> part) {
-        finite = finite && std::all_of(part.begin(), part.end(), [](float v) { return std::isfinite(v); });
-      });
-      if (finite) continue;
-      valid_[b] = 0;
-      ++dropped;
+/// Who sends which block to whom, so that all that are to hold a lost block can make it up. A peer may send to itself.
+[[nodiscard]] CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
+                                                               const stage::gathering& g);
+
+/// The parameters alone, out of contents with `moments` times as much behind them.
+[[nodiscard]] CAUSEWAY_DECL block_contents parameters_of(block_contents all, std::size_t moments);
+
+/// Contents of `size` values with `moments`, which are zero, from the parameters of the blocks that it is made of. The
+/// first and the last block have more than the others, in front of and behind what is theirs.
+[[nodiscard]] CAUSEWAY_DECL block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
+                                                   std::span<const float> before, std::span<const float> behind);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_INTERPOLATED_BLOCKS_HPP
+
+// ---- causeway/parallel/impl/interpolated_blocks.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_INTERPOLATED_BLOCKS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_INTERPOLATED_BLOCKS_IPP
+
+// Bodies of parallel/interpolated_blocks.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::gathering& g) {
+  std::vector<nn::block_range> runs;
+  for (std::int64_t b = 0; b < g.layers; ++b) {
+    if (g.somebody_holds(b)) continue;
+    if (runs.empty() || runs.back().last != b) runs.push_back({b, b});
+    runs.back().last = b + 1;
+  }
+  return runs;
+}
+
+CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::gathering& g) {
+  const auto squares = [&](std::int64_t block) { return g.peers[g.first_holder(block)].squares_of(block); };
+  std::vector<made_up_block> all;
+  for (const nn::block_range& lost : lost_runs(g)) {
+    std::int64_t from = lost.first, to = lost.last;  // blocks [from, lost.first) and [lost.last, to) are there
+    while (from > 0 && lost.first - from < lost.size() && g.somebody_holds(from - 1)) --from;
+    while (to < g.layers && to - lost.last < lost.size() && g.somebody_holds(to)) ++to;
+    double before = 0, behind = 0;
+    for (std::int64_t b = from; b < lost.first; ++b) before += squares(b);
+    for (std::int64_t b = lost.last; b < to; ++b) behind += squares(b);
+    const double share = before + behind > 0 ? before / (before + behind) : 0.5;
+    for (std::int64_t b = lost.first; b < lost.last; ++b) {
+      all.push_back({b, std::max(from, b - lost.size()), std::min(to - 1, b + lost.size()), static_cast<float>(share)});
     }
-    return dropped;
   }
+  return all;
+}
 
-  /// Its seat in the attempt under way; none where it is spare.
-  void seated(const nn::block_range& computes, std::uint32_t replica) noexcept;
-
-  /// Parameters and moments of a block. Precondition: `described` names it. Errors: those of the storage, where it is not
-  /// in memory.
-  result<block_contents> contents(auto& ctx, std::int64_t block) {
-    const auto left = attic_.find(block);
-    if (left != attic_.end()) return left->second;
-    if (stored_ && valid_[static_cast<std::size_t>(block)] == 0) {
-      block_contents all(static_cast<std::size_t>(ctx.model().block_length(block)) * (1 + ctx.inner().moments().size()));
-      CAUSEWAY_TRY(store_->load(*stored_, block, all));
-      return all;
-    }
-    block_contents all;
-    for_parts(ctx, block, [&](std::span<float> part) { all.insert(all.end(), part.begin(), part.end()); });
-    return all;
-  }
-  /// Precondition for this and `put`: the block is in the model's part.
-  [[nodiscard]] std::size_t contents_size(auto& ctx, std::int64_t block) const {
-    std::size_t size = 0;
-    for_parts(ctx, block, [&](std::span<float> part) { size += part.size(); });
-    return size;
-  }
-  void put(auto& ctx, std::int64_t block, const block_contents& contents) {
-    auto from = contents.begin();
-    for_parts(ctx, block, [&](std::span<float> part) {
-      std::copy_n(from, part.size(), part.begin());
-      from += static_cast<std::ptrdiff_t>(part.size());
-    });
-    ctx.parameters_changed();
-    valid_[static_cast<std::size_t>(block)] = 1;
-  }
-
-  /// The model's part becomes `part`. What leaves it is kept; what is new in it is to be `put`, but in the first step.
-  result<void> change(auto& ctx, const nn::model_part& part, const crew_words& w) {
-    const auto layers = static_cast<std::int64_t>(valid_.size());
-    if (!is_at(w)) forget();
-    for (std::int64_t b = 0; b < layers; ++b) {
-      const bool leaves = valid_[static_cast<std::size_t>(b)] != 0 && !part.holds(b) && ctx.model().part().holds(b);
-      if (!leaves || w.step == 0) continue;
-      CAUSEWAY_ASSIGN(attic_[b], contents(ctx, b));
-    }
-    CAUSEWAY_TRY(ctx.hold(part, w.step));
-    state_ = w.state;
-    for (std::int64_t b = 0; b < layers; ++b) {
-      std::uint8_t& valid = valid_[static_cast<std::size_t>(b)];
-      valid = part.holds(b) && (valid != 0 || w.step == 0) ? 1 : 0;
-      if (valid != 0 || !part.holds(b)) continue;
-      if (const auto kept = attic_.extract(b)) {
-        put(ctx, b, kept.mapped());
-      } else if (stored_) {
-        CAUSEWAY_ASSIGN(const block_contents saved, contents(ctx, b));
-        put(ctx, b, saved);
+CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
+                                                 const stage::gathering& g) {
+  std::vector<block_move> moves;
+  for (net::peer_index p = 0; p < g.peers.size(); ++p) {
+    const stage::seat* const seat = to.find(g.peers[p].id);
+    for (const made_up_block& m : lost) {
+      if (seat == nullptr || !seat->holds(m.block)) continue;
+      for (const std::int64_t from : {m.before, m.behind}) {
+        const block_move move{from, static_cast<net::peer_index>(g.first_holder(from)), p};
+        if (std::find(moves.begin(), moves.end(), move) == moves.end()) moves.push_back(move);
       }
+    }
+  }
+  return moves;
+}
+
+CAUSEWAY_DECL block_contents parameters_of(block_contents all, std::size_t moments) {
+  all.resize(all.size() / (1 + moments));
+  return all;
+}
+
+CAUSEWAY_DECL block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
+                                     std::span<const float> before, std::span<const float> behind) {
+  const std::size_t count = size / (1 + moments);
+  const std::span<const float> a = m.before == 0 ? before.last(count) : before.first(count);
+  const std::span<const float> b = behind.first(count);  // never the first block
+  block_contents made(size, 0.0F);
+  for (std::size_t i = 0; i < count; ++i) made[i] = m.share * a[i] + (1.0F - m.share) * b[i];
+  return made;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_INTERPOLATED_BLOCKS_IPP
+#endif
+
+// ---- causeway/parallel/part_change.hpp ----
+#ifndef CAUSEWAY_PARALLEL_PART_CHANGE_HPP
+#define CAUSEWAY_PARALLEL_PART_CHANGE_HPP
+
+// From what a peer has to what its seat in a layout holds: what others need of it leaves, what it needs comes, and what
+// nobody has is made up.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// How blocks travel.
+struct block_roads {
+  net::any_transport& transport;
+  net::message_id moves;    ///< of blocks
+  net::message_id sources;  ///< of what lost blocks are made up of
+  time_point deadline = no_deadline;
+};
+
+/// Of one peer, in one attempt; all that it is given must outlive it. Where blocks are made up, no run of lost blocks is at
+/// an end of the model.
+class part_change {
+ public:
+  part_change(block_ownership& held, const crew_words& words, const crew_facts& facts, const stage::layout& to,
+              const block_roads& roads)
+      : held_{held},
+        words_{words},
+        facts_{facts},
+        roads_{roads},
+        moves_{moves_for(to, facts.gathered)},
+        made_{made_up_for(facts.gathered)},
+        sources_{sources_of(made_, to, facts.gathered)} {}
+
+  /// Whether anything moves or is made up, at whatever peer.
+  [[nodiscard]] bool concerns_anybody() const noexcept { return !moves_.empty() || !made_.empty(); }
+
+  /// What others need is copied before this peer's own part becomes `part`, unless it is `ready`. errc::non_finite: a peer
+  /// sent what are no parameters.
+  result<void> run(auto& ctx, const nn::model_part& part, bool ready) {
+    CAUSEWAY_TRY(copy_out(ctx));
+    if (!ready) CAUSEWAY_TRY(held_.change(ctx, part, words_));
+    CAUSEWAY_TRY(receive_moves(ctx));
+    if (made_.empty()) return {};
+    CAUSEWAY_TRY(receive_sources(ctx));
+    make_up(ctx, part);
+    return {};
+  }
+
+  /// Blocks that came, and such that were made up here.
+  [[nodiscard]] std::uint64_t received() const noexcept { return inward_.size(); }
+  [[nodiscard]] std::uint64_t made_up_here() const noexcept { return made_up_; }
+
+ private:
+  using by_block = std::map<std::int64_t, block_contents>;
+
+  result<void> copy_out(auto& ctx) {
+    for (const block_move& m : moves_) {
+      if (m.from != facts_.self) continue;
+      CAUSEWAY_ASSIGN(outward_[m.block], held_.contents(ctx, m.block));
+    }
+    for (const block_move& m : sources_) {
+      if (m.from != facts_.self) continue;
+      CAUSEWAY_ASSIGN(block_contents all, held_.contents(ctx, m.block));
+      source_outward_[m.block] = parameters_of(std::move(all), ctx.inner().moments().size());
     }
     return {};
   }
 
-  /// The run went back to a state that is in the store: everybody has all blocks of it.
-  void went_back(const crew_words& w);
-
-  /// Saves a block of the state that the run is in.
-  result<void> save(auto& ctx, std::int64_t block, const crew_words& w) {
-    CAUSEWAY_ASSIGN(const block_contents all, contents(ctx, block));
-    return store_->save(w, block, all);
+  result<void> receive_moves(auto& ctx) {
+    for (const block_move& m : moves_) {
+      if (m.to == facts_.self) inward_[m.block].resize(held_.contents_size(ctx, m.block));
+    }
+    CAUSEWAY_TRY(exchange(roads_.moves, moves_, outward_, inward_));
+    for (const auto& [block, contents] : inward_) held_.put(ctx, block, contents);
+    return {};
   }
 
-  /// The run took a step, with these squared norms of the gradients of what is held: what this peer computes with is of the
-  /// new state, the rest of the old one.
-  void moved_to(std::uint64_t state, std::map<std::int64_t, double> squares);
-
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(state_, valid_);
+  result<void> receive_sources(auto& ctx) {
+    for (const block_move& m : sources_) {
+      if (m.to != facts_.self) continue;
+      block_contents& room = source_inward_[m.block];
+      if (m.from == facts_.self) room = source_outward_.at(m.block);
+      room.resize(static_cast<std::size_t>(ctx.model().block_length(m.block)));
+    }
+    std::vector<block_move> between = sources_;
+    std::erase_if(between, [](const block_move& m) { return m.from == m.to; });
+    return exchange(roads_.sources, between, source_outward_, source_inward_);
   }
 
- private:
-  [[nodiscard]] bool is_at(const crew_words& w) const noexcept { return state_ == w.state; }
-
-  [[nodiscard]] bool has(const crew_words& w, std::int64_t block) const;
-
-  void forget();
-
-  template <class F>
-  static void for_parts(auto& ctx, std::int64_t block, F&& f) {
-    for_pieces_of(ctx.model(), ctx.parameters(), block, f);
-    for (const std::span<float> moment : ctx.inner().moments()) for_pieces_of(ctx.model(), moment, block, f);
+  void make_up(auto& ctx, const nn::model_part& part) {
+    const std::size_t moments = ctx.inner().moments().size();
+    for (const made_up_block& m : made_) {
+      if (!part.holds(m.block)) continue;
+      const std::size_t size = held_.contents_size(ctx, m.block);
+      held_.put(ctx, m.block, made_up(m, size, moments, source_inward_.at(m.before), source_inward_.at(m.behind)));
+      ++made_up_;
+    }
   }
 
-  std::optional<block_store> store_;
-  std::optional<crew_words> stored_;  // the state that the run is in, where it is in the store
-  std::uint64_t state_ = 0;           // crew_words::state that the blocks are of
-  std::vector<std::uint8_t> valid_;   // by block: in the model's part, and of that state
-  std::map<std::int64_t, block_contents> attic_;
-  std::map<std::int64_t, double> squares_;
-  nn::block_range computes_{};
-  std::uint32_t replica_ = 0;
+  result<void> exchange(const net::message_id& id, std::span<const block_move> moves, const by_block& outward,
+                        by_block& inward);
+
+  block_ownership& held_;
+  const crew_words& words_;
+  const crew_facts& facts_;
+  block_roads roads_;
+  std::vector<block_move> moves_;
+  std::vector<made_up_block> made_;
+  std::vector<block_move> sources_;
+  by_block outward_, inward_, source_outward_, source_inward_;
+  std::uint64_t made_up_ = 0;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_HELD_BLOCKS_HPP
+#endif  // CAUSEWAY_PARALLEL_PART_CHANGE_HPP
 
-// ---- causeway/parallel/impl/held_blocks.ipp ----
+// ---- causeway/parallel/impl/part_change.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_HELD_BLOCKS_IPP
-#define CAUSEWAY_PARALLEL_IMPL_HELD_BLOCKS_IPP
+#ifndef CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
 
-// Bodies of parallel/held_blocks.hpp.
+// Bodies of parallel/part_change.hpp.
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
-CAUSEWAY_DECL void held_blocks::begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store) {
-  store_ = std::move(store);
-  if (!valid_.empty()) return;  // restored
-  for (std::int64_t b = 0; b < layers; ++b) valid_.push_back(part.holds(b) ? 1 : 0);
-}
-
-CAUSEWAY_DECL bool held_blocks::is_ready(const nn::model_part& part, const crew_words& w) const {
-  bool ready = is_at(w);
-  for (std::size_t b = 0; b < valid_.size(); ++b) {
-    ready = ready && (!part.holds(static_cast<std::int64_t>(b)) || valid_[b] != 0);
-  }
-  return ready;
-}
-
-CAUSEWAY_DECL stage::present_peer held_blocks::described(const crew_words& w, std::int64_t layers) const {
-  stage::present_peer p;
-  p.replica = replica_;
-  p.computes = computes_;
-  for (std::int64_t b = 0; b < layers; ++b) {
-    if (!has(w, b)) continue;
-    if (p.holds.empty() || p.holds.back().last != b) p.holds.push_back({b, b});
-    p.holds.back().last = b + 1;
-    if (w.step == 0) continue;
-    const auto known = squares_.find(b);
-    p.squares.push_back(known != squares_.end() ? known->second : 0);
-  }
-  return p;
-}
-
-CAUSEWAY_DECL void held_blocks::seated(const nn::block_range& computes, std::uint32_t replica) noexcept {
-  computes_ = computes;
-  replica_ = replica;
-}
-
-CAUSEWAY_DECL void held_blocks::went_back(const crew_words& w) {
-  forget();
-  stored_ = w;
-  state_ = w.state;
-}
-
-CAUSEWAY_DECL void held_blocks::moved_to(std::uint64_t state, std::map<std::int64_t, double> squares) {
-  squares_ = std::move(squares);
-  state_ = state;
-  attic_.clear();
-  stored_.reset();
-  if (computes_.size() == 0) std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
-}
-
-CAUSEWAY_DECL bool held_blocks::has(const crew_words& w, std::int64_t block) const {
-  if (!is_at(w)) return false;
-  return w.step == 0 || stored_ || valid_[static_cast<std::size_t>(block)] != 0 || attic_.contains(block);
-}
-
-CAUSEWAY_DECL void held_blocks::forget() {
-  stored_.reset();
-  std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
-  attic_.clear();
+CAUSEWAY_DECL result<void> part_change::exchange(const net::message_id& id, std::span<const block_move> moves,
+                                                 const by_block& outward, by_block& inward) {
+  return move_blocks(roads_.transport, id, roads_.deadline, moves, facts_.self, facts_.index_of, outward, inward);
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_IMPL_HELD_BLOCKS_IPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
 #endif
 
 // ---- causeway/plan/resumed_order.hpp ----
@@ -26944,9 +27193,9 @@ CAUSEWAY_DECL std::vector<operation> with_repeats(const rank_plan& plan, std::si
 #endif  // CAUSEWAY_PLAN_IMPL_RESUMED_ORDER_IPP
 #endif
 
-// ---- causeway/parallel/kept_step.hpp ----
-#ifndef CAUSEWAY_PARALLEL_KEPT_STEP_HPP
-#define CAUSEWAY_PARALLEL_KEPT_STEP_HPP
+// ---- causeway/parallel/step_snapshot.hpp ----
+#ifndef CAUSEWAY_PARALLEL_STEP_SNAPSHOT_HPP
+#define CAUSEWAY_PARALLEL_STEP_SNAPSHOT_HPP
 
 // What a peer has done of a step that is not taken yet: its own stage's activations, what it sent, its sum of gradients,
 // and the forwards of its successor's stage that it repeated. It outlives attempts that fail, so that the next one goes on
@@ -26966,9 +27215,9 @@ struct kept_unit {
 };
 
 /// What does not depend on the model.
-class any_kept_step {
+class any_step_snapshot {
  public:
-  virtual ~any_kept_step() = default;
+  virtual ~any_step_snapshot() = default;
 
   std::uint64_t state = 0;  ///< names the parameters
   std::uint64_t name = 0;   ///< of state and layout
@@ -26987,11 +27236,11 @@ class any_kept_step {
 };
 
 template <class Tape>
-class kept_step final : public any_kept_step {
+class step_snapshot final : public any_step_snapshot {
  public:
   using unit = kept_unit<Tape>;
 
-  kept_step(const stage::layout& l, const stage::layout::place& place) {
+  step_snapshot(const stage::layout& l, const stage::layout::place& place) {
     at = place;
     replicas = static_cast<std::uint32_t>(l.replicas.size());
     stages = l.replicas[place.replica].seats.size();
@@ -27040,20 +27289,20 @@ class kept_step final : public any_kept_step {
 /// from and to everybody.
 CAUSEWAY_DECL result<std::vector<std::vector<std::byte>>> gather_progress(net::any_transport& transport,
                                                                           const net::message_id& id,
-                                                                          const any_kept_step* own,
+                                                                          const any_step_snapshot* own,
                                                                           std::uint32_t micro_batches,
                                                                           const collective::collective_options& options);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_KEPT_STEP_HPP
+#endif  // CAUSEWAY_PARALLEL_STEP_SNAPSHOT_HPP
 
-// ---- causeway/parallel/impl/kept_step.ipp ----
+// ---- causeway/parallel/impl/step_snapshot.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_KEPT_STEP_IPP
-#define CAUSEWAY_PARALLEL_IMPL_KEPT_STEP_IPP
+#ifndef CAUSEWAY_PARALLEL_IMPL_STEP_SNAPSHOT_IPP
+#define CAUSEWAY_PARALLEL_IMPL_STEP_SNAPSHOT_IPP
 
-// Bodies of parallel/kept_step.hpp.
+// Bodies of parallel/step_snapshot.hpp.
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
@@ -27070,7 +27319,7 @@ CAUSEWAY_DECL result<std::array<std::vector<plan::unit_state>, 2>> decode_progre
 
 CAUSEWAY_DECL result<std::vector<std::vector<std::byte>>> gather_progress(net::any_transport& transport,
                                                                           const net::message_id& id,
-                                                                          const any_kept_step* own,
+                                                                          const any_step_snapshot* own,
                                                                           std::uint32_t micro_batches,
                                                                           const collective::collective_options& options) {
   std::vector<std::vector<std::byte>> all(transport.size());
@@ -27084,7 +27333,7 @@ CAUSEWAY_DECL result<std::vector<std::vector<std::byte>>> gather_progress(net::a
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_IMPL_KEPT_STEP_IPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_STEP_SNAPSHOT_IPP
 #endif
 
 // ---- causeway/parallel/kept_pass.hpp ----
@@ -27113,7 +27362,7 @@ struct kept_pass_setup {
 template <StageModel M, class Mail>
 class kept_pass {
  public:
-  using step_type = kept_step<typename M::tape_type>;
+  using step_type = step_snapshot<typename M::tape_type>;
 
   kept_pass(M& model, Mail& mail, step_type& step, const kept_pass_setup& setup)
       : model_{model}, mail_{mail}, step_{step}, setup_{setup} {}
@@ -27403,9 +27652,9 @@ CAUSEWAY_DECL result<seat_work> forwards_of(const stage::layout& l, const stage:
 #endif  // CAUSEWAY_PARALLEL_IMPL_SEAT_WORK_IPP
 #endif
 
-// ---- causeway/parallel/kept_work.hpp ----
-#ifndef CAUSEWAY_PARALLEL_KEPT_WORK_HPP
-#define CAUSEWAY_PARALLEL_KEPT_WORK_HPP
+// ---- causeway/parallel/resumable_step.hpp ----
+#ifndef CAUSEWAY_PARALLEL_RESUMABLE_STEP_HPP
+#define CAUSEWAY_PARALLEL_RESUMABLE_STEP_HPP
 
 // How the peers of an attempt go on with a step that an earlier attempt began: each tells what it has done, all work out
 // who does what is left in which order, and nothing that is there is computed again.
@@ -27425,7 +27674,7 @@ struct kept_talk {
 };
 
 /// Of one peer. One thread.
-class kept_work {
+class resumable_step {
  public:
   /// What others are told; `keeps`: the model's part.
   [[nodiscard]] stage::begun_step described(const crew_words& w, std::vector<nn::block_range> keeps) const;
@@ -27440,7 +27689,7 @@ class kept_work {
     told_.clear();
     agreed_ = 0;
     if (at == nullptr) return;
-    step_ = std::make_unique<kept_step<Tape>>(l, *at);
+    step_ = std::make_unique<step_snapshot<Tape>>(l, *at);
     step_->state = w.state;
     hasher h;
     step_->name = add_layout(h.add_value(w.state), l).finish() | 1U;
@@ -27484,7 +27733,7 @@ class kept_work {
 
  private:
   template <class Context>
-  using step_of = kept_step<typename std::remove_cvref_t<decltype(std::declval<Context&>().model())>::tape_type>;
+  using step_of = step_snapshot<typename std::remove_cvref_t<decltype(std::declval<Context&>().model())>::tape_type>;
 
   // The peers of a pipeline that are there.
   [[nodiscard]] static std::vector<std::uint64_t> present(const stage::replica& r);
@@ -27497,7 +27746,7 @@ class kept_work {
     std::fill(part.begin(), part.end(), 0.0F);
   }
   // Of the successor's stage to that of its own: the order in which two peers' would be summed makes no difference.
-  static void add_table(auto& ctx, const any_kept_step& step) {
+  static void add_table(auto& ctx, const any_step_snapshot& step) {
     const auto table = table_in(ctx.model(), ctx.gradients());
     if (step.table.empty()) return;
     kernels::axpy(ctx.pool(), table.data(), 1.0F, step.table.data(), static_cast<std::int64_t>(table.size()));
@@ -27548,21 +27797,21 @@ class kept_work {
     return run.run();
   }
 
-  std::unique_ptr<any_kept_step> step_;
+  std::unique_ptr<any_step_snapshot> step_;
   std::vector<std::vector<std::byte>> told_;  // by the transport's numbers; empty: of a step that nobody has begun
   std::uint64_t agreed_ = 0;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_KEPT_WORK_HPP
+#endif  // CAUSEWAY_PARALLEL_RESUMABLE_STEP_HPP
 
-// ---- causeway/parallel/impl/kept_work.ipp ----
+// ---- causeway/parallel/impl/resumable_step.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_KEPT_WORK_IPP
-#define CAUSEWAY_PARALLEL_IMPL_KEPT_WORK_IPP
+#ifndef CAUSEWAY_PARALLEL_IMPL_RESUMABLE_STEP_IPP
+#define CAUSEWAY_PARALLEL_IMPL_RESUMABLE_STEP_IPP
 
-// Bodies of parallel/kept_work.hpp.
+// Bodies of parallel/resumable_step.hpp.
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
@@ -27574,13 +27823,13 @@ CAUSEWAY_DECL hasher& add_layout(hasher& h, const stage::layout& l) {
   return h;
 }
 
-CAUSEWAY_DECL stage::begun_step kept_work::described(const crew_words& w, std::vector<nn::block_range> keeps) const {
+CAUSEWAY_DECL stage::begun_step resumable_step::described(const crew_words& w, std::vector<nn::block_range> keeps) const {
   if (step_ == nullptr || step_->state != w.state) return {};
   return {step_->name, step_->replicas, static_cast<std::uint32_t>(step_->stages),
           static_cast<std::uint32_t>(step_->at.rank), std::move(keeps)};
 }
 
-CAUSEWAY_DECL result<void> kept_work::resume(const kept_talk& talk, bool seated, std::uint32_t micro_batches) {
+CAUSEWAY_DECL result<void> resumable_step::resume(const kept_talk& talk, bool seated, std::uint32_t micro_batches) {
   if (!seated) step_.reset();
   CAUSEWAY_ASSIGN(told_, gather_progress(talk.transport, talk.progress, step_.get(), micro_batches, talk.how));
   hasher h;
@@ -27589,7 +27838,7 @@ CAUSEWAY_DECL result<void> kept_work::resume(const kept_talk& talk, bool seated,
   return {};
 }
 
-CAUSEWAY_DECL std::vector<std::uint64_t> kept_work::present(const stage::replica& r) {
+CAUSEWAY_DECL std::vector<std::uint64_t> resumable_step::present(const stage::replica& r) {
   std::vector<std::uint64_t> peers;
   for (const stage::seat& s : r.seats) {
     if (s.peer != stage::nobody) peers.push_back(s.peer);
@@ -27597,7 +27846,7 @@ CAUSEWAY_DECL std::vector<std::uint64_t> kept_work::present(const stage::replica
   return peers;
 }
 
-CAUSEWAY_DECL result<plan::step_progress> kept_work::standing(const stage::replica& r, const kept_talk& talk) const {
+CAUSEWAY_DECL result<plan::step_progress> resumable_step::standing(const stage::replica& r, const kept_talk& talk) const {
   const std::size_t stages = r.seats.size();
   if (told_.empty()) return plan::step_progress::fresh(stages, r.micro_batches);
   const auto peers = present(r);
@@ -27619,254 +27868,7 @@ CAUSEWAY_DECL result<plan::step_progress> kept_work::standing(const stage::repli
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_IMPL_KEPT_WORK_IPP
-#endif
-
-// ---- causeway/parallel/made_up_blocks.hpp ----
-#ifndef CAUSEWAY_PARALLEL_MADE_UP_BLOCKS_HPP
-#define CAUSEWAY_PARALLEL_MADE_UP_BLOCKS_HPP
-
-// Blocks that nobody has any more, and what they are made of: the average of the neighbouring stages, weighted by the
-// squared norms of their gradients (CheckFree, Blagoev et al., 2025).
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-/// Blocks in a row that no peer of the gathering holds.
-[[nodiscard]] CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::gathering& g);
-
-/// W = share · W_before + (1 - share) · W_behind.
-struct made_up_block {
-  std::int64_t block = 0;
-  std::int64_t before = 0;
-  std::int64_t behind = 0;
-  float share = 0.5F;
-};
-
-/// For each lost block the blocks at its place in the stages before and behind, taken as long as what is lost; where these
-/// are shorter, the last ones there are that somebody holds. Precondition: no run of lost blocks is at an end of the model.
-[[nodiscard]] CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::gathering& g);
-
-/// Who sends which block to whom, so that all that are to hold a lost block can make it up. A peer may send to itself.
-[[nodiscard]] CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
-                                                               const stage::gathering& g);
-
-/// The parameters alone, out of contents with `moments` times as much behind them.
-[[nodiscard]] CAUSEWAY_DECL block_contents parameters_of(block_contents all, std::size_t moments);
-
-/// Contents of `size` values with `moments`, which are zero, from the parameters of the blocks that it is made of. The
-/// first and the last block have more than the others, in front of and behind what is theirs.
-[[nodiscard]] CAUSEWAY_DECL block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
-                                                   std::span<const float> before, std::span<const float> behind);
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_MADE_UP_BLOCKS_HPP
-
-// ---- causeway/parallel/impl/made_up_blocks.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_MADE_UP_BLOCKS_IPP
-#define CAUSEWAY_PARALLEL_IMPL_MADE_UP_BLOCKS_IPP
-
-// Bodies of parallel/made_up_blocks.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::gathering& g) {
-  std::vector<nn::block_range> runs;
-  for (std::int64_t b = 0; b < g.layers; ++b) {
-    if (g.somebody_holds(b)) continue;
-    if (runs.empty() || runs.back().last != b) runs.push_back({b, b});
-    runs.back().last = b + 1;
-  }
-  return runs;
-}
-
-CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::gathering& g) {
-  const auto squares = [&](std::int64_t block) { return g.peers[g.first_holder(block)].squares_of(block); };
-  std::vector<made_up_block> all;
-  for (const nn::block_range& lost : lost_runs(g)) {
-    std::int64_t from = lost.first, to = lost.last;  // blocks [from, lost.first) and [lost.last, to) are there
-    while (from > 0 && lost.first - from < lost.size() && g.somebody_holds(from - 1)) --from;
-    while (to < g.layers && to - lost.last < lost.size() && g.somebody_holds(to)) ++to;
-    double before = 0, behind = 0;
-    for (std::int64_t b = from; b < lost.first; ++b) before += squares(b);
-    for (std::int64_t b = lost.last; b < to; ++b) behind += squares(b);
-    const double share = before + behind > 0 ? before / (before + behind) : 0.5;
-    for (std::int64_t b = lost.first; b < lost.last; ++b) {
-      all.push_back({b, std::max(from, b - lost.size()), std::min(to - 1, b + lost.size()), static_cast<float>(share)});
-    }
-  }
-  return all;
-}
-
-CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
-                                                 const stage::gathering& g) {
-  std::vector<block_move> moves;
-  for (net::peer_index p = 0; p < g.peers.size(); ++p) {
-    const stage::seat* const seat = to.find(g.peers[p].id);
-    for (const made_up_block& m : lost) {
-      if (seat == nullptr || !seat->holds(m.block)) continue;
-      for (const std::int64_t from : {m.before, m.behind}) {
-        const block_move move{from, static_cast<net::peer_index>(g.first_holder(from)), p};
-        if (std::find(moves.begin(), moves.end(), move) == moves.end()) moves.push_back(move);
-      }
-    }
-  }
-  return moves;
-}
-
-CAUSEWAY_DECL block_contents parameters_of(block_contents all, std::size_t moments) {
-  all.resize(all.size() / (1 + moments));
-  return all;
-}
-
-CAUSEWAY_DECL block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
-                                     std::span<const float> before, std::span<const float> behind) {
-  const std::size_t count = size / (1 + moments);
-  const std::span<const float> a = m.before == 0 ? before.last(count) : before.first(count);
-  const std::span<const float> b = behind.first(count);  // never the first block
-  block_contents made(size, 0.0F);
-  for (std::size_t i = 0; i < count; ++i) made[i] = m.share * a[i] + (1.0F - m.share) * b[i];
-  return made;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_MADE_UP_BLOCKS_IPP
-#endif
-
-// ---- causeway/parallel/part_change.hpp ----
-#ifndef CAUSEWAY_PARALLEL_PART_CHANGE_HPP
-#define CAUSEWAY_PARALLEL_PART_CHANGE_HPP
-
-// From what a peer has to what its seat in a layout holds: what others need of it leaves, what it needs comes, and what
-// nobody has is made up.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-/// How blocks travel.
-struct block_roads {
-  net::any_transport& transport;
-  net::message_id moves;    ///< of blocks
-  net::message_id sources;  ///< of what lost blocks are made up of
-  time_point deadline = no_deadline;
-};
-
-/// Of one peer, in one attempt; all that it is given must outlive it. Where blocks are made up, no run of lost blocks is at
-/// an end of the model.
-class part_change {
- public:
-  part_change(held_blocks& held, const crew_words& words, const crew_facts& facts, const stage::layout& to,
-              const block_roads& roads)
-      : held_{held},
-        words_{words},
-        facts_{facts},
-        roads_{roads},
-        moves_{moves_for(to, facts.gathered)},
-        made_{made_up_for(facts.gathered)},
-        sources_{sources_of(made_, to, facts.gathered)} {}
-
-  /// Whether anything moves or is made up, at whatever peer.
-  [[nodiscard]] bool concerns_anybody() const noexcept { return !moves_.empty() || !made_.empty(); }
-
-  /// What others need is copied before this peer's own part becomes `part`, unless it is `ready`. errc::non_finite: a peer
-  /// sent what are no parameters.
-  result<void> run(auto& ctx, const nn::model_part& part, bool ready) {
-    CAUSEWAY_TRY(copy_out(ctx));
-    if (!ready) CAUSEWAY_TRY(held_.change(ctx, part, words_));
-    CAUSEWAY_TRY(receive_moves(ctx));
-    if (made_.empty()) return {};
-    CAUSEWAY_TRY(receive_sources(ctx));
-    make_up(ctx, part);
-    return {};
-  }
-
-  /// Blocks that came, and such that were made up here.
-  [[nodiscard]] std::uint64_t received() const noexcept { return inward_.size(); }
-  [[nodiscard]] std::uint64_t made_up_here() const noexcept { return made_up_; }
-
- private:
-  using by_block = std::map<std::int64_t, block_contents>;
-
-  result<void> copy_out(auto& ctx) {
-    for (const block_move& m : moves_) {
-      if (m.from != facts_.self) continue;
-      CAUSEWAY_ASSIGN(outward_[m.block], held_.contents(ctx, m.block));
-    }
-    for (const block_move& m : sources_) {
-      if (m.from != facts_.self) continue;
-      CAUSEWAY_ASSIGN(block_contents all, held_.contents(ctx, m.block));
-      source_outward_[m.block] = parameters_of(std::move(all), ctx.inner().moments().size());
-    }
-    return {};
-  }
-
-  result<void> receive_moves(auto& ctx) {
-    for (const block_move& m : moves_) {
-      if (m.to == facts_.self) inward_[m.block].resize(held_.contents_size(ctx, m.block));
-    }
-    CAUSEWAY_TRY(exchange(roads_.moves, moves_, outward_, inward_));
-    for (const auto& [block, contents] : inward_) held_.put(ctx, block, contents);
-    return {};
-  }
-
-  result<void> receive_sources(auto& ctx) {
-    for (const block_move& m : sources_) {
-      if (m.to != facts_.self) continue;
-      block_contents& room = source_inward_[m.block];
-      if (m.from == facts_.self) room = source_outward_.at(m.block);
-      room.resize(static_cast<std::size_t>(ctx.model().block_length(m.block)));
-    }
-    std::vector<block_move> between = sources_;
-    std::erase_if(between, [](const block_move& m) { return m.from == m.to; });
-    return exchange(roads_.sources, between, source_outward_, source_inward_);
-  }
-
-  void make_up(auto& ctx, const nn::model_part& part) {
-    const std::size_t moments = ctx.inner().moments().size();
-    for (const made_up_block& m : made_) {
-      if (!part.holds(m.block)) continue;
-      const std::size_t size = held_.contents_size(ctx, m.block);
-      held_.put(ctx, m.block, made_up(m, size, moments, source_inward_.at(m.before), source_inward_.at(m.behind)));
-      ++made_up_;
-    }
-  }
-
-  result<void> exchange(const net::message_id& id, std::span<const block_move> moves, const by_block& outward,
-                        by_block& inward);
-
-  held_blocks& held_;
-  const crew_words& words_;
-  const crew_facts& facts_;
-  block_roads roads_;
-  std::vector<block_move> moves_;
-  std::vector<made_up_block> made_;
-  std::vector<block_move> sources_;
-  by_block outward_, inward_, source_outward_, source_inward_;
-  std::uint64_t made_up_ = 0;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_PART_CHANGE_HPP
-
-// ---- causeway/parallel/impl/part_change.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
-#define CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
-
-// Bodies of parallel/part_change.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-CAUSEWAY_DECL result<void> part_change::exchange(const net::message_id& id, std::span<const block_move> moves,
-                                                 const by_block& outward, by_block& inward) {
-  return move_blocks(roads_.transport, id, roads_.deadline, moves, facts_.self, facts_.index_of, outward, inward);
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_RESUMABLE_STEP_IPP
 #endif
 
 // ---- causeway/parallel/unsound_steps.hpp ----
@@ -28076,7 +28078,7 @@ class elastic_pipeline {
   [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(index_of_.size()); }
   /// Blocks that this peer has received since it was built, and such that it made up because nobody had them.
   [[nodiscard]] std::uint64_t received_blocks() const noexcept { return received_blocks_; }
-  [[nodiscard]] std::uint64_t made_up_blocks() const noexcept { return made_up_blocks_; }
+  [[nodiscard]] std::uint64_t interpolated_blocks() const noexcept { return interpolated_blocks_; }
   /// Attempts that went on with a step that an earlier one had begun, where the recovery policy keeps work.
   [[nodiscard]] std::uint64_t resumed_attempts() const noexcept { return resumed_attempts_; }
 
@@ -28357,7 +28359,7 @@ class elastic_pipeline {
     if (!ready) kept_.forget();
     if (!ready || change.concerns_anybody()) CAUSEWAY_TRY(change.run(ctx, part, ready));
     received_blocks_ += change.received();
-    made_up_blocks_ += change.made_up_here();
+    interpolated_blocks_ += change.made_up_here();
     held_.seated(seat_ != nullptr ? seat_->computes : nn::block_range{}, static_cast<std::uint32_t>(place_.replica));
     return {};
   }
@@ -28452,8 +28454,8 @@ class elastic_pipeline {
   Recovery recovery_;
   Schedule order_;
   Codec codec_;
-  held_blocks held_;
-  kept_work kept_;        // of a step under way, where the policy keeps it
+  block_ownership held_;
+  resumable_step kept_;   // of a step under way, where the policy keeps it
   bool resumes_ = false;  // the attempt under way goes on with it
 
   batch whole_;
@@ -28474,7 +28476,7 @@ class elastic_pipeline {
   std::string said_;
   unsound_steps unsound_;
   std::uint64_t received_blocks_ = 0;
-  std::uint64_t made_up_blocks_ = 0;
+  std::uint64_t interpolated_blocks_ = 0;
   std::uint64_t resumed_attempts_ = 0;
 };
 static_assert(ParallelismPolicy<elastic_pipeline<>>);

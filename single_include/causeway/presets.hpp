@@ -386,8 +386,8 @@ class [[nodiscard]] result<void> {
 #ifndef CAUSEWAY_AXIS_ARRIVALS_HPP
 #define CAUSEWAY_AXIS_ARRIVALS_HPP
 
-// What a hub does with pushes that arrive whenever they like (comm::on_arrival): how long it collects them, and whether it
-// applies them one by one or makes one of them.
+// What a hub does with pushes that arrive whenever they like (comm::async_parameter_server): how long it collects them, and
+// whether it applies them one by one or makes one of them.
 
 #include <algorithm>
 #include <limits>
@@ -1570,8 +1570,9 @@ struct by_speed_options {
 };
 
 /// A peer of speed v takes max(1, floor(v / v_ref · H)) inner steps between its exchanges, at most H. In comm::rounds all
-/// peers tell each other their speeds after every exchange (8 bytes each); in comm::on_arrival speeds come with the pushes,
-/// and the answer brings the number. What is measured is time: a run repeats to the bit only on a clock that does.
+/// peers tell each other their speeds after every exchange (8 bytes each); in comm::async_parameter_server speeds come with
+/// the pushes, and the answer brings the number. What is measured is time: a run repeats to the bit only on a clock that
+/// does.
 class by_speed {
  public:
   static constexpr part decides = part::trigger;
@@ -6818,8 +6819,8 @@ static_assert(Optimizer<delayed_nesterov>);
 #ifndef CAUSEWAY_AXIS_HUBS_HPP
 #define CAUSEWAY_AXIS_HUBS_HPP
 
-// Who pushes to whom (comm::on_arrival): one hub for all, or a hub in each region and one of these for all regions. And
-// what a push is made of.
+// Who pushes to whom (comm::async_parameter_server): one hub for all, or a hub in each region and one of these for all
+// regions. And what a push is made of.
 
 namespace causeway::inline CAUSEWAY_ABI::axis {
 
@@ -7629,8 +7630,8 @@ static_assert(Content<gradient> && Content<pseudo_gradient> && Content<summed_up
 #ifndef CAUSEWAY_COMM_ARRIVAL_RULES_HPP
 #define CAUSEWAY_COMM_ARRIVAL_RULES_HPP
 
-// Which axes comm::on_arrival takes, and one readable error for each mix that it does not. docs/reference/rules.md explains
-// the ids; tests/compile_fail holds the messages to them.
+// Which axes comm::async_parameter_server takes, and one readable error for each mix that it does not.
+// docs/reference/rules.md explains the ids; tests/compile_fail holds the messages to them.
 
 namespace causeway::inline CAUSEWAY_ABI::comm {
 
@@ -7692,14 +7693,15 @@ class arrival_rules {
                               !push_type::codec_type::traits.shared_support;
 
   static_assert(axis::all_known<Axes...>,
-                "causeway-A0: a type given to comm::on_arrival is no axis value: it has no `decides`. "
+                "causeway-A0: a type given to comm::async_parameter_server is no axis value: it has no `decides`. "
                 "docs/reference/rules.md#a0");
+  static_assert(axis::all_different<Axes...>,
+                "causeway-A1: two values for one axis were given to comm::async_parameter_server; keep one. "
+                "docs/reference/rules.md#a1");
   static_assert(
-      axis::all_different<Axes...>,
-      "causeway-A1: two values for one axis were given to comm::on_arrival; keep one. docs/reference/rules.md#a1");
-  static_assert(a12,
-                "causeway-A12: a group, topology or participation of comm::rounds was given to comm::on_arrival. Use "
-                "axis::star or axis::regions, axis::push, axis::one_by_one or axis::quorum. docs/reference/rules.md#a12");
+      a12,
+      "causeway-A12: a group, topology or participation of comm::rounds was given to comm::async_parameter_server. Use "
+      "axis::star or axis::regions, axis::push, axis::one_by_one or axis::quorum. docs/reference/rules.md#a12");
   static_assert(
       a13,
       "causeway-A13: a push is an exchange of its own: there is no round that a content, landing, residual, mask, "
@@ -7886,7 +7888,7 @@ CAUSEWAY_DECL result<void> hub_line::end_oldest(time_point deadline) {
 #ifndef CAUSEWAY_COMM_HUB_RULES_HPP
 #define CAUSEWAY_COMM_HUB_RULES_HPP
 
-// What all parts of comm::on_arrival are told in every call: the axes, and the doors of the run.
+// What all parts of comm::async_parameter_server are told in every call: the axes, and the doors of the run.
 
 namespace causeway::inline CAUSEWAY_ABI::comm::detail {
 
@@ -7964,316 +7966,9 @@ CAUSEWAY_DECL compress::message_context hub_terms::about(std::uint32_t level, st
 #endif  // CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
 #endif
 
-// ---- causeway/comm/hub_link.hpp ----
-#ifndef CAUSEWAY_COMM_HUB_LINK_HPP
-#define CAUSEWAY_COMM_HUB_LINK_HPP
-
-// The client's side of comm::on_arrival: what this peer pulled, what it pushed and waits for. It does not know what the
-// parameters below it are: a peer's live ones, or those that a hub shares with its region.
-
-namespace causeway::inline CAUSEWAY_ABI::comm::detail {
-
-/// Of one fragment.
-struct hub_leg {
-  std::uint32_t since = 0;      ///< inner steps (or pushes from below) since the last push
-  std::uint32_t due_after = 0;  ///< as many between two pushes
-  std::uint32_t waited = 0;     ///< inner steps since the push that is pending
-  std::uint64_t number = 0;     ///< of the last push
-  std::uint64_t samples = 0;    ///< trained on since
-  double compute_seconds = 0;   ///< computed since
-  bool pending = false;         ///< a push was made, its answer not used yet
-  bool fresh = false;           ///< what was pulled replaces the live values: the hub knew more of this peer than it did
-  bool answered = false;        ///< `answer` is here
-  bool spoilt = false;          ///< what was pushed is not finite, and was given up
-  bool unsound = false;         ///< the hub could not use the push
-  std::uint32_t answer_steps = 0;
-  push_header header;  ///< of the last push, and its content: for saying it again
-  std::vector<std::uint8_t> content;
-  std::vector<float> answer;
-  std::vector<float> residual;
-  std::vector<float> at_send;
-  time_point sent_at{};
-
-  void serialize(auto& ar) {
-    ar(since, due_after, waited, number, samples, compute_seconds, pending, fresh, answered, answer_steps);
-    ar(header.fragment, header.number, header.samples, header.speed, header.sync_seconds, header.wants_answer);
-    ar(content, answer, residual, at_send);
-  }
-};
-
-class hub_link {
- public:
-  result<void> open(const hub_terms& terms, std::uint32_t level, net::peer_index hub, std::span<const float> parameters);
-
-  [[nodiscard]] net::peer_index hub() const noexcept { return hub_; }
-  [[nodiscard]] bool is_local() const noexcept { return line_ == nullptr; }
-  [[nodiscard]] std::vector<hub_leg>& legs() noexcept { return legs_; }
-  [[nodiscard]] std::span<float> anchor() noexcept { return anchor_; }
-  [[nodiscard]] std::span<const float> anchor() const noexcept { return anchor_; }
-  /// All shared parameters, after the hub has said its last word; before, none.
-  [[nodiscard]] std::span<const float> last() const noexcept { return last_; }
-
-  // ---- meeting the hub --------------------------------------------------------------------------------------------------
-
-  void greet();
-
-  /// Both sides may have been restored from checkpoints of different moments. A push that the hub does not have is made
-  /// again; where the hub has pushes that this peer does not know of any more, it takes the hub's parameters over.
-  result<void> agree(const hub_terms& terms);
-
-  // ---- pushing ----------------------------------------------------------------------------------------------------------
-
-  /// The message that says how far `live`, a fragment as one row, has come from what was pulled.
-  template <axis::Residual R>
-  std::vector<std::byte> compose(const auto& rules, const R& residual, float rate, const hub_terms& terms, std::size_t f,
-                                 std::span<const float> live, bool wants_answer) {
-    hub_leg& leg = legs_[f];
-    row_.resize(live.size());
-    axis::gather(terms.cuts[f], anchor_, row_);
-    reference_ = row_;
-    kernels::axpy(terms.pool, row_.data(), -1.0F, live.data(), static_cast<std::int64_t>(live.size()));
-    add_residual(residual, rate, leg);
-    leg.header = {.word = hub_word::push,
-                  .fragment = static_cast<std::uint32_t>(f),
-                  .number = ++leg.number,
-                  .samples = leg.samples,
-                  .speed = leg.compute_seconds > 0 ? leg.since / leg.compute_seconds : 0,
-                  .sync_seconds = sync_seconds_,
-                  .wants_answer = wants_answer ? 1U : 0U};
-    encode(rules, residual, terms, leg);
-    leg.pending = wants_answer;
-    leg.answered = false;
-    leg.since = leg.waited = 0;
-    leg.samples = 0;
-    leg.compute_seconds = 0;
-    return message_of(leg, terms);
-  }
-
-  void send(std::vector<std::byte> bytes) { line_->send(std::move(bytes)); }
-
-  /// Nothing more will come from here. Answers are not used any more.
-  std::vector<std::byte> farewell();
-
-  // ---- answers ----------------------------------------------------------------------------------------------------------
-
-  /// Takes in what has arrived, without waiting.
-  result<void> poll(const hub_terms& terms);
-
-  /// Waits for one message of the hub.
-  result<void> wait(const hub_terms& terms);
-
-  result<void> hear(const hub_terms& terms, std::span<const std::byte> bytes);
-
-  /// The answer for fragment f was used.
-  void landed(hub_leg& leg);
-
-  void serialize(auto& ar) {
-    std::uint64_t count = legs_.size();
-    ar(anchor_, count, sync_seconds_);
-    legs_.resize(count);
-    for (hub_leg& leg : legs_) ar(leg);
-  }
-
- private:
-  void agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms);
-
-  std::vector<std::byte> message_of(hub_leg& leg, const hub_terms& terms);
-
-  template <axis::Residual R>
-  void add_residual(const R& policy, float rate, const hub_leg& leg) {
-    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
-      const float gain = policy.gain(rate);
-      const float decay = policy.decay();
-      for (std::size_t i = 0; i < row_.size(); ++i) {
-        row_[i] = gain * row_[i] + (leg.residual.empty() ? 0.0F : decay * leg.residual[i]);
-      }
-    }
-  }
-
-  /// content ← the encoded row; residual ← what that leaves out.
-  template <axis::Residual R>
-  void encode(const auto& rules, const R&, const hub_terms& terms, hub_leg& leg) {
-    compress::message_context about = terms.about(level_, leg.header.fragment);
-    about.own_seed = mix(about.seed, terms.transport.self() + 1, leg.number);
-    about.round = leg.number - 1;
-    about.reference = reference_;
-    leg.content.resize(rules.codec.most_bytes(about, row_.size()));
-    leg.content.resize(rules.codec.encode(about, row_, std::as_writable_bytes(std::span{leg.content})));
-    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
-      leg.residual.resize(row_.size());
-      const auto bytes = std::as_bytes(std::span{leg.content});
-      // Values that are not finite: the hub cannot use them, and says so.
-      if (!compress::residual_of(rules.codec, about, row_, bytes, leg.residual)) leg.residual.assign(row_.size(), 0.0F);
-    }
-  }
-
-  [[nodiscard]] std::string hub_name() const { return "peer " + std::to_string(hub_) + ", the hub"; }
-  [[nodiscard]] error hub_lost(const error& why) const;
-  [[nodiscard]] error refused(const answer_header& h) const;
-  [[nodiscard]] error nonsense() const;
-
-  std::uint32_t level_ = 0;
-  net::peer_index hub_ = 0;
-  std::vector<float> anchor_;  ///< the shared parameters as they were pulled last
-  std::vector<hub_leg> legs_;
-  std::vector<float> last_;
-  double sync_seconds_ = 0;
-  bool leaving_ = false;
-
-  std::vector<float> row_;  // working memory
-  std::vector<float> reference_;
-  std::unique_ptr<hub_line> line_;  ///< none where this peer is the hub
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_HUB_LINK_HPP
-
-// ---- causeway/comm/impl/hub_link.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COMM_IMPL_HUB_LINK_IPP
-#define CAUSEWAY_COMM_IMPL_HUB_LINK_IPP
-
-// Bodies of comm/hub_link.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::comm::detail {
-
-CAUSEWAY_DECL result<void> hub_link::open(const hub_terms& terms, std::uint32_t level, net::peer_index hub,
-                                          std::span<const float> parameters) {
-  if (anchor_.empty()) {
-    anchor_.assign(parameters.begin(), parameters.end());
-    legs_.resize(terms.cuts.size());
-  }
-  if (anchor_.size() != parameters.size() || legs_.size() != terms.cuts.size()) {
-    return fail(errc::wrong_model, "on_arrival",
-                "the checkpoint was written with other fragments or another model; start with the settings it had");
-  }
-  level_ = level;
-  hub_ = hub;
-  if (hub == terms.transport.self()) return {};
-  const std::size_t most =
-      sizeof(answer_header) + std::max(anchor_.size() * sizeof(float), legs_.size() * sizeof(std::uint64_t));
-  line_ = std::make_unique<hub_line>(terms.transport, hub, hub_channel(level), hub_channel(level) + 1, most);
-  return {};
-}
-
-CAUSEWAY_DECL void hub_link::greet() {
-  if (is_local()) return;
-  const push_header h{
-      .word = hub_word::hello, .fragment = static_cast<std::uint32_t>(legs_.size()), .samples = anchor_.size()};
-  auto bytes = with_header(h, legs_.size() * sizeof(hello_entry));
-  std::byte* to = bytes.data() + sizeof h;
-  for (const hub_leg& leg : legs_) {
-    const hello_entry entry{leg.number, leg.pending && !leg.answered ? 1U : 0U};
-    std::memcpy(to, &entry, sizeof entry);
-    to += sizeof entry;
-  }
-  line_->send(std::move(bytes));
-}
-
-CAUSEWAY_DECL result<void> hub_link::agree(const hub_terms& terms) {
-  if (is_local()) return {};
-  auto bytes = line_->take(terms.deadline);
-  if (!bytes) return hub_lost(bytes.error());
-  CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(*bytes, hub_));
-  if (h.word == hub_word::refused) return refused(h);
-  if (h.word != hub_word::hello || bytes->size() != legs_.size() * sizeof(std::uint64_t)) return nonsense();
-  for (std::size_t f = 0; f < legs_.size(); ++f) {
-    std::uint64_t taken = 0;
-    std::memcpy(&taken, bytes->data() + f * sizeof taken, sizeof taken);
-    agree(legs_[f], taken, terms);
-  }
-  return {};
-}
-
-CAUSEWAY_DECL std::vector<std::byte> hub_link::farewell() {
-  leaving_ = true;
-  return with_header(push_header{.word = hub_word::done}, 0);
-}
-
-CAUSEWAY_DECL result<void> hub_link::poll(const hub_terms& terms) {
-  while (!is_local() && last_.empty() && line_->arrived()) CAUSEWAY_TRY(wait(terms));
-  return {};
-}
-
-CAUSEWAY_DECL result<void> hub_link::wait(const hub_terms& terms) {
-  const auto bytes = line_->take(terms.deadline);
-  if (!bytes) return hub_lost(bytes.error());
-  CAUSEWAY_TRY(hear(terms, *bytes));
-  if (const auto sent = line_->sweep(); !sent) return hub_lost(sent.error());
-  return {};
-}
-
-CAUSEWAY_DECL result<void> hub_link::hear(const hub_terms& terms, std::span<const std::byte> bytes) {
-  CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(bytes, hub_));
-  if (h.word == hub_word::refused) return refused(h);
-  if (h.word == hub_word::last) {
-    if (bytes.size() != anchor_.size() * sizeof(float)) return nonsense();
-    last_.resize(anchor_.size());
-    return compress::none::decode(terms.pool, bytes, last_);
-  }
-  if (leaving_) return {};
-  if (h.word != hub_word::answer || h.fragment >= legs_.size()) return nonsense();
-  hub_leg& leg = legs_[h.fragment];
-  const std::size_t size = terms.cuts[h.fragment].size;
-  const bool unsound = h.code == static_cast<std::uint32_t>(errc::non_finite);
-  if (h.code != 0 && !unsound) return nonsense();
-  if (!leg.pending || leg.answered || h.number != leg.number || bytes.size() != size * sizeof(float)) return nonsense();
-  leg.answer.resize(size);
-  CAUSEWAY_TRY(compress::none::decode(terms.pool, bytes, leg.answer));
-  leg.answered = true;
-  leg.unsound = unsound;
-  leg.answer_steps = h.steps;
-  sync_seconds_ = std::max(0.0, seconds(terms.now() - leg.sent_at) - h.held_seconds);
-  return {};
-}
-
-CAUSEWAY_DECL void hub_link::landed(hub_leg& leg) {
-  leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
-  if (leg.answer_steps != 0) leg.due_after = leg.answer_steps;
-}
-
-CAUSEWAY_DECL void hub_link::agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms) {
-  const bool waits = leg.pending && !leg.answered;
-  if (waits && taken < leg.number) return line_->send(message_of(leg, terms));
-  if (taken <= leg.number) return;
-  leg.number = taken;
-  leg.fresh = !waits;
-  leg.pending = true;
-  leg.answered = false;
-}
-
-CAUSEWAY_DECL std::vector<std::byte> hub_link::message_of(hub_leg& leg, const hub_terms& terms) {
-  auto bytes = with_header(leg.header, leg.content.size());
-  std::memcpy(bytes.data() + sizeof leg.header, leg.content.data(), leg.content.size());
-  leg.sent_at = terms.now();
-  return bytes;
-}
-
-CAUSEWAY_DECL error hub_link::hub_lost(const error& why) const {
-  return fail(why.code, hub_name(),
-              why.message + ". Without it nobody holds the shared parameters: restart it from its checkpoint");
-}
-
-CAUSEWAY_DECL error hub_link::refused(const answer_header& h) const {
-  return fail(h.code == static_cast<std::uint32_t>(errc::non_finite) ? errc::non_finite : errc::protocol, hub_name(),
-              "it could not use what this peer pushed. Look at its log; do all peers run the same model, options and "
-              "version, and is this peer's loss still finite?");
-}
-
-CAUSEWAY_DECL error hub_link::nonsense() const {
-  return fail(errc::protocol, hub_name(),
-              "its message makes no sense here; do all peers run the same options and version?");
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_IMPL_HUB_LINK_IPP
-#endif
-
-// ---- causeway/comm/push_merger.hpp ----
-#ifndef CAUSEWAY_COMM_PUSH_MERGER_HPP
-#define CAUSEWAY_COMM_PUSH_MERGER_HPP
+// ---- causeway/comm/push_aggregator.hpp ----
+#ifndef CAUSEWAY_COMM_PUSH_AGGREGATOR_HPP
+#define CAUSEWAY_COMM_PUSH_AGGREGATOR_HPP
 
 // What several pushes to a hub say together: any aggregator of collective/ over the bytes as they came. Pushes wait as
 // bytes, which are shorter than values, and are checked when they are used.
@@ -8298,7 +7993,7 @@ struct merged_pushes {
   std::uint64_t samples = 0;
 };
 
-class push_merger {
+class push_aggregator {
  public:
   /// row() ← what the pushes of fragment f say together. `on_bad(push, code)` for each that cannot be used; the others
   /// count. Where each is finite and their sum is not, there is no result.
@@ -8344,18 +8039,18 @@ class push_merger {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
 
-#endif  // CAUSEWAY_COMM_PUSH_MERGER_HPP
+#endif  // CAUSEWAY_COMM_PUSH_AGGREGATOR_HPP
 
-// ---- causeway/comm/impl/push_merger.ipp ----
+// ---- causeway/comm/impl/push_aggregator.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COMM_IMPL_PUSH_MERGER_IPP
-#define CAUSEWAY_COMM_IMPL_PUSH_MERGER_IPP
+#ifndef CAUSEWAY_COMM_IMPL_PUSH_AGGREGATOR_IPP
+#define CAUSEWAY_COMM_IMPL_PUSH_AGGREGATOR_IPP
 
-// Bodies of comm/push_merger.hpp.
+// Bodies of comm/push_aggregator.hpp.
 
 namespace causeway::inline CAUSEWAY_ABI::comm::detail {
 
-CAUSEWAY_DECL std::vector<collective::peer_message> push_merger::weighted(std::span<const waiting_push> batch) {
+CAUSEWAY_DECL std::vector<collective::peer_message> push_aggregator::weighted(std::span<const waiting_push> batch) {
   std::uint64_t most = 0;
   for (const waiting_push& w : batch) most = std::max(most, w.samples);
   std::vector<collective::peer_message> messages;
@@ -8369,15 +8064,15 @@ CAUSEWAY_DECL std::vector<collective::peer_message> push_merger::weighted(std::s
 
 }  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
 
-#endif  // CAUSEWAY_COMM_IMPL_PUSH_MERGER_IPP
+#endif  // CAUSEWAY_COMM_IMPL_PUSH_AGGREGATOR_IPP
 #endif
 
-// ---- causeway/comm/hub_station.hpp ----
-#ifndef CAUSEWAY_COMM_HUB_STATION_HPP
-#define CAUSEWAY_COMM_HUB_STATION_HPP
+// ---- causeway/comm/parameter_server.hpp ----
+#ifndef CAUSEWAY_COMM_PARAMETER_SERVER_HPP
+#define CAUSEWAY_COMM_PARAMETER_SERVER_HPP
 
-// The hub's side of comm::on_arrival: shared parameters, the pushes that wait to be applied, and a line to each client. The
-// peer that it runs on may be a client as well; its messages do not travel, but are the same.
+// The hub's side of comm::async_parameter_server: shared parameters, the pushes that wait to be applied, and a line to each
+// client. The peer that it runs on may be a client as well; its messages do not travel, but are the same.
 //
 // Clients that get lost, and clients that send what makes no sense, are left out from then on: nothing that one client does
 // or does not do ends the hub's run. A push that is not finite counts for nothing, and its answer says so: the client
@@ -8412,9 +8107,9 @@ struct owed_answer {
 };
 
 template <class Outer>
-class hub_station {
+class parameter_server {
  public:
-  explicit hub_station(Outer outer) : prototype_{std::move(outer)} {}
+  explicit parameter_server(Outer outer) : prototype_{std::move(outer)} {}
 
   /// `group`: the clients, this peer among them. Keeps what was restored from a checkpoint.
   result<void> open(const hub_terms& terms, std::uint32_t level, std::span<const net::peer_index> group,
@@ -8422,7 +8117,7 @@ class hub_station {
     if (shared_.empty()) found(terms.cuts, group.size(), parameters);
     if (shared_.size() != parameters.size() || clients_.size() != group.size() || batches_.size() != terms.cuts.size()) {
       return fail(
-          errc::wrong_model, "on_arrival",
+          errc::wrong_model, "async_parameter_server",
           "the checkpoint was written with other peers, fragments or another model; start with the settings it had");
     }
     level_ = level;
@@ -8567,7 +8262,8 @@ class hub_station {
 
   void lose(const hub_terms& terms, std::uint32_t c, const error& why) {
     clients_[c].here = false;
-    terms.log(severity::warning, "on_arrival: going on without peer " + std::to_string(peers_[c]) + ": " + why.text());
+    terms.log(severity::warning,
+              "async_parameter_server: going on without peer " + std::to_string(peers_[c]) + ": " + why.text());
   }
 
   void refuse(const hub_terms& terms, std::uint32_t c, const error& why) {
@@ -8656,7 +8352,7 @@ class hub_station {
     return {};
   }
 
-  /// After a restart one side may know of pushes that the other has not made, or not heard of. See hub_link::agree.
+  /// After a restart one side may know of pushes that the other has not made, or not heard of. See server_client::agree.
   void catch_up(const hub_terms& terms, std::uint32_t c, std::uint32_t f, const hello_entry& said) {
     hub_client& client = clients_[c];
     const bool is_ahead = client.taken[f] > said.number;
@@ -8812,7 +8508,7 @@ class hub_station {
       batch[static_cast<std::size_t>(&w - batch.data())].unsound = true;
       object(terms, w, f, collective::to_error({peers_[w.client], why}, UINT32_MAX));
     };
-    const merged_pushes merged = merger_.merge(rules, terms, level_, f, batch, bad);
+    const merged_pushes merged = aggregator_.merge(rules, terms, level_, f, batch, bad);
     for (const waiting_push& w : batch) {
       if (!w.unsound) clients_[w.client].unsound = 0;
     }
@@ -8823,22 +8519,22 @@ class hub_station {
     step_outer(terms, terms.cuts[f], outers_[f], merges ? share_of(f, batch) : 1.0F);
   }
 
-  /// Values that are not finite cost a client what it computed; anything else, its place. So does a station below that
+  /// Values that are not finite cost a client what it computed; anything else, its place. So does a server below that
   /// shares such values: all its clients have them.
   void object(const hub_terms& terms, const waiting_push& w, std::size_t f, const error& why) {
     const bool may_start_over = why.code == errc::non_finite && level_ == 0 && clients_[w.client].unsound < most_unsound;
     if (!may_start_over) return refuse(terms, w.client, why);
     ++clients_[w.client].unsound;
-    terms.log(severity::warning, "on_arrival: push " + std::to_string(w.number) + " of fragment " + std::to_string(f) +
-                                     " counts for nothing: " + why.text() +
+    terms.log(severity::warning, "async_parameter_server: push " + std::to_string(w.number) + " of fragment " +
+                                     std::to_string(f) + " counts for nothing: " + why.text() +
                                      ". Its peer starts again from the shared parameters");
   }
 
   void step_outer(const hub_terms& terms, const axis::fragment& cut, Outer& outer, float share) {
-    if (cut.is_whole(shared_.size())) return outer.step(terms.pool, shared_, merger_.row(), {}, share);
+    if (cut.is_whole(shared_.size())) return outer.step(terms.pool, shared_, aggregator_.row(), {}, share);
     opened_.resize(cut.size);
     axis::gather(cut, shared_, opened_);
-    outer.step(terms.pool, opened_, merger_.row(), {}, share);
+    outer.step(terms.pool, opened_, aggregator_.row(), {}, share);
     axis::scatter(cut, opened_, shared_);
   }
 
@@ -8859,20 +8555,327 @@ class hub_station {
   std::vector<std::uint64_t> samples_;
   std::deque<std::vector<std::byte>> own_answers_;
 
-  push_merger merger_;
+  push_aggregator aggregator_;
   std::vector<float> opened_;  // working memory
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
 
-#endif  // CAUSEWAY_COMM_HUB_STATION_HPP
+#endif  // CAUSEWAY_COMM_PARAMETER_SERVER_HPP
+
+// ---- causeway/comm/server_client.hpp ----
+#ifndef CAUSEWAY_COMM_SERVER_CLIENT_HPP
+#define CAUSEWAY_COMM_SERVER_CLIENT_HPP
+
+// The client's side of comm::async_parameter_server: what this peer pulled, what it pushed and waits for. It does not know
+// what the parameters below it are: a peer's live ones, or those that a hub shares with its region.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+/// Of one fragment.
+struct hub_leg {
+  std::uint32_t since = 0;      ///< inner steps (or pushes from below) since the last push
+  std::uint32_t due_after = 0;  ///< as many between two pushes
+  std::uint32_t waited = 0;     ///< inner steps since the push that is pending
+  std::uint64_t number = 0;     ///< of the last push
+  std::uint64_t samples = 0;    ///< trained on since
+  double compute_seconds = 0;   ///< computed since
+  bool pending = false;         ///< a push was made, its answer not used yet
+  bool fresh = false;           ///< what was pulled replaces the live values: the hub knew more of this peer than it did
+  bool answered = false;        ///< `answer` is here
+  bool spoilt = false;          ///< what was pushed is not finite, and was given up
+  bool unsound = false;         ///< the hub could not use the push
+  std::uint32_t answer_steps = 0;
+  push_header header;  ///< of the last push, and its content: for saying it again
+  std::vector<std::uint8_t> content;
+  std::vector<float> answer;
+  std::vector<float> residual;
+  std::vector<float> at_send;
+  time_point sent_at{};
+
+  void serialize(auto& ar) {
+    ar(since, due_after, waited, number, samples, compute_seconds, pending, fresh, answered, answer_steps);
+    ar(header.fragment, header.number, header.samples, header.speed, header.sync_seconds, header.wants_answer);
+    ar(content, answer, residual, at_send);
+  }
+};
+
+class server_client {
+ public:
+  result<void> open(const hub_terms& terms, std::uint32_t level, net::peer_index hub, std::span<const float> parameters);
+
+  [[nodiscard]] net::peer_index hub() const noexcept { return hub_; }
+  [[nodiscard]] bool is_local() const noexcept { return line_ == nullptr; }
+  [[nodiscard]] std::vector<hub_leg>& legs() noexcept { return legs_; }
+  [[nodiscard]] std::span<float> anchor() noexcept { return anchor_; }
+  [[nodiscard]] std::span<const float> anchor() const noexcept { return anchor_; }
+  /// All shared parameters, after the hub has said its last word; before, none.
+  [[nodiscard]] std::span<const float> last() const noexcept { return last_; }
+
+  // ---- meeting the hub --------------------------------------------------------------------------------------------------
+
+  void greet();
+
+  /// Both sides may have been restored from checkpoints of different moments. A push that the hub does not have is made
+  /// again; where the hub has pushes that this peer does not know of any more, it takes the hub's parameters over.
+  result<void> agree(const hub_terms& terms);
+
+  // ---- pushing ----------------------------------------------------------------------------------------------------------
+
+  /// The message that says how far `live`, a fragment as one row, has come from what was pulled.
+  template <axis::Residual R>
+  std::vector<std::byte> compose(const auto& rules, const R& residual, float rate, const hub_terms& terms, std::size_t f,
+                                 std::span<const float> live, bool wants_answer) {
+    hub_leg& leg = legs_[f];
+    row_.resize(live.size());
+    axis::gather(terms.cuts[f], anchor_, row_);
+    reference_ = row_;
+    kernels::axpy(terms.pool, row_.data(), -1.0F, live.data(), static_cast<std::int64_t>(live.size()));
+    add_residual(residual, rate, leg);
+    leg.header = {.word = hub_word::push,
+                  .fragment = static_cast<std::uint32_t>(f),
+                  .number = ++leg.number,
+                  .samples = leg.samples,
+                  .speed = leg.compute_seconds > 0 ? leg.since / leg.compute_seconds : 0,
+                  .sync_seconds = sync_seconds_,
+                  .wants_answer = wants_answer ? 1U : 0U};
+    encode(rules, residual, terms, leg);
+    leg.pending = wants_answer;
+    leg.answered = false;
+    leg.since = leg.waited = 0;
+    leg.samples = 0;
+    leg.compute_seconds = 0;
+    return message_of(leg, terms);
+  }
+
+  void send(std::vector<std::byte> bytes) { line_->send(std::move(bytes)); }
+
+  /// Nothing more will come from here. Answers are not used any more.
+  std::vector<std::byte> farewell();
+
+  // ---- answers ----------------------------------------------------------------------------------------------------------
+
+  /// Takes in what has arrived, without waiting.
+  result<void> poll(const hub_terms& terms);
+
+  /// Waits for one message of the hub.
+  result<void> wait(const hub_terms& terms);
+
+  result<void> hear(const hub_terms& terms, std::span<const std::byte> bytes);
+
+  /// The answer for fragment f was used.
+  void landed(hub_leg& leg);
+
+  void serialize(auto& ar) {
+    std::uint64_t count = legs_.size();
+    ar(anchor_, count, sync_seconds_);
+    legs_.resize(count);
+    for (hub_leg& leg : legs_) ar(leg);
+  }
+
+ private:
+  void agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms);
+
+  std::vector<std::byte> message_of(hub_leg& leg, const hub_terms& terms);
+
+  template <axis::Residual R>
+  void add_residual(const R& policy, float rate, const hub_leg& leg) {
+    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
+      const float gain = policy.gain(rate);
+      const float decay = policy.decay();
+      for (std::size_t i = 0; i < row_.size(); ++i) {
+        row_[i] = gain * row_[i] + (leg.residual.empty() ? 0.0F : decay * leg.residual[i]);
+      }
+    }
+  }
+
+  /// content ← the encoded row; residual ← what that leaves out.
+  template <axis::Residual R>
+  void encode(const auto& rules, const R&, const hub_terms& terms, hub_leg& leg) {
+    compress::message_context about = terms.about(level_, leg.header.fragment);
+    about.own_seed = mix(about.seed, terms.transport.self() + 1, leg.number);
+    about.round = leg.number - 1;
+    about.reference = reference_;
+    leg.content.resize(rules.codec.most_bytes(about, row_.size()));
+    leg.content.resize(rules.codec.encode(about, row_, std::as_writable_bytes(std::span{leg.content})));
+    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
+      leg.residual.resize(row_.size());
+      const auto bytes = std::as_bytes(std::span{leg.content});
+      // Values that are not finite: the hub cannot use them, and says so.
+      if (!compress::residual_of(rules.codec, about, row_, bytes, leg.residual)) leg.residual.assign(row_.size(), 0.0F);
+    }
+  }
+
+  [[nodiscard]] std::string hub_name() const { return "peer " + std::to_string(hub_) + ", the hub"; }
+  [[nodiscard]] error hub_lost(const error& why) const;
+  [[nodiscard]] error refused(const answer_header& h) const;
+  [[nodiscard]] error nonsense() const;
+
+  std::uint32_t level_ = 0;
+  net::peer_index hub_ = 0;
+  std::vector<float> anchor_;  ///< the shared parameters as they were pulled last
+  std::vector<hub_leg> legs_;
+  std::vector<float> last_;
+  double sync_seconds_ = 0;
+  bool leaving_ = false;
+
+  std::vector<float> row_;  // working memory
+  std::vector<float> reference_;
+  std::unique_ptr<hub_line> line_;  ///< none where this peer is the hub
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_SERVER_CLIENT_HPP
+
+// ---- causeway/comm/impl/server_client.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
+#define CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
+
+// Bodies of comm/server_client.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+CAUSEWAY_DECL result<void> server_client::open(const hub_terms& terms, std::uint32_t level, net::peer_index hub,
+                                               std::span<const float> parameters) {
+  if (anchor_.empty()) {
+    anchor_.assign(parameters.begin(), parameters.end());
+    legs_.resize(terms.cuts.size());
+  }
+  if (anchor_.size() != parameters.size() || legs_.size() != terms.cuts.size()) {
+    return fail(errc::wrong_model, "async_parameter_server",
+                "the checkpoint was written with other fragments or another model; start with the settings it had");
+  }
+  level_ = level;
+  hub_ = hub;
+  if (hub == terms.transport.self()) return {};
+  const std::size_t most =
+      sizeof(answer_header) + std::max(anchor_.size() * sizeof(float), legs_.size() * sizeof(std::uint64_t));
+  line_ = std::make_unique<hub_line>(terms.transport, hub, hub_channel(level), hub_channel(level) + 1, most);
+  return {};
+}
+
+CAUSEWAY_DECL void server_client::greet() {
+  if (is_local()) return;
+  const push_header h{
+      .word = hub_word::hello, .fragment = static_cast<std::uint32_t>(legs_.size()), .samples = anchor_.size()};
+  auto bytes = with_header(h, legs_.size() * sizeof(hello_entry));
+  std::byte* to = bytes.data() + sizeof h;
+  for (const hub_leg& leg : legs_) {
+    const hello_entry entry{leg.number, leg.pending && !leg.answered ? 1U : 0U};
+    std::memcpy(to, &entry, sizeof entry);
+    to += sizeof entry;
+  }
+  line_->send(std::move(bytes));
+}
+
+CAUSEWAY_DECL result<void> server_client::agree(const hub_terms& terms) {
+  if (is_local()) return {};
+  auto bytes = line_->take(terms.deadline);
+  if (!bytes) return hub_lost(bytes.error());
+  CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(*bytes, hub_));
+  if (h.word == hub_word::refused) return refused(h);
+  if (h.word != hub_word::hello || bytes->size() != legs_.size() * sizeof(std::uint64_t)) return nonsense();
+  for (std::size_t f = 0; f < legs_.size(); ++f) {
+    std::uint64_t taken = 0;
+    std::memcpy(&taken, bytes->data() + f * sizeof taken, sizeof taken);
+    agree(legs_[f], taken, terms);
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::vector<std::byte> server_client::farewell() {
+  leaving_ = true;
+  return with_header(push_header{.word = hub_word::done}, 0);
+}
+
+CAUSEWAY_DECL result<void> server_client::poll(const hub_terms& terms) {
+  while (!is_local() && last_.empty() && line_->arrived()) CAUSEWAY_TRY(wait(terms));
+  return {};
+}
+
+CAUSEWAY_DECL result<void> server_client::wait(const hub_terms& terms) {
+  const auto bytes = line_->take(terms.deadline);
+  if (!bytes) return hub_lost(bytes.error());
+  CAUSEWAY_TRY(hear(terms, *bytes));
+  if (const auto sent = line_->sweep(); !sent) return hub_lost(sent.error());
+  return {};
+}
+
+CAUSEWAY_DECL result<void> server_client::hear(const hub_terms& terms, std::span<const std::byte> bytes) {
+  CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(bytes, hub_));
+  if (h.word == hub_word::refused) return refused(h);
+  if (h.word == hub_word::last) {
+    if (bytes.size() != anchor_.size() * sizeof(float)) return nonsense();
+    last_.resize(anchor_.size());
+    return compress::none::decode(terms.pool, bytes, last_);
+  }
+  if (leaving_) return {};
+  if (h.word != hub_word::answer || h.fragment >= legs_.size()) return nonsense();
+  hub_leg& leg = legs_[h.fragment];
+  const std::size_t size = terms.cuts[h.fragment].size;
+  const bool unsound = h.code == static_cast<std::uint32_t>(errc::non_finite);
+  if (h.code != 0 && !unsound) return nonsense();
+  if (!leg.pending || leg.answered || h.number != leg.number || bytes.size() != size * sizeof(float)) return nonsense();
+  leg.answer.resize(size);
+  CAUSEWAY_TRY(compress::none::decode(terms.pool, bytes, leg.answer));
+  leg.answered = true;
+  leg.unsound = unsound;
+  leg.answer_steps = h.steps;
+  sync_seconds_ = std::max(0.0, seconds(terms.now() - leg.sent_at) - h.held_seconds);
+  return {};
+}
+
+CAUSEWAY_DECL void server_client::landed(hub_leg& leg) {
+  leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+  if (leg.answer_steps != 0) leg.due_after = leg.answer_steps;
+}
+
+CAUSEWAY_DECL void server_client::agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms) {
+  const bool waits = leg.pending && !leg.answered;
+  if (waits && taken < leg.number) return line_->send(message_of(leg, terms));
+  if (taken <= leg.number) return;
+  leg.number = taken;
+  leg.fresh = !waits;
+  leg.pending = true;
+  leg.answered = false;
+}
+
+CAUSEWAY_DECL std::vector<std::byte> server_client::message_of(hub_leg& leg, const hub_terms& terms) {
+  auto bytes = with_header(leg.header, leg.content.size());
+  std::memcpy(bytes.data() + sizeof leg.header, leg.content.data(), leg.content.size());
+  leg.sent_at = terms.now();
+  return bytes;
+}
+
+CAUSEWAY_DECL error server_client::hub_lost(const error& why) const {
+  return fail(why.code, hub_name(),
+              why.message + ". Without it nobody holds the shared parameters: restart it from its checkpoint");
+}
+
+CAUSEWAY_DECL error server_client::refused(const answer_header& h) const {
+  return fail(h.code == static_cast<std::uint32_t>(errc::non_finite) ? errc::non_finite : errc::protocol, hub_name(),
+              "it could not use what this peer pushed. Look at its log; do all peers run the same model, options and "
+              "version, and is this peer's loss still finite?");
+}
+
+CAUSEWAY_DECL error server_client::nonsense() const {
+  return fail(errc::protocol, hub_name(),
+              "its message makes no sense here; do all peers run the same options and version?");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
+#endif
 
 // ---- causeway/comm/hub_tier.hpp ----
 #ifndef CAUSEWAY_COMM_HUB_TIER_HPP
 #define CAUSEWAY_COMM_HUB_TIER_HPP
 
-// One level of hubs and all above it, as one peer sees them: its link to the hub of its group; its station, if it is that
-// hub; and then the next level, whose client the station is, just as the peer is the station's. The recursion ends where
+// One level of hubs and all above it, as one peer sees them: its link to the hub of its group; its server, if it is that
+// hub; and then the next level, whose client the server is, just as the peer is the server's. The recursion ends where
 // nobody is above.
 
 namespace causeway::inline CAUSEWAY_ABI::comm::detail {
@@ -8903,13 +8906,13 @@ class hub_tier<Outer, Upper...> {
   static constexpr bool has_upper = sizeof...(Upper) > 0;
 
   explicit hub_tier(const std::tuple<Outer, Upper...>& outers)
-      : station_{std::get<0>(outers)},
+      : server_{std::get<0>(outers)},
         upper_{std::apply([](const Outer&, const Upper&... rest) { return std::tuple<Upper...>{rest...}; }, outers)} {}
 
-  [[nodiscard]] hub_link& link() noexcept { return link_; }
-  [[nodiscard]] const hub_link& link() const noexcept { return link_; }
+  [[nodiscard]] server_client& link() noexcept { return link_; }
+  [[nodiscard]] const server_client& link() const noexcept { return link_; }
   [[nodiscard]] bool is_hub() const noexcept { return is_hub_; }
-  [[nodiscard]] const hub_station<Outer>& station() const noexcept { return station_; }
+  [[nodiscard]] const parameter_server<Outer>& server() const noexcept { return server_; }
 
   /// `levels`: this one and those above. `values`: what is below, at the start of the run.
   result<void> open(const hub_terms& terms, std::span<const axis::hub_level> levels, std::uint32_t level,
@@ -8922,9 +8925,9 @@ class hub_tier<Outer, Upper...> {
     CAUSEWAY_TRY(link_.open(terms, level, group->front(), values));
     is_hub_ = group->front() == self;
     if (!is_hub_) return {};
-    CAUSEWAY_TRY(station_.open(terms, level, *group, values, most_bytes));
-    own_ = station_.index_of(self);
-    return upper_.open(terms, levels.subspan(1), level + 1, station_.shared(), most_bytes);
+    CAUSEWAY_TRY(server_.open(terms, level, *group, values, most_bytes));
+    own_ = server_.index_of(self);
+    return upper_.open(terms, levels.subspan(1), level + 1, server_.shared(), most_bytes);
   }
 
   void greet() {
@@ -8933,7 +8936,7 @@ class hub_tier<Outer, Upper...> {
   }
   result<void> meet(const hub_terms& terms) {
     if (!is_hub_) return {};
-    CAUSEWAY_TRY(station_.meet(terms));
+    CAUSEWAY_TRY(server_.meet(terms));
     return upper_.meet(terms);
   }
   result<void> agree(const hub_terms& terms) {
@@ -8945,7 +8948,7 @@ class hub_tier<Outer, Upper...> {
   result<void> serve(const auto& rules, const auto& residual, const hub_terms& terms) {
     CAUSEWAY_TRY(link_.poll(terms));
     if (!is_hub_) return {};
-    station_.serve(rules, terms);
+    server_.serve(rules, terms);
     CAUSEWAY_TRY(hear_own(terms));
     if constexpr (has_upper) {
       CAUSEWAY_TRY(talk_up(rules, residual, terms));
@@ -8977,7 +8980,7 @@ class hub_tier<Outer, Upper...> {
     }
     for (;;) {
       CAUSEWAY_TRY(serve(rules, residual, terms));
-      if (station_.is_over()) break;
+      if (server_.is_over()) break;
       CAUSEWAY_TRY(nap());
     }
     if constexpr (has_upper) {
@@ -8985,22 +8988,22 @@ class hub_tier<Outer, Upper...> {
         if (upper_.link().legs()[f].since > 0) CAUSEWAY_TRY(push_up(rules, residual, terms, f, false));
       }
       CAUSEWAY_ASSIGN(const auto all, upper_.conclude(rules, residual, terms, nap));
-      std::copy(all.begin(), all.end(), station_.shared().begin());
+      std::copy(all.begin(), all.end(), server_.shared().begin());
     }
-    station_.dismiss(terms);
-    return std::span<const float>{station_.shared()};
+    server_.dismiss(terms);
+    return std::span<const float>{server_.shared()};
   }
 
   /// Another peer that this one still has a line to; `self`: there is none.
   [[nodiscard]] net::peer_index somebody(net::peer_index self) const {
     if (!is_hub_) return link_.hub();
-    const net::peer_index client = station_.somebody(self);
+    const net::peer_index client = server_.somebody(self);
     return client != self ? client : upper_.somebody(self);
   }
 
   void serialize(auto& ar) {
     ar(is_hub_, link_);
-    if (is_hub_) ar(station_, upper_);
+    if (is_hub_) ar(server_, upper_);
   }
 
  private:
@@ -9009,24 +9012,24 @@ class hub_tier<Outer, Upper...> {
       link_.send(std::move(bytes));
       return {};
     }
-    station_.hear(rules, terms, own_, bytes);
+    server_.hear(rules, terms, own_, bytes);
     return hear_own(terms);
   }
 
   result<void> hear_own(const hub_terms& terms) {
-    while (!station_.own_answers().empty()) {
-      const auto bytes = std::move(station_.own_answers().front());
-      station_.own_answers().pop_front();
+    while (!server_.own_answers().empty()) {
+      const auto bytes = std::move(server_.own_answers().front());
+      server_.own_answers().pop_front();
       CAUSEWAY_TRY(link_.hear(terms, bytes));
     }
     return {};
   }
 
-  /// The station as a client of the level above.
+  /// The server as a client of the level above.
   result<void> talk_up(const auto& rules, const auto& residual, const hub_terms& terms) {
     auto& legs = upper_.link().legs();
     for (std::size_t f = 0; f < legs.size(); ++f) {
-      const auto [pushes, samples] = station_.take_applied(f);
+      const auto [pushes, samples] = server_.take_applied(f);
       legs[f].since += pushes;
       legs[f].samples += samples;
       if (legs[f].answered) mix_in(terms, f);
@@ -9040,7 +9043,7 @@ class hub_tier<Outer, Upper...> {
   /// What is sent counts as gone: the next push has only what comes after it.
   result<void> push_up(const auto& rules, const auto& residual, const hub_terms& terms, std::size_t f, bool wants_answer) {
     row_.resize(terms.cuts[f].size);
-    axis::gather(terms.cuts[f], station_.shared(), row_);
+    axis::gather(terms.cuts[f], server_.shared(), row_);
     const auto outcome = upper_.push(rules, residual, 1.0F, terms, f, row_, wants_answer);
     axis::scatter(terms.cuts[f], row_, upper_.link().anchor());
     return outcome;
@@ -9053,7 +9056,7 @@ class hub_tier<Outer, Upper...> {
     auto given = leg.answer.begin();
     for (const index_range r : terms.cuts[f].ranges) {
       for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i, ++given) {
-        float& own = station_.shared()[i];
+        float& own = server_.shared()[i];
         const float moved = share * (*given - own);
         own += moved;
         upper_.link().anchor()[i] += moved;
@@ -9069,9 +9072,9 @@ class hub_tier<Outer, Upper...> {
  private:
   axis::hub_level options_;
   bool is_hub_ = false;
-  std::uint32_t own_ = 0;  ///< this peer among the station's clients
-  hub_link link_;
-  hub_station<Outer> station_;
+  std::uint32_t own_ = 0;  ///< this peer among the server's clients
+  server_client link_;
+  parameter_server<Outer> server_;
   hub_tier<Upper...> upper_;
   std::vector<float> row_;
 };
@@ -9294,9 +9297,9 @@ concept FaultPolicy = PolicyOf<P, fault_traits> && requires(P& p, Context& ctx, 
 
 #endif  // CAUSEWAY_POLICY_CONCEPTS_HPP
 
-// ---- causeway/comm/on_arrival.hpp ----
-#ifndef CAUSEWAY_COMM_ON_ARRIVAL_HPP
-#define CAUSEWAY_COMM_ON_ARRIVAL_HPP
+// ---- causeway/comm/async_parameter_server.hpp ----
+#ifndef CAUSEWAY_COMM_ASYNC_PARAMETER_SERVER_HPP
+#define CAUSEWAY_COMM_ASYNC_PARAMETER_SERVER_HPP
 
 // Exchanges that wait for nobody. A hub holds the shared parameters; every peer pushes how far it has come since it pulled
 // them, whenever it is done with its inner steps, and pulls what they have become meanwhile. Composed of the axes of
@@ -9322,7 +9325,7 @@ struct tiers_for<Outer, std::tuple<Upper...>> {
 /// Peer m, after H inner steps: pushes Δ_m = (what it pulled) − θ_m; the hub: θ ← outer(θ, Δ_m) in the order in which
 /// pushes arrive, and answers with θ; m lands it at once, or τ inner steps later.
 ///
-/// `on_arrival<>` is Async Local-SGD (Liu et al. 2024): every, whole, star, push, no_residual, one_by_one,
+/// `async_parameter_server<>` is Async Local-SGD (Liu et al. 2024): every, whole, star, push, no_residual, one_by_one,
 /// outer<delayed_nesterov>{0.7}, blocking. Give axis values in any order. The period of delayed_nesterov should be about
 /// the number of peers; a shorter one lets quick peers rule the momentum.
 ///
@@ -9330,7 +9333,7 @@ struct tiers_for<Outer, std::tuple<Upper...>> {
 /// of one peer: its encoded row to the hub, 4 bytes a value back; one round trip, plus what is left of the hub's inner
 /// step. A client that is lost is not waited for; a lost hub is an error that names it.
 template <class... Axes>
-class on_arrival : arrival_rules<Axes...> {
+class async_parameter_server : arrival_rules<Axes...> {
   using laws = arrival_rules<Axes...>;
   using typename laws::arrivals_type;
   using typename laws::fragments_type;
@@ -9346,18 +9349,18 @@ class on_arrival : arrival_rules<Axes...> {
   using tiers_type = typename detail::tiers_for<outer_type, decltype(std::declval<const hubs_type&>().outers())>::type;
 
  public:
-  static constexpr std::string_view name = "on_arrival";
+  static constexpr std::string_view name = "async_parameter_server";
   static constexpr comm_traits traits{.identical_replicas = false, .rounds_by_steps = false};
   static constexpr std::uint32_t state_version = 2;
 
-  on_arrival() : on_arrival(std::tuple<>{}) {}
-  explicit on_arrival(Axes... values) requires(sizeof...(Axes) > 0)
-      : on_arrival(std::tuple<Axes...>{std::move(values)...}) {}
+  async_parameter_server() : async_parameter_server(std::tuple<>{}) {}
+  explicit async_parameter_server(Axes... values) requires(sizeof...(Axes) > 0)
+      : async_parameter_server(std::tuple<Axes...>{std::move(values)...}) {}
 
   [[nodiscard]] const trigger_type& trigger() const noexcept { return trigger_; }
   /// On a hub the shared parameters of its clients, elsewhere what was pulled last.
   [[nodiscard]] std::span<const float> shared_parameters() const noexcept {
-    return tiers_.is_hub() ? tiers_.station().shared() : tiers_.link().anchor();
+    return tiers_.is_hub() ? tiers_.server().shared() : tiers_.link().anchor();
   }
 
   result<void> start(auto& ctx) {
@@ -9409,7 +9412,7 @@ class on_arrival : arrival_rules<Axes...> {
 
  private:
   template <class... Given>
-  explicit on_arrival(std::tuple<Given...> values)
+  explicit async_parameter_server(std::tuple<Given...> values)
       : trigger_{laws::template taken<axis::part::trigger, trigger_type>(values)},
         fragments_{laws::template taken<axis::part::fragments, fragments_type>(values)},
         hubs_{laws::template taken<axis::part::group, hubs_type>(values)},
@@ -9523,7 +9526,7 @@ class on_arrival : arrival_rules<Axes...> {
   /// waits for a message that nobody sends, and then looks at all.
   result<void> nap(auto& ctx) {
     const net::peer_index other = tiers_.somebody(ctx.self());
-    if (other == ctx.self()) return fail(errc::peer_lost, "on_arrival", "there is nobody left to wait for");
+    if (other == ctx.self()) return fail(errc::peer_lost, "async_parameter_server", "there is nobody left to wait for");
     std::byte none{};
     const auto end = ctx.clock().now() + std::chrono::milliseconds{5};
     constexpr std::uint32_t silent = collective::channel_stride - 1;
@@ -9572,14 +9575,14 @@ class on_arrival : arrival_rules<Axes...> {
   time_point left_{};  ///< when the last hook ended
   std::vector<float> local_;
 };
-static_assert(CommunicationPolicy<on_arrival<>>);
+static_assert(CommunicationPolicy<async_parameter_server<>>);
 
 template <class... Axes>
-on_arrival(Axes...) -> on_arrival<Axes...>;
+async_parameter_server(Axes...) -> async_parameter_server<Axes...>;
 
 }  // namespace causeway::inline CAUSEWAY_ABI::comm
 
-#endif  // CAUSEWAY_COMM_ON_ARRIVAL_HPP
+#endif  // CAUSEWAY_COMM_ASYNC_PARAMETER_SERVER_HPP
 
 // ---- causeway/axis/groups.hpp ----
 #ifndef CAUSEWAY_AXIS_GROUPS_HPP
@@ -13176,7 +13179,8 @@ struct async_local_sgd_options {
   double percentile = 0.9;     ///< of the speeds: sets the pace
   double grace_seconds = 0.0;  ///< after a first push, for others
 };
-using async_local_sgd = comm::on_arrival<axis::by_speed, axis::one_by_one, axis::outer<optim::delayed_nesterov>>;
+using async_local_sgd =
+    comm::async_parameter_server<axis::by_speed, axis::one_by_one, axis::outer<optim::delayed_nesterov>>;
 [[nodiscard]] CAUSEWAY_DECL async_local_sgd make(const async_local_sgd_options& o);
 
 /// Decoupled DiLoCo (2026): fragments one after another to a hub that waits for a quorum and as long as overlap leaves
@@ -13194,9 +13198,9 @@ struct decoupled_diloco_options {
   float outer_learning_rate = 0.7F;
   float outer_momentum = 0.9F;
 };
-using decoupled_diloco =
-    comm::on_arrival<axis::staggered, axis::balanced, axis::delayed, axis::quorum,
-                     axis::push<compress::bits<4>, collective::radial_directional>, axis::outer<optim::nesterov_in_parts>>;
+using decoupled_diloco = comm::async_parameter_server<axis::staggered, axis::balanced, axis::delayed, axis::quorum,
+                                                      axis::push<compress::bits<4>, collective::radial_directional>,
+                                                      axis::outer<optim::nesterov_in_parts>>;
 [[nodiscard]] CAUSEWAY_DECL decoupled_diloco make(const decoupled_diloco_options& o);
 
 /// HALoS (Kim et al. 2025): peers push to their region's hub, which pushes to the global one after every few, and mixes the
@@ -13209,7 +13213,7 @@ struct halos_options {
   float global_share = 0.25F;
   float outer_learning_rate = 0.7F;
 };
-using halos = comm::on_arrival<axis::every, axis::regions<>, axis::outer<optim::delayed_nesterov>>;
+using halos = comm::async_parameter_server<axis::every, axis::regions<>, axis::outer<optim::delayed_nesterov>>;
 [[nodiscard]] CAUSEWAY_DECL halos make(const halos_options& o);
 
 /// DLion (Hong & Chandra 2021), synchronous form: work in proportion to speed, the larger part of what changed from
@@ -15932,599 +15936,6 @@ class crew {
 
 #endif  // CAUSEWAY_PARALLEL_CREW_HPP
 
-// ---- causeway/io/section.hpp ----
-#ifndef CAUSEWAY_IO_SECTION_HPP
-#define CAUSEWAY_IO_SECTION_HPP
-
-// Named, versioned sections of raw bytes, and how a file of them is written: a header with a checksum of its own and one of
-// each section, then the sections, each from a 64-byte boundary. Layout: docs/reference/checkpoint_format.md.
-// Little-endian.
-
-#include <variant>
-
-namespace causeway::inline CAUSEWAY_ABI::io {
-
-static_assert(std::endian::native == std::endian::little, "section files are little-endian, and so must be the machine");
-
-/// Which run and step a file belongs to, and who wrote it.
-struct section_stamp {
-  std::uint64_t run_id = 0;
-  std::uint64_t step = 0;
-  std::uint32_t library_version = CAUSEWAY_VERSION;  ///< filled in by the writer
-
-  friend constexpr bool operator==(const section_stamp&, const section_stamp&) = default;
-};
-
-/// A section to be written: owns its bytes, or refers to bytes that outlive it (large ones: parameters, moments).
-class section {
- public:
-  section(std::string name, std::uint32_t version, byte_vector content)
-      : name_{std::move(name)}, version_{version}, content_{std::move(content)} {}
-  section(std::string name, std::uint32_t version, std::span<const std::byte> content)
-      : name_{std::move(name)}, version_{version}, content_{content} {}
-
-  /// Refers to `values` as they lie in memory.
-  template <class T>
-    requires std::is_trivially_copyable_v<T>
-  static section of(std::string name, std::uint32_t version, std::span<const T> values) {
-    return {std::move(name), version, std::as_bytes(values)};
-  }
-
-  [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  [[nodiscard]] std::uint32_t version() const noexcept { return version_; }
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
-
- private:
-  std::string name_;
-  std::uint32_t version_;
-  std::variant<byte_vector, std::span<const std::byte>> content_;
-};
-
-/// Writes sections one after another into a sink; large ones are passed on without a copy. Reads every byte twice (once for
-/// the checksums, which stand in front): the bytes must not change meanwhile. Names must differ and be at most 4,096 bytes.
-CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections);
-
-namespace detail {
-
-constexpr std::array<char, 8> section_magic{'C', 'W', 'S', 'E', 'C', 'T', '0', '\n'};
-constexpr std::uint32_t section_format = 1;
-constexpr std::size_t section_alignment = 64;
-constexpr std::size_t longest_section_name = 4096;
-
-struct section_file_head {
-  std::array<char, 8> magic = section_magic;
-  std::uint32_t format = section_format;
-  std::uint32_t library_version = CAUSEWAY_VERSION;
-  std::uint64_t run_id = 0;
-  std::uint64_t step = 0;
-  std::uint64_t file_length = 0;    // what a torn file does not have
-  std::uint32_t header_length = 0;  // this head, the table and the header's checksum
-  std::uint32_t section_count = 0;
-};
-static_assert(sizeof(section_file_head) == 48 && std::has_unique_object_representations_v<section_file_head>);
-
-struct section_entry {  // followed by the name, without a terminator
-  std::uint64_t offset = 0;
-  std::uint64_t length = 0;
-  std::uint64_t checksum = 0;
-  std::uint32_t version = 0;
-  std::uint32_t name_length = 0;
-};
-static_assert(sizeof(section_entry) == 32 && std::has_unique_object_representations_v<section_entry>);
-
-constexpr std::uint64_t align_section(std::uint64_t offset) noexcept {
-  return (offset + section_alignment - 1) / section_alignment * section_alignment;
-}
-
-template <class T>
-void append_object(byte_vector& out, const T& value) {
-  const auto bytes = std::as_bytes(std::span{&value, 1});
-  out.insert(out.end(), bytes.begin(), bytes.end());
-}
-
-CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections);
-
-}  // namespace detail
-
-}  // namespace causeway::inline CAUSEWAY_ABI::io
-
-#endif  // CAUSEWAY_IO_SECTION_HPP
-
-// ---- causeway/io/impl/section.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_IO_IMPL_SECTION_IPP
-#define CAUSEWAY_IO_IMPL_SECTION_IPP
-
-// Bodies of io/section.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::io {
-
-CAUSEWAY_DECL std::span<const std::byte> section::bytes() const noexcept {
-  if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
-  return *std::get_if<std::span<const std::byte>>(&content_);
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::io
-
-namespace causeway::inline CAUSEWAY_ABI::io::detail {
-
-CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections) {
-  section_file_head head{.run_id = stamp.run_id, .step = stamp.step};
-  std::size_t length = sizeof head + sizeof(std::uint64_t);
-  for (const section& s : sections) length += sizeof(section_entry) + s.name().size();
-  head.header_length = static_cast<std::uint32_t>(length);
-  head.section_count = static_cast<std::uint32_t>(sections.size());
-  head.file_length = length;
-  byte_vector table;
-  for (const section& s : sections) {
-    const std::uint64_t offset = align_section(head.file_length);
-    head.file_length = offset + s.bytes().size();
-    append_object(table, section_entry{offset, s.bytes().size(), hash_bytes(s.bytes()), s.version(),
-                                       static_cast<std::uint32_t>(s.name().size())});
-    const auto name = std::as_bytes(std::span{s.name().data(), s.name().size()});
-    table.insert(table.end(), name.begin(), name.end());
-  }
-  byte_vector header;
-  append_object(header, head);
-  header.insert(header.end(), table.begin(), table.end());
-  append_object(header, hash_bytes(header));
-  return header;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::io::detail
-
-namespace causeway::inline CAUSEWAY_ABI::io {
-
-CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections) {
-  for (const section& s : sections) {
-    const auto same = [&](const section& other) { return other.name() == s.name(); };
-    if (s.name().size() > detail::longest_section_name || std::count_if(sections.begin(), sections.end(), same) != 1) {
-      return fail(errc::invalid_argument, s.name(), "section names must differ and be at most 4,096 bytes long");
-    }
-  }
-  constexpr std::array<std::byte, detail::section_alignment> zeros{};
-  const byte_vector header = detail::section_header(stamp, sections);
-  CAUSEWAY_TRY(sink(header));
-  std::uint64_t at = header.size();
-  for (const section& s : sections) {
-    CAUSEWAY_TRY(sink(std::span{zeros}.first(detail::align_section(at) - at)));
-    CAUSEWAY_TRY(sink(s.bytes()));
-    at = detail::align_section(at) + s.bytes().size();
-  }
-  return {};
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::io
-
-#endif  // CAUSEWAY_IO_IMPL_SECTION_IPP
-#endif
-
-// ---- causeway/io/section_file.hpp ----
-#ifndef CAUSEWAY_IO_SECTION_FILE_HPP
-#define CAUSEWAY_IO_SECTION_FILE_HPP
-
-// Reads a file of sections (io/section.hpp). Nothing is given out before every byte of the file was verified: header and
-// sections must fit their checksums, and padding must be zero.
-
-namespace causeway::inline CAUSEWAY_ABI::io {
-
-/// A section that was read and verified. Starts on a 64-byte boundary of the file.
-struct section_view {
-  std::string_view name;
-  std::uint32_t version = 0;
-  std::span<const std::byte> bytes;
-};
-
-/// A name and the newest version of it that the program can read.
-struct wanted_section {
-  std::string name;
-  std::uint32_t version = 1;
-};
-
-/// A verified file in memory. Movable; the views live as long as it does, also after a move.
-class section_file {
- public:
-  /// Verifies `content`. `name` is for messages. Errors: errc::corrupt (torn, flipped, not such a file) and
-  /// errc::version_mismatch (a newer format).
-  static result<section_file> parse(byte_vector content, const std::string& name);
-
-  section_file(section_file&&) noexcept = default;  // not copied: the views point into the one content
-  section_file& operator=(section_file&&) noexcept = default;
-
-  [[nodiscard]] const section_stamp& stamp() const noexcept { return stamp_; }
-  [[nodiscard]] std::span<const section_view> sections() const noexcept { return sections_; }
-
-  /// The section called `name`; errc::not_found lists what there is.
-  [[nodiscard]] result<section_view> find(std::string_view name) const;
-
-  /// Fills `values` with the section called `name`; errc::wrong_model if the lengths differ.
-  template <class T>
-    requires std::is_trivially_copyable_v<T> result<void> copy_to(std::string_view name, std::span<T> values)
-  const {
-    CAUSEWAY_ASSIGN(const section_view found, find(name));
-    if (found.bytes.size() != values.size_bytes()) return wrong_length(name, found.bytes.size(), values.size_bytes());
-    if (!values.empty()) std::memcpy(values.data(), found.bytes.data(), found.bytes.size());
-    return {};
-  }
-
-  /// Checks that the sections are those wanted, in any order, none newer than wanted. Otherwise the error lists both sides:
-  /// errc::wrong_model for missing or unknown sections, errc::version_mismatch for newer ones. Older versions pass: who
-  /// owns the section migrates it.
-  [[nodiscard]] result<void> match(std::span<const wanted_section> wanted) const;
-
- private:
-  section_file() = default;
-  [[nodiscard]] error wrong_length(std::string_view name, std::size_t has, std::size_t wants) const;
-  [[nodiscard]] std::string listing() const;
-
-  std::string name_;
-  byte_vector content_;
-  section_stamp stamp_;
-  std::vector<section_view> sections_;
-};
-
-namespace detail {
-
-/// Walks through a header whose checksum was verified already, and still trusts no length.
-class section_cursor {
- public:
-  explicit section_cursor(std::span<const std::byte> bytes) noexcept : rest_{bytes} {}
-
-  template <class T>
-  bool take(T& value) noexcept {
-    if (rest_.size() < sizeof value) return false;
-    std::memcpy(&value, rest_.data(), sizeof value);
-    rest_ = rest_.subspan(sizeof value);
-    return true;
-  }
-  bool take(std::size_t length, std::string_view& text) noexcept;
-  [[nodiscard]] bool empty() const noexcept { return rest_.empty(); }
-
- private:
-  std::span<const std::byte> rest_;
-};
-
-CAUSEWAY_DECL bool all_zero(std::span<const std::byte> bytes) noexcept;
-
-/// The head, once the header's checksum fits.
-CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte> content, const std::string& name);
-
-}  // namespace detail
-
-}  // namespace causeway::inline CAUSEWAY_ABI::io
-
-#endif  // CAUSEWAY_IO_SECTION_FILE_HPP
-
-// ---- causeway/io/impl/section_file.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
-#define CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
-
-// Bodies of io/section_file.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::io::detail {
-
-CAUSEWAY_DECL bool section_cursor::take(std::size_t length, std::string_view& text) noexcept {
-  if (rest_.size() < length) return false;
-  text = {reinterpret_cast<const char*>(rest_.data()), length};
-  rest_ = rest_.subspan(length);
-  return true;
-}
-
-CAUSEWAY_DECL bool all_zero(std::span<const std::byte> bytes) noexcept {
-  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
-}
-
-CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte> content, const std::string& name) {
-  section_file_head head;
-  const auto torn = [&](const std::string& what) {
-    return fail(errc::corrupt, name, what + ". It was torn or damaged: use an older file");
-  };
-  if (!section_cursor{content}.take(head)) return torn("the file ends within its header");
-  if (head.magic != section_magic)
-    return fail(errc::corrupt, name, "this is not a Causeway section file, or its start is damaged");
-  const std::size_t length = head.header_length;
-  if (length < sizeof head + 8 || length > content.size()) return torn("the file ends within its header");
-  std::uint64_t checksum = 0;
-  std::memcpy(&checksum, content.data() + length - 8, 8);
-  const bool sound = checksum == hash_bytes(content.first(length - 8));
-  if (sound && head.format != section_format) {  // every format keeps the length's place and the checksum's
-    return fail(errc::version_mismatch, name,
-                "written in format " + std::to_string(head.format) + " by library version " +
-                    std::to_string(head.library_version) + "; this program reads format " + std::to_string(section_format) +
-                    ". Use a newer library");
-  }
-  if (!sound) return torn("the header does not fit its checksum");
-  if (head.file_length != content.size()) {
-    return torn("the file has " + std::to_string(content.size()) + " bytes of " + std::to_string(head.file_length));
-  }
-  return head;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::io::detail
-
-namespace causeway::inline CAUSEWAY_ABI::io {
-
-CAUSEWAY_DECL result<section_file> section_file::parse(byte_vector content, const std::string& name) {
-  section_file file;
-  file.name_ = name;
-  file.content_ = std::move(content);
-  const std::span<const std::byte> bytes = file.content_;
-  CAUSEWAY_ASSIGN(const detail::section_file_head head, detail::verified_head(bytes, name));
-  file.stamp_ = {head.run_id, head.step, head.library_version};
-  detail::section_cursor cursor{bytes.first(head.header_length - 8).subspan(sizeof head)};
-  std::uint64_t at = head.header_length;
-  for (std::uint32_t i = 0; i < head.section_count; ++i) {
-    detail::section_entry entry;
-    section_view view;
-    if (!cursor.take(entry) || !cursor.take(entry.name_length, view.name) || entry.offset != detail::align_section(at) ||
-        entry.offset > bytes.size() || entry.length > bytes.size() - entry.offset) {
-      return fail(errc::corrupt, name, "the table of sections contradicts itself. Use an older file");
-    }
-    view.version = entry.version;
-    view.bytes = bytes.subspan(entry.offset, entry.length);
-    if (!detail::all_zero(bytes.subspan(at, entry.offset - at)) || hash_bytes(view.bytes) != entry.checksum) {
-      return fail(errc::corrupt, name,
-                  "section \"" + std::string{view.name} + "\" does not fit its checksum. Use an older file");
-    }
-    at = entry.offset + entry.length;
-    file.sections_.push_back(view);
-  }
-  if (!cursor.empty() || at != bytes.size()) {
-    return fail(errc::corrupt, name, "the table of sections does not cover the file. Use an older file");
-  }
-  return result<section_file>{std::move(file)};  // nvcc does not move a local by itself
-}
-
-CAUSEWAY_DECL std::string section_file::listing() const {
-  std::string text;
-  for (const section_view& s : sections_) {
-    text += (text.empty() ? "" : ", ") + std::string{s.name} + " v" + std::to_string(s.version);
-  }
-  return text.empty() ? "nothing" : text;
-}
-
-CAUSEWAY_DECL result<section_view> section_file::find(std::string_view name) const {
-  for (const section_view& s : sections_) {
-    if (s.name == name) return s;
-  }
-  return fail(errc::not_found, name_, "has no section \"" + std::string{name} + "\"; it has: " + listing());
-}
-
-CAUSEWAY_DECL error section_file::wrong_length(std::string_view name, std::size_t has, std::size_t wants) const {
-  return fail(errc::wrong_model, name_,
-              "section \"" + std::string{name} + "\" has " + std::to_string(has) + " bytes, this model needs " +
-                  std::to_string(wants) + ". Use the model options that the file was written with");
-}
-
-CAUSEWAY_DECL result<void> section_file::match(std::span<const wanted_section> wanted) const {
-  bool same = wanted.size() == sections_.size();
-  bool newer = false;
-  std::string wants;
-  for (const wanted_section& w : wanted) {
-    wants += (wants.empty() ? "" : ", ") + w.name + " v" + std::to_string(w.version);
-    const auto it =
-        std::find_if(sections_.begin(), sections_.end(), [&](const section_view& s) { return s.name == w.name; });
-    if (it == sections_.end()) same = false;
-    if (it != sections_.end() && it->version > w.version) newer = true;
-  }
-  if (same && !newer) return {};
-  const std::string sides = " The file has: " + listing() + ". This program reads: " + (wants.empty() ? "nothing" : wants);
-  if (!same) return fail(errc::wrong_model, name_, "written by a trainer of other parts; use the same policies." + sides);
-  return fail(errc::version_mismatch, name_, "written by a newer library; use that one." + sides);
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::io
-
-#endif  // CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
-#endif
-
-// ---- causeway/io/checkpoint.hpp ----
-#ifndef CAUSEWAY_IO_CHECKPOINT_HPP
-#define CAUSEWAY_IO_CHECKPOINT_HPP
-
-// The checkpoints of one peer in one folder: `step-00001234.ckpt`. A new one is durable before an older one is removed, and
-// `keep` generations stay, so that a file which the disk lost still leaves the one before. Only files that were written
-// without an error and were not found damaged count as generations. One process per folder.
-
-#include <set>
-
-namespace causeway::inline CAUSEWAY_ABI::io {
-
-/// The file name of a step: eight digits at least, so that names sort like steps for a person.
-CAUSEWAY_DECL std::string checkpoint_name(std::uint64_t step);
-
-/// The step of a file name, if it is one of ours.
-CAUSEWAY_DECL std::optional<std::uint64_t> checkpoint_step(std::string_view name);
-
-/// What `load_newest` found.
-struct loaded_checkpoint {
-  section_file file;
-  std::string note;  ///< empty, or a sentence for the log: which newer files were passed over, and why
-};
-
-/// Not safe to share between threads.
-template <Storage S>
-class checkpoint_directory {
- public:
-  explicit checkpoint_directory(S storage, std::string directory, unsigned keep = 2)
-      : storage_{std::move(storage)}, directory_{std::move(directory)}, keep_{std::max(keep, 1U)} {}
-
-  /// Writes the checkpoint of `step`, durable on return, then removes what is too old. An error leaves the older ones as
-  /// they were: errc::disk_full, errc::io_failed, errc::invalid_argument (two sections of one name). Trouble in removing
-  /// older files is no error; they are tried again next time.
-  result<void> save(std::uint64_t step, std::span<const section> sections, std::uint64_t run_id = 0) {
-    const bool replaces = clean_up(checkpoint_name(step));
-    const std::string name = checkpoint_name(step);
-    auto written = storage_.write_atomic(path_of(name), [&](const byte_sink& sink) {
-      return write_sections(sink, {run_id, step}, sections);
-    });
-    if (!written) {
-      // A write that fails at its very end leaves a file that may be gone after a crash: it must not count, nor be seen by
-      // a process that knows nothing of the failure.
-      worthless_.insert(name);
-      if (!replaces) (void)storage_.remove(path_of(name));
-      return written;
-    }
-    forget(name);
-    prune(step);
-    return {};
-  }
-
-  result<void> save(std::uint64_t step, const std::vector<section>& sections, std::uint64_t run_id = 0) {
-    return save(step, std::span<const section>{sections}, run_id);
-  }
-
-  /// The newest checkpoint that is whole. errc::not_found if there is none at all; errc::corrupt if none is whole, with
-  /// names and reasons.
-  result<loaded_checkpoint> load_newest();
-
-  /// The checkpoint of `step`, verified.
-  result<section_file> load(std::uint64_t step) { return load_file(checkpoint_name(step)); }
-
-  /// Steps with a file, oldest first; not verified. A folder that is not there has none.
-  result<std::vector<std::uint64_t>> steps();
-
-  /// Removes the checkpoints after `step`: for a run that goes back and will write those steps anew.
-  result<void> discard_after(std::uint64_t step) {
-    CAUSEWAY_ASSIGN(const std::vector<std::uint64_t> all, steps());
-    for (const std::uint64_t s : all) {
-      if (s > step) {
-        CAUSEWAY_TRY(storage_.remove(path_of(checkpoint_name(s))));
-        forget(checkpoint_name(s));
-      }
-    }
-    return {};
-  }
-
-  [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
-
- private:
-  [[nodiscard]] std::string path_of(const std::string& name) const { return directory_ + '/' + name; }
-
-  result<section_file> load_file(const std::string& name) {
-    CAUSEWAY_ASSIGN(byte_vector content, storage_.read(path_of(name)));
-    return section_file::parse(std::move(content), path_of(name));
-  }
-
-  void forget(const std::string& name) {
-    worthless_.erase(name);
-    unreadable_.erase(name);
-  }
-  bool clean_up(const std::string& next);
-  void prune(std::uint64_t saved);
-
-  S storage_;
-  std::string directory_;
-  unsigned keep_;
-  // Files that do not count as generations.
-  std::set<std::string> worthless_;   // torn, or not surely durable: they go with the next save
-  std::set<std::string> unreadable_;  // perhaps only now: they go when they are too old
-};
-
-template <Storage S>
-result<std::vector<std::uint64_t>> checkpoint_directory<S>::steps() {
-  auto names = storage_.list(directory_);
-  if (!names && names.error().code == errc::not_found) return std::vector<std::uint64_t>{};
-  if (!names) return std::move(names).error();
-  std::vector<std::uint64_t> found;
-  for (const std::string& name : *names) {
-    if (const auto step = checkpoint_step(name)) found.push_back(*step);
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
-template <Storage S>
-result<loaded_checkpoint> checkpoint_directory<S>::load_newest() {
-  CAUSEWAY_ASSIGN(std::vector<std::uint64_t> found, steps());
-  if (found.empty()) {
-    return fail(errc::not_found, directory_,
-                "there is no checkpoint here. Start a new run, or give the folder of an old one");
-  }
-  std::string passed_over;
-  for (auto step = found.rbegin(); step != found.rend(); ++step) {
-    const std::string name = checkpoint_name(*step);
-    auto file = load_file(name);
-    if (file) {
-      unreadable_.erase(name);
-      if (!passed_over.empty()) passed_over = "went back to " + path_of(name) + ", because " + passed_over;
-      return loaded_checkpoint{std::move(file).value(), std::move(passed_over)};
-    }
-    // A file from a newer library is whole: silently going back behind it would lose work.
-    if (file.error().code == errc::version_mismatch) return std::move(file).error();
-    (file.error().code == errc::corrupt ? worthless_ : unreadable_).insert(name);
-    passed_over += (passed_over.empty() ? "" : "; ") + file.error().text();
-  }
-  return fail(errc::corrupt, directory_,
-              "no checkpoint here is whole. Start anew, or fetch the state from another peer: " + passed_over);
-}
-
-/// Removes half-written files that a dead process left: they are of no use, and may take the space that the next file
-/// needs. Says whether `next` is there already.
-template <Storage S>
-bool checkpoint_directory<S>::clean_up(const std::string& next) {
-  const auto names = storage_.list(directory_);
-  if (!names) return names.error().code != errc::not_found;  // it may be there
-  for (const std::string& name : *names) {
-    if (name.starts_with("step-") && name.ends_with(".tmp")) (void)storage_.remove(path_of(name));
-  }
-  std::erase_if(worthless_,
-                [&](const std::string& name) { return !std::binary_search(names->begin(), names->end(), name); });
-  return std::binary_search(names->begin(), names->end(), next);
-}
-
-template <Storage S>
-void checkpoint_directory<S>::prune(std::uint64_t saved) {
-  const auto found = steps();
-  if (!found) return;
-  unsigned wanted = keep_ - 1;  // beside the one just saved
-  for (auto step = found->rbegin(); step != found->rend(); ++step) {
-    const std::string name = checkpoint_name(*step);
-    if (*step == saved) continue;
-    if (wanted == 0 || worthless_.contains(name)) {
-      if (storage_.remove(path_of(name))) forget(name);
-    } else if (!unreadable_.contains(name)) {
-      --wanted;
-    }
-  }
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::io
-
-#endif  // CAUSEWAY_IO_CHECKPOINT_HPP
-
-// ---- causeway/io/impl/checkpoint.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
-#define CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
-
-// Bodies of io/checkpoint.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::io {
-
-CAUSEWAY_DECL std::string checkpoint_name(std::uint64_t step) {
-  const std::string digits = std::to_string(step);
-  return "step-" + std::string(digits.size() < 8 ? 8 - digits.size() : 0, '0') + digits + ".ckpt";
-}
-
-CAUSEWAY_DECL std::optional<std::uint64_t> checkpoint_step(std::string_view name) {
-  if (!name.starts_with("step-") || !name.ends_with(".ckpt")) return std::nullopt;
-  const std::string_view digits = name.substr(5, name.size() - 10);
-  std::uint64_t step = 0;
-  for (const char c : digits) {
-    if (c < '0' || c > '9') return std::nullopt;
-    step = step * 10 + static_cast<std::uint64_t>(c - '0');
-  }
-  if (checkpoint_name(step) != name) return std::nullopt;  // too many digits, or too few
-  return step;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::io
-
-#endif  // CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
-#endif
-
 // ---- causeway/plan/schedule.hpp ----
 #ifndef CAUSEWAY_PLAN_SCHEDULE_HPP
 #define CAUSEWAY_PLAN_SCHEDULE_HPP
@@ -16845,6 +16256,7 @@ CAUSEWAY_DECL result<void> check(const stage_costs& costs, std::uint32_t virtual
 
 #include <map>
 #include <queue>
+#include <set>
 
 namespace causeway::inline CAUSEWAY_ABI::plan {
 
@@ -17598,6 +17010,597 @@ CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net:
 #endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_MOVES_IPP
 #endif
 
+// ---- causeway/io/section.hpp ----
+#ifndef CAUSEWAY_IO_SECTION_HPP
+#define CAUSEWAY_IO_SECTION_HPP
+
+// Named, versioned sections of raw bytes, and how a file of them is written: a header with a checksum of its own and one of
+// each section, then the sections, each from a 64-byte boundary. Layout: docs/reference/checkpoint_format.md.
+// Little-endian.
+
+#include <variant>
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+static_assert(std::endian::native == std::endian::little, "section files are little-endian, and so must be the machine");
+
+/// Which run and step a file belongs to, and who wrote it.
+struct section_stamp {
+  std::uint64_t run_id = 0;
+  std::uint64_t step = 0;
+  std::uint32_t library_version = CAUSEWAY_VERSION;  ///< filled in by the writer
+
+  friend constexpr bool operator==(const section_stamp&, const section_stamp&) = default;
+};
+
+/// A section to be written: owns its bytes, or refers to bytes that outlive it (large ones: parameters, moments).
+class section {
+ public:
+  section(std::string name, std::uint32_t version, byte_vector content)
+      : name_{std::move(name)}, version_{version}, content_{std::move(content)} {}
+  section(std::string name, std::uint32_t version, std::span<const std::byte> content)
+      : name_{std::move(name)}, version_{version}, content_{content} {}
+
+  /// Refers to `values` as they lie in memory.
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  static section of(std::string name, std::uint32_t version, std::span<const T> values) {
+    return {std::move(name), version, std::as_bytes(values)};
+  }
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] std::uint32_t version() const noexcept { return version_; }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
+
+ private:
+  std::string name_;
+  std::uint32_t version_;
+  std::variant<byte_vector, std::span<const std::byte>> content_;
+};
+
+/// Writes sections one after another into a sink; large ones are passed on without a copy. Reads every byte twice (once for
+/// the checksums, which stand in front): the bytes must not change meanwhile. Names must differ and be at most 4,096 bytes.
+CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections);
+
+namespace detail {
+
+constexpr std::array<char, 8> section_magic{'C', 'W', 'S', 'E', 'C', 'T', '0', '\n'};
+constexpr std::uint32_t section_format = 1;
+constexpr std::size_t section_alignment = 64;
+constexpr std::size_t longest_section_name = 4096;
+
+struct section_file_head {
+  std::array<char, 8> magic = section_magic;
+  std::uint32_t format = section_format;
+  std::uint32_t library_version = CAUSEWAY_VERSION;
+  std::uint64_t run_id = 0;
+  std::uint64_t step = 0;
+  std::uint64_t file_length = 0;    // what a torn file does not have
+  std::uint32_t header_length = 0;  // this head, the table and the header's checksum
+  std::uint32_t section_count = 0;
+};
+static_assert(sizeof(section_file_head) == 48 && std::has_unique_object_representations_v<section_file_head>);
+
+struct section_entry {  // followed by the name, without a terminator
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  std::uint64_t checksum = 0;
+  std::uint32_t version = 0;
+  std::uint32_t name_length = 0;
+};
+static_assert(sizeof(section_entry) == 32 && std::has_unique_object_representations_v<section_entry>);
+
+constexpr std::uint64_t align_section(std::uint64_t offset) noexcept {
+  return (offset + section_alignment - 1) / section_alignment * section_alignment;
+}
+
+template <class T>
+void append_object(byte_vector& out, const T& value) {
+  const auto bytes = std::as_bytes(std::span{&value, 1});
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections);
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_SECTION_HPP
+
+// ---- causeway/io/impl/section.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_SECTION_IPP
+#define CAUSEWAY_IO_IMPL_SECTION_IPP
+
+// Bodies of io/section.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL std::span<const std::byte> section::bytes() const noexcept {
+  if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
+  return *std::get_if<std::span<const std::byte>>(&content_);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+namespace causeway::inline CAUSEWAY_ABI::io::detail {
+
+CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<const section> sections) {
+  section_file_head head{.run_id = stamp.run_id, .step = stamp.step};
+  std::size_t length = sizeof head + sizeof(std::uint64_t);
+  for (const section& s : sections) length += sizeof(section_entry) + s.name().size();
+  head.header_length = static_cast<std::uint32_t>(length);
+  head.section_count = static_cast<std::uint32_t>(sections.size());
+  head.file_length = length;
+  byte_vector table;
+  for (const section& s : sections) {
+    const std::uint64_t offset = align_section(head.file_length);
+    head.file_length = offset + s.bytes().size();
+    append_object(table, section_entry{offset, s.bytes().size(), hash_bytes(s.bytes()), s.version(),
+                                       static_cast<std::uint32_t>(s.name().size())});
+    const auto name = std::as_bytes(std::span{s.name().data(), s.name().size()});
+    table.insert(table.end(), name.begin(), name.end());
+  }
+  byte_vector header;
+  append_object(header, head);
+  header.insert(header.end(), table.begin(), table.end());
+  append_object(header, hash_bytes(header));
+  return header;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io::detail
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections) {
+  for (const section& s : sections) {
+    const auto same = [&](const section& other) { return other.name() == s.name(); };
+    if (s.name().size() > detail::longest_section_name || std::count_if(sections.begin(), sections.end(), same) != 1) {
+      return fail(errc::invalid_argument, s.name(), "section names must differ and be at most 4,096 bytes long");
+    }
+  }
+  constexpr std::array<std::byte, detail::section_alignment> zeros{};
+  const byte_vector header = detail::section_header(stamp, sections);
+  CAUSEWAY_TRY(sink(header));
+  std::uint64_t at = header.size();
+  for (const section& s : sections) {
+    CAUSEWAY_TRY(sink(std::span{zeros}.first(detail::align_section(at) - at)));
+    CAUSEWAY_TRY(sink(s.bytes()));
+    at = detail::align_section(at) + s.bytes().size();
+  }
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_IMPL_SECTION_IPP
+#endif
+
+// ---- causeway/io/section_file.hpp ----
+#ifndef CAUSEWAY_IO_SECTION_FILE_HPP
+#define CAUSEWAY_IO_SECTION_FILE_HPP
+
+// Reads a file of sections (io/section.hpp). Nothing is given out before every byte of the file was verified: header and
+// sections must fit their checksums, and padding must be zero.
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+/// A section that was read and verified. Starts on a 64-byte boundary of the file.
+struct section_view {
+  std::string_view name;
+  std::uint32_t version = 0;
+  std::span<const std::byte> bytes;
+};
+
+/// A name and the newest version of it that the program can read.
+struct wanted_section {
+  std::string name;
+  std::uint32_t version = 1;
+};
+
+/// A verified file in memory. Movable; the views live as long as it does, also after a move.
+class section_file {
+ public:
+  /// Verifies `content`. `name` is for messages. Errors: errc::corrupt (torn, flipped, not such a file) and
+  /// errc::version_mismatch (a newer format).
+  static result<section_file> parse(byte_vector content, const std::string& name);
+
+  section_file(section_file&&) noexcept = default;  // not copied: the views point into the one content
+  section_file& operator=(section_file&&) noexcept = default;
+
+  [[nodiscard]] const section_stamp& stamp() const noexcept { return stamp_; }
+  [[nodiscard]] std::span<const section_view> sections() const noexcept { return sections_; }
+
+  /// The section called `name`; errc::not_found lists what there is.
+  [[nodiscard]] result<section_view> find(std::string_view name) const;
+
+  /// Fills `values` with the section called `name`; errc::wrong_model if the lengths differ.
+  template <class T>
+    requires std::is_trivially_copyable_v<T> result<void> copy_to(std::string_view name, std::span<T> values)
+  const {
+    CAUSEWAY_ASSIGN(const section_view found, find(name));
+    if (found.bytes.size() != values.size_bytes()) return wrong_length(name, found.bytes.size(), values.size_bytes());
+    if (!values.empty()) std::memcpy(values.data(), found.bytes.data(), found.bytes.size());
+    return {};
+  }
+
+  /// Checks that the sections are those wanted, in any order, none newer than wanted. Otherwise the error lists both sides:
+  /// errc::wrong_model for missing or unknown sections, errc::version_mismatch for newer ones. Older versions pass: who
+  /// owns the section migrates it.
+  [[nodiscard]] result<void> match(std::span<const wanted_section> wanted) const;
+
+ private:
+  section_file() = default;
+  [[nodiscard]] error wrong_length(std::string_view name, std::size_t has, std::size_t wants) const;
+  [[nodiscard]] std::string listing() const;
+
+  std::string name_;
+  byte_vector content_;
+  section_stamp stamp_;
+  std::vector<section_view> sections_;
+};
+
+namespace detail {
+
+/// Walks through a header whose checksum was verified already, and still trusts no length.
+class section_cursor {
+ public:
+  explicit section_cursor(std::span<const std::byte> bytes) noexcept : rest_{bytes} {}
+
+  template <class T>
+  bool take(T& value) noexcept {
+    if (rest_.size() < sizeof value) return false;
+    std::memcpy(&value, rest_.data(), sizeof value);
+    rest_ = rest_.subspan(sizeof value);
+    return true;
+  }
+  bool take(std::size_t length, std::string_view& text) noexcept;
+  [[nodiscard]] bool empty() const noexcept { return rest_.empty(); }
+
+ private:
+  std::span<const std::byte> rest_;
+};
+
+CAUSEWAY_DECL bool all_zero(std::span<const std::byte> bytes) noexcept;
+
+/// The head, once the header's checksum fits.
+CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte> content, const std::string& name);
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_SECTION_FILE_HPP
+
+// ---- causeway/io/impl/section_file.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
+#define CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
+
+// Bodies of io/section_file.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io::detail {
+
+CAUSEWAY_DECL bool section_cursor::take(std::size_t length, std::string_view& text) noexcept {
+  if (rest_.size() < length) return false;
+  text = {reinterpret_cast<const char*>(rest_.data()), length};
+  rest_ = rest_.subspan(length);
+  return true;
+}
+
+CAUSEWAY_DECL bool all_zero(std::span<const std::byte> bytes) noexcept {
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+}
+
+CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte> content, const std::string& name) {
+  section_file_head head;
+  const auto torn = [&](const std::string& what) {
+    return fail(errc::corrupt, name, what + ". It was torn or damaged: use an older file");
+  };
+  if (!section_cursor{content}.take(head)) return torn("the file ends within its header");
+  if (head.magic != section_magic)
+    return fail(errc::corrupt, name, "this is not a Causeway section file, or its start is damaged");
+  const std::size_t length = head.header_length;
+  if (length < sizeof head + 8 || length > content.size()) return torn("the file ends within its header");
+  std::uint64_t checksum = 0;
+  std::memcpy(&checksum, content.data() + length - 8, 8);
+  const bool sound = checksum == hash_bytes(content.first(length - 8));
+  if (sound && head.format != section_format) {  // every format keeps the length's place and the checksum's
+    return fail(errc::version_mismatch, name,
+                "written in format " + std::to_string(head.format) + " by library version " +
+                    std::to_string(head.library_version) + "; this program reads format " + std::to_string(section_format) +
+                    ". Use a newer library");
+  }
+  if (!sound) return torn("the header does not fit its checksum");
+  if (head.file_length != content.size()) {
+    return torn("the file has " + std::to_string(content.size()) + " bytes of " + std::to_string(head.file_length));
+  }
+  return head;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io::detail
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL result<section_file> section_file::parse(byte_vector content, const std::string& name) {
+  section_file file;
+  file.name_ = name;
+  file.content_ = std::move(content);
+  const std::span<const std::byte> bytes = file.content_;
+  CAUSEWAY_ASSIGN(const detail::section_file_head head, detail::verified_head(bytes, name));
+  file.stamp_ = {head.run_id, head.step, head.library_version};
+  detail::section_cursor cursor{bytes.first(head.header_length - 8).subspan(sizeof head)};
+  std::uint64_t at = head.header_length;
+  for (std::uint32_t i = 0; i < head.section_count; ++i) {
+    detail::section_entry entry;
+    section_view view;
+    if (!cursor.take(entry) || !cursor.take(entry.name_length, view.name) || entry.offset != detail::align_section(at) ||
+        entry.offset > bytes.size() || entry.length > bytes.size() - entry.offset) {
+      return fail(errc::corrupt, name, "the table of sections contradicts itself. Use an older file");
+    }
+    view.version = entry.version;
+    view.bytes = bytes.subspan(entry.offset, entry.length);
+    if (!detail::all_zero(bytes.subspan(at, entry.offset - at)) || hash_bytes(view.bytes) != entry.checksum) {
+      return fail(errc::corrupt, name,
+                  "section \"" + std::string{view.name} + "\" does not fit its checksum. Use an older file");
+    }
+    at = entry.offset + entry.length;
+    file.sections_.push_back(view);
+  }
+  if (!cursor.empty() || at != bytes.size()) {
+    return fail(errc::corrupt, name, "the table of sections does not cover the file. Use an older file");
+  }
+  return result<section_file>{std::move(file)};  // nvcc does not move a local by itself
+}
+
+CAUSEWAY_DECL std::string section_file::listing() const {
+  std::string text;
+  for (const section_view& s : sections_) {
+    text += (text.empty() ? "" : ", ") + std::string{s.name} + " v" + std::to_string(s.version);
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+CAUSEWAY_DECL result<section_view> section_file::find(std::string_view name) const {
+  for (const section_view& s : sections_) {
+    if (s.name == name) return s;
+  }
+  return fail(errc::not_found, name_, "has no section \"" + std::string{name} + "\"; it has: " + listing());
+}
+
+CAUSEWAY_DECL error section_file::wrong_length(std::string_view name, std::size_t has, std::size_t wants) const {
+  return fail(errc::wrong_model, name_,
+              "section \"" + std::string{name} + "\" has " + std::to_string(has) + " bytes, this model needs " +
+                  std::to_string(wants) + ". Use the model options that the file was written with");
+}
+
+CAUSEWAY_DECL result<void> section_file::match(std::span<const wanted_section> wanted) const {
+  bool same = wanted.size() == sections_.size();
+  bool newer = false;
+  std::string wants;
+  for (const wanted_section& w : wanted) {
+    wants += (wants.empty() ? "" : ", ") + w.name + " v" + std::to_string(w.version);
+    const auto it =
+        std::find_if(sections_.begin(), sections_.end(), [&](const section_view& s) { return s.name == w.name; });
+    if (it == sections_.end()) same = false;
+    if (it != sections_.end() && it->version > w.version) newer = true;
+  }
+  if (same && !newer) return {};
+  const std::string sides = " The file has: " + listing() + ". This program reads: " + (wants.empty() ? "nothing" : wants);
+  if (!same) return fail(errc::wrong_model, name_, "written by a trainer of other parts; use the same policies." + sides);
+  return fail(errc::version_mismatch, name_, "written by a newer library; use that one." + sides);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
+#endif
+
+// ---- causeway/io/checkpoint.hpp ----
+#ifndef CAUSEWAY_IO_CHECKPOINT_HPP
+#define CAUSEWAY_IO_CHECKPOINT_HPP
+
+// The checkpoints of one peer in one folder: `step-00001234.ckpt`. A new one is durable before an older one is removed, and
+// `keep` generations stay, so that a file which the disk lost still leaves the one before. Only files that were written
+// without an error and were not found damaged count as generations. One process per folder.
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+/// The file name of a step: eight digits at least, so that names sort like steps for a person.
+CAUSEWAY_DECL std::string checkpoint_name(std::uint64_t step);
+
+/// The step of a file name, if it is one of ours.
+CAUSEWAY_DECL std::optional<std::uint64_t> checkpoint_step(std::string_view name);
+
+/// What `load_newest` found.
+struct loaded_checkpoint {
+  section_file file;
+  std::string note;  ///< empty, or a sentence for the log: which newer files were passed over, and why
+};
+
+/// Not safe to share between threads.
+template <Storage S>
+class checkpoint_directory {
+ public:
+  explicit checkpoint_directory(S storage, std::string directory, unsigned keep = 2)
+      : storage_{std::move(storage)}, directory_{std::move(directory)}, keep_{std::max(keep, 1U)} {}
+
+  /// Writes the checkpoint of `step`, durable on return, then removes what is too old. An error leaves the older ones as
+  /// they were: errc::disk_full, errc::io_failed, errc::invalid_argument (two sections of one name). Trouble in removing
+  /// older files is no error; they are tried again next time.
+  result<void> save(std::uint64_t step, std::span<const section> sections, std::uint64_t run_id = 0) {
+    const bool replaces = clean_up(checkpoint_name(step));
+    const std::string name = checkpoint_name(step);
+    auto written = storage_.write_atomic(path_of(name), [&](const byte_sink& sink) {
+      return write_sections(sink, {run_id, step}, sections);
+    });
+    if (!written) {
+      // A write that fails at its very end leaves a file that may be gone after a crash: it must not count, nor be seen by
+      // a process that knows nothing of the failure.
+      worthless_.insert(name);
+      if (!replaces) (void)storage_.remove(path_of(name));
+      return written;
+    }
+    forget(name);
+    prune(step);
+    return {};
+  }
+
+  result<void> save(std::uint64_t step, const std::vector<section>& sections, std::uint64_t run_id = 0) {
+    return save(step, std::span<const section>{sections}, run_id);
+  }
+
+  /// The newest checkpoint that is whole. errc::not_found if there is none at all; errc::corrupt if none is whole, with
+  /// names and reasons.
+  result<loaded_checkpoint> load_newest();
+
+  /// The checkpoint of `step`, verified.
+  result<section_file> load(std::uint64_t step) { return load_file(checkpoint_name(step)); }
+
+  /// Steps with a file, oldest first; not verified. A folder that is not there has none.
+  result<std::vector<std::uint64_t>> steps();
+
+  /// Removes the checkpoints after `step`: for a run that goes back and will write those steps anew.
+  result<void> discard_after(std::uint64_t step) {
+    CAUSEWAY_ASSIGN(const std::vector<std::uint64_t> all, steps());
+    for (const std::uint64_t s : all) {
+      if (s > step) {
+        CAUSEWAY_TRY(storage_.remove(path_of(checkpoint_name(s))));
+        forget(checkpoint_name(s));
+      }
+    }
+    return {};
+  }
+
+  [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
+
+ private:
+  [[nodiscard]] std::string path_of(const std::string& name) const { return directory_ + '/' + name; }
+
+  result<section_file> load_file(const std::string& name) {
+    CAUSEWAY_ASSIGN(byte_vector content, storage_.read(path_of(name)));
+    return section_file::parse(std::move(content), path_of(name));
+  }
+
+  void forget(const std::string& name) {
+    worthless_.erase(name);
+    unreadable_.erase(name);
+  }
+  bool clean_up(const std::string& next);
+  void prune(std::uint64_t saved);
+
+  S storage_;
+  std::string directory_;
+  unsigned keep_;
+  // Files that do not count as generations.
+  std::set<std::string> worthless_;   // torn, or not surely durable: they go with the next save
+  std::set<std::string> unreadable_;  // perhaps only now: they go when they are too old
+};
+
+template <Storage S>
+result<std::vector<std::uint64_t>> checkpoint_directory<S>::steps() {
+  auto names = storage_.list(directory_);
+  if (!names && names.error().code == errc::not_found) return std::vector<std::uint64_t>{};
+  if (!names) return std::move(names).error();
+  std::vector<std::uint64_t> found;
+  for (const std::string& name : *names) {
+    if (const auto step = checkpoint_step(name)) found.push_back(*step);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+template <Storage S>
+result<loaded_checkpoint> checkpoint_directory<S>::load_newest() {
+  CAUSEWAY_ASSIGN(std::vector<std::uint64_t> found, steps());
+  if (found.empty()) {
+    return fail(errc::not_found, directory_,
+                "there is no checkpoint here. Start a new run, or give the folder of an old one");
+  }
+  std::string passed_over;
+  for (auto step = found.rbegin(); step != found.rend(); ++step) {
+    const std::string name = checkpoint_name(*step);
+    auto file = load_file(name);
+    if (file) {
+      unreadable_.erase(name);
+      if (!passed_over.empty()) passed_over = "went back to " + path_of(name) + ", because " + passed_over;
+      return loaded_checkpoint{std::move(file).value(), std::move(passed_over)};
+    }
+    // A file from a newer library is whole: silently going back behind it would lose work.
+    if (file.error().code == errc::version_mismatch) return std::move(file).error();
+    (file.error().code == errc::corrupt ? worthless_ : unreadable_).insert(name);
+    passed_over += (passed_over.empty() ? "" : "; ") + file.error().text();
+  }
+  return fail(errc::corrupt, directory_,
+              "no checkpoint here is whole. Start anew, or fetch the state from another peer: " + passed_over);
+}
+
+/// Removes half-written files that a dead process left: they are of no use, and may take the space that the next file
+/// needs. Says whether `next` is there already.
+template <Storage S>
+bool checkpoint_directory<S>::clean_up(const std::string& next) {
+  const auto names = storage_.list(directory_);
+  if (!names) return names.error().code != errc::not_found;  // it may be there
+  for (const std::string& name : *names) {
+    if (name.starts_with("step-") && name.ends_with(".tmp")) (void)storage_.remove(path_of(name));
+  }
+  std::erase_if(worthless_,
+                [&](const std::string& name) { return !std::binary_search(names->begin(), names->end(), name); });
+  return std::binary_search(names->begin(), names->end(), next);
+}
+
+template <Storage S>
+void checkpoint_directory<S>::prune(std::uint64_t saved) {
+  const auto found = steps();
+  if (!found) return;
+  unsigned wanted = keep_ - 1;  // beside the one just saved
+  for (auto step = found->rbegin(); step != found->rend(); ++step) {
+    const std::string name = checkpoint_name(*step);
+    if (*step == saved) continue;
+    if (wanted == 0 || worthless_.contains(name)) {
+      if (storage_.remove(path_of(name))) forget(name);
+    } else if (!unreadable_.contains(name)) {
+      --wanted;
+    }
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_CHECKPOINT_HPP
+
+// ---- causeway/io/impl/checkpoint.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
+#define CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
+
+// Bodies of io/checkpoint.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+CAUSEWAY_DECL std::string checkpoint_name(std::uint64_t step) {
+  const std::string digits = std::to_string(step);
+  return "step-" + std::string(digits.size() < 8 ? 8 - digits.size() : 0, '0') + digits + ".ckpt";
+}
+
+CAUSEWAY_DECL std::optional<std::uint64_t> checkpoint_step(std::string_view name) {
+  if (!name.starts_with("step-") || !name.ends_with(".ckpt")) return std::nullopt;
+  const std::string_view digits = name.substr(5, name.size() - 10);
+  std::uint64_t step = 0;
+  for (const char c : digits) {
+    if (c < '0' || c > '9') return std::nullopt;
+    step = step * 10 + static_cast<std::uint64_t>(c - '0');
+  }
+  if (checkpoint_name(step) != name) return std::nullopt;  // too many digits, or too few
+  return step;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
+#endif
+
 // ---- causeway/parallel/block_store.hpp ----
 #ifndef CAUSEWAY_PARALLEL_BLOCK_STORE_HPP
 #define CAUSEWAY_PARALLEL_BLOCK_STORE_HPP
@@ -17679,6 +17682,423 @@ CAUSEWAY_DECL io::checkpoint_directory<io::any_storage> block_store::directory(s
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_STORE_IPP
+#endif
+
+// ---- causeway/nn/declaration.hpp ----
+#ifndef CAUSEWAY_NN_DECLARATION_HPP
+#define CAUSEWAY_NN_DECLARATION_HPP
+
+// How a family says which parameters it has and how each starts. Only matrices and tables start at random. A peer that
+// holds a part of the model declares all of it and gets what is its own: the rest is counted, so that a parameter starts
+// the same wherever it is held, but takes no memory.
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+/// How a parameter starts: normal with this mean and deviation.
+struct initial_distribution {
+  float mean = 0.0F;
+  float deviation = 0.0F;
+  std::size_t number = 0;  ///< of the parameter among all of the whole model
+};
+
+/// The segment of a parameter that this peer does not hold.
+inline constexpr std::size_t not_held = static_cast<std::size_t>(-1);
+
+/// Segments that are added up for every token and position.
+struct embedding_tables {
+  std::size_t tokens = not_held;     ///< [vocabulary, width]
+  std::size_t positions = not_held;  ///< [context, width]; `not_held` also where there is no such table
+};
+
+/// GPT-2's deviation, and the one of matrices that write into the residual stream: 2·layers of them add up.
+inline constexpr float initial_deviation = 0.02F;
+[[nodiscard]] CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept;
+
+/// Adds segments to a store and remembers how they start. All functions return the segment's number, or `not_held`.
+class declaration {
+ public:
+  /// `store` gets what belongs to `part` of a model with `layers` blocks.
+  declaration(parameter_store& store, const model_part& part, std::int64_t layers)
+      : store_{store}, part_{part}, layers_{layers} {}
+
+  /// The block that the next parameters belong to (`parameter_segment::block`); `layers` after the last.
+  void in_block(std::int64_t block) noexcept { block_ = block; }
+
+  /// A token table; one that is the output layer too is held at both ends.
+  std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied);
+
+  std::size_t table(std::string name, std::int64_t rows, std::int64_t columns);
+  std::size_t matrix(std::string name, std::int64_t outputs, std::int64_t inputs, float deviation = initial_deviation);
+  std::size_t vector(std::string name, std::int64_t size, float value);
+
+  [[nodiscard]] std::vector<initial_distribution> take_initial() && noexcept { return std::move(initial_); }
+
+ private:
+  std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, initial_distribution d,
+                  bool also_here = false);
+
+  parameter_store& store_;
+  model_part part_;
+  std::int64_t layers_;
+  std::vector<initial_distribution> initial_;
+  std::size_t declared_ = 0;
+  std::int64_t block_ = -1;
+};
+
+/// Gives every parameter its initial value, a function of (seed, parameter, row) alone: the same on every machine, for any
+/// number of threads, and however the model is cut.
+CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
+                                std::uint64_t seed);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_DECLARATION_HPP
+
+// ---- causeway/nn/impl/declaration.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_DECLARATION_IPP
+#define CAUSEWAY_NN_IMPL_DECLARATION_IPP
+
+// Bodies of nn/declaration.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept {
+  return initial_deviation / std::sqrt(2.0F * static_cast<float>(layers));
+}
+
+CAUSEWAY_DECL std::size_t declaration::token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
+  return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
+             tied && part_.holds_parameters(layers_, layers_));
+}
+
+CAUSEWAY_DECL std::size_t declaration::table(std::string name, std::int64_t rows, std::int64_t columns) {
+  return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation});
+}
+
+CAUSEWAY_DECL std::size_t declaration::matrix(std::string name, std::int64_t outputs, std::int64_t inputs,
+                                              float deviation) {
+  return add(std::move(name), parameter_kind::matrix, outputs, inputs, {0.0F, deviation});
+}
+
+CAUSEWAY_DECL std::size_t declaration::vector(std::string name, std::int64_t size, float value) {
+  return add(std::move(name), parameter_kind::vector, 1, size, {value, 0.0F});
+}
+
+CAUSEWAY_DECL std::size_t declaration::add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
+                                           initial_distribution d, bool also_here) {
+  d.number = declared_++;
+  if (!also_here && !part_.holds_parameters(block_, layers_)) return not_held;
+  initial_.push_back(d);
+  return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block_));
+}
+
+CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
+                                std::uint64_t seed) {
+  for (std::size_t i = 0; i < store.segments().size(); ++i) {
+    const auto& s = store.segments()[i];
+    float* values = store.value(i);
+    pool.for_range(s.rows, 1, [&, d = initial[i]](index_range part) {
+      for (std::int64_t row = part.begin; row < part.end; ++row) {
+        rng random{seed, mix(d.number, static_cast<std::uint64_t>(row), 0x696E6974U)};
+        for (std::int64_t j = 0; j < s.columns; ++j) {
+          values[row * s.columns + j] = d.deviation == 0.0F ? d.mean : d.mean + d.deviation * random.normal();
+        }
+      }
+    });
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_IMPL_DECLARATION_IPP
+#endif
+
+// ---- causeway/parallel/tied_table.hpp ----
+#ifndef CAUSEWAY_PARALLEL_TIED_TABLE_HPP
+#define CAUSEWAY_PARALLEL_TIED_TABLE_HPP
+
+// A token table that is the output layer too (Press and Wolf, EACL 2017) is held at both ends of a model that is cut into
+// stages. Where blocks have holders of their own, the table's are those of the first block and those of the last; it goes
+// with either of them.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// The table's place in a flat buffer of the model, padding included; empty where no table is shared, or none is held.
+template <class Model>
+[[nodiscard]] std::span<float> table_in(Model& model, std::span<float> flat) {
+  const std::size_t table = model.tied_table();
+  if (table == nn::not_held) return {};
+  const auto segments = model.parameters().segments();
+  const auto from = static_cast<std::size_t>(segments[table].offset);
+  const std::size_t to = table + 1 < segments.size() ? static_cast<std::size_t>(segments[table + 1].offset) : flat.size();
+  return flat.subspan(from, to - from);
+}
+
+/// As `blocks_in`, without a tied table, which comes first in its buffer.
+template <class Model>
+[[nodiscard]] std::span<float> untied_blocks_in(Model& model, std::span<float> flat, const nn::block_range& range) {
+  std::span<const parameter_segment> segments = model.parameters().segments();
+  if (model.tied_table() != nn::not_held) {
+    CAUSEWAY_EXPECT(model.tied_table() == 0);
+    segments = segments.subspan(1);
+  }
+  return blocks_in(flat, segments, range, model.blocks());
+}
+
+/// What a block takes along when it moves: it is complete without any other block. Calls `f` with one or two pieces of
+/// `flat`; a tied table goes with the first block, in front, and with the last, behind. Precondition: the block is held.
+template <class Model, class F>
+void for_pieces_of(Model& model, std::span<float> flat, std::int64_t block, F&& f) {
+  f(blocks_in(flat, model.parameters().segments(), {block, block + 1}, model.blocks()));
+  const bool last = block > 0 && block + 1 == model.blocks();
+  if (const auto table = table_in(model, flat); last && !table.empty()) f(table);
+}
+
+/// Who holds the table: those who hold the first block, then those who hold only the last.
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_TIED_TABLE_HPP
+
+// ---- causeway/parallel/impl/tied_table.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
+
+// Bodies of parallel/tied_table.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers) {
+  std::vector<std::uint64_t> all = l.holders(0);
+  for (const std::uint64_t peer : l.holders(layers - 1)) {
+    if (std::find(all.begin(), all.end(), peer) == all.end()) all.push_back(peer);
+  }
+  return all;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
+#endif
+
+// ---- causeway/parallel/block_ownership.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_OWNERSHIP_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_OWNERSHIP_HPP
+
+// The blocks of a model that a peer has in the state that the run is in. What leaves its part is kept until the run has
+// taken another step, so that nothing is lost while blocks are on their way.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// `ctx` is the context of the trainer whose model it is. Before the first step everybody has every block, since initial
+/// values follow from the seed.
+class block_ownership {
+ public:
+  /// `store`: where the run is saved; none: nowhere.
+  void begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store);
+
+  /// Whether the model has all that it computes or keeps up to date in `part`, in the state that the run is in.
+  [[nodiscard]] bool is_ready(const nn::model_part& part, const crew_words& w) const;
+
+  /// What others are told; the id is theirs to fill in.
+  [[nodiscard]] stage::present_peer described(const crew_words& w, std::int64_t layers) const;
+
+  /// Blocks whose parameters or moments are not finite are held no more, as if this peer had been lost with them. How many
+  /// those were.
+  std::size_t drop_spoilt(auto& ctx) {
+    std::size_t dropped = 0;
+    for (std::size_t b = 0; b < valid_.size(); ++b) {
+      const auto block = static_cast<std::int64_t>(b);
+      if (valid_[b] == 0 || !ctx.model().part().holds(block)) continue;
+      bool finite = true;
+      for_parts(ctx, block, [&](std::span<float> part) {
+        finite = finite && std::all_of(part.begin(), part.end(), [](float v) { return std::isfinite(v); });
+      });
+      if (finite) continue;
+      valid_[b] = 0;
+      ++dropped;
+    }
+    return dropped;
+  }
+
+  /// Its seat in the attempt under way; none where it is spare.
+  void seated(const nn::block_range& computes, std::uint32_t replica) noexcept;
+
+  /// Parameters and moments of a block. Precondition: `described` names it. Errors: those of the storage, where it is not
+  /// in memory.
+  result<block_contents> contents(auto& ctx, std::int64_t block) {
+    const auto left = attic_.find(block);
+    if (left != attic_.end()) return left->second;
+    if (stored_ && valid_[static_cast<std::size_t>(block)] == 0) {
+      block_contents all(static_cast<std::size_t>(ctx.model().block_length(block)) * (1 + ctx.inner().moments().size()));
+      CAUSEWAY_TRY(store_->load(*stored_, block, all));
+      return all;
+    }
+    block_contents all;
+    for_parts(ctx, block, [&](std::span<float> part) { all.insert(all.end(), part.begin(), part.end()); });
+    return all;
+  }
+  /// Precondition for this and `put`: the block is in the model's part.
+  [[nodiscard]] std::size_t contents_size(auto& ctx, std::int64_t block) const {
+    std::size_t size = 0;
+    for_parts(ctx, block, [&](std::span<float> part) { size += part.size(); });
+    return size;
+  }
+  void put(auto& ctx, std::int64_t block, const block_contents& contents) {
+    auto from = contents.begin();
+    for_parts(ctx, block, [&](std::span<float> part) {
+      std::copy_n(from, part.size(), part.begin());
+      from += static_cast<std::ptrdiff_t>(part.size());
+    });
+    ctx.parameters_changed();
+    valid_[static_cast<std::size_t>(block)] = 1;
+  }
+
+  /// The model's part becomes `part`. What leaves it is kept; what is new in it is to be `put`, but in the first step.
+  result<void> change(auto& ctx, const nn::model_part& part, const crew_words& w) {
+    const auto layers = static_cast<std::int64_t>(valid_.size());
+    if (!is_at(w)) forget();
+    for (std::int64_t b = 0; b < layers; ++b) {
+      const bool leaves = valid_[static_cast<std::size_t>(b)] != 0 && !part.holds(b) && ctx.model().part().holds(b);
+      if (!leaves || w.step == 0) continue;
+      CAUSEWAY_ASSIGN(attic_[b], contents(ctx, b));
+    }
+    CAUSEWAY_TRY(ctx.hold(part, w.step));
+    state_ = w.state;
+    for (std::int64_t b = 0; b < layers; ++b) {
+      std::uint8_t& valid = valid_[static_cast<std::size_t>(b)];
+      valid = part.holds(b) && (valid != 0 || w.step == 0) ? 1 : 0;
+      if (valid != 0 || !part.holds(b)) continue;
+      if (const auto kept = attic_.extract(b)) {
+        put(ctx, b, kept.mapped());
+      } else if (stored_) {
+        CAUSEWAY_ASSIGN(const block_contents saved, contents(ctx, b));
+        put(ctx, b, saved);
+      }
+    }
+    return {};
+  }
+
+  /// The run went back to a state that is in the store: everybody has all blocks of it.
+  void went_back(const crew_words& w);
+
+  /// Saves a block of the state that the run is in.
+  result<void> save(auto& ctx, std::int64_t block, const crew_words& w) {
+    CAUSEWAY_ASSIGN(const block_contents all, contents(ctx, block));
+    return store_->save(w, block, all);
+  }
+
+  /// The run took a step, with these squared norms of the gradients of what is held: what this peer computes with is of the
+  /// new state, the rest of the old one.
+  void moved_to(std::uint64_t state, std::map<std::int64_t, double> squares);
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(state_, valid_);
+  }
+
+ private:
+  [[nodiscard]] bool is_at(const crew_words& w) const noexcept { return state_ == w.state; }
+
+  [[nodiscard]] bool has(const crew_words& w, std::int64_t block) const;
+
+  void forget();
+
+  template <class F>
+  static void for_parts(auto& ctx, std::int64_t block, F&& f) {
+    for_pieces_of(ctx.model(), ctx.parameters(), block, f);
+    for (const std::span<float> moment : ctx.inner().moments()) for_pieces_of(ctx.model(), moment, block, f);
+  }
+
+  std::optional<block_store> store_;
+  std::optional<crew_words> stored_;  // the state that the run is in, where it is in the store
+  std::uint64_t state_ = 0;           // crew_words::state that the blocks are of
+  std::vector<std::uint8_t> valid_;   // by block: in the model's part, and of that state
+  std::map<std::int64_t, block_contents> attic_;
+  std::map<std::int64_t, double> squares_;
+  nn::block_range computes_{};
+  std::uint32_t replica_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_OWNERSHIP_HPP
+
+// ---- causeway/parallel/impl/block_ownership.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_OWNERSHIP_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_OWNERSHIP_IPP
+
+// Bodies of parallel/block_ownership.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL void block_ownership::begin(const nn::model_part& part, std::int64_t layers,
+                                          std::optional<block_store> store) {
+  store_ = std::move(store);
+  if (!valid_.empty()) return;  // restored
+  for (std::int64_t b = 0; b < layers; ++b) valid_.push_back(part.holds(b) ? 1 : 0);
+}
+
+CAUSEWAY_DECL bool block_ownership::is_ready(const nn::model_part& part, const crew_words& w) const {
+  bool ready = is_at(w);
+  for (std::size_t b = 0; b < valid_.size(); ++b) {
+    ready = ready && (!part.holds(static_cast<std::int64_t>(b)) || valid_[b] != 0);
+  }
+  return ready;
+}
+
+CAUSEWAY_DECL stage::present_peer block_ownership::described(const crew_words& w, std::int64_t layers) const {
+  stage::present_peer p;
+  p.replica = replica_;
+  p.computes = computes_;
+  for (std::int64_t b = 0; b < layers; ++b) {
+    if (!has(w, b)) continue;
+    if (p.holds.empty() || p.holds.back().last != b) p.holds.push_back({b, b});
+    p.holds.back().last = b + 1;
+    if (w.step == 0) continue;
+    const auto known = squares_.find(b);
+    p.squares.push_back(known != squares_.end() ? known->second : 0);
+  }
+  return p;
+}
+
+CAUSEWAY_DECL void block_ownership::seated(const nn::block_range& computes, std::uint32_t replica) noexcept {
+  computes_ = computes;
+  replica_ = replica;
+}
+
+CAUSEWAY_DECL void block_ownership::went_back(const crew_words& w) {
+  forget();
+  stored_ = w;
+  state_ = w.state;
+}
+
+CAUSEWAY_DECL void block_ownership::moved_to(std::uint64_t state, std::map<std::int64_t, double> squares) {
+  squares_ = std::move(squares);
+  state_ = state;
+  attic_.clear();
+  stored_.reset();
+  if (computes_.size() == 0) std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
+}
+
+CAUSEWAY_DECL bool block_ownership::has(const crew_words& w, std::int64_t block) const {
+  if (!is_at(w)) return false;
+  return w.step == 0 || stored_ || valid_[static_cast<std::size_t>(block)] != 0 || attic_.contains(block);
+}
+
+CAUSEWAY_DECL void block_ownership::forget() {
+  stored_.reset();
+  std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
+  attic_.clear();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_OWNERSHIP_IPP
 #endif
 
 // ---- causeway/collective/encoding.hpp ----
@@ -18264,206 +18684,6 @@ template result<void> detail::all_reduce(net::any_transport&, const net::message
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_ALL_REDUCE_IPP
 #endif
 
-// ---- causeway/nn/declaration.hpp ----
-#ifndef CAUSEWAY_NN_DECLARATION_HPP
-#define CAUSEWAY_NN_DECLARATION_HPP
-
-// How a family says which parameters it has and how each starts. Only matrices and tables start at random. A peer that
-// holds a part of the model declares all of it and gets what is its own: the rest is counted, so that a parameter starts
-// the same wherever it is held, but takes no memory.
-
-namespace causeway::inline CAUSEWAY_ABI::nn {
-
-/// How a parameter starts: normal with this mean and deviation.
-struct initial_distribution {
-  float mean = 0.0F;
-  float deviation = 0.0F;
-  std::size_t number = 0;  ///< of the parameter among all of the whole model
-};
-
-/// The segment of a parameter that this peer does not hold.
-inline constexpr std::size_t not_held = static_cast<std::size_t>(-1);
-
-/// Segments that are added up for every token and position.
-struct embedding_tables {
-  std::size_t tokens = not_held;     ///< [vocabulary, width]
-  std::size_t positions = not_held;  ///< [context, width]; `not_held` also where there is no such table
-};
-
-/// GPT-2's deviation, and the one of matrices that write into the residual stream: 2·layers of them add up.
-inline constexpr float initial_deviation = 0.02F;
-[[nodiscard]] CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept;
-
-/// Adds segments to a store and remembers how they start. All functions return the segment's number, or `not_held`.
-class declaration {
- public:
-  /// `store` gets what belongs to `part` of a model with `layers` blocks.
-  declaration(parameter_store& store, const model_part& part, std::int64_t layers)
-      : store_{store}, part_{part}, layers_{layers} {}
-
-  /// The block that the next parameters belong to (`parameter_segment::block`); `layers` after the last.
-  void in_block(std::int64_t block) noexcept { block_ = block; }
-
-  /// A token table; one that is the output layer too is held at both ends.
-  std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied);
-
-  std::size_t table(std::string name, std::int64_t rows, std::int64_t columns);
-  std::size_t matrix(std::string name, std::int64_t outputs, std::int64_t inputs, float deviation = initial_deviation);
-  std::size_t vector(std::string name, std::int64_t size, float value);
-
-  [[nodiscard]] std::vector<initial_distribution> take_initial() && noexcept { return std::move(initial_); }
-
- private:
-  std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, initial_distribution d,
-                  bool also_here = false);
-
-  parameter_store& store_;
-  model_part part_;
-  std::int64_t layers_;
-  std::vector<initial_distribution> initial_;
-  std::size_t declared_ = 0;
-  std::int64_t block_ = -1;
-};
-
-/// Gives every parameter its initial value, a function of (seed, parameter, row) alone: the same on every machine, for any
-/// number of threads, and however the model is cut.
-CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
-                                std::uint64_t seed);
-
-}  // namespace causeway::inline CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_DECLARATION_HPP
-
-// ---- causeway/nn/impl/declaration.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NN_IMPL_DECLARATION_IPP
-#define CAUSEWAY_NN_IMPL_DECLARATION_IPP
-
-// Bodies of nn/declaration.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::nn {
-
-CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept {
-  return initial_deviation / std::sqrt(2.0F * static_cast<float>(layers));
-}
-
-CAUSEWAY_DECL std::size_t declaration::token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
-  return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
-             tied && part_.holds_parameters(layers_, layers_));
-}
-
-CAUSEWAY_DECL std::size_t declaration::table(std::string name, std::int64_t rows, std::int64_t columns) {
-  return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation});
-}
-
-CAUSEWAY_DECL std::size_t declaration::matrix(std::string name, std::int64_t outputs, std::int64_t inputs,
-                                              float deviation) {
-  return add(std::move(name), parameter_kind::matrix, outputs, inputs, {0.0F, deviation});
-}
-
-CAUSEWAY_DECL std::size_t declaration::vector(std::string name, std::int64_t size, float value) {
-  return add(std::move(name), parameter_kind::vector, 1, size, {value, 0.0F});
-}
-
-CAUSEWAY_DECL std::size_t declaration::add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
-                                           initial_distribution d, bool also_here) {
-  d.number = declared_++;
-  if (!also_here && !part_.holds_parameters(block_, layers_)) return not_held;
-  initial_.push_back(d);
-  return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block_));
-}
-
-CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
-                                std::uint64_t seed) {
-  for (std::size_t i = 0; i < store.segments().size(); ++i) {
-    const auto& s = store.segments()[i];
-    float* values = store.value(i);
-    pool.for_range(s.rows, 1, [&, d = initial[i]](index_range part) {
-      for (std::int64_t row = part.begin; row < part.end; ++row) {
-        rng random{seed, mix(d.number, static_cast<std::uint64_t>(row), 0x696E6974U)};
-        for (std::int64_t j = 0; j < s.columns; ++j) {
-          values[row * s.columns + j] = d.deviation == 0.0F ? d.mean : d.mean + d.deviation * random.normal();
-        }
-      }
-    });
-  }
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_IMPL_DECLARATION_IPP
-#endif
-
-// ---- causeway/parallel/tied_table.hpp ----
-#ifndef CAUSEWAY_PARALLEL_TIED_TABLE_HPP
-#define CAUSEWAY_PARALLEL_TIED_TABLE_HPP
-
-// A token table that is the output layer too (Press and Wolf, EACL 2017) is held at both ends of a model that is cut into
-// stages. Where blocks have holders of their own, the table's are those of the first block and those of the last; it goes
-// with either of them.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-/// The table's place in a flat buffer of the model, padding included; empty where no table is shared, or none is held.
-template <class Model>
-[[nodiscard]] std::span<float> table_in(Model& model, std::span<float> flat) {
-  const std::size_t table = model.tied_table();
-  if (table == nn::not_held) return {};
-  const auto segments = model.parameters().segments();
-  const auto from = static_cast<std::size_t>(segments[table].offset);
-  const std::size_t to = table + 1 < segments.size() ? static_cast<std::size_t>(segments[table + 1].offset) : flat.size();
-  return flat.subspan(from, to - from);
-}
-
-/// As `blocks_in`, without a tied table, which comes first in its buffer.
-template <class Model>
-[[nodiscard]] std::span<float> untied_blocks_in(Model& model, std::span<float> flat, const nn::block_range& range) {
-  std::span<const parameter_segment> segments = model.parameters().segments();
-  if (model.tied_table() != nn::not_held) {
-    CAUSEWAY_EXPECT(model.tied_table() == 0);
-    segments = segments.subspan(1);
-  }
-  return blocks_in(flat, segments, range, model.blocks());
-}
-
-/// What a block takes along when it moves: it is complete without any other block. Calls `f` with one or two pieces of
-/// `flat`; a tied table goes with the first block, in front, and with the last, behind. Precondition: the block is held.
-template <class Model, class F>
-void for_pieces_of(Model& model, std::span<float> flat, std::int64_t block, F&& f) {
-  f(blocks_in(flat, model.parameters().segments(), {block, block + 1}, model.blocks()));
-  const bool last = block > 0 && block + 1 == model.blocks();
-  if (const auto table = table_in(model, flat); last && !table.empty()) f(table);
-}
-
-/// Who holds the table: those who hold the first block, then those who hold only the last.
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers);
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_TIED_TABLE_HPP
-
-// ---- causeway/parallel/impl/tied_table.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
-#define CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
-
-// Bodies of parallel/tied_table.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-CAUSEWAY_DECL std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers) {
-  std::vector<std::uint64_t> all = l.holders(0);
-  for (const std::uint64_t peer : l.holders(layers - 1)) {
-    if (std::find(all.begin(), all.end(), peer) == all.end()) all.push_back(peer);
-  }
-  return all;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
-#endif
-
 // ---- causeway/parallel/block_sums.hpp ----
 #ifndef CAUSEWAY_PARALLEL_BLOCK_SUMS_HPP
 #define CAUSEWAY_PARALLEL_BLOCK_SUMS_HPP
@@ -19038,221 +19258,534 @@ CAUSEWAY_DECL result<crew_facts> gather_facts(net::any_transport& transport, con
 #endif  // CAUSEWAY_PARALLEL_IMPL_CREW_FACTS_IPP
 #endif
 
-// ---- causeway/parallel/held_blocks.hpp ----
-#ifndef CAUSEWAY_PARALLEL_HELD_BLOCKS_HPP
-#define CAUSEWAY_PARALLEL_HELD_BLOCKS_HPP
+// ---- causeway/parallel/interpolated_blocks.hpp ----
+#ifndef CAUSEWAY_PARALLEL_INTERPOLATED_BLOCKS_HPP
+#define CAUSEWAY_PARALLEL_INTERPOLATED_BLOCKS_HPP
 
-// The blocks of a model that a peer has in the state that the run is in. What leaves its part is kept until the run has
-// taken another step, so that nothing is lost while blocks are on their way.
+// Blocks that nobody has any more, and what they are made of: the average of the neighbouring stages, weighted by the
+// squared norms of their gradients (CheckFree, Blagoev et al., 2025).
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
-/// `ctx` is the context of the trainer whose model it is. Before the first step everybody has every block, since initial
-/// values follow from the seed.
-class held_blocks {
- public:
-  /// `store`: where the run is saved; none: nowhere.
-  void begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store);
+/// Blocks in a row that no peer of the gathering holds.
+[[nodiscard]] CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::gathering& g);
 
-  /// Whether the model has all that it computes or keeps up to date in `part`, in the state that the run is in.
-  [[nodiscard]] bool is_ready(const nn::model_part& part, const crew_words& w) const;
+/// W = share · W_before + (1 - share) · W_behind.
+struct made_up_block {
+  std::int64_t block = 0;
+  std::int64_t before = 0;
+  std::int64_t behind = 0;
+  float share = 0.5F;
+};
 
-  /// What others are told; the id is theirs to fill in.
-  [[nodiscard]] stage::present_peer described(const crew_words& w, std::int64_t layers) const;
+/// For each lost block the blocks at its place in the stages before and behind, taken as long as what is lost; where these
+/// are shorter, the last ones there are that somebody holds. Precondition: no run of lost blocks is at an end of the model.
+[[nodiscard]] CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::gathering& g);
 
-  /// Blocks whose parameters or moments are not finite are held no more, as if this peer had been lost with them. How many
-  /// those were.
-  std::size_t drop_spoilt(auto& ctx) {
-    std::size_t dropped = 0;
-    for (std::size_t b = 0; b < valid_.size(); ++b) {
-      const auto block = static_cast<std::int64_t>(b);
-      if (valid_[b] == 0 || !ctx.model().part().holds(block)) continue;
-      bool finite = true;
-      for_parts(ctx, block, [&](std::span<float> part) {
-        finite = finite && std::all_of(part.begin(), part.end(), [](float v) { return std::isfinite(v); });
-      });
-      if (finite) continue;
-      valid_[b] = 0;
-      ++dropped;
+/// Who sends which block to whom, so that all that are to hold a lost block can make it up. A peer may send to itself.
+[[nodiscard]] CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
+                                                               const stage::gathering& g);
+
+/// The parameters alone, out of contents with `moments` times as much behind them.
+[[nodiscard]] CAUSEWAY_DECL block_contents parameters_of(block_contents all, std::size_t moments);
+
+/// Contents of `size` values with `moments`, which are zero, from the parameters of the blocks that it is made of. The
+/// first and the last block have more than the others, in front of and behind what is theirs.
+[[nodiscard]] CAUSEWAY_DECL block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
+                                                   std::span<const float> before, std::span<const float> behind);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_INTERPOLATED_BLOCKS_HPP
+
+// ---- causeway/parallel/impl/interpolated_blocks.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_INTERPOLATED_BLOCKS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_INTERPOLATED_BLOCKS_IPP
+
+// Bodies of parallel/interpolated_blocks.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::gathering& g) {
+  std::vector<nn::block_range> runs;
+  for (std::int64_t b = 0; b < g.layers; ++b) {
+    if (g.somebody_holds(b)) continue;
+    if (runs.empty() || runs.back().last != b) runs.push_back({b, b});
+    runs.back().last = b + 1;
+  }
+  return runs;
+}
+
+CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::gathering& g) {
+  const auto squares = [&](std::int64_t block) { return g.peers[g.first_holder(block)].squares_of(block); };
+  std::vector<made_up_block> all;
+  for (const nn::block_range& lost : lost_runs(g)) {
+    std::int64_t from = lost.first, to = lost.last;  // blocks [from, lost.first) and [lost.last, to) are there
+    while (from > 0 && lost.first - from < lost.size() && g.somebody_holds(from - 1)) --from;
+    while (to < g.layers && to - lost.last < lost.size() && g.somebody_holds(to)) ++to;
+    double before = 0, behind = 0;
+    for (std::int64_t b = from; b < lost.first; ++b) before += squares(b);
+    for (std::int64_t b = lost.last; b < to; ++b) behind += squares(b);
+    const double share = before + behind > 0 ? before / (before + behind) : 0.5;
+    for (std::int64_t b = lost.first; b < lost.last; ++b) {
+      all.push_back({b, std::max(from, b - lost.size()), std::min(to - 1, b + lost.size()), static_cast<float>(share)});
     }
-    return dropped;
   }
+  return all;
+}
 
-  /// Its seat in the attempt under way; none where it is spare.
-  void seated(const nn::block_range& computes, std::uint32_t replica) noexcept;
-
-  /// Parameters and moments of a block. Precondition: `described` names it. Errors: those of the storage, where it is not
-  /// in memory.
-  result<block_contents> contents(auto& ctx, std::int64_t block) {
-    const auto left = attic_.find(block);
-    if (left != attic_.end()) return left->second;
-    if (stored_ && valid_[static_cast<std::size_t>(block)] == 0) {
-      block_contents all(static_cast<std::size_t>(ctx.model().block_length(block)) * (1 + ctx.inner().moments().size()));
-      CAUSEWAY_TRY(store_->load(*stored_, block, all));
-      return all;
-    }
-    block_contents all;
-    for_parts(ctx, block, [&](std::span<float> part) { all.insert(all.end(), part.begin(), part.end()); });
-    return all;
-  }
-  /// Precondition for this and `put`: the block is in the model's part.
-  [[nodiscard]] std::size_t contents_size(auto& ctx, std::int64_t block) const {
-    std::size_t size = 0;
-    for_parts(ctx, block, [&](std::span<float> part) { size += part.size(); });
-    return size;
-  }
-  void put(auto& ctx, std::int64_t block, const block_contents& contents) {
-    auto from = contents.begin();
-    for_parts(ctx, block, [&](std::span<float> part) {
-      std::copy_n(from, part.size(), part.begin());
-      from += static_cast<std::ptrdiff_t>(part.size());
-    });
-    ctx.parameters_changed();
-    valid_[static_cast<std::size_t>(block)] = 1;
-  }
-
-  /// The model's part becomes `part`. What leaves it is kept; what is new in it is to be `put`, but in the first step.
-  result<void> change(auto& ctx, const nn::model_part& part, const crew_words& w) {
-    const auto layers = static_cast<std::int64_t>(valid_.size());
-    if (!is_at(w)) forget();
-    for (std::int64_t b = 0; b < layers; ++b) {
-      const bool leaves = valid_[static_cast<std::size_t>(b)] != 0 && !part.holds(b) && ctx.model().part().holds(b);
-      if (!leaves || w.step == 0) continue;
-      CAUSEWAY_ASSIGN(attic_[b], contents(ctx, b));
-    }
-    CAUSEWAY_TRY(ctx.hold(part, w.step));
-    state_ = w.state;
-    for (std::int64_t b = 0; b < layers; ++b) {
-      std::uint8_t& valid = valid_[static_cast<std::size_t>(b)];
-      valid = part.holds(b) && (valid != 0 || w.step == 0) ? 1 : 0;
-      if (valid != 0 || !part.holds(b)) continue;
-      if (const auto kept = attic_.extract(b)) {
-        put(ctx, b, kept.mapped());
-      } else if (stored_) {
-        CAUSEWAY_ASSIGN(const block_contents saved, contents(ctx, b));
-        put(ctx, b, saved);
+CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
+                                                 const stage::gathering& g) {
+  std::vector<block_move> moves;
+  for (net::peer_index p = 0; p < g.peers.size(); ++p) {
+    const stage::seat* const seat = to.find(g.peers[p].id);
+    for (const made_up_block& m : lost) {
+      if (seat == nullptr || !seat->holds(m.block)) continue;
+      for (const std::int64_t from : {m.before, m.behind}) {
+        const block_move move{from, static_cast<net::peer_index>(g.first_holder(from)), p};
+        if (std::find(moves.begin(), moves.end(), move) == moves.end()) moves.push_back(move);
       }
+    }
+  }
+  return moves;
+}
+
+CAUSEWAY_DECL block_contents parameters_of(block_contents all, std::size_t moments) {
+  all.resize(all.size() / (1 + moments));
+  return all;
+}
+
+CAUSEWAY_DECL block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
+                                     std::span<const float> before, std::span<const float> behind) {
+  const std::size_t count = size / (1 + moments);
+  const std::span<const float> a = m.before == 0 ? before.last(count) : before.first(count);
+  const std::span<const float> b = behind.first(count);  // never the first block
+  block_contents made(size, 0.0F);
+  for (std::size_t i = 0; i < count; ++i) made[i] = m.share * a[i] + (1.0F - m.share) * b[i];
+  return made;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_INTERPOLATED_BLOCKS_IPP
+#endif
+
+// ---- causeway/parallel/micro_batches.hpp ----
+#ifndef CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
+#define CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
+
+// How a batch may be cut into micro-batches, and what is said where it cannot.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// A step has fewer micro-batches than 2 to the power of this: message ids hold both numbers.
+inline constexpr std::uint32_t most_micro_batch_bits = 20;
+
+/// errc::invalid_argument unless `count` is from 1 to 2^most_micro_batch_bits - 1. `policy`: who says so.
+[[nodiscard]] CAUSEWAY_DECL result<void> check_micro_batches(std::string_view policy, std::int64_t count);
+
+/// errc::invalid_argument unless the batch has sequences that make `pieces` equal micro-batches.
+[[nodiscard]] CAUSEWAY_DECL result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
+
+// ---- causeway/parallel/impl/micro_batches.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
+#define CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
+
+// Bodies of parallel/micro_batches.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<void> check_micro_batches(std::string_view policy, std::int64_t count) {
+  if (count >= 1 && count < std::int64_t{1} << most_micro_batch_bits) return {};
+  return fail(errc::invalid_argument, std::string{policy},
+              std::to_string(count) + " micro-batches; choose at least 1, below a million");
+}
+
+CAUSEWAY_DECL result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces) {
+  if (pieces >= 1 && b.sequences >= 1 && b.sequences % pieces == 0) return {};
+  return fail(errc::invalid_argument, std::string{policy},
+              "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " + std::to_string(pieces) +
+                  " equal micro-batches; choose a divisor");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
+#endif
+
+// ---- causeway/parallel/part_change.hpp ----
+#ifndef CAUSEWAY_PARALLEL_PART_CHANGE_HPP
+#define CAUSEWAY_PARALLEL_PART_CHANGE_HPP
+
+// From what a peer has to what its seat in a layout holds: what others need of it leaves, what it needs comes, and what
+// nobody has is made up.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// How blocks travel.
+struct block_roads {
+  net::any_transport& transport;
+  net::message_id moves;    ///< of blocks
+  net::message_id sources;  ///< of what lost blocks are made up of
+  time_point deadline = no_deadline;
+};
+
+/// Of one peer, in one attempt; all that it is given must outlive it. Where blocks are made up, no run of lost blocks is at
+/// an end of the model.
+class part_change {
+ public:
+  part_change(block_ownership& held, const crew_words& words, const crew_facts& facts, const stage::layout& to,
+              const block_roads& roads)
+      : held_{held},
+        words_{words},
+        facts_{facts},
+        roads_{roads},
+        moves_{moves_for(to, facts.gathered)},
+        made_{made_up_for(facts.gathered)},
+        sources_{sources_of(made_, to, facts.gathered)} {}
+
+  /// Whether anything moves or is made up, at whatever peer.
+  [[nodiscard]] bool concerns_anybody() const noexcept { return !moves_.empty() || !made_.empty(); }
+
+  /// What others need is copied before this peer's own part becomes `part`, unless it is `ready`. errc::non_finite: a peer
+  /// sent what are no parameters.
+  result<void> run(auto& ctx, const nn::model_part& part, bool ready) {
+    CAUSEWAY_TRY(copy_out(ctx));
+    if (!ready) CAUSEWAY_TRY(held_.change(ctx, part, words_));
+    CAUSEWAY_TRY(receive_moves(ctx));
+    if (made_.empty()) return {};
+    CAUSEWAY_TRY(receive_sources(ctx));
+    make_up(ctx, part);
+    return {};
+  }
+
+  /// Blocks that came, and such that were made up here.
+  [[nodiscard]] std::uint64_t received() const noexcept { return inward_.size(); }
+  [[nodiscard]] std::uint64_t made_up_here() const noexcept { return made_up_; }
+
+ private:
+  using by_block = std::map<std::int64_t, block_contents>;
+
+  result<void> copy_out(auto& ctx) {
+    for (const block_move& m : moves_) {
+      if (m.from != facts_.self) continue;
+      CAUSEWAY_ASSIGN(outward_[m.block], held_.contents(ctx, m.block));
+    }
+    for (const block_move& m : sources_) {
+      if (m.from != facts_.self) continue;
+      CAUSEWAY_ASSIGN(block_contents all, held_.contents(ctx, m.block));
+      source_outward_[m.block] = parameters_of(std::move(all), ctx.inner().moments().size());
     }
     return {};
   }
 
-  /// The run went back to a state that is in the store: everybody has all blocks of it.
-  void went_back(const crew_words& w);
-
-  /// Saves a block of the state that the run is in.
-  result<void> save(auto& ctx, std::int64_t block, const crew_words& w) {
-    CAUSEWAY_ASSIGN(const block_contents all, contents(ctx, block));
-    return store_->save(w, block, all);
+  result<void> receive_moves(auto& ctx) {
+    for (const block_move& m : moves_) {
+      if (m.to == facts_.self) inward_[m.block].resize(held_.contents_size(ctx, m.block));
+    }
+    CAUSEWAY_TRY(exchange(roads_.moves, moves_, outward_, inward_));
+    for (const auto& [block, contents] : inward_) held_.put(ctx, block, contents);
+    return {};
   }
 
-  /// The run took a step, with these squared norms of the gradients of what is held: what this peer computes with is of the
-  /// new state, the rest of the old one.
-  void moved_to(std::uint64_t state, std::map<std::int64_t, double> squares);
-
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(state_, valid_);
+  result<void> receive_sources(auto& ctx) {
+    for (const block_move& m : sources_) {
+      if (m.to != facts_.self) continue;
+      block_contents& room = source_inward_[m.block];
+      if (m.from == facts_.self) room = source_outward_.at(m.block);
+      room.resize(static_cast<std::size_t>(ctx.model().block_length(m.block)));
+    }
+    std::vector<block_move> between = sources_;
+    std::erase_if(between, [](const block_move& m) { return m.from == m.to; });
+    return exchange(roads_.sources, between, source_outward_, source_inward_);
   }
 
- private:
-  [[nodiscard]] bool is_at(const crew_words& w) const noexcept { return state_ == w.state; }
-
-  [[nodiscard]] bool has(const crew_words& w, std::int64_t block) const;
-
-  void forget();
-
-  template <class F>
-  static void for_parts(auto& ctx, std::int64_t block, F&& f) {
-    for_pieces_of(ctx.model(), ctx.parameters(), block, f);
-    for (const std::span<float> moment : ctx.inner().moments()) for_pieces_of(ctx.model(), moment, block, f);
+  void make_up(auto& ctx, const nn::model_part& part) {
+    const std::size_t moments = ctx.inner().moments().size();
+    for (const made_up_block& m : made_) {
+      if (!part.holds(m.block)) continue;
+      const std::size_t size = held_.contents_size(ctx, m.block);
+      held_.put(ctx, m.block, made_up(m, size, moments, source_inward_.at(m.before), source_inward_.at(m.behind)));
+      ++made_up_;
+    }
   }
 
-  std::optional<block_store> store_;
-  std::optional<crew_words> stored_;  // the state that the run is in, where it is in the store
-  std::uint64_t state_ = 0;           // crew_words::state that the blocks are of
-  std::vector<std::uint8_t> valid_;   // by block: in the model's part, and of that state
-  std::map<std::int64_t, block_contents> attic_;
-  std::map<std::int64_t, double> squares_;
-  nn::block_range computes_{};
-  std::uint32_t replica_ = 0;
+  result<void> exchange(const net::message_id& id, std::span<const block_move> moves, const by_block& outward,
+                        by_block& inward);
+
+  block_ownership& held_;
+  const crew_words& words_;
+  const crew_facts& facts_;
+  block_roads roads_;
+  std::vector<block_move> moves_;
+  std::vector<made_up_block> made_;
+  std::vector<block_move> sources_;
+  by_block outward_, inward_, source_outward_, source_inward_;
+  std::uint64_t made_up_ = 0;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_HELD_BLOCKS_HPP
+#endif  // CAUSEWAY_PARALLEL_PART_CHANGE_HPP
 
-// ---- causeway/parallel/impl/held_blocks.ipp ----
+// ---- causeway/parallel/impl/part_change.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_HELD_BLOCKS_IPP
-#define CAUSEWAY_PARALLEL_IMPL_HELD_BLOCKS_IPP
+#ifndef CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
 
-// Bodies of parallel/held_blocks.hpp.
+// Bodies of parallel/part_change.hpp.
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
-CAUSEWAY_DECL void held_blocks::begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store) {
-  store_ = std::move(store);
-  if (!valid_.empty()) return;  // restored
-  for (std::int64_t b = 0; b < layers; ++b) valid_.push_back(part.holds(b) ? 1 : 0);
-}
-
-CAUSEWAY_DECL bool held_blocks::is_ready(const nn::model_part& part, const crew_words& w) const {
-  bool ready = is_at(w);
-  for (std::size_t b = 0; b < valid_.size(); ++b) {
-    ready = ready && (!part.holds(static_cast<std::int64_t>(b)) || valid_[b] != 0);
-  }
-  return ready;
-}
-
-CAUSEWAY_DECL stage::present_peer held_blocks::described(const crew_words& w, std::int64_t layers) const {
-  stage::present_peer p;
-  p.replica = replica_;
-  p.computes = computes_;
-  for (std::int64_t b = 0; b < layers; ++b) {
-    if (!has(w, b)) continue;
-    if (p.holds.empty() || p.holds.back().last != b) p.holds.push_back({b, b});
-    p.holds.back().last = b + 1;
-    if (w.step == 0) continue;
-    const auto known = squares_.find(b);
-    p.squares.push_back(known != squares_.end() ? known->second : 0);
-  }
-  return p;
-}
-
-CAUSEWAY_DECL void held_blocks::seated(const nn::block_range& computes, std::uint32_t replica) noexcept {
-  computes_ = computes;
-  replica_ = replica;
-}
-
-CAUSEWAY_DECL void held_blocks::went_back(const crew_words& w) {
-  forget();
-  stored_ = w;
-  state_ = w.state;
-}
-
-CAUSEWAY_DECL void held_blocks::moved_to(std::uint64_t state, std::map<std::int64_t, double> squares) {
-  squares_ = std::move(squares);
-  state_ = state;
-  attic_.clear();
-  stored_.reset();
-  if (computes_.size() == 0) std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
-}
-
-CAUSEWAY_DECL bool held_blocks::has(const crew_words& w, std::int64_t block) const {
-  if (!is_at(w)) return false;
-  return w.step == 0 || stored_ || valid_[static_cast<std::size_t>(block)] != 0 || attic_.contains(block);
-}
-
-CAUSEWAY_DECL void held_blocks::forget() {
-  stored_.reset();
-  std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
-  attic_.clear();
+CAUSEWAY_DECL result<void> part_change::exchange(const net::message_id& id, std::span<const block_move> moves,
+                                                 const by_block& outward, by_block& inward) {
+  return move_blocks(roads_.transport, id, roads_.deadline, moves, facts_.self, facts_.index_of, outward, inward);
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_IMPL_HELD_BLOCKS_IPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
 #endif
+
+// ---- causeway/collective/broadcast.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_BROADCAST_HPP
+#define CAUSEWAY_COLLECTIVE_BROADCAST_HPP
+
+// One peer's bytes to all others.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+namespace detail {
+
+/// The root sends to everybody: one latency, n-1 times the size on the root's link.
+template <net::Transport T>
+result<void> broadcast_flat(T& transport, flight<T>& ops, net::peer_index root, std::span<std::byte> data) {
+  const net::peer_index self = transport.self();
+  if (self != root) {
+    ops.receive(0, root, part{}, data);
+    return ops.wait_exact(0, root, data.size());
+  }
+  for (net::peer_index p = 0; p < transport.size(); ++p) {
+    if (p != root) ops.send(p, p, part{}, data);
+  }
+  for (net::peer_index p = 0; p < transport.size(); ++p) CAUSEWAY_TRY(ops.finish(p, p));
+  return {};
+}
+
+/// From peer to peer, chunk by chunk: nobody sends more than the size once.
+template <net::Transport T>
+result<void> broadcast_chain(T& transport, flight<T>& ops, net::peer_index root, std::span<std::byte> data,
+                             std::size_t chunk, std::size_t chunks) {
+  const net::peer_index self = transport.self();
+  const std::uint32_t peers = transport.size();
+  const bool first = self == root;
+  const bool last = (self + 1) % peers == root;
+  const net::peer_index left = (self + peers - 1) % peers;
+  const net::peer_index right = (self + 1) % peers;
+  const auto piece = [&](std::size_t k) { return data.subspan(k * chunk, std::min(chunk, data.size() - k * chunk)); };
+  for (std::size_t k = 0; k < chunks && !first; ++k) ops.receive(k, left, part{0, k}, piece(k));
+  for (std::size_t k = 0; k < chunks; ++k) {
+    if (!first) CAUSEWAY_TRY(ops.wait_exact(k, left, piece(k).size()));
+    if (!last) ops.send(chunks + k, right, part{0, k}, piece(k));
+  }
+  for (std::size_t k = 0; k < chunks; ++k) CAUSEWAY_TRY(ops.finish(chunks + k, right));
+  return {};
+}
+
+}  // namespace detail
+
+/// `data` of `root` replaces everybody's; all give as many bytes. Up to options.one_shot_bytes the root sends to each peer
+/// (1 latency, (n-1) size bytes); beyond, the bytes go along a chain of the peers in chunks (n-1 latencies, each peer sends
+/// at most the size once). Errors name the peer that was waited for.
+template <net::Transport T>
+result<void> broadcast(T& transport, const net::message_id& id, net::peer_index root, std::span<std::byte> data,
+                       const collective_options& options = {}) {
+  CAUSEWAY_EXPECT(root < transport.size());
+  if (data.empty() || transport.size() == 1) return {};
+  collective_workspace own;
+  auto& places = (options.workspace != nullptr ? *options.workspace : own).operations();
+  if (data.size() <= options.one_shot_bytes) {
+    flight<T> ops{transport, id, options.deadline, places, transport.size()};
+    return detail::broadcast_flat(transport, ops, root, data);
+  }
+  const std::size_t chunk = std::max(options.chunk_bytes, std::size_t{1});
+  const std::size_t chunks = (data.size() + chunk - 1) / chunk;
+  flight<T> ops{transport, id, options.deadline, places, 2 * chunks};
+  return detail::broadcast_chain(transport, ops, root, data, chunk, chunks);
+}
+
+/// As above, for values of a trivially copyable type. All peers must have the same byte order.
+template <net::Transport T, class V>
+  requires(std::is_trivially_copyable_v<V> && !std::same_as<V, std::byte>)
+result<void> broadcast(T& transport, const net::message_id& id, net::peer_index root, std::span<V> values,
+                       const collective_options& options = {}) {
+  return broadcast(transport, id, root, std::as_writable_bytes(values), options);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_BROADCAST_HPP
+
+// ---- causeway/tensor/scratch.hpp ----
+#ifndef CAUSEWAY_TENSOR_SCRATCH_HPP
+#define CAUSEWAY_TENSOR_SCRATCH_HPP
+
+// Working memory of kernels: a stack that grows until it has seen the largest need and allocates no more after that.
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+/// A stack of memory. Take pieces from a `frame`; they are valid until the frame ends. Frames nest. One thread at a time
+/// may open frames and take pieces (the caller of a kernel does, for all threads of the pool).
+class scratch {
+ public:
+  class frame {
+   public:
+    explicit frame(scratch& owner) noexcept : owner_{owner}, chunk_{owner.chunk_}, used_{owner.used_} {}
+    frame(const frame&) = delete;
+    frame& operator=(const frame&) = delete;
+    ~frame() {
+      owner_.chunk_ = chunk_;
+      owner_.used_ = used_;
+    }
+
+    /// `count` values, 64-byte aligned, not initialised.
+    template <class T>
+    [[nodiscard]] T* take(std::size_t count) {
+      return static_cast<T*>(owner_.bytes(count * sizeof(T)));
+    }
+
+   private:
+    scratch& owner_;
+    std::size_t chunk_;
+    std::size_t used_;
+  };
+
+  [[nodiscard]] frame open() noexcept { return frame{*this}; }
+
+  /// Bytes held.
+  [[nodiscard]] std::size_t capacity() const noexcept {
+    std::size_t total = 0;
+    for (const auto& chunk : chunks_) total += chunk.size();
+    return total;
+  }
+
+ private:
+  void* bytes(std::size_t count) {
+    count = (count + 63) / 64 * 64;
+    while (chunk_ < chunks_.size() && used_ + count > chunks_[chunk_].size()) {
+      ++chunk_;
+      used_ = 0;
+    }
+    if (chunk_ == chunks_.size()) {
+      chunks_.emplace_back(std::max(count, std::size_t{1} << 20U));
+      used_ = 0;
+    }
+    void* piece = chunks_[chunk_].data() + used_;
+    used_ += count;
+    return piece;
+  }
+
+  std::vector<aligned_buffer<std::byte>> chunks_;
+  std::size_t chunk_ = 0;
+  std::size_t used_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TENSOR_SCRATCH_HPP
+
+// ---- causeway/kernels/embedding.hpp ----
+#ifndef CAUSEWAY_KERNELS_EMBEDDING_HPP
+#define CAUSEWAY_KERNELS_EMBEDDING_HPP
+
+// Token and position tables: look-up, and the gradient, which is a scatter. The gradient is cut by columns, so every thread
+// adds its own part of each row in token order: deterministic without atomics, and the same for any number of threads.
+
+namespace causeway::inline CAUSEWAY_ABI::kernels {
+
+namespace detail {
+
+struct embedding_forward_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(const std::int32_t* tokens, const float* token_table, const float* position_table,
+                                         float* x, std::int64_t begin, std::int64_t end, std::int64_t positions,
+                                         std::int64_t columns) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const float* token = token_table + tokens[row] * columns;
+      const float* position = position_table == nullptr ? nullptr : position_table + row % positions * columns;
+      for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+        f32x16 v, p{};
+        load(v, token + i, part);
+        if (position != nullptr) load(p, position + i, part);
+        store(x + row * columns + i, v + p, part);
+      });
+    }
+  }
+};
+
+/// table[row_of(row)] += dx[row] for all rows, columns [0, count) of tables and dx that are `stride` wide.
+struct embedding_backward_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(const std::int32_t* tokens, const float* dx, float* dtoken, float* dposition,
+                                         std::int64_t rows, std::int64_t positions, std::int64_t count,
+                                         std::int64_t stride) {
+    for (std::int64_t row = 0; row < rows; ++row) {
+      add_row(dtoken + tokens[row] * stride, dx + row * stride, count);
+      if (dposition != nullptr) add_row(dposition + row % positions * stride, dx + row * stride, count);
+    }
+  }
+
+  CAUSEWAY_ALWAYS_INLINE static void add_row(float* sum, const float* x, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 s, v;
+      load(s, sum + i, part);
+      load(v, x + i, part);
+      store(sum + i, s + v, part);
+    });
+  }
+};
+
+}  // namespace detail
+
+/// x[b,t] = token_table[tokens[b,t]] + position_table[t], f32 [batch, T, C]; position_table may be null. Tokens must be
+/// rows of the table. Moves 8 bytes an element, and 4 more where positions do not stay in the cache.
+inline void embedding_forward(thread_pool& pool, const std::int32_t* tokens, const float* token_table,
+                              const float* position_table, float* x, std::int64_t batch, std::int64_t T, std::int64_t C,
+                              simd_level level = detect_simd_level()) {
+  detail::for_rows(pool, batch * T, C, [&](index_range part) {
+    detail::dispatch<detail::embedding_forward_kernel>(level, tokens, token_table, position_table, x, part.begin, part.end,
+                                                       T, C);
+  });
+}
+
+/// dtoken[tokens[b,t]] += dx[b,t] and dposition[t] += dx[b,t]; dposition may be null. Moves 12 bytes an element, and 8 more
+/// where positions do not stay in the cache.
+inline void embedding_backward(thread_pool& pool, scratch& memory, const std::int32_t* tokens, const float* dx,
+                               float* dtoken, float* dposition, std::int64_t batch, std::int64_t T, std::int64_t C,
+                               std::int64_t vocabulary, simd_level level = detect_simd_level()) {
+  (void)memory;
+  (void)vocabulary;
+  const auto add_columns = [&](index_range part) {
+    float* positions = dposition == nullptr ? nullptr : dposition + part.begin;
+    detail::dispatch<detail::embedding_backward_kernel>(level, tokens, dx + part.begin, dtoken + part.begin, positions,
+                                                        batch * T, T, part.size(), C);
+  };
+  if (batch * T * C <= detail::smallest_share) {
+    add_columns({0, C});
+  } else {
+    pool.for_range(C, 16, add_columns);
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_EMBEDDING_HPP
 
 // ---- causeway/tensor/shape.hpp ----
 #ifndef CAUSEWAY_TENSOR_SHAPE_HPP
@@ -19708,6 +20241,426 @@ CAUSEWAY_DECL result<void> check_boundary(const token_limits& l, const micro_bat
 #endif  // CAUSEWAY_NN_IMPL_MICRO_BATCH_IPP
 #endif
 
+// ---- causeway/parallel/pipeline_talk.hpp ----
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
+#define CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
+
+// The small things that the stages of one pipeline tell each other: which blocks they hold, the loss, their part of the
+// gradient's norm, and the table that first and last stage share.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// Names and bounds one of these conversations.
+struct pipeline_talk {
+  net::message_id id;  ///< of consecutive channels, one for each kind
+  collective::collective_options options;
+
+  [[nodiscard]] net::message_id on(std::uint32_t kind) const noexcept;
+};
+
+namespace detail {
+
+enum talk_kind : std::uint32_t { parts_kind, loss_kind, norm_kind, table_kind = 5, base_kind = 7 };  // a gather takes two
+
+/// One message each way between first and last rank.
+CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const float> mine, std::span<float> theirs,
+                                     const pipeline_talk& talk);
+
+[[nodiscard]] CAUSEWAY_DECL bool is_an_end(const collective::group_view& view);
+
+}  // namespace detail
+
+/// What a peer must share with the others of its pipeline.
+struct part_agreement {
+  std::uint64_t hash = 0;  ///< of model, schedule and codec
+  std::int64_t layers = 0;
+  std::uint32_t chunks = 1;
+  std::uint64_t step = 0;  ///< that it goes on after: the stages must be given the same batches from here on
+};
+
+/// Checks that all ranks agree and that their parts, stage after stage, make the whole model. `talk` must not depend on the
+/// step. 16 bytes a chunk and 16 more from and to everybody.
+CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
+                                          std::span<const nn::block_range> chunks, const pipeline_talk& talk);
+
+/// The loss, which the last rank knows, on all ranks. 8 bytes to each.
+CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, const pipeline_talk& talk);
+
+/// The root of the sum of all ranks' `squares`, added up in the order of ranks on all of them.
+CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares, const pipeline_talk& talk);
+
+/// On the first and the last rank: table ← the last rank's + the first rank's, the same bits on both. `other` is memory for
+/// what the other end sends. Bytes: the table, each way. On an error the table is as it was.
+CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
+                                    std::vector<float>& other, const pipeline_talk& talk);
+
+/// The last rank's table becomes that of the first. Bytes: the table, once.
+CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
+
+// ---- causeway/parallel/impl/pipeline_talk.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_PIPELINE_TALK_IPP
+#define CAUSEWAY_PARALLEL_IMPL_PIPELINE_TALK_IPP
+
+// Bodies of parallel/pipeline_talk.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL net::message_id pipeline_talk::on(std::uint32_t kind) const noexcept {
+  net::message_id named = id;
+  named.channel += kind;
+  return named;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::detail {
+
+CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const float> mine, std::span<float> theirs,
+                                     const pipeline_talk& talk) {
+  const net::peer_index other = view.self() == 0 ? view.size() - 1 : 0;
+  const auto inward = view.receive(other, talk.on(table_kind), std::as_writable_bytes(theirs));
+  const auto outward = view.send(other, talk.on(table_kind), std::as_bytes(mine));
+  const auto sent = view.wait(outward, talk.options.deadline);
+  const auto got = view.wait(inward, talk.options.deadline);
+  if (!sent) return sent.error();
+  if (!got) return got.error();
+  if (*got != theirs.size_bytes()) {
+    return fail(errc::protocol, "rank " + std::to_string(other), "it sent a token table of another size");
+  }
+  return {};
+}
+
+CAUSEWAY_DECL bool is_an_end(const collective::group_view& view) {
+  return view.self() == 0 || view.self() + 1 == view.size();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::detail
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
+                                          std::span<const nn::block_range> chunks, const pipeline_talk& talk) {
+  if (chunks.size() != mine.chunks) {
+    return fail(errc::invalid_argument, "pipeline",
+                "this peer's model has " + std::to_string(chunks.size()) + " ranges of blocks, the schedule needs " +
+                    std::to_string(mine.chunks) + "; build it with parallel::part_of");
+  }
+  const std::size_t row = 2 + 2 * chunks.size();
+  std::vector<std::int64_t> all(row * view.size());
+  const std::span<std::int64_t> own = std::span{all}.subspan(row * view.self(), row);
+  std::memcpy(own.data(), &mine.hash, sizeof mine.hash);
+  own[1] = static_cast<std::int64_t>(mine.step);
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    own[2 + 2 * c] = chunks[c].first;
+    own[3 + 2 * c] = chunks[c].last;
+  }
+  if (view.size() > 1) {
+    CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::parts_kind), std::as_bytes(own),
+                                        std::as_writable_bytes(std::span{all}), talk.options));
+  }
+  std::int64_t next = 0;
+  for (std::size_t v = 0; v < std::size_t{view.size()} * chunks.size(); ++v) {
+    const std::size_t rank = v % view.size();
+    const std::int64_t* at = all.data() + row * rank;
+    if (at[0] != own[0]) {
+      return fail(errc::wrong_model, "rank " + std::to_string(rank),
+                  "it has another model, schedule, activation codec or number of micro-batches than this peer");
+    }
+    if (at[1] != own[1]) {
+      return fail(errc::diverged, "rank " + std::to_string(rank),
+                  "it is at step " + std::to_string(at[1]) + ", this peer at step " + std::to_string(own[1]) +
+                      "; start all stages from checkpoints of the same step");
+    }
+    const nn::block_range held{at[2 + 2 * (v / view.size())], at[3 + 2 * (v / view.size())]};
+    if (held.first != next) {
+      return fail(errc::wrong_model, "rank " + std::to_string(rank),
+                  "it holds blocks " + nn::model_part::text(held) + " as stage " + std::to_string(v) +
+                      ", which must begin at block " + std::to_string(next) + "; build all parts with parallel::part_of");
+    }
+    next = held.last;
+  }
+  if (next == mine.layers) return {};
+  return fail(errc::wrong_model, "pipeline",
+              "the last stage ends at block " + std::to_string(next) + " of " + std::to_string(mine.layers));
+}
+
+CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, const pipeline_talk& talk) {
+  CAUSEWAY_TRY(collective::broadcast(view, talk.on(detail::loss_kind), view.size() - 1, std::span{&loss, 1}, talk.options));
+  return loss;
+}
+
+CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares, const pipeline_talk& talk) {
+  std::vector<double> all(view.size(), squares);
+  if (view.size() > 1) {
+    CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::norm_kind), std::as_bytes(std::span{&squares, 1}),
+                                        std::as_writable_bytes(std::span{all}), talk.options));
+  }
+  double sum = 0;
+  for (const double s : all) sum += s;
+  return static_cast<float>(std::sqrt(sum));
+}
+
+CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
+                                    std::vector<float>& other, const pipeline_talk& talk) {
+  if (!detail::is_an_end(view)) return {};
+  other.resize(table.size());
+  CAUSEWAY_TRY(detail::swap_ends(view, table, other, talk));
+  kernels::add(pool, table.data(), table.data(), other.data(), static_cast<std::int64_t>(table.size()));
+  return {};
+}
+
+CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk) {
+  if (!detail::is_an_end(view)) return {};
+  const bool sends = view.self() == 0;
+  const auto id = talk.on(detail::table_kind + 1);
+  const auto op =
+      sends ? view.send(view.size() - 1, id, std::as_bytes(table)) : view.receive(0, id, std::as_writable_bytes(table));
+  CAUSEWAY_ASSIGN(const std::size_t moved, view.wait(op, talk.options.deadline));
+  if (moved == table.size_bytes()) return {};
+  return fail(errc::protocol, "rank 0", "it sent a token table of another size");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_PIPELINE_TALK_IPP
+#endif
+
+// ---- causeway/stage/activation.hpp ----
+#ifndef CAUSEWAY_STAGE_ACTIVATION_HPP
+#define CAUSEWAY_STAGE_ACTIVATION_HPP
+
+// How the tensor at a boundary between two stages becomes bytes and a tensor again. A stage sends its output, f32
+// [rows, width], forward, and gets the gradient with respect to it, of the same shape, back. One codec value lives in each
+// peer and sees both directions of every boundary that the peer touches. What a codec remembers changes with committed
+// steps only, so that both sides of a boundary remember the same, whatever was tried again between.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+enum class direction : std::uint8_t {
+  forward,   ///< activations, to the next stage
+  backward,  ///< their gradient, to the stage before
+};
+
+/// One boundary tensor on its way. All but `base` and the meaning of the spans is equal, by value, on both sides.
+struct crossing {
+  std::uint32_t edge = 0;  ///< the boundary between virtual stages edge and edge + 1
+  direction way = direction::forward;
+  std::int64_t rows = 0;  ///< sequences × tokens
+  std::int64_t width = 0;
+  std::int64_t sequences = 1;                ///< rows is a multiple of it
+  std::span<const std::uint64_t> samples{};  ///< ids of the sequences; empty where the run does not know them
+  std::uint64_t seed = 0;                    ///< of this message: another one for every message of the run
+  std::span<const float> base{};             ///< [rows, width] that both sides have; empty: zeros (see subspace)
+
+  [[nodiscard]] std::size_t count() const noexcept { return static_cast<std::size_t>(rows * width); }
+};
+
+/// What a codec says about itself.
+struct activation_traits {
+  bool exact = false;          ///< decode gives the bits that encode was given
+  bool stateful = false;       ///< decoding needs what earlier steps sent over the same boundary
+  bool needs_samples = false;  ///< encode and decode fail without `samples`
+  bool uses_base = false;      ///< reads `base`; others ignore it
+};
+
+/// Requirements, for rows · width = n values:
+///
+/// - `most_bytes(c)`: no encoded message of this crossing is longer; equal on both sides.
+/// - `encode(pool, c, values, room)`: sender. Writes the front of `room`, most_bytes(c) at least, and gives how many bytes.
+///   Values that are not finite fail here or at the receiver, with errc::non_finite.
+/// - `decode(pool, c, bytes, values)`: receiver, of bytes that anybody may have sent: errc::protocol for a wrong length,
+///   errc::corrupt for bytes that no encoder makes, errc::diverged when the two sides do not remember the same. After an
+///   error `values` are unspecified and nothing is remembered.
+/// - Both may stage changes of what is remembered. Within a step the same crossing (by its seed) may come again, and the
+///   later call counts: equal values give equal bytes. `begin_step()` forgets what is staged; a step that is tried again
+///   as a whole begins anew. `commit_step()` makes it the state; after an error the state is what it was.
+/// - `agreement()`: a hash of what name and options must agree in for two peers to understand each other. Where messages
+///   tell of other options by their length, those need not be part of it.
+/// - One thread calls. Results are the same bits for every size of `pool`.
+template <class A>
+concept ActivationCodec = std::movable<A> && std::default_initializable<A> && Stateful<A> &&
+    requires(A& a, const A& fixed, thread_pool& pool, const crossing& c, std::span<const float> values,
+             std::span<std::byte> room, std::span<const std::byte> bytes, std::span<float> decoded) {
+  { A::name } -> std::convertible_to<std::string_view>;
+  { A::traits } -> std::same_as<const activation_traits&>;
+  { fixed.most_bytes(c) } -> std::same_as<std::size_t>;
+  { a.encode(pool, c, values, room) } -> std::same_as<result<std::size_t>>;
+  { a.decode(pool, c, bytes, decoded) } -> std::same_as<result<void>>;
+  a.begin_step();
+  { a.commit_step() } -> std::same_as<result<void>>;
+  { fixed.agreement() } -> std::same_as<std::uint64_t>;
+};
+
+/// Of codecs with traits.uses_base: `leave_outside(pool, width, rows)` turns rows of embedding tables into the rows of the
+/// tables that `base` is made of, on one peer; the others get them from it.
+template <class A>
+concept UsesBase = ActivationCodec<A> &&
+                   A::traits.uses_base&& requires(A& a, thread_pool& pool, std::int64_t width, std::span<float> rows) {
+  { a.leave_outside(pool, width, rows) } -> std::same_as<result<void>>;
+};
+
+namespace detail {
+
+/// The names of types one after another, as characters that live as long as the program. (Not of references to the names:
+/// nvcc does not compile those.)
+template <class... Parts>
+struct joined {
+  static constexpr auto characters = [] {
+    std::array<char, (std::size_t{0} + ... + Parts::name.size())> all{};
+    auto* to = all.data();
+    ((to = std::copy(Parts::name.begin(), Parts::name.end(), to)), ...);
+    return all;
+  }();
+  static constexpr std::string_view value{characters.data(), characters.size()};
+};
+struct comma {
+  static constexpr std::string_view name = ",";
+};
+struct closing {
+  static constexpr std::string_view name = ">";
+};
+
+}  // namespace detail
+
+/// Every crossing through a dense codec, activations through one and gradients through another. Remembers nothing; needs
+/// no samples. Bytes: encoded_size(rows · width) of the codec, blocks run over the ends of rows. Values that are not
+/// finite, or become so (beyond 65504 with fp16), fail at the receiver, as the codec's decode does.
+template <compress::Codec Forward, compress::Codec Backward = Forward>
+class coded {
+ public:
+  static constexpr std::string_view name = Forward::name == Backward::name
+                                               ? std::string_view{Forward::name}
+                                               : detail::joined<Forward, detail::comma, Backward>::value;
+  static constexpr activation_traits traits{.exact = !Forward::traits.lossy && !Backward::traits.lossy};
+  static constexpr std::uint32_t state_version = 1;
+
+  explicit coded(Forward forward = Forward{}, Backward backward = Backward{}) : forward_{forward}, backward_{backward} {}
+
+  [[nodiscard]] std::size_t most_bytes(const crossing& c) const {
+    return c.way == direction::forward ? forward_.encoded_size(c.count()) : backward_.encoded_size(c.count());
+  }
+
+  result<std::size_t> encode(thread_pool& pool, const crossing& c, std::span<const float> values,
+                             std::span<std::byte> room) {
+    CAUSEWAY_EXPECT(values.size() == c.count() && room.size() >= most_bytes(c));
+    return c.way == direction::forward ? forward_.encode(pool, values, room) : backward_.encode(pool, values, room);
+  }
+
+  result<void> decode(thread_pool& pool, const crossing& c, std::span<const std::byte> bytes, std::span<float> values) {
+    CAUSEWAY_EXPECT(values.size() == c.count());
+    return c.way == direction::forward ? forward_.decode(pool, bytes, values) : backward_.decode(pool, bytes, values);
+  }
+
+  void begin_step() {}
+  result<void> commit_step() { return {}; }
+
+  [[nodiscard]] std::uint64_t agreement() const { return hash_text(name); }
+  void serialize(auto&) {}
+
+ private:
+  Forward forward_;
+  Backward backward_;
+};
+
+/// f32 as it is: 4 bytes a value, exact.
+using plain = coded<compress::none>;
+static_assert(ActivationCodec<plain>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_ACTIVATION_HPP
+
+// ---- causeway/parallel/embedding_base.hpp ----
+#ifndef CAUSEWAY_PARALLEL_EMBEDDING_BASE_HPP
+#define CAUSEWAY_PARALLEL_EMBEDDING_BASE_HPP
+
+// What all stages know of the embedding, so that it need not travel: the tables less what the activation codec carries,
+// from the first rank, once. A table that is trained within the codec's subspace keeps this part for good, so a run that is
+// resumed gets the same from the tables of its checkpoint, up to rounding, and nothing of it is state.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+class embedding_base {
+ public:
+  [[nodiscard]] bool empty() const noexcept { return tokens_.empty(); }
+
+  /// Rank 0's tables, as `codec` leaves them, to all ranks; all call. Bytes: the tables, 4 a value, along the ranks;
+  /// memory: as many on each. errc::invalid_argument for models with dropout, which writes into the residual stream what
+  /// neither side can know.
+  template <class Model, stage::UsesBase Codec>
+  result<void> share(collective::group_view& view, thread_pool& pool, Model& model, Codec& codec,
+                     const pipeline_talk& talk) {
+    if (model.dropout() > 0) {
+      return fail(errc::invalid_argument, std::string{Codec::name},
+                  "a model with dropout, which leaves the subspace that all stages share; set it to 0");
+    }
+    width_ = model.width();
+    limits_ = {"pipeline", model.context_length(), model.vocabulary()};
+    if (view.self() == 0) {
+      tokens_ = table(model, model.embedding().tokens);
+      positions_ = table(model, model.embedding().positions);
+      CAUSEWAY_TRY(codec.leave_outside(pool, width_, tokens_));
+      if (!positions_.empty()) CAUSEWAY_TRY(codec.leave_outside(pool, width_, positions_));
+    }
+    std::uint64_t positions = positions_.size();
+    CAUSEWAY_TRY(collective::broadcast(view, talk.on(detail::base_kind), 0, std::span{&positions, 1}, talk.options));
+    const auto expected = static_cast<std::uint64_t>(limits_.context * width_);
+    if (positions != 0 && positions != expected) {
+      return fail(errc::protocol, "rank 0", "it sent a table of positions of another size");
+    }
+    tokens_.resize(static_cast<std::size_t>(limits_.vocabulary * width_));
+    positions_.resize(static_cast<std::size_t>(positions));
+    CAUSEWAY_TRY(collective::broadcast(view, talk.on(detail::base_kind + 1), 0, std::span{tokens_}, talk.options));
+    return collective::broadcast(view, talk.on(detail::base_kind + 2), 0, std::span{positions_}, talk.options);
+  }
+
+  /// The base of a micro-batch, [tokens, width] into `out`. errc::invalid_argument for tokens that are none.
+  result<void> rows(thread_pool& pool, const batch& b, std::span<float> out) const;
+
+ private:
+  template <class Model>
+  static std::vector<float> table(Model& model, std::size_t segment) {
+    if (segment == nn::not_held) return {};
+    const float* const values = model.parameters().value(segment);
+    return {values, values + model.parameters().segments()[segment].size()};
+  }
+
+  std::vector<float> tokens_, positions_;  // [vocabulary, width]; [context, width] or none
+  std::int64_t width_ = 0;
+  nn::token_limits limits_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_EMBEDDING_BASE_HPP
+
+// ---- causeway/parallel/impl/embedding_base.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_EMBEDDING_BASE_IPP
+#define CAUSEWAY_PARALLEL_IMPL_EMBEDDING_BASE_IPP
+
+// Bodies of parallel/embedding_base.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<void> embedding_base::rows(thread_pool& pool, const batch& b, std::span<float> out) const {
+  CAUSEWAY_EXPECT(!empty() && static_cast<std::int64_t>(out.size()) == b.tokens() * width_);
+  CAUSEWAY_TRY(nn::check_inputs(limits_, {b.inputs, {}, b.sequences}));
+  kernels::embedding_forward(pool, b.inputs.data(), tokens_.data(), positions_.empty() ? nullptr : positions_.data(),
+                             out.data(), b.sequences, b.tokens() / b.sequences, width_);
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_EMBEDDING_BASE_IPP
+#endif
+
 // ---- causeway/autograd/variable.hpp ----
 #ifndef CAUSEWAY_AUTOGRAD_VARIABLE_HPP
 #define CAUSEWAY_AUTOGRAD_VARIABLE_HPP
@@ -20023,74 +20976,6 @@ template <class Backend, class Block>
 }  // namespace causeway::inline CAUSEWAY_ABI::autograd
 
 #endif  // CAUSEWAY_AUTOGRAD_CHECKPOINT_HPP
-
-// ---- causeway/tensor/scratch.hpp ----
-#ifndef CAUSEWAY_TENSOR_SCRATCH_HPP
-#define CAUSEWAY_TENSOR_SCRATCH_HPP
-
-// Working memory of kernels: a stack that grows until it has seen the largest need and allocates no more after that.
-
-namespace causeway::inline CAUSEWAY_ABI {
-
-/// A stack of memory. Take pieces from a `frame`; they are valid until the frame ends. Frames nest. One thread at a time
-/// may open frames and take pieces (the caller of a kernel does, for all threads of the pool).
-class scratch {
- public:
-  class frame {
-   public:
-    explicit frame(scratch& owner) noexcept : owner_{owner}, chunk_{owner.chunk_}, used_{owner.used_} {}
-    frame(const frame&) = delete;
-    frame& operator=(const frame&) = delete;
-    ~frame() {
-      owner_.chunk_ = chunk_;
-      owner_.used_ = used_;
-    }
-
-    /// `count` values, 64-byte aligned, not initialised.
-    template <class T>
-    [[nodiscard]] T* take(std::size_t count) {
-      return static_cast<T*>(owner_.bytes(count * sizeof(T)));
-    }
-
-   private:
-    scratch& owner_;
-    std::size_t chunk_;
-    std::size_t used_;
-  };
-
-  [[nodiscard]] frame open() noexcept { return frame{*this}; }
-
-  /// Bytes held.
-  [[nodiscard]] std::size_t capacity() const noexcept {
-    std::size_t total = 0;
-    for (const auto& chunk : chunks_) total += chunk.size();
-    return total;
-  }
-
- private:
-  void* bytes(std::size_t count) {
-    count = (count + 63) / 64 * 64;
-    while (chunk_ < chunks_.size() && used_ + count > chunks_[chunk_].size()) {
-      ++chunk_;
-      used_ = 0;
-    }
-    if (chunk_ == chunks_.size()) {
-      chunks_.emplace_back(std::max(count, std::size_t{1} << 20U));
-      used_ = 0;
-    }
-    void* piece = chunks_[chunk_].data() + used_;
-    used_ += count;
-    return piece;
-  }
-
-  std::vector<aligned_buffer<std::byte>> chunks_;
-  std::size_t chunk_ = 0;
-  std::size_t used_ = 0;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_TENSOR_SCRATCH_HPP
 
 // ---- causeway/kernels/gemm.hpp ----
 #ifndef CAUSEWAY_KERNELS_GEMM_HPP
@@ -23829,93 +24714,6 @@ void dropout_apply(thread_pool& pool, T* x, std::int64_t count, float rate, std:
 
 #endif  // CAUSEWAY_KERNELS_DROPOUT_HPP
 
-// ---- causeway/kernels/embedding.hpp ----
-#ifndef CAUSEWAY_KERNELS_EMBEDDING_HPP
-#define CAUSEWAY_KERNELS_EMBEDDING_HPP
-
-// Token and position tables: look-up, and the gradient, which is a scatter. The gradient is cut by columns, so every thread
-// adds its own part of each row in token order: deterministic without atomics, and the same for any number of threads.
-
-namespace causeway::inline CAUSEWAY_ABI::kernels {
-
-namespace detail {
-
-struct embedding_forward_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(const std::int32_t* tokens, const float* token_table, const float* position_table,
-                                         float* x, std::int64_t begin, std::int64_t end, std::int64_t positions,
-                                         std::int64_t columns) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      const float* token = token_table + tokens[row] * columns;
-      const float* position = position_table == nullptr ? nullptr : position_table + row % positions * columns;
-      for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v, p{};
-        load(v, token + i, part);
-        if (position != nullptr) load(p, position + i, part);
-        store(x + row * columns + i, v + p, part);
-      });
-    }
-  }
-};
-
-/// table[row_of(row)] += dx[row] for all rows, columns [0, count) of tables and dx that are `stride` wide.
-struct embedding_backward_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(const std::int32_t* tokens, const float* dx, float* dtoken, float* dposition,
-                                         std::int64_t rows, std::int64_t positions, std::int64_t count,
-                                         std::int64_t stride) {
-    for (std::int64_t row = 0; row < rows; ++row) {
-      add_row(dtoken + tokens[row] * stride, dx + row * stride, count);
-      if (dposition != nullptr) add_row(dposition + row % positions * stride, dx + row * stride, count);
-    }
-  }
-
-  CAUSEWAY_ALWAYS_INLINE static void add_row(float* sum, const float* x, std::int64_t count) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 s, v;
-      load(s, sum + i, part);
-      load(v, x + i, part);
-      store(sum + i, s + v, part);
-    });
-  }
-};
-
-}  // namespace detail
-
-/// x[b,t] = token_table[tokens[b,t]] + position_table[t], f32 [batch, T, C]; position_table may be null. Tokens must be
-/// rows of the table. Moves 8 bytes an element, and 4 more where positions do not stay in the cache.
-inline void embedding_forward(thread_pool& pool, const std::int32_t* tokens, const float* token_table,
-                              const float* position_table, float* x, std::int64_t batch, std::int64_t T, std::int64_t C,
-                              simd_level level = detect_simd_level()) {
-  detail::for_rows(pool, batch * T, C, [&](index_range part) {
-    detail::dispatch<detail::embedding_forward_kernel>(level, tokens, token_table, position_table, x, part.begin, part.end,
-                                                       T, C);
-  });
-}
-
-/// dtoken[tokens[b,t]] += dx[b,t] and dposition[t] += dx[b,t]; dposition may be null. Moves 12 bytes an element, and 8 more
-/// where positions do not stay in the cache.
-inline void embedding_backward(thread_pool& pool, scratch& memory, const std::int32_t* tokens, const float* dx,
-                               float* dtoken, float* dposition, std::int64_t batch, std::int64_t T, std::int64_t C,
-                               std::int64_t vocabulary, simd_level level = detect_simd_level()) {
-  (void)memory;
-  (void)vocabulary;
-  const auto add_columns = [&](index_range part) {
-    float* positions = dposition == nullptr ? nullptr : dposition + part.begin;
-    detail::dispatch<detail::embedding_backward_kernel>(level, tokens, dx + part.begin, dtoken + part.begin, positions,
-                                                        batch * T, T, part.size(), C);
-  };
-  if (batch * T * C <= detail::smallest_share) {
-    add_columns({0, C});
-  } else {
-    pool.for_range(C, 16, add_columns);
-  }
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_EMBEDDING_HPP
-
 // ---- causeway/kernels/norm.hpp ----
 #ifndef CAUSEWAY_KERNELS_NORM_HPP
 #define CAUSEWAY_KERNELS_NORM_HPP
@@ -25327,1146 +26125,6 @@ class language_model {
 
 #endif  // CAUSEWAY_NN_LANGUAGE_MODEL_HPP
 
-// ---- causeway/plan/resumed_order.hpp ----
-#ifndef CAUSEWAY_PLAN_RESUMED_ORDER_HPP
-#define CAUSEWAY_PLAN_RESUMED_ORDER_HPP
-
-// What is left of a pipeline's step, as an order for each rank: of a step that nobody has begun, or of one in which a rank
-// was lost and another took over its stage (Bamboo: Thorpe et al., NSDI 2023). List scheduling without links: whatever can
-// begin first does, a backward before a forward. Where nothing is done and each stage has its own rank this is 1F1B.
-//
-// Each stage takes micro-batches in their order, forwards and backwards, so its gradients are added up in the order of the
-// undisturbed step, whoever adds them. Among the micro-batches of which something is left, the lowest can always go on: so
-// there is no deadlock.
-//
-// A rank may repeat another one's forwards besides, where the plan has it wait long enough for one: so they delay nobody as
-// long as the plan holds.
-
-namespace causeway::inline CAUSEWAY_ABI::plan {
-
-/// How far one stage is with one micro-batch.
-enum class unit_state : std::uint8_t {
-  untouched,
-  forward,  ///< its activations are kept
-  done,     ///< its weights' gradient is in the sum, its input's gradient is kept
-};
-
-struct step_progress {
-  std::vector<std::uint32_t> owners;           ///< [stage]: the rank that does what is left of it; one may have several
-  std::vector<std::vector<unit_state>> units;  ///< [stage][micro-batch], as the owner has it; equally long
-
-  [[nodiscard]] std::size_t stages() const noexcept { return owners.size(); }
-  [[nodiscard]] std::size_t micro_batches() const noexcept { return units.empty() ? 0 : units.front().size(); }
-
-  /// Of a step that nobody has begun, with a rank for each stage.
-  [[nodiscard]] static step_progress fresh(std::size_t stages, std::size_t micro_batches);
-};
-
-/// What one rank does, in which order; an operation's chunk is its stage.
-struct rank_plan {
-  std::vector<operation> order;
-  std::vector<double> begins;  ///< of each: when it can, in forwards
-  double end = 0;              ///< of all ranks: when the last operation ends
-};
-
-namespace detail {
-
-inline constexpr double forward_takes = 1, backward_takes = 2;  // about
-
-class resumed_clock {
- public:
-  explicit resumed_clock(const step_progress& p);
-
-  [[nodiscard]] result<std::vector<rank_plan>> run();
-
- private:
-  struct row {
-    std::size_t next_forward = 0, next_back = 0, in_flight = 0;
-  };
-  struct candidate {
-    double begin = 0;
-    operation op{};
-    // gradients first, then the micro-batch that came in first, then the stage nearer the loss
-    [[nodiscard]] auto rank() const { return std::tuple{begin, op.kind == work::forward, op.micro_batch, ~op.chunk}; }
-  };
-
-  static void consider(const std::optional<candidate>& c, std::optional<candidate>& first);
-
-  // Activations that fit: as in 1F1B.
-  [[nodiscard]] std::size_t room(std::size_t s) const { return p_.stages() - s; }
-
-  void pass_by(std::size_t s);
-
-  [[nodiscard]] std::optional<candidate> forward(std::size_t s) const;
-
-  [[nodiscard]] std::optional<candidate> back(std::size_t s) const;
-
-  [[nodiscard]] std::vector<rank_plan> ended();
-
-  [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s);
-
-  void take(const candidate& c);
-
-  const step_progress& p_;
-  step_progress left_;
-  std::vector<row> row_;
-  std::vector<std::vector<double>> forward_at_, back_at_;  // [stage][micro-batch]: when; 0 for what is done
-  std::vector<double> free_at_;
-  std::vector<rank_plan> plans_;
-};
-
-}  // namespace detail
-
-/// What each rank does. Time: what is left, times stages. errc::protocol where nothing that is left can go on, which honest
-/// ranks never say.
-[[nodiscard]] CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_orders(const step_progress& p);
-
-/// The order of `plan` with forwards of another rank's stage `repeated` in between, of `missing` micro-batches, rising: in
-/// idle time, and, with `all`, the others at the end. The input of stage 0 is always there, that of another is what this
-/// rank's stage before gives.
-[[nodiscard]] CAUSEWAY_DECL std::vector<operation> with_repeats(const rank_plan& plan, std::size_t repeated,
-                                                                std::span<const std::uint32_t> missing, bool all);
-
-}  // namespace causeway::inline CAUSEWAY_ABI::plan
-
-#endif  // CAUSEWAY_PLAN_RESUMED_ORDER_HPP
-
-// ---- causeway/plan/impl/resumed_order.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PLAN_IMPL_RESUMED_ORDER_IPP
-#define CAUSEWAY_PLAN_IMPL_RESUMED_ORDER_IPP
-
-// Bodies of plan/resumed_order.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::plan {
-
-CAUSEWAY_DECL step_progress step_progress::fresh(std::size_t stages, std::size_t micro_batches) {
-  step_progress p;
-  for (std::size_t s = 0; s < stages; ++s) p.owners.push_back(static_cast<std::uint32_t>(s));
-  p.units.assign(stages, std::vector<unit_state>(micro_batches));
-  return p;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::plan
-
-namespace causeway::inline CAUSEWAY_ABI::plan::detail {
-
-CAUSEWAY_DECL resumed_clock::resumed_clock(const step_progress& p)
-    : p_{p}, left_{p}, row_(p.stages()), forward_at_(p.stages(), std::vector<double>(p.micro_batches())) {
-  back_at_ = forward_at_;
-  for (const std::uint32_t rank : p.owners) plans_.resize(std::max<std::size_t>(plans_.size(), rank + 1));
-  free_at_.resize(plans_.size());
-  for (std::size_t s = 0; s < p.stages(); ++s) {
-    for (const unit_state u : p.units[s]) row_[s].in_flight += u == unit_state::forward ? 1 : 0;
-    pass_by(s);
-  }
-}
-
-CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_clock::run() {
-  for (;;) {
-    std::optional<candidate> first;
-    bool left = false;
-    for (std::size_t s = 0; s < p_.stages(); ++s) {
-      left = left || row_[s].next_back < p_.micro_batches();
-      consider(back(s), first);
-      consider(forward(s), first);
-    }
-    if (!first && left)
-      return fail(errc::protocol, "step", "what peers say that they have done of it cannot come of one order");
-    if (!first) return ended();
-    take(*first);
-  }
-}
-
-CAUSEWAY_DECL void resumed_clock::consider(const std::optional<candidate>& c, std::optional<candidate>& first) {
-  if (c && (!first || c->rank() < first->rank())) first = c;
-}
-
-CAUSEWAY_DECL void resumed_clock::pass_by(std::size_t s) {
-  row& r = row_[s];
-  while (r.next_forward < p_.micro_batches() && left_.units[s][r.next_forward] != unit_state::untouched) ++r.next_forward;
-  while (r.next_back < p_.micro_batches() && left_.units[s][r.next_back] == unit_state::done) ++r.next_back;
-}
-
-CAUSEWAY_DECL auto resumed_clock::forward(std::size_t s) const -> std::optional<candidate> {
-  const std::size_t m = row_[s].next_forward;
-  if (m == p_.micro_batches() || row_[s].in_flight >= room(s)) return std::nullopt;
-  if (s > 0 && left_.units[s - 1][m] == unit_state::untouched) return std::nullopt;
-  const double input = s > 0 ? forward_at_[s - 1][m] : 0;
-  return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::forward, m, s)};
-}
-
-CAUSEWAY_DECL auto resumed_clock::back(std::size_t s) const -> std::optional<candidate> {
-  const std::size_t m = row_[s].next_back;
-  if (m == p_.micro_batches() || left_.units[s][m] != unit_state::forward) return std::nullopt;
-  if (s + 1 < p_.stages() && left_.units[s + 1][m] != unit_state::done) return std::nullopt;
-  const double input = std::max(forward_at_[s][m], s + 1 < p_.stages() ? back_at_[s + 1][m] : 0);
-  return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::backward, m, s)};
-}
-
-CAUSEWAY_DECL std::vector<rank_plan> resumed_clock::ended() {
-  for (rank_plan& p : plans_) p.end = *std::max_element(free_at_.begin(), free_at_.end());
-  return std::move(plans_);
-}
-
-CAUSEWAY_DECL operation resumed_clock::named(work kind, std::size_t m, std::size_t s) {
-  return {kind, static_cast<std::uint32_t>(m), static_cast<std::uint32_t>(s)};
-}
-
-CAUSEWAY_DECL void resumed_clock::take(const candidate& c) {
-  const std::size_t s = c.op.chunk, m = c.op.micro_batch;
-  const bool goes_forward = c.op.kind == work::forward;
-  const double end = c.begin + (goes_forward ? forward_takes : backward_takes);
-  free_at_[p_.owners[s]] = end;
-  plans_[p_.owners[s]].order.push_back(c.op);
-  plans_[p_.owners[s]].begins.push_back(c.begin);
-  (goes_forward ? forward_at_ : back_at_)[s][m] = end;
-  left_.units[s][m] = goes_forward ? unit_state::forward : unit_state::done;
-  goes_forward ? ++row_[s].in_flight : --row_[s].in_flight;
-  pass_by(s);
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
-
-namespace causeway::inline CAUSEWAY_ABI::plan {
-
-CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_orders(const step_progress& p) {
-  for ([[maybe_unused]] const auto& row : p.units)
-    CAUSEWAY_EXPECT(row.size() == p.micro_batches() && p.units.size() == p.stages());
-  return detail::resumed_clock{p}.run();
-}
-
-CAUSEWAY_DECL std::vector<operation> with_repeats(const rank_plan& plan, std::size_t repeated,
-                                                  std::span<const std::uint32_t> missing, bool all) {
-  const auto stage = static_cast<std::uint32_t>(repeated);
-  const auto ready = [&](std::uint32_t m) {
-    for (std::size_t i = 0; i < plan.order.size() && stage > 0; ++i) {
-      if (plan.order[i] == operation{work::forward, m, stage - 1}) return plan.begins[i] + detail::forward_takes;
-    }
-    return 0.0;  // done in an earlier attempt
-  };
-  std::vector<operation> order;
-  double now = 0;
-  const auto fill = [&](double until) {
-    for (; !missing.empty(); missing = missing.subspan(1)) {
-      const double end = std::max(now, ready(missing.front())) + detail::forward_takes;
-      if (end > until) return;
-      order.push_back({work::forward, missing.front(), stage});
-      now = end;
-    }
-  };
-  for (std::size_t i = 0; i < plan.order.size(); ++i) {
-    fill(plan.begins[i]);
-    order.push_back(plan.order[i]);
-    const bool goes_forward = plan.order[i].kind == work::forward;
-    now = plan.begins[i] + (goes_forward ? detail::forward_takes : detail::backward_takes);
-  }
-  fill(all ? std::numeric_limits<double>::infinity() : plan.end);
-  return order;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::plan
-
-#endif  // CAUSEWAY_PLAN_IMPL_RESUMED_ORDER_IPP
-#endif
-
-// ---- causeway/parallel/kept_step.hpp ----
-#ifndef CAUSEWAY_PARALLEL_KEPT_STEP_HPP
-#define CAUSEWAY_PARALLEL_KEPT_STEP_HPP
-
-// What a peer has done of a step that is not taken yet: its own stage's activations, what it sent, its sum of gradients,
-// and the forwards of its successor's stage that it repeated. It outlives attempts that fail, so that the next one goes on
-// from it; it does not outlive the state of the parameters that it was computed with, nor another layout.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-/// One micro-batch in one stage.
-template <class Tape>
-struct kept_unit {
-  plan::unit_state state = plan::unit_state::untouched;
-  std::optional<Tape> tape;  ///< from the forward to the backward
-  nn::stage_pass pass;       ///< likewise
-  tensor output;             ///< what the stage behind gets; empty in the last
-  tensor d_input;            ///< what the stage before gets, once the backward is done; empty in the first
-  double loss = 0;           ///< in the last stage
-};
-
-/// What does not depend on the model.
-class any_kept_step {
- public:
-  virtual ~any_kept_step() = default;
-
-  std::uint64_t state = 0;  ///< names the parameters
-  std::uint64_t name = 0;   ///< of state and layout
-  std::uint32_t replicas = 0;
-  stage::layout::place at;    ///< of this peer
-  std::size_t stages = 0;     ///< of its pipeline
-  std::size_t successor = 0;  ///< the stage that it keeps besides its own; its own in a pipeline of one
-  /// The whole flat buffer, before it is summed with others'; empty: nothing yet. In it, of the successor's stage, what the
-  /// forwards that were repeated have given: that of the last stage makes its output layer's gradient at once.
-  std::vector<float> gradients;
-  /// Of a tied table, what the successor's stage has given: if this peer has both ends, its own is in `gradients`.
-  std::vector<float> table;
-
-  /// A byte for each micro-batch: of its own stage, then of its successor's.
-  [[nodiscard]] virtual std::vector<std::byte> progress() const = 0;
-};
-
-template <class Tape>
-class kept_step final : public any_kept_step {
- public:
-  using unit = kept_unit<Tape>;
-
-  kept_step(const stage::layout& l, const stage::layout::place& place) {
-    at = place;
-    replicas = static_cast<std::uint32_t>(l.replicas.size());
-    stages = l.replicas[place.replica].seats.size();
-    successor = stage::successor(place.rank, stages);
-    for (auto& row : rows_) row.resize(l.replicas[place.replica].micro_batches);
-  }
-
-  /// Whether this peer may compute that stage.
-  [[nodiscard]] bool has(std::size_t stage) const noexcept { return stage == at.rank || stage == successor; }
-  [[nodiscard]] unit& of(std::size_t stage, std::size_t micro_batch) {
-    CAUSEWAY_EXPECT(has(stage));
-    return rows_[stage == at.rank ? 0 : 1][micro_batch];
-  }
-  [[nodiscard]] std::size_t micro_batches() const noexcept { return rows_[0].size(); }
-
-  [[nodiscard]] std::vector<std::byte> progress() const override {
-    std::vector<std::byte> all;
-    for (const auto& row : rows_) {
-      for (const unit& u : row) all.push_back(static_cast<std::byte>(u.state));
-    }
-    return all;
-  }
-
-  /// The successor is there after all, and its own backwards count. True: this peer had made some in its place; what it has
-  /// of that stage is forgotten, and its gradients must not stay in the sum.
-  bool give_back() {
-    const auto is_done = [](const unit& u) { return u.state == plan::unit_state::done; };
-    if (successor == at.rank || std::none_of(rows_[1].begin(), rows_[1].end(), is_done)) return false;
-    for (unit& u : rows_[1]) u = unit{};
-    table.clear();
-    return true;
-  }
-
-  /// Empty tapes, for the next forwards.
-  std::vector<Tape> spare;
-
- private:
-  std::array<std::vector<unit>, 2> rows_;  // its own stage, its successor's: [micro-batch]
-};
-
-/// What a peer says of its work, decoded: `stages` rows of `micro_batches`. errc::protocol, errc::corrupt.
-[[nodiscard]] CAUSEWAY_DECL result<std::array<std::vector<plan::unit_state>, 2>> decode_progress(
-    std::span<const std::byte> bytes, std::size_t micro_batches);
-
-/// The work of everybody, by the transport's numbers; nothing of who has none. 2 bytes for each micro-batch of a pipeline,
-/// from and to everybody.
-CAUSEWAY_DECL result<std::vector<std::vector<std::byte>>> gather_progress(net::any_transport& transport,
-                                                                          const net::message_id& id,
-                                                                          const any_kept_step* own,
-                                                                          std::uint32_t micro_batches,
-                                                                          const collective::collective_options& options);
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_KEPT_STEP_HPP
-
-// ---- causeway/parallel/impl/kept_step.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_KEPT_STEP_IPP
-#define CAUSEWAY_PARALLEL_IMPL_KEPT_STEP_IPP
-
-// Bodies of parallel/kept_step.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-CAUSEWAY_DECL result<std::array<std::vector<plan::unit_state>, 2>> decode_progress(std::span<const std::byte> bytes,
-                                                                                   std::size_t micro_batches) {
-  if (bytes.size() != 2 * micro_batches) return fail(errc::protocol, "", "its work is of another number of micro-batches");
-  std::array<std::vector<plan::unit_state>, 2> rows;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    if (bytes[i] > static_cast<std::byte>(plan::unit_state::done)) return fail(errc::corrupt, "", "no state of work");
-    rows[i / micro_batches].push_back(static_cast<plan::unit_state>(bytes[i]));
-  }
-  return rows;
-}
-
-CAUSEWAY_DECL result<std::vector<std::vector<std::byte>>> gather_progress(net::any_transport& transport,
-                                                                          const net::message_id& id,
-                                                                          const any_kept_step* own,
-                                                                          std::uint32_t micro_batches,
-                                                                          const collective::collective_options& options) {
-  std::vector<std::vector<std::byte>> all(transport.size());
-  all[transport.self()] = own != nullptr ? own->progress() : std::vector<std::byte>{};
-  if (all.size() == 1) return all;
-  const std::vector<std::byte> mine = all[transport.self()];
-  CAUSEWAY_TRY(collective::all_gather(transport, id, mine, 2 * std::size_t{micro_batches}, all, options));
-  all[transport.self()] = mine;
-  return all;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_KEPT_STEP_IPP
-#endif
-
-// ---- causeway/parallel/stage_model.hpp ----
-#ifndef CAUSEWAY_PARALLEL_STAGE_MODEL_HPP
-#define CAUSEWAY_PARALLEL_STAGE_MODEL_HPP
-
-// What a pipeline needs of a model: that it can be cut at block boundaries and computes one stage at a time. Every
-// nn::language_model can.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-/// See nn::language_model for what each of these does. `tied_table()`: the segment of a table that both ends of the model
-/// hold, nn::not_held where there is none.
-template <class M>
-concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn::block_range r, const nn::micro_batch& b,
-                              tensor boundary, const nn::stage_pass& s) {
-  { m.make_tape() } -> std::same_as<typename M::tape_type>;
-  { fixed.blocks() } -> std::convertible_to<std::int64_t>;
-  { fixed.width() } -> std::convertible_to<std::int64_t>;
-  { fixed.part() } -> std::same_as<const nn::model_part&>;
-  { fixed.tied_table() } -> std::same_as<std::size_t>;
-  { m.forward_stage(t, r, b, boundary, nn::pass_kind::recorded) } -> std::same_as<result<nn::stage_pass>>;
-  { m.backward_stage(t, s, boundary) } -> std::same_as<result<tensor>>;
-  { m.backward_inputs(t, s, boundary) } -> std::same_as<result<tensor>>;
-  { m.backward_weights(t) } -> std::same_as<result<void>>;
-};
-
-/// Refuses any other model: the only error then, if what needs stages stands behind `if constexpr (has_stages<M>())`.
-template <class M>
-consteval bool has_stages() {
-  constexpr bool yes = StageModel<M>;  // a name: so that compilers do not list every expression of the concept
-  static_assert(yes,
-                "causeway-P5: stages need a model that can be cut into them, such as nn::gpt or nn::llama. "
-                "docs/reference/rules.md#p5");
-  return yes;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_STAGE_MODEL_HPP
-
-// ---- causeway/parallel/kept_pass.hpp ----
-#ifndef CAUSEWAY_PARALLEL_KEPT_PASS_HPP
-#define CAUSEWAY_PARALLEL_KEPT_PASS_HPP
-
-// One peer's part of what is left of a pipeline's step. Everything that it computes is kept as it is computed, so that a
-// pass that breaks off has lost nothing but what was on its way. Forwards of a stage that another peer has are repeated for
-// the day on which that one is lost: their activations are kept and nothing is sent (Bamboo's eager forward; its lazy
-// backward is an ordinary one, in the order of a peer that has two stages).
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-struct kept_pass_setup {
-  const plan::step_progress& before;          ///< of the pipeline, when the attempt began
-  std::uint32_t rank = 0;                     ///< of this peer, as `before.owners` counts
-  const std::vector<plan::operation>& order;  ///< its own, with forwards that it repeats
-  std::span<const nn::block_range> stages;    ///< [stage]: its blocks
-  const batch& piece;                         ///< of the pipeline
-  float grad_scale = 0;
-  std::span<const std::uint64_t> dropout;  ///< [micro-batch]
-  std::span<float> table{};                ///< a tied table's gradient in the model
-};
-
-/// One thread; one attempt.
-template <StageModel M, class Mail>
-class kept_pass {
- public:
-  using step_type = kept_step<typename M::tape_type>;
-
-  kept_pass(M& model, Mail& mail, step_type& step, const kept_pass_setup& setup)
-      : model_{model}, mail_{mail}, step_{step}, setup_{setup} {}
-
-  /// Adds what is left to the model's gradients. Whatever the outcome, `step` says what of it is done.
-  result<void> run() {
-    CAUSEWAY_TRY(send_again());
-    for (const plan::operation& op : setup_.order) {
-      swap_tables(op);
-      auto done = op.kind == plan::work::forward ? forward(op) : backward(op);
-      swap_tables(op);
-      CAUSEWAY_TRY(std::move(done));
-    }
-    return mail_.flush();
-  }
-
- private:
-  using unit = typename step_type::unit;
-  using state = plan::unit_state;
-
-  [[nodiscard]] bool is_ours(std::size_t stage) const { return setup_.before.owners[stage] == setup_.rank; }
-
-  // Whether another peer waits for what the operation gives.
-  [[nodiscard]] bool is_wanted(const plan::operation& op) const {
-    const std::size_t s = op.chunk;
-    if (op.kind == plan::work::forward) {
-      return s + 1 < setup_.stages.size() && !is_ours(s + 1) &&
-             setup_.before.units[s + 1][op.micro_batch] == state::untouched;
-    }
-    return s > 0 && !is_ours(s - 1) && setup_.before.units[s - 1][op.micro_batch] != state::done;
-  }
-
-  // A tied table's gradient of the successor's stage is added up apart, so that it can be left out.
-  void swap_tables(const plan::operation& op) {
-    const bool end = op.chunk == 0 || op.chunk + 1 == setup_.stages.size();
-    if (!end || op.chunk == step_.at.rank) return;
-    step_.table.resize(setup_.table.size());
-    std::swap_ranges(step_.table.begin(), step_.table.end(), setup_.table.begin());
-  }
-
-  // What an earlier attempt computed, and who needs it has not got, or has lost.
-  result<void> send_again() {
-    for (std::uint32_t m = 0; m < step_.micro_batches(); ++m) {
-      for (std::uint32_t s = 0; s < setup_.stages.size(); ++s) {
-        if (!is_ours(s)) continue;
-        const unit& u = step_.of(s, m);
-        const plan::operation forth{plan::work::forward, m, s}, back{plan::work::backward, m, s};
-        if (u.state != state::untouched && is_wanted(forth)) CAUSEWAY_TRY(mail_.send(forth, values(u.output)));
-        if (u.state == state::done && is_wanted(back)) CAUSEWAY_TRY(mail_.send(back, values(u.d_input)));
-      }
-    }
-    return {};
-  }
-
-  result<void> forward(const plan::operation& op) {
-    tensor boundary;
-    tape_type tape = spare_tape();
-    if (op.chunk > 0) {
-      boundary = room(tape);
-      if (is_ours(op.chunk - 1)) {  // so for what it repeats
-        copy(step_.of(op.chunk - 1, op.micro_batch).output, boundary);
-      } else {
-        CAUSEWAY_TRY(mail_.take(op, boundary.template span<float>()));
-      }
-    }
-    CAUSEWAY_TRY(compute(op, std::move(tape), std::move(boundary)));
-    if (!is_ours(op.chunk) || !is_wanted(op)) return {};
-    return mail_.send(op, values(step_.of(op.chunk, op.micro_batch).output));
-  }
-
-  result<void> backward(const plan::operation& op) {
-    unit& u = step_.of(op.chunk, op.micro_batch);
-    tensor d_output;
-    if (op.chunk + 1 < setup_.stages.size()) {
-      d_output = room(*u.tape);
-      if (is_ours(op.chunk + 1)) {
-        copy(step_.of(op.chunk + 1, op.micro_batch).d_input, d_output);
-      } else {
-        CAUSEWAY_TRY(mail_.take(op, d_output.template span<float>()));
-      }
-    }
-    auto d_input = model_.backward_stage(*u.tape, u.pass, std::move(d_output));
-    if (!d_input) return std::move(d_input).error();
-    u.d_input = std::move(*d_input);
-    u.state = state::done;
-    u.tape->clear();
-    step_.spare.push_back(std::move(*u.tape));
-    u.tape.reset();
-    u.pass = {};
-    if (!is_wanted(op)) return {};
-    return mail_.send(op, values(u.d_input));
-  }
-
-  // ---- parts ------------------------------------------------------------------------------------------------------------
-
-  using tape_type = typename M::tape_type;
-
-  result<void> compute(const plan::operation& op, tape_type tape, tensor boundary) {
-    const std::int64_t sequences = setup_.piece.sequences / static_cast<std::int64_t>(step_.micro_batches());
-    const batch piece = setup_.piece.slice(op.micro_batch * sequences, sequences);
-    const nn::micro_batch b{piece.inputs, piece.targets, sequences, setup_.grad_scale, setup_.dropout[op.micro_batch]};
-    unit& u = step_.of(op.chunk, op.micro_batch);
-    u.tape.emplace(std::move(tape));
-    CAUSEWAY_ASSIGN(
-        u.pass, model_.forward_stage(*u.tape, setup_.stages[op.chunk], b, std::move(boundary), nn::pass_kind::recorded));
-    u.output = std::move(u.pass.output.value);
-    u.pass.output.value.reset();  // the backward needs only its slot
-    u.loss = u.pass.loss;
-    u.state = state::forward;
-    return {};
-  }
-
-  // For what crosses a boundary, in memory of the model.
-  [[nodiscard]] tensor room(tape_type& tape) {
-    const std::int64_t rows = setup_.piece.tokens() / static_cast<std::int64_t>(step_.micro_batches());
-    return tape.make(dtype::f32, {rows, model_.width()});
-  }
-  // A copy, since a pass may use up what it is given.
-  static void copy(const tensor& from, tensor& to) {
-    const auto source = from.template span<float>();
-    std::copy(source.begin(), source.end(), to.template span<float>().begin());
-  }
-  [[nodiscard]] static std::span<const float> values(const tensor& t) { return t.template span<float>(); }
-
-  [[nodiscard]] tape_type spare_tape() {
-    if (step_.spare.empty()) return model_.make_tape();
-    tape_type t = std::move(step_.spare.back());
-    step_.spare.pop_back();
-    return t;
-  }
-
-  M& model_;
-  Mail& mail_;
-  step_type& step_;
-  kept_pass_setup setup_;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_KEPT_PASS_HPP
-
-// ---- causeway/collective/broadcast.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_BROADCAST_HPP
-#define CAUSEWAY_COLLECTIVE_BROADCAST_HPP
-
-// One peer's bytes to all others.
-
-namespace causeway::inline CAUSEWAY_ABI::collective {
-
-namespace detail {
-
-/// The root sends to everybody: one latency, n-1 times the size on the root's link.
-template <net::Transport T>
-result<void> broadcast_flat(T& transport, flight<T>& ops, net::peer_index root, std::span<std::byte> data) {
-  const net::peer_index self = transport.self();
-  if (self != root) {
-    ops.receive(0, root, part{}, data);
-    return ops.wait_exact(0, root, data.size());
-  }
-  for (net::peer_index p = 0; p < transport.size(); ++p) {
-    if (p != root) ops.send(p, p, part{}, data);
-  }
-  for (net::peer_index p = 0; p < transport.size(); ++p) CAUSEWAY_TRY(ops.finish(p, p));
-  return {};
-}
-
-/// From peer to peer, chunk by chunk: nobody sends more than the size once.
-template <net::Transport T>
-result<void> broadcast_chain(T& transport, flight<T>& ops, net::peer_index root, std::span<std::byte> data,
-                             std::size_t chunk, std::size_t chunks) {
-  const net::peer_index self = transport.self();
-  const std::uint32_t peers = transport.size();
-  const bool first = self == root;
-  const bool last = (self + 1) % peers == root;
-  const net::peer_index left = (self + peers - 1) % peers;
-  const net::peer_index right = (self + 1) % peers;
-  const auto piece = [&](std::size_t k) { return data.subspan(k * chunk, std::min(chunk, data.size() - k * chunk)); };
-  for (std::size_t k = 0; k < chunks && !first; ++k) ops.receive(k, left, part{0, k}, piece(k));
-  for (std::size_t k = 0; k < chunks; ++k) {
-    if (!first) CAUSEWAY_TRY(ops.wait_exact(k, left, piece(k).size()));
-    if (!last) ops.send(chunks + k, right, part{0, k}, piece(k));
-  }
-  for (std::size_t k = 0; k < chunks; ++k) CAUSEWAY_TRY(ops.finish(chunks + k, right));
-  return {};
-}
-
-}  // namespace detail
-
-/// `data` of `root` replaces everybody's; all give as many bytes. Up to options.one_shot_bytes the root sends to each peer
-/// (1 latency, (n-1) size bytes); beyond, the bytes go along a chain of the peers in chunks (n-1 latencies, each peer sends
-/// at most the size once). Errors name the peer that was waited for.
-template <net::Transport T>
-result<void> broadcast(T& transport, const net::message_id& id, net::peer_index root, std::span<std::byte> data,
-                       const collective_options& options = {}) {
-  CAUSEWAY_EXPECT(root < transport.size());
-  if (data.empty() || transport.size() == 1) return {};
-  collective_workspace own;
-  auto& places = (options.workspace != nullptr ? *options.workspace : own).operations();
-  if (data.size() <= options.one_shot_bytes) {
-    flight<T> ops{transport, id, options.deadline, places, transport.size()};
-    return detail::broadcast_flat(transport, ops, root, data);
-  }
-  const std::size_t chunk = std::max(options.chunk_bytes, std::size_t{1});
-  const std::size_t chunks = (data.size() + chunk - 1) / chunk;
-  flight<T> ops{transport, id, options.deadline, places, 2 * chunks};
-  return detail::broadcast_chain(transport, ops, root, data, chunk, chunks);
-}
-
-/// As above, for values of a trivially copyable type. All peers must have the same byte order.
-template <net::Transport T, class V>
-  requires(std::is_trivially_copyable_v<V> && !std::same_as<V, std::byte>)
-result<void> broadcast(T& transport, const net::message_id& id, net::peer_index root, std::span<V> values,
-                       const collective_options& options = {}) {
-  return broadcast(transport, id, root, std::as_writable_bytes(values), options);
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_BROADCAST_HPP
-
-// ---- causeway/parallel/pipeline_talk.hpp ----
-#ifndef CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
-#define CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
-
-// The small things that the stages of one pipeline tell each other: which blocks they hold, the loss, their part of the
-// gradient's norm, and the table that first and last stage share.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-/// Names and bounds one of these conversations.
-struct pipeline_talk {
-  net::message_id id;  ///< of consecutive channels, one for each kind
-  collective::collective_options options;
-
-  [[nodiscard]] net::message_id on(std::uint32_t kind) const noexcept;
-};
-
-namespace detail {
-
-enum talk_kind : std::uint32_t { parts_kind, loss_kind, norm_kind, table_kind = 5, base_kind = 7 };  // a gather takes two
-
-/// One message each way between first and last rank.
-CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const float> mine, std::span<float> theirs,
-                                     const pipeline_talk& talk);
-
-[[nodiscard]] CAUSEWAY_DECL bool is_an_end(const collective::group_view& view);
-
-}  // namespace detail
-
-/// What a peer must share with the others of its pipeline.
-struct part_agreement {
-  std::uint64_t hash = 0;  ///< of model, schedule and codec
-  std::int64_t layers = 0;
-  std::uint32_t chunks = 1;
-  std::uint64_t step = 0;  ///< that it goes on after: the stages must be given the same batches from here on
-};
-
-/// Checks that all ranks agree and that their parts, stage after stage, make the whole model. `talk` must not depend on the
-/// step. 16 bytes a chunk and 16 more from and to everybody.
-CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
-                                          std::span<const nn::block_range> chunks, const pipeline_talk& talk);
-
-/// The loss, which the last rank knows, on all ranks. 8 bytes to each.
-CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, const pipeline_talk& talk);
-
-/// The root of the sum of all ranks' `squares`, added up in the order of ranks on all of them.
-CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares, const pipeline_talk& talk);
-
-/// On the first and the last rank: table ← the last rank's + the first rank's, the same bits on both. `other` is memory for
-/// what the other end sends. Bytes: the table, each way. On an error the table is as it was.
-CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
-                                    std::vector<float>& other, const pipeline_talk& talk);
-
-/// The last rank's table becomes that of the first. Bytes: the table, once.
-CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk);
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
-
-// ---- causeway/parallel/impl/pipeline_talk.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_PIPELINE_TALK_IPP
-#define CAUSEWAY_PARALLEL_IMPL_PIPELINE_TALK_IPP
-
-// Bodies of parallel/pipeline_talk.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-CAUSEWAY_DECL net::message_id pipeline_talk::on(std::uint32_t kind) const noexcept {
-  net::message_id named = id;
-  named.channel += kind;
-  return named;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-namespace causeway::inline CAUSEWAY_ABI::parallel::detail {
-
-CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const float> mine, std::span<float> theirs,
-                                     const pipeline_talk& talk) {
-  const net::peer_index other = view.self() == 0 ? view.size() - 1 : 0;
-  const auto inward = view.receive(other, talk.on(table_kind), std::as_writable_bytes(theirs));
-  const auto outward = view.send(other, talk.on(table_kind), std::as_bytes(mine));
-  const auto sent = view.wait(outward, talk.options.deadline);
-  const auto got = view.wait(inward, talk.options.deadline);
-  if (!sent) return sent.error();
-  if (!got) return got.error();
-  if (*got != theirs.size_bytes()) {
-    return fail(errc::protocol, "rank " + std::to_string(other), "it sent a token table of another size");
-  }
-  return {};
-}
-
-CAUSEWAY_DECL bool is_an_end(const collective::group_view& view) {
-  return view.self() == 0 || view.self() + 1 == view.size();
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel::detail
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
-                                          std::span<const nn::block_range> chunks, const pipeline_talk& talk) {
-  if (chunks.size() != mine.chunks) {
-    return fail(errc::invalid_argument, "pipeline",
-                "this peer's model has " + std::to_string(chunks.size()) + " ranges of blocks, the schedule needs " +
-                    std::to_string(mine.chunks) + "; build it with parallel::part_of");
-  }
-  const std::size_t row = 2 + 2 * chunks.size();
-  std::vector<std::int64_t> all(row * view.size());
-  const std::span<std::int64_t> own = std::span{all}.subspan(row * view.self(), row);
-  std::memcpy(own.data(), &mine.hash, sizeof mine.hash);
-  own[1] = static_cast<std::int64_t>(mine.step);
-  for (std::size_t c = 0; c < chunks.size(); ++c) {
-    own[2 + 2 * c] = chunks[c].first;
-    own[3 + 2 * c] = chunks[c].last;
-  }
-  if (view.size() > 1) {
-    CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::parts_kind), std::as_bytes(own),
-                                        std::as_writable_bytes(std::span{all}), talk.options));
-  }
-  std::int64_t next = 0;
-  for (std::size_t v = 0; v < std::size_t{view.size()} * chunks.size(); ++v) {
-    const std::size_t rank = v % view.size();
-    const std::int64_t* at = all.data() + row * rank;
-    if (at[0] != own[0]) {
-      return fail(errc::wrong_model, "rank " + std::to_string(rank),
-                  "it has another model, schedule, activation codec or number of micro-batches than this peer");
-    }
-    if (at[1] != own[1]) {
-      return fail(errc::diverged, "rank " + std::to_string(rank),
-                  "it is at step " + std::to_string(at[1]) + ", this peer at step " + std::to_string(own[1]) +
-                      "; start all stages from checkpoints of the same step");
-    }
-    const nn::block_range held{at[2 + 2 * (v / view.size())], at[3 + 2 * (v / view.size())]};
-    if (held.first != next) {
-      return fail(errc::wrong_model, "rank " + std::to_string(rank),
-                  "it holds blocks " + nn::model_part::text(held) + " as stage " + std::to_string(v) +
-                      ", which must begin at block " + std::to_string(next) + "; build all parts with parallel::part_of");
-    }
-    next = held.last;
-  }
-  if (next == mine.layers) return {};
-  return fail(errc::wrong_model, "pipeline",
-              "the last stage ends at block " + std::to_string(next) + " of " + std::to_string(mine.layers));
-}
-
-CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, const pipeline_talk& talk) {
-  CAUSEWAY_TRY(collective::broadcast(view, talk.on(detail::loss_kind), view.size() - 1, std::span{&loss, 1}, talk.options));
-  return loss;
-}
-
-CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares, const pipeline_talk& talk) {
-  std::vector<double> all(view.size(), squares);
-  if (view.size() > 1) {
-    CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::norm_kind), std::as_bytes(std::span{&squares, 1}),
-                                        std::as_writable_bytes(std::span{all}), talk.options));
-  }
-  double sum = 0;
-  for (const double s : all) sum += s;
-  return static_cast<float>(std::sqrt(sum));
-}
-
-CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
-                                    std::vector<float>& other, const pipeline_talk& talk) {
-  if (!detail::is_an_end(view)) return {};
-  other.resize(table.size());
-  CAUSEWAY_TRY(detail::swap_ends(view, table, other, talk));
-  kernels::add(pool, table.data(), table.data(), other.data(), static_cast<std::int64_t>(table.size()));
-  return {};
-}
-
-CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk) {
-  if (!detail::is_an_end(view)) return {};
-  const bool sends = view.self() == 0;
-  const auto id = talk.on(detail::table_kind + 1);
-  const auto op =
-      sends ? view.send(view.size() - 1, id, std::as_bytes(table)) : view.receive(0, id, std::as_writable_bytes(table));
-  CAUSEWAY_ASSIGN(const std::size_t moved, view.wait(op, talk.options.deadline));
-  if (moved == table.size_bytes()) return {};
-  return fail(errc::protocol, "rank 0", "it sent a token table of another size");
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_PIPELINE_TALK_IPP
-#endif
-
-// ---- causeway/stage/activation.hpp ----
-#ifndef CAUSEWAY_STAGE_ACTIVATION_HPP
-#define CAUSEWAY_STAGE_ACTIVATION_HPP
-
-// How the tensor at a boundary between two stages becomes bytes and a tensor again. A stage sends its output, f32
-// [rows, width], forward, and gets the gradient with respect to it, of the same shape, back. One codec value lives in each
-// peer and sees both directions of every boundary that the peer touches. What a codec remembers changes with committed
-// steps only, so that both sides of a boundary remember the same, whatever was tried again between.
-
-namespace causeway::inline CAUSEWAY_ABI::stage {
-
-enum class direction : std::uint8_t {
-  forward,   ///< activations, to the next stage
-  backward,  ///< their gradient, to the stage before
-};
-
-/// One boundary tensor on its way. All but `base` and the meaning of the spans is equal, by value, on both sides.
-struct crossing {
-  std::uint32_t edge = 0;  ///< the boundary between virtual stages edge and edge + 1
-  direction way = direction::forward;
-  std::int64_t rows = 0;  ///< sequences × tokens
-  std::int64_t width = 0;
-  std::int64_t sequences = 1;                ///< rows is a multiple of it
-  std::span<const std::uint64_t> samples{};  ///< ids of the sequences; empty where the run does not know them
-  std::uint64_t seed = 0;                    ///< of this message: another one for every message of the run
-  std::span<const float> base{};             ///< [rows, width] that both sides have; empty: zeros (see subspace)
-
-  [[nodiscard]] std::size_t count() const noexcept { return static_cast<std::size_t>(rows * width); }
-};
-
-/// What a codec says about itself.
-struct activation_traits {
-  bool exact = false;          ///< decode gives the bits that encode was given
-  bool stateful = false;       ///< decoding needs what earlier steps sent over the same boundary
-  bool needs_samples = false;  ///< encode and decode fail without `samples`
-  bool uses_base = false;      ///< reads `base`; others ignore it
-};
-
-/// Requirements, for rows · width = n values:
-///
-/// - `most_bytes(c)`: no encoded message of this crossing is longer; equal on both sides.
-/// - `encode(pool, c, values, room)`: sender. Writes the front of `room`, most_bytes(c) at least, and gives how many bytes.
-///   Values that are not finite fail here or at the receiver, with errc::non_finite.
-/// - `decode(pool, c, bytes, values)`: receiver, of bytes that anybody may have sent: errc::protocol for a wrong length,
-///   errc::corrupt for bytes that no encoder makes, errc::diverged when the two sides do not remember the same. After an
-///   error `values` are unspecified and nothing is remembered.
-/// - Both may stage changes of what is remembered. Within a step the same crossing (by its seed) may come again, and the
-///   later call counts: equal values give equal bytes. `begin_step()` forgets what is staged; a step that is tried again
-///   as a whole begins anew. `commit_step()` makes it the state; after an error the state is what it was.
-/// - `agreement()`: a hash of what name and options must agree in for two peers to understand each other. Where messages
-///   tell of other options by their length, those need not be part of it.
-/// - One thread calls. Results are the same bits for every size of `pool`.
-template <class A>
-concept ActivationCodec = std::movable<A> && std::default_initializable<A> && Stateful<A> &&
-    requires(A& a, const A& fixed, thread_pool& pool, const crossing& c, std::span<const float> values,
-             std::span<std::byte> room, std::span<const std::byte> bytes, std::span<float> decoded) {
-  { A::name } -> std::convertible_to<std::string_view>;
-  { A::traits } -> std::same_as<const activation_traits&>;
-  { fixed.most_bytes(c) } -> std::same_as<std::size_t>;
-  { a.encode(pool, c, values, room) } -> std::same_as<result<std::size_t>>;
-  { a.decode(pool, c, bytes, decoded) } -> std::same_as<result<void>>;
-  a.begin_step();
-  { a.commit_step() } -> std::same_as<result<void>>;
-  { fixed.agreement() } -> std::same_as<std::uint64_t>;
-};
-
-/// Of codecs with traits.uses_base: `leave_outside(pool, width, rows)` turns rows of embedding tables into the rows of the
-/// tables that `base` is made of, on one peer; the others get them from it.
-template <class A>
-concept UsesBase = ActivationCodec<A> &&
-                   A::traits.uses_base&& requires(A& a, thread_pool& pool, std::int64_t width, std::span<float> rows) {
-  { a.leave_outside(pool, width, rows) } -> std::same_as<result<void>>;
-};
-
-namespace detail {
-
-/// The names of types one after another, as characters that live as long as the program. (Not of references to the names:
-/// nvcc does not compile those.)
-template <class... Parts>
-struct joined {
-  static constexpr auto characters = [] {
-    std::array<char, (std::size_t{0} + ... + Parts::name.size())> all{};
-    auto* to = all.data();
-    ((to = std::copy(Parts::name.begin(), Parts::name.end(), to)), ...);
-    return all;
-  }();
-  static constexpr std::string_view value{characters.data(), characters.size()};
-};
-struct comma {
-  static constexpr std::string_view name = ",";
-};
-struct closing {
-  static constexpr std::string_view name = ">";
-};
-
-}  // namespace detail
-
-/// Every crossing through a dense codec, activations through one and gradients through another. Remembers nothing; needs
-/// no samples. Bytes: encoded_size(rows · width) of the codec, blocks run over the ends of rows. Values that are not
-/// finite, or become so (beyond 65504 with fp16), fail at the receiver, as the codec's decode does.
-template <compress::Codec Forward, compress::Codec Backward = Forward>
-class coded {
- public:
-  static constexpr std::string_view name = Forward::name == Backward::name
-                                               ? std::string_view{Forward::name}
-                                               : detail::joined<Forward, detail::comma, Backward>::value;
-  static constexpr activation_traits traits{.exact = !Forward::traits.lossy && !Backward::traits.lossy};
-  static constexpr std::uint32_t state_version = 1;
-
-  explicit coded(Forward forward = Forward{}, Backward backward = Backward{}) : forward_{forward}, backward_{backward} {}
-
-  [[nodiscard]] std::size_t most_bytes(const crossing& c) const {
-    return c.way == direction::forward ? forward_.encoded_size(c.count()) : backward_.encoded_size(c.count());
-  }
-
-  result<std::size_t> encode(thread_pool& pool, const crossing& c, std::span<const float> values,
-                             std::span<std::byte> room) {
-    CAUSEWAY_EXPECT(values.size() == c.count() && room.size() >= most_bytes(c));
-    return c.way == direction::forward ? forward_.encode(pool, values, room) : backward_.encode(pool, values, room);
-  }
-
-  result<void> decode(thread_pool& pool, const crossing& c, std::span<const std::byte> bytes, std::span<float> values) {
-    CAUSEWAY_EXPECT(values.size() == c.count());
-    return c.way == direction::forward ? forward_.decode(pool, bytes, values) : backward_.decode(pool, bytes, values);
-  }
-
-  void begin_step() {}
-  result<void> commit_step() { return {}; }
-
-  [[nodiscard]] std::uint64_t agreement() const { return hash_text(name); }
-  void serialize(auto&) {}
-
- private:
-  Forward forward_;
-  Backward backward_;
-};
-
-/// f32 as it is: 4 bytes a value, exact.
-using plain = coded<compress::none>;
-static_assert(ActivationCodec<plain>);
-
-}  // namespace causeway::inline CAUSEWAY_ABI::stage
-
-#endif  // CAUSEWAY_STAGE_ACTIVATION_HPP
-
-// ---- causeway/parallel/embedding_base.hpp ----
-#ifndef CAUSEWAY_PARALLEL_EMBEDDING_BASE_HPP
-#define CAUSEWAY_PARALLEL_EMBEDDING_BASE_HPP
-
-// What all stages know of the embedding, so that it need not travel: the tables less what the activation codec carries,
-// from the first rank, once. A table that is trained within the codec's subspace keeps this part for good, so a run that is
-// resumed gets the same from the tables of its checkpoint, up to rounding, and nothing of it is state.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-class embedding_base {
- public:
-  [[nodiscard]] bool empty() const noexcept { return tokens_.empty(); }
-
-  /// Rank 0's tables, as `codec` leaves them, to all ranks; all call. Bytes: the tables, 4 a value, along the ranks;
-  /// memory: as many on each. errc::invalid_argument for models with dropout, which writes into the residual stream what
-  /// neither side can know.
-  template <class Model, stage::UsesBase Codec>
-  result<void> share(collective::group_view& view, thread_pool& pool, Model& model, Codec& codec,
-                     const pipeline_talk& talk) {
-    if (model.dropout() > 0) {
-      return fail(errc::invalid_argument, std::string{Codec::name},
-                  "a model with dropout, which leaves the subspace that all stages share; set it to 0");
-    }
-    width_ = model.width();
-    limits_ = {"pipeline", model.context_length(), model.vocabulary()};
-    if (view.self() == 0) {
-      tokens_ = table(model, model.embedding().tokens);
-      positions_ = table(model, model.embedding().positions);
-      CAUSEWAY_TRY(codec.leave_outside(pool, width_, tokens_));
-      if (!positions_.empty()) CAUSEWAY_TRY(codec.leave_outside(pool, width_, positions_));
-    }
-    std::uint64_t positions = positions_.size();
-    CAUSEWAY_TRY(collective::broadcast(view, talk.on(detail::base_kind), 0, std::span{&positions, 1}, talk.options));
-    const auto expected = static_cast<std::uint64_t>(limits_.context * width_);
-    if (positions != 0 && positions != expected) {
-      return fail(errc::protocol, "rank 0", "it sent a table of positions of another size");
-    }
-    tokens_.resize(static_cast<std::size_t>(limits_.vocabulary * width_));
-    positions_.resize(static_cast<std::size_t>(positions));
-    CAUSEWAY_TRY(collective::broadcast(view, talk.on(detail::base_kind + 1), 0, std::span{tokens_}, talk.options));
-    return collective::broadcast(view, talk.on(detail::base_kind + 2), 0, std::span{positions_}, talk.options);
-  }
-
-  /// The base of a micro-batch, [tokens, width] into `out`. errc::invalid_argument for tokens that are none.
-  result<void> rows(thread_pool& pool, const batch& b, std::span<float> out) const;
-
- private:
-  template <class Model>
-  static std::vector<float> table(Model& model, std::size_t segment) {
-    if (segment == nn::not_held) return {};
-    const float* const values = model.parameters().value(segment);
-    return {values, values + model.parameters().segments()[segment].size()};
-  }
-
-  std::vector<float> tokens_, positions_;  // [vocabulary, width]; [context, width] or none
-  std::int64_t width_ = 0;
-  nn::token_limits limits_;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_EMBEDDING_BASE_HPP
-
-// ---- causeway/parallel/impl/embedding_base.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_EMBEDDING_BASE_IPP
-#define CAUSEWAY_PARALLEL_IMPL_EMBEDDING_BASE_IPP
-
-// Bodies of parallel/embedding_base.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-CAUSEWAY_DECL result<void> embedding_base::rows(thread_pool& pool, const batch& b, std::span<float> out) const {
-  CAUSEWAY_EXPECT(!empty() && static_cast<std::int64_t>(out.size()) == b.tokens() * width_);
-  CAUSEWAY_TRY(nn::check_inputs(limits_, {b.inputs, {}, b.sequences}));
-  kernels::embedding_forward(pool, b.inputs.data(), tokens_.data(), positions_.empty() ? nullptr : positions_.data(),
-                             out.data(), b.sequences, b.tokens() / b.sequences, width_);
-  return {};
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_EMBEDDING_BASE_IPP
-#endif
-
-// ---- causeway/parallel/micro_batches.hpp ----
-#ifndef CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
-#define CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
-
-// How a batch may be cut into micro-batches, and what is said where it cannot.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-/// A step has fewer micro-batches than 2 to the power of this: message ids hold both numbers.
-inline constexpr std::uint32_t most_micro_batch_bits = 20;
-
-/// errc::invalid_argument unless `count` is from 1 to 2^most_micro_batch_bits - 1. `policy`: who says so.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_micro_batches(std::string_view policy, std::int64_t count);
-
-/// errc::invalid_argument unless the batch has sequences that make `pieces` equal micro-batches.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces);
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
-
-// ---- causeway/parallel/impl/micro_batches.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
-#define CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
-
-// Bodies of parallel/micro_batches.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-CAUSEWAY_DECL result<void> check_micro_batches(std::string_view policy, std::int64_t count) {
-  if (count >= 1 && count < std::int64_t{1} << most_micro_batch_bits) return {};
-  return fail(errc::invalid_argument, std::string{policy},
-              std::to_string(count) + " micro-batches; choose at least 1, below a million");
-}
-
-CAUSEWAY_DECL result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces) {
-  if (pieces >= 1 && b.sequences >= 1 && b.sequences % pieces == 0) return {};
-  return fail(errc::invalid_argument, std::string{policy},
-              "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " + std::to_string(pieces) +
-                  " equal micro-batches; choose a divisor");
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
-#endif
-
 // ---- causeway/parallel/stage_mail.hpp ----
 #ifndef CAUSEWAY_PARALLEL_STAGE_MAIL_HPP
 #define CAUSEWAY_PARALLEL_STAGE_MAIL_HPP
@@ -26703,6 +26361,45 @@ class stage_mail {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_STAGE_MAIL_HPP
+
+// ---- causeway/parallel/stage_model.hpp ----
+#ifndef CAUSEWAY_PARALLEL_STAGE_MODEL_HPP
+#define CAUSEWAY_PARALLEL_STAGE_MODEL_HPP
+
+// What a pipeline needs of a model: that it can be cut at block boundaries and computes one stage at a time. Every
+// nn::language_model can.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// See nn::language_model for what each of these does. `tied_table()`: the segment of a table that both ends of the model
+/// hold, nn::not_held where there is none.
+template <class M>
+concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn::block_range r, const nn::micro_batch& b,
+                              tensor boundary, const nn::stage_pass& s) {
+  { m.make_tape() } -> std::same_as<typename M::tape_type>;
+  { fixed.blocks() } -> std::convertible_to<std::int64_t>;
+  { fixed.width() } -> std::convertible_to<std::int64_t>;
+  { fixed.part() } -> std::same_as<const nn::model_part&>;
+  { fixed.tied_table() } -> std::same_as<std::size_t>;
+  { m.forward_stage(t, r, b, boundary, nn::pass_kind::recorded) } -> std::same_as<result<nn::stage_pass>>;
+  { m.backward_stage(t, s, boundary) } -> std::same_as<result<tensor>>;
+  { m.backward_inputs(t, s, boundary) } -> std::same_as<result<tensor>>;
+  { m.backward_weights(t) } -> std::same_as<result<void>>;
+};
+
+/// Refuses any other model: the only error then, if what needs stages stands behind `if constexpr (has_stages<M>())`.
+template <class M>
+consteval bool has_stages() {
+  constexpr bool yes = StageModel<M>;  // a name: so that compilers do not list every expression of the concept
+  static_assert(yes,
+                "causeway-P5: stages need a model that can be cut into them, such as nn::gpt or nn::llama. "
+                "docs/reference/rules.md#p5");
+  return yes;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_STAGE_MODEL_HPP
 
 // ---- causeway/plan/schedule_cursor.hpp ----
 #ifndef CAUSEWAY_PLAN_SCHEDULE_CURSOR_HPP
@@ -28375,6 +28072,560 @@ result<double> evaluate_batch(Context& ctx, collective::group_view& view, std::s
 
 #endif  // CAUSEWAY_PARALLEL_PIPELINE_BATCH_HPP
 
+// ---- causeway/plan/resumed_order.hpp ----
+#ifndef CAUSEWAY_PLAN_RESUMED_ORDER_HPP
+#define CAUSEWAY_PLAN_RESUMED_ORDER_HPP
+
+// What is left of a pipeline's step, as an order for each rank: of a step that nobody has begun, or of one in which a rank
+// was lost and another took over its stage (Bamboo: Thorpe et al., NSDI 2023). List scheduling without links: whatever can
+// begin first does, a backward before a forward. Where nothing is done and each stage has its own rank this is 1F1B.
+//
+// Each stage takes micro-batches in their order, forwards and backwards, so its gradients are added up in the order of the
+// undisturbed step, whoever adds them. Among the micro-batches of which something is left, the lowest can always go on: so
+// there is no deadlock.
+//
+// A rank may repeat another one's forwards besides, where the plan has it wait long enough for one: so they delay nobody as
+// long as the plan holds.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// How far one stage is with one micro-batch.
+enum class unit_state : std::uint8_t {
+  untouched,
+  forward,  ///< its activations are kept
+  done,     ///< its weights' gradient is in the sum, its input's gradient is kept
+};
+
+struct step_progress {
+  std::vector<std::uint32_t> owners;           ///< [stage]: the rank that does what is left of it; one may have several
+  std::vector<std::vector<unit_state>> units;  ///< [stage][micro-batch], as the owner has it; equally long
+
+  [[nodiscard]] std::size_t stages() const noexcept { return owners.size(); }
+  [[nodiscard]] std::size_t micro_batches() const noexcept { return units.empty() ? 0 : units.front().size(); }
+
+  /// Of a step that nobody has begun, with a rank for each stage.
+  [[nodiscard]] static step_progress fresh(std::size_t stages, std::size_t micro_batches);
+};
+
+/// What one rank does, in which order; an operation's chunk is its stage.
+struct rank_plan {
+  std::vector<operation> order;
+  std::vector<double> begins;  ///< of each: when it can, in forwards
+  double end = 0;              ///< of all ranks: when the last operation ends
+};
+
+namespace detail {
+
+inline constexpr double forward_takes = 1, backward_takes = 2;  // about
+
+class resumed_clock {
+ public:
+  explicit resumed_clock(const step_progress& p);
+
+  [[nodiscard]] result<std::vector<rank_plan>> run();
+
+ private:
+  struct row {
+    std::size_t next_forward = 0, next_back = 0, in_flight = 0;
+  };
+  struct candidate {
+    double begin = 0;
+    operation op{};
+    // gradients first, then the micro-batch that came in first, then the stage nearer the loss
+    [[nodiscard]] auto rank() const { return std::tuple{begin, op.kind == work::forward, op.micro_batch, ~op.chunk}; }
+  };
+
+  static void consider(const std::optional<candidate>& c, std::optional<candidate>& first);
+
+  // Activations that fit: as in 1F1B.
+  [[nodiscard]] std::size_t room(std::size_t s) const { return p_.stages() - s; }
+
+  void pass_by(std::size_t s);
+
+  [[nodiscard]] std::optional<candidate> forward(std::size_t s) const;
+
+  [[nodiscard]] std::optional<candidate> back(std::size_t s) const;
+
+  [[nodiscard]] std::vector<rank_plan> ended();
+
+  [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s);
+
+  void take(const candidate& c);
+
+  const step_progress& p_;
+  step_progress left_;
+  std::vector<row> row_;
+  std::vector<std::vector<double>> forward_at_, back_at_;  // [stage][micro-batch]: when; 0 for what is done
+  std::vector<double> free_at_;
+  std::vector<rank_plan> plans_;
+};
+
+}  // namespace detail
+
+/// What each rank does. Time: what is left, times stages. errc::protocol where nothing that is left can go on, which honest
+/// ranks never say.
+[[nodiscard]] CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_orders(const step_progress& p);
+
+/// The order of `plan` with forwards of another rank's stage `repeated` in between, of `missing` micro-batches, rising: in
+/// idle time, and, with `all`, the others at the end. The input of stage 0 is always there, that of another is what this
+/// rank's stage before gives.
+[[nodiscard]] CAUSEWAY_DECL std::vector<operation> with_repeats(const rank_plan& plan, std::size_t repeated,
+                                                                std::span<const std::uint32_t> missing, bool all);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_RESUMED_ORDER_HPP
+
+// ---- causeway/plan/impl/resumed_order.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PLAN_IMPL_RESUMED_ORDER_IPP
+#define CAUSEWAY_PLAN_IMPL_RESUMED_ORDER_IPP
+
+// Bodies of plan/resumed_order.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL step_progress step_progress::fresh(std::size_t stages, std::size_t micro_batches) {
+  step_progress p;
+  for (std::size_t s = 0; s < stages; ++s) p.owners.push_back(static_cast<std::uint32_t>(s));
+  p.units.assign(stages, std::vector<unit_state>(micro_batches));
+  return p;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+CAUSEWAY_DECL resumed_clock::resumed_clock(const step_progress& p)
+    : p_{p}, left_{p}, row_(p.stages()), forward_at_(p.stages(), std::vector<double>(p.micro_batches())) {
+  back_at_ = forward_at_;
+  for (const std::uint32_t rank : p.owners) plans_.resize(std::max<std::size_t>(plans_.size(), rank + 1));
+  free_at_.resize(plans_.size());
+  for (std::size_t s = 0; s < p.stages(); ++s) {
+    for (const unit_state u : p.units[s]) row_[s].in_flight += u == unit_state::forward ? 1 : 0;
+    pass_by(s);
+  }
+}
+
+CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_clock::run() {
+  for (;;) {
+    std::optional<candidate> first;
+    bool left = false;
+    for (std::size_t s = 0; s < p_.stages(); ++s) {
+      left = left || row_[s].next_back < p_.micro_batches();
+      consider(back(s), first);
+      consider(forward(s), first);
+    }
+    if (!first && left)
+      return fail(errc::protocol, "step", "what peers say that they have done of it cannot come of one order");
+    if (!first) return ended();
+    take(*first);
+  }
+}
+
+CAUSEWAY_DECL void resumed_clock::consider(const std::optional<candidate>& c, std::optional<candidate>& first) {
+  if (c && (!first || c->rank() < first->rank())) first = c;
+}
+
+CAUSEWAY_DECL void resumed_clock::pass_by(std::size_t s) {
+  row& r = row_[s];
+  while (r.next_forward < p_.micro_batches() && left_.units[s][r.next_forward] != unit_state::untouched) ++r.next_forward;
+  while (r.next_back < p_.micro_batches() && left_.units[s][r.next_back] == unit_state::done) ++r.next_back;
+}
+
+CAUSEWAY_DECL auto resumed_clock::forward(std::size_t s) const -> std::optional<candidate> {
+  const std::size_t m = row_[s].next_forward;
+  if (m == p_.micro_batches() || row_[s].in_flight >= room(s)) return std::nullopt;
+  if (s > 0 && left_.units[s - 1][m] == unit_state::untouched) return std::nullopt;
+  const double input = s > 0 ? forward_at_[s - 1][m] : 0;
+  return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::forward, m, s)};
+}
+
+CAUSEWAY_DECL auto resumed_clock::back(std::size_t s) const -> std::optional<candidate> {
+  const std::size_t m = row_[s].next_back;
+  if (m == p_.micro_batches() || left_.units[s][m] != unit_state::forward) return std::nullopt;
+  if (s + 1 < p_.stages() && left_.units[s + 1][m] != unit_state::done) return std::nullopt;
+  const double input = std::max(forward_at_[s][m], s + 1 < p_.stages() ? back_at_[s + 1][m] : 0);
+  return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::backward, m, s)};
+}
+
+CAUSEWAY_DECL std::vector<rank_plan> resumed_clock::ended() {
+  for (rank_plan& p : plans_) p.end = *std::max_element(free_at_.begin(), free_at_.end());
+  return std::move(plans_);
+}
+
+CAUSEWAY_DECL operation resumed_clock::named(work kind, std::size_t m, std::size_t s) {
+  return {kind, static_cast<std::uint32_t>(m), static_cast<std::uint32_t>(s)};
+}
+
+CAUSEWAY_DECL void resumed_clock::take(const candidate& c) {
+  const std::size_t s = c.op.chunk, m = c.op.micro_batch;
+  const bool goes_forward = c.op.kind == work::forward;
+  const double end = c.begin + (goes_forward ? forward_takes : backward_takes);
+  free_at_[p_.owners[s]] = end;
+  plans_[p_.owners[s]].order.push_back(c.op);
+  plans_[p_.owners[s]].begins.push_back(c.begin);
+  (goes_forward ? forward_at_ : back_at_)[s][m] = end;
+  left_.units[s][m] = goes_forward ? unit_state::forward : unit_state::done;
+  goes_forward ? ++row_[s].in_flight : --row_[s].in_flight;
+  pass_by(s);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+CAUSEWAY_DECL result<std::vector<rank_plan>> resumed_orders(const step_progress& p) {
+  for ([[maybe_unused]] const auto& row : p.units)
+    CAUSEWAY_EXPECT(row.size() == p.micro_batches() && p.units.size() == p.stages());
+  return detail::resumed_clock{p}.run();
+}
+
+CAUSEWAY_DECL std::vector<operation> with_repeats(const rank_plan& plan, std::size_t repeated,
+                                                  std::span<const std::uint32_t> missing, bool all) {
+  const auto stage = static_cast<std::uint32_t>(repeated);
+  const auto ready = [&](std::uint32_t m) {
+    for (std::size_t i = 0; i < plan.order.size() && stage > 0; ++i) {
+      if (plan.order[i] == operation{work::forward, m, stage - 1}) return plan.begins[i] + detail::forward_takes;
+    }
+    return 0.0;  // done in an earlier attempt
+  };
+  std::vector<operation> order;
+  double now = 0;
+  const auto fill = [&](double until) {
+    for (; !missing.empty(); missing = missing.subspan(1)) {
+      const double end = std::max(now, ready(missing.front())) + detail::forward_takes;
+      if (end > until) return;
+      order.push_back({work::forward, missing.front(), stage});
+      now = end;
+    }
+  };
+  for (std::size_t i = 0; i < plan.order.size(); ++i) {
+    fill(plan.begins[i]);
+    order.push_back(plan.order[i]);
+    const bool goes_forward = plan.order[i].kind == work::forward;
+    now = plan.begins[i] + (goes_forward ? detail::forward_takes : detail::backward_takes);
+  }
+  fill(all ? std::numeric_limits<double>::infinity() : plan.end);
+  return order;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_IMPL_RESUMED_ORDER_IPP
+#endif
+
+// ---- causeway/parallel/step_snapshot.hpp ----
+#ifndef CAUSEWAY_PARALLEL_STEP_SNAPSHOT_HPP
+#define CAUSEWAY_PARALLEL_STEP_SNAPSHOT_HPP
+
+// What a peer has done of a step that is not taken yet: its own stage's activations, what it sent, its sum of gradients,
+// and the forwards of its successor's stage that it repeated. It outlives attempts that fail, so that the next one goes on
+// from it; it does not outlive the state of the parameters that it was computed with, nor another layout.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// One micro-batch in one stage.
+template <class Tape>
+struct kept_unit {
+  plan::unit_state state = plan::unit_state::untouched;
+  std::optional<Tape> tape;  ///< from the forward to the backward
+  nn::stage_pass pass;       ///< likewise
+  tensor output;             ///< what the stage behind gets; empty in the last
+  tensor d_input;            ///< what the stage before gets, once the backward is done; empty in the first
+  double loss = 0;           ///< in the last stage
+};
+
+/// What does not depend on the model.
+class any_step_snapshot {
+ public:
+  virtual ~any_step_snapshot() = default;
+
+  std::uint64_t state = 0;  ///< names the parameters
+  std::uint64_t name = 0;   ///< of state and layout
+  std::uint32_t replicas = 0;
+  stage::layout::place at;    ///< of this peer
+  std::size_t stages = 0;     ///< of its pipeline
+  std::size_t successor = 0;  ///< the stage that it keeps besides its own; its own in a pipeline of one
+  /// The whole flat buffer, before it is summed with others'; empty: nothing yet. In it, of the successor's stage, what the
+  /// forwards that were repeated have given: that of the last stage makes its output layer's gradient at once.
+  std::vector<float> gradients;
+  /// Of a tied table, what the successor's stage has given: if this peer has both ends, its own is in `gradients`.
+  std::vector<float> table;
+
+  /// A byte for each micro-batch: of its own stage, then of its successor's.
+  [[nodiscard]] virtual std::vector<std::byte> progress() const = 0;
+};
+
+template <class Tape>
+class step_snapshot final : public any_step_snapshot {
+ public:
+  using unit = kept_unit<Tape>;
+
+  step_snapshot(const stage::layout& l, const stage::layout::place& place) {
+    at = place;
+    replicas = static_cast<std::uint32_t>(l.replicas.size());
+    stages = l.replicas[place.replica].seats.size();
+    successor = stage::successor(place.rank, stages);
+    for (auto& row : rows_) row.resize(l.replicas[place.replica].micro_batches);
+  }
+
+  /// Whether this peer may compute that stage.
+  [[nodiscard]] bool has(std::size_t stage) const noexcept { return stage == at.rank || stage == successor; }
+  [[nodiscard]] unit& of(std::size_t stage, std::size_t micro_batch) {
+    CAUSEWAY_EXPECT(has(stage));
+    return rows_[stage == at.rank ? 0 : 1][micro_batch];
+  }
+  [[nodiscard]] std::size_t micro_batches() const noexcept { return rows_[0].size(); }
+
+  [[nodiscard]] std::vector<std::byte> progress() const override {
+    std::vector<std::byte> all;
+    for (const auto& row : rows_) {
+      for (const unit& u : row) all.push_back(static_cast<std::byte>(u.state));
+    }
+    return all;
+  }
+
+  /// The successor is there after all, and its own backwards count. True: this peer had made some in its place; what it has
+  /// of that stage is forgotten, and its gradients must not stay in the sum.
+  bool give_back() {
+    const auto is_done = [](const unit& u) { return u.state == plan::unit_state::done; };
+    if (successor == at.rank || std::none_of(rows_[1].begin(), rows_[1].end(), is_done)) return false;
+    for (unit& u : rows_[1]) u = unit{};
+    table.clear();
+    return true;
+  }
+
+  /// Empty tapes, for the next forwards.
+  std::vector<Tape> spare;
+
+ private:
+  std::array<std::vector<unit>, 2> rows_;  // its own stage, its successor's: [micro-batch]
+};
+
+/// What a peer says of its work, decoded: `stages` rows of `micro_batches`. errc::protocol, errc::corrupt.
+[[nodiscard]] CAUSEWAY_DECL result<std::array<std::vector<plan::unit_state>, 2>> decode_progress(
+    std::span<const std::byte> bytes, std::size_t micro_batches);
+
+/// The work of everybody, by the transport's numbers; nothing of who has none. 2 bytes for each micro-batch of a pipeline,
+/// from and to everybody.
+CAUSEWAY_DECL result<std::vector<std::vector<std::byte>>> gather_progress(net::any_transport& transport,
+                                                                          const net::message_id& id,
+                                                                          const any_step_snapshot* own,
+                                                                          std::uint32_t micro_batches,
+                                                                          const collective::collective_options& options);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_STEP_SNAPSHOT_HPP
+
+// ---- causeway/parallel/impl/step_snapshot.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_STEP_SNAPSHOT_IPP
+#define CAUSEWAY_PARALLEL_IMPL_STEP_SNAPSHOT_IPP
+
+// Bodies of parallel/step_snapshot.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<std::array<std::vector<plan::unit_state>, 2>> decode_progress(std::span<const std::byte> bytes,
+                                                                                   std::size_t micro_batches) {
+  if (bytes.size() != 2 * micro_batches) return fail(errc::protocol, "", "its work is of another number of micro-batches");
+  std::array<std::vector<plan::unit_state>, 2> rows;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (bytes[i] > static_cast<std::byte>(plan::unit_state::done)) return fail(errc::corrupt, "", "no state of work");
+    rows[i / micro_batches].push_back(static_cast<plan::unit_state>(bytes[i]));
+  }
+  return rows;
+}
+
+CAUSEWAY_DECL result<std::vector<std::vector<std::byte>>> gather_progress(net::any_transport& transport,
+                                                                          const net::message_id& id,
+                                                                          const any_step_snapshot* own,
+                                                                          std::uint32_t micro_batches,
+                                                                          const collective::collective_options& options) {
+  std::vector<std::vector<std::byte>> all(transport.size());
+  all[transport.self()] = own != nullptr ? own->progress() : std::vector<std::byte>{};
+  if (all.size() == 1) return all;
+  const std::vector<std::byte> mine = all[transport.self()];
+  CAUSEWAY_TRY(collective::all_gather(transport, id, mine, 2 * std::size_t{micro_batches}, all, options));
+  all[transport.self()] = mine;
+  return all;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_STEP_SNAPSHOT_IPP
+#endif
+
+// ---- causeway/parallel/kept_pass.hpp ----
+#ifndef CAUSEWAY_PARALLEL_KEPT_PASS_HPP
+#define CAUSEWAY_PARALLEL_KEPT_PASS_HPP
+
+// One peer's part of what is left of a pipeline's step. Everything that it computes is kept as it is computed, so that a
+// pass that breaks off has lost nothing but what was on its way. Forwards of a stage that another peer has are repeated for
+// the day on which that one is lost: their activations are kept and nothing is sent (Bamboo's eager forward; its lazy
+// backward is an ordinary one, in the order of a peer that has two stages).
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+struct kept_pass_setup {
+  const plan::step_progress& before;          ///< of the pipeline, when the attempt began
+  std::uint32_t rank = 0;                     ///< of this peer, as `before.owners` counts
+  const std::vector<plan::operation>& order;  ///< its own, with forwards that it repeats
+  std::span<const nn::block_range> stages;    ///< [stage]: its blocks
+  const batch& piece;                         ///< of the pipeline
+  float grad_scale = 0;
+  std::span<const std::uint64_t> dropout;  ///< [micro-batch]
+  std::span<float> table{};                ///< a tied table's gradient in the model
+};
+
+/// One thread; one attempt.
+template <StageModel M, class Mail>
+class kept_pass {
+ public:
+  using step_type = step_snapshot<typename M::tape_type>;
+
+  kept_pass(M& model, Mail& mail, step_type& step, const kept_pass_setup& setup)
+      : model_{model}, mail_{mail}, step_{step}, setup_{setup} {}
+
+  /// Adds what is left to the model's gradients. Whatever the outcome, `step` says what of it is done.
+  result<void> run() {
+    CAUSEWAY_TRY(send_again());
+    for (const plan::operation& op : setup_.order) {
+      swap_tables(op);
+      auto done = op.kind == plan::work::forward ? forward(op) : backward(op);
+      swap_tables(op);
+      CAUSEWAY_TRY(std::move(done));
+    }
+    return mail_.flush();
+  }
+
+ private:
+  using unit = typename step_type::unit;
+  using state = plan::unit_state;
+
+  [[nodiscard]] bool is_ours(std::size_t stage) const { return setup_.before.owners[stage] == setup_.rank; }
+
+  // Whether another peer waits for what the operation gives.
+  [[nodiscard]] bool is_wanted(const plan::operation& op) const {
+    const std::size_t s = op.chunk;
+    if (op.kind == plan::work::forward) {
+      return s + 1 < setup_.stages.size() && !is_ours(s + 1) &&
+             setup_.before.units[s + 1][op.micro_batch] == state::untouched;
+    }
+    return s > 0 && !is_ours(s - 1) && setup_.before.units[s - 1][op.micro_batch] != state::done;
+  }
+
+  // A tied table's gradient of the successor's stage is added up apart, so that it can be left out.
+  void swap_tables(const plan::operation& op) {
+    const bool end = op.chunk == 0 || op.chunk + 1 == setup_.stages.size();
+    if (!end || op.chunk == step_.at.rank) return;
+    step_.table.resize(setup_.table.size());
+    std::swap_ranges(step_.table.begin(), step_.table.end(), setup_.table.begin());
+  }
+
+  // What an earlier attempt computed, and who needs it has not got, or has lost.
+  result<void> send_again() {
+    for (std::uint32_t m = 0; m < step_.micro_batches(); ++m) {
+      for (std::uint32_t s = 0; s < setup_.stages.size(); ++s) {
+        if (!is_ours(s)) continue;
+        const unit& u = step_.of(s, m);
+        const plan::operation forth{plan::work::forward, m, s}, back{plan::work::backward, m, s};
+        if (u.state != state::untouched && is_wanted(forth)) CAUSEWAY_TRY(mail_.send(forth, values(u.output)));
+        if (u.state == state::done && is_wanted(back)) CAUSEWAY_TRY(mail_.send(back, values(u.d_input)));
+      }
+    }
+    return {};
+  }
+
+  result<void> forward(const plan::operation& op) {
+    tensor boundary;
+    tape_type tape = spare_tape();
+    if (op.chunk > 0) {
+      boundary = room(tape);
+      if (is_ours(op.chunk - 1)) {  // so for what it repeats
+        copy(step_.of(op.chunk - 1, op.micro_batch).output, boundary);
+      } else {
+        CAUSEWAY_TRY(mail_.take(op, boundary.template span<float>()));
+      }
+    }
+    CAUSEWAY_TRY(compute(op, std::move(tape), std::move(boundary)));
+    if (!is_ours(op.chunk) || !is_wanted(op)) return {};
+    return mail_.send(op, values(step_.of(op.chunk, op.micro_batch).output));
+  }
+
+  result<void> backward(const plan::operation& op) {
+    unit& u = step_.of(op.chunk, op.micro_batch);
+    tensor d_output;
+    if (op.chunk + 1 < setup_.stages.size()) {
+      d_output = room(*u.tape);
+      if (is_ours(op.chunk + 1)) {
+        copy(step_.of(op.chunk + 1, op.micro_batch).d_input, d_output);
+      } else {
+        CAUSEWAY_TRY(mail_.take(op, d_output.template span<float>()));
+      }
+    }
+    auto d_input = model_.backward_stage(*u.tape, u.pass, std::move(d_output));
+    if (!d_input) return std::move(d_input).error();
+    u.d_input = std::move(*d_input);
+    u.state = state::done;
+    u.tape->clear();
+    step_.spare.push_back(std::move(*u.tape));
+    u.tape.reset();
+    u.pass = {};
+    if (!is_wanted(op)) return {};
+    return mail_.send(op, values(u.d_input));
+  }
+
+  // ---- parts ------------------------------------------------------------------------------------------------------------
+
+  using tape_type = typename M::tape_type;
+
+  result<void> compute(const plan::operation& op, tape_type tape, tensor boundary) {
+    const std::int64_t sequences = setup_.piece.sequences / static_cast<std::int64_t>(step_.micro_batches());
+    const batch piece = setup_.piece.slice(op.micro_batch * sequences, sequences);
+    const nn::micro_batch b{piece.inputs, piece.targets, sequences, setup_.grad_scale, setup_.dropout[op.micro_batch]};
+    unit& u = step_.of(op.chunk, op.micro_batch);
+    u.tape.emplace(std::move(tape));
+    CAUSEWAY_ASSIGN(
+        u.pass, model_.forward_stage(*u.tape, setup_.stages[op.chunk], b, std::move(boundary), nn::pass_kind::recorded));
+    u.output = std::move(u.pass.output.value);
+    u.pass.output.value.reset();  // the backward needs only its slot
+    u.loss = u.pass.loss;
+    u.state = state::forward;
+    return {};
+  }
+
+  // For what crosses a boundary, in memory of the model.
+  [[nodiscard]] tensor room(tape_type& tape) {
+    const std::int64_t rows = setup_.piece.tokens() / static_cast<std::int64_t>(step_.micro_batches());
+    return tape.make(dtype::f32, {rows, model_.width()});
+  }
+  // A copy, since a pass may use up what it is given.
+  static void copy(const tensor& from, tensor& to) {
+    const auto source = from.template span<float>();
+    std::copy(source.begin(), source.end(), to.template span<float>().begin());
+  }
+  [[nodiscard]] static std::span<const float> values(const tensor& t) { return t.template span<float>(); }
+
+  [[nodiscard]] tape_type spare_tape() {
+    if (step_.spare.empty()) return model_.make_tape();
+    tape_type t = std::move(step_.spare.back());
+    step_.spare.pop_back();
+    return t;
+  }
+
+  M& model_;
+  Mail& mail_;
+  step_type& step_;
+  kept_pass_setup setup_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_KEPT_PASS_HPP
+
 // ---- causeway/parallel/seat_work.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SEAT_WORK_HPP
 #define CAUSEWAY_PARALLEL_SEAT_WORK_HPP
@@ -28523,9 +28774,9 @@ CAUSEWAY_DECL result<seat_work> forwards_of(const stage::layout& l, const stage:
 #endif  // CAUSEWAY_PARALLEL_IMPL_SEAT_WORK_IPP
 #endif
 
-// ---- causeway/parallel/kept_work.hpp ----
-#ifndef CAUSEWAY_PARALLEL_KEPT_WORK_HPP
-#define CAUSEWAY_PARALLEL_KEPT_WORK_HPP
+// ---- causeway/parallel/resumable_step.hpp ----
+#ifndef CAUSEWAY_PARALLEL_RESUMABLE_STEP_HPP
+#define CAUSEWAY_PARALLEL_RESUMABLE_STEP_HPP
 
 // How the peers of an attempt go on with a step that an earlier attempt began: each tells what it has done, all work out
 // who does what is left in which order, and nothing that is there is computed again.
@@ -28545,7 +28796,7 @@ struct kept_talk {
 };
 
 /// Of one peer. One thread.
-class kept_work {
+class resumable_step {
  public:
   /// What others are told; `keeps`: the model's part.
   [[nodiscard]] stage::begun_step described(const crew_words& w, std::vector<nn::block_range> keeps) const;
@@ -28560,7 +28811,7 @@ class kept_work {
     told_.clear();
     agreed_ = 0;
     if (at == nullptr) return;
-    step_ = std::make_unique<kept_step<Tape>>(l, *at);
+    step_ = std::make_unique<step_snapshot<Tape>>(l, *at);
     step_->state = w.state;
     hasher h;
     step_->name = add_layout(h.add_value(w.state), l).finish() | 1U;
@@ -28604,7 +28855,7 @@ class kept_work {
 
  private:
   template <class Context>
-  using step_of = kept_step<typename std::remove_cvref_t<decltype(std::declval<Context&>().model())>::tape_type>;
+  using step_of = step_snapshot<typename std::remove_cvref_t<decltype(std::declval<Context&>().model())>::tape_type>;
 
   // The peers of a pipeline that are there.
   [[nodiscard]] static std::vector<std::uint64_t> present(const stage::replica& r);
@@ -28617,7 +28868,7 @@ class kept_work {
     std::fill(part.begin(), part.end(), 0.0F);
   }
   // Of the successor's stage to that of its own: the order in which two peers' would be summed makes no difference.
-  static void add_table(auto& ctx, const any_kept_step& step) {
+  static void add_table(auto& ctx, const any_step_snapshot& step) {
     const auto table = table_in(ctx.model(), ctx.gradients());
     if (step.table.empty()) return;
     kernels::axpy(ctx.pool(), table.data(), 1.0F, step.table.data(), static_cast<std::int64_t>(table.size()));
@@ -28668,21 +28919,21 @@ class kept_work {
     return run.run();
   }
 
-  std::unique_ptr<any_kept_step> step_;
+  std::unique_ptr<any_step_snapshot> step_;
   std::vector<std::vector<std::byte>> told_;  // by the transport's numbers; empty: of a step that nobody has begun
   std::uint64_t agreed_ = 0;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_KEPT_WORK_HPP
+#endif  // CAUSEWAY_PARALLEL_RESUMABLE_STEP_HPP
 
-// ---- causeway/parallel/impl/kept_work.ipp ----
+// ---- causeway/parallel/impl/resumable_step.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_KEPT_WORK_IPP
-#define CAUSEWAY_PARALLEL_IMPL_KEPT_WORK_IPP
+#ifndef CAUSEWAY_PARALLEL_IMPL_RESUMABLE_STEP_IPP
+#define CAUSEWAY_PARALLEL_IMPL_RESUMABLE_STEP_IPP
 
-// Bodies of parallel/kept_work.hpp.
+// Bodies of parallel/resumable_step.hpp.
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
@@ -28694,13 +28945,13 @@ CAUSEWAY_DECL hasher& add_layout(hasher& h, const stage::layout& l) {
   return h;
 }
 
-CAUSEWAY_DECL stage::begun_step kept_work::described(const crew_words& w, std::vector<nn::block_range> keeps) const {
+CAUSEWAY_DECL stage::begun_step resumable_step::described(const crew_words& w, std::vector<nn::block_range> keeps) const {
   if (step_ == nullptr || step_->state != w.state) return {};
   return {step_->name, step_->replicas, static_cast<std::uint32_t>(step_->stages),
           static_cast<std::uint32_t>(step_->at.rank), std::move(keeps)};
 }
 
-CAUSEWAY_DECL result<void> kept_work::resume(const kept_talk& talk, bool seated, std::uint32_t micro_batches) {
+CAUSEWAY_DECL result<void> resumable_step::resume(const kept_talk& talk, bool seated, std::uint32_t micro_batches) {
   if (!seated) step_.reset();
   CAUSEWAY_ASSIGN(told_, gather_progress(talk.transport, talk.progress, step_.get(), micro_batches, talk.how));
   hasher h;
@@ -28709,7 +28960,7 @@ CAUSEWAY_DECL result<void> kept_work::resume(const kept_talk& talk, bool seated,
   return {};
 }
 
-CAUSEWAY_DECL std::vector<std::uint64_t> kept_work::present(const stage::replica& r) {
+CAUSEWAY_DECL std::vector<std::uint64_t> resumable_step::present(const stage::replica& r) {
   std::vector<std::uint64_t> peers;
   for (const stage::seat& s : r.seats) {
     if (s.peer != stage::nobody) peers.push_back(s.peer);
@@ -28717,7 +28968,7 @@ CAUSEWAY_DECL std::vector<std::uint64_t> kept_work::present(const stage::replica
   return peers;
 }
 
-CAUSEWAY_DECL result<plan::step_progress> kept_work::standing(const stage::replica& r, const kept_talk& talk) const {
+CAUSEWAY_DECL result<plan::step_progress> resumable_step::standing(const stage::replica& r, const kept_talk& talk) const {
   const std::size_t stages = r.seats.size();
   if (told_.empty()) return plan::step_progress::fresh(stages, r.micro_batches);
   const auto peers = present(r);
@@ -28739,254 +28990,7 @@ CAUSEWAY_DECL result<plan::step_progress> kept_work::standing(const stage::repli
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_IMPL_KEPT_WORK_IPP
-#endif
-
-// ---- causeway/parallel/made_up_blocks.hpp ----
-#ifndef CAUSEWAY_PARALLEL_MADE_UP_BLOCKS_HPP
-#define CAUSEWAY_PARALLEL_MADE_UP_BLOCKS_HPP
-
-// Blocks that nobody has any more, and what they are made of: the average of the neighbouring stages, weighted by the
-// squared norms of their gradients (CheckFree, Blagoev et al., 2025).
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-/// Blocks in a row that no peer of the gathering holds.
-[[nodiscard]] CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::gathering& g);
-
-/// W = share · W_before + (1 - share) · W_behind.
-struct made_up_block {
-  std::int64_t block = 0;
-  std::int64_t before = 0;
-  std::int64_t behind = 0;
-  float share = 0.5F;
-};
-
-/// For each lost block the blocks at its place in the stages before and behind, taken as long as what is lost; where these
-/// are shorter, the last ones there are that somebody holds. Precondition: no run of lost blocks is at an end of the model.
-[[nodiscard]] CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::gathering& g);
-
-/// Who sends which block to whom, so that all that are to hold a lost block can make it up. A peer may send to itself.
-[[nodiscard]] CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
-                                                               const stage::gathering& g);
-
-/// The parameters alone, out of contents with `moments` times as much behind them.
-[[nodiscard]] CAUSEWAY_DECL block_contents parameters_of(block_contents all, std::size_t moments);
-
-/// Contents of `size` values with `moments`, which are zero, from the parameters of the blocks that it is made of. The
-/// first and the last block have more than the others, in front of and behind what is theirs.
-[[nodiscard]] CAUSEWAY_DECL block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
-                                                   std::span<const float> before, std::span<const float> behind);
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_MADE_UP_BLOCKS_HPP
-
-// ---- causeway/parallel/impl/made_up_blocks.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_MADE_UP_BLOCKS_IPP
-#define CAUSEWAY_PARALLEL_IMPL_MADE_UP_BLOCKS_IPP
-
-// Bodies of parallel/made_up_blocks.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-CAUSEWAY_DECL std::vector<nn::block_range> lost_runs(const stage::gathering& g) {
-  std::vector<nn::block_range> runs;
-  for (std::int64_t b = 0; b < g.layers; ++b) {
-    if (g.somebody_holds(b)) continue;
-    if (runs.empty() || runs.back().last != b) runs.push_back({b, b});
-    runs.back().last = b + 1;
-  }
-  return runs;
-}
-
-CAUSEWAY_DECL std::vector<made_up_block> made_up_for(const stage::gathering& g) {
-  const auto squares = [&](std::int64_t block) { return g.peers[g.first_holder(block)].squares_of(block); };
-  std::vector<made_up_block> all;
-  for (const nn::block_range& lost : lost_runs(g)) {
-    std::int64_t from = lost.first, to = lost.last;  // blocks [from, lost.first) and [lost.last, to) are there
-    while (from > 0 && lost.first - from < lost.size() && g.somebody_holds(from - 1)) --from;
-    while (to < g.layers && to - lost.last < lost.size() && g.somebody_holds(to)) ++to;
-    double before = 0, behind = 0;
-    for (std::int64_t b = from; b < lost.first; ++b) before += squares(b);
-    for (std::int64_t b = lost.last; b < to; ++b) behind += squares(b);
-    const double share = before + behind > 0 ? before / (before + behind) : 0.5;
-    for (std::int64_t b = lost.first; b < lost.last; ++b) {
-      all.push_back({b, std::max(from, b - lost.size()), std::min(to - 1, b + lost.size()), static_cast<float>(share)});
-    }
-  }
-  return all;
-}
-
-CAUSEWAY_DECL std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
-                                                 const stage::gathering& g) {
-  std::vector<block_move> moves;
-  for (net::peer_index p = 0; p < g.peers.size(); ++p) {
-    const stage::seat* const seat = to.find(g.peers[p].id);
-    for (const made_up_block& m : lost) {
-      if (seat == nullptr || !seat->holds(m.block)) continue;
-      for (const std::int64_t from : {m.before, m.behind}) {
-        const block_move move{from, static_cast<net::peer_index>(g.first_holder(from)), p};
-        if (std::find(moves.begin(), moves.end(), move) == moves.end()) moves.push_back(move);
-      }
-    }
-  }
-  return moves;
-}
-
-CAUSEWAY_DECL block_contents parameters_of(block_contents all, std::size_t moments) {
-  all.resize(all.size() / (1 + moments));
-  return all;
-}
-
-CAUSEWAY_DECL block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
-                                     std::span<const float> before, std::span<const float> behind) {
-  const std::size_t count = size / (1 + moments);
-  const std::span<const float> a = m.before == 0 ? before.last(count) : before.first(count);
-  const std::span<const float> b = behind.first(count);  // never the first block
-  block_contents made(size, 0.0F);
-  for (std::size_t i = 0; i < count; ++i) made[i] = m.share * a[i] + (1.0F - m.share) * b[i];
-  return made;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_MADE_UP_BLOCKS_IPP
-#endif
-
-// ---- causeway/parallel/part_change.hpp ----
-#ifndef CAUSEWAY_PARALLEL_PART_CHANGE_HPP
-#define CAUSEWAY_PARALLEL_PART_CHANGE_HPP
-
-// From what a peer has to what its seat in a layout holds: what others need of it leaves, what it needs comes, and what
-// nobody has is made up.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-/// How blocks travel.
-struct block_roads {
-  net::any_transport& transport;
-  net::message_id moves;    ///< of blocks
-  net::message_id sources;  ///< of what lost blocks are made up of
-  time_point deadline = no_deadline;
-};
-
-/// Of one peer, in one attempt; all that it is given must outlive it. Where blocks are made up, no run of lost blocks is at
-/// an end of the model.
-class part_change {
- public:
-  part_change(held_blocks& held, const crew_words& words, const crew_facts& facts, const stage::layout& to,
-              const block_roads& roads)
-      : held_{held},
-        words_{words},
-        facts_{facts},
-        roads_{roads},
-        moves_{moves_for(to, facts.gathered)},
-        made_{made_up_for(facts.gathered)},
-        sources_{sources_of(made_, to, facts.gathered)} {}
-
-  /// Whether anything moves or is made up, at whatever peer.
-  [[nodiscard]] bool concerns_anybody() const noexcept { return !moves_.empty() || !made_.empty(); }
-
-  /// What others need is copied before this peer's own part becomes `part`, unless it is `ready`. errc::non_finite: a peer
-  /// sent what are no parameters.
-  result<void> run(auto& ctx, const nn::model_part& part, bool ready) {
-    CAUSEWAY_TRY(copy_out(ctx));
-    if (!ready) CAUSEWAY_TRY(held_.change(ctx, part, words_));
-    CAUSEWAY_TRY(receive_moves(ctx));
-    if (made_.empty()) return {};
-    CAUSEWAY_TRY(receive_sources(ctx));
-    make_up(ctx, part);
-    return {};
-  }
-
-  /// Blocks that came, and such that were made up here.
-  [[nodiscard]] std::uint64_t received() const noexcept { return inward_.size(); }
-  [[nodiscard]] std::uint64_t made_up_here() const noexcept { return made_up_; }
-
- private:
-  using by_block = std::map<std::int64_t, block_contents>;
-
-  result<void> copy_out(auto& ctx) {
-    for (const block_move& m : moves_) {
-      if (m.from != facts_.self) continue;
-      CAUSEWAY_ASSIGN(outward_[m.block], held_.contents(ctx, m.block));
-    }
-    for (const block_move& m : sources_) {
-      if (m.from != facts_.self) continue;
-      CAUSEWAY_ASSIGN(block_contents all, held_.contents(ctx, m.block));
-      source_outward_[m.block] = parameters_of(std::move(all), ctx.inner().moments().size());
-    }
-    return {};
-  }
-
-  result<void> receive_moves(auto& ctx) {
-    for (const block_move& m : moves_) {
-      if (m.to == facts_.self) inward_[m.block].resize(held_.contents_size(ctx, m.block));
-    }
-    CAUSEWAY_TRY(exchange(roads_.moves, moves_, outward_, inward_));
-    for (const auto& [block, contents] : inward_) held_.put(ctx, block, contents);
-    return {};
-  }
-
-  result<void> receive_sources(auto& ctx) {
-    for (const block_move& m : sources_) {
-      if (m.to != facts_.self) continue;
-      block_contents& room = source_inward_[m.block];
-      if (m.from == facts_.self) room = source_outward_.at(m.block);
-      room.resize(static_cast<std::size_t>(ctx.model().block_length(m.block)));
-    }
-    std::vector<block_move> between = sources_;
-    std::erase_if(between, [](const block_move& m) { return m.from == m.to; });
-    return exchange(roads_.sources, between, source_outward_, source_inward_);
-  }
-
-  void make_up(auto& ctx, const nn::model_part& part) {
-    const std::size_t moments = ctx.inner().moments().size();
-    for (const made_up_block& m : made_) {
-      if (!part.holds(m.block)) continue;
-      const std::size_t size = held_.contents_size(ctx, m.block);
-      held_.put(ctx, m.block, made_up(m, size, moments, source_inward_.at(m.before), source_inward_.at(m.behind)));
-      ++made_up_;
-    }
-  }
-
-  result<void> exchange(const net::message_id& id, std::span<const block_move> moves, const by_block& outward,
-                        by_block& inward);
-
-  held_blocks& held_;
-  const crew_words& words_;
-  const crew_facts& facts_;
-  block_roads roads_;
-  std::vector<block_move> moves_;
-  std::vector<made_up_block> made_;
-  std::vector<block_move> sources_;
-  by_block outward_, inward_, source_outward_, source_inward_;
-  std::uint64_t made_up_ = 0;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_PART_CHANGE_HPP
-
-// ---- causeway/parallel/impl/part_change.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
-#define CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
-
-// Bodies of parallel/part_change.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-CAUSEWAY_DECL result<void> part_change::exchange(const net::message_id& id, std::span<const block_move> moves,
-                                                 const by_block& outward, by_block& inward) {
-  return move_blocks(roads_.transport, id, roads_.deadline, moves, facts_.self, facts_.index_of, outward, inward);
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_PART_CHANGE_IPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_RESUMABLE_STEP_IPP
 #endif
 
 // ---- causeway/parallel/unsound_steps.hpp ----
@@ -29196,7 +29200,7 @@ class elastic_pipeline {
   [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(index_of_.size()); }
   /// Blocks that this peer has received since it was built, and such that it made up because nobody had them.
   [[nodiscard]] std::uint64_t received_blocks() const noexcept { return received_blocks_; }
-  [[nodiscard]] std::uint64_t made_up_blocks() const noexcept { return made_up_blocks_; }
+  [[nodiscard]] std::uint64_t interpolated_blocks() const noexcept { return interpolated_blocks_; }
   /// Attempts that went on with a step that an earlier one had begun, where the recovery policy keeps work.
   [[nodiscard]] std::uint64_t resumed_attempts() const noexcept { return resumed_attempts_; }
 
@@ -29477,7 +29481,7 @@ class elastic_pipeline {
     if (!ready) kept_.forget();
     if (!ready || change.concerns_anybody()) CAUSEWAY_TRY(change.run(ctx, part, ready));
     received_blocks_ += change.received();
-    made_up_blocks_ += change.made_up_here();
+    interpolated_blocks_ += change.made_up_here();
     held_.seated(seat_ != nullptr ? seat_->computes : nn::block_range{}, static_cast<std::uint32_t>(place_.replica));
     return {};
   }
@@ -29572,8 +29576,8 @@ class elastic_pipeline {
   Recovery recovery_;
   Schedule order_;
   Codec codec_;
-  held_blocks held_;
-  kept_work kept_;        // of a step under way, where the policy keeps it
+  block_ownership held_;
+  resumable_step kept_;   // of a step under way, where the policy keeps it
   bool resumes_ = false;  // the attempt under way goes on with it
 
   batch whole_;
@@ -29594,7 +29598,7 @@ class elastic_pipeline {
   std::string said_;
   unsound_steps unsound_;
   std::uint64_t received_blocks_ = 0;
-  std::uint64_t made_up_blocks_ = 0;
+  std::uint64_t interpolated_blocks_ = 0;
   std::uint64_t resumed_attempts_ = 0;
 };
 static_assert(ParallelismPolicy<elastic_pipeline<>>);
@@ -38621,181 +38625,6 @@ CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byt
 #endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_MESSAGES_IPP
 #endif
 
-// ---- causeway/parallel/block_lookout.hpp ----
-#ifndef CAUSEWAY_PARALLEL_BLOCK_LOOKOUT_HPP
-#define CAUSEWAY_PARALLEL_BLOCK_LOOKOUT_HPP
-
-// A client's network: which servers are there, what they hold, how far away they are. The part of block_client.hpp that
-// does not depend on the codec.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-struct block_client_options {
-  std::uint64_t run = 0;                        ///< names the weights: the servers'
-  std::vector<std::string> dial{};              ///< addresses of servers; they tell of the rest
-  std::int64_t most_rows = 1024;                ///< sent as one request; a batch goes in pieces of whole sequences
-  duration patience = std::chrono::minutes{3};  ///< who answers later is left
-  duration give_up = std::chrono::minutes{10};  ///< how long a step waits for a block that nobody serves
-  duration heartbeat = std::chrono::seconds{1};
-  stage::span_directory_options directory{};
-};
-
-/// To be used with the fabric's lock held, but for what is public.
-class block_lookout : protected net::fabric_events {
- public:
-  block_lookout(const block_lookout&) = delete;
-  block_lookout& operator=(const block_lookout&) = delete;
-
-  /// Waits until every block is served; false when the deadline came first.
-  result<bool> wait_for_blocks(time_point deadline);
-  /// A copy of what is known of servers.
-  [[nodiscard]] stage::span_directory directory();
-
- protected:
-  block_lookout(std::shared_ptr<net::fabric> fabric, std::uint64_t run, std::int64_t layers, block_client_options options,
-                log_sink log)
-      : fabric_{std::move(fabric)},
-        options_{std::move(options)},
-        run_{run},
-        log_{std::move(log)},
-        directory_{layers, options_.directory},
-        addresses_{options_.dial.begin(), options_.dial.end()} {}
-  ~block_lookout() override = default;
-
-  void listen();
-
-  [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id server) const;
-  void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(run_, m)); }
-
-  [[nodiscard]] error nobody_there(time_point now) const;
-
-  std::shared_ptr<net::fabric> fabric_;
-  block_client_options options_;
-  std::uint64_t run_;
-  log_sink log_;
-  stage::span_directory directory_;
-  std::set<net::peer_index> down_;  // since somebody looked
-  bool news_ = false;
-
- private:
-  // ---- net::fabric_events
-
-  void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
-  void on_down(net::peer_index link, const error&) override;
-  void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
-  void on_wake() override;
-
-  void hear(net::peer_index link, const block_wire::announcement& a);
-  void hear(net::peer_index, const block_wire::addresses& a);
-  void hear(net::peer_index, const block_wire::request&) {}
-  void hear(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
-  void hear(net::peer_index link, const block_wire::echo& e);
-
-  [[nodiscard]] std::uint64_t mark() const { return static_cast<std::uint64_t>(fabric_->now().since_start.count()); }
-
-  std::set<std::string> addresses_;  // of servers
-  std::map<net::peer_index, net::peer_id> links_;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_BLOCK_LOOKOUT_HPP
-
-// ---- causeway/parallel/impl/block_lookout.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_LOOKOUT_IPP
-#define CAUSEWAY_PARALLEL_IMPL_BLOCK_LOOKOUT_IPP
-
-// Bodies of parallel/block_lookout.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-CAUSEWAY_DECL result<bool> block_lookout::wait_for_blocks(time_point deadline) {
-  return fabric_->block(
-      [this] {
-        return !directory_.route({0, directory_.layers()}, {}, fabric_->now()).empty();
-      },
-      deadline);
-}
-
-CAUSEWAY_DECL stage::span_directory block_lookout::directory() {
-  stage::span_directory now;
-  fabric_->locked([&] { now = directory_; });
-  return now;
-}
-
-CAUSEWAY_DECL void block_lookout::listen() {
-  fabric_->attach(this);
-  fabric_->locked([this] { on_wake(); });
-}
-
-CAUSEWAY_DECL std::optional<net::peer_index> block_lookout::link_to(net::peer_id server) const {
-  const auto found = std::find_if(links_.begin(), links_.end(), [&](const auto& l) { return l.second == server; });
-  if (found == links_.end()) return std::nullopt;
-  return found->first;
-}
-
-CAUSEWAY_DECL error block_lookout::nobody_there(time_point now) const {
-  const std::int64_t missing = directory_.first_missing({0, directory_.layers()}, now);
-  if (missing == directory_.layers()) {
-    return fail(errc::timeout, "block_client",
-                "every block is served, but by nobody who takes a request of this size: fewer rows at once (most_rows), "
-                "fewer prompts or a lower rank of adapters would do");
-  }
-  return fail(errc::timeout, "block_client",
-              "block " + std::to_string(missing) + " of " + std::to_string(directory_.layers()) +
-                  " is served by nobody who answers; start a server that holds it");
-}
-
-CAUSEWAY_DECL void block_lookout::on_up(net::peer_index link, net::peer_id id, const std::string&) {
-  links_[link] = id;
-  post(link, block_wire::probe{mark()});
-}
-
-CAUSEWAY_DECL void block_lookout::on_down(net::peer_index link, const error&) {
-  down_.insert(link);
-  news_ = true;
-  const auto found = links_.find(link);
-  if (found == links_.end()) return;
-  directory_.gone(found->second);
-  links_.erase(found);
-}
-
-CAUSEWAY_DECL void block_lookout::on_control(net::peer_index link, std::span<const std::byte> bytes) {
-  auto m = block_wire::decode(run_, bytes);
-  if (!m) return fabric_->close(link, m.error().message);
-  std::visit([&](auto& what) { hear(link, what); }, *m);
-}
-
-CAUSEWAY_DECL void block_lookout::on_wake() {
-  for (const std::string& a : addresses_) fabric_->dial(a);
-  for (const auto& [link, id] : links_) post(link, block_wire::probe{mark()});
-  fabric_->wake_at(fabric_->now() + options_.heartbeat);
-}
-
-CAUSEWAY_DECL void block_lookout::hear(net::peer_index link, const block_wire::announcement& a) {
-  if (a.offer.blocks.last > directory_.layers()) return fabric_->close(link, "blocks that the model does not have");
-  directory_.announced(links_[link], a.offer, fabric_->now() + std::chrono::milliseconds{a.milliseconds});
-  news_ = true;
-}
-
-CAUSEWAY_DECL void block_lookout::hear(net::peer_index, const block_wire::addresses& a) {
-  for (const std::string& one : a.list) {
-    if (addresses_.size() < block_wire::most_addresses && addresses_.insert(one).second) fabric_->dial(one);
-  }
-}
-
-CAUSEWAY_DECL void block_lookout::hear(net::peer_index link, const block_wire::echo& e) {
-  const std::uint64_t now = mark();
-  if (e.mark <= now) directory_.probed(links_[link], static_cast<double>(now - e.mark) * 1e-9);
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_LOOKOUT_IPP
-#endif
-
 // ---- causeway/stage/block_choice.hpp ----
 #ifndef CAUSEWAY_STAGE_BLOCK_CHOICE_HPP
 #define CAUSEWAY_STAGE_BLOCK_CHOICE_HPP
@@ -38934,9 +38763,9 @@ CAUSEWAY_DECL std::optional<std::int64_t> better_place(std::vector<served_span> 
 #endif  // CAUSEWAY_STAGE_IMPL_BLOCK_CHOICE_IPP
 #endif
 
-// ---- causeway/parallel/block_door.hpp ----
-#ifndef CAUSEWAY_PARALLEL_BLOCK_DOOR_HPP
-#define CAUSEWAY_PARALLEL_BLOCK_DOOR_HPP
+// ---- causeway/parallel/block_request_handler.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_REQUEST_HANDLER_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_REQUEST_HANDLER_HPP
 
 // A block server's network: who is there, what other servers hold, and which requests are let in. A client is trusted with
 // nothing: what it asks for must lie within what was announced, and it has at most so many requests here at once. Memory
@@ -38970,10 +38799,10 @@ struct admitted_request {
 };
 
 /// To be used with the fabric's lock held, as events come.
-class block_door : protected net::fabric_events {
+class block_request_handler : protected net::fabric_events {
  public:
-  block_door(const block_door&) = delete;
-  block_door& operator=(const block_door&) = delete;
+  block_request_handler(const block_request_handler&) = delete;
+  block_request_handler& operator=(const block_request_handler&) = delete;
 
  protected:
   struct model_limits {
@@ -38985,13 +38814,14 @@ class block_door : protected net::fabric_events {
     std::size_t most_bytes_a_row = 0;  ///< encoded
   };
 
-  block_door(std::shared_ptr<net::fabric> fabric, block_server_options options, const model_limits& limits, log_sink log)
+  block_request_handler(std::shared_ptr<net::fabric> fabric, block_server_options options, const model_limits& limits,
+                        log_sink log)
       : fabric_{std::move(fabric)},
         options_{std::move(options)},
         limits_{limits},
         log_{std::move(log)},
         addresses_{options_.dial.begin(), options_.dial.end()} {}
-  ~block_door() override = default;
+  ~block_request_handler() override = default;
 
   void listen();
 
@@ -39065,27 +38895,27 @@ class block_door : protected net::fabric_events {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_BLOCK_DOOR_HPP
+#endif  // CAUSEWAY_PARALLEL_BLOCK_REQUEST_HANDLER_HPP
 
-// ---- causeway/parallel/impl/block_door.ipp ----
+// ---- causeway/parallel/impl/block_request_handler.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_DOOR_IPP
-#define CAUSEWAY_PARALLEL_IMPL_BLOCK_DOOR_IPP
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_REQUEST_HANDLER_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_REQUEST_HANDLER_IPP
 
-// Bodies of parallel/block_door.hpp.
+// Bodies of parallel/block_request_handler.hpp.
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
-CAUSEWAY_DECL void block_door::listen() {
+CAUSEWAY_DECL void block_request_handler::listen() {
   fabric_->attach(this);
   fabric_->locked([this] { on_wake(); });
 }
 
-CAUSEWAY_DECL void block_door::announce() {
+CAUSEWAY_DECL void block_request_handler::announce() {
   for (const auto& [link, s] : sessions_) announce(link);
 }
 
-CAUSEWAY_DECL std::vector<stage::served_span> block_door::spans() {
+CAUSEWAY_DECL std::vector<stage::served_span> block_request_handler::spans() {
   std::erase_if(others_, [now = fabric_->now()](const auto& one) { return one.second.until <= now; });
   std::vector<stage::served_span> all;
   for (const auto& [link, o] : others_) all.push_back(o.span);
@@ -39094,35 +38924,35 @@ CAUSEWAY_DECL std::vector<stage::served_span> block_door::spans() {
   return all;
 }
 
-CAUSEWAY_DECL void block_door::finished(const admitted_request& r) {
+CAUSEWAY_DECL void block_request_handler::finished(const admitted_request& r) {
   const auto found = sessions_.find(r.link);
   if (found == sessions_.end() || found->second.number != r.session) return;
   --found->second.requests;
   found->second.work -= r.what.work();
 }
 
-CAUSEWAY_DECL bool block_door::connected(const admitted_request& r) const {
+CAUSEWAY_DECL bool block_request_handler::connected(const admitted_request& r) const {
   const auto found = sessions_.find(r.link);
   return found != sessions_.end() && found->second.number == r.session;
 }
 
-CAUSEWAY_DECL void block_door::send_away(net::peer_index link, const std::string& why) {
+CAUSEWAY_DECL void block_request_handler::send_away(net::peer_index link, const std::string& why) {
   log_(severity::warning, "a client is sent away: " + why);
   forget(link);
   fabric_->close(link, why);
 }
 
-CAUSEWAY_DECL double block_door::throughput() const {
+CAUSEWAY_DECL double block_request_handler::throughput() const {
   return seconds_ > 0 ? 1.0 / (seconds_ * static_cast<double>(serving_.size())) : 1.0;
 }
 
-CAUSEWAY_DECL void block_door::forget(net::peer_index link) {
+CAUSEWAY_DECL void block_request_handler::forget(net::peer_index link) {
   sessions_.erase(link);
   others_.erase(link);
   std::erase_if(incoming_, [link](const auto& r) { return r.link == link; });
 }
 
-CAUSEWAY_DECL void block_door::announce(net::peer_index link) {
+CAUSEWAY_DECL void block_request_handler::announce(net::peer_index link) {
   if (serving_.size() == 0) return;
   double work = 0;  // of others: it knows its own
   for (const auto& [other, s] : sessions_) work += other == link ? 0 : s.work;
@@ -39132,7 +38962,7 @@ CAUSEWAY_DECL void block_door::announce(net::peer_index link) {
                                       throughput()});
 }
 
-CAUSEWAY_DECL std::string block_door::objection(const session& s, const block_wire::request& r) const {
+CAUSEWAY_DECL std::string block_request_handler::objection(const session& s, const block_wire::request& r) const {
   if (s.requests >= options_.most_requests) return "more requests at once than were announced";
   if (!r.adapters.fits(limits_.maps)) return "adapters beside maps that the model does not have";
   if (r.rows() + r.blocks.size() * r.tuning().rows(limits_.width, limits_.maps) > options_.most_rows) {
@@ -39143,26 +38973,26 @@ CAUSEWAY_DECL std::string block_door::objection(const session& s, const block_wi
   return {};
 }
 
-CAUSEWAY_DECL void block_door::on_up(net::peer_index link, net::peer_id id, const std::string& address) {
+CAUSEWAY_DECL void block_request_handler::on_up(net::peer_index link, net::peer_id id, const std::string& address) {
   sessions_[link] = {++last_session_, id, 0, 0, address};
   tell_addresses(link);
   announce(link);
 }
 
-CAUSEWAY_DECL void block_door::on_control(net::peer_index link, std::span<const std::byte> bytes) {
+CAUSEWAY_DECL void block_request_handler::on_control(net::peer_index link, std::span<const std::byte> bytes) {
   if (!sessions_.contains(link)) return;  // it was sent away
   auto m = block_wire::decode(limits_.run, bytes);
   if (!m) return send_away(link, m.error().message);
   std::visit([&](auto& what) { take(link, what); }, *m);
 }
 
-CAUSEWAY_DECL void block_door::on_wake() {
+CAUSEWAY_DECL void block_request_handler::on_wake() {
   for (const std::string& a : addresses_) fabric_->dial(a);
   announce();
   fabric_->wake_at(fabric_->now() + options_.heartbeat);
 }
 
-CAUSEWAY_DECL void block_door::take(net::peer_index link, const block_wire::request& r) {
+CAUSEWAY_DECL void block_request_handler::take(net::peer_index link, const block_wire::request& r) {
   session& s = sessions_[link];
   if (const std::string why = objection(s, r); !why.empty()) return send_away(link, why);
   const admitted_request let_in{link, s.number, r, {}};
@@ -39171,25 +39001,25 @@ CAUSEWAY_DECL void block_door::take(net::peer_index link, const block_wire::requ
   incoming_.push_back(let_in);
 }
 
-CAUSEWAY_DECL void block_door::take(net::peer_index link, const block_wire::announcement& a) {
+CAUSEWAY_DECL void block_request_handler::take(net::peer_index link, const block_wire::announcement& a) {
   if (a.offer.blocks.last > limits_.layers) return send_away(link, "blocks that the model does not have");
   const session& s = sessions_[link];
   others_[link] = {{s.id, a.offer.blocks, a.throughput}, fabric_->now() + std::chrono::milliseconds{a.milliseconds}};
   if (!s.address.empty()) learn(s.address);
 }
 
-CAUSEWAY_DECL void block_door::take(net::peer_index, const block_wire::addresses& a) {
+CAUSEWAY_DECL void block_request_handler::take(net::peer_index, const block_wire::addresses& a) {
   for (const std::string& one : a.list) learn(one);
 }
 
-CAUSEWAY_DECL void block_door::learn(const std::string& address) {
+CAUSEWAY_DECL void block_request_handler::learn(const std::string& address) {
   if (address == fabric_->address() || addresses_.size() >= block_wire::most_addresses) return;
   if (!addresses_.insert(address).second) return;
   fabric_->dial(address);
   for (const auto& [link, s] : sessions_) tell_addresses(link);
 }
 
-CAUSEWAY_DECL void block_door::tell_addresses(net::peer_index link) {
+CAUSEWAY_DECL void block_request_handler::tell_addresses(net::peer_index link) {
   block_wire::addresses all;
   for (const std::string& a : addresses_) {
     if (a.size() <= block_wire::longest_address) all.list.push_back(a);
@@ -39199,7 +39029,7 @@ CAUSEWAY_DECL void block_door::tell_addresses(net::peer_index link) {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_DOOR_IPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_REQUEST_HANDLER_IPP
 #endif
 
 // ---- causeway/parallel/parcel_mail.hpp ----
@@ -39309,9 +39139,9 @@ class parcel_mail {
 
 #endif  // CAUSEWAY_PARALLEL_PARCEL_MAIL_HPP
 
-// ---- causeway/parallel/span_codec.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SPAN_CODEC_HPP
-#define CAUSEWAY_PARALLEL_SPAN_CODEC_HPP
+// ---- causeway/parallel/block_rpc_codec.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_RPC_CODEC_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_RPC_CODEC_HPP
 
 // The bytes of rows, gradients and what is tuned between clients and the servers of frozen blocks. Rows go through a codec
 // that remembers nothing, so that what a server answered goes on to the next one as it is, and again to another if that one
@@ -39334,7 +39164,7 @@ struct span_question {
 
 /// One side's. One thread.
 template <stage::ActivationCodec Codec>
-class span_codec {
+class block_rpc_codec {
  public:
   static_assert(
       !Codec::traits.stateful && !Codec::traits.needs_samples && !Codec::traits.uses_base,
@@ -39342,7 +39172,7 @@ class span_codec {
       "shared base would; use stage::plain or another stage::coded. docs/reference/rules.md#p6");
 
   /// `maps`: of a block of the model.
-  span_codec(Codec codec, std::int64_t width, const nn::map_sizes& maps)
+  block_rpc_codec(Codec codec, std::int64_t width, const nn::map_sizes& maps)
       : codec_{std::move(codec)}, width_{width}, maps_{maps} {}
 
   /// Bytes that rows take, divided by their number, at most.
@@ -39469,14 +39299,14 @@ class span_codec {
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_SPAN_CODEC_HPP
+#endif  // CAUSEWAY_PARALLEL_BLOCK_RPC_CODEC_HPP
 
-// ---- causeway/parallel/impl/span_codec.ipp ----
+// ---- causeway/parallel/impl/block_rpc_codec.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_SPAN_CODEC_IPP
-#define CAUSEWAY_PARALLEL_IMPL_SPAN_CODEC_IPP
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_RPC_CODEC_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_RPC_CODEC_IPP
 
-// Bodies of parallel/span_codec.hpp.
+// Bodies of parallel/block_rpc_codec.hpp.
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
@@ -39486,7 +39316,7 @@ CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values) 
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
-#endif  // CAUSEWAY_PARALLEL_IMPL_SPAN_CODEC_IPP
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_RPC_CODEC_IPP
 #endif
 
 // ---- causeway/autograd/prompts.hpp ----
@@ -39788,11 +39618,11 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 /// Threading: `serve` is called by one thread; events come as the fabric has them. Memory: the blocks, the rows of
 /// `most_held` requests, and answers that clients are slow to take.
 template <stage::BlockSpan Blocks, stage::ActivationCodec Codec = stage::plain>
-class block_server final : private block_door {
+class block_server final : private block_request_handler {
  public:
   block_server(std::shared_ptr<net::fabric> fabric, const block_server_options& options, Blocks blocks,
                Codec codec = Codec{}, log_sink log = {})
-      : block_door{std::move(fabric), options, limits_of(options, blocks, codec), std::move(log)},
+      : block_request_handler{std::move(fabric), options, limits_of(options, blocks, codec), std::move(log)},
         blocks_{std::move(blocks)},
         codec_{std::move(codec), blocks_.width(), blocks_.maps()},
         mail_{*this->fabric_},
@@ -39854,7 +39684,7 @@ class block_server final : private block_door {
             b.context(),
             b.width(),
             b.maps(),
-            span_codec<Codec>::most_bytes_a_row(codec, b.width())};
+            block_rpc_codec<Codec>::most_bytes_a_row(codec, b.width())};
   }
 
   [[nodiscard]] bool may_receive() const {
@@ -39991,7 +39821,7 @@ class block_server final : private block_door {
   }
 
   Blocks blocks_;
-  span_codec<Codec> codec_;
+  block_rpc_codec<Codec> codec_;
   parcel_mail<admitted_request> mail_;
   rng random_;
   std::deque<ready_request> ready_;
@@ -40002,6 +39832,181 @@ class block_server final : private block_door {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_BLOCK_SERVER_HPP
+
+// ---- causeway/parallel/block_server_directory.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_SERVER_DIRECTORY_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_SERVER_DIRECTORY_HPP
+
+// A client's network: which servers are there, what they hold, how far away they are. The part of block_client.hpp that
+// does not depend on the codec.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+struct block_client_options {
+  std::uint64_t run = 0;                        ///< names the weights: the servers'
+  std::vector<std::string> dial{};              ///< addresses of servers; they tell of the rest
+  std::int64_t most_rows = 1024;                ///< sent as one request; a batch goes in pieces of whole sequences
+  duration patience = std::chrono::minutes{3};  ///< who answers later is left
+  duration give_up = std::chrono::minutes{10};  ///< how long a step waits for a block that nobody serves
+  duration heartbeat = std::chrono::seconds{1};
+  stage::span_directory_options directory{};
+};
+
+/// To be used with the fabric's lock held, but for what is public.
+class block_server_directory : protected net::fabric_events {
+ public:
+  block_server_directory(const block_server_directory&) = delete;
+  block_server_directory& operator=(const block_server_directory&) = delete;
+
+  /// Waits until every block is served; false when the deadline came first.
+  result<bool> wait_for_blocks(time_point deadline);
+  /// A copy of what is known of servers.
+  [[nodiscard]] stage::span_directory directory();
+
+ protected:
+  block_server_directory(std::shared_ptr<net::fabric> fabric, std::uint64_t run, std::int64_t layers,
+                         block_client_options options, log_sink log)
+      : fabric_{std::move(fabric)},
+        options_{std::move(options)},
+        run_{run},
+        log_{std::move(log)},
+        directory_{layers, options_.directory},
+        addresses_{options_.dial.begin(), options_.dial.end()} {}
+  ~block_server_directory() override = default;
+
+  void listen();
+
+  [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id server) const;
+  void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(run_, m)); }
+
+  [[nodiscard]] error nobody_there(time_point now) const;
+
+  std::shared_ptr<net::fabric> fabric_;
+  block_client_options options_;
+  std::uint64_t run_;
+  log_sink log_;
+  stage::span_directory directory_;
+  std::set<net::peer_index> down_;  // since somebody looked
+  bool news_ = false;
+
+ private:
+  // ---- net::fabric_events
+
+  void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
+  void on_down(net::peer_index link, const error&) override;
+  void on_unreachable(const std::string&, const error&) override {}
+  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  void on_wake() override;
+
+  void hear(net::peer_index link, const block_wire::announcement& a);
+  void hear(net::peer_index, const block_wire::addresses& a);
+  void hear(net::peer_index, const block_wire::request&) {}
+  void hear(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
+  void hear(net::peer_index link, const block_wire::echo& e);
+
+  [[nodiscard]] std::uint64_t mark() const { return static_cast<std::uint64_t>(fabric_->now().since_start.count()); }
+
+  std::set<std::string> addresses_;  // of servers
+  std::map<net::peer_index, net::peer_id> links_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_SERVER_DIRECTORY_HPP
+
+// ---- causeway/parallel/impl/block_server_directory.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_SERVER_DIRECTORY_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_SERVER_DIRECTORY_IPP
+
+// Bodies of parallel/block_server_directory.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL result<bool> block_server_directory::wait_for_blocks(time_point deadline) {
+  return fabric_->block(
+      [this] {
+        return !directory_.route({0, directory_.layers()}, {}, fabric_->now()).empty();
+      },
+      deadline);
+}
+
+CAUSEWAY_DECL stage::span_directory block_server_directory::directory() {
+  stage::span_directory now;
+  fabric_->locked([&] { now = directory_; });
+  return now;
+}
+
+CAUSEWAY_DECL void block_server_directory::listen() {
+  fabric_->attach(this);
+  fabric_->locked([this] { on_wake(); });
+}
+
+CAUSEWAY_DECL std::optional<net::peer_index> block_server_directory::link_to(net::peer_id server) const {
+  const auto found = std::find_if(links_.begin(), links_.end(), [&](const auto& l) { return l.second == server; });
+  if (found == links_.end()) return std::nullopt;
+  return found->first;
+}
+
+CAUSEWAY_DECL error block_server_directory::nobody_there(time_point now) const {
+  const std::int64_t missing = directory_.first_missing({0, directory_.layers()}, now);
+  if (missing == directory_.layers()) {
+    return fail(errc::timeout, "block_client",
+                "every block is served, but by nobody who takes a request of this size: fewer rows at once (most_rows), "
+                "fewer prompts or a lower rank of adapters would do");
+  }
+  return fail(errc::timeout, "block_client",
+              "block " + std::to_string(missing) + " of " + std::to_string(directory_.layers()) +
+                  " is served by nobody who answers; start a server that holds it");
+}
+
+CAUSEWAY_DECL void block_server_directory::on_up(net::peer_index link, net::peer_id id, const std::string&) {
+  links_[link] = id;
+  post(link, block_wire::probe{mark()});
+}
+
+CAUSEWAY_DECL void block_server_directory::on_down(net::peer_index link, const error&) {
+  down_.insert(link);
+  news_ = true;
+  const auto found = links_.find(link);
+  if (found == links_.end()) return;
+  directory_.gone(found->second);
+  links_.erase(found);
+}
+
+CAUSEWAY_DECL void block_server_directory::on_control(net::peer_index link, std::span<const std::byte> bytes) {
+  auto m = block_wire::decode(run_, bytes);
+  if (!m) return fabric_->close(link, m.error().message);
+  std::visit([&](auto& what) { hear(link, what); }, *m);
+}
+
+CAUSEWAY_DECL void block_server_directory::on_wake() {
+  for (const std::string& a : addresses_) fabric_->dial(a);
+  for (const auto& [link, id] : links_) post(link, block_wire::probe{mark()});
+  fabric_->wake_at(fabric_->now() + options_.heartbeat);
+}
+
+CAUSEWAY_DECL void block_server_directory::hear(net::peer_index link, const block_wire::announcement& a) {
+  if (a.offer.blocks.last > directory_.layers()) return fabric_->close(link, "blocks that the model does not have");
+  directory_.announced(links_[link], a.offer, fabric_->now() + std::chrono::milliseconds{a.milliseconds});
+  news_ = true;
+}
+
+CAUSEWAY_DECL void block_server_directory::hear(net::peer_index, const block_wire::addresses& a) {
+  for (const std::string& one : a.list) {
+    if (addresses_.size() < block_wire::most_addresses && addresses_.insert(one).second) fabric_->dial(one);
+  }
+}
+
+CAUSEWAY_DECL void block_server_directory::hear(net::peer_index link, const block_wire::echo& e) {
+  const std::uint64_t now = mark();
+  if (e.mark <= now) directory_.probed(links_[link], static_cast<double>(now - e.mark) * 1e-9);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_SERVER_DIRECTORY_IPP
+#endif
 
 // ---- causeway/parallel/block_passage.hpp ----
 #ifndef CAUSEWAY_PARALLEL_BLOCK_PASSAGE_HPP
@@ -40157,12 +40162,12 @@ struct block_batch {
 
 /// One thread calls; events come as the fabric has them.
 template <stage::ActivationCodec Codec = stage::plain>
-class block_client final : private block_lookout {
+class block_client final : private block_server_directory {
  public:
   block_client(std::shared_ptr<net::fabric> fabric, block_client_options options, const span_model& model,
                Codec codec = Codec{}, log_sink log = {})
-      : block_lookout{std::move(fabric), span_run(options.run, model.agreement, codec), model.layers, std::move(options),
-                      std::move(log)},
+      : block_server_directory{std::move(fabric), span_run(options.run, model.agreement, codec), model.layers,
+                               std::move(options), std::move(log)},
         model_{model},
         codec_{std::move(codec), model.width, model.maps},
         mail_{*fabric_} {
@@ -40215,7 +40220,7 @@ class block_client final : private block_lookout {
     return {};
   }
 
-  using block_lookout::directory, block_lookout::wait_for_blocks;
+  using block_server_directory::directory, block_server_directory::wait_for_blocks;
   /// Requests that had to be made again because a server was lost, refused or did not answer.
   [[nodiscard]] std::uint64_t lost_requests() const noexcept { return lost_; }
 
@@ -40426,7 +40431,7 @@ class block_client final : private block_lookout {
   }
 
   span_model model_;
-  span_codec<Codec> codec_;
+  block_rpc_codec<Codec> codec_;
   parcel_mail<std::uint64_t> mail_;
   std::map<std::uint64_t, under_way> requests_;  // by number
   std::optional<time_point> waits_since_;        // nobody can be asked

@@ -2028,931 +2028,6 @@ CAUSEWAY_DECL result<std::vector<std::byte>> inquiry::next_answer() {
 #endif  // CAUSEWAY_NET_IMPL_ASIO_ASK_IPP
 #endif
 
-// ---- causeway/net/fabric.hpp ----
-#ifndef CAUSEWAY_NET_FABRIC_HPP
-#define CAUSEWAY_NET_FABRIC_HPP
-
-// A network whose peers come and go: what an elastic membership needs beyond net/transport.hpp. Connections are made and
-// lost while the run goes on; small control messages reach a handler even while the trainer computes; big messages travel
-// as on a Transport. TCP and the simulator are its two implementations, so that the very same membership runs on both.
-//
-// A `link` is the place of one peer in this fabric, numbered from 0 as peers are met. A connection that breaks and is made
-// again is the same link. A fabric that has met thousands may give the link of one that is gone to a new peer: on_up names
-// the peer each time.
-
-namespace causeway::inline CAUSEWAY_ABI::net {
-
-/// Who a peer is during the whole run, across restarts and addresses. 0 names nobody.
-using peer_id = std::uint64_t;
-
-/// A control message has at most this many bytes.
-inline constexpr std::size_t max_post_bytes = std::size_t{512} << 10U;
-
-/// What a fabric tells its owner. Events come one at a time, never two at once, with the fabric's lock held, on whatever
-/// thread found them; they must not block. All calls of `fabric` that are marked "from events" may be made inside; they
-/// never call back at once.
-class fabric_events {
- public:
-  virtual ~fabric_events() = default;
-  /// A connection to `id` stands. `address` is where that peer can be dialled by others. Comes again after a down.
-  virtual void on_up(peer_index link, peer_id id, const std::string& address) = 0;
-  /// The connection ended: closed, reset, or given up. Its operations have ended with errc::peer_lost.
-  virtual void on_down(peer_index link, const error& why) = 0;
-  /// Nobody answered a dial, or the answer was a refusal.
-  virtual void on_unreachable(const std::string& address, const error& why) = 0;
-  /// A control message came. In the order of posting, as long as the connection stands.
-  virtual void on_control(peer_index link, std::span<const std::byte> message) = 0;
-  /// The time asked for with wake_at has come.
-  virtual void on_wake() = 0;
-};
-
-class fabric {
- public:
-  virtual ~fabric() = default;
-
-  /// This peer, and where others can dial it.
-  [[nodiscard]] virtual peer_id id() const = 0;
-  [[nodiscard]] virtual std::string address() const = 0;
-
-  /// Who gets the events; once, before the first dial. nullptr: no more events from now on. Connections that others make
-  /// before it wait for it.
-  virtual void attach(fabric_events* events) = 0;
-
-  // ---- from events, and inside `locked` ------------------------------------------------------------------------------
-
-  [[nodiscard]] virtual time_point now() const = 0;
-  /// Starts to connect; tells on_up or on_unreachable. Nothing happens if the connection stands or is being made. Dialling
-  /// ourselves is unreachable. Two peers that dial each other at once end with one connection.
-  virtual void dial(const std::string& address) = 0;
-  /// Ends a connection; on_down follows later with `why`, on the other side too. A new one may be made afterwards.
-  virtual void close(peer_index link, const std::string& why) = 0;
-  [[nodiscard]] virtual bool is_up(peer_index link) const = 0;
-  /// Sends a control message, at most max_post_bytes. Lost without notice where the connection is down or breaks: on_down
-  /// tells. `bulk` messages let the others and data pass first.
-  virtual void post(peer_index link, std::vector<std::byte> message, bool bulk = false) = 0;
-  /// Asks for on_wake at `when`; replaces what was asked for before. no_deadline: never.
-  virtual void wake_at(time_point when) = 0;
-  /// Ends all data operations of epochs before `epoch` with errc::cancelled, forgets kept messages of those epochs, and
-  /// from now on drops and counts (frames_rejected) what still arrives of them.
-  virtual void cancel_before(std::uint32_t epoch) = 0;
-
-  /// Runs `work` without the lock, beside everything else: for what may block for seconds, such as fsync. What is given
-  /// runs in the order of the calls, one at a time. `then` comes as an event, while somebody is attached; attach(nullptr)
-  /// returns when no work is under way any more. The destructor lets all of it end.
-  virtual void aside(std::function<void()> work, std::function<void()> then) = 0;
-
-  // ---- for the trainer's thread ---------------------------------------------------------------------------------------
-
-  /// As in net/transport.hpp, with links for peers.
-  virtual operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) = 0;
-  virtual operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) = 0;
-  virtual result<std::size_t> wait(operation op, time_point deadline) = 0;
-  /// Also inside `locked`, and in the question that `block` asks.
-  [[nodiscard]] virtual bool done(operation op) const = 0;
-
-  /// Runs `what` with the lock held: no event comes meanwhile.
-  virtual void locked(const std::function<void()>& what) = 0;
-  /// Blocks until `done` says so; asked with the lock held, now and after every event. False: the deadline came first.
-  /// errc::cancelled: the peer was asked to stop.
-  virtual result<bool> block(const std::function<bool()>& done, time_point deadline) = 0;
-
-  [[nodiscard]] virtual traffic stats() const = 0;
-  /// One line per unfinished data operation: whom it concerns, since when, how far it is. From any thread.
-  [[nodiscard]] virtual std::string describe_waits() const = 0;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_FABRIC_HPP
-
-// ---- causeway/net/asio_meeting.hpp ----
-#ifndef CAUSEWAY_NET_ASIO_MEETING_HPP
-#define CAUSEWAY_NET_ASIO_MEETING_HPP
-
-// What two peers of a fabric tell each other on a new connection, and which connection becomes their link. Both say who
-// they are. Then the peer with the smaller id decides alone, so that two who dial each other at once cannot decide
-// differently: the other one says which connection it had last and whether that still stands; the smaller one takes the new
-// connection, under a number that only grows, or declines it.
-
-namespace causeway::inline CAUSEWAY_ABI::net::detail {
-
-inline constexpr std::uint32_t most_data_streams = 64;
-
-/// The body of `meet`.
-struct introduction {
-  peer_id id = 0;
-  std::uint64_t incarnation = 0;  ///< tells a restarted program from its predecessor
-  std::uint64_t nonce = 0;        ///< of this connection; the other side repeats it, so that a recording is of no use
-  std::uint32_t streams = 1;      ///< for data; the smaller wish counts
-  std::uint32_t chunk = 0;        ///< bytes in a chunk of what it sends
-  std::string host{};             ///< where it listens; empty: wherever it seems to be
-  std::uint16_t port = 0;
-
-  [[nodiscard]] std::vector<std::byte> encode() const;
-  static result<introduction> decode(std::span<const std::byte> bytes);
-};
-
-/// The body of `want`: what the peer with the larger id knows of earlier connections.
-struct wish {
-  std::uint64_t nonce = 0;  ///< of the other side's introduction
-  std::uint64_t last = 0;   ///< number of the last connection that was taken; 0: none of this incarnation
-  std::uint8_t alive = 0;   ///< that one still stands, as far as it knows
-
-  [[nodiscard]] std::vector<std::byte> encode() const;
-  static result<wish> decode(std::span<const std::byte> bytes);
-};
-
-/// The body of `take`: the answer to a wish.
-struct decision {
-  std::uint64_t nonce = 0;   ///< of the other side's introduction
-  std::uint64_t serial = 0;  ///< the number of the link from now on; 0: we have another connection
-
-  [[nodiscard]] std::vector<std::byte> encode() const;
-  static result<decision> decode(std::span<const std::byte> bytes);
-};
-
-/// One link among all that there ever were with a peer.
-struct link_key {
-  peer_id id = 0;                 ///< the other side
-  std::uint64_t incarnation = 0;  ///< of the other side
-  std::uint64_t serial = 0;
-
-  friend bool operator==(const link_key&, const link_key&) = default;
-};
-
-/// The body of `stream`: to which link a connection belongs. The key names the sender.
-struct stream_request {
-  link_key key;
-  std::uint32_t index = 0;  ///< from 0; smaller than the number agreed on
-
-  [[nodiscard]] std::vector<std::byte> encode() const;
-  static result<stream_request> decode(std::span<const std::byte> bytes);
-};
-
-/// What the peer with the smaller id knows of its link to the other: for `may_replace`.
-struct standing {
-  bool alive = false;             ///< a connection stands, or one was taken just now
-  std::uint64_t incarnation = 0;  ///< of the other side, on that connection
-  std::uint64_t serial = 0;
-};
-
-/// Whether a new connection takes the place of what stands. It does not where the other side has not heard yet that a
-/// connection was taken (both dialled at once), or still has it. It does where the other side has lost it, or is a new
-/// program.
-CAUSEWAY_DECL bool may_replace(const standing& ours, std::uint64_t their_incarnation, const wish& theirs) noexcept;
-
-}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_ASIO_MEETING_HPP
-
-// ---- causeway/net/impl/asio_meeting.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
-#define CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
-
-// Bodies of net/asio_meeting.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::net::detail {
-
-CAUSEWAY_DECL std::vector<std::byte> introduction::encode() const {
-  byte_writer out;
-  out.put(id).put(incarnation).put(nonce).put(streams).put(chunk).put_text(host).put(port);
-  return std::move(out).take();
-}
-
-CAUSEWAY_DECL result<introduction> introduction::decode(std::span<const std::byte> bytes) {
-  byte_reader in{bytes};
-  introduction who;
-  who.id = in.get<std::uint64_t>();
-  who.incarnation = in.get<std::uint64_t>();
-  who.nonce = in.get<std::uint64_t>();
-  who.streams = in.get<std::uint32_t>();
-  who.chunk = in.get<std::uint32_t>();
-  who.host = in.get_text(255);
-  who.port = in.get<std::uint16_t>();
-  CAUSEWAY_TRY(in.finish("introduction"));
-  const bool fits = who.chunk >= min_chunk_bytes && who.chunk <= max_chunk_bytes && who.streams != 0 &&
-                    who.streams <= most_data_streams && who.port != 0;
-  if (who.id == 0 || !fits) return fail(errc::protocol, "introduction", "it makes no sense");
-  return who;
-}
-
-CAUSEWAY_DECL std::vector<std::byte> wish::encode() const {
-  byte_writer out;
-  out.put(nonce).put(last).put(alive);
-  return std::move(out).take();
-}
-
-CAUSEWAY_DECL result<wish> wish::decode(std::span<const std::byte> bytes) {
-  byte_reader in{bytes};
-  wish w;
-  w.nonce = in.get<std::uint64_t>();
-  w.last = in.get<std::uint64_t>();
-  w.alive = in.get<std::uint8_t>();
-  CAUSEWAY_TRY(in.finish("wish"));
-  return w;
-}
-
-CAUSEWAY_DECL std::vector<std::byte> decision::encode() const {
-  byte_writer out;
-  out.put(nonce).put(serial);
-  return std::move(out).take();
-}
-
-CAUSEWAY_DECL result<decision> decision::decode(std::span<const std::byte> bytes) {
-  byte_reader in{bytes};
-  decision d;
-  d.nonce = in.get<std::uint64_t>();
-  d.serial = in.get<std::uint64_t>();
-  CAUSEWAY_TRY(in.finish("decision"));
-  return d;
-}
-
-CAUSEWAY_DECL std::vector<std::byte> stream_request::encode() const {
-  byte_writer out;
-  out.put(key.id).put(key.incarnation).put(key.serial).put(index);
-  return std::move(out).take();
-}
-
-CAUSEWAY_DECL result<stream_request> stream_request::decode(std::span<const std::byte> bytes) {
-  byte_reader in{bytes};
-  stream_request r;
-  r.key.id = in.get<std::uint64_t>();
-  r.key.incarnation = in.get<std::uint64_t>();
-  r.key.serial = in.get<std::uint64_t>();
-  r.index = in.get<std::uint32_t>();
-  CAUSEWAY_TRY(in.finish("stream request"));
-  return r;
-}
-
-CAUSEWAY_DECL bool may_replace(const standing& ours, std::uint64_t their_incarnation, const wish& theirs) noexcept {
-  if (!ours.alive || ours.incarnation != their_incarnation) return true;
-  return theirs.last == ours.serial && theirs.alive == 0;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
-#endif
-
-// ---- causeway/net/half_open.hpp ----
-#ifndef CAUSEWAY_NET_HALF_OPEN_HPP
-#define CAUSEWAY_NET_HALF_OPEN_HPP
-
-// Connections of strangers, from the moment they are accepted until they become something or go. There is room for a fixed
-// number of them. When it is used up a newcomer is let in all the same and another one goes: of those that have not said
-// who they are, the oldest of the address that holds the most. So a flood pushes itself out and not the peer that dials in
-// the middle of it. Pure bookkeeping without sockets.
-
-#include <map>
-
-namespace causeway::inline CAUSEWAY_ABI::net::detail {
-
-/// `Key` names a connection; it is copied and compared. Not thread-safe: its owner locks.
-template <class Key>
-class half_open {
- public:
-  explicit half_open(std::size_t most) : most_{std::max<std::size_t>(most, 1)} {}
-
-  /// A connection from `source` came. Whom to send away for it, if there is no room. O(n log n) in a flood, else O(1).
-  std::optional<Key> enter(Key key, std::string source) {
-    std::optional<Key> goes;
-    if (entries_.size() >= most_) goes = expel();
-    entries_.push_back({std::move(key), std::move(source)});
-    return goes;
-  }
-
-  /// It has said who it is, in our words: it goes only when nobody silent is left.
-  void introduce(const Key& key) {
-    for (entry& e : entries_) {
-      if (e.key == key) e.introduced = true;
-    }
-  }
-
-  /// It is a stranger no more, or gone.
-  void leave(const Key& key) {
-    std::erase_if(entries_, [&](const entry& e) { return e.key == key; });
-  }
-
-  /// Takes out the one that is to go first. Null when there is nobody.
-  std::optional<Key> expel() {
-    if (entries_.empty()) return std::nullopt;
-    const bool silent = std::any_of(entries_.begin(), entries_.end(), [](const entry& e) { return !e.introduced; });
-    const auto may_go = [silent](const entry& e) { return !silent || !e.introduced; };
-    std::map<std::string_view, std::size_t> held;
-    for (const entry& e : entries_) held[e.source] += may_go(e) ? 1 : 0;
-    std::size_t most = 0;
-    for (const auto& [source, count] : held) most = std::max(most, count);
-    const auto first =
-        std::find_if(entries_.begin(), entries_.end(), [&](const entry& e) { return may_go(e) && held[e.source] == most; });
-    Key key = std::move(first->key);
-    entries_.erase(first);
-    return key;
-  }
-
-  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
-
- private:
-  struct entry {
-    Key key;
-    std::string source;
-    bool introduced = false;
-  };
-
-  std::size_t most_;
-  std::vector<entry> entries_;  // oldest first
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_HALF_OPEN_HPP
-
-// ---- causeway/net/stranger_log.hpp ----
-#ifndef CAUSEWAY_NET_STRANGER_LOG_HPP
-#define CAUSEWAY_NET_STRANGER_LOG_HPP
-
-// What is written about connections that were refused or dropped before they became a link. Anybody can cause such a line,
-// as often as he likes; so only a few are written in a while, the others are counted, and the count is told.
-
-namespace causeway::inline CAUSEWAY_ABI::net::detail {
-
-/// Not thread-safe: its owner locks.
-class stranger_log {
- public:
-  static constexpr std::size_t lines = 5;  ///< in full, every `period`
-  static constexpr std::chrono::seconds period{10};
-
-  explicit stranger_log(log_sink sink) : sink_{std::move(sink)} {}
-
-  /// Writes the line, or counts it.
-  void say(time_point now, std::string line);
-
-  /// Tells how many were counted, when the period is over. Call it once in a while.
-  void flush(time_point now);
-
- private:
-  log_sink sink_;
-  time_point since_;
-  std::size_t said_ = 0;
-  std::uint64_t counted_ = 0;
-  std::string last_;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_STRANGER_LOG_HPP
-
-// ---- causeway/net/impl/stranger_log.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_STRANGER_LOG_IPP
-#define CAUSEWAY_NET_IMPL_STRANGER_LOG_IPP
-
-// Bodies of net/stranger_log.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::net::detail {
-
-CAUSEWAY_DECL void stranger_log::say(time_point now, std::string line) {
-  flush(now);
-  if (said_ == 0) since_ = now;
-  if (said_ < lines) {
-    ++said_;
-    return sink_(severity::warning, line);
-  }
-  ++counted_;
-  last_ = std::move(line);
-}
-
-CAUSEWAY_DECL void stranger_log::flush(time_point now) {
-  if (said_ == 0 || now - since_ < duration{period}) return;
-  if (counted_ != 0) {
-    sink_(severity::warning, "turned away " + std::to_string(counted_) + " more connections in " +
-                                 std::to_string(period.count()) + " s; the last: " + last_);
-  }
-  said_ = 0;
-  counted_ = 0;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_IMPL_STRANGER_LOG_IPP
-#endif
-
-// ---- causeway/net/asio_door.hpp ----
-#ifndef CAUSEWAY_NET_ASIO_DOOR_HPP
-#define CAUSEWAY_NET_ASIO_DOOR_HPP
-
-// The door of a fabric: accepts strangers, dials addresses, and leads the talk on a new connection up to the point where it
-// becomes a link or a stream of one. Everything happens inside the event loop, one handler at a time; handlers take the
-// fabric's lock. A stranger costs at most one connection and 4 KiB, and is shown out after ten seconds, or earlier where
-// others want in.
-
-#include <mutex>
-
-namespace causeway::inline CAUSEWAY_ABI::net::detail {
-
-struct door_options {
-  std::uint64_t run_id = 0;
-  std::size_t strangers = 128;  ///< accepted connections that are no link yet; see net/half_open.hpp
-  std::size_t dials = 64;       ///< under way at once; others wait for their turn
-  std::size_t first_frames = std::size_t{4} << 10U;
-  std::chrono::nanoseconds frame = std::chrono::seconds{5};       ///< for one frame to come
-  std::chrono::nanoseconds handshake = std::chrono::seconds{10};  ///< for all of it, the dialling included
-  log_sink log{};
-  piece_source pieces{};  ///< for those who ask what run this is; none: they are refused
-};
-
-/// Who decides what becomes of connections. Called with the lock held; calls nothing of the door back.
-class door_owner {
- public:
-  virtual ~door_owner() = default;
-  /// Ourselves, as far as it does not depend on the connection. `spare`: descriptors that connections may still take.
-  virtual introduction introduce(const tcp::socket& to, std::size_t spare) = 0;
-  /// Why we do not talk to this peer; null if we do.
-  virtual std::optional<error> objection(const introduction& them) = 0;
-  virtual bool is_connected(peer_id id, std::uint64_t incarnation) = 0;
-  /// What we know of earlier connections, for a peer with a smaller id.
-  virtual wish wish_for(const introduction& them) = 0;
-  /// For a peer with a larger id: the number of the new link, or 0. A number must be taken or given back.
-  virtual std::uint64_t choose(const introduction& them, const wish& theirs) = 0;
-  virtual void give_back(const introduction& them, std::uint64_t serial) = 0;
-  /// The connection is the link. `us`: what we said of ourselves. `dialled`: the address that we dialled, or empty.
-  virtual void take(const introduction& us, const introduction& them, std::uint64_t serial, const std::string& dialled,
-                    tcp::socket socket) = 0;
-  virtual bool wants_stream(const stream_request& which) = 0;
-  virtual void take_stream(const stream_request& which, tcp::socket socket) = 0;
-  virtual void lose_stream(const stream_request& which, const error& why) = 0;
-  virtual void unreachable(const std::string& address, const error& why) = 0;
-};
-
-class door {
- public:
-  door(asio::io_context& io, std::mutex& mutex, std::unique_ptr<tcp::acceptor> acceptor, const door_options& options,
-       door_owner& owner)
-      : io_{&io},
-        mutex_{&mutex},
-        accepting_{make_accepting(std::move(acceptor))},
-        options_{options},
-        owner_{&owner},
-        informant_{options.pieces},
-        strangers_{options.strangers},
-        turned_away_{options.log} {}
-  door(const door&) = delete;
-  door& operator=(const door&) = delete;
-
-  // All members need the lock; all but `lock_up` are called inside the event loop.
-
-  /// Starts to accept.
-  void open() { accepting_->start(); }
-
-  void dial(const std::string& address);
-
-  /// Once in a while: tells how many strangers were turned away since.
-  void tick() { turned_away_.flush(clock_.now()); }
-
-  /// Makes one more stream of a link that stands. `which.key` names the other side; `ours` is what we call ourselves there.
-  void dial_stream(const tcp::endpoint& at, const stream_request& which, const link_key& ours);
-
-  /// Nobody is let in any more. The rest is `lock_up`'s.
-  void shut() noexcept { over_ = true; }
-
-  /// Ends everything. Only when nobody runs the event loop any more.
-  void lock_up();
-
-  [[nodiscard]] std::size_t meetings() const noexcept { return meetings_.size(); }
-
- private:
-  /// A connection on its way to become a link or a stream.
-  struct meeting {
-    explicit meeting(asio::io_context& io) : deadline{io} {}
-    std::string dialled;  ///< what `dial` was given; empty for a stranger and for a stream
-    endpoint target;      ///< whom we dial; port 0 for a stranger
-    std::optional<stream_request> stream;
-    link_key our_key;
-    std::shared_ptr<dialer> dialling;
-    conversation_ptr who;
-    std::string source;
-    asio::steady_timer deadline;
-    introduction us;
-    introduction them;
-    std::uint64_t serial = 0;  ///< chosen by us and not taken yet
-    bool over = false;
-  };
-  using meeting_ptr = std::shared_ptr<meeting>;
-  using frame_body = std::span<const std::byte>;
-
-  meeting_ptr start_meeting();
-
-  // ---- strangers
-
-  std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor);
-
-  void meet_stranger(tcp::socket socket);
-
-  /// One stranger goes. False when there is none.
-  bool make_room();
-
-  void send_away(const meeting_ptr& m) { refuse(m, fail(errc::too_large, "", "too many connections at once; try again")); }
-
-  void hear_first(const meeting_ptr& m, const frame_header& h, frame_body body);
-
-  /// It is no meeting any more.
-  void inform(const meeting_ptr& m, frame_body body);
-
-  void hear_stream_request(const meeting_ptr& m, frame_body body);
-
-  // ---- dialling
-
-  [[nodiscard]] bool is_dialling(const std::string& address) const;
-
-  /// Starts what was asked for, as far as there is room.
-  void dial_next();
-
-  void call(const meeting_ptr& m, bool pause = false);
-
-  void greet(const meeting_ptr& m, const conversation_ptr& who);
-
-  void hear_meet(const meeting_ptr& m, const frame_header& h, frame_body body);
-
-  void hear_stream_ok(const meeting_ptr& m, const frame_header& h, frame_body body);
-
-  // ---- coming to an agreement
-
-  /// Reads who they are. Why we do not want them, if we do not.
-  std::optional<error> understand(const meeting_ptr& m, frame_body body);
-
-  void say_meet(const meeting_ptr& m);
-
-  void agree(const meeting_ptr& m);
-
-  void hear_wish(const meeting_ptr& m, const frame_header& h, frame_body body);
-
-  void hear_decision(const meeting_ptr& m, const frame_header& h, frame_body body);
-
-  void hand_over(const meeting_ptr& m, std::uint64_t serial);
-
-  void hand_over_stream(const meeting_ptr& m);
-
-  // ---- one step of a conversation
-
-  using step = void (door::*)(const meeting_ptr&, const frame_header&, frame_body);
-
-  void expect(const meeting_ptr& m, step next);
-
-  void say(const meeting_ptr& m, frame_kind kind, frame_body body, const std::function<void()>& then = {});
-
-  void watch(const meeting_ptr& m);
-
-  // ---- endings
-
-  void refuse(const meeting_ptr& m, const error& why);
-
-  /// The connection broke. A stream may be dialled again.
-  void lose(const meeting_ptr& m, const error& why);
-
-  void call_again(const meeting_ptr& m);
-
-  void give_up(const meeting_ptr& m, const error& why);
-
-  void note(bool harmless, const std::string& line);
-
-  void end(const meeting_ptr& m);
-
-  void release_choice(const meeting_ptr& m);
-
-  static std::string name_of(const meeting& m);
-
-  asio::io_context* io_;
-  std::mutex* mutex_;
-  std::shared_ptr<accepting> accepting_;
-  door_options options_;
-  door_owner* owner_;
-  steady_clock clock_;
-  informant informant_;
-  std::uint64_t talks_ = 0;
-  std::set<meeting_ptr> meetings_;
-  half_open<meeting_ptr> strangers_;  // those of the meetings that we did not dial
-  std::deque<std::string> waiting_;   // addresses to dial when there is room
-  stranger_log turned_away_;
-  bool over_ = false;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_ASIO_DOOR_HPP
-
-// ---- causeway/net/impl/asio_door.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_ASIO_DOOR_IPP
-#define CAUSEWAY_NET_IMPL_ASIO_DOOR_IPP
-
-// Bodies of net/asio_door.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::net::detail {
-
-CAUSEWAY_DECL void door::dial(const std::string& address) {
-  if (over_ || is_dialling(address)) return;
-  const auto target = parse_endpoint(address);
-  if (!target) return owner_->unreachable(address, target.error());
-  waiting_.push_back(address);
-  dial_next();
-}
-
-CAUSEWAY_DECL void door::dial_stream(const tcp::endpoint& at, const stream_request& which, const link_key& ours) {
-  if (over_) return;
-  const meeting_ptr m = start_meeting();
-  m->target = to_endpoint(at);
-  m->stream = which;
-  m->our_key = ours;
-  call(m);
-}
-
-CAUSEWAY_DECL void door::lock_up() {
-  over_ = true;
-  accepting_->stop();
-  for (const auto& m : std::exchange(meetings_, {})) end(m);
-  informant_.stop();
-}
-
-CAUSEWAY_DECL auto door::start_meeting() -> meeting_ptr {
-  const auto m = std::make_shared<meeting>(*io_);
-  meetings_.insert(m);
-  m->deadline.expires_after(options_.handshake);
-  m->deadline.async_wait([this, m](std::error_code failure) {
-    const std::lock_guard lock{*mutex_};
-    if (!failure) give_up(m, fail(errc::timeout, name_of(*m), "the handshake was not over in time"));
-  });
-  return m;
-}
-
-CAUSEWAY_DECL std::shared_ptr<accepting> door::make_accepting(std::unique_ptr<tcp::acceptor> acceptor) {
-  return std::make_shared<accepting>(
-      *io_, std::move(acceptor),
-      [this](tcp::socket socket) {
-        const std::lock_guard lock{*mutex_};
-        if (!over_) meet_stranger(std::move(socket));
-      },
-      [this](const std::string& why) {
-        const std::lock_guard lock{*mutex_};
-        if (over_) return;
-        turned_away_.say(clock_.now(), "cannot accept connections for now: " + why);
-        make_room();
-      });
-}
-
-CAUSEWAY_DECL void door::meet_stranger(tcp::socket socket) {
-  std::error_code failure;
-  const auto from = socket.remote_endpoint(failure).address();
-  const bool scarce = spare_descriptors(socket.native_handle()) == 0;
-  const auto who = std::make_shared<conversation>(std::move(socket));
-  if (scarce && !make_room()) {
-    turned_away_.say(clock_.now(), "refused " + who->remote() + ": " + no_descriptors("").message);
-    return who->refuse(fail(errc::too_large, "", "this peer has as many connections as it may have; try another one"));
-  }
-  const meeting_ptr m = start_meeting();
-  m->who = who;
-  m->source = from.to_string();
-  if (const auto goes = strangers_.enter(m, m->source)) send_away(*goes);
-  watch(m);
-  expect(m, &door::hear_first);
-}
-
-CAUSEWAY_DECL bool door::make_room() {
-  const auto goes = strangers_.expel();
-  if (goes) send_away(*goes);
-  return goes.has_value();
-}
-
-CAUSEWAY_DECL void door::hear_first(const meeting_ptr& m, const frame_header& h, frame_body body) {
-  if (h.kind == frame_kind::ask) return inform(m, body);
-  if (h.kind != frame_kind::meet && h.kind != frame_kind::stream) {
-    return refuse(m, fail(errc::protocol, "",
-                          "this address serves a run whose peers may come and go; join it with a fault policy other than "
-                          "fail_stop"));
-  }
-  if (h.run_id != options_.run_id) return refuse(m, wrong_run());
-  if (h.kind == frame_kind::stream) return hear_stream_request(m, body);
-  if (auto why = understand(m, body)) return refuse(m, *why);
-  strangers_.introduce(m);
-  say_meet(m);
-  agree(m);
-}
-
-CAUSEWAY_DECL void door::inform(const meeting_ptr& m, frame_body body) {
-  const conversation_ptr who = std::exchange(m->who, {});
-  end(m);
-  informant_.serve(who, options_.run_id, body);
-}
-
-CAUSEWAY_DECL void door::hear_stream_request(const meeting_ptr& m, frame_body body) {
-  const auto which = stream_request::decode(body);
-  if (!which) return refuse(m, which.error());
-  if (!owner_->wants_stream(*which)) return refuse(m, fail(errc::not_found, "", "this stream belongs to no link of ours"));
-  strangers_.introduce(m);
-  m->stream = *which;
-  say(m, frame_kind::stream_ok, {}, [this, m] { hand_over_stream(m); });
-}
-
-CAUSEWAY_DECL bool door::is_dialling(const std::string& address) const {
-  if (std::find(waiting_.begin(), waiting_.end(), address) != waiting_.end()) return true;
-  return std::any_of(meetings_.begin(), meetings_.end(), [&](const auto& m) { return m->dialled == address; });
-}
-
-CAUSEWAY_DECL void door::dial_next() {
-  const auto under_way = [this] {
-    return std::count_if(meetings_.begin(), meetings_.end(), [](const auto& m) { return !m->dialled.empty(); });
-  };
-  while (!over_ && !waiting_.empty() && static_cast<std::size_t>(under_way()) < options_.dials) {
-    const meeting_ptr m = start_meeting();
-    m->dialled = std::move(waiting_.front());
-    waiting_.pop_front();
-    m->target = *parse_endpoint(m->dialled);
-    call(m);
-  }
-}
-
-CAUSEWAY_DECL void door::call(const meeting_ptr& m, bool pause) {
-  m->dialling = std::make_shared<dialer>(
-      *io_, m->target,
-      [this, m](const conversation_ptr& who) {
-        const std::lock_guard lock{*mutex_};
-        if (m->over || over_) return who->stop();
-        greet(m, who);
-      },
-      [this, m](const error& why) {
-        const std::lock_guard lock{*mutex_};
-        lose(m, why);
-      });
-  pause ? m->dialling->dial_later() : m->dialling->dial();
-}
-
-CAUSEWAY_DECL void door::greet(const meeting_ptr& m, const conversation_ptr& who) {
-  m->who = who;
-  if (spare_descriptors(who->descriptor()) == 0) return give_up(m, no_descriptors(name_of(*m)));
-  watch(m);
-  if (!m->stream) {
-    say_meet(m);
-    return expect(m, &door::hear_meet);
-  }
-  say(m, frame_kind::stream, stream_request{m->our_key, m->stream->index}.encode());
-  expect(m, &door::hear_stream_ok);
-}
-
-CAUSEWAY_DECL void door::hear_meet(const meeting_ptr& m, const frame_header& h, frame_body body) {
-  if (h.kind == frame_kind::refused) return give_up(m, read_refusal(m->dialled, body));
-  if (h.kind != frame_kind::meet) return give_up(m, fail(errc::protocol, m->dialled, "it answered out of turn"));
-  if (h.run_id != options_.run_id) return give_up(m, fail(errc::wrong_run, m->dialled, "it belongs to another run"));
-  if (auto why = understand(m, body)) return give_up(m, fail(why->code, m->dialled, why->message));
-  agree(m);
-}
-
-CAUSEWAY_DECL void door::hear_stream_ok(const meeting_ptr& m, const frame_header& h, frame_body body) {
-  if (h.kind == frame_kind::stream_ok) return hand_over_stream(m);
-  // The other side may not have taken the link yet: it learns of it on another connection.
-  lose(m, h.kind == frame_kind::refused ? read_refusal(name_of(*m), body)
-                                        : fail(errc::protocol, name_of(*m), "it answered out of turn"));
-}
-
-CAUSEWAY_DECL std::optional<error> door::understand(const meeting_ptr& m, frame_body body) {
-  auto them = introduction::decode(body);
-  if (!them) return them.error();
-  m->them = std::move(*them);
-  std::error_code failure;
-  if (m->them.host.empty()) m->them.host = m->who->socket().remote_endpoint(failure).address().to_string();
-  return owner_->objection(m->them);
-}
-
-CAUSEWAY_DECL void door::say_meet(const meeting_ptr& m) {
-  m->us = owner_->introduce(m->who->socket(), spare_descriptors(m->who->descriptor()));
-  m->us.nonce = hash_bytes(std::as_bytes(std::span{&++talks_, 1}), m->us.incarnation);
-  say(m, frame_kind::meet, m->us.encode());
-}
-
-CAUSEWAY_DECL void door::agree(const meeting_ptr& m) {
-  if (m->us.id < m->them.id) return expect(m, &door::hear_wish);
-  if (!m->dialled.empty() && owner_->is_connected(m->them.id, m->them.incarnation)) return end(m);
-  wish ours = owner_->wish_for(m->them);
-  ours.nonce = m->them.nonce;
-  say(m, frame_kind::want, ours.encode());
-  expect(m, &door::hear_decision);
-}
-
-CAUSEWAY_DECL void door::hear_wish(const meeting_ptr& m, const frame_header& h, frame_body body) {
-  const auto theirs = wish::decode(body);
-  if (h.kind != frame_kind::want || !theirs || theirs->nonce != m->us.nonce) {
-    return give_up(m, fail(errc::protocol, name_of(*m), "its answer does not belong to this handshake"));
-  }
-  const std::uint64_t serial = m->serial = owner_->choose(m->them, *theirs);
-  say(m, frame_kind::take, decision{m->them.nonce, serial}.encode(),
-      [this, m] { m->serial != 0 ? hand_over(m, std::exchange(m->serial, 0)) : end(m); });
-}
-
-CAUSEWAY_DECL void door::hear_decision(const meeting_ptr& m, const frame_header& h, frame_body body) {
-  const auto theirs = decision::decode(body);
-  if (h.kind != frame_kind::take || !theirs || theirs->nonce != m->us.nonce) {
-    return give_up(m, fail(errc::protocol, name_of(*m), "its answer does not belong to this handshake"));
-  }
-  if (theirs->serial != 0) return hand_over(m, theirs->serial);
-  if (m->dialled.empty() || owner_->is_connected(m->them.id, m->them.incarnation)) return end(m);
-  call_again(m);  // it believes in a connection that we have not; that one stands soon, or it notices
-}
-
-CAUSEWAY_DECL void door::hand_over(const meeting_ptr& m, std::uint64_t serial) {
-  tcp::socket socket = m->who->release();
-  m->who.reset();
-  end(m);
-  owner_->take(m->us, m->them, serial, m->dialled, std::move(socket));
-}
-
-CAUSEWAY_DECL void door::hand_over_stream(const meeting_ptr& m) {
-  tcp::socket socket = m->who->release();
-  m->who.reset();
-  end(m);
-  owner_->take_stream(*m->stream, std::move(socket));
-}
-
-CAUSEWAY_DECL void door::expect(const meeting_ptr& m, step next) {
-  m->who->next(options_.first_frames, options_.frame, [this, m, next](const frame_header& h, frame_body body) {
-    const std::lock_guard lock{*mutex_};
-    if (!m->over && !over_) (this->*next)(m, h, body);
-  });
-}
-
-CAUSEWAY_DECL void door::say(const meeting_ptr& m, frame_kind kind, frame_body body, const std::function<void()>& then) {
-  std::function<void()> locked;
-  if (then) {
-    locked = [this, m, then] {
-      const std::lock_guard lock{*mutex_};
-      if (!m->over && !over_) then();
-    };
-  }
-  m->who->say(kind, options_.run_id, 0, body, std::move(locked));
-}
-
-CAUSEWAY_DECL void door::watch(const meeting_ptr& m) {
-  m->who->on_end([this, m](const error& why) {
-    const std::lock_guard lock{*mutex_};
-    lose(m, why);
-  });
-}
-
-CAUSEWAY_DECL void door::refuse(const meeting_ptr& m, const error& why) {
-  // A stream that comes before its link comes again: nothing to worry about.
-  note(why.code == errc::not_found, "refused " + m->who->remote() + ": " + why.message);
-  std::exchange(m->who, {})->refuse(why);
-  end(m);
-}
-
-CAUSEWAY_DECL void door::lose(const meeting_ptr& m, const error& why) {
-  if (m->over || over_) return;
-  const bool again = m->stream && m->target.port != 0 && owner_->wants_stream(*m->stream);
-  again ? call_again(m) : give_up(m, why);
-}
-
-CAUSEWAY_DECL void door::call_again(const meeting_ptr& m) {
-  release_choice(m);
-  if (m->who) std::exchange(m->who, {})->stop();
-  call(m, true);
-}
-
-CAUSEWAY_DECL void door::give_up(const meeting_ptr& m, const error& why) {
-  if (m->over || over_) return;
-  end(m);
-  if (m->stream && m->target.port != 0) return owner_->lose_stream(*m->stream, why);
-  if (!m->dialled.empty()) return owner_->unreachable(m->dialled, why);
-  // A peer that has said who it is may hang up because another connection came first.
-  note(m->them.id != 0, "dropped a connection during its handshake: " + why.text());
-}
-
-CAUSEWAY_DECL void door::note(bool harmless, const std::string& line) {
-  harmless ? options_.log(severity::debug, line) : turned_away_.say(clock_.now(), line);
-}
-
-CAUSEWAY_DECL void door::end(const meeting_ptr& m) {
-  if (m->over) return;
-  m->over = true;
-  release_choice(m);
-  meetings_.erase(m);
-  strangers_.leave(m);
-  m->deadline.cancel();
-  if (m->dialling) m->dialling->stop();
-  if (m->who) m->who->stop();
-  dial_next();
-}
-
-CAUSEWAY_DECL void door::release_choice(const meeting_ptr& m) {
-  if (m->serial != 0) owner_->give_back(m->them, std::exchange(m->serial, 0));
-}
-
-CAUSEWAY_DECL std::string door::name_of(const meeting& m) {
-  if (!m.dialled.empty()) return m.dialled;
-  return m.target.port != 0 ? m.target.text() : m.source;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_IMPL_ASIO_DOOR_IPP
-#endif
-
 // ---- causeway/net/memory_budget.hpp ----
 #ifndef CAUSEWAY_NET_MEMORY_BUDGET_HPP
 #define CAUSEWAY_NET_MEMORY_BUDGET_HPP
@@ -3157,6 +2232,8 @@ CAUSEWAY_DECL std::string to_text(const message_id& id) {
 // Messages are matched in the order of their sequence numbers, also when their chunks overtake each other on different
 // streams. Memory follows the bytes that arrived: a message nobody asked for is kept chunk by chunk, never allocated by its
 // claimed length. Not thread-safe: the transport locks.
+
+#include <map>
 
 namespace causeway::inline CAUSEWAY_ABI::net::detail {
 
@@ -3581,6 +2658,8 @@ CAUSEWAY_DECL auto inbox::erase(message_map::iterator at) -> message_map::iterat
 
 // The state of one TCP connection of a link: how far it is in reading and in writing. And what all links of a transport
 // share. The link drives it; nothing here moves a byte.
+
+#include <mutex>
 
 namespace causeway::inline CAUSEWAY_ABI::net {
 
@@ -5188,6 +4267,273 @@ CAUSEWAY_DECL result<listener> open_listener(const endpoint& where, const log_si
 #endif  // CAUSEWAY_NET_IMPL_ASIO_LISTENER_IPP
 #endif
 
+// ---- causeway/net/fabric.hpp ----
+#ifndef CAUSEWAY_NET_FABRIC_HPP
+#define CAUSEWAY_NET_FABRIC_HPP
+
+// A network whose peers come and go: what an elastic membership needs beyond net/transport.hpp. Connections are made and
+// lost while the run goes on; small control messages reach a handler even while the trainer computes; big messages travel
+// as on a Transport. TCP and the simulator are its two implementations, so that the very same membership runs on both.
+//
+// A `link` is the place of one peer in this fabric, numbered from 0 as peers are met. A connection that breaks and is made
+// again is the same link. A fabric that has met thousands may give the link of one that is gone to a new peer: on_up names
+// the peer each time.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+/// Who a peer is during the whole run, across restarts and addresses. 0 names nobody.
+using peer_id = std::uint64_t;
+
+/// A control message has at most this many bytes.
+inline constexpr std::size_t max_post_bytes = std::size_t{512} << 10U;
+
+/// What a fabric tells its owner. Events come one at a time, never two at once, with the fabric's lock held, on whatever
+/// thread found them; they must not block. All calls of `fabric` that are marked "from events" may be made inside; they
+/// never call back at once.
+class fabric_events {
+ public:
+  virtual ~fabric_events() = default;
+  /// A connection to `id` stands. `address` is where that peer can be dialled by others. Comes again after a down.
+  virtual void on_up(peer_index link, peer_id id, const std::string& address) = 0;
+  /// The connection ended: closed, reset, or given up. Its operations have ended with errc::peer_lost.
+  virtual void on_down(peer_index link, const error& why) = 0;
+  /// Nobody answered a dial, or the answer was a refusal.
+  virtual void on_unreachable(const std::string& address, const error& why) = 0;
+  /// A control message came. In the order of posting, as long as the connection stands.
+  virtual void on_control(peer_index link, std::span<const std::byte> message) = 0;
+  /// The time asked for with wake_at has come.
+  virtual void on_wake() = 0;
+};
+
+class fabric {
+ public:
+  virtual ~fabric() = default;
+
+  /// This peer, and where others can dial it.
+  [[nodiscard]] virtual peer_id id() const = 0;
+  [[nodiscard]] virtual std::string address() const = 0;
+
+  /// Who gets the events; once, before the first dial. nullptr: no more events from now on. Connections that others make
+  /// before it wait for it.
+  virtual void attach(fabric_events* events) = 0;
+
+  // ---- from events, and inside `locked` ------------------------------------------------------------------------------
+
+  [[nodiscard]] virtual time_point now() const = 0;
+  /// Starts to connect; tells on_up or on_unreachable. Nothing happens if the connection stands or is being made. Dialling
+  /// ourselves is unreachable. Two peers that dial each other at once end with one connection.
+  virtual void dial(const std::string& address) = 0;
+  /// Ends a connection; on_down follows later with `why`, on the other side too. A new one may be made afterwards.
+  virtual void close(peer_index link, const std::string& why) = 0;
+  [[nodiscard]] virtual bool is_up(peer_index link) const = 0;
+  /// Sends a control message, at most max_post_bytes. Lost without notice where the connection is down or breaks: on_down
+  /// tells. `bulk` messages let the others and data pass first.
+  virtual void post(peer_index link, std::vector<std::byte> message, bool bulk = false) = 0;
+  /// Asks for on_wake at `when`; replaces what was asked for before. no_deadline: never.
+  virtual void wake_at(time_point when) = 0;
+  /// Ends all data operations of epochs before `epoch` with errc::cancelled, forgets kept messages of those epochs, and
+  /// from now on drops and counts (frames_rejected) what still arrives of them.
+  virtual void cancel_before(std::uint32_t epoch) = 0;
+
+  /// Runs `work` without the lock, beside everything else: for what may block for seconds, such as fsync. What is given
+  /// runs in the order of the calls, one at a time. `then` comes as an event, while somebody is attached; attach(nullptr)
+  /// returns when no work is under way any more. The destructor lets all of it end.
+  virtual void aside(std::function<void()> work, std::function<void()> then) = 0;
+
+  // ---- for the trainer's thread ---------------------------------------------------------------------------------------
+
+  /// As in net/transport.hpp, with links for peers.
+  virtual operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) = 0;
+  virtual operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) = 0;
+  virtual result<std::size_t> wait(operation op, time_point deadline) = 0;
+  /// Also inside `locked`, and in the question that `block` asks.
+  [[nodiscard]] virtual bool done(operation op) const = 0;
+
+  /// Runs `what` with the lock held: no event comes meanwhile.
+  virtual void locked(const std::function<void()>& what) = 0;
+  /// Blocks until `done` says so; asked with the lock held, now and after every event. False: the deadline came first.
+  /// errc::cancelled: the peer was asked to stop.
+  virtual result<bool> block(const std::function<bool()>& done, time_point deadline) = 0;
+
+  [[nodiscard]] virtual traffic stats() const = 0;
+  /// One line per unfinished data operation: whom it concerns, since when, how far it is. From any thread.
+  [[nodiscard]] virtual std::string describe_waits() const = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_FABRIC_HPP
+
+// ---- causeway/net/asio_meeting.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_MEETING_HPP
+#define CAUSEWAY_NET_ASIO_MEETING_HPP
+
+// What two peers of a fabric tell each other on a new connection, and which connection becomes their link. Both say who
+// they are. Then the peer with the smaller id decides alone, so that two who dial each other at once cannot decide
+// differently: the other one says which connection it had last and whether that still stands; the smaller one takes the new
+// connection, under a number that only grows, or declines it.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+inline constexpr std::uint32_t most_data_streams = 64;
+
+/// The body of `meet`.
+struct introduction {
+  peer_id id = 0;
+  std::uint64_t incarnation = 0;  ///< tells a restarted program from its predecessor
+  std::uint64_t nonce = 0;        ///< of this connection; the other side repeats it, so that a recording is of no use
+  std::uint32_t streams = 1;      ///< for data; the smaller wish counts
+  std::uint32_t chunk = 0;        ///< bytes in a chunk of what it sends
+  std::string host{};             ///< where it listens; empty: wherever it seems to be
+  std::uint16_t port = 0;
+
+  [[nodiscard]] std::vector<std::byte> encode() const;
+  static result<introduction> decode(std::span<const std::byte> bytes);
+};
+
+/// The body of `want`: what the peer with the larger id knows of earlier connections.
+struct wish {
+  std::uint64_t nonce = 0;  ///< of the other side's introduction
+  std::uint64_t last = 0;   ///< number of the last connection that was taken; 0: none of this incarnation
+  std::uint8_t alive = 0;   ///< that one still stands, as far as it knows
+
+  [[nodiscard]] std::vector<std::byte> encode() const;
+  static result<wish> decode(std::span<const std::byte> bytes);
+};
+
+/// The body of `take`: the answer to a wish.
+struct decision {
+  std::uint64_t nonce = 0;   ///< of the other side's introduction
+  std::uint64_t serial = 0;  ///< the number of the link from now on; 0: we have another connection
+
+  [[nodiscard]] std::vector<std::byte> encode() const;
+  static result<decision> decode(std::span<const std::byte> bytes);
+};
+
+/// One link among all that there ever were with a peer.
+struct link_key {
+  peer_id id = 0;                 ///< the other side
+  std::uint64_t incarnation = 0;  ///< of the other side
+  std::uint64_t serial = 0;
+
+  friend bool operator==(const link_key&, const link_key&) = default;
+};
+
+/// The body of `stream`: to which link a connection belongs. The key names the sender.
+struct stream_request {
+  link_key key;
+  std::uint32_t index = 0;  ///< from 0; smaller than the number agreed on
+
+  [[nodiscard]] std::vector<std::byte> encode() const;
+  static result<stream_request> decode(std::span<const std::byte> bytes);
+};
+
+/// What the peer with the smaller id knows of its link to the other: for `may_replace`.
+struct standing {
+  bool alive = false;             ///< a connection stands, or one was taken just now
+  std::uint64_t incarnation = 0;  ///< of the other side, on that connection
+  std::uint64_t serial = 0;
+};
+
+/// Whether a new connection takes the place of what stands. It does not where the other side has not heard yet that a
+/// connection was taken (both dialled at once), or still has it. It does where the other side has lost it, or is a new
+/// program.
+CAUSEWAY_DECL bool may_replace(const standing& ours, std::uint64_t their_incarnation, const wish& theirs) noexcept;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_MEETING_HPP
+
+// ---- causeway/net/impl/asio_meeting.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
+
+// Bodies of net/asio_meeting.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL std::vector<std::byte> introduction::encode() const {
+  byte_writer out;
+  out.put(id).put(incarnation).put(nonce).put(streams).put(chunk).put_text(host).put(port);
+  return std::move(out).take();
+}
+
+CAUSEWAY_DECL result<introduction> introduction::decode(std::span<const std::byte> bytes) {
+  byte_reader in{bytes};
+  introduction who;
+  who.id = in.get<std::uint64_t>();
+  who.incarnation = in.get<std::uint64_t>();
+  who.nonce = in.get<std::uint64_t>();
+  who.streams = in.get<std::uint32_t>();
+  who.chunk = in.get<std::uint32_t>();
+  who.host = in.get_text(255);
+  who.port = in.get<std::uint16_t>();
+  CAUSEWAY_TRY(in.finish("introduction"));
+  const bool fits = who.chunk >= min_chunk_bytes && who.chunk <= max_chunk_bytes && who.streams != 0 &&
+                    who.streams <= most_data_streams && who.port != 0;
+  if (who.id == 0 || !fits) return fail(errc::protocol, "introduction", "it makes no sense");
+  return who;
+}
+
+CAUSEWAY_DECL std::vector<std::byte> wish::encode() const {
+  byte_writer out;
+  out.put(nonce).put(last).put(alive);
+  return std::move(out).take();
+}
+
+CAUSEWAY_DECL result<wish> wish::decode(std::span<const std::byte> bytes) {
+  byte_reader in{bytes};
+  wish w;
+  w.nonce = in.get<std::uint64_t>();
+  w.last = in.get<std::uint64_t>();
+  w.alive = in.get<std::uint8_t>();
+  CAUSEWAY_TRY(in.finish("wish"));
+  return w;
+}
+
+CAUSEWAY_DECL std::vector<std::byte> decision::encode() const {
+  byte_writer out;
+  out.put(nonce).put(serial);
+  return std::move(out).take();
+}
+
+CAUSEWAY_DECL result<decision> decision::decode(std::span<const std::byte> bytes) {
+  byte_reader in{bytes};
+  decision d;
+  d.nonce = in.get<std::uint64_t>();
+  d.serial = in.get<std::uint64_t>();
+  CAUSEWAY_TRY(in.finish("decision"));
+  return d;
+}
+
+CAUSEWAY_DECL std::vector<std::byte> stream_request::encode() const {
+  byte_writer out;
+  out.put(key.id).put(key.incarnation).put(key.serial).put(index);
+  return std::move(out).take();
+}
+
+CAUSEWAY_DECL result<stream_request> stream_request::decode(std::span<const std::byte> bytes) {
+  byte_reader in{bytes};
+  stream_request r;
+  r.key.id = in.get<std::uint64_t>();
+  r.key.incarnation = in.get<std::uint64_t>();
+  r.key.serial = in.get<std::uint64_t>();
+  r.index = in.get<std::uint32_t>();
+  CAUSEWAY_TRY(in.finish("stream request"));
+  return r;
+}
+
+CAUSEWAY_DECL bool may_replace(const standing& ours, std::uint64_t their_incarnation, const wish& theirs) noexcept {
+  if (!ours.alive || ours.incarnation != their_incarnation) return true;
+  return theirs.last == ours.serial && theirs.alive == 0;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
+#endif
+
 // ---- causeway/net/asio_roster.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_ROSTER_HPP
 #define CAUSEWAY_NET_ASIO_ROSTER_HPP
@@ -5374,6 +4720,662 @@ CAUSEWAY_DECL std::optional<peer_index> roster::lacking(const stream_request& wh
 #endif  // CAUSEWAY_NET_IMPL_ASIO_ROSTER_IPP
 #endif
 
+// ---- causeway/net/half_open.hpp ----
+#ifndef CAUSEWAY_NET_HALF_OPEN_HPP
+#define CAUSEWAY_NET_HALF_OPEN_HPP
+
+// Connections of strangers, from the moment they are accepted until they become something or go. There is room for a fixed
+// number of them. When it is used up a newcomer is let in all the same and another one goes: of those that have not said
+// who they are, the oldest of the address that holds the most. So a flood pushes itself out and not the peer that dials in
+// the middle of it. Pure bookkeeping without sockets.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+/// `Key` names a connection; it is copied and compared. Not thread-safe: its owner locks.
+template <class Key>
+class half_open {
+ public:
+  explicit half_open(std::size_t most) : most_{std::max<std::size_t>(most, 1)} {}
+
+  /// A connection from `source` came. Whom to send away for it, if there is no room. O(n log n) in a flood, else O(1).
+  std::optional<Key> enter(Key key, std::string source) {
+    std::optional<Key> goes;
+    if (entries_.size() >= most_) goes = expel();
+    entries_.push_back({std::move(key), std::move(source)});
+    return goes;
+  }
+
+  /// It has said who it is, in our words: it goes only when nobody silent is left.
+  void introduce(const Key& key) {
+    for (entry& e : entries_) {
+      if (e.key == key) e.introduced = true;
+    }
+  }
+
+  /// It is a stranger no more, or gone.
+  void leave(const Key& key) {
+    std::erase_if(entries_, [&](const entry& e) { return e.key == key; });
+  }
+
+  /// Takes out the one that is to go first. Null when there is nobody.
+  std::optional<Key> expel() {
+    if (entries_.empty()) return std::nullopt;
+    const bool silent = std::any_of(entries_.begin(), entries_.end(), [](const entry& e) { return !e.introduced; });
+    const auto may_go = [silent](const entry& e) { return !silent || !e.introduced; };
+    std::map<std::string_view, std::size_t> held;
+    for (const entry& e : entries_) held[e.source] += may_go(e) ? 1 : 0;
+    std::size_t most = 0;
+    for (const auto& [source, count] : held) most = std::max(most, count);
+    const auto first =
+        std::find_if(entries_.begin(), entries_.end(), [&](const entry& e) { return may_go(e) && held[e.source] == most; });
+    Key key = std::move(first->key);
+    entries_.erase(first);
+    return key;
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+
+ private:
+  struct entry {
+    Key key;
+    std::string source;
+    bool introduced = false;
+  };
+
+  std::size_t most_;
+  std::vector<entry> entries_;  // oldest first
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_HALF_OPEN_HPP
+
+// ---- causeway/net/stranger_log.hpp ----
+#ifndef CAUSEWAY_NET_STRANGER_LOG_HPP
+#define CAUSEWAY_NET_STRANGER_LOG_HPP
+
+// What is written about connections that were refused or dropped before they became a link. Anybody can cause such a line,
+// as often as he likes; so only a few are written in a while, the others are counted, and the count is told.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+/// Not thread-safe: its owner locks.
+class stranger_log {
+ public:
+  static constexpr std::size_t lines = 5;  ///< in full, every `period`
+  static constexpr std::chrono::seconds period{10};
+
+  explicit stranger_log(log_sink sink) : sink_{std::move(sink)} {}
+
+  /// Writes the line, or counts it.
+  void say(time_point now, std::string line);
+
+  /// Tells how many were counted, when the period is over. Call it once in a while.
+  void flush(time_point now);
+
+ private:
+  log_sink sink_;
+  time_point since_;
+  std::size_t said_ = 0;
+  std::uint64_t counted_ = 0;
+  std::string last_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_STRANGER_LOG_HPP
+
+// ---- causeway/net/impl/stranger_log.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_STRANGER_LOG_IPP
+#define CAUSEWAY_NET_IMPL_STRANGER_LOG_IPP
+
+// Bodies of net/stranger_log.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL void stranger_log::say(time_point now, std::string line) {
+  flush(now);
+  if (said_ == 0) since_ = now;
+  if (said_ < lines) {
+    ++said_;
+    return sink_(severity::warning, line);
+  }
+  ++counted_;
+  last_ = std::move(line);
+}
+
+CAUSEWAY_DECL void stranger_log::flush(time_point now) {
+  if (said_ == 0 || now - since_ < duration{period}) return;
+  if (counted_ != 0) {
+    sink_(severity::warning, "turned away " + std::to_string(counted_) + " more connections in " +
+                                 std::to_string(period.count()) + " s; the last: " + last_);
+  }
+  said_ = 0;
+  counted_ = 0;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_STRANGER_LOG_IPP
+#endif
+
+// ---- causeway/net/handshake_acceptor.hpp ----
+#ifndef CAUSEWAY_NET_HANDSHAKE_ACCEPTOR_HPP
+#define CAUSEWAY_NET_HANDSHAKE_ACCEPTOR_HPP
+
+// The handshakes of a fabric: accepts strangers, dials addresses, and leads the talk on a new connection up to the point
+// where it becomes a link or a stream of one. Everything happens inside the event loop, one handler at a time; handlers
+// take the fabric's lock. A stranger costs at most one connection and 4 KiB, and is shown out after ten seconds, or earlier
+// where others want in.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+struct handshake_options {
+  std::uint64_t run_id = 0;
+  std::size_t strangers = 128;  ///< accepted connections that are no link yet; see net/half_open.hpp
+  std::size_t dials = 64;       ///< under way at once; others wait for their turn
+  std::size_t first_frames = std::size_t{4} << 10U;
+  std::chrono::nanoseconds frame = std::chrono::seconds{5};       ///< for one frame to come
+  std::chrono::nanoseconds handshake = std::chrono::seconds{10};  ///< for all of it, the dialling included
+  log_sink log{};
+  piece_source pieces{};  ///< for those who ask what run this is; none: they are refused
+};
+
+/// Who decides what becomes of connections. Called with the lock held; calls nothing of the acceptor back.
+class handshake_owner {
+ public:
+  virtual ~handshake_owner() = default;
+  /// Ourselves, as far as it does not depend on the connection. `spare`: descriptors that connections may still take.
+  virtual introduction introduce(const tcp::socket& to, std::size_t spare) = 0;
+  /// Why we do not talk to this peer; null if we do.
+  virtual std::optional<error> objection(const introduction& them) = 0;
+  virtual bool is_connected(peer_id id, std::uint64_t incarnation) = 0;
+  /// What we know of earlier connections, for a peer with a smaller id.
+  virtual wish wish_for(const introduction& them) = 0;
+  /// For a peer with a larger id: the number of the new link, or 0. A number must be taken or given back.
+  virtual std::uint64_t choose(const introduction& them, const wish& theirs) = 0;
+  virtual void give_back(const introduction& them, std::uint64_t serial) = 0;
+  /// The connection is the link. `us`: what we said of ourselves. `dialled`: the address that we dialled, or empty.
+  virtual void take(const introduction& us, const introduction& them, std::uint64_t serial, const std::string& dialled,
+                    tcp::socket socket) = 0;
+  virtual bool wants_stream(const stream_request& which) = 0;
+  virtual void take_stream(const stream_request& which, tcp::socket socket) = 0;
+  virtual void lose_stream(const stream_request& which, const error& why) = 0;
+  virtual void unreachable(const std::string& address, const error& why) = 0;
+};
+
+class handshake_acceptor {
+ public:
+  handshake_acceptor(asio::io_context& io, std::mutex& mutex, std::unique_ptr<tcp::acceptor> acceptor,
+                     const handshake_options& options, handshake_owner& owner)
+      : io_{&io},
+        mutex_{&mutex},
+        accepting_{make_accepting(std::move(acceptor))},
+        options_{options},
+        owner_{&owner},
+        informant_{options.pieces},
+        strangers_{options.strangers},
+        turned_away_{options.log} {}
+  handshake_acceptor(const handshake_acceptor&) = delete;
+  handshake_acceptor& operator=(const handshake_acceptor&) = delete;
+
+  // All members need the lock; all but `lock_up` are called inside the event loop.
+
+  /// Starts to accept.
+  void open() { accepting_->start(); }
+
+  void dial(const std::string& address);
+
+  /// Once in a while: tells how many strangers were turned away since.
+  void tick() { turned_away_.flush(clock_.now()); }
+
+  /// Makes one more stream of a link that stands. `which.key` names the other side; `ours` is what we call ourselves there.
+  void dial_stream(const tcp::endpoint& at, const stream_request& which, const link_key& ours);
+
+  /// Nobody is let in any more. The rest is `lock_up`'s.
+  void shut() noexcept { over_ = true; }
+
+  /// Ends everything. Only when nobody runs the event loop any more.
+  void lock_up();
+
+  [[nodiscard]] std::size_t meetings() const noexcept { return meetings_.size(); }
+
+ private:
+  /// A connection on its way to become a link or a stream.
+  struct meeting {
+    explicit meeting(asio::io_context& io) : deadline{io} {}
+    std::string dialled;  ///< what `dial` was given; empty for a stranger and for a stream
+    endpoint target;      ///< whom we dial; port 0 for a stranger
+    std::optional<stream_request> stream;
+    link_key our_key;
+    std::shared_ptr<dialer> dialling;
+    conversation_ptr who;
+    std::string source;
+    asio::steady_timer deadline;
+    introduction us;
+    introduction them;
+    std::uint64_t serial = 0;  ///< chosen by us and not taken yet
+    bool over = false;
+  };
+  using meeting_ptr = std::shared_ptr<meeting>;
+  using frame_body = std::span<const std::byte>;
+
+  meeting_ptr start_meeting();
+
+  // ---- strangers
+
+  std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor);
+
+  void meet_stranger(tcp::socket socket);
+
+  /// One stranger goes. False when there is none.
+  bool make_room();
+
+  void send_away(const meeting_ptr& m) { refuse(m, fail(errc::too_large, "", "too many connections at once; try again")); }
+
+  void hear_first(const meeting_ptr& m, const frame_header& h, frame_body body);
+
+  /// It is no meeting any more.
+  void inform(const meeting_ptr& m, frame_body body);
+
+  void hear_stream_request(const meeting_ptr& m, frame_body body);
+
+  // ---- dialling
+
+  [[nodiscard]] bool is_dialling(const std::string& address) const;
+
+  /// Starts what was asked for, as far as there is room.
+  void dial_next();
+
+  void call(const meeting_ptr& m, bool pause = false);
+
+  void greet(const meeting_ptr& m, const conversation_ptr& who);
+
+  void hear_meet(const meeting_ptr& m, const frame_header& h, frame_body body);
+
+  void hear_stream_ok(const meeting_ptr& m, const frame_header& h, frame_body body);
+
+  // ---- coming to an agreement
+
+  /// Reads who they are. Why we do not want them, if we do not.
+  std::optional<error> understand(const meeting_ptr& m, frame_body body);
+
+  void say_meet(const meeting_ptr& m);
+
+  void agree(const meeting_ptr& m);
+
+  void hear_wish(const meeting_ptr& m, const frame_header& h, frame_body body);
+
+  void hear_decision(const meeting_ptr& m, const frame_header& h, frame_body body);
+
+  void hand_over(const meeting_ptr& m, std::uint64_t serial);
+
+  void hand_over_stream(const meeting_ptr& m);
+
+  // ---- one step of a conversation
+
+  using step = void (handshake_acceptor::*)(const meeting_ptr&, const frame_header&, frame_body);
+
+  void expect(const meeting_ptr& m, step next);
+
+  void say(const meeting_ptr& m, frame_kind kind, frame_body body, const std::function<void()>& then = {});
+
+  void watch(const meeting_ptr& m);
+
+  // ---- endings
+
+  void refuse(const meeting_ptr& m, const error& why);
+
+  /// The connection broke. A stream may be dialled again.
+  void lose(const meeting_ptr& m, const error& why);
+
+  void call_again(const meeting_ptr& m);
+
+  void give_up(const meeting_ptr& m, const error& why);
+
+  void note(bool harmless, const std::string& line);
+
+  void end(const meeting_ptr& m);
+
+  void release_choice(const meeting_ptr& m);
+
+  static std::string name_of(const meeting& m);
+
+  asio::io_context* io_;
+  std::mutex* mutex_;
+  std::shared_ptr<accepting> accepting_;
+  handshake_options options_;
+  handshake_owner* owner_;
+  steady_clock clock_;
+  informant informant_;
+  std::uint64_t talks_ = 0;
+  std::set<meeting_ptr> meetings_;
+  half_open<meeting_ptr> strangers_;  // those of the meetings that we did not dial
+  std::deque<std::string> waiting_;   // addresses to dial when there is room
+  stranger_log turned_away_;
+  bool over_ = false;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_HANDSHAKE_ACCEPTOR_HPP
+
+// ---- causeway/net/impl/handshake_acceptor.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_HANDSHAKE_ACCEPTOR_IPP
+#define CAUSEWAY_NET_IMPL_HANDSHAKE_ACCEPTOR_IPP
+
+// Bodies of net/handshake_acceptor.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+CAUSEWAY_DECL void handshake_acceptor::dial(const std::string& address) {
+  if (over_ || is_dialling(address)) return;
+  const auto target = parse_endpoint(address);
+  if (!target) return owner_->unreachable(address, target.error());
+  waiting_.push_back(address);
+  dial_next();
+}
+
+CAUSEWAY_DECL void handshake_acceptor::dial_stream(const tcp::endpoint& at, const stream_request& which,
+                                                   const link_key& ours) {
+  if (over_) return;
+  const meeting_ptr m = start_meeting();
+  m->target = to_endpoint(at);
+  m->stream = which;
+  m->our_key = ours;
+  call(m);
+}
+
+CAUSEWAY_DECL void handshake_acceptor::lock_up() {
+  over_ = true;
+  accepting_->stop();
+  for (const auto& m : std::exchange(meetings_, {})) end(m);
+  informant_.stop();
+}
+
+CAUSEWAY_DECL auto handshake_acceptor::start_meeting() -> meeting_ptr {
+  const auto m = std::make_shared<meeting>(*io_);
+  meetings_.insert(m);
+  m->deadline.expires_after(options_.handshake);
+  m->deadline.async_wait([this, m](std::error_code failure) {
+    const std::lock_guard lock{*mutex_};
+    if (!failure) give_up(m, fail(errc::timeout, name_of(*m), "the handshake was not over in time"));
+  });
+  return m;
+}
+
+CAUSEWAY_DECL std::shared_ptr<accepting> handshake_acceptor::make_accepting(std::unique_ptr<tcp::acceptor> acceptor) {
+  return std::make_shared<accepting>(
+      *io_, std::move(acceptor),
+      [this](tcp::socket socket) {
+        const std::lock_guard lock{*mutex_};
+        if (!over_) meet_stranger(std::move(socket));
+      },
+      [this](const std::string& why) {
+        const std::lock_guard lock{*mutex_};
+        if (over_) return;
+        turned_away_.say(clock_.now(), "cannot accept connections for now: " + why);
+        make_room();
+      });
+}
+
+CAUSEWAY_DECL void handshake_acceptor::meet_stranger(tcp::socket socket) {
+  std::error_code failure;
+  const auto from = socket.remote_endpoint(failure).address();
+  const bool scarce = spare_descriptors(socket.native_handle()) == 0;
+  const auto who = std::make_shared<conversation>(std::move(socket));
+  if (scarce && !make_room()) {
+    turned_away_.say(clock_.now(), "refused " + who->remote() + ": " + no_descriptors("").message);
+    return who->refuse(fail(errc::too_large, "", "this peer has as many connections as it may have; try another one"));
+  }
+  const meeting_ptr m = start_meeting();
+  m->who = who;
+  m->source = from.to_string();
+  if (const auto goes = strangers_.enter(m, m->source)) send_away(*goes);
+  watch(m);
+  expect(m, &handshake_acceptor::hear_first);
+}
+
+CAUSEWAY_DECL bool handshake_acceptor::make_room() {
+  const auto goes = strangers_.expel();
+  if (goes) send_away(*goes);
+  return goes.has_value();
+}
+
+CAUSEWAY_DECL void handshake_acceptor::hear_first(const meeting_ptr& m, const frame_header& h, frame_body body) {
+  if (h.kind == frame_kind::ask) return inform(m, body);
+  if (h.kind != frame_kind::meet && h.kind != frame_kind::stream) {
+    return refuse(m, fail(errc::protocol, "",
+                          "this address serves a run whose peers may come and go; join it with a fault policy other than "
+                          "fail_stop"));
+  }
+  if (h.run_id != options_.run_id) return refuse(m, wrong_run());
+  if (h.kind == frame_kind::stream) return hear_stream_request(m, body);
+  if (auto why = understand(m, body)) return refuse(m, *why);
+  strangers_.introduce(m);
+  say_meet(m);
+  agree(m);
+}
+
+CAUSEWAY_DECL void handshake_acceptor::inform(const meeting_ptr& m, frame_body body) {
+  const conversation_ptr who = std::exchange(m->who, {});
+  end(m);
+  informant_.serve(who, options_.run_id, body);
+}
+
+CAUSEWAY_DECL void handshake_acceptor::hear_stream_request(const meeting_ptr& m, frame_body body) {
+  const auto which = stream_request::decode(body);
+  if (!which) return refuse(m, which.error());
+  if (!owner_->wants_stream(*which)) return refuse(m, fail(errc::not_found, "", "this stream belongs to no link of ours"));
+  strangers_.introduce(m);
+  m->stream = *which;
+  say(m, frame_kind::stream_ok, {}, [this, m] { hand_over_stream(m); });
+}
+
+CAUSEWAY_DECL bool handshake_acceptor::is_dialling(const std::string& address) const {
+  if (std::find(waiting_.begin(), waiting_.end(), address) != waiting_.end()) return true;
+  return std::any_of(meetings_.begin(), meetings_.end(), [&](const auto& m) { return m->dialled == address; });
+}
+
+CAUSEWAY_DECL void handshake_acceptor::dial_next() {
+  const auto under_way = [this] {
+    return std::count_if(meetings_.begin(), meetings_.end(), [](const auto& m) { return !m->dialled.empty(); });
+  };
+  while (!over_ && !waiting_.empty() && static_cast<std::size_t>(under_way()) < options_.dials) {
+    const meeting_ptr m = start_meeting();
+    m->dialled = std::move(waiting_.front());
+    waiting_.pop_front();
+    m->target = *parse_endpoint(m->dialled);
+    call(m);
+  }
+}
+
+CAUSEWAY_DECL void handshake_acceptor::call(const meeting_ptr& m, bool pause) {
+  m->dialling = std::make_shared<dialer>(
+      *io_, m->target,
+      [this, m](const conversation_ptr& who) {
+        const std::lock_guard lock{*mutex_};
+        if (m->over || over_) return who->stop();
+        greet(m, who);
+      },
+      [this, m](const error& why) {
+        const std::lock_guard lock{*mutex_};
+        lose(m, why);
+      });
+  pause ? m->dialling->dial_later() : m->dialling->dial();
+}
+
+CAUSEWAY_DECL void handshake_acceptor::greet(const meeting_ptr& m, const conversation_ptr& who) {
+  m->who = who;
+  if (spare_descriptors(who->descriptor()) == 0) return give_up(m, no_descriptors(name_of(*m)));
+  watch(m);
+  if (!m->stream) {
+    say_meet(m);
+    return expect(m, &handshake_acceptor::hear_meet);
+  }
+  say(m, frame_kind::stream, stream_request{m->our_key, m->stream->index}.encode());
+  expect(m, &handshake_acceptor::hear_stream_ok);
+}
+
+CAUSEWAY_DECL void handshake_acceptor::hear_meet(const meeting_ptr& m, const frame_header& h, frame_body body) {
+  if (h.kind == frame_kind::refused) return give_up(m, read_refusal(m->dialled, body));
+  if (h.kind != frame_kind::meet) return give_up(m, fail(errc::protocol, m->dialled, "it answered out of turn"));
+  if (h.run_id != options_.run_id) return give_up(m, fail(errc::wrong_run, m->dialled, "it belongs to another run"));
+  if (auto why = understand(m, body)) return give_up(m, fail(why->code, m->dialled, why->message));
+  agree(m);
+}
+
+CAUSEWAY_DECL void handshake_acceptor::hear_stream_ok(const meeting_ptr& m, const frame_header& h, frame_body body) {
+  if (h.kind == frame_kind::stream_ok) return hand_over_stream(m);
+  // The other side may not have taken the link yet: it learns of it on another connection.
+  lose(m, h.kind == frame_kind::refused ? read_refusal(name_of(*m), body)
+                                        : fail(errc::protocol, name_of(*m), "it answered out of turn"));
+}
+
+CAUSEWAY_DECL std::optional<error> handshake_acceptor::understand(const meeting_ptr& m, frame_body body) {
+  auto them = introduction::decode(body);
+  if (!them) return them.error();
+  m->them = std::move(*them);
+  std::error_code failure;
+  if (m->them.host.empty()) m->them.host = m->who->socket().remote_endpoint(failure).address().to_string();
+  return owner_->objection(m->them);
+}
+
+CAUSEWAY_DECL void handshake_acceptor::say_meet(const meeting_ptr& m) {
+  m->us = owner_->introduce(m->who->socket(), spare_descriptors(m->who->descriptor()));
+  m->us.nonce = hash_bytes(std::as_bytes(std::span{&++talks_, 1}), m->us.incarnation);
+  say(m, frame_kind::meet, m->us.encode());
+}
+
+CAUSEWAY_DECL void handshake_acceptor::agree(const meeting_ptr& m) {
+  if (m->us.id < m->them.id) return expect(m, &handshake_acceptor::hear_wish);
+  if (!m->dialled.empty() && owner_->is_connected(m->them.id, m->them.incarnation)) return end(m);
+  wish ours = owner_->wish_for(m->them);
+  ours.nonce = m->them.nonce;
+  say(m, frame_kind::want, ours.encode());
+  expect(m, &handshake_acceptor::hear_decision);
+}
+
+CAUSEWAY_DECL void handshake_acceptor::hear_wish(const meeting_ptr& m, const frame_header& h, frame_body body) {
+  const auto theirs = wish::decode(body);
+  if (h.kind != frame_kind::want || !theirs || theirs->nonce != m->us.nonce) {
+    return give_up(m, fail(errc::protocol, name_of(*m), "its answer does not belong to this handshake"));
+  }
+  const std::uint64_t serial = m->serial = owner_->choose(m->them, *theirs);
+  say(m, frame_kind::take, decision{m->them.nonce, serial}.encode(),
+      [this, m] { m->serial != 0 ? hand_over(m, std::exchange(m->serial, 0)) : end(m); });
+}
+
+CAUSEWAY_DECL void handshake_acceptor::hear_decision(const meeting_ptr& m, const frame_header& h, frame_body body) {
+  const auto theirs = decision::decode(body);
+  if (h.kind != frame_kind::take || !theirs || theirs->nonce != m->us.nonce) {
+    return give_up(m, fail(errc::protocol, name_of(*m), "its answer does not belong to this handshake"));
+  }
+  if (theirs->serial != 0) return hand_over(m, theirs->serial);
+  if (m->dialled.empty() || owner_->is_connected(m->them.id, m->them.incarnation)) return end(m);
+  call_again(m);  // it believes in a connection that we have not; that one stands soon, or it notices
+}
+
+CAUSEWAY_DECL void handshake_acceptor::hand_over(const meeting_ptr& m, std::uint64_t serial) {
+  tcp::socket socket = m->who->release();
+  m->who.reset();
+  end(m);
+  owner_->take(m->us, m->them, serial, m->dialled, std::move(socket));
+}
+
+CAUSEWAY_DECL void handshake_acceptor::hand_over_stream(const meeting_ptr& m) {
+  tcp::socket socket = m->who->release();
+  m->who.reset();
+  end(m);
+  owner_->take_stream(*m->stream, std::move(socket));
+}
+
+CAUSEWAY_DECL void handshake_acceptor::expect(const meeting_ptr& m, step next) {
+  m->who->next(options_.first_frames, options_.frame, [this, m, next](const frame_header& h, frame_body body) {
+    const std::lock_guard lock{*mutex_};
+    if (!m->over && !over_) (this->*next)(m, h, body);
+  });
+}
+
+CAUSEWAY_DECL void handshake_acceptor::say(const meeting_ptr& m, frame_kind kind, frame_body body,
+                                           const std::function<void()>& then) {
+  std::function<void()> locked;
+  if (then) {
+    locked = [this, m, then] {
+      const std::lock_guard lock{*mutex_};
+      if (!m->over && !over_) then();
+    };
+  }
+  m->who->say(kind, options_.run_id, 0, body, std::move(locked));
+}
+
+CAUSEWAY_DECL void handshake_acceptor::watch(const meeting_ptr& m) {
+  m->who->on_end([this, m](const error& why) {
+    const std::lock_guard lock{*mutex_};
+    lose(m, why);
+  });
+}
+
+CAUSEWAY_DECL void handshake_acceptor::refuse(const meeting_ptr& m, const error& why) {
+  // A stream that comes before its link comes again: nothing to worry about.
+  note(why.code == errc::not_found, "refused " + m->who->remote() + ": " + why.message);
+  std::exchange(m->who, {})->refuse(why);
+  end(m);
+}
+
+CAUSEWAY_DECL void handshake_acceptor::lose(const meeting_ptr& m, const error& why) {
+  if (m->over || over_) return;
+  const bool again = m->stream && m->target.port != 0 && owner_->wants_stream(*m->stream);
+  again ? call_again(m) : give_up(m, why);
+}
+
+CAUSEWAY_DECL void handshake_acceptor::call_again(const meeting_ptr& m) {
+  release_choice(m);
+  if (m->who) std::exchange(m->who, {})->stop();
+  call(m, true);
+}
+
+CAUSEWAY_DECL void handshake_acceptor::give_up(const meeting_ptr& m, const error& why) {
+  if (m->over || over_) return;
+  end(m);
+  if (m->stream && m->target.port != 0) return owner_->lose_stream(*m->stream, why);
+  if (!m->dialled.empty()) return owner_->unreachable(m->dialled, why);
+  // A peer that has said who it is may hang up because another connection came first.
+  note(m->them.id != 0, "dropped a connection during its handshake: " + why.text());
+}
+
+CAUSEWAY_DECL void handshake_acceptor::note(bool harmless, const std::string& line) {
+  harmless ? options_.log(severity::debug, line) : turned_away_.say(clock_.now(), line);
+}
+
+CAUSEWAY_DECL void handshake_acceptor::end(const meeting_ptr& m) {
+  if (m->over) return;
+  m->over = true;
+  release_choice(m);
+  meetings_.erase(m);
+  strangers_.leave(m);
+  m->deadline.cancel();
+  if (m->dialling) m->dialling->stop();
+  if (m->who) m->who->stop();
+  dial_next();
+}
+
+CAUSEWAY_DECL void handshake_acceptor::release_choice(const meeting_ptr& m) {
+  if (m->serial != 0) owner_->give_back(m->them, std::exchange(m->serial, 0));
+}
+
+CAUSEWAY_DECL std::string handshake_acceptor::name_of(const meeting& m) {
+  if (!m.dialled.empty()) return m.dialled;
+  return m.target.port != 0 ? m.target.text() : m.source;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_HANDSHAKE_ACCEPTOR_IPP
+#endif
+
 // ---- causeway/net/side_thread.hpp ----
 #ifndef CAUSEWAY_NET_SIDE_THREAD_HPP
 #define CAUSEWAY_NET_SIDE_THREAD_HPP
@@ -5496,12 +5498,12 @@ struct fabric_options {
   std::size_t streams_per_link = 0;  ///< connections for data; 0: one on loopback or where the kernel has BBR, else 16
   std::size_t most_peers = 4096;     ///< links; a new peer may get the one of a peer that is gone
   transport_options transport{};     ///< `silence` is the least patience with a silent peer
-  detail::door_options door{};       ///< limits on strangers; run and log are taken from here
+  detail::handshake_options handshake{};  ///< limits on strangers; run and log are taken from here
 };
 
 namespace detail {
 
-class fabric_core final : public engine, private link_owner, private door_owner {
+class fabric_core final : public engine, private link_owner, private handshake_owner {
  public:
   fabric_core(listener at, fabric_options options);
   ~fabric_core() { close(); }
@@ -5563,7 +5565,7 @@ class fabric_core final : public engine, private link_owner, private door_owner 
   /// Differs from that of every other program that ever had our id.
   [[nodiscard]] std::uint64_t make_incarnation() const;
 
-  static door_options door_settings(const fabric_options& options);
+  static handshake_options handshake_settings(const fabric_options& options);
 
   void set_address(const endpoint& bound);
 
@@ -5634,7 +5636,7 @@ class fabric_core final : public engine, private link_owner, private door_owner 
   std::optional<bool> has_bbr_;
 
   std::vector<std::unique_ptr<link>> graves_;  // replaced links whose handlers may not have run yet
-  door door_;
+  handshake_acceptor handshakes_;
 
   fabric_events* events_ = nullptr;
   std::deque<event> queue_;
@@ -5667,7 +5669,7 @@ CAUSEWAY_DECL fabric_core::fabric_core(listener at, fabric_options options)
       options_{std::move(options)},
       incarnation_{make_incarnation()},
       peers_{options_.id, incarnation_, options_.most_peers},
-      door_{loop_.io(), shared_.mutex, std::move(at.acceptor), door_settings(options_), *this},
+      handshakes_{loop_.io(), shared_.mutex, std::move(at.acceptor), handshake_settings(options_), *this},
       wake_timer_{loop_.io()} {
   shared_.owner = this;
   set_address(at.address());
@@ -5683,13 +5685,13 @@ CAUSEWAY_DECL void fabric_core::attach(fabric_events* events) {
     lock.unlock();
     return aside_.wait_idle();
   }
-  if (!std::exchange(opened_, true)) in_loop([this] { door_.open(); });
+  if (!std::exchange(opened_, true)) in_loop([this] { handshakes_.open(); });
 }
 
 CAUSEWAY_DECL void fabric_core::dial(const std::string& to) {
   CAUSEWAY_EXPECT(is_inside());
   in_loop([this, to] {
-    if (!stands(to)) door_.dial(to);
+    if (!stands(to)) handshakes_.dial(to);
   });
 }
 
@@ -5758,11 +5760,11 @@ CAUSEWAY_DECL void fabric_core::close() {
   std::unique_lock lock{shared_.mutex};
   if (closed_) return;
   queue_.clear();
-  door_.shut();
+  handshakes_.shut();
   wake_timer_.cancel();
   shut_down(lock);
   lock.lock();
-  door_.lock_up();
+  handshakes_.lock_up();
 }
 
 CAUSEWAY_DECL void fabric_core::in_loop(std::function<void()> what) {
@@ -5778,8 +5780,8 @@ CAUSEWAY_DECL std::uint64_t fabric_core::make_incarnation() const {
   return hasher{options_.id}.add_value(now).add_value(here).finish() | 1U;
 }
 
-CAUSEWAY_DECL door_options fabric_core::door_settings(const fabric_options& options) {
-  door_options settings = options.door;
+CAUSEWAY_DECL handshake_options fabric_core::handshake_settings(const fabric_options& options) {
+  handshake_options settings = options.handshake;
   settings.run_id = options.run_id;
   settings.log = options.transport.log;
   return settings;
@@ -5948,7 +5950,7 @@ CAUSEWAY_DECL void fabric_core::open_link(peer_index peer, const introduction& u
 CAUSEWAY_DECL void fabric_core::dial_streams(peer_index peer, const tcp::endpoint& remote) {
   const roster::place& p = peers_[peer];
   for (std::uint32_t index = 0; index < p.streams; ++index) {
-    door_.dial_stream(remote, {{p.id, p.incarnation, p.serial}, index}, {options_.id, incarnation_, p.serial});
+    handshakes_.dial_stream(remote, {{p.id, p.incarnation, p.serial}, index}, {options_.id, incarnation_, p.serial});
   }
 }
 
@@ -5968,7 +5970,7 @@ CAUSEWAY_DECL void fabric_core::lose_stream(const stream_request& which, const e
 CAUSEWAY_DECL void fabric_core::tick(duration since) {
   for (const auto& l : graves_) l->tick(since);
   clear_graves();
-  door_.tick();
+  handshakes_.tick();
 }
 
 CAUSEWAY_DECL void fabric_core::clear_graves() {

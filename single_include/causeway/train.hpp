@@ -17654,8 +17654,8 @@ auto take(std::tuple<Axes...>& values) {
 #ifndef CAUSEWAY_AXIS_ARRIVALS_HPP
 #define CAUSEWAY_AXIS_ARRIVALS_HPP
 
-// What a hub does with pushes that arrive whenever they like (comm::on_arrival): how long it collects them, and whether it
-// applies them one by one or makes one of them.
+// What a hub does with pushes that arrive whenever they like (comm::async_parameter_server): how long it collects them, and
+// whether it applies them one by one or makes one of them.
 
 namespace causeway::inline CAUSEWAY_ABI::axis {
 
@@ -18677,8 +18677,9 @@ struct by_speed_options {
 };
 
 /// A peer of speed v takes max(1, floor(v / v_ref · H)) inner steps between its exchanges, at most H. In comm::rounds all
-/// peers tell each other their speeds after every exchange (8 bytes each); in comm::on_arrival speeds come with the pushes,
-/// and the answer brings the number. What is measured is time: a run repeats to the bit only on a clock that does.
+/// peers tell each other their speeds after every exchange (8 bytes each); in comm::async_parameter_server speeds come with
+/// the pushes, and the answer brings the number. What is measured is time: a run repeats to the bit only on a clock that
+/// does.
 class by_speed {
  public:
   static constexpr part decides = part::trigger;
@@ -22320,8 +22321,8 @@ CAUSEWAY_DECL void gossip_nesterov::step(thread_pool& pool, std::span<float> sha
 #ifndef CAUSEWAY_AXIS_HUBS_HPP
 #define CAUSEWAY_AXIS_HUBS_HPP
 
-// Who pushes to whom (comm::on_arrival): one hub for all, or a hub in each region and one of these for all regions. And
-// what a push is made of.
+// Who pushes to whom (comm::async_parameter_server): one hub for all, or a hub in each region and one of these for all
+// regions. And what a push is made of.
 
 namespace causeway::inline CAUSEWAY_ABI::axis {
 
@@ -23459,8 +23460,8 @@ static_assert(Residual<no_residual> && Residual<error_feedback> && Residual<mome
 #ifndef CAUSEWAY_COMM_ARRIVAL_RULES_HPP
 #define CAUSEWAY_COMM_ARRIVAL_RULES_HPP
 
-// Which axes comm::on_arrival takes, and one readable error for each mix that it does not. docs/reference/rules.md explains
-// the ids; tests/compile_fail holds the messages to them.
+// Which axes comm::async_parameter_server takes, and one readable error for each mix that it does not.
+// docs/reference/rules.md explains the ids; tests/compile_fail holds the messages to them.
 
 namespace causeway::inline CAUSEWAY_ABI::comm {
 
@@ -23522,14 +23523,15 @@ class arrival_rules {
                               !push_type::codec_type::traits.shared_support;
 
   static_assert(axis::all_known<Axes...>,
-                "causeway-A0: a type given to comm::on_arrival is no axis value: it has no `decides`. "
+                "causeway-A0: a type given to comm::async_parameter_server is no axis value: it has no `decides`. "
                 "docs/reference/rules.md#a0");
+  static_assert(axis::all_different<Axes...>,
+                "causeway-A1: two values for one axis were given to comm::async_parameter_server; keep one. "
+                "docs/reference/rules.md#a1");
   static_assert(
-      axis::all_different<Axes...>,
-      "causeway-A1: two values for one axis were given to comm::on_arrival; keep one. docs/reference/rules.md#a1");
-  static_assert(a12,
-                "causeway-A12: a group, topology or participation of comm::rounds was given to comm::on_arrival. Use "
-                "axis::star or axis::regions, axis::push, axis::one_by_one or axis::quorum. docs/reference/rules.md#a12");
+      a12,
+      "causeway-A12: a group, topology or participation of comm::rounds was given to comm::async_parameter_server. Use "
+      "axis::star or axis::regions, axis::push, axis::one_by_one or axis::quorum. docs/reference/rules.md#a12");
   static_assert(
       a13,
       "causeway-A13: a push is an exchange of its own: there is no round that a content, landing, residual, mask, "
@@ -23539,6 +23541,1843 @@ class arrival_rules {
 }  // namespace causeway::inline CAUSEWAY_ABI::comm
 
 #endif  // CAUSEWAY_COMM_ARRIVAL_RULES_HPP
+
+// ---- causeway/comm/hub_line.hpp ----
+#ifndef CAUSEWAY_COMM_HUB_LINE_HPP
+#define CAUSEWAY_COMM_HUB_LINE_HPP
+
+// What a hub and one of its clients say to each other: messages in both directions, each in order, any number of them under
+// way. And what these messages begin with.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+enum class hub_word : std::uint32_t {
+  hello = 1,  ///< client: who I am and what I wait for; hub: what I have of you
+  push,       ///< client: a fragment's row
+  waits,      ///< client: I do nothing before this push is answered
+  done,       ///< client: nothing more will come
+  answer,     ///< hub: a fragment's shared parameters
+  last,       ///< hub: all shared parameters, for good
+  refused,    ///< hub: what you sent cannot be used, go away
+};
+
+/// Of a message to a hub. Plain numbers: hostile until checked.
+struct push_header {
+  hub_word word = hub_word::push;
+  std::uint32_t fragment = 0;
+  std::uint64_t number = 0;  ///< of this client's pushes of this fragment, from 1
+  std::uint64_t samples = 0;
+  double speed = 0;         ///< inner steps a second of computing; 0: unknown
+  double sync_seconds = 0;  ///< from the push before to its answer, without the time that it lay at the hub
+  std::uint32_t wants_answer = 1;
+  std::uint32_t unused = 0;
+};
+
+/// Of a message from a hub.
+struct answer_header {
+  hub_word word = hub_word::answer;
+  std::uint32_t fragment = 0;
+  std::uint64_t number = 0;  ///< of the push that is answered
+  double held_seconds = 0;   ///< from its arrival to the answer
+  std::uint32_t steps = 0;   ///< inner steps before the next push; 0: as before
+  std::uint32_t code = 0;    ///< why it was refused; of an answer: why the push could not be used, 0 where it was
+};
+
+template <class Header>
+std::vector<std::byte> with_header(const Header& h, std::size_t payload) {
+  std::vector<std::byte> bytes(sizeof h + payload);
+  std::memcpy(bytes.data(), &h, sizeof h);
+  return bytes;
+}
+
+/// The header of a message, and its payload in `bytes`.
+template <class Header>
+result<Header> take_header(std::span<const std::byte>& bytes, net::peer_index from) {
+  Header h;
+  if (bytes.size() < sizeof h) {
+    return fail(errc::protocol, "peer " + std::to_string(from),
+                "it sent a message that is too short; do all peers run the same version?");
+  }
+  std::memcpy(&h, bytes.data(), sizeof h);
+  bytes = bytes.subspan(sizeof h);
+  return h;
+}
+
+/// One end. Stays where it is: the transport knows its buffers. Destroying it cancels what is under way.
+class hub_line {
+ public:
+  hub_line(net::any_transport& transport, net::peer_index peer, std::uint32_t out, std::uint32_t in, std::size_t most)
+      : transport_{transport}, peer_{peer}, out_{out}, in_{in}, buffer_(most) {}
+  hub_line(const hub_line&) = delete;
+  hub_line& operator=(const hub_line&) = delete;
+  ~hub_line() { close(); }
+
+  [[nodiscard]] net::peer_index peer() const noexcept { return peer_; }
+
+  /// Whether `take` would return at once.
+  [[nodiscard]] bool arrived();
+
+  /// The next message; valid until the next call of arrived or take.
+  result<std::span<const std::byte>> take(time_point deadline);
+
+  void send(std::vector<std::byte> bytes);
+
+  /// Forgets sends that have ended.
+  result<void> sweep();
+  /// Waits for all sends.
+  result<void> flush(time_point deadline);
+
+  void close();
+
+ private:
+  struct departure {
+    net::operation operation = 0;
+    std::vector<std::byte> bytes;
+  };
+
+  void listen();
+
+  result<void> end_oldest(time_point deadline);
+
+  net::any_transport& transport_;
+  net::peer_index peer_;
+  std::uint32_t out_;
+  std::uint32_t in_;
+  std::vector<std::byte> buffer_;
+  net::operation receive_ = 0;
+  std::uint64_t received_ = 0;
+  std::uint64_t sent_ = 0;
+  std::deque<departure> outgoing_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_HUB_LINE_HPP
+
+// ---- causeway/comm/impl/hub_line.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_HUB_LINE_IPP
+#define CAUSEWAY_COMM_IMPL_HUB_LINE_IPP
+
+// Bodies of comm/hub_line.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+CAUSEWAY_DECL bool hub_line::arrived() {
+  listen();
+  return transport_.done(receive_);
+}
+
+CAUSEWAY_DECL result<std::span<const std::byte>> hub_line::take(time_point deadline) {
+  listen();
+  const auto moved = transport_.wait(std::exchange(receive_, 0), deadline);
+  if (!moved) return moved.error();
+  ++received_;
+  return std::span<const std::byte>{buffer_}.first(*moved);
+}
+
+CAUSEWAY_DECL void hub_line::send(std::vector<std::byte> bytes) {
+  outgoing_.push_back({0, std::move(bytes)});
+  outgoing_.back().operation = transport_.send(peer_, {.channel = out_, .step = sent_++}, outgoing_.back().bytes);
+}
+
+CAUSEWAY_DECL result<void> hub_line::sweep() {
+  while (!outgoing_.empty() && transport_.done(outgoing_.front().operation)) CAUSEWAY_TRY(end_oldest(time_point{}));
+  return {};
+}
+
+CAUSEWAY_DECL result<void> hub_line::flush(time_point deadline) {
+  while (!outgoing_.empty()) CAUSEWAY_TRY(end_oldest(deadline));
+  return {};
+}
+
+CAUSEWAY_DECL void hub_line::close() {
+  if (receive_ != 0) (void)transport_.wait(std::exchange(receive_, 0), time_point{});  // in the past: cancels
+  while (!outgoing_.empty()) (void)end_oldest(time_point{});
+}
+
+CAUSEWAY_DECL void hub_line::listen() {
+  if (receive_ == 0) receive_ = transport_.receive(peer_, {.channel = in_, .step = received_}, buffer_);
+}
+
+CAUSEWAY_DECL result<void> hub_line::end_oldest(time_point deadline) {
+  const auto moved = transport_.wait(outgoing_.front().operation, deadline);
+  outgoing_.pop_front();
+  if (!moved) return moved.error();
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_HUB_LINE_IPP
+#endif
+
+// ---- causeway/comm/hub_rules.hpp ----
+#ifndef CAUSEWAY_COMM_HUB_RULES_HPP
+#define CAUSEWAY_COMM_HUB_RULES_HPP
+
+// What all parts of comm::async_parameter_server are told in every call: the axes, and the doors of the run.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+/// Two channels for each level of hubs: to the hub, and back.
+constexpr std::uint32_t hub_channel(std::uint32_t level) noexcept { return collective::channels::updates + 2 * level; }
+
+/// Of each fragment, in a client's hello.
+struct hello_entry {
+  std::uint64_t number = 0;   ///< of its last push
+  std::uint64_t pending = 0;  ///< 1: it waits for the answer
+};
+constexpr std::size_t hello_bytes(std::size_t fragments) noexcept {
+  return sizeof(push_header) + fragments * sizeof(hello_entry);
+}
+
+/// The run, as it is now.
+struct hub_terms {
+  net::any_transport& transport;
+  thread_pool& pool;
+  const any_clock& clock;
+  const log_sink& log;
+  std::span<const axis::fragment> cuts;
+  std::uint64_t seed = 0;
+  time_point deadline = no_deadline;
+
+  [[nodiscard]] time_point now() const { return clock.now(); }
+
+  /// What a codec may know about a push of fragment f, but for the sender's own.
+  [[nodiscard]] compress::message_context about(std::uint32_t level, std::size_t f) const;
+};
+
+/// The axes, as far as hubs need them.
+template <class Trigger, class Arrivals, class Codec, class Aggregator>
+struct hub_rules {
+  using arrivals_type = Arrivals;
+  using codec_type = Codec;
+  using aggregator_type = Aggregator;
+
+  const Trigger& trigger;
+  const Arrivals& arrivals;
+  Codec codec;
+  const Aggregator& aggregator;
+  double landing_steps = 0;  ///< τ
+
+  /// Inner steps before a client's next push; 0: it knows by itself.
+  [[nodiscard]] std::uint32_t steps_for(double speed, std::span<const double> speeds) const {
+    if constexpr (requires { trigger.steps_for(speed, speeds); }) {
+      return trigger.steps_for(speed, speeds);
+    } else {
+      return 0;
+    }
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_HUB_RULES_HPP
+
+// ---- causeway/comm/impl/hub_rules.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
+#define CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
+
+// Bodies of comm/hub_rules.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+CAUSEWAY_DECL compress::message_context hub_terms::about(std::uint32_t level, std::size_t f) const {
+  constexpr std::uint64_t stream = 0x6875627075736800;
+  return {.pool = pool, .matrices = cuts[f].matrices, .seed = mix(seed, stream + level, f)};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
+#endif
+
+// ---- causeway/comm/push_aggregator.hpp ----
+#ifndef CAUSEWAY_COMM_PUSH_AGGREGATOR_HPP
+#define CAUSEWAY_COMM_PUSH_AGGREGATOR_HPP
+
+// What several pushes to a hub say together: any aggregator of collective/ over the bytes as they came. Pushes wait as
+// bytes, which are shorter than values, and are checked when they are used.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+/// A push that was not applied yet.
+struct waiting_push {
+  std::uint32_t client = 0;
+  std::uint64_t number = 0;
+  std::uint64_t samples = 0;
+  std::uint32_t wants_answer = 1;
+  std::vector<std::uint8_t> bytes{};
+  time_point since{};    ///< not part of a checkpoint: after a restart, of the restart
+  bool unsound = false;  ///< its values are not finite: it counts for nothing
+
+  void serialize(auto& ar) { ar(client, number, samples, wants_answer, bytes); }
+};
+
+struct merged_pushes {
+  std::uint32_t pushes = 0;  ///< that count; 0: there is no result
+  std::uint64_t samples = 0;
+};
+
+class push_aggregator {
+ public:
+  /// row() ← what the pushes of fragment f say together. `on_bad(push, code)` for each that cannot be used; the others
+  /// count. Where each is finite and their sum is not, there is no result.
+  template <class OnBad>
+  merged_pushes merge(const auto& rules, const hub_terms& terms, std::uint32_t level, std::size_t f,
+                      std::span<const waiting_push> batch, OnBad&& on_bad) {
+    std::vector<collective::peer_message> messages = weighted(batch);
+    row_.resize(terms.cuts[f].size);
+    while (!messages.empty()) {
+      const auto bad = combine(rules, terms, level, f, messages);
+      if (!bad) break;
+      if (bad->peer >= batch.size()) return {};
+      on_bad(batch[bad->peer], bad->code);
+      std::erase_if(messages, [&](const auto& m) { return m.peer == bad->peer; });
+    }
+    merged_pushes merged{.pushes = static_cast<std::uint32_t>(messages.size())};
+    for (const auto& m : messages) merged.samples += batch[m.peer].samples;
+    return merged;
+  }
+
+  [[nodiscard]] std::span<float> row() noexcept { return row_; }
+
+ private:
+  /// Weights relative to the largest, so that equal ones are 1 and exact.
+  static std::vector<collective::peer_message> weighted(std::span<const waiting_push> batch);
+
+  /// row_ ← what the aggregator makes of the messages; their peers are places in the batch.
+  std::optional<collective::refusal> combine(const auto& rules, const hub_terms& terms, std::uint32_t level, std::size_t f,
+                                             std::span<const collective::peer_message> messages) {
+    using rules_type = std::remove_cvref_t<decltype(rules)>;
+    const compress::message_context about = terms.about(level, f);
+    double total = 0;
+    for (const auto& m : messages) total += static_cast<double>(m.weight);
+    std::fill(row_.begin(), row_.end(), 0.0F);
+    scratch_.resize(row_.size() * rules_type::aggregator_type::scratch_rows);
+    return rules.aggregator.combine(collective::aggregation<typename rules_type::codec_type, compress::message_context>{
+        rules.codec, about, messages, total, static_cast<float>(1 / total), UINT32_MAX, row_, {}, scratch_});
+  }
+
+  std::vector<float> row_;
+  std::vector<float> scratch_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_PUSH_AGGREGATOR_HPP
+
+// ---- causeway/comm/impl/push_aggregator.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_PUSH_AGGREGATOR_IPP
+#define CAUSEWAY_COMM_IMPL_PUSH_AGGREGATOR_IPP
+
+// Bodies of comm/push_aggregator.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+CAUSEWAY_DECL std::vector<collective::peer_message> push_aggregator::weighted(std::span<const waiting_push> batch) {
+  std::uint64_t most = 0;
+  for (const waiting_push& w : batch) most = std::max(most, w.samples);
+  std::vector<collective::peer_message> messages;
+  for (std::uint32_t i = 0; i < batch.size(); ++i) {
+    const float weight =
+        most == 0 ? 1.0F : static_cast<float>(static_cast<double>(batch[i].samples) / static_cast<double>(most));
+    if (weight > 0) messages.push_back({.peer = i, .weight = weight, .bytes = std::as_bytes(std::span{batch[i].bytes})});
+  }
+  return messages;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_PUSH_AGGREGATOR_IPP
+#endif
+
+// ---- causeway/comm/parameter_server.hpp ----
+#ifndef CAUSEWAY_COMM_PARAMETER_SERVER_HPP
+#define CAUSEWAY_COMM_PARAMETER_SERVER_HPP
+
+// The hub's side of comm::async_parameter_server: shared parameters, the pushes that wait to be applied, and a line to each
+// client. The peer that it runs on may be a client as well; its messages do not travel, but are the same.
+//
+// Clients that get lost, and clients that send what makes no sense, are left out from then on: nothing that one client does
+// or does not do ends the hub's run. A push that is not finite counts for nothing, and its answer says so: the client
+// starts again from the shared parameters. One that pushes nothing else is left out, too.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+/// What a hub knows of one client.
+struct hub_client {
+  std::vector<std::uint64_t> taken;    ///< of each fragment: the number of the last push that came
+  std::vector<std::uint64_t> samples;  ///< of each fragment: those behind the last push that came; 0: there was none
+  double speed = 0;
+  double sync_seconds = 0;
+  bool here = true;  ///< neither lost nor refused
+  bool done = false;
+  bool waits = false;              ///< for an answer: it will not push anything before
+  std::uint32_t unsound = 0;       ///< pushes in a row that were not finite
+  std::unique_ptr<hub_line> line;  ///< none for this peer itself
+
+  void serialize(auto& ar) { ar(taken, samples, speed, sync_seconds); }
+};
+
+/// A push that was applied and not answered yet.
+struct owed_answer {
+  std::uint32_t client = 0;
+  std::uint64_t number = 0;
+  time_point since{};  ///< as waiting_push has it
+  // Not part of a checkpoint: a client that is not told pushes what is not finite once more, and is told then.
+  bool unsound = false;
+
+  void serialize(auto& ar) { ar(client, number); }
+};
+
+template <class Outer>
+class parameter_server {
+ public:
+  explicit parameter_server(Outer outer) : prototype_{std::move(outer)} {}
+
+  /// `group`: the clients, this peer among them. Keeps what was restored from a checkpoint.
+  result<void> open(const hub_terms& terms, std::uint32_t level, std::span<const net::peer_index> group,
+                    std::span<const float> parameters, std::size_t most_bytes) {
+    if (shared_.empty()) found(terms.cuts, group.size(), parameters);
+    if (shared_.size() != parameters.size() || clients_.size() != group.size() || batches_.size() != terms.cuts.size()) {
+      return fail(
+          errc::wrong_model, "async_parameter_server",
+          "the checkpoint was written with other peers, fragments or another model; start with the settings it had");
+    }
+    level_ = level;
+    peers_.assign(group.begin(), group.end());
+    for (std::size_t c = 0; c < group.size(); ++c) {
+      if (group[c] == terms.transport.self()) continue;
+      clients_[c].line = std::make_unique<hub_line>(terms.transport, group[c], hub_channel(level) + 1, hub_channel(level),
+                                                    std::max(most_bytes, hello_bytes(terms.cuts.size())));
+    }
+    for (std::size_t f = 0; f < batches_.size(); ++f) {
+      for (waiting_push& w : batches_[f]) w.since = terms.now();
+      for (owed_answer& owed : unanswered_[f]) owed.since = terms.now();
+    }
+    return {};
+  }
+
+  /// Waits for every client's hello, and answers it.
+  result<void> meet(const hub_terms& terms) {
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      if (!clients_[c].line) continue;
+      CAUSEWAY_ASSIGN(const auto hello, clients_[c].line->take(terms.deadline));
+      CAUSEWAY_TRY(meet(terms, c, hello));
+    }
+    return {};
+  }
+
+  /// Takes what a client says, and applies what is due: this peer's own words come this way.
+  void hear(const auto& rules, const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
+    take_in(terms, c, bytes);
+    settle(rules, terms);
+  }
+
+  /// Takes in all that has arrived, and applies what is due: pushes that are found together are merged together, where
+  /// pushes are merged. Never waits.
+  void serve(const auto& rules, const hub_terms& terms) {
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      while (listens_to(c) && clients_[c].line->arrived()) {
+        const auto bytes = clients_[c].line->take(terms.deadline);
+        if (bytes) {
+          take_in(terms, c, *bytes);
+        } else {
+          lose(terms, c, bytes.error());
+        }
+      }
+      if (clients_[c].line && clients_[c].here) {
+        if (const auto sent = clients_[c].line->sweep(); !sent) lose(terms, c, sent.error());
+      }
+    }
+    settle(rules, terms);
+  }
+
+  /// Whether no client will push any more, and all pushes are applied.
+  [[nodiscard]] bool is_over() const {
+    const auto over = [](const hub_client& c) { return c.done || !c.here; };
+    const auto applied = [](const auto& batch) { return batch.empty(); };
+    return std::all_of(clients_.begin(), clients_.end(), over) && std::all_of(batches_.begin(), batches_.end(), applied);
+  }
+
+  /// Sends the shared parameters to all that are still here, for good.
+  void dismiss(const hub_terms& terms) {
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      if (!clients_[c].line || !clients_[c].here) continue;
+      auto bytes = with_header(answer_header{.word = hub_word::last}, shared_.size() * sizeof(float));
+      std::memcpy(bytes.data() + sizeof(answer_header), shared_.data(), shared_.size() * sizeof(float));
+      clients_[c].line->send(std::move(bytes));
+    }
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      if (!clients_[c].line || !clients_[c].here) continue;
+      if (const auto sent = clients_[c].line->flush(terms.deadline); !sent) lose(terms, c, sent.error());
+    }
+  }
+
+  /// A client that is still there, to have something to wait for; none: the peer's own index.
+  [[nodiscard]] net::peer_index somebody(net::peer_index self) const {
+    for (std::size_t c = 0; c < clients_.size(); ++c) {
+      if (clients_[c].line && clients_[c].here) return peers_[c];
+    }
+    return self;
+  }
+
+  [[nodiscard]] std::span<float> shared() noexcept { return shared_; }
+  [[nodiscard]] std::span<const float> shared() const noexcept { return shared_; }
+  /// Answers to this peer itself.
+  [[nodiscard]] std::deque<std::vector<std::byte>>& own_answers() noexcept { return own_answers_; }
+  /// Pushes applied to fragment f, and the samples behind them, since the last call.
+  [[nodiscard]] std::pair<std::uint32_t, std::uint64_t> take_applied(std::size_t f) {
+    return {std::exchange(applied_[f], 0U), std::exchange(samples_[f], std::uint64_t{0})};
+  }
+  [[nodiscard]] std::uint32_t index_of(net::peer_index peer) const {
+    return static_cast<std::uint32_t>(std::find(peers_.begin(), peers_.end(), peer) - peers_.begin());
+  }
+
+  void serialize(auto& ar) {
+    std::uint64_t fragments = batches_.size();
+    std::uint64_t clients = clients_.size();
+    ar(shared_, fragments, clients);
+    while (outers_.size() < fragments) outers_.push_back(prototype_);
+    while (clients_.size() < clients) clients_.emplace_back();
+    batches_.resize(fragments);
+    unanswered_.resize(fragments);
+    applied_.resize(fragments);
+    samples_.resize(fragments);
+    for (Outer& o : outers_) ar(o);
+    for (hub_client& c : clients_) ar(c);
+    for (auto& batch : batches_) serialize_all(ar, batch);
+    for (auto& owed : unanswered_) serialize_all(ar, owed);
+    ar(applied_, samples_);
+  }
+
+ private:
+  template <class T>
+  static void serialize_all(auto& ar, std::vector<T>& all) {
+    std::uint64_t count = all.size();
+    ar(count);
+    all.resize(count);
+    for (T& one : all) ar(one);
+  }
+
+  void found(std::span<const axis::fragment> cuts, std::size_t clients, std::span<const float> parameters) {
+    shared_.assign(parameters.begin(), parameters.end());
+    for (const axis::fragment& cut : cuts) {
+      outers_.push_back(prototype_);
+      outers_.back().reset(static_cast<std::int64_t>(cut.size));
+    }
+    for (std::size_t c = 0; c < clients; ++c) {
+      clients_.emplace_back();
+      clients_.back().taken.assign(cuts.size(), 0);
+      clients_.back().samples.assign(cuts.size(), 0);
+    }
+    batches_.resize(cuts.size());
+    unanswered_.resize(cuts.size());
+    applied_.assign(cuts.size(), 0);
+    samples_.assign(cuts.size(), 0);
+  }
+
+  // ---- clients
+  // ------------------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] bool listens_to(std::uint32_t c) const {
+    return clients_[c].line && clients_[c].here;  // also when it is done: how else would its loss be noticed
+  }
+
+  void lose(const hub_terms& terms, std::uint32_t c, const error& why) {
+    clients_[c].here = false;
+    terms.log(severity::warning,
+              "async_parameter_server: going on without peer " + std::to_string(peers_[c]) + ": " + why.text());
+  }
+
+  void refuse(const hub_terms& terms, std::uint32_t c, const error& why) {
+    lose(terms, c, why);
+    reply(c, with_header(answer_header{.word = hub_word::refused, .code = static_cast<std::uint32_t>(why.code)}, 0));
+  }
+
+  void reply(std::uint32_t c, std::vector<std::byte> bytes) {
+    if (clients_[c].line) {
+      clients_[c].line->send(std::move(bytes));
+    } else {
+      own_answers_.push_back(std::move(bytes));
+    }
+  }
+
+  /// Pushes of fragment f that the slowest client may still be waited for has made.
+  [[nodiscard]] std::uint64_t slowest(std::size_t f) const {
+    auto least = std::numeric_limits<std::uint64_t>::max();
+    for (const hub_client& c : clients_) {
+      if (c.here && !c.done) least = std::min(least, c.taken[f]);
+    }
+    return least;
+  }
+
+  /// Sends the answers that nothing holds back: their clients are not too far ahead.
+  void answer_all(const auto& rules, const hub_terms& terms, std::size_t f) {
+    const std::uint64_t least = slowest(f);
+    std::erase_if(unanswered_[f], [&](const owed_answer& owed) {
+      const std::uint64_t made = clients_[owed.client].taken[f];
+      if (made > least && made - least >= rules.arrivals.most_ahead) return false;
+      answer(rules, terms, owed, f);
+      return true;
+    });
+  }
+
+  void answer(const auto& rules, const hub_terms& terms, const owed_answer& w, std::size_t f) {
+    if (!clients_[w.client].here) return;
+    clients_[w.client].waits = false;
+    const answer_header h{.fragment = static_cast<std::uint32_t>(f),
+                          .number = w.number,
+                          .held_seconds = seconds(terms.now() - w.since),
+                          .steps = rules.steps_for(clients_[w.client].speed, speeds()),
+                          .code = w.unsound ? static_cast<std::uint32_t>(errc::non_finite) : 0};
+    reply(w.client, fragment_answer(terms, h));
+  }
+
+  std::vector<std::byte> fragment_answer(const hub_terms& terms, const answer_header& h) {
+    const axis::fragment& cut = terms.cuts[h.fragment];
+    auto bytes = with_header(h, cut.size * sizeof(float));
+    std::byte* to = bytes.data() + sizeof h;
+    for (const index_range r : cut.ranges) {
+      const std::size_t size = static_cast<std::size_t>(r.size()) * sizeof(float);
+      std::memcpy(to, shared_.data() + r.begin, size);
+      to += size;
+    }
+    return bytes;
+  }
+
+  [[nodiscard]] std::vector<double> speeds() const {
+    std::vector<double> all;
+    for (const hub_client& c : clients_) {
+      if (c.here && !c.done) all.push_back(c.speed);
+    }
+    return all;
+  }
+
+  // ---- what they say
+  // --------------------------------------------------------------------------------------------------------
+
+  result<void> meet(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
+    CAUSEWAY_ASSIGN(const push_header h, take_header<push_header>(bytes, peers_[c]));
+    std::vector<hello_entry> said(terms.cuts.size());
+    const auto room = std::as_writable_bytes(std::span{said});
+    if (h.word != hub_word::hello || h.fragment != said.size() || h.samples != shared_.size() ||
+        bytes.size() != room.size()) {
+      return fail(errc::wrong_model, "peer " + std::to_string(peers_[c]),
+                  "it trains another model, or cuts it in another way; all peers need the same options");
+    }
+    std::memcpy(room.data(), bytes.data(), bytes.size());
+    hub_client& client = clients_[c];
+    auto back = with_header(answer_header{.word = hub_word::hello, .fragment = h.fragment},
+                            client.taken.size() * sizeof(std::uint64_t));
+    std::memcpy(back.data() + sizeof(answer_header), client.taken.data(), client.taken.size() * sizeof(std::uint64_t));
+    client.line->send(std::move(back));
+    for (std::uint32_t f = 0; f < said.size(); ++f) catch_up(terms, c, f, said[f]);
+    return {};
+  }
+
+  /// After a restart one side may know of pushes that the other has not made, or not heard of. See server_client::agree.
+  void catch_up(const hub_terms& terms, std::uint32_t c, std::uint32_t f, const hello_entry& said) {
+    hub_client& client = clients_[c];
+    const bool is_ahead = client.taken[f] > said.number;
+    const bool has_it = said.pending != 0 && client.taken[f] >= said.number;
+    bool will_be_answered = false;
+    for (waiting_push& w : batches_[f]) {
+      if (w.client != c) continue;
+      w.wants_answer = said.pending != 0 && w.number == said.number ? 1 : 0;  // it does not know of others any more
+      will_be_answered = will_be_answered || w.wants_answer != 0;
+    }
+    std::erase_if(unanswered_[f], [&](const owed_answer& owed) {
+      const bool expected = said.pending != 0 && owed.number == said.number;
+      if (owed.client == c) will_be_answered = will_be_answered || expected;
+      return owed.client == c && !expected;
+    });
+    if ((is_ahead || has_it) && !will_be_answered) {
+      reply(c, fragment_answer(terms, {.fragment = f, .number = client.taken[f]}));
+    }
+    const std::uint64_t agreed = said.pending != 0 ? said.number - 1 : said.number;
+    client.taken[f] = std::max(client.taken[f], agreed);
+  }
+
+  void take_in(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
+    const auto outcome = understand(terms, c, bytes);
+    if (!outcome) refuse(terms, c, outcome.error());
+  }
+
+  result<void> understand(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
+    CAUSEWAY_ASSIGN(const push_header h, take_header<push_header>(bytes, peers_[c]));
+    hub_client& client = clients_[c];
+    if (h.word == hub_word::done && !client.done) {
+      client.done = true;
+      return {};
+    }
+    if (h.word == hub_word::waits && h.fragment < batches_.size()) {
+      client.waits = is_among(batches_[h.fragment], c) || is_among(unanswered_[h.fragment], c);
+      return {};
+    }
+    const bool sane = std::isfinite(h.speed) && h.speed >= 0 && std::isfinite(h.sync_seconds);
+    if (h.word != hub_word::push || h.fragment >= batches_.size() || h.number != client.taken[h.fragment] + 1 ||
+        client.done || !sane) {
+      return fail(errc::protocol, "peer " + std::to_string(peers_[c]),
+                  "it sent a push that makes no sense; do all peers run the same options and version?");
+    }
+    const auto of_client = [c](const waiting_push& w) { return w.client == c; };
+    if (std::count_if(batches_[h.fragment].begin(), batches_[h.fragment].end(), of_client) >= most_waiting) {
+      return fail(errc::too_large, "peer " + std::to_string(peers_[c]),
+                  "it goes on pushing while " + std::to_string(most_waiting) +
+                      " of its pushes wait; a client waits for the answer to one before it makes the next");
+    }
+    client.taken[h.fragment] = h.number;
+    client.samples[h.fragment] = h.samples;
+    client.speed = h.speed;
+    client.sync_seconds = h.sync_seconds;
+    const auto* const from = reinterpret_cast<const std::uint8_t*>(bytes.data());
+    batches_[h.fragment].push_back({.client = c,
+                                    .number = h.number,
+                                    .samples = h.samples,
+                                    .wants_answer = h.wants_answer,
+                                    .bytes = {from, from + bytes.size()},
+                                    .since = terms.now()});
+    return {};
+  }
+
+  // ---- pushes
+  // ---------------------------------------------------------------------------------------------------------------
+
+  void settle(const auto& rules, const hub_terms& terms) {
+    for (std::size_t f = 0; f < batches_.size(); ++f) {
+      if (!batches_[f].empty() && is_due(rules, terms, f)) apply(rules, terms, f);
+      answer_all(rules, terms, f);
+    }
+  }
+
+  [[nodiscard]] bool is_due(const auto& rules, const hub_terms& terms, std::size_t f) const {
+    const auto& batch = batches_[f];
+    const time_point first = batch.front().since;
+    std::vector<double> arrived;
+    for (const waiting_push& w : batch) arrived.push_back(seconds(w.since - first));
+    const std::size_t expected = expected_for(f);
+    if (batch.size() >= expected) return true;
+    const axis::gathering g{.arrived = arrived, .expected = expected, .slack = slack_of(rules, batch)};
+    return seconds(terms.now() - first) >= rules.arrivals.closes_after(g);
+  }
+
+  /// Clients that may still push this fragment, or have. One that waits for another fragment may not: if it counted, two
+  /// clients could wait for each other.
+  [[nodiscard]] std::size_t expected_for(std::size_t f) const {
+    std::size_t count = 0;
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      const hub_client& client = clients_[c];
+      const bool may_push = client.here && !client.done && !client.waits && !is_among(unanswered_[f], c);
+      count += is_among(batches_[f], c) || may_push ? 1U : 0U;
+    }
+    return count;
+  }
+
+  static bool is_among(const auto& pushes, std::uint32_t c) {
+    return std::any_of(pushes.begin(), pushes.end(), [c](const auto& w) { return w.client == c; });
+  }
+
+  /// The samples behind a merged batch over those of all clients, an absent one with what its last push had: 1 when all
+  /// are there. One that has not pushed yet counts as the mean of the batch; one that never did and is done, as nothing.
+  [[nodiscard]] float share_of(std::size_t f, std::span<const waiting_push> batch) const {
+    double arrived = 0, absent = 0, pushes = 0, unknown = 0;
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      if (!clients_[c].here) continue;
+      const auto samples = static_cast<double>(clients_[c].samples[f]);
+      if (std::any_of(batch.begin(), batch.end(), [c](const auto& w) { return w.client == c && !w.unsound; })) {
+        arrived += samples;
+        ++pushes;
+      } else {
+        absent += samples;
+        unknown += samples == 0 && !clients_[c].done ? 1 : 0;
+      }
+    }
+    if (arrived == 0) return 1;
+    return static_cast<float>(arrived / (arrived + absent + unknown * arrived / pushes));
+  }
+
+  [[nodiscard]] double slack_of(const auto& rules, const std::vector<waiting_push>& batch) const {
+    double least = std::numeric_limits<double>::infinity();
+    for (const waiting_push& w : batch) {
+      const hub_client& c = clients_[w.client];
+      least = std::min(least, c.speed > 0 ? rules.landing_steps / c.speed - c.sync_seconds : 0.0);
+    }
+    return least;
+  }
+
+  void apply(const auto& rules, const hub_terms& terms, std::size_t f) {
+    std::vector<waiting_push> batch = std::exchange(batches_[f], {});
+    if constexpr (std::remove_cvref_t<decltype(rules)>::arrivals_type::merges) {
+      std::stable_sort(batch.begin(), batch.end(), [](const auto& a, const auto& b) { return a.client < b.client; });
+      move_shared(rules, terms, f, batch);
+      for (const waiting_push& w : batch) owe(w, f);
+    } else {
+      for (waiting_push& w : batch) {
+        move_shared(rules, terms, f, std::span{&w, 1});
+        owe(w, f);
+        answer_all(rules, terms, f);
+      }
+    }
+  }
+
+  void owe(const waiting_push& w, std::size_t f) {
+    if (w.wants_answer == 0) return;
+    unanswered_[f].push_back({.client = w.client, .number = w.number, .since = w.since, .unsound = w.unsound});
+  }
+
+  /// The outer step with what the pushes say together, without those that cannot be used.
+  void move_shared(const auto& rules, const hub_terms& terms, std::size_t f, std::span<waiting_push> batch) {
+    const auto bad = [&](const waiting_push& w, errc why) {
+      batch[static_cast<std::size_t>(&w - batch.data())].unsound = true;
+      object(terms, w, f, collective::to_error({peers_[w.client], why}, UINT32_MAX));
+    };
+    const merged_pushes merged = aggregator_.merge(rules, terms, level_, f, batch, bad);
+    for (const waiting_push& w : batch) {
+      if (!w.unsound) clients_[w.client].unsound = 0;
+    }
+    if (merged.pushes == 0) return;
+    applied_[f] += merged.pushes;
+    samples_[f] += merged.samples;
+    constexpr bool merges = std::remove_cvref_t<decltype(rules)>::arrivals_type::merges;
+    step_outer(terms, terms.cuts[f], outers_[f], merges ? share_of(f, batch) : 1.0F);
+  }
+
+  /// Values that are not finite cost a client what it computed; anything else, its place. So does a server below that
+  /// shares such values: all its clients have them.
+  void object(const hub_terms& terms, const waiting_push& w, std::size_t f, const error& why) {
+    const bool may_start_over = why.code == errc::non_finite && level_ == 0 && clients_[w.client].unsound < most_unsound;
+    if (!may_start_over) return refuse(terms, w.client, why);
+    ++clients_[w.client].unsound;
+    terms.log(severity::warning, "async_parameter_server: push " + std::to_string(w.number) + " of fragment " +
+                                     std::to_string(f) + " counts for nothing: " + why.text() +
+                                     ". Its peer starts again from the shared parameters");
+  }
+
+  void step_outer(const hub_terms& terms, const axis::fragment& cut, Outer& outer, float share) {
+    if (cut.is_whole(shared_.size())) return outer.step(terms.pool, shared_, aggregator_.row(), {}, share);
+    opened_.resize(cut.size);
+    axis::gather(cut, shared_, opened_);
+    outer.step(terms.pool, opened_, aggregator_.row(), {}, share);
+    axis::scatter(cut, opened_, shared_);
+  }
+
+  // Of one client and fragment: the one that it waits for, and one from before its restart. So what waits at a hub is
+  // bounded by its clients.
+  static constexpr std::ptrdiff_t most_waiting = 2;
+  static constexpr std::uint32_t most_unsound = 8;  // pushes in a row that are not finite
+
+  Outer prototype_;
+  std::uint32_t level_ = 0;
+  std::vector<net::peer_index> peers_;
+  std::vector<float> shared_;
+  std::vector<Outer> outers_;  ///< one for each fragment
+  std::vector<hub_client> clients_;
+  std::vector<std::vector<waiting_push>> batches_;    ///< of each fragment, in the order of arrival
+  std::vector<std::vector<owed_answer>> unanswered_;  ///< of each fragment
+  std::vector<std::uint32_t> applied_;
+  std::vector<std::uint64_t> samples_;
+  std::deque<std::vector<std::byte>> own_answers_;
+
+  push_aggregator aggregator_;
+  std::vector<float> opened_;  // working memory
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_PARAMETER_SERVER_HPP
+
+// ---- causeway/comm/server_client.hpp ----
+#ifndef CAUSEWAY_COMM_SERVER_CLIENT_HPP
+#define CAUSEWAY_COMM_SERVER_CLIENT_HPP
+
+// The client's side of comm::async_parameter_server: what this peer pulled, what it pushed and waits for. It does not know
+// what the parameters below it are: a peer's live ones, or those that a hub shares with its region.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+/// Of one fragment.
+struct hub_leg {
+  std::uint32_t since = 0;      ///< inner steps (or pushes from below) since the last push
+  std::uint32_t due_after = 0;  ///< as many between two pushes
+  std::uint32_t waited = 0;     ///< inner steps since the push that is pending
+  std::uint64_t number = 0;     ///< of the last push
+  std::uint64_t samples = 0;    ///< trained on since
+  double compute_seconds = 0;   ///< computed since
+  bool pending = false;         ///< a push was made, its answer not used yet
+  bool fresh = false;           ///< what was pulled replaces the live values: the hub knew more of this peer than it did
+  bool answered = false;        ///< `answer` is here
+  bool spoilt = false;          ///< what was pushed is not finite, and was given up
+  bool unsound = false;         ///< the hub could not use the push
+  std::uint32_t answer_steps = 0;
+  push_header header;  ///< of the last push, and its content: for saying it again
+  std::vector<std::uint8_t> content;
+  std::vector<float> answer;
+  std::vector<float> residual;
+  std::vector<float> at_send;
+  time_point sent_at{};
+
+  void serialize(auto& ar) {
+    ar(since, due_after, waited, number, samples, compute_seconds, pending, fresh, answered, answer_steps);
+    ar(header.fragment, header.number, header.samples, header.speed, header.sync_seconds, header.wants_answer);
+    ar(content, answer, residual, at_send);
+  }
+};
+
+class server_client {
+ public:
+  result<void> open(const hub_terms& terms, std::uint32_t level, net::peer_index hub, std::span<const float> parameters);
+
+  [[nodiscard]] net::peer_index hub() const noexcept { return hub_; }
+  [[nodiscard]] bool is_local() const noexcept { return line_ == nullptr; }
+  [[nodiscard]] std::vector<hub_leg>& legs() noexcept { return legs_; }
+  [[nodiscard]] std::span<float> anchor() noexcept { return anchor_; }
+  [[nodiscard]] std::span<const float> anchor() const noexcept { return anchor_; }
+  /// All shared parameters, after the hub has said its last word; before, none.
+  [[nodiscard]] std::span<const float> last() const noexcept { return last_; }
+
+  // ---- meeting the hub --------------------------------------------------------------------------------------------------
+
+  void greet();
+
+  /// Both sides may have been restored from checkpoints of different moments. A push that the hub does not have is made
+  /// again; where the hub has pushes that this peer does not know of any more, it takes the hub's parameters over.
+  result<void> agree(const hub_terms& terms);
+
+  // ---- pushing ----------------------------------------------------------------------------------------------------------
+
+  /// The message that says how far `live`, a fragment as one row, has come from what was pulled.
+  template <axis::Residual R>
+  std::vector<std::byte> compose(const auto& rules, const R& residual, float rate, const hub_terms& terms, std::size_t f,
+                                 std::span<const float> live, bool wants_answer) {
+    hub_leg& leg = legs_[f];
+    row_.resize(live.size());
+    axis::gather(terms.cuts[f], anchor_, row_);
+    reference_ = row_;
+    kernels::axpy(terms.pool, row_.data(), -1.0F, live.data(), static_cast<std::int64_t>(live.size()));
+    add_residual(residual, rate, leg);
+    leg.header = {.word = hub_word::push,
+                  .fragment = static_cast<std::uint32_t>(f),
+                  .number = ++leg.number,
+                  .samples = leg.samples,
+                  .speed = leg.compute_seconds > 0 ? leg.since / leg.compute_seconds : 0,
+                  .sync_seconds = sync_seconds_,
+                  .wants_answer = wants_answer ? 1U : 0U};
+    encode(rules, residual, terms, leg);
+    leg.pending = wants_answer;
+    leg.answered = false;
+    leg.since = leg.waited = 0;
+    leg.samples = 0;
+    leg.compute_seconds = 0;
+    return message_of(leg, terms);
+  }
+
+  void send(std::vector<std::byte> bytes) { line_->send(std::move(bytes)); }
+
+  /// Nothing more will come from here. Answers are not used any more.
+  std::vector<std::byte> farewell();
+
+  // ---- answers ----------------------------------------------------------------------------------------------------------
+
+  /// Takes in what has arrived, without waiting.
+  result<void> poll(const hub_terms& terms);
+
+  /// Waits for one message of the hub.
+  result<void> wait(const hub_terms& terms);
+
+  result<void> hear(const hub_terms& terms, std::span<const std::byte> bytes);
+
+  /// The answer for fragment f was used.
+  void landed(hub_leg& leg);
+
+  void serialize(auto& ar) {
+    std::uint64_t count = legs_.size();
+    ar(anchor_, count, sync_seconds_);
+    legs_.resize(count);
+    for (hub_leg& leg : legs_) ar(leg);
+  }
+
+ private:
+  void agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms);
+
+  std::vector<std::byte> message_of(hub_leg& leg, const hub_terms& terms);
+
+  template <axis::Residual R>
+  void add_residual(const R& policy, float rate, const hub_leg& leg) {
+    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
+      const float gain = policy.gain(rate);
+      const float decay = policy.decay();
+      for (std::size_t i = 0; i < row_.size(); ++i) {
+        row_[i] = gain * row_[i] + (leg.residual.empty() ? 0.0F : decay * leg.residual[i]);
+      }
+    }
+  }
+
+  /// content ← the encoded row; residual ← what that leaves out.
+  template <axis::Residual R>
+  void encode(const auto& rules, const R&, const hub_terms& terms, hub_leg& leg) {
+    compress::message_context about = terms.about(level_, leg.header.fragment);
+    about.own_seed = mix(about.seed, terms.transport.self() + 1, leg.number);
+    about.round = leg.number - 1;
+    about.reference = reference_;
+    leg.content.resize(rules.codec.most_bytes(about, row_.size()));
+    leg.content.resize(rules.codec.encode(about, row_, std::as_writable_bytes(std::span{leg.content})));
+    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
+      leg.residual.resize(row_.size());
+      const auto bytes = std::as_bytes(std::span{leg.content});
+      // Values that are not finite: the hub cannot use them, and says so.
+      if (!compress::residual_of(rules.codec, about, row_, bytes, leg.residual)) leg.residual.assign(row_.size(), 0.0F);
+    }
+  }
+
+  [[nodiscard]] std::string hub_name() const { return "peer " + std::to_string(hub_) + ", the hub"; }
+  [[nodiscard]] error hub_lost(const error& why) const;
+  [[nodiscard]] error refused(const answer_header& h) const;
+  [[nodiscard]] error nonsense() const;
+
+  std::uint32_t level_ = 0;
+  net::peer_index hub_ = 0;
+  std::vector<float> anchor_;  ///< the shared parameters as they were pulled last
+  std::vector<hub_leg> legs_;
+  std::vector<float> last_;
+  double sync_seconds_ = 0;
+  bool leaving_ = false;
+
+  std::vector<float> row_;  // working memory
+  std::vector<float> reference_;
+  std::unique_ptr<hub_line> line_;  ///< none where this peer is the hub
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_SERVER_CLIENT_HPP
+
+// ---- causeway/comm/impl/server_client.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
+#define CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
+
+// Bodies of comm/server_client.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+CAUSEWAY_DECL result<void> server_client::open(const hub_terms& terms, std::uint32_t level, net::peer_index hub,
+                                               std::span<const float> parameters) {
+  if (anchor_.empty()) {
+    anchor_.assign(parameters.begin(), parameters.end());
+    legs_.resize(terms.cuts.size());
+  }
+  if (anchor_.size() != parameters.size() || legs_.size() != terms.cuts.size()) {
+    return fail(errc::wrong_model, "async_parameter_server",
+                "the checkpoint was written with other fragments or another model; start with the settings it had");
+  }
+  level_ = level;
+  hub_ = hub;
+  if (hub == terms.transport.self()) return {};
+  const std::size_t most =
+      sizeof(answer_header) + std::max(anchor_.size() * sizeof(float), legs_.size() * sizeof(std::uint64_t));
+  line_ = std::make_unique<hub_line>(terms.transport, hub, hub_channel(level), hub_channel(level) + 1, most);
+  return {};
+}
+
+CAUSEWAY_DECL void server_client::greet() {
+  if (is_local()) return;
+  const push_header h{
+      .word = hub_word::hello, .fragment = static_cast<std::uint32_t>(legs_.size()), .samples = anchor_.size()};
+  auto bytes = with_header(h, legs_.size() * sizeof(hello_entry));
+  std::byte* to = bytes.data() + sizeof h;
+  for (const hub_leg& leg : legs_) {
+    const hello_entry entry{leg.number, leg.pending && !leg.answered ? 1U : 0U};
+    std::memcpy(to, &entry, sizeof entry);
+    to += sizeof entry;
+  }
+  line_->send(std::move(bytes));
+}
+
+CAUSEWAY_DECL result<void> server_client::agree(const hub_terms& terms) {
+  if (is_local()) return {};
+  auto bytes = line_->take(terms.deadline);
+  if (!bytes) return hub_lost(bytes.error());
+  CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(*bytes, hub_));
+  if (h.word == hub_word::refused) return refused(h);
+  if (h.word != hub_word::hello || bytes->size() != legs_.size() * sizeof(std::uint64_t)) return nonsense();
+  for (std::size_t f = 0; f < legs_.size(); ++f) {
+    std::uint64_t taken = 0;
+    std::memcpy(&taken, bytes->data() + f * sizeof taken, sizeof taken);
+    agree(legs_[f], taken, terms);
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::vector<std::byte> server_client::farewell() {
+  leaving_ = true;
+  return with_header(push_header{.word = hub_word::done}, 0);
+}
+
+CAUSEWAY_DECL result<void> server_client::poll(const hub_terms& terms) {
+  while (!is_local() && last_.empty() && line_->arrived()) CAUSEWAY_TRY(wait(terms));
+  return {};
+}
+
+CAUSEWAY_DECL result<void> server_client::wait(const hub_terms& terms) {
+  const auto bytes = line_->take(terms.deadline);
+  if (!bytes) return hub_lost(bytes.error());
+  CAUSEWAY_TRY(hear(terms, *bytes));
+  if (const auto sent = line_->sweep(); !sent) return hub_lost(sent.error());
+  return {};
+}
+
+CAUSEWAY_DECL result<void> server_client::hear(const hub_terms& terms, std::span<const std::byte> bytes) {
+  CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(bytes, hub_));
+  if (h.word == hub_word::refused) return refused(h);
+  if (h.word == hub_word::last) {
+    if (bytes.size() != anchor_.size() * sizeof(float)) return nonsense();
+    last_.resize(anchor_.size());
+    return compress::none::decode(terms.pool, bytes, last_);
+  }
+  if (leaving_) return {};
+  if (h.word != hub_word::answer || h.fragment >= legs_.size()) return nonsense();
+  hub_leg& leg = legs_[h.fragment];
+  const std::size_t size = terms.cuts[h.fragment].size;
+  const bool unsound = h.code == static_cast<std::uint32_t>(errc::non_finite);
+  if (h.code != 0 && !unsound) return nonsense();
+  if (!leg.pending || leg.answered || h.number != leg.number || bytes.size() != size * sizeof(float)) return nonsense();
+  leg.answer.resize(size);
+  CAUSEWAY_TRY(compress::none::decode(terms.pool, bytes, leg.answer));
+  leg.answered = true;
+  leg.unsound = unsound;
+  leg.answer_steps = h.steps;
+  sync_seconds_ = std::max(0.0, seconds(terms.now() - leg.sent_at) - h.held_seconds);
+  return {};
+}
+
+CAUSEWAY_DECL void server_client::landed(hub_leg& leg) {
+  leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+  if (leg.answer_steps != 0) leg.due_after = leg.answer_steps;
+}
+
+CAUSEWAY_DECL void server_client::agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms) {
+  const bool waits = leg.pending && !leg.answered;
+  if (waits && taken < leg.number) return line_->send(message_of(leg, terms));
+  if (taken <= leg.number) return;
+  leg.number = taken;
+  leg.fresh = !waits;
+  leg.pending = true;
+  leg.answered = false;
+}
+
+CAUSEWAY_DECL std::vector<std::byte> server_client::message_of(hub_leg& leg, const hub_terms& terms) {
+  auto bytes = with_header(leg.header, leg.content.size());
+  std::memcpy(bytes.data() + sizeof leg.header, leg.content.data(), leg.content.size());
+  leg.sent_at = terms.now();
+  return bytes;
+}
+
+CAUSEWAY_DECL error server_client::hub_lost(const error& why) const {
+  return fail(why.code, hub_name(),
+              why.message + ". Without it nobody holds the shared parameters: restart it from its checkpoint");
+}
+
+CAUSEWAY_DECL error server_client::refused(const answer_header& h) const {
+  return fail(h.code == static_cast<std::uint32_t>(errc::non_finite) ? errc::non_finite : errc::protocol, hub_name(),
+              "it could not use what this peer pushed. Look at its log; do all peers run the same model, options and "
+              "version, and is this peer's loss still finite?");
+}
+
+CAUSEWAY_DECL error server_client::nonsense() const {
+  return fail(errc::protocol, hub_name(),
+              "its message makes no sense here; do all peers run the same options and version?");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
+#endif
+
+// ---- causeway/comm/hub_tier.hpp ----
+#ifndef CAUSEWAY_COMM_HUB_TIER_HPP
+#define CAUSEWAY_COMM_HUB_TIER_HPP
+
+// One level of hubs and all above it, as one peer sees them: its link to the hub of its group; its server, if it is that
+// hub; and then the next level, whose client the server is, just as the peer is the server's. The recursion ends where
+// nobody is above.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+template <class... Outers>
+class hub_tier;
+
+/// Above the top.
+template <>
+class hub_tier<> {
+ public:
+  explicit hub_tier(const std::tuple<>&) {}
+  static result<void> open(const hub_terms&, std::span<const axis::hub_level>, std::uint32_t, std::span<const float>,
+                           std::size_t) {
+    return {};
+  }
+  static void greet() {}
+  static result<void> meet(const hub_terms&) { return {}; }
+  static result<void> agree(const hub_terms&) { return {}; }
+  static result<void> serve(const auto&, const auto&, const hub_terms&) { return {}; }
+  static net::peer_index somebody(net::peer_index self) { return self; }
+  void serialize(auto&) {}
+};
+
+template <class Outer, class... Upper>
+class hub_tier<Outer, Upper...> {
+ public:
+  static constexpr bool has_upper = sizeof...(Upper) > 0;
+
+  explicit hub_tier(const std::tuple<Outer, Upper...>& outers)
+      : server_{std::get<0>(outers)},
+        upper_{std::apply([](const Outer&, const Upper&... rest) { return std::tuple<Upper...>{rest...}; }, outers)} {}
+
+  [[nodiscard]] server_client& link() noexcept { return link_; }
+  [[nodiscard]] const server_client& link() const noexcept { return link_; }
+  [[nodiscard]] bool is_hub() const noexcept { return is_hub_; }
+  [[nodiscard]] const parameter_server<Outer>& server() const noexcept { return server_; }
+
+  /// `levels`: this one and those above. `values`: what is below, at the start of the run.
+  result<void> open(const hub_terms& terms, std::span<const axis::hub_level> levels, std::uint32_t level,
+                    std::span<const float> values, std::size_t most_bytes) {
+    const net::peer_index self = terms.transport.self();
+    options_ = levels.front();
+    const auto has_me = [self](const auto& g) { return std::find(g.begin(), g.end(), self) != g.end(); };
+    const auto group = std::find_if(options_.groups.begin(), options_.groups.end(), has_me);
+    CAUSEWAY_EXPECT(group != options_.groups.end());
+    CAUSEWAY_TRY(link_.open(terms, level, group->front(), values));
+    is_hub_ = group->front() == self;
+    if (!is_hub_) return {};
+    CAUSEWAY_TRY(server_.open(terms, level, *group, values, most_bytes));
+    own_ = server_.index_of(self);
+    return upper_.open(terms, levels.subspan(1), level + 1, server_.shared(), most_bytes);
+  }
+
+  void greet() {
+    link_.greet();
+    if (is_hub_) upper_.greet();
+  }
+  result<void> meet(const hub_terms& terms) {
+    if (!is_hub_) return {};
+    CAUSEWAY_TRY(server_.meet(terms));
+    return upper_.meet(terms);
+  }
+  result<void> agree(const hub_terms& terms) {
+    CAUSEWAY_TRY(link_.agree(terms));
+    return is_hub_ ? upper_.agree(terms) : result<void>{};
+  }
+
+  /// Takes in what has arrived at this level and above, and sends on what is due. Never waits.
+  result<void> serve(const auto& rules, const auto& residual, const hub_terms& terms) {
+    CAUSEWAY_TRY(link_.poll(terms));
+    if (!is_hub_) return {};
+    server_.serve(rules, terms);
+    CAUSEWAY_TRY(hear_own(terms));
+    if constexpr (has_upper) {
+      CAUSEWAY_TRY(talk_up(rules, residual, terms));
+      return upper_.serve(rules, residual, terms);
+    }
+    return {};
+  }
+
+  /// Says how far `live`, fragment f of what is below, has come.
+  result<void> push(const auto& rules, const auto& residual, float rate, const hub_terms& terms, std::size_t f,
+                    std::span<const float> live, bool wants_answer) {
+    return say(rules, terms, link_.compose(rules, residual, rate, terms, f, live, wants_answer));
+  }
+
+  /// Tells the hub that nothing more comes before fragment f is answered.
+  result<void> say_waiting(const auto& rules, const hub_terms& terms, std::size_t f) {
+    const push_header h{.word = hub_word::waits, .fragment = static_cast<std::uint32_t>(f)};
+    return say(rules, terms, with_header(h, 0));
+  }
+
+  /// After this peer's last push: blocks until all are done, and gives the shared parameters of the highest level, which
+  /// all clients get. `nap` lets a moment pass.
+  result<std::span<const float>> conclude(const auto& rules, const auto& residual, const hub_terms& terms,
+                                          const auto& nap) {
+    CAUSEWAY_TRY(say(rules, terms, link_.farewell()));
+    if (!is_hub_) {
+      while (link_.last().empty()) CAUSEWAY_TRY(link_.wait(terms));
+      return link_.last();
+    }
+    for (;;) {
+      CAUSEWAY_TRY(serve(rules, residual, terms));
+      if (server_.is_over()) break;
+      CAUSEWAY_TRY(nap());
+    }
+    if constexpr (has_upper) {
+      for (std::size_t f = 0; f < terms.cuts.size(); ++f) {
+        if (upper_.link().legs()[f].since > 0) CAUSEWAY_TRY(push_up(rules, residual, terms, f, false));
+      }
+      CAUSEWAY_ASSIGN(const auto all, upper_.conclude(rules, residual, terms, nap));
+      std::copy(all.begin(), all.end(), server_.shared().begin());
+    }
+    server_.dismiss(terms);
+    return std::span<const float>{server_.shared()};
+  }
+
+  /// Another peer that this one still has a line to; `self`: there is none.
+  [[nodiscard]] net::peer_index somebody(net::peer_index self) const {
+    if (!is_hub_) return link_.hub();
+    const net::peer_index client = server_.somebody(self);
+    return client != self ? client : upper_.somebody(self);
+  }
+
+  void serialize(auto& ar) {
+    ar(is_hub_, link_);
+    if (is_hub_) ar(server_, upper_);
+  }
+
+ private:
+  result<void> say(const auto& rules, const hub_terms& terms, std::vector<std::byte> bytes) {
+    if (!is_hub_) {
+      link_.send(std::move(bytes));
+      return {};
+    }
+    server_.hear(rules, terms, own_, bytes);
+    return hear_own(terms);
+  }
+
+  result<void> hear_own(const hub_terms& terms) {
+    while (!server_.own_answers().empty()) {
+      const auto bytes = std::move(server_.own_answers().front());
+      server_.own_answers().pop_front();
+      CAUSEWAY_TRY(link_.hear(terms, bytes));
+    }
+    return {};
+  }
+
+  /// The server as a client of the level above.
+  result<void> talk_up(const auto& rules, const auto& residual, const hub_terms& terms) {
+    auto& legs = upper_.link().legs();
+    for (std::size_t f = 0; f < legs.size(); ++f) {
+      const auto [pushes, samples] = server_.take_applied(f);
+      legs[f].since += pushes;
+      legs[f].samples += samples;
+      if (legs[f].answered) mix_in(terms, f);
+      if (!legs[f].pending && legs[f].since >= upper_.pushes()) {
+        CAUSEWAY_TRY(push_up(rules, residual, terms, f, true));
+      }
+    }
+    return {};
+  }
+
+  /// What is sent counts as gone: the next push has only what comes after it.
+  result<void> push_up(const auto& rules, const auto& residual, const hub_terms& terms, std::size_t f, bool wants_answer) {
+    row_.resize(terms.cuts[f].size);
+    axis::gather(terms.cuts[f], server_.shared(), row_);
+    const auto outcome = upper_.push(rules, residual, 1.0F, terms, f, row_, wants_answer);
+    axis::scatter(terms.cuts[f], row_, upper_.link().anchor());
+    return outcome;
+  }
+
+  /// own ← (1−s)·own + s·upper. What the upper level gave is no progress of this one: it moves the anchor along.
+  void mix_in(const hub_terms& terms, std::size_t f) {
+    hub_leg& leg = upper_.link().legs()[f];
+    const float share = leg.fresh ? 1.0F : upper_.share();
+    auto given = leg.answer.begin();
+    for (const index_range r : terms.cuts[f].ranges) {
+      for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i, ++given) {
+        float& own = server_.shared()[i];
+        const float moved = share * (*given - own);
+        own += moved;
+        upper_.link().anchor()[i] += moved;
+      }
+    }
+    upper_.link().landed(leg);
+  }
+
+ public:
+  [[nodiscard]] std::uint32_t pushes() const noexcept { return options_.pushes; }
+  [[nodiscard]] float share() const noexcept { return options_.upper_share; }
+
+ private:
+  axis::hub_level options_;
+  bool is_hub_ = false;
+  std::uint32_t own_ = 0;  ///< this peer among the server's clients
+  server_client link_;
+  parameter_server<Outer> server_;
+  hub_tier<Upper...> upper_;
+  std::vector<float> row_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_HUB_TIER_HPP
+
+// ---- causeway/policy/traits.hpp ----
+#ifndef CAUSEWAY_POLICY_TRAITS_HPP
+#define CAUSEWAY_POLICY_TRAITS_HPP
+
+// What each kind of policy says about itself, as plain constants. The type of a policy's `traits` also says which slot of a
+// trainer it belongs to. The rules over traits are in policy/rules.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+/// Whether the set of peers may change during a run.
+enum class peers : std::uint8_t { fixed, elastic };
+
+/// What a fault policy decides about an attempted step.
+enum class verdict : std::uint8_t {
+  commit,  ///< keep it; after a failed phase: the others finished the step, and this peer holds what came of it
+  retry,   ///< do the failed phase again; what was computed is kept
+  abort,   ///< give up; the step's error goes to the caller
+};
+
+/// A communication policy: when peers talk and what they make of it.
+struct comm_traits {
+  peers tolerates = peers::fixed;  ///< whether it still works when peers come and go
+  bool needs_global_step = false;  ///< whether all peers must finish the same step together
+  bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
+  bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
+  bool sums_gradients = false;     ///< whether parts of a gradient may be given to it, which have to be added up
+  bool prepares_anew = false;      ///< what a round exchanges is made of the parameters, in the gradients, at every attempt
+  bool own_parameters = false;     ///< each peer has its own: a newcomer gets some from those whom it meets
+  std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
+};
+
+/// A parallelism policy: how a batch becomes gradients.
+struct parallel_traits {
+  bool staged = false;           ///< the model is cut into stages on several peers
+  bool reroutes = false;         ///< a lost peer's work goes to another of its stage
+  bool global_step = true;       ///< all peers finish the same step together
+  bool shares_gradient = false;  ///< a peer's gradient is a part of its stage's: it must be summed in every step
+  bool computes_late = false;    ///< what is missing is computed, and stepped on, when a round's exchange is attempted
+};
+
+/// A fault policy: what a step is worth when somebody is slow, gone or lying.
+struct fault_traits {
+  peers produces = peers::fixed;  ///< whether peers may come and go under it
+  bool refills_stage = false;     ///< it gives a lost peer's stage to somebody else
+  bool retries = false;           ///< it may ask for a failed phase again; exchanges then keep their inputs
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_POLICY_TRAITS_HPP
+
+// ---- causeway/policy/archetype.hpp ----
+#ifndef CAUSEWAY_POLICY_ARCHETYPE_HPP
+#define CAUSEWAY_POLICY_ARCHETYPE_HPP
+
+// The least that a policy may rely on. Policies are checked against these declarations, which have no definitions, so that
+// error messages stay short and do not depend on the model. train/context.hpp has the real context; the comments are there.
+
+namespace causeway::inline CAUSEWAY_ABI::archetype {
+
+/// What a `serialize` member is given.
+struct archive {
+  template <class... Ts>
+  void operator()(Ts&...);
+};
+
+struct context {
+  [[nodiscard]] net::peer_index self() const;
+  [[nodiscard]] std::uint32_t peers() const;
+  [[nodiscard]] std::uint64_t step() const;
+  [[nodiscard]] std::uint64_t round() const;
+  [[nodiscard]] bool keeps_inputs() const;
+
+  std::span<float> parameters();
+  std::span<float> gradients();
+  parameter_view view();
+  void parameters_changed();
+  void reset_inner();
+  result<void> subtract(std::span<float>, std::span<const float>, std::span<const float>);
+  result<void> copy(std::span<float>, std::span<const float>);
+  result<void> track_updates(std::span<float>);
+
+  thread_pool& pool();
+  any_clock& clock();
+  rng& random();
+  rng& shared_random();
+  net::any_transport& transport();
+
+  result<double> forward_backward(const batch&, float);
+  template <class Codec>
+  result<void> mean(const Codec&, std::span<float>);
+  result<void> average_with(net::peer_index, std::span<float>);
+  std::optional<net::peer_index> random_partner();
+  result<void> inner_step();
+  float own_norm();
+  void resume_at(std::uint64_t step, bool going_on = false);
+  void commit_round();
+
+  result<verdict> settle(const result<void>&);
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::archetype
+
+#endif  // CAUSEWAY_POLICY_ARCHETYPE_HPP
+
+// ---- causeway/policy/concepts.hpp ----
+#ifndef CAUSEWAY_POLICY_CONCEPTS_HPP
+#define CAUSEWAY_POLICY_CONCEPTS_HPP
+
+// What a policy is: a movable value with a name, traits, all hooks of its kind, and `serialize` for its run state. No base
+// class, nothing virtual, no optional hooks: a misspelt hook is an error, not silence.
+//
+// Two promises that no concept can check, and that the conformance suite does:
+// - a hook that returns an error has left the policy and the parameters as they were, so that it can be called again;
+// - a hook is a function of the context and the policy's state: equal inputs give equal bits.
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+/// Run state that a checkpoint keeps. Options are not state: they come from the program.
+template <class P>
+concept Stateful = requires(P& p, archetype::archive& ar) {
+  { P::state_version } -> std::convertible_to<std::uint32_t>;
+  p.serialize(ar);
+};
+
+template <class P, class Traits>
+concept PolicyOf = std::movable<P> && std::default_initializable<P> && Stateful<P> && requires {
+  { P::name } -> std::convertible_to<std::string_view>;  // its section in checkpoints, its name in logs
+  { P::traits } -> std::same_as<const Traits&>;          // also says which slot it belongs to
+};
+
+/// What a communication policy for a changing set of peers has besides. `shared`: its run state that all peers hold alike
+/// after a committed round, as `serialize` does it, the shared parameters first; a peer that joins is given it. `adopt`:
+/// the shared state was replaced by the committed one of a later round; `previous` is what the shared parameters were
+/// before, so that local progress can be kept, or empty where it must not be. `catch_up`: take part in an exchange with
+/// what there is, nothing for a peer that has just joined, and commit the round. Optional, `result<void> replay(ctx)`: the
+/// gradients are what ctx.mean gave in a round; do to the shared state what that round did, bit for bit. With it a peer can
+/// join where rounds are shorter than the transfer of the state.
+template <class P, class Context = archetype::context>
+concept ElasticPolicy = requires(P& p, Context& ctx, archetype::archive& ar, std::span<const float> previous) {
+  p.shared(ar);
+  p.adopt(ctx, previous);
+  { p.catch_up(ctx) } -> std::same_as<result<void>>;
+};
+
+/// `start`: once, before the first step; parameters are equal on all peers. `before_inner_step`: gradients are ready.
+/// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together.
+template <class P, class Context = archetype::context>
+concept CommunicationPolicy = PolicyOf<P, comm_traits> &&
+    (P::traits.tolerates == peers::fixed || ElasticPolicy<P>)&&requires(P& p, Context& ctx) {
+  { p.start(ctx) } -> std::same_as<result<void>>;
+  { p.before_inner_step(ctx) } -> std::same_as<result<void>>;
+  { p.after_inner_step(ctx) } -> std::same_as<result<void>>;
+  { p.finish(ctx) } -> std::same_as<result<void>>;
+};
+
+/// `start`: once, before the communication policy's. `forward_backward`: adds the gradient of the mean loss over the batch;
+/// gives that mean. Cuts the batch as it likes. `norm`: the gradient is exchanged; completes what peers share of it, and
+/// gives the norm over the whole model, by which it is clipped. `after_step`: parameters have moved and what was due is
+/// exchanged. `evaluate`: the mean loss over a batch, without gradients.
+template <class P, class Context = archetype::context>
+concept ParallelismPolicy = PolicyOf<P, parallel_traits> && requires(P& p, Context& ctx, const batch& b) {
+  { p.start(ctx) } -> std::same_as<result<void>>;
+  { p.forward_backward(ctx, b) } -> std::same_as<result<double>>;
+  { p.norm(ctx) } -> std::same_as<result<float>>;
+  { p.after_step(ctx) } -> std::same_as<result<void>>;
+  { p.evaluate(ctx, b) } -> std::same_as<result<double>>;
+};
+
+/// `begin_step`: before anything of a step. `end_step`: judge the attempt; called after a failed phase or a whole step. It
+/// may block, to learn what the others made of the round, and its own error ends the step as an abort does.
+template <class P, class Context = archetype::context>
+concept FaultPolicy = PolicyOf<P, fault_traits> && requires(P& p, Context& ctx, const result<void>& outcome) {
+  { p.begin_step(ctx) } -> std::same_as<result<void>>;
+  { p.end_step(ctx, outcome) } -> std::same_as<result<verdict>>;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_POLICY_CONCEPTS_HPP
+
+// ---- causeway/comm/async_parameter_server.hpp ----
+#ifndef CAUSEWAY_COMM_ASYNC_PARAMETER_SERVER_HPP
+#define CAUSEWAY_COMM_ASYNC_PARAMETER_SERVER_HPP
+
+// Exchanges that wait for nobody. A hub holds the shared parameters; every peer pushes how far it has come since it pulled
+// them, whenever it is done with its inner steps, and pulls what they have become meanwhile. Composed of the axes of
+// comm::rounds that have a meaning here, and two of its own: what a hub does with pushes, and who is whose hub.
+//
+// The hub is one of the peers. It looks after its clients between its own inner steps, and whenever it waits; one that has
+// nothing to train on calls finish at once, and then does nothing else.
+
+namespace causeway::inline CAUSEWAY_ABI::comm {
+
+namespace detail {
+
+/// The tiers for an outer optimizer of the lowest level and a tuple of those above.
+template <class Outer, class Uppers>
+struct tiers_for;
+template <class Outer, class... Upper>
+struct tiers_for<Outer, std::tuple<Upper...>> {
+  using type = hub_tier<Outer, Upper...>;
+};
+
+}  // namespace detail
+
+/// Peer m, after H inner steps: pushes Δ_m = (what it pulled) − θ_m; the hub: θ ← outer(θ, Δ_m) in the order in which
+/// pushes arrive, and answers with θ; m lands it at once, or τ inner steps later.
+///
+/// `async_parameter_server<>` is Async Local-SGD (Liu et al. 2024): every, whole, star, push, no_residual, one_by_one,
+/// outer<delayed_nesterov>{0.7}, blocking. Give axis values in any order. The period of delayed_nesterov should be about
+/// the number of peers; a shorter one lets quick peers rule the momentum.
+///
+/// State: what was pulled; of a hub the shared parameters, the outer optimizer's and the pushes that wait. Cost of a round
+/// of one peer: its encoded row to the hub, 4 bytes a value back; one round trip, plus what is left of the hub's inner
+/// step. A client that is lost is not waited for; a lost hub is an error that names it.
+template <class... Axes>
+class async_parameter_server : arrival_rules<Axes...> {
+  using laws = arrival_rules<Axes...>;
+  using typename laws::arrivals_type;
+  using typename laws::fragments_type;
+  using typename laws::hubs_type;
+  using typename laws::landing_type;
+  using typename laws::outer_type;
+  using typename laws::push_type;
+  using typename laws::residual_type;
+  using typename laws::trigger_type;
+  using codec_type = typename push_type::codec_type;
+  using aggregator_type = decltype(push_type::aggregator);
+  using rules_type = detail::hub_rules<trigger_type, arrivals_type, codec_type, aggregator_type>;
+  using tiers_type = typename detail::tiers_for<outer_type, decltype(std::declval<const hubs_type&>().outers())>::type;
+
+ public:
+  static constexpr std::string_view name = "async_parameter_server";
+  static constexpr comm_traits traits{.identical_replicas = false, .rounds_by_steps = false};
+  static constexpr std::uint32_t state_version = 2;
+
+  async_parameter_server() : async_parameter_server(std::tuple<>{}) {}
+  explicit async_parameter_server(Axes... values) requires(sizeof...(Axes) > 0)
+      : async_parameter_server(std::tuple<Axes...>{std::move(values)...}) {}
+
+  [[nodiscard]] const trigger_type& trigger() const noexcept { return trigger_; }
+  /// On a hub the shared parameters of its clients, elsewhere what was pulled last.
+  [[nodiscard]] std::span<const float> shared_parameters() const noexcept {
+    return tiers_.is_hub() ? tiers_.server().shared() : tiers_.link().anchor();
+  }
+
+  result<void> start(auto& ctx) {
+    CAUSEWAY_TRY(check(ctx));
+    CAUSEWAY_ASSIGN(cuts_, fragments_.cut(ctx.view().segments, ctx.parameters().size()));
+    CAUSEWAY_TRY(trigger_.check(cuts_.size()));
+    const auto terms = terms_of(ctx);
+    const bool is_new = tiers_.link().anchor().empty();
+    CAUSEWAY_TRY(tiers_.open(terms, hubs_.levels(ctx.peers()), 0, ctx.parameters(), most_bytes(terms)));
+    if (is_new) {
+      for (std::size_t f = 0; f < cuts_.size(); ++f) legs()[f].due_after = trigger_.first(f, cuts_.size());
+    }
+    tiers_.greet();
+    CAUSEWAY_TRY(tiers_.meet(terms));
+    CAUSEWAY_TRY(tiers_.agree(terms));
+    samples_seen_ = ctx.samples();
+    left_ = ctx.clock().now();
+    return {};
+  }
+
+  result<void> before_inner_step(auto&) { return {}; }
+
+  result<void> after_inner_step(auto& ctx) {
+    count(ctx);
+    CAUSEWAY_TRY(serve(ctx));
+    for (std::size_t f = 0; f < cuts_.size(); ++f) CAUSEWAY_TRY(visit(ctx, f));
+    CAUSEWAY_TRY(serve(ctx));
+    counted_ = false;
+    left_ = ctx.clock().now();
+    return {};
+  }
+
+  /// Pushes what is left, waits until all peers have done so, and takes the final shared parameters over: equal bits on all
+  /// peers. A hub serves the others until then.
+  result<void> finish(auto& ctx) {
+    for (std::size_t f = 0; f < cuts_.size(); ++f) {
+      if (legs()[f].pending) CAUSEWAY_TRY(complete(ctx, f));
+      if (legs()[f].since > 0) CAUSEWAY_TRY(push(ctx, f, false));
+    }
+    const auto nap_here = [&] { return nap(ctx); };
+    CAUSEWAY_ASSIGN(const auto all, tiers_.conclude(rules(), residual_, terms_of(ctx), nap_here));
+    std::copy(all.begin(), all.end(), ctx.parameters().begin());
+    std::copy(all.begin(), all.end(), tiers_.link().anchor().begin());
+    ctx.parameters_changed();
+    return {};
+  }
+
+  void serialize(auto& ar) { ar(tiers_, trigger_, counted_); }
+
+ private:
+  template <class... Given>
+  explicit async_parameter_server(std::tuple<Given...> values)
+      : trigger_{laws::template taken<axis::part::trigger, trigger_type>(values)},
+        fragments_{laws::template taken<axis::part::fragments, fragments_type>(values)},
+        hubs_{laws::template taken<axis::part::group, hubs_type>(values)},
+        push_{laws::template taken<axis::part::exchange, push_type>(values)},
+        residual_{laws::template taken<axis::part::residual, residual_type>(values)},
+        arrivals_{laws::template taken<axis::part::participation, arrivals_type>(values)},
+        landing_{laws::template taken<axis::part::landing, landing_type>(values)},
+        tiers_{std::tuple_cat(std::tuple<outer_type>{laws::template taken<axis::part::outer, outer_type>(values)},
+                              hubs_.outers())} {}
+
+  result<void> check(auto& ctx) const {
+    CAUSEWAY_TRY(hubs_.check(ctx.peers()));
+    CAUSEWAY_TRY(arrivals_.check(ctx.peers()));
+    if constexpr (landing_type::waits == axis::waiting::some_steps) {
+      if (landing_.steps < 1) {
+        return fail(errc::invalid_argument, "landing", "a result that is landed after 0 inner steps; use axis::blocking");
+      }
+    }
+    return {};
+  }
+
+  // ---- the flow of a step -----------------------------------------------------------------------------------------------
+
+  void count(auto& ctx) {
+    if (std::exchange(counted_, true)) return;  // once a step, however often the hook is called
+    const double computed = seconds(ctx.clock().now() - left_);
+    const std::uint64_t samples = ctx.samples() - std::exchange(samples_seen_, ctx.samples());
+    for (detail::hub_leg& leg : legs()) {
+      ++leg.since;
+      leg.samples += samples;
+      leg.compute_seconds += computed;
+      leg.waited += leg.pending ? 1 : 0;
+    }
+  }
+
+  result<void> visit(auto& ctx, std::size_t f) {
+    detail::hub_leg& leg = legs()[f];
+    if (leg.pending && leg.waited >= landing_.steps) CAUSEWAY_TRY(complete(ctx, f));
+    if (leg.pending || leg.since < leg.due_after) return {};
+    CAUSEWAY_TRY(push(ctx, f, true));
+    leg.due_after = trigger_.next(f, cuts_.size());
+    return landing_type::waits == axis::waiting::at_once ? complete(ctx, f) : result<void>{};
+  }
+
+  result<void> push(auto& ctx, std::size_t f, bool wants_answer) {
+    detail::hub_leg& leg = legs()[f];
+    local_.resize(cuts_[f].size);
+    axis::gather(cuts_[f], ctx.parameters(), local_);
+    if constexpr (landing_type::keeps_departure) leg.at_send = local_;
+    CAUSEWAY_TRY(tiers_.push(rules(), residual_, ctx.next_learning_rate(), terms_of(ctx), f, local_, wants_answer));
+    // The hub finds that, too, and says so; but until then this peer goes on computing, if it may.
+    leg.spoilt = !collective::finite_values(local_);
+    if (leg.spoilt) give_up(ctx);
+    return {};
+  }
+
+  /// Waits for the answer, and lands it.
+  result<void> complete(auto& ctx, std::size_t f) {
+    detail::hub_leg& leg = legs()[f];
+    CAUSEWAY_TRY(tiers_.link().poll(terms_of(ctx)));
+    if (!leg.answered && cuts_.size() > 1) CAUSEWAY_TRY(tiers_.say_waiting(rules(), terms_of(ctx), f));
+    while (!leg.answered) {
+      if (!tiers_.link().is_local()) {
+        CAUSEWAY_TRY(tiers_.link().wait(terms_of(ctx)));
+      } else {
+        CAUSEWAY_TRY(nap(ctx));
+        CAUSEWAY_TRY(serve(ctx));
+      }
+    }
+    if (leg.unsound && !leg.spoilt) give_up(ctx);  // it was finite before it was encoded
+    local_.resize(cuts_[f].size);
+    axis::gather(cuts_[f], ctx.parameters(), local_);
+    if (leg.fresh || leg.spoilt || leg.unsound) {
+      local_ = leg.answer;
+      leg.since = 0;
+    } else {
+      CAUSEWAY_TRY(landing_.land(ctx.rows(), local_, leg.answer, leg.at_send));
+    }
+    axis::scatter(cuts_[f], local_, ctx.parameters());
+    axis::scatter(cuts_[f], leg.answer, tiers_.link().anchor());
+    tiers_.link().landed(leg);
+    ctx.parameters_changed();
+    ctx.commit_round(std::span<const float>{});
+    return {};
+  }
+
+  /// What this peer computed is not finite, wherever that began: of every fragment only what was pulled last, or is under
+  /// way, stays; and the inner optimizer, which may be what spoilt it, begins anew.
+  void give_up(auto& ctx) {
+    ctx.log()(severity::warning,
+              "step " + std::to_string(ctx.step() + 1) +
+                  ": what this peer pushed is not finite: it gives up what it computed since, and starts again from the "
+                  "shared parameters. Lower the learning rate, clip gradients, or look at this machine's memory");
+    for (std::size_t f = 0; f < cuts_.size(); ++f) {
+      detail::hub_leg& leg = legs()[f];
+      if (leg.pending && !leg.spoilt && !leg.unsound && !leg.at_send.empty()) {
+        axis::scatter(cuts_[f], leg.at_send, ctx.parameters());
+        continue;
+      }
+      local_.resize(cuts_[f].size);
+      axis::gather(cuts_[f], tiers_.link().anchor(), local_);
+      axis::scatter(cuts_[f], local_, ctx.parameters());
+      leg.samples = 0;
+    }
+    ctx.reset_inner();
+  }
+
+  result<void> serve(auto& ctx) { return tiers_.serve(rules(), residual_, terms_of(ctx)); }
+
+  /// Lets a moment pass. The transport can wait for one operation only, and a hub has to wait for all of its clients: so it
+  /// waits for a message that nobody sends, and then looks at all.
+  result<void> nap(auto& ctx) {
+    const net::peer_index other = tiers_.somebody(ctx.self());
+    if (other == ctx.self()) return fail(errc::peer_lost, "async_parameter_server", "there is nobody left to wait for");
+    std::byte none{};
+    const auto end = ctx.clock().now() + std::chrono::milliseconds{5};
+    constexpr std::uint32_t silent = collective::channel_stride - 1;
+    const auto op =
+        ctx.transport().receive(other, {.channel = collective::channels::updates + silent}, std::span{&none, 1});
+    (void)ctx.transport().wait(op, end);
+    return {};
+  }
+
+  [[nodiscard]] std::vector<detail::hub_leg>& legs() noexcept { return tiers_.link().legs(); }
+
+  [[nodiscard]] rules_type rules() const {
+    return {trigger_, arrivals_, codec_type{push_.codec}, push_.aggregator, static_cast<double>(landing_.steps)};
+  }
+
+  [[nodiscard]] detail::hub_terms terms_of(auto& ctx) const {
+    return {.transport = ctx.transport(),
+            .pool = ctx.pool(),
+            .clock = ctx.clock(),
+            .log = ctx.log(),
+            .cuts = cuts_,
+            .seed = ctx.options().seed,
+            .deadline = ctx.exchange_options().deadline};
+  }
+
+  [[nodiscard]] std::size_t most_bytes(const detail::hub_terms& terms) const {
+    const codec_type codec{push_.codec};
+    std::size_t most = 0;
+    for (std::size_t f = 0; f < cuts_.size(); ++f)
+      most = std::max(most, codec.most_bytes(terms.about(0, f), cuts_[f].size));
+    return sizeof(detail::push_header) + most;
+  }
+
+  trigger_type trigger_;
+  fragments_type fragments_;
+  hubs_type hubs_;
+  push_type push_;
+  residual_type residual_;
+  arrivals_type arrivals_;
+  landing_type landing_;
+  std::vector<axis::fragment> cuts_;
+  tiers_type tiers_;
+
+  bool counted_ = false;  ///< this inner step is in the counters already
+  std::uint64_t samples_seen_ = 0;
+  time_point left_{};  ///< when the last hook ended
+  std::vector<float> local_;
+};
+static_assert(CommunicationPolicy<async_parameter_server<>>);
+
+template <class... Axes>
+async_parameter_server(Axes...) -> async_parameter_server<Axes...>;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm
+
+#endif  // CAUSEWAY_COMM_ASYNC_PARAMETER_SERVER_HPP
 
 // ---- causeway/collective/encoding.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_ENCODING_HPP
@@ -24311,187 +26150,6 @@ CAUSEWAY_DECL net::message_id transport_site::of_kind(std::uint32_t kind) const 
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_TRANSPORT_SITE_IPP
 #endif
 
-// ---- causeway/policy/traits.hpp ----
-#ifndef CAUSEWAY_POLICY_TRAITS_HPP
-#define CAUSEWAY_POLICY_TRAITS_HPP
-
-// What each kind of policy says about itself, as plain constants. The type of a policy's `traits` also says which slot of a
-// trainer it belongs to. The rules over traits are in policy/rules.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI {
-
-/// Whether the set of peers may change during a run.
-enum class peers : std::uint8_t { fixed, elastic };
-
-/// What a fault policy decides about an attempted step.
-enum class verdict : std::uint8_t {
-  commit,  ///< keep it; after a failed phase: the others finished the step, and this peer holds what came of it
-  retry,   ///< do the failed phase again; what was computed is kept
-  abort,   ///< give up; the step's error goes to the caller
-};
-
-/// A communication policy: when peers talk and what they make of it.
-struct comm_traits {
-  peers tolerates = peers::fixed;  ///< whether it still works when peers come and go
-  bool needs_global_step = false;  ///< whether all peers must finish the same step together
-  bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
-  bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
-  bool sums_gradients = false;     ///< whether parts of a gradient may be given to it, which have to be added up
-  bool prepares_anew = false;      ///< what a round exchanges is made of the parameters, in the gradients, at every attempt
-  bool own_parameters = false;     ///< each peer has its own: a newcomer gets some from those whom it meets
-  std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
-};
-
-/// A parallelism policy: how a batch becomes gradients.
-struct parallel_traits {
-  bool staged = false;           ///< the model is cut into stages on several peers
-  bool reroutes = false;         ///< a lost peer's work goes to another of its stage
-  bool global_step = true;       ///< all peers finish the same step together
-  bool shares_gradient = false;  ///< a peer's gradient is a part of its stage's: it must be summed in every step
-  bool computes_late = false;    ///< what is missing is computed, and stepped on, when a round's exchange is attempted
-};
-
-/// A fault policy: what a step is worth when somebody is slow, gone or lying.
-struct fault_traits {
-  peers produces = peers::fixed;  ///< whether peers may come and go under it
-  bool refills_stage = false;     ///< it gives a lost peer's stage to somebody else
-  bool retries = false;           ///< it may ask for a failed phase again; exchanges then keep their inputs
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_POLICY_TRAITS_HPP
-
-// ---- causeway/policy/archetype.hpp ----
-#ifndef CAUSEWAY_POLICY_ARCHETYPE_HPP
-#define CAUSEWAY_POLICY_ARCHETYPE_HPP
-
-// The least that a policy may rely on. Policies are checked against these declarations, which have no definitions, so that
-// error messages stay short and do not depend on the model. train/context.hpp has the real context; the comments are there.
-
-namespace causeway::inline CAUSEWAY_ABI::archetype {
-
-/// What a `serialize` member is given.
-struct archive {
-  template <class... Ts>
-  void operator()(Ts&...);
-};
-
-struct context {
-  [[nodiscard]] net::peer_index self() const;
-  [[nodiscard]] std::uint32_t peers() const;
-  [[nodiscard]] std::uint64_t step() const;
-  [[nodiscard]] std::uint64_t round() const;
-  [[nodiscard]] bool keeps_inputs() const;
-
-  std::span<float> parameters();
-  std::span<float> gradients();
-  parameter_view view();
-  void parameters_changed();
-  void reset_inner();
-  result<void> subtract(std::span<float>, std::span<const float>, std::span<const float>);
-  result<void> copy(std::span<float>, std::span<const float>);
-  result<void> track_updates(std::span<float>);
-
-  thread_pool& pool();
-  any_clock& clock();
-  rng& random();
-  rng& shared_random();
-  net::any_transport& transport();
-
-  result<double> forward_backward(const batch&, float);
-  template <class Codec>
-  result<void> mean(const Codec&, std::span<float>);
-  result<void> average_with(net::peer_index, std::span<float>);
-  std::optional<net::peer_index> random_partner();
-  result<void> inner_step();
-  float own_norm();
-  void resume_at(std::uint64_t step, bool going_on = false);
-  void commit_round();
-
-  result<verdict> settle(const result<void>&);
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::archetype
-
-#endif  // CAUSEWAY_POLICY_ARCHETYPE_HPP
-
-// ---- causeway/policy/concepts.hpp ----
-#ifndef CAUSEWAY_POLICY_CONCEPTS_HPP
-#define CAUSEWAY_POLICY_CONCEPTS_HPP
-
-// What a policy is: a movable value with a name, traits, all hooks of its kind, and `serialize` for its run state. No base
-// class, nothing virtual, no optional hooks: a misspelt hook is an error, not silence.
-//
-// Two promises that no concept can check, and that the conformance suite does:
-// - a hook that returns an error has left the policy and the parameters as they were, so that it can be called again;
-// - a hook is a function of the context and the policy's state: equal inputs give equal bits.
-
-namespace causeway::inline CAUSEWAY_ABI {
-
-/// Run state that a checkpoint keeps. Options are not state: they come from the program.
-template <class P>
-concept Stateful = requires(P& p, archetype::archive& ar) {
-  { P::state_version } -> std::convertible_to<std::uint32_t>;
-  p.serialize(ar);
-};
-
-template <class P, class Traits>
-concept PolicyOf = std::movable<P> && std::default_initializable<P> && Stateful<P> && requires {
-  { P::name } -> std::convertible_to<std::string_view>;  // its section in checkpoints, its name in logs
-  { P::traits } -> std::same_as<const Traits&>;          // also says which slot it belongs to
-};
-
-/// What a communication policy for a changing set of peers has besides. `shared`: its run state that all peers hold alike
-/// after a committed round, as `serialize` does it, the shared parameters first; a peer that joins is given it. `adopt`:
-/// the shared state was replaced by the committed one of a later round; `previous` is what the shared parameters were
-/// before, so that local progress can be kept, or empty where it must not be. `catch_up`: take part in an exchange with
-/// what there is, nothing for a peer that has just joined, and commit the round. Optional, `result<void> replay(ctx)`: the
-/// gradients are what ctx.mean gave in a round; do to the shared state what that round did, bit for bit. With it a peer can
-/// join where rounds are shorter than the transfer of the state.
-template <class P, class Context = archetype::context>
-concept ElasticPolicy = requires(P& p, Context& ctx, archetype::archive& ar, std::span<const float> previous) {
-  p.shared(ar);
-  p.adopt(ctx, previous);
-  { p.catch_up(ctx) } -> std::same_as<result<void>>;
-};
-
-/// `start`: once, before the first step; parameters are equal on all peers. `before_inner_step`: gradients are ready.
-/// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together.
-template <class P, class Context = archetype::context>
-concept CommunicationPolicy = PolicyOf<P, comm_traits> &&
-    (P::traits.tolerates == peers::fixed || ElasticPolicy<P>)&&requires(P& p, Context& ctx) {
-  { p.start(ctx) } -> std::same_as<result<void>>;
-  { p.before_inner_step(ctx) } -> std::same_as<result<void>>;
-  { p.after_inner_step(ctx) } -> std::same_as<result<void>>;
-  { p.finish(ctx) } -> std::same_as<result<void>>;
-};
-
-/// `start`: once, before the communication policy's. `forward_backward`: adds the gradient of the mean loss over the batch;
-/// gives that mean. Cuts the batch as it likes. `norm`: the gradient is exchanged; completes what peers share of it, and
-/// gives the norm over the whole model, by which it is clipped. `after_step`: parameters have moved and what was due is
-/// exchanged. `evaluate`: the mean loss over a batch, without gradients.
-template <class P, class Context = archetype::context>
-concept ParallelismPolicy = PolicyOf<P, parallel_traits> && requires(P& p, Context& ctx, const batch& b) {
-  { p.start(ctx) } -> std::same_as<result<void>>;
-  { p.forward_backward(ctx, b) } -> std::same_as<result<double>>;
-  { p.norm(ctx) } -> std::same_as<result<float>>;
-  { p.after_step(ctx) } -> std::same_as<result<void>>;
-  { p.evaluate(ctx, b) } -> std::same_as<result<double>>;
-};
-
-/// `begin_step`: before anything of a step. `end_step`: judge the attempt; called after a failed phase or a whole step. It
-/// may block, to learn what the others made of the round, and its own error ends the step as an abort does.
-template <class P, class Context = archetype::context>
-concept FaultPolicy = PolicyOf<P, fault_traits> && requires(P& p, Context& ctx, const result<void>& outcome) {
-  { p.begin_step(ctx) } -> std::same_as<result<void>>;
-  { p.end_step(ctx, outcome) } -> std::same_as<result<verdict>>;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_POLICY_CONCEPTS_HPP
-
 // ---- causeway/comm/periodic.hpp ----
 #ifndef CAUSEWAY_COMM_PERIODIC_HPP
 #define CAUSEWAY_COMM_PERIODIC_HPP
@@ -24970,1661 +26628,6 @@ static_assert(CommunicationPolicy<every_step<>>);
 }  // namespace causeway::inline CAUSEWAY_ABI::comm
 
 #endif  // CAUSEWAY_COMM_EVERY_STEP_HPP
-
-// ---- causeway/comm/hub_line.hpp ----
-#ifndef CAUSEWAY_COMM_HUB_LINE_HPP
-#define CAUSEWAY_COMM_HUB_LINE_HPP
-
-// What a hub and one of its clients say to each other: messages in both directions, each in order, any number of them under
-// way. And what these messages begin with.
-
-namespace causeway::inline CAUSEWAY_ABI::comm::detail {
-
-enum class hub_word : std::uint32_t {
-  hello = 1,  ///< client: who I am and what I wait for; hub: what I have of you
-  push,       ///< client: a fragment's row
-  waits,      ///< client: I do nothing before this push is answered
-  done,       ///< client: nothing more will come
-  answer,     ///< hub: a fragment's shared parameters
-  last,       ///< hub: all shared parameters, for good
-  refused,    ///< hub: what you sent cannot be used, go away
-};
-
-/// Of a message to a hub. Plain numbers: hostile until checked.
-struct push_header {
-  hub_word word = hub_word::push;
-  std::uint32_t fragment = 0;
-  std::uint64_t number = 0;  ///< of this client's pushes of this fragment, from 1
-  std::uint64_t samples = 0;
-  double speed = 0;         ///< inner steps a second of computing; 0: unknown
-  double sync_seconds = 0;  ///< from the push before to its answer, without the time that it lay at the hub
-  std::uint32_t wants_answer = 1;
-  std::uint32_t unused = 0;
-};
-
-/// Of a message from a hub.
-struct answer_header {
-  hub_word word = hub_word::answer;
-  std::uint32_t fragment = 0;
-  std::uint64_t number = 0;  ///< of the push that is answered
-  double held_seconds = 0;   ///< from its arrival to the answer
-  std::uint32_t steps = 0;   ///< inner steps before the next push; 0: as before
-  std::uint32_t code = 0;    ///< why it was refused; of an answer: why the push could not be used, 0 where it was
-};
-
-template <class Header>
-std::vector<std::byte> with_header(const Header& h, std::size_t payload) {
-  std::vector<std::byte> bytes(sizeof h + payload);
-  std::memcpy(bytes.data(), &h, sizeof h);
-  return bytes;
-}
-
-/// The header of a message, and its payload in `bytes`.
-template <class Header>
-result<Header> take_header(std::span<const std::byte>& bytes, net::peer_index from) {
-  Header h;
-  if (bytes.size() < sizeof h) {
-    return fail(errc::protocol, "peer " + std::to_string(from),
-                "it sent a message that is too short; do all peers run the same version?");
-  }
-  std::memcpy(&h, bytes.data(), sizeof h);
-  bytes = bytes.subspan(sizeof h);
-  return h;
-}
-
-/// One end. Stays where it is: the transport knows its buffers. Destroying it cancels what is under way.
-class hub_line {
- public:
-  hub_line(net::any_transport& transport, net::peer_index peer, std::uint32_t out, std::uint32_t in, std::size_t most)
-      : transport_{transport}, peer_{peer}, out_{out}, in_{in}, buffer_(most) {}
-  hub_line(const hub_line&) = delete;
-  hub_line& operator=(const hub_line&) = delete;
-  ~hub_line() { close(); }
-
-  [[nodiscard]] net::peer_index peer() const noexcept { return peer_; }
-
-  /// Whether `take` would return at once.
-  [[nodiscard]] bool arrived();
-
-  /// The next message; valid until the next call of arrived or take.
-  result<std::span<const std::byte>> take(time_point deadline);
-
-  void send(std::vector<std::byte> bytes);
-
-  /// Forgets sends that have ended.
-  result<void> sweep();
-  /// Waits for all sends.
-  result<void> flush(time_point deadline);
-
-  void close();
-
- private:
-  struct departure {
-    net::operation operation = 0;
-    std::vector<std::byte> bytes;
-  };
-
-  void listen();
-
-  result<void> end_oldest(time_point deadline);
-
-  net::any_transport& transport_;
-  net::peer_index peer_;
-  std::uint32_t out_;
-  std::uint32_t in_;
-  std::vector<std::byte> buffer_;
-  net::operation receive_ = 0;
-  std::uint64_t received_ = 0;
-  std::uint64_t sent_ = 0;
-  std::deque<departure> outgoing_;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_HUB_LINE_HPP
-
-// ---- causeway/comm/impl/hub_line.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COMM_IMPL_HUB_LINE_IPP
-#define CAUSEWAY_COMM_IMPL_HUB_LINE_IPP
-
-// Bodies of comm/hub_line.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::comm::detail {
-
-CAUSEWAY_DECL bool hub_line::arrived() {
-  listen();
-  return transport_.done(receive_);
-}
-
-CAUSEWAY_DECL result<std::span<const std::byte>> hub_line::take(time_point deadline) {
-  listen();
-  const auto moved = transport_.wait(std::exchange(receive_, 0), deadline);
-  if (!moved) return moved.error();
-  ++received_;
-  return std::span<const std::byte>{buffer_}.first(*moved);
-}
-
-CAUSEWAY_DECL void hub_line::send(std::vector<std::byte> bytes) {
-  outgoing_.push_back({0, std::move(bytes)});
-  outgoing_.back().operation = transport_.send(peer_, {.channel = out_, .step = sent_++}, outgoing_.back().bytes);
-}
-
-CAUSEWAY_DECL result<void> hub_line::sweep() {
-  while (!outgoing_.empty() && transport_.done(outgoing_.front().operation)) CAUSEWAY_TRY(end_oldest(time_point{}));
-  return {};
-}
-
-CAUSEWAY_DECL result<void> hub_line::flush(time_point deadline) {
-  while (!outgoing_.empty()) CAUSEWAY_TRY(end_oldest(deadline));
-  return {};
-}
-
-CAUSEWAY_DECL void hub_line::close() {
-  if (receive_ != 0) (void)transport_.wait(std::exchange(receive_, 0), time_point{});  // in the past: cancels
-  while (!outgoing_.empty()) (void)end_oldest(time_point{});
-}
-
-CAUSEWAY_DECL void hub_line::listen() {
-  if (receive_ == 0) receive_ = transport_.receive(peer_, {.channel = in_, .step = received_}, buffer_);
-}
-
-CAUSEWAY_DECL result<void> hub_line::end_oldest(time_point deadline) {
-  const auto moved = transport_.wait(outgoing_.front().operation, deadline);
-  outgoing_.pop_front();
-  if (!moved) return moved.error();
-  return {};
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_IMPL_HUB_LINE_IPP
-#endif
-
-// ---- causeway/comm/hub_rules.hpp ----
-#ifndef CAUSEWAY_COMM_HUB_RULES_HPP
-#define CAUSEWAY_COMM_HUB_RULES_HPP
-
-// What all parts of comm::on_arrival are told in every call: the axes, and the doors of the run.
-
-namespace causeway::inline CAUSEWAY_ABI::comm::detail {
-
-/// Two channels for each level of hubs: to the hub, and back.
-constexpr std::uint32_t hub_channel(std::uint32_t level) noexcept { return collective::channels::updates + 2 * level; }
-
-/// Of each fragment, in a client's hello.
-struct hello_entry {
-  std::uint64_t number = 0;   ///< of its last push
-  std::uint64_t pending = 0;  ///< 1: it waits for the answer
-};
-constexpr std::size_t hello_bytes(std::size_t fragments) noexcept {
-  return sizeof(push_header) + fragments * sizeof(hello_entry);
-}
-
-/// The run, as it is now.
-struct hub_terms {
-  net::any_transport& transport;
-  thread_pool& pool;
-  const any_clock& clock;
-  const log_sink& log;
-  std::span<const axis::fragment> cuts;
-  std::uint64_t seed = 0;
-  time_point deadline = no_deadline;
-
-  [[nodiscard]] time_point now() const { return clock.now(); }
-
-  /// What a codec may know about a push of fragment f, but for the sender's own.
-  [[nodiscard]] compress::message_context about(std::uint32_t level, std::size_t f) const;
-};
-
-/// The axes, as far as hubs need them.
-template <class Trigger, class Arrivals, class Codec, class Aggregator>
-struct hub_rules {
-  using arrivals_type = Arrivals;
-  using codec_type = Codec;
-  using aggregator_type = Aggregator;
-
-  const Trigger& trigger;
-  const Arrivals& arrivals;
-  Codec codec;
-  const Aggregator& aggregator;
-  double landing_steps = 0;  ///< τ
-
-  /// Inner steps before a client's next push; 0: it knows by itself.
-  [[nodiscard]] std::uint32_t steps_for(double speed, std::span<const double> speeds) const {
-    if constexpr (requires { trigger.steps_for(speed, speeds); }) {
-      return trigger.steps_for(speed, speeds);
-    } else {
-      return 0;
-    }
-  }
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_HUB_RULES_HPP
-
-// ---- causeway/comm/impl/hub_rules.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
-#define CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
-
-// Bodies of comm/hub_rules.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::comm::detail {
-
-CAUSEWAY_DECL compress::message_context hub_terms::about(std::uint32_t level, std::size_t f) const {
-  constexpr std::uint64_t stream = 0x6875627075736800;
-  return {.pool = pool, .matrices = cuts[f].matrices, .seed = mix(seed, stream + level, f)};
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
-#endif
-
-// ---- causeway/comm/hub_link.hpp ----
-#ifndef CAUSEWAY_COMM_HUB_LINK_HPP
-#define CAUSEWAY_COMM_HUB_LINK_HPP
-
-// The client's side of comm::on_arrival: what this peer pulled, what it pushed and waits for. It does not know what the
-// parameters below it are: a peer's live ones, or those that a hub shares with its region.
-
-namespace causeway::inline CAUSEWAY_ABI::comm::detail {
-
-/// Of one fragment.
-struct hub_leg {
-  std::uint32_t since = 0;      ///< inner steps (or pushes from below) since the last push
-  std::uint32_t due_after = 0;  ///< as many between two pushes
-  std::uint32_t waited = 0;     ///< inner steps since the push that is pending
-  std::uint64_t number = 0;     ///< of the last push
-  std::uint64_t samples = 0;    ///< trained on since
-  double compute_seconds = 0;   ///< computed since
-  bool pending = false;         ///< a push was made, its answer not used yet
-  bool fresh = false;           ///< what was pulled replaces the live values: the hub knew more of this peer than it did
-  bool answered = false;        ///< `answer` is here
-  bool spoilt = false;          ///< what was pushed is not finite, and was given up
-  bool unsound = false;         ///< the hub could not use the push
-  std::uint32_t answer_steps = 0;
-  push_header header;  ///< of the last push, and its content: for saying it again
-  std::vector<std::uint8_t> content;
-  std::vector<float> answer;
-  std::vector<float> residual;
-  std::vector<float> at_send;
-  time_point sent_at{};
-
-  void serialize(auto& ar) {
-    ar(since, due_after, waited, number, samples, compute_seconds, pending, fresh, answered, answer_steps);
-    ar(header.fragment, header.number, header.samples, header.speed, header.sync_seconds, header.wants_answer);
-    ar(content, answer, residual, at_send);
-  }
-};
-
-class hub_link {
- public:
-  result<void> open(const hub_terms& terms, std::uint32_t level, net::peer_index hub, std::span<const float> parameters);
-
-  [[nodiscard]] net::peer_index hub() const noexcept { return hub_; }
-  [[nodiscard]] bool is_local() const noexcept { return line_ == nullptr; }
-  [[nodiscard]] std::vector<hub_leg>& legs() noexcept { return legs_; }
-  [[nodiscard]] std::span<float> anchor() noexcept { return anchor_; }
-  [[nodiscard]] std::span<const float> anchor() const noexcept { return anchor_; }
-  /// All shared parameters, after the hub has said its last word; before, none.
-  [[nodiscard]] std::span<const float> last() const noexcept { return last_; }
-
-  // ---- meeting the hub --------------------------------------------------------------------------------------------------
-
-  void greet();
-
-  /// Both sides may have been restored from checkpoints of different moments. A push that the hub does not have is made
-  /// again; where the hub has pushes that this peer does not know of any more, it takes the hub's parameters over.
-  result<void> agree(const hub_terms& terms);
-
-  // ---- pushing ----------------------------------------------------------------------------------------------------------
-
-  /// The message that says how far `live`, a fragment as one row, has come from what was pulled.
-  template <axis::Residual R>
-  std::vector<std::byte> compose(const auto& rules, const R& residual, float rate, const hub_terms& terms, std::size_t f,
-                                 std::span<const float> live, bool wants_answer) {
-    hub_leg& leg = legs_[f];
-    row_.resize(live.size());
-    axis::gather(terms.cuts[f], anchor_, row_);
-    reference_ = row_;
-    kernels::axpy(terms.pool, row_.data(), -1.0F, live.data(), static_cast<std::int64_t>(live.size()));
-    add_residual(residual, rate, leg);
-    leg.header = {.word = hub_word::push,
-                  .fragment = static_cast<std::uint32_t>(f),
-                  .number = ++leg.number,
-                  .samples = leg.samples,
-                  .speed = leg.compute_seconds > 0 ? leg.since / leg.compute_seconds : 0,
-                  .sync_seconds = sync_seconds_,
-                  .wants_answer = wants_answer ? 1U : 0U};
-    encode(rules, residual, terms, leg);
-    leg.pending = wants_answer;
-    leg.answered = false;
-    leg.since = leg.waited = 0;
-    leg.samples = 0;
-    leg.compute_seconds = 0;
-    return message_of(leg, terms);
-  }
-
-  void send(std::vector<std::byte> bytes) { line_->send(std::move(bytes)); }
-
-  /// Nothing more will come from here. Answers are not used any more.
-  std::vector<std::byte> farewell();
-
-  // ---- answers ----------------------------------------------------------------------------------------------------------
-
-  /// Takes in what has arrived, without waiting.
-  result<void> poll(const hub_terms& terms);
-
-  /// Waits for one message of the hub.
-  result<void> wait(const hub_terms& terms);
-
-  result<void> hear(const hub_terms& terms, std::span<const std::byte> bytes);
-
-  /// The answer for fragment f was used.
-  void landed(hub_leg& leg);
-
-  void serialize(auto& ar) {
-    std::uint64_t count = legs_.size();
-    ar(anchor_, count, sync_seconds_);
-    legs_.resize(count);
-    for (hub_leg& leg : legs_) ar(leg);
-  }
-
- private:
-  void agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms);
-
-  std::vector<std::byte> message_of(hub_leg& leg, const hub_terms& terms);
-
-  template <axis::Residual R>
-  void add_residual(const R& policy, float rate, const hub_leg& leg) {
-    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
-      const float gain = policy.gain(rate);
-      const float decay = policy.decay();
-      for (std::size_t i = 0; i < row_.size(); ++i) {
-        row_[i] = gain * row_[i] + (leg.residual.empty() ? 0.0F : decay * leg.residual[i]);
-      }
-    }
-  }
-
-  /// content ← the encoded row; residual ← what that leaves out.
-  template <axis::Residual R>
-  void encode(const auto& rules, const R&, const hub_terms& terms, hub_leg& leg) {
-    compress::message_context about = terms.about(level_, leg.header.fragment);
-    about.own_seed = mix(about.seed, terms.transport.self() + 1, leg.number);
-    about.round = leg.number - 1;
-    about.reference = reference_;
-    leg.content.resize(rules.codec.most_bytes(about, row_.size()));
-    leg.content.resize(rules.codec.encode(about, row_, std::as_writable_bytes(std::span{leg.content})));
-    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
-      leg.residual.resize(row_.size());
-      const auto bytes = std::as_bytes(std::span{leg.content});
-      // Values that are not finite: the hub cannot use them, and says so.
-      if (!compress::residual_of(rules.codec, about, row_, bytes, leg.residual)) leg.residual.assign(row_.size(), 0.0F);
-    }
-  }
-
-  [[nodiscard]] std::string hub_name() const { return "peer " + std::to_string(hub_) + ", the hub"; }
-  [[nodiscard]] error hub_lost(const error& why) const;
-  [[nodiscard]] error refused(const answer_header& h) const;
-  [[nodiscard]] error nonsense() const;
-
-  std::uint32_t level_ = 0;
-  net::peer_index hub_ = 0;
-  std::vector<float> anchor_;  ///< the shared parameters as they were pulled last
-  std::vector<hub_leg> legs_;
-  std::vector<float> last_;
-  double sync_seconds_ = 0;
-  bool leaving_ = false;
-
-  std::vector<float> row_;  // working memory
-  std::vector<float> reference_;
-  std::unique_ptr<hub_line> line_;  ///< none where this peer is the hub
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_HUB_LINK_HPP
-
-// ---- causeway/comm/impl/hub_link.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COMM_IMPL_HUB_LINK_IPP
-#define CAUSEWAY_COMM_IMPL_HUB_LINK_IPP
-
-// Bodies of comm/hub_link.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::comm::detail {
-
-CAUSEWAY_DECL result<void> hub_link::open(const hub_terms& terms, std::uint32_t level, net::peer_index hub,
-                                          std::span<const float> parameters) {
-  if (anchor_.empty()) {
-    anchor_.assign(parameters.begin(), parameters.end());
-    legs_.resize(terms.cuts.size());
-  }
-  if (anchor_.size() != parameters.size() || legs_.size() != terms.cuts.size()) {
-    return fail(errc::wrong_model, "on_arrival",
-                "the checkpoint was written with other fragments or another model; start with the settings it had");
-  }
-  level_ = level;
-  hub_ = hub;
-  if (hub == terms.transport.self()) return {};
-  const std::size_t most =
-      sizeof(answer_header) + std::max(anchor_.size() * sizeof(float), legs_.size() * sizeof(std::uint64_t));
-  line_ = std::make_unique<hub_line>(terms.transport, hub, hub_channel(level), hub_channel(level) + 1, most);
-  return {};
-}
-
-CAUSEWAY_DECL void hub_link::greet() {
-  if (is_local()) return;
-  const push_header h{
-      .word = hub_word::hello, .fragment = static_cast<std::uint32_t>(legs_.size()), .samples = anchor_.size()};
-  auto bytes = with_header(h, legs_.size() * sizeof(hello_entry));
-  std::byte* to = bytes.data() + sizeof h;
-  for (const hub_leg& leg : legs_) {
-    const hello_entry entry{leg.number, leg.pending && !leg.answered ? 1U : 0U};
-    std::memcpy(to, &entry, sizeof entry);
-    to += sizeof entry;
-  }
-  line_->send(std::move(bytes));
-}
-
-CAUSEWAY_DECL result<void> hub_link::agree(const hub_terms& terms) {
-  if (is_local()) return {};
-  auto bytes = line_->take(terms.deadline);
-  if (!bytes) return hub_lost(bytes.error());
-  CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(*bytes, hub_));
-  if (h.word == hub_word::refused) return refused(h);
-  if (h.word != hub_word::hello || bytes->size() != legs_.size() * sizeof(std::uint64_t)) return nonsense();
-  for (std::size_t f = 0; f < legs_.size(); ++f) {
-    std::uint64_t taken = 0;
-    std::memcpy(&taken, bytes->data() + f * sizeof taken, sizeof taken);
-    agree(legs_[f], taken, terms);
-  }
-  return {};
-}
-
-CAUSEWAY_DECL std::vector<std::byte> hub_link::farewell() {
-  leaving_ = true;
-  return with_header(push_header{.word = hub_word::done}, 0);
-}
-
-CAUSEWAY_DECL result<void> hub_link::poll(const hub_terms& terms) {
-  while (!is_local() && last_.empty() && line_->arrived()) CAUSEWAY_TRY(wait(terms));
-  return {};
-}
-
-CAUSEWAY_DECL result<void> hub_link::wait(const hub_terms& terms) {
-  const auto bytes = line_->take(terms.deadline);
-  if (!bytes) return hub_lost(bytes.error());
-  CAUSEWAY_TRY(hear(terms, *bytes));
-  if (const auto sent = line_->sweep(); !sent) return hub_lost(sent.error());
-  return {};
-}
-
-CAUSEWAY_DECL result<void> hub_link::hear(const hub_terms& terms, std::span<const std::byte> bytes) {
-  CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(bytes, hub_));
-  if (h.word == hub_word::refused) return refused(h);
-  if (h.word == hub_word::last) {
-    if (bytes.size() != anchor_.size() * sizeof(float)) return nonsense();
-    last_.resize(anchor_.size());
-    return compress::none::decode(terms.pool, bytes, last_);
-  }
-  if (leaving_) return {};
-  if (h.word != hub_word::answer || h.fragment >= legs_.size()) return nonsense();
-  hub_leg& leg = legs_[h.fragment];
-  const std::size_t size = terms.cuts[h.fragment].size;
-  const bool unsound = h.code == static_cast<std::uint32_t>(errc::non_finite);
-  if (h.code != 0 && !unsound) return nonsense();
-  if (!leg.pending || leg.answered || h.number != leg.number || bytes.size() != size * sizeof(float)) return nonsense();
-  leg.answer.resize(size);
-  CAUSEWAY_TRY(compress::none::decode(terms.pool, bytes, leg.answer));
-  leg.answered = true;
-  leg.unsound = unsound;
-  leg.answer_steps = h.steps;
-  sync_seconds_ = std::max(0.0, seconds(terms.now() - leg.sent_at) - h.held_seconds);
-  return {};
-}
-
-CAUSEWAY_DECL void hub_link::landed(hub_leg& leg) {
-  leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
-  if (leg.answer_steps != 0) leg.due_after = leg.answer_steps;
-}
-
-CAUSEWAY_DECL void hub_link::agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms) {
-  const bool waits = leg.pending && !leg.answered;
-  if (waits && taken < leg.number) return line_->send(message_of(leg, terms));
-  if (taken <= leg.number) return;
-  leg.number = taken;
-  leg.fresh = !waits;
-  leg.pending = true;
-  leg.answered = false;
-}
-
-CAUSEWAY_DECL std::vector<std::byte> hub_link::message_of(hub_leg& leg, const hub_terms& terms) {
-  auto bytes = with_header(leg.header, leg.content.size());
-  std::memcpy(bytes.data() + sizeof leg.header, leg.content.data(), leg.content.size());
-  leg.sent_at = terms.now();
-  return bytes;
-}
-
-CAUSEWAY_DECL error hub_link::hub_lost(const error& why) const {
-  return fail(why.code, hub_name(),
-              why.message + ". Without it nobody holds the shared parameters: restart it from its checkpoint");
-}
-
-CAUSEWAY_DECL error hub_link::refused(const answer_header& h) const {
-  return fail(h.code == static_cast<std::uint32_t>(errc::non_finite) ? errc::non_finite : errc::protocol, hub_name(),
-              "it could not use what this peer pushed. Look at its log; do all peers run the same model, options and "
-              "version, and is this peer's loss still finite?");
-}
-
-CAUSEWAY_DECL error hub_link::nonsense() const {
-  return fail(errc::protocol, hub_name(),
-              "its message makes no sense here; do all peers run the same options and version?");
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_IMPL_HUB_LINK_IPP
-#endif
-
-// ---- causeway/comm/push_merger.hpp ----
-#ifndef CAUSEWAY_COMM_PUSH_MERGER_HPP
-#define CAUSEWAY_COMM_PUSH_MERGER_HPP
-
-// What several pushes to a hub say together: any aggregator of collective/ over the bytes as they came. Pushes wait as
-// bytes, which are shorter than values, and are checked when they are used.
-
-namespace causeway::inline CAUSEWAY_ABI::comm::detail {
-
-/// A push that was not applied yet.
-struct waiting_push {
-  std::uint32_t client = 0;
-  std::uint64_t number = 0;
-  std::uint64_t samples = 0;
-  std::uint32_t wants_answer = 1;
-  std::vector<std::uint8_t> bytes{};
-  time_point since{};    ///< not part of a checkpoint: after a restart, of the restart
-  bool unsound = false;  ///< its values are not finite: it counts for nothing
-
-  void serialize(auto& ar) { ar(client, number, samples, wants_answer, bytes); }
-};
-
-struct merged_pushes {
-  std::uint32_t pushes = 0;  ///< that count; 0: there is no result
-  std::uint64_t samples = 0;
-};
-
-class push_merger {
- public:
-  /// row() ← what the pushes of fragment f say together. `on_bad(push, code)` for each that cannot be used; the others
-  /// count. Where each is finite and their sum is not, there is no result.
-  template <class OnBad>
-  merged_pushes merge(const auto& rules, const hub_terms& terms, std::uint32_t level, std::size_t f,
-                      std::span<const waiting_push> batch, OnBad&& on_bad) {
-    std::vector<collective::peer_message> messages = weighted(batch);
-    row_.resize(terms.cuts[f].size);
-    while (!messages.empty()) {
-      const auto bad = combine(rules, terms, level, f, messages);
-      if (!bad) break;
-      if (bad->peer >= batch.size()) return {};
-      on_bad(batch[bad->peer], bad->code);
-      std::erase_if(messages, [&](const auto& m) { return m.peer == bad->peer; });
-    }
-    merged_pushes merged{.pushes = static_cast<std::uint32_t>(messages.size())};
-    for (const auto& m : messages) merged.samples += batch[m.peer].samples;
-    return merged;
-  }
-
-  [[nodiscard]] std::span<float> row() noexcept { return row_; }
-
- private:
-  /// Weights relative to the largest, so that equal ones are 1 and exact.
-  static std::vector<collective::peer_message> weighted(std::span<const waiting_push> batch);
-
-  /// row_ ← what the aggregator makes of the messages; their peers are places in the batch.
-  std::optional<collective::refusal> combine(const auto& rules, const hub_terms& terms, std::uint32_t level, std::size_t f,
-                                             std::span<const collective::peer_message> messages) {
-    using rules_type = std::remove_cvref_t<decltype(rules)>;
-    const compress::message_context about = terms.about(level, f);
-    double total = 0;
-    for (const auto& m : messages) total += static_cast<double>(m.weight);
-    std::fill(row_.begin(), row_.end(), 0.0F);
-    scratch_.resize(row_.size() * rules_type::aggregator_type::scratch_rows);
-    return rules.aggregator.combine(collective::aggregation<typename rules_type::codec_type, compress::message_context>{
-        rules.codec, about, messages, total, static_cast<float>(1 / total), UINT32_MAX, row_, {}, scratch_});
-  }
-
-  std::vector<float> row_;
-  std::vector<float> scratch_;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_PUSH_MERGER_HPP
-
-// ---- causeway/comm/impl/push_merger.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COMM_IMPL_PUSH_MERGER_IPP
-#define CAUSEWAY_COMM_IMPL_PUSH_MERGER_IPP
-
-// Bodies of comm/push_merger.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::comm::detail {
-
-CAUSEWAY_DECL std::vector<collective::peer_message> push_merger::weighted(std::span<const waiting_push> batch) {
-  std::uint64_t most = 0;
-  for (const waiting_push& w : batch) most = std::max(most, w.samples);
-  std::vector<collective::peer_message> messages;
-  for (std::uint32_t i = 0; i < batch.size(); ++i) {
-    const float weight =
-        most == 0 ? 1.0F : static_cast<float>(static_cast<double>(batch[i].samples) / static_cast<double>(most));
-    if (weight > 0) messages.push_back({.peer = i, .weight = weight, .bytes = std::as_bytes(std::span{batch[i].bytes})});
-  }
-  return messages;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_IMPL_PUSH_MERGER_IPP
-#endif
-
-// ---- causeway/comm/hub_station.hpp ----
-#ifndef CAUSEWAY_COMM_HUB_STATION_HPP
-#define CAUSEWAY_COMM_HUB_STATION_HPP
-
-// The hub's side of comm::on_arrival: shared parameters, the pushes that wait to be applied, and a line to each client. The
-// peer that it runs on may be a client as well; its messages do not travel, but are the same.
-//
-// Clients that get lost, and clients that send what makes no sense, are left out from then on: nothing that one client does
-// or does not do ends the hub's run. A push that is not finite counts for nothing, and its answer says so: the client
-// starts again from the shared parameters. One that pushes nothing else is left out, too.
-
-namespace causeway::inline CAUSEWAY_ABI::comm::detail {
-
-/// What a hub knows of one client.
-struct hub_client {
-  std::vector<std::uint64_t> taken;    ///< of each fragment: the number of the last push that came
-  std::vector<std::uint64_t> samples;  ///< of each fragment: those behind the last push that came; 0: there was none
-  double speed = 0;
-  double sync_seconds = 0;
-  bool here = true;  ///< neither lost nor refused
-  bool done = false;
-  bool waits = false;              ///< for an answer: it will not push anything before
-  std::uint32_t unsound = 0;       ///< pushes in a row that were not finite
-  std::unique_ptr<hub_line> line;  ///< none for this peer itself
-
-  void serialize(auto& ar) { ar(taken, samples, speed, sync_seconds); }
-};
-
-/// A push that was applied and not answered yet.
-struct owed_answer {
-  std::uint32_t client = 0;
-  std::uint64_t number = 0;
-  time_point since{};  ///< as waiting_push has it
-  // Not part of a checkpoint: a client that is not told pushes what is not finite once more, and is told then.
-  bool unsound = false;
-
-  void serialize(auto& ar) { ar(client, number); }
-};
-
-template <class Outer>
-class hub_station {
- public:
-  explicit hub_station(Outer outer) : prototype_{std::move(outer)} {}
-
-  /// `group`: the clients, this peer among them. Keeps what was restored from a checkpoint.
-  result<void> open(const hub_terms& terms, std::uint32_t level, std::span<const net::peer_index> group,
-                    std::span<const float> parameters, std::size_t most_bytes) {
-    if (shared_.empty()) found(terms.cuts, group.size(), parameters);
-    if (shared_.size() != parameters.size() || clients_.size() != group.size() || batches_.size() != terms.cuts.size()) {
-      return fail(
-          errc::wrong_model, "on_arrival",
-          "the checkpoint was written with other peers, fragments or another model; start with the settings it had");
-    }
-    level_ = level;
-    peers_.assign(group.begin(), group.end());
-    for (std::size_t c = 0; c < group.size(); ++c) {
-      if (group[c] == terms.transport.self()) continue;
-      clients_[c].line = std::make_unique<hub_line>(terms.transport, group[c], hub_channel(level) + 1, hub_channel(level),
-                                                    std::max(most_bytes, hello_bytes(terms.cuts.size())));
-    }
-    for (std::size_t f = 0; f < batches_.size(); ++f) {
-      for (waiting_push& w : batches_[f]) w.since = terms.now();
-      for (owed_answer& owed : unanswered_[f]) owed.since = terms.now();
-    }
-    return {};
-  }
-
-  /// Waits for every client's hello, and answers it.
-  result<void> meet(const hub_terms& terms) {
-    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
-      if (!clients_[c].line) continue;
-      CAUSEWAY_ASSIGN(const auto hello, clients_[c].line->take(terms.deadline));
-      CAUSEWAY_TRY(meet(terms, c, hello));
-    }
-    return {};
-  }
-
-  /// Takes what a client says, and applies what is due: this peer's own words come this way.
-  void hear(const auto& rules, const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
-    take_in(terms, c, bytes);
-    settle(rules, terms);
-  }
-
-  /// Takes in all that has arrived, and applies what is due: pushes that are found together are merged together, where
-  /// pushes are merged. Never waits.
-  void serve(const auto& rules, const hub_terms& terms) {
-    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
-      while (listens_to(c) && clients_[c].line->arrived()) {
-        const auto bytes = clients_[c].line->take(terms.deadline);
-        if (bytes) {
-          take_in(terms, c, *bytes);
-        } else {
-          lose(terms, c, bytes.error());
-        }
-      }
-      if (clients_[c].line && clients_[c].here) {
-        if (const auto sent = clients_[c].line->sweep(); !sent) lose(terms, c, sent.error());
-      }
-    }
-    settle(rules, terms);
-  }
-
-  /// Whether no client will push any more, and all pushes are applied.
-  [[nodiscard]] bool is_over() const {
-    const auto over = [](const hub_client& c) { return c.done || !c.here; };
-    const auto applied = [](const auto& batch) { return batch.empty(); };
-    return std::all_of(clients_.begin(), clients_.end(), over) && std::all_of(batches_.begin(), batches_.end(), applied);
-  }
-
-  /// Sends the shared parameters to all that are still here, for good.
-  void dismiss(const hub_terms& terms) {
-    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
-      if (!clients_[c].line || !clients_[c].here) continue;
-      auto bytes = with_header(answer_header{.word = hub_word::last}, shared_.size() * sizeof(float));
-      std::memcpy(bytes.data() + sizeof(answer_header), shared_.data(), shared_.size() * sizeof(float));
-      clients_[c].line->send(std::move(bytes));
-    }
-    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
-      if (!clients_[c].line || !clients_[c].here) continue;
-      if (const auto sent = clients_[c].line->flush(terms.deadline); !sent) lose(terms, c, sent.error());
-    }
-  }
-
-  /// A client that is still there, to have something to wait for; none: the peer's own index.
-  [[nodiscard]] net::peer_index somebody(net::peer_index self) const {
-    for (std::size_t c = 0; c < clients_.size(); ++c) {
-      if (clients_[c].line && clients_[c].here) return peers_[c];
-    }
-    return self;
-  }
-
-  [[nodiscard]] std::span<float> shared() noexcept { return shared_; }
-  [[nodiscard]] std::span<const float> shared() const noexcept { return shared_; }
-  /// Answers to this peer itself.
-  [[nodiscard]] std::deque<std::vector<std::byte>>& own_answers() noexcept { return own_answers_; }
-  /// Pushes applied to fragment f, and the samples behind them, since the last call.
-  [[nodiscard]] std::pair<std::uint32_t, std::uint64_t> take_applied(std::size_t f) {
-    return {std::exchange(applied_[f], 0U), std::exchange(samples_[f], std::uint64_t{0})};
-  }
-  [[nodiscard]] std::uint32_t index_of(net::peer_index peer) const {
-    return static_cast<std::uint32_t>(std::find(peers_.begin(), peers_.end(), peer) - peers_.begin());
-  }
-
-  void serialize(auto& ar) {
-    std::uint64_t fragments = batches_.size();
-    std::uint64_t clients = clients_.size();
-    ar(shared_, fragments, clients);
-    while (outers_.size() < fragments) outers_.push_back(prototype_);
-    while (clients_.size() < clients) clients_.emplace_back();
-    batches_.resize(fragments);
-    unanswered_.resize(fragments);
-    applied_.resize(fragments);
-    samples_.resize(fragments);
-    for (Outer& o : outers_) ar(o);
-    for (hub_client& c : clients_) ar(c);
-    for (auto& batch : batches_) serialize_all(ar, batch);
-    for (auto& owed : unanswered_) serialize_all(ar, owed);
-    ar(applied_, samples_);
-  }
-
- private:
-  template <class T>
-  static void serialize_all(auto& ar, std::vector<T>& all) {
-    std::uint64_t count = all.size();
-    ar(count);
-    all.resize(count);
-    for (T& one : all) ar(one);
-  }
-
-  void found(std::span<const axis::fragment> cuts, std::size_t clients, std::span<const float> parameters) {
-    shared_.assign(parameters.begin(), parameters.end());
-    for (const axis::fragment& cut : cuts) {
-      outers_.push_back(prototype_);
-      outers_.back().reset(static_cast<std::int64_t>(cut.size));
-    }
-    for (std::size_t c = 0; c < clients; ++c) {
-      clients_.emplace_back();
-      clients_.back().taken.assign(cuts.size(), 0);
-      clients_.back().samples.assign(cuts.size(), 0);
-    }
-    batches_.resize(cuts.size());
-    unanswered_.resize(cuts.size());
-    applied_.assign(cuts.size(), 0);
-    samples_.assign(cuts.size(), 0);
-  }
-
-  // ---- clients
-  // ------------------------------------------------------------------------------------------------------------
-
-  [[nodiscard]] bool listens_to(std::uint32_t c) const {
-    return clients_[c].line && clients_[c].here;  // also when it is done: how else would its loss be noticed
-  }
-
-  void lose(const hub_terms& terms, std::uint32_t c, const error& why) {
-    clients_[c].here = false;
-    terms.log(severity::warning, "on_arrival: going on without peer " + std::to_string(peers_[c]) + ": " + why.text());
-  }
-
-  void refuse(const hub_terms& terms, std::uint32_t c, const error& why) {
-    lose(terms, c, why);
-    reply(c, with_header(answer_header{.word = hub_word::refused, .code = static_cast<std::uint32_t>(why.code)}, 0));
-  }
-
-  void reply(std::uint32_t c, std::vector<std::byte> bytes) {
-    if (clients_[c].line) {
-      clients_[c].line->send(std::move(bytes));
-    } else {
-      own_answers_.push_back(std::move(bytes));
-    }
-  }
-
-  /// Pushes of fragment f that the slowest client may still be waited for has made.
-  [[nodiscard]] std::uint64_t slowest(std::size_t f) const {
-    auto least = std::numeric_limits<std::uint64_t>::max();
-    for (const hub_client& c : clients_) {
-      if (c.here && !c.done) least = std::min(least, c.taken[f]);
-    }
-    return least;
-  }
-
-  /// Sends the answers that nothing holds back: their clients are not too far ahead.
-  void answer_all(const auto& rules, const hub_terms& terms, std::size_t f) {
-    const std::uint64_t least = slowest(f);
-    std::erase_if(unanswered_[f], [&](const owed_answer& owed) {
-      const std::uint64_t made = clients_[owed.client].taken[f];
-      if (made > least && made - least >= rules.arrivals.most_ahead) return false;
-      answer(rules, terms, owed, f);
-      return true;
-    });
-  }
-
-  void answer(const auto& rules, const hub_terms& terms, const owed_answer& w, std::size_t f) {
-    if (!clients_[w.client].here) return;
-    clients_[w.client].waits = false;
-    const answer_header h{.fragment = static_cast<std::uint32_t>(f),
-                          .number = w.number,
-                          .held_seconds = seconds(terms.now() - w.since),
-                          .steps = rules.steps_for(clients_[w.client].speed, speeds()),
-                          .code = w.unsound ? static_cast<std::uint32_t>(errc::non_finite) : 0};
-    reply(w.client, fragment_answer(terms, h));
-  }
-
-  std::vector<std::byte> fragment_answer(const hub_terms& terms, const answer_header& h) {
-    const axis::fragment& cut = terms.cuts[h.fragment];
-    auto bytes = with_header(h, cut.size * sizeof(float));
-    std::byte* to = bytes.data() + sizeof h;
-    for (const index_range r : cut.ranges) {
-      const std::size_t size = static_cast<std::size_t>(r.size()) * sizeof(float);
-      std::memcpy(to, shared_.data() + r.begin, size);
-      to += size;
-    }
-    return bytes;
-  }
-
-  [[nodiscard]] std::vector<double> speeds() const {
-    std::vector<double> all;
-    for (const hub_client& c : clients_) {
-      if (c.here && !c.done) all.push_back(c.speed);
-    }
-    return all;
-  }
-
-  // ---- what they say
-  // --------------------------------------------------------------------------------------------------------
-
-  result<void> meet(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
-    CAUSEWAY_ASSIGN(const push_header h, take_header<push_header>(bytes, peers_[c]));
-    std::vector<hello_entry> said(terms.cuts.size());
-    const auto room = std::as_writable_bytes(std::span{said});
-    if (h.word != hub_word::hello || h.fragment != said.size() || h.samples != shared_.size() ||
-        bytes.size() != room.size()) {
-      return fail(errc::wrong_model, "peer " + std::to_string(peers_[c]),
-                  "it trains another model, or cuts it in another way; all peers need the same options");
-    }
-    std::memcpy(room.data(), bytes.data(), bytes.size());
-    hub_client& client = clients_[c];
-    auto back = with_header(answer_header{.word = hub_word::hello, .fragment = h.fragment},
-                            client.taken.size() * sizeof(std::uint64_t));
-    std::memcpy(back.data() + sizeof(answer_header), client.taken.data(), client.taken.size() * sizeof(std::uint64_t));
-    client.line->send(std::move(back));
-    for (std::uint32_t f = 0; f < said.size(); ++f) catch_up(terms, c, f, said[f]);
-    return {};
-  }
-
-  /// After a restart one side may know of pushes that the other has not made, or not heard of. See hub_link::agree.
-  void catch_up(const hub_terms& terms, std::uint32_t c, std::uint32_t f, const hello_entry& said) {
-    hub_client& client = clients_[c];
-    const bool is_ahead = client.taken[f] > said.number;
-    const bool has_it = said.pending != 0 && client.taken[f] >= said.number;
-    bool will_be_answered = false;
-    for (waiting_push& w : batches_[f]) {
-      if (w.client != c) continue;
-      w.wants_answer = said.pending != 0 && w.number == said.number ? 1 : 0;  // it does not know of others any more
-      will_be_answered = will_be_answered || w.wants_answer != 0;
-    }
-    std::erase_if(unanswered_[f], [&](const owed_answer& owed) {
-      const bool expected = said.pending != 0 && owed.number == said.number;
-      if (owed.client == c) will_be_answered = will_be_answered || expected;
-      return owed.client == c && !expected;
-    });
-    if ((is_ahead || has_it) && !will_be_answered) {
-      reply(c, fragment_answer(terms, {.fragment = f, .number = client.taken[f]}));
-    }
-    const std::uint64_t agreed = said.pending != 0 ? said.number - 1 : said.number;
-    client.taken[f] = std::max(client.taken[f], agreed);
-  }
-
-  void take_in(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
-    const auto outcome = understand(terms, c, bytes);
-    if (!outcome) refuse(terms, c, outcome.error());
-  }
-
-  result<void> understand(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
-    CAUSEWAY_ASSIGN(const push_header h, take_header<push_header>(bytes, peers_[c]));
-    hub_client& client = clients_[c];
-    if (h.word == hub_word::done && !client.done) {
-      client.done = true;
-      return {};
-    }
-    if (h.word == hub_word::waits && h.fragment < batches_.size()) {
-      client.waits = is_among(batches_[h.fragment], c) || is_among(unanswered_[h.fragment], c);
-      return {};
-    }
-    const bool sane = std::isfinite(h.speed) && h.speed >= 0 && std::isfinite(h.sync_seconds);
-    if (h.word != hub_word::push || h.fragment >= batches_.size() || h.number != client.taken[h.fragment] + 1 ||
-        client.done || !sane) {
-      return fail(errc::protocol, "peer " + std::to_string(peers_[c]),
-                  "it sent a push that makes no sense; do all peers run the same options and version?");
-    }
-    const auto of_client = [c](const waiting_push& w) { return w.client == c; };
-    if (std::count_if(batches_[h.fragment].begin(), batches_[h.fragment].end(), of_client) >= most_waiting) {
-      return fail(errc::too_large, "peer " + std::to_string(peers_[c]),
-                  "it goes on pushing while " + std::to_string(most_waiting) +
-                      " of its pushes wait; a client waits for the answer to one before it makes the next");
-    }
-    client.taken[h.fragment] = h.number;
-    client.samples[h.fragment] = h.samples;
-    client.speed = h.speed;
-    client.sync_seconds = h.sync_seconds;
-    const auto* const from = reinterpret_cast<const std::uint8_t*>(bytes.data());
-    batches_[h.fragment].push_back({.client = c,
-                                    .number = h.number,
-                                    .samples = h.samples,
-                                    .wants_answer = h.wants_answer,
-                                    .bytes = {from, from + bytes.size()},
-                                    .since = terms.now()});
-    return {};
-  }
-
-  // ---- pushes
-  // ---------------------------------------------------------------------------------------------------------------
-
-  void settle(const auto& rules, const hub_terms& terms) {
-    for (std::size_t f = 0; f < batches_.size(); ++f) {
-      if (!batches_[f].empty() && is_due(rules, terms, f)) apply(rules, terms, f);
-      answer_all(rules, terms, f);
-    }
-  }
-
-  [[nodiscard]] bool is_due(const auto& rules, const hub_terms& terms, std::size_t f) const {
-    const auto& batch = batches_[f];
-    const time_point first = batch.front().since;
-    std::vector<double> arrived;
-    for (const waiting_push& w : batch) arrived.push_back(seconds(w.since - first));
-    const std::size_t expected = expected_for(f);
-    if (batch.size() >= expected) return true;
-    const axis::gathering g{.arrived = arrived, .expected = expected, .slack = slack_of(rules, batch)};
-    return seconds(terms.now() - first) >= rules.arrivals.closes_after(g);
-  }
-
-  /// Clients that may still push this fragment, or have. One that waits for another fragment may not: if it counted, two
-  /// clients could wait for each other.
-  [[nodiscard]] std::size_t expected_for(std::size_t f) const {
-    std::size_t count = 0;
-    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
-      const hub_client& client = clients_[c];
-      const bool may_push = client.here && !client.done && !client.waits && !is_among(unanswered_[f], c);
-      count += is_among(batches_[f], c) || may_push ? 1U : 0U;
-    }
-    return count;
-  }
-
-  static bool is_among(const auto& pushes, std::uint32_t c) {
-    return std::any_of(pushes.begin(), pushes.end(), [c](const auto& w) { return w.client == c; });
-  }
-
-  /// The samples behind a merged batch over those of all clients, an absent one with what its last push had: 1 when all
-  /// are there. One that has not pushed yet counts as the mean of the batch; one that never did and is done, as nothing.
-  [[nodiscard]] float share_of(std::size_t f, std::span<const waiting_push> batch) const {
-    double arrived = 0, absent = 0, pushes = 0, unknown = 0;
-    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
-      if (!clients_[c].here) continue;
-      const auto samples = static_cast<double>(clients_[c].samples[f]);
-      if (std::any_of(batch.begin(), batch.end(), [c](const auto& w) { return w.client == c && !w.unsound; })) {
-        arrived += samples;
-        ++pushes;
-      } else {
-        absent += samples;
-        unknown += samples == 0 && !clients_[c].done ? 1 : 0;
-      }
-    }
-    if (arrived == 0) return 1;
-    return static_cast<float>(arrived / (arrived + absent + unknown * arrived / pushes));
-  }
-
-  [[nodiscard]] double slack_of(const auto& rules, const std::vector<waiting_push>& batch) const {
-    double least = std::numeric_limits<double>::infinity();
-    for (const waiting_push& w : batch) {
-      const hub_client& c = clients_[w.client];
-      least = std::min(least, c.speed > 0 ? rules.landing_steps / c.speed - c.sync_seconds : 0.0);
-    }
-    return least;
-  }
-
-  void apply(const auto& rules, const hub_terms& terms, std::size_t f) {
-    std::vector<waiting_push> batch = std::exchange(batches_[f], {});
-    if constexpr (std::remove_cvref_t<decltype(rules)>::arrivals_type::merges) {
-      std::stable_sort(batch.begin(), batch.end(), [](const auto& a, const auto& b) { return a.client < b.client; });
-      move_shared(rules, terms, f, batch);
-      for (const waiting_push& w : batch) owe(w, f);
-    } else {
-      for (waiting_push& w : batch) {
-        move_shared(rules, terms, f, std::span{&w, 1});
-        owe(w, f);
-        answer_all(rules, terms, f);
-      }
-    }
-  }
-
-  void owe(const waiting_push& w, std::size_t f) {
-    if (w.wants_answer == 0) return;
-    unanswered_[f].push_back({.client = w.client, .number = w.number, .since = w.since, .unsound = w.unsound});
-  }
-
-  /// The outer step with what the pushes say together, without those that cannot be used.
-  void move_shared(const auto& rules, const hub_terms& terms, std::size_t f, std::span<waiting_push> batch) {
-    const auto bad = [&](const waiting_push& w, errc why) {
-      batch[static_cast<std::size_t>(&w - batch.data())].unsound = true;
-      object(terms, w, f, collective::to_error({peers_[w.client], why}, UINT32_MAX));
-    };
-    const merged_pushes merged = merger_.merge(rules, terms, level_, f, batch, bad);
-    for (const waiting_push& w : batch) {
-      if (!w.unsound) clients_[w.client].unsound = 0;
-    }
-    if (merged.pushes == 0) return;
-    applied_[f] += merged.pushes;
-    samples_[f] += merged.samples;
-    constexpr bool merges = std::remove_cvref_t<decltype(rules)>::arrivals_type::merges;
-    step_outer(terms, terms.cuts[f], outers_[f], merges ? share_of(f, batch) : 1.0F);
-  }
-
-  /// Values that are not finite cost a client what it computed; anything else, its place. So does a station below that
-  /// shares such values: all its clients have them.
-  void object(const hub_terms& terms, const waiting_push& w, std::size_t f, const error& why) {
-    const bool may_start_over = why.code == errc::non_finite && level_ == 0 && clients_[w.client].unsound < most_unsound;
-    if (!may_start_over) return refuse(terms, w.client, why);
-    ++clients_[w.client].unsound;
-    terms.log(severity::warning, "on_arrival: push " + std::to_string(w.number) + " of fragment " + std::to_string(f) +
-                                     " counts for nothing: " + why.text() +
-                                     ". Its peer starts again from the shared parameters");
-  }
-
-  void step_outer(const hub_terms& terms, const axis::fragment& cut, Outer& outer, float share) {
-    if (cut.is_whole(shared_.size())) return outer.step(terms.pool, shared_, merger_.row(), {}, share);
-    opened_.resize(cut.size);
-    axis::gather(cut, shared_, opened_);
-    outer.step(terms.pool, opened_, merger_.row(), {}, share);
-    axis::scatter(cut, opened_, shared_);
-  }
-
-  // Of one client and fragment: the one that it waits for, and one from before its restart. So what waits at a hub is
-  // bounded by its clients.
-  static constexpr std::ptrdiff_t most_waiting = 2;
-  static constexpr std::uint32_t most_unsound = 8;  // pushes in a row that are not finite
-
-  Outer prototype_;
-  std::uint32_t level_ = 0;
-  std::vector<net::peer_index> peers_;
-  std::vector<float> shared_;
-  std::vector<Outer> outers_;  ///< one for each fragment
-  std::vector<hub_client> clients_;
-  std::vector<std::vector<waiting_push>> batches_;    ///< of each fragment, in the order of arrival
-  std::vector<std::vector<owed_answer>> unanswered_;  ///< of each fragment
-  std::vector<std::uint32_t> applied_;
-  std::vector<std::uint64_t> samples_;
-  std::deque<std::vector<std::byte>> own_answers_;
-
-  push_merger merger_;
-  std::vector<float> opened_;  // working memory
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_HUB_STATION_HPP
-
-// ---- causeway/comm/hub_tier.hpp ----
-#ifndef CAUSEWAY_COMM_HUB_TIER_HPP
-#define CAUSEWAY_COMM_HUB_TIER_HPP
-
-// One level of hubs and all above it, as one peer sees them: its link to the hub of its group; its station, if it is that
-// hub; and then the next level, whose client the station is, just as the peer is the station's. The recursion ends where
-// nobody is above.
-
-namespace causeway::inline CAUSEWAY_ABI::comm::detail {
-
-template <class... Outers>
-class hub_tier;
-
-/// Above the top.
-template <>
-class hub_tier<> {
- public:
-  explicit hub_tier(const std::tuple<>&) {}
-  static result<void> open(const hub_terms&, std::span<const axis::hub_level>, std::uint32_t, std::span<const float>,
-                           std::size_t) {
-    return {};
-  }
-  static void greet() {}
-  static result<void> meet(const hub_terms&) { return {}; }
-  static result<void> agree(const hub_terms&) { return {}; }
-  static result<void> serve(const auto&, const auto&, const hub_terms&) { return {}; }
-  static net::peer_index somebody(net::peer_index self) { return self; }
-  void serialize(auto&) {}
-};
-
-template <class Outer, class... Upper>
-class hub_tier<Outer, Upper...> {
- public:
-  static constexpr bool has_upper = sizeof...(Upper) > 0;
-
-  explicit hub_tier(const std::tuple<Outer, Upper...>& outers)
-      : station_{std::get<0>(outers)},
-        upper_{std::apply([](const Outer&, const Upper&... rest) { return std::tuple<Upper...>{rest...}; }, outers)} {}
-
-  [[nodiscard]] hub_link& link() noexcept { return link_; }
-  [[nodiscard]] const hub_link& link() const noexcept { return link_; }
-  [[nodiscard]] bool is_hub() const noexcept { return is_hub_; }
-  [[nodiscard]] const hub_station<Outer>& station() const noexcept { return station_; }
-
-  /// `levels`: this one and those above. `values`: what is below, at the start of the run.
-  result<void> open(const hub_terms& terms, std::span<const axis::hub_level> levels, std::uint32_t level,
-                    std::span<const float> values, std::size_t most_bytes) {
-    const net::peer_index self = terms.transport.self();
-    options_ = levels.front();
-    const auto has_me = [self](const auto& g) { return std::find(g.begin(), g.end(), self) != g.end(); };
-    const auto group = std::find_if(options_.groups.begin(), options_.groups.end(), has_me);
-    CAUSEWAY_EXPECT(group != options_.groups.end());
-    CAUSEWAY_TRY(link_.open(terms, level, group->front(), values));
-    is_hub_ = group->front() == self;
-    if (!is_hub_) return {};
-    CAUSEWAY_TRY(station_.open(terms, level, *group, values, most_bytes));
-    own_ = station_.index_of(self);
-    return upper_.open(terms, levels.subspan(1), level + 1, station_.shared(), most_bytes);
-  }
-
-  void greet() {
-    link_.greet();
-    if (is_hub_) upper_.greet();
-  }
-  result<void> meet(const hub_terms& terms) {
-    if (!is_hub_) return {};
-    CAUSEWAY_TRY(station_.meet(terms));
-    return upper_.meet(terms);
-  }
-  result<void> agree(const hub_terms& terms) {
-    CAUSEWAY_TRY(link_.agree(terms));
-    return is_hub_ ? upper_.agree(terms) : result<void>{};
-  }
-
-  /// Takes in what has arrived at this level and above, and sends on what is due. Never waits.
-  result<void> serve(const auto& rules, const auto& residual, const hub_terms& terms) {
-    CAUSEWAY_TRY(link_.poll(terms));
-    if (!is_hub_) return {};
-    station_.serve(rules, terms);
-    CAUSEWAY_TRY(hear_own(terms));
-    if constexpr (has_upper) {
-      CAUSEWAY_TRY(talk_up(rules, residual, terms));
-      return upper_.serve(rules, residual, terms);
-    }
-    return {};
-  }
-
-  /// Says how far `live`, fragment f of what is below, has come.
-  result<void> push(const auto& rules, const auto& residual, float rate, const hub_terms& terms, std::size_t f,
-                    std::span<const float> live, bool wants_answer) {
-    return say(rules, terms, link_.compose(rules, residual, rate, terms, f, live, wants_answer));
-  }
-
-  /// Tells the hub that nothing more comes before fragment f is answered.
-  result<void> say_waiting(const auto& rules, const hub_terms& terms, std::size_t f) {
-    const push_header h{.word = hub_word::waits, .fragment = static_cast<std::uint32_t>(f)};
-    return say(rules, terms, with_header(h, 0));
-  }
-
-  /// After this peer's last push: blocks until all are done, and gives the shared parameters of the highest level, which
-  /// all clients get. `nap` lets a moment pass.
-  result<std::span<const float>> conclude(const auto& rules, const auto& residual, const hub_terms& terms,
-                                          const auto& nap) {
-    CAUSEWAY_TRY(say(rules, terms, link_.farewell()));
-    if (!is_hub_) {
-      while (link_.last().empty()) CAUSEWAY_TRY(link_.wait(terms));
-      return link_.last();
-    }
-    for (;;) {
-      CAUSEWAY_TRY(serve(rules, residual, terms));
-      if (station_.is_over()) break;
-      CAUSEWAY_TRY(nap());
-    }
-    if constexpr (has_upper) {
-      for (std::size_t f = 0; f < terms.cuts.size(); ++f) {
-        if (upper_.link().legs()[f].since > 0) CAUSEWAY_TRY(push_up(rules, residual, terms, f, false));
-      }
-      CAUSEWAY_ASSIGN(const auto all, upper_.conclude(rules, residual, terms, nap));
-      std::copy(all.begin(), all.end(), station_.shared().begin());
-    }
-    station_.dismiss(terms);
-    return std::span<const float>{station_.shared()};
-  }
-
-  /// Another peer that this one still has a line to; `self`: there is none.
-  [[nodiscard]] net::peer_index somebody(net::peer_index self) const {
-    if (!is_hub_) return link_.hub();
-    const net::peer_index client = station_.somebody(self);
-    return client != self ? client : upper_.somebody(self);
-  }
-
-  void serialize(auto& ar) {
-    ar(is_hub_, link_);
-    if (is_hub_) ar(station_, upper_);
-  }
-
- private:
-  result<void> say(const auto& rules, const hub_terms& terms, std::vector<std::byte> bytes) {
-    if (!is_hub_) {
-      link_.send(std::move(bytes));
-      return {};
-    }
-    station_.hear(rules, terms, own_, bytes);
-    return hear_own(terms);
-  }
-
-  result<void> hear_own(const hub_terms& terms) {
-    while (!station_.own_answers().empty()) {
-      const auto bytes = std::move(station_.own_answers().front());
-      station_.own_answers().pop_front();
-      CAUSEWAY_TRY(link_.hear(terms, bytes));
-    }
-    return {};
-  }
-
-  /// The station as a client of the level above.
-  result<void> talk_up(const auto& rules, const auto& residual, const hub_terms& terms) {
-    auto& legs = upper_.link().legs();
-    for (std::size_t f = 0; f < legs.size(); ++f) {
-      const auto [pushes, samples] = station_.take_applied(f);
-      legs[f].since += pushes;
-      legs[f].samples += samples;
-      if (legs[f].answered) mix_in(terms, f);
-      if (!legs[f].pending && legs[f].since >= upper_.pushes()) {
-        CAUSEWAY_TRY(push_up(rules, residual, terms, f, true));
-      }
-    }
-    return {};
-  }
-
-  /// What is sent counts as gone: the next push has only what comes after it.
-  result<void> push_up(const auto& rules, const auto& residual, const hub_terms& terms, std::size_t f, bool wants_answer) {
-    row_.resize(terms.cuts[f].size);
-    axis::gather(terms.cuts[f], station_.shared(), row_);
-    const auto outcome = upper_.push(rules, residual, 1.0F, terms, f, row_, wants_answer);
-    axis::scatter(terms.cuts[f], row_, upper_.link().anchor());
-    return outcome;
-  }
-
-  /// own ← (1−s)·own + s·upper. What the upper level gave is no progress of this one: it moves the anchor along.
-  void mix_in(const hub_terms& terms, std::size_t f) {
-    hub_leg& leg = upper_.link().legs()[f];
-    const float share = leg.fresh ? 1.0F : upper_.share();
-    auto given = leg.answer.begin();
-    for (const index_range r : terms.cuts[f].ranges) {
-      for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i, ++given) {
-        float& own = station_.shared()[i];
-        const float moved = share * (*given - own);
-        own += moved;
-        upper_.link().anchor()[i] += moved;
-      }
-    }
-    upper_.link().landed(leg);
-  }
-
- public:
-  [[nodiscard]] std::uint32_t pushes() const noexcept { return options_.pushes; }
-  [[nodiscard]] float share() const noexcept { return options_.upper_share; }
-
- private:
-  axis::hub_level options_;
-  bool is_hub_ = false;
-  std::uint32_t own_ = 0;  ///< this peer among the station's clients
-  hub_link link_;
-  hub_station<Outer> station_;
-  hub_tier<Upper...> upper_;
-  std::vector<float> row_;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_HUB_TIER_HPP
-
-// ---- causeway/comm/on_arrival.hpp ----
-#ifndef CAUSEWAY_COMM_ON_ARRIVAL_HPP
-#define CAUSEWAY_COMM_ON_ARRIVAL_HPP
-
-// Exchanges that wait for nobody. A hub holds the shared parameters; every peer pushes how far it has come since it pulled
-// them, whenever it is done with its inner steps, and pulls what they have become meanwhile. Composed of the axes of
-// comm::rounds that have a meaning here, and two of its own: what a hub does with pushes, and who is whose hub.
-//
-// The hub is one of the peers. It looks after its clients between its own inner steps, and whenever it waits; one that has
-// nothing to train on calls finish at once, and then does nothing else.
-
-namespace causeway::inline CAUSEWAY_ABI::comm {
-
-namespace detail {
-
-/// The tiers for an outer optimizer of the lowest level and a tuple of those above.
-template <class Outer, class Uppers>
-struct tiers_for;
-template <class Outer, class... Upper>
-struct tiers_for<Outer, std::tuple<Upper...>> {
-  using type = hub_tier<Outer, Upper...>;
-};
-
-}  // namespace detail
-
-/// Peer m, after H inner steps: pushes Δ_m = (what it pulled) − θ_m; the hub: θ ← outer(θ, Δ_m) in the order in which
-/// pushes arrive, and answers with θ; m lands it at once, or τ inner steps later.
-///
-/// `on_arrival<>` is Async Local-SGD (Liu et al. 2024): every, whole, star, push, no_residual, one_by_one,
-/// outer<delayed_nesterov>{0.7}, blocking. Give axis values in any order. The period of delayed_nesterov should be about
-/// the number of peers; a shorter one lets quick peers rule the momentum.
-///
-/// State: what was pulled; of a hub the shared parameters, the outer optimizer's and the pushes that wait. Cost of a round
-/// of one peer: its encoded row to the hub, 4 bytes a value back; one round trip, plus what is left of the hub's inner
-/// step. A client that is lost is not waited for; a lost hub is an error that names it.
-template <class... Axes>
-class on_arrival : arrival_rules<Axes...> {
-  using laws = arrival_rules<Axes...>;
-  using typename laws::arrivals_type;
-  using typename laws::fragments_type;
-  using typename laws::hubs_type;
-  using typename laws::landing_type;
-  using typename laws::outer_type;
-  using typename laws::push_type;
-  using typename laws::residual_type;
-  using typename laws::trigger_type;
-  using codec_type = typename push_type::codec_type;
-  using aggregator_type = decltype(push_type::aggregator);
-  using rules_type = detail::hub_rules<trigger_type, arrivals_type, codec_type, aggregator_type>;
-  using tiers_type = typename detail::tiers_for<outer_type, decltype(std::declval<const hubs_type&>().outers())>::type;
-
- public:
-  static constexpr std::string_view name = "on_arrival";
-  static constexpr comm_traits traits{.identical_replicas = false, .rounds_by_steps = false};
-  static constexpr std::uint32_t state_version = 2;
-
-  on_arrival() : on_arrival(std::tuple<>{}) {}
-  explicit on_arrival(Axes... values) requires(sizeof...(Axes) > 0)
-      : on_arrival(std::tuple<Axes...>{std::move(values)...}) {}
-
-  [[nodiscard]] const trigger_type& trigger() const noexcept { return trigger_; }
-  /// On a hub the shared parameters of its clients, elsewhere what was pulled last.
-  [[nodiscard]] std::span<const float> shared_parameters() const noexcept {
-    return tiers_.is_hub() ? tiers_.station().shared() : tiers_.link().anchor();
-  }
-
-  result<void> start(auto& ctx) {
-    CAUSEWAY_TRY(check(ctx));
-    CAUSEWAY_ASSIGN(cuts_, fragments_.cut(ctx.view().segments, ctx.parameters().size()));
-    CAUSEWAY_TRY(trigger_.check(cuts_.size()));
-    const auto terms = terms_of(ctx);
-    const bool is_new = tiers_.link().anchor().empty();
-    CAUSEWAY_TRY(tiers_.open(terms, hubs_.levels(ctx.peers()), 0, ctx.parameters(), most_bytes(terms)));
-    if (is_new) {
-      for (std::size_t f = 0; f < cuts_.size(); ++f) legs()[f].due_after = trigger_.first(f, cuts_.size());
-    }
-    tiers_.greet();
-    CAUSEWAY_TRY(tiers_.meet(terms));
-    CAUSEWAY_TRY(tiers_.agree(terms));
-    samples_seen_ = ctx.samples();
-    left_ = ctx.clock().now();
-    return {};
-  }
-
-  result<void> before_inner_step(auto&) { return {}; }
-
-  result<void> after_inner_step(auto& ctx) {
-    count(ctx);
-    CAUSEWAY_TRY(serve(ctx));
-    for (std::size_t f = 0; f < cuts_.size(); ++f) CAUSEWAY_TRY(visit(ctx, f));
-    CAUSEWAY_TRY(serve(ctx));
-    counted_ = false;
-    left_ = ctx.clock().now();
-    return {};
-  }
-
-  /// Pushes what is left, waits until all peers have done so, and takes the final shared parameters over: equal bits on all
-  /// peers. A hub serves the others until then.
-  result<void> finish(auto& ctx) {
-    for (std::size_t f = 0; f < cuts_.size(); ++f) {
-      if (legs()[f].pending) CAUSEWAY_TRY(complete(ctx, f));
-      if (legs()[f].since > 0) CAUSEWAY_TRY(push(ctx, f, false));
-    }
-    const auto nap_here = [&] { return nap(ctx); };
-    CAUSEWAY_ASSIGN(const auto all, tiers_.conclude(rules(), residual_, terms_of(ctx), nap_here));
-    std::copy(all.begin(), all.end(), ctx.parameters().begin());
-    std::copy(all.begin(), all.end(), tiers_.link().anchor().begin());
-    ctx.parameters_changed();
-    return {};
-  }
-
-  void serialize(auto& ar) { ar(tiers_, trigger_, counted_); }
-
- private:
-  template <class... Given>
-  explicit on_arrival(std::tuple<Given...> values)
-      : trigger_{laws::template taken<axis::part::trigger, trigger_type>(values)},
-        fragments_{laws::template taken<axis::part::fragments, fragments_type>(values)},
-        hubs_{laws::template taken<axis::part::group, hubs_type>(values)},
-        push_{laws::template taken<axis::part::exchange, push_type>(values)},
-        residual_{laws::template taken<axis::part::residual, residual_type>(values)},
-        arrivals_{laws::template taken<axis::part::participation, arrivals_type>(values)},
-        landing_{laws::template taken<axis::part::landing, landing_type>(values)},
-        tiers_{std::tuple_cat(std::tuple<outer_type>{laws::template taken<axis::part::outer, outer_type>(values)},
-                              hubs_.outers())} {}
-
-  result<void> check(auto& ctx) const {
-    CAUSEWAY_TRY(hubs_.check(ctx.peers()));
-    CAUSEWAY_TRY(arrivals_.check(ctx.peers()));
-    if constexpr (landing_type::waits == axis::waiting::some_steps) {
-      if (landing_.steps < 1) {
-        return fail(errc::invalid_argument, "landing", "a result that is landed after 0 inner steps; use axis::blocking");
-      }
-    }
-    return {};
-  }
-
-  // ---- the flow of a step -----------------------------------------------------------------------------------------------
-
-  void count(auto& ctx) {
-    if (std::exchange(counted_, true)) return;  // once a step, however often the hook is called
-    const double computed = seconds(ctx.clock().now() - left_);
-    const std::uint64_t samples = ctx.samples() - std::exchange(samples_seen_, ctx.samples());
-    for (detail::hub_leg& leg : legs()) {
-      ++leg.since;
-      leg.samples += samples;
-      leg.compute_seconds += computed;
-      leg.waited += leg.pending ? 1 : 0;
-    }
-  }
-
-  result<void> visit(auto& ctx, std::size_t f) {
-    detail::hub_leg& leg = legs()[f];
-    if (leg.pending && leg.waited >= landing_.steps) CAUSEWAY_TRY(complete(ctx, f));
-    if (leg.pending || leg.since < leg.due_after) return {};
-    CAUSEWAY_TRY(push(ctx, f, true));
-    leg.due_after = trigger_.next(f, cuts_.size());
-    return landing_type::waits == axis::waiting::at_once ? complete(ctx, f) : result<void>{};
-  }
-
-  result<void> push(auto& ctx, std::size_t f, bool wants_answer) {
-    detail::hub_leg& leg = legs()[f];
-    local_.resize(cuts_[f].size);
-    axis::gather(cuts_[f], ctx.parameters(), local_);
-    if constexpr (landing_type::keeps_departure) leg.at_send = local_;
-    CAUSEWAY_TRY(tiers_.push(rules(), residual_, ctx.next_learning_rate(), terms_of(ctx), f, local_, wants_answer));
-    // The hub finds that, too, and says so; but until then this peer goes on computing, if it may.
-    leg.spoilt = !collective::finite_values(local_);
-    if (leg.spoilt) give_up(ctx);
-    return {};
-  }
-
-  /// Waits for the answer, and lands it.
-  result<void> complete(auto& ctx, std::size_t f) {
-    detail::hub_leg& leg = legs()[f];
-    CAUSEWAY_TRY(tiers_.link().poll(terms_of(ctx)));
-    if (!leg.answered && cuts_.size() > 1) CAUSEWAY_TRY(tiers_.say_waiting(rules(), terms_of(ctx), f));
-    while (!leg.answered) {
-      if (!tiers_.link().is_local()) {
-        CAUSEWAY_TRY(tiers_.link().wait(terms_of(ctx)));
-      } else {
-        CAUSEWAY_TRY(nap(ctx));
-        CAUSEWAY_TRY(serve(ctx));
-      }
-    }
-    if (leg.unsound && !leg.spoilt) give_up(ctx);  // it was finite before it was encoded
-    local_.resize(cuts_[f].size);
-    axis::gather(cuts_[f], ctx.parameters(), local_);
-    if (leg.fresh || leg.spoilt || leg.unsound) {
-      local_ = leg.answer;
-      leg.since = 0;
-    } else {
-      CAUSEWAY_TRY(landing_.land(ctx.rows(), local_, leg.answer, leg.at_send));
-    }
-    axis::scatter(cuts_[f], local_, ctx.parameters());
-    axis::scatter(cuts_[f], leg.answer, tiers_.link().anchor());
-    tiers_.link().landed(leg);
-    ctx.parameters_changed();
-    ctx.commit_round(std::span<const float>{});
-    return {};
-  }
-
-  /// What this peer computed is not finite, wherever that began: of every fragment only what was pulled last, or is under
-  /// way, stays; and the inner optimizer, which may be what spoilt it, begins anew.
-  void give_up(auto& ctx) {
-    ctx.log()(severity::warning,
-              "step " + std::to_string(ctx.step() + 1) +
-                  ": what this peer pushed is not finite: it gives up what it computed since, and starts again from the "
-                  "shared parameters. Lower the learning rate, clip gradients, or look at this machine's memory");
-    for (std::size_t f = 0; f < cuts_.size(); ++f) {
-      detail::hub_leg& leg = legs()[f];
-      if (leg.pending && !leg.spoilt && !leg.unsound && !leg.at_send.empty()) {
-        axis::scatter(cuts_[f], leg.at_send, ctx.parameters());
-        continue;
-      }
-      local_.resize(cuts_[f].size);
-      axis::gather(cuts_[f], tiers_.link().anchor(), local_);
-      axis::scatter(cuts_[f], local_, ctx.parameters());
-      leg.samples = 0;
-    }
-    ctx.reset_inner();
-  }
-
-  result<void> serve(auto& ctx) { return tiers_.serve(rules(), residual_, terms_of(ctx)); }
-
-  /// Lets a moment pass. The transport can wait for one operation only, and a hub has to wait for all of its clients: so it
-  /// waits for a message that nobody sends, and then looks at all.
-  result<void> nap(auto& ctx) {
-    const net::peer_index other = tiers_.somebody(ctx.self());
-    if (other == ctx.self()) return fail(errc::peer_lost, "on_arrival", "there is nobody left to wait for");
-    std::byte none{};
-    const auto end = ctx.clock().now() + std::chrono::milliseconds{5};
-    constexpr std::uint32_t silent = collective::channel_stride - 1;
-    const auto op =
-        ctx.transport().receive(other, {.channel = collective::channels::updates + silent}, std::span{&none, 1});
-    (void)ctx.transport().wait(op, end);
-    return {};
-  }
-
-  [[nodiscard]] std::vector<detail::hub_leg>& legs() noexcept { return tiers_.link().legs(); }
-
-  [[nodiscard]] rules_type rules() const {
-    return {trigger_, arrivals_, codec_type{push_.codec}, push_.aggregator, static_cast<double>(landing_.steps)};
-  }
-
-  [[nodiscard]] detail::hub_terms terms_of(auto& ctx) const {
-    return {.transport = ctx.transport(),
-            .pool = ctx.pool(),
-            .clock = ctx.clock(),
-            .log = ctx.log(),
-            .cuts = cuts_,
-            .seed = ctx.options().seed,
-            .deadline = ctx.exchange_options().deadline};
-  }
-
-  [[nodiscard]] std::size_t most_bytes(const detail::hub_terms& terms) const {
-    const codec_type codec{push_.codec};
-    std::size_t most = 0;
-    for (std::size_t f = 0; f < cuts_.size(); ++f)
-      most = std::max(most, codec.most_bytes(terms.about(0, f), cuts_[f].size));
-    return sizeof(detail::push_header) + most;
-  }
-
-  trigger_type trigger_;
-  fragments_type fragments_;
-  hubs_type hubs_;
-  push_type push_;
-  residual_type residual_;
-  arrivals_type arrivals_;
-  landing_type landing_;
-  std::vector<axis::fragment> cuts_;
-  tiers_type tiers_;
-
-  bool counted_ = false;  ///< this inner step is in the counters already
-  std::uint64_t samples_seen_ = 0;
-  time_point left_{};  ///< when the last hook ended
-  std::vector<float> local_;
-};
-static_assert(CommunicationPolicy<on_arrival<>>);
-
-template <class... Axes>
-on_arrival(Axes...) -> on_arrival<Axes...>;
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm
-
-#endif  // CAUSEWAY_COMM_ON_ARRIVAL_HPP
 
 // ---- causeway/comm/round_rules.hpp ----
 #ifndef CAUSEWAY_COMM_ROUND_RULES_HPP

@@ -2,7 +2,7 @@
 #include <causeway/comm/hub_line.hpp>
 
 #include <causeway/axis/by_speed.hpp>
-#include <causeway/comm/on_arrival.hpp>
+#include <causeway/comm/async_parameter_server.hpp>
 #include <causeway/optim/sgd.hpp>
 #include <causeway/train/trainer.hpp>
 
@@ -49,9 +49,10 @@ TEST_CASE("hub line: a message that is longer than it may be is an error", "[com
 TEST_CASE("hub line: peers on threads of their own end alike, in whatever order their pushes came", "[comm][fast]") {
   std::vector<std::vector<float>> ends(4);
   support::run_cluster(4, [&](std::uint32_t peer, environment env) {
-    auto t = make_trainer(support::blocky{}, std::move(env), {},
-                          comm::on_arrival{axis::by_speed{{.local_steps = 3}}, axis::delayed{1, 0.5F}, axis::balanced{2}},
-                          optim::sgd{});
+    auto t = make_trainer(
+        support::blocky{}, std::move(env), {},
+        comm::async_parameter_server{axis::by_speed{{.local_steps = 3}}, axis::delayed{1, 0.5F}, axis::balanced{2}},
+        optim::sgd{});
     auto outcome = t.start();
     for (std::uint64_t s = 0; outcome && s < 30; ++s) {
       const auto tokens = support::tokens_of(peer, s);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/comm/hub_tier.hpp>
 
-#include <causeway/comm/on_arrival.hpp>
+#include <causeway/comm/async_parameter_server.hpp>
 #include <causeway/optim/nesterov.hpp>
 #include <causeway/optim/sgd.hpp>
 
@@ -27,7 +27,7 @@ TEST_CASE("hub tier: regions pass the asynchronous conformance suite", "[comm][f
   // Peer 0 is the hub of its region and of all; peer 2 is a hub and a client of peer 0's.
   support::check_asynchronous_policy(
       [] {
-        return comm::on_arrival{axis::every{2}, axis::regions<>{.members = {{0, 1}, {2, 3}}, .pushes = 3}};
+        return comm::async_parameter_server{axis::every{2}, axis::regions<>{.members = {{0, 1}, {2, 3}}, .pushes = 3}};
       },
       {.peers = 4, .steps = 6, .speeds = {1, 0.6, 0.8, 0.5}, .hubs = {0, 2}});
 }
@@ -37,13 +37,17 @@ TEST_CASE("hub tier: every push counts once, however many hubs it passes", "[com
   // train on nothing but a constant pull of their own at a tiny rate hardly see each other, so the sum is that of a star.
   const support::simulated_options options{
       .peers = 5, .steps = 12, .speeds = {1, 0.5, 0.7, 0.9, 0.6}, .learning_rate = 1e-4F};
-  const auto star = run([] { return comm::on_arrival{axis::every{3}, to_mean{1.0F}}; }, options);
-  const auto start = run([] { return comm::on_arrival{axis::every{3}, to_mean{1.0F}}; }, {.peers = 5, .steps = 0});
+  const auto star = run([] { return comm::async_parameter_server{axis::every{3}, to_mean{1.0F}}; }, options);
+  const auto start = run(
+      [] {
+        return comm::async_parameter_server{axis::every{3}, to_mean{1.0F}};
+      },
+      {.peers = 5, .steps = 0});
   for (const std::uint32_t pushes : {1U, 2U, 100U}) {
     for (const float share : {0.0F, 0.25F, 1.0F}) {
       const auto two_levels = run(
           [=] {
-            return comm::on_arrival{
+            return comm::async_parameter_server{
                 axis::every{3}, to_mean{1.0F},
                 axis::regions<to_mean>{
                     .members = {{0, 1, 4}, {2, 3}}, .pushes = pushes, .upper_share = share, .upper = to_mean{1.0F}}};
@@ -64,7 +68,7 @@ TEST_CASE("hub tier: every push counts once, however many hubs it passes", "[com
 TEST_CASE("hub tier: a slow line between regions holds nobody up", "[comm][fast]") {
   // 400 ms between the regions: the members of the second one are as quick as those of the first.
   const auto make = [] {
-    return comm::on_arrival{axis::every{4}, axis::regions<>{.members = {{0, 1}, {2, 3}}, .pushes = 2}};
+    return comm::async_parameter_server{axis::every{4}, axis::regions<>{.members = {{0, 1}, {2, 3}}, .pushes = 2}};
   };
   support::simulated_runs<optim::sgd, support::blocky, decltype(make)> runs{
       make, {.peers = 4, .steps = 40, .latency = std::chrono::milliseconds{1}, .regions = {0, 0, 1, 1}}};

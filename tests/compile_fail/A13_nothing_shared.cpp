@@ -1,7 +1,7 @@
 // expect: causeway-A13
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/comm/on_arrival.hpp>
+#include <causeway/comm/async_parameter_server.hpp>
 
 #include "rounds.hpp"
 
-causeway::comm::on_arrival policy{axis::every{5}, axis::one_round_late{}};
+causeway::comm::async_parameter_server policy{axis::every{5}, axis::one_round_late{}};

@@ -40,7 +40,7 @@ std::shared_ptr<net::asio_fabric> talkative(net::piece_source pieces = piece_of)
   net::fabric_options options;
   options.run_id = 77;
   options.id = 5;
-  options.door.pieces = std::move(pieces);
+  options.handshake.pieces = std::move(pieces);
   return *net::open_fabric(endpoint{}, std::move(options));
 }
 

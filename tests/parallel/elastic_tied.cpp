@@ -90,7 +90,7 @@ class noting_peer final : public support::elastic_peer {
   parameter_store& parameters() override { return trainer_.model().parameters(); }
   void count(support::elastic_result& out) override {
     out.received = trainer_.parallel().received_blocks();
-    out.made_up = trainer_.parallel().made_up_blocks();
+    out.made_up = trainer_.parallel().interpolated_blocks();
     out.resumed = trainer_.parallel().resumed_attempts();
   }
 

@@ -118,7 +118,7 @@ class elastic_peer_of final : public elastic_peer {
   causeway::parameter_store& parameters() override { return trainer_.model().parameters(); }
   void count(elastic_result& out) override {
     out.received = trainer_.parallel().received_blocks();
-    out.made_up = trainer_.parallel().made_up_blocks();
+    out.made_up = trainer_.parallel().interpolated_blocks();
     out.resumed = trainer_.parallel().resumed_attempts();
   }
 

@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t stages = 3, micro_batches = 5;
 constexpr float scale = 0.25F;
 
-using step_type = parallel::kept_step<support::timed_stages::tape_type>;
+using step_type = parallel::step_snapshot<support::timed_stages::tape_type>;
 using plan::unit_state;
 
 struct box {

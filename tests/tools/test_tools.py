@@ -102,14 +102,14 @@ class CheckTree(WithTree):
         self.refused("train may not include cuda")
 
     def test_third_party_libraries_have_one_door(self):
-        self.tree.add("net/asio_door.hpp", ["#include <asio.hpp>"])
+        self.tree.add("net/handshake_acceptor.hpp", ["#include <asio.hpp>"])
         self.assertEqual(self.tree.check().returncode, 0)
         self.tree.add("net/other.hpp", ["#include <asio/ip/tcp.hpp>"])
         self.refused("include/causeway/net/other.hpp:7", "asio is included in one place only")
 
     def test_a_door_is_not_reached_through_another_header(self):
-        self.tree.add("net/asio_door.hpp", ["#include <asio.hpp>"])
-        self.tree.add("collective/through.hpp", ["#include <causeway/net/asio_door.hpp>"])
+        self.tree.add("net/handshake_acceptor.hpp", ["#include <asio.hpp>"])
+        self.tree.add("collective/through.hpp", ["#include <causeway/net/handshake_acceptor.hpp>"])
         self.refused("include/causeway/collective/through.hpp", "needs asio through its includes")
 
     def test_an_unknown_library_is_refused(self):
@@ -154,14 +154,14 @@ class CheckTree(WithTree):
         self.assertIn("does not list the headers as they are", run.stdout)
 
     def test_a_tier_has_its_folders_and_says_what_it_needs(self):
-        self.tree.add("net/asio_door.hpp", ["#include <asio.hpp>"])
+        self.tree.add("net/handshake_acceptor.hpp", ["#include <asio.hpp>"])
         self.tree.add("plan/estimate.hpp", ["#include <causeway/core/low.hpp>"])
         self.assertEqual(self.tree.check().returncode, 0)
         plan, tcp = [(self.tree.root / f"include/causeway/{name}.hpp").read_text() for name in ("plan", "tcp")]
         self.assertIn("#include <causeway/plan/estimate.hpp>", plan)
         self.assertNotIn("net/", plan)
         self.assertIn('#error "causeway/tcp.hpp needs standalone asio', tcp)
-        self.assertIn("#include <causeway/net/asio_door.hpp>\n#include <causeway/net/high.hpp>", tcp)  # unconditionally
+        self.assertIn("#include <causeway/net/handshake_acceptor.hpp>\n#include <causeway/net/high.hpp>", tcp)  # unconditionally
         self.assertEqual(self.tree.run("amalgamate.py", "--write").returncode, 0)
         single = (self.tree.root / "single_include/causeway/plan.hpp").read_text()
         self.assertIn("---- causeway/core/low.hpp", single)
@@ -231,12 +231,12 @@ class Amalgamate(WithTree):
         self.assertNotIn("#ifndef CAUSEWAY_COMPILED", text)
 
     def test_doors_come_last_and_inside_their_condition(self):
-        self.tree.add("net/asio_door.hpp", ["#include <causeway/core/low.hpp>", "", "#include <asio.hpp>"])
+        self.tree.add("net/handshake_acceptor.hpp", ["#include <causeway/core/low.hpp>", "", "#include <asio.hpp>"])
         self.tree.check()
         _, text = self.tree.single_header()
         condition = text.index("#if __has_include(<asio.hpp>)")
         self.assertLess(text.index("---- causeway/net/high.hpp"), condition)
-        self.assertLess(condition, text.index("---- causeway/net/asio_door.hpp"))
+        self.assertLess(condition, text.index("---- causeway/net/handshake_acceptor.hpp"))
         self.assertLess(text.index("---- causeway/core/low.hpp"), condition)
 
     def test_check_notices_a_change(self):

@@ -39,15 +39,16 @@ std::vector<std::vector<net::peer_index>> halves(std::uint32_t peers) {
 void add_momentum_rows(std::vector<row>& rows) {
   rows.push_back(uneven_row("asynchronous delayed Nesterov", "", [](const plan& p) {
     optim::delayed_nesterov momentum{{.momentum = p.momentum, .period = p.peers}};
-    return comm::on_arrival{axis::every{p.local_steps}, axis::outer<optim::delayed_nesterov>{0.7F, std::move(momentum)}};
+    return comm::async_parameter_server{axis::every{p.local_steps},
+                                        axis::outer<optim::delayed_nesterov>{0.7F, std::move(momentum)}};
   }));
   rows.back().in_table = false;
   for (const bool divided : {false, true}) {
     const std::string name = divided ? "asynchronous Nesterov, rate 0.7/peers" : "asynchronous Nesterov";
     rows.push_back(uneven_row(name, "", [divided](const plan& p) {
       const float rate = divided ? 0.7F / static_cast<float>(p.peers) : 0.7F;
-      return comm::on_arrival{axis::every{p.local_steps},
-                              axis::outer<optim::nesterov>{rate, optim::nesterov{{.momentum = p.momentum}}}};
+      return comm::async_parameter_server{axis::every{p.local_steps},
+                                          axis::outer<optim::nesterov>{rate, optim::nesterov{{.momentum = p.momentum}}}};
     }));
     rows.back().in_table = false;
   }

@@ -2,8 +2,8 @@
 #ifndef CAUSEWAY_AXIS_ARRIVALS_HPP
 #define CAUSEWAY_AXIS_ARRIVALS_HPP
 
-// What a hub does with pushes that arrive whenever they like (comm::on_arrival): how long it collects them, and whether it
-// applies them one by one or makes one of them.
+// What a hub does with pushes that arrive whenever they like (comm::async_parameter_server): how long it collects them, and
+// whether it applies them one by one or makes one of them.
 
 #include <causeway/axis/parts.hpp>
 #include <causeway/core/error.hpp>

@@ -28,8 +28,9 @@ struct by_speed_options {
 };
 
 /// A peer of speed v takes max(1, floor(v / v_ref · H)) inner steps between its exchanges, at most H. In comm::rounds all
-/// peers tell each other their speeds after every exchange (8 bytes each); in comm::on_arrival speeds come with the pushes,
-/// and the answer brings the number. What is measured is time: a run repeats to the bit only on a clock that does.
+/// peers tell each other their speeds after every exchange (8 bytes each); in comm::async_parameter_server speeds come with
+/// the pushes, and the answer brings the number. What is measured is time: a run repeats to the bit only on a clock that
+/// does.
 class by_speed {
  public:
   static constexpr part decides = part::trigger;

@@ -2,8 +2,8 @@
 #ifndef CAUSEWAY_AXIS_HUBS_HPP
 #define CAUSEWAY_AXIS_HUBS_HPP
 
-// Who pushes to whom (comm::on_arrival): one hub for all, or a hub in each region and one of these for all regions. And
-// what a push is made of.
+// Who pushes to whom (comm::async_parameter_server): one hub for all, or a hub in each region and one of these for all
+// regions. And what a push is made of.
 
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/parts.hpp>

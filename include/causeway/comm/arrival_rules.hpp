@@ -2,8 +2,8 @@
 #ifndef CAUSEWAY_COMM_ARRIVAL_RULES_HPP
 #define CAUSEWAY_COMM_ARRIVAL_RULES_HPP
 
-// Which axes comm::on_arrival takes, and one readable error for each mix that it does not. docs/reference/rules.md explains
-// the ids; tests/compile_fail holds the messages to them.
+// Which axes comm::async_parameter_server takes, and one readable error for each mix that it does not.
+// docs/reference/rules.md explains the ids; tests/compile_fail holds the messages to them.
 
 #include <causeway/axis/arrivals.hpp>
 #include <causeway/axis/content.hpp>
@@ -79,14 +79,15 @@ class arrival_rules {
                               !push_type::codec_type::traits.shared_support;
 
   static_assert(axis::all_known<Axes...>,
-                "causeway-A0: a type given to comm::on_arrival is no axis value: it has no `decides`. "
+                "causeway-A0: a type given to comm::async_parameter_server is no axis value: it has no `decides`. "
                 "docs/reference/rules.md#a0");
+  static_assert(axis::all_different<Axes...>,
+                "causeway-A1: two values for one axis were given to comm::async_parameter_server; keep one. "
+                "docs/reference/rules.md#a1");
   static_assert(
-      axis::all_different<Axes...>,
-      "causeway-A1: two values for one axis were given to comm::on_arrival; keep one. docs/reference/rules.md#a1");
-  static_assert(a12,
-                "causeway-A12: a group, topology or participation of comm::rounds was given to comm::on_arrival. Use "
-                "axis::star or axis::regions, axis::push, axis::one_by_one or axis::quorum. docs/reference/rules.md#a12");
+      a12,
+      "causeway-A12: a group, topology or participation of comm::rounds was given to comm::async_parameter_server. Use "
+      "axis::star or axis::regions, axis::push, axis::one_by_one or axis::quorum. docs/reference/rules.md#a12");
   static_assert(
       a13,
       "causeway-A13: a push is an exchange of its own: there is no round that a content, landing, residual, mask, "

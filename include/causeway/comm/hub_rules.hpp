@@ -2,7 +2,7 @@
 #ifndef CAUSEWAY_COMM_HUB_RULES_HPP
 #define CAUSEWAY_COMM_HUB_RULES_HPP
 
-// What all parts of comm::on_arrival are told in every call: the axes, and the doors of the run.
+// What all parts of comm::async_parameter_server are told in every call: the axes, and the doors of the run.
 
 #include <causeway/axis/fragments.hpp>
 #include <causeway/collective/channels.hpp>

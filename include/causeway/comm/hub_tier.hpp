@@ -2,15 +2,15 @@
 #ifndef CAUSEWAY_COMM_HUB_TIER_HPP
 #define CAUSEWAY_COMM_HUB_TIER_HPP
 
-// One level of hubs and all above it, as one peer sees them: its link to the hub of its group; its station, if it is that
-// hub; and then the next level, whose client the station is, just as the peer is the station's. The recursion ends where
+// One level of hubs and all above it, as one peer sees them: its link to the hub of its group; its server, if it is that
+// hub; and then the next level, whose client the server is, just as the peer is the server's. The recursion ends where
 // nobody is above.
 
 #include <causeway/axis/fragments.hpp>
 #include <causeway/axis/hubs.hpp>
-#include <causeway/comm/hub_link.hpp>
 #include <causeway/comm/hub_rules.hpp>
-#include <causeway/comm/hub_station.hpp>
+#include <causeway/comm/parameter_server.hpp>
+#include <causeway/comm/server_client.hpp>
 #include <causeway/core/result.hpp>
 
 #include <algorithm>
@@ -48,13 +48,13 @@ class hub_tier<Outer, Upper...> {
   static constexpr bool has_upper = sizeof...(Upper) > 0;
 
   explicit hub_tier(const std::tuple<Outer, Upper...>& outers)
-      : station_{std::get<0>(outers)},
+      : server_{std::get<0>(outers)},
         upper_{std::apply([](const Outer&, const Upper&... rest) { return std::tuple<Upper...>{rest...}; }, outers)} {}
 
-  [[nodiscard]] hub_link& link() noexcept { return link_; }
-  [[nodiscard]] const hub_link& link() const noexcept { return link_; }
+  [[nodiscard]] server_client& link() noexcept { return link_; }
+  [[nodiscard]] const server_client& link() const noexcept { return link_; }
   [[nodiscard]] bool is_hub() const noexcept { return is_hub_; }
-  [[nodiscard]] const hub_station<Outer>& station() const noexcept { return station_; }
+  [[nodiscard]] const parameter_server<Outer>& server() const noexcept { return server_; }
 
   /// `levels`: this one and those above. `values`: what is below, at the start of the run.
   result<void> open(const hub_terms& terms, std::span<const axis::hub_level> levels, std::uint32_t level,
@@ -67,9 +67,9 @@ class hub_tier<Outer, Upper...> {
     CAUSEWAY_TRY(link_.open(terms, level, group->front(), values));
     is_hub_ = group->front() == self;
     if (!is_hub_) return {};
-    CAUSEWAY_TRY(station_.open(terms, level, *group, values, most_bytes));
-    own_ = station_.index_of(self);
-    return upper_.open(terms, levels.subspan(1), level + 1, station_.shared(), most_bytes);
+    CAUSEWAY_TRY(server_.open(terms, level, *group, values, most_bytes));
+    own_ = server_.index_of(self);
+    return upper_.open(terms, levels.subspan(1), level + 1, server_.shared(), most_bytes);
   }
 
   void greet() {
@@ -78,7 +78,7 @@ class hub_tier<Outer, Upper...> {
   }
   result<void> meet(const hub_terms& terms) {
     if (!is_hub_) return {};
-    CAUSEWAY_TRY(station_.meet(terms));
+    CAUSEWAY_TRY(server_.meet(terms));
     return upper_.meet(terms);
   }
   result<void> agree(const hub_terms& terms) {
@@ -90,7 +90,7 @@ class hub_tier<Outer, Upper...> {
   result<void> serve(const auto& rules, const auto& residual, const hub_terms& terms) {
     CAUSEWAY_TRY(link_.poll(terms));
     if (!is_hub_) return {};
-    station_.serve(rules, terms);
+    server_.serve(rules, terms);
     CAUSEWAY_TRY(hear_own(terms));
     if constexpr (has_upper) {
       CAUSEWAY_TRY(talk_up(rules, residual, terms));
@@ -122,7 +122,7 @@ class hub_tier<Outer, Upper...> {
     }
     for (;;) {
       CAUSEWAY_TRY(serve(rules, residual, terms));
-      if (station_.is_over()) break;
+      if (server_.is_over()) break;
       CAUSEWAY_TRY(nap());
     }
     if constexpr (has_upper) {
@@ -130,22 +130,22 @@ class hub_tier<Outer, Upper...> {
         if (upper_.link().legs()[f].since > 0) CAUSEWAY_TRY(push_up(rules, residual, terms, f, false));
       }
       CAUSEWAY_ASSIGN(const auto all, upper_.conclude(rules, residual, terms, nap));
-      std::copy(all.begin(), all.end(), station_.shared().begin());
+      std::copy(all.begin(), all.end(), server_.shared().begin());
     }
-    station_.dismiss(terms);
-    return std::span<const float>{station_.shared()};
+    server_.dismiss(terms);
+    return std::span<const float>{server_.shared()};
   }
 
   /// Another peer that this one still has a line to; `self`: there is none.
   [[nodiscard]] net::peer_index somebody(net::peer_index self) const {
     if (!is_hub_) return link_.hub();
-    const net::peer_index client = station_.somebody(self);
+    const net::peer_index client = server_.somebody(self);
     return client != self ? client : upper_.somebody(self);
   }
 
   void serialize(auto& ar) {
     ar(is_hub_, link_);
-    if (is_hub_) ar(station_, upper_);
+    if (is_hub_) ar(server_, upper_);
   }
 
  private:
@@ -154,24 +154,24 @@ class hub_tier<Outer, Upper...> {
       link_.send(std::move(bytes));
       return {};
     }
-    station_.hear(rules, terms, own_, bytes);
+    server_.hear(rules, terms, own_, bytes);
     return hear_own(terms);
   }
 
   result<void> hear_own(const hub_terms& terms) {
-    while (!station_.own_answers().empty()) {
-      const auto bytes = std::move(station_.own_answers().front());
-      station_.own_answers().pop_front();
+    while (!server_.own_answers().empty()) {
+      const auto bytes = std::move(server_.own_answers().front());
+      server_.own_answers().pop_front();
       CAUSEWAY_TRY(link_.hear(terms, bytes));
     }
     return {};
   }
 
-  /// The station as a client of the level above.
+  /// The server as a client of the level above.
   result<void> talk_up(const auto& rules, const auto& residual, const hub_terms& terms) {
     auto& legs = upper_.link().legs();
     for (std::size_t f = 0; f < legs.size(); ++f) {
-      const auto [pushes, samples] = station_.take_applied(f);
+      const auto [pushes, samples] = server_.take_applied(f);
       legs[f].since += pushes;
       legs[f].samples += samples;
       if (legs[f].answered) mix_in(terms, f);
@@ -185,7 +185,7 @@ class hub_tier<Outer, Upper...> {
   /// What is sent counts as gone: the next push has only what comes after it.
   result<void> push_up(const auto& rules, const auto& residual, const hub_terms& terms, std::size_t f, bool wants_answer) {
     row_.resize(terms.cuts[f].size);
-    axis::gather(terms.cuts[f], station_.shared(), row_);
+    axis::gather(terms.cuts[f], server_.shared(), row_);
     const auto outcome = upper_.push(rules, residual, 1.0F, terms, f, row_, wants_answer);
     axis::scatter(terms.cuts[f], row_, upper_.link().anchor());
     return outcome;
@@ -198,7 +198,7 @@ class hub_tier<Outer, Upper...> {
     auto given = leg.answer.begin();
     for (const index_range r : terms.cuts[f].ranges) {
       for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i, ++given) {
-        float& own = station_.shared()[i];
+        float& own = server_.shared()[i];
         const float moved = share * (*given - own);
         own += moved;
         upper_.link().anchor()[i] += moved;
@@ -214,9 +214,9 @@ class hub_tier<Outer, Upper...> {
  private:
   axis::hub_level options_;
   bool is_hub_ = false;
-  std::uint32_t own_ = 0;  ///< this peer among the station's clients
-  hub_link link_;
-  hub_station<Outer> station_;
+  std::uint32_t own_ = 0;  ///< this peer among the server's clients
+  server_client link_;
+  parameter_server<Outer> server_;
   hub_tier<Upper...> upper_;
   std::vector<float> row_;
 };

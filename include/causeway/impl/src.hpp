@@ -47,7 +47,6 @@
 #include <causeway/net/impl/asio_ask.ipp>
 #include <causeway/net/impl/asio_conversation.ipp>
 #include <causeway/net/impl/asio_core.ipp>
-#include <causeway/net/impl/asio_door.ipp>
 #include <causeway/net/impl/asio_engine.ipp>
 #include <causeway/net/impl/asio_fabric.ipp>
 #include <causeway/net/impl/asio_greeting.ipp>
@@ -61,6 +60,7 @@
 #include <causeway/net/impl/asio_outbox.ipp>
 #include <causeway/net/impl/asio_stream.ipp>
 #include <causeway/net/impl/asio_transport.ipp>
+#include <causeway/net/impl/handshake_acceptor.ipp>
 #include <causeway/net/impl/rendezvous.ipp>
 #endif
 #endif
@@ -275,18 +275,20 @@
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 12
 #include <causeway/comm/impl/hub_line.ipp>
-#include <causeway/comm/impl/hub_link.ipp>
 #include <causeway/comm/impl/hub_rules.ipp>
-#include <causeway/comm/impl/push_merger.ipp>
+#include <causeway/comm/impl/push_aggregator.ipp>
+#include <causeway/comm/impl/server_client.ipp>
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 13
 #include <causeway/parallel/impl/async_pipeline_stash.ipp>
-#include <causeway/parallel/impl/block_door.ipp>
-#include <causeway/parallel/impl/block_lookout.ipp>
 #include <causeway/parallel/impl/block_messages.ipp>
 #include <causeway/parallel/impl/block_moves.ipp>
+#include <causeway/parallel/impl/block_ownership.ipp>
 #include <causeway/parallel/impl/block_passage.ipp>
+#include <causeway/parallel/impl/block_request_handler.ipp>
+#include <causeway/parallel/impl/block_rpc_codec.ipp>
+#include <causeway/parallel/impl/block_server_directory.ipp>
 #include <causeway/parallel/impl/block_store.ipp>
 #include <causeway/parallel/impl/block_sums.ipp>
 #include <causeway/parallel/impl/crew_facts.ipp>
@@ -298,16 +300,14 @@
 #include <causeway/parallel/impl/expert_host.ipp>
 #include <causeway/parallel/impl/expert_layer.ipp>
 #include <causeway/parallel/impl/expert_messages.ipp>
-#include <causeway/parallel/impl/held_blocks.ipp>
-#include <causeway/parallel/impl/kept_step.ipp>
-#include <causeway/parallel/impl/kept_work.ipp>
-#include <causeway/parallel/impl/made_up_blocks.ipp>
+#include <causeway/parallel/impl/interpolated_blocks.ipp>
 #include <causeway/parallel/impl/micro_batches.ipp>
 #include <causeway/parallel/impl/part_change.ipp>
 #include <causeway/parallel/impl/pipeline_place.ipp>
 #include <causeway/parallel/impl/pipeline_talk.ipp>
+#include <causeway/parallel/impl/resumable_step.ipp>
 #include <causeway/parallel/impl/seat_work.ipp>
-#include <causeway/parallel/impl/span_codec.ipp>
+#include <causeway/parallel/impl/step_snapshot.ipp>
 #include <causeway/parallel/impl/swarm_balance.ipp>
 #include <causeway/parallel/impl/swarm_ends.ipp>
 #include <causeway/parallel/impl/swarm_mail.ipp>

@@ -10,7 +10,6 @@
 #include <causeway/core/hash.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/net/asio_door.hpp>
 #include <causeway/net/asio_engine.hpp>
 #include <causeway/net/asio_library.hpp>
 #include <causeway/net/asio_link.hpp>
@@ -19,6 +18,7 @@
 #include <causeway/net/asio_roster.hpp>
 #include <causeway/net/descriptors.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/net/handshake_acceptor.hpp>
 #include <causeway/net/side_thread.hpp>
 
 #include <algorithm>
@@ -46,12 +46,12 @@ struct fabric_options {
   std::size_t streams_per_link = 0;  ///< connections for data; 0: one on loopback or where the kernel has BBR, else 16
   std::size_t most_peers = 4096;     ///< links; a new peer may get the one of a peer that is gone
   transport_options transport{};     ///< `silence` is the least patience with a silent peer
-  detail::door_options door{};       ///< limits on strangers; run and log are taken from here
+  detail::handshake_options handshake{};  ///< limits on strangers; run and log are taken from here
 };
 
 namespace detail {
 
-class fabric_core final : public engine, private link_owner, private door_owner {
+class fabric_core final : public engine, private link_owner, private handshake_owner {
  public:
   fabric_core(listener at, fabric_options options);
   ~fabric_core() { close(); }
@@ -113,7 +113,7 @@ class fabric_core final : public engine, private link_owner, private door_owner 
   /// Differs from that of every other program that ever had our id.
   [[nodiscard]] std::uint64_t make_incarnation() const;
 
-  static door_options door_settings(const fabric_options& options);
+  static handshake_options handshake_settings(const fabric_options& options);
 
   void set_address(const endpoint& bound);
 
@@ -184,7 +184,7 @@ class fabric_core final : public engine, private link_owner, private door_owner 
   std::optional<bool> has_bbr_;
 
   std::vector<std::unique_ptr<link>> graves_;  // replaced links whose handlers may not have run yet
-  door door_;
+  handshake_acceptor handshakes_;
 
   fabric_events* events_ = nullptr;
   std::deque<event> queue_;

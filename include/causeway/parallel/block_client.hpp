@@ -15,11 +15,11 @@
 #include <causeway/net/fabric.hpp>
 #include <causeway/nn/adapters.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/block_lookout.hpp>
 #include <causeway/parallel/block_messages.hpp>
 #include <causeway/parallel/block_passage.hpp>
+#include <causeway/parallel/block_rpc_codec.hpp>
+#include <causeway/parallel/block_server_directory.hpp>
 #include <causeway/parallel/parcel_mail.hpp>
-#include <causeway/parallel/span_codec.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/block_routing.hpp>
 
@@ -55,12 +55,12 @@ struct block_batch {
 
 /// One thread calls; events come as the fabric has them.
 template <stage::ActivationCodec Codec = stage::plain>
-class block_client final : private block_lookout {
+class block_client final : private block_server_directory {
  public:
   block_client(std::shared_ptr<net::fabric> fabric, block_client_options options, const span_model& model,
                Codec codec = Codec{}, log_sink log = {})
-      : block_lookout{std::move(fabric), span_run(options.run, model.agreement, codec), model.layers, std::move(options),
-                      std::move(log)},
+      : block_server_directory{std::move(fabric), span_run(options.run, model.agreement, codec), model.layers,
+                               std::move(options), std::move(log)},
         model_{model},
         codec_{std::move(codec), model.width, model.maps},
         mail_{*fabric_} {
@@ -113,7 +113,7 @@ class block_client final : private block_lookout {
     return {};
   }
 
-  using block_lookout::directory, block_lookout::wait_for_blocks;
+  using block_server_directory::directory, block_server_directory::wait_for_blocks;
   /// Requests that had to be made again because a server was lost, refused or did not answer.
   [[nodiscard]] std::uint64_t lost_requests() const noexcept { return lost_; }
 
@@ -324,7 +324,7 @@ class block_client final : private block_lookout {
   }
 
   span_model model_;
-  span_codec<Codec> codec_;
+  block_rpc_codec<Codec> codec_;
   parcel_mail<std::uint64_t> mail_;
   std::map<std::uint64_t, under_way> requests_;  // by number
   std::optional<time_point> waits_since_;        // nobody can be asked

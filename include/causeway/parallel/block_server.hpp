@@ -14,10 +14,10 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/block_door.hpp>
 #include <causeway/parallel/block_messages.hpp>
+#include <causeway/parallel/block_request_handler.hpp>
+#include <causeway/parallel/block_rpc_codec.hpp>
 #include <causeway/parallel/parcel_mail.hpp>
-#include <causeway/parallel/span_codec.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/block_choice.hpp>
 #include <causeway/stage/frozen_blocks.hpp>
@@ -40,11 +40,11 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 /// Threading: `serve` is called by one thread; events come as the fabric has them. Memory: the blocks, the rows of
 /// `most_held` requests, and answers that clients are slow to take.
 template <stage::BlockSpan Blocks, stage::ActivationCodec Codec = stage::plain>
-class block_server final : private block_door {
+class block_server final : private block_request_handler {
  public:
   block_server(std::shared_ptr<net::fabric> fabric, const block_server_options& options, Blocks blocks,
                Codec codec = Codec{}, log_sink log = {})
-      : block_door{std::move(fabric), options, limits_of(options, blocks, codec), std::move(log)},
+      : block_request_handler{std::move(fabric), options, limits_of(options, blocks, codec), std::move(log)},
         blocks_{std::move(blocks)},
         codec_{std::move(codec), blocks_.width(), blocks_.maps()},
         mail_{*this->fabric_},
@@ -106,7 +106,7 @@ class block_server final : private block_door {
             b.context(),
             b.width(),
             b.maps(),
-            span_codec<Codec>::most_bytes_a_row(codec, b.width())};
+            block_rpc_codec<Codec>::most_bytes_a_row(codec, b.width())};
   }
 
   [[nodiscard]] bool may_receive() const {
@@ -243,7 +243,7 @@ class block_server final : private block_door {
   }
 
   Blocks blocks_;
-  span_codec<Codec> codec_;
+  block_rpc_codec<Codec> codec_;
   parcel_mail<admitted_request> mail_;
   rng random_;
   std::deque<ready_request> ready_;

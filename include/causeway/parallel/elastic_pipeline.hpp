@@ -18,17 +18,17 @@
 #include <causeway/io/storage.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/nn/model_part.hpp>
+#include <causeway/parallel/block_ownership.hpp>
 #include <causeway/parallel/block_store.hpp>
 #include <causeway/parallel/block_sums.hpp>
 #include <causeway/parallel/crew.hpp>
 #include <causeway/parallel/crew_facts.hpp>
 #include <causeway/parallel/crew_turns.hpp>
-#include <causeway/parallel/held_blocks.hpp>
-#include <causeway/parallel/kept_work.hpp>
-#include <causeway/parallel/made_up_blocks.hpp>
+#include <causeway/parallel/interpolated_blocks.hpp>
 #include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/part_change.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
+#include <causeway/parallel/resumable_step.hpp>
 #include <causeway/parallel/seat_work.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/parallel/unsound_steps.hpp>
@@ -192,7 +192,7 @@ class elastic_pipeline {
   [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(index_of_.size()); }
   /// Blocks that this peer has received since it was built, and such that it made up because nobody had them.
   [[nodiscard]] std::uint64_t received_blocks() const noexcept { return received_blocks_; }
-  [[nodiscard]] std::uint64_t made_up_blocks() const noexcept { return made_up_blocks_; }
+  [[nodiscard]] std::uint64_t interpolated_blocks() const noexcept { return interpolated_blocks_; }
   /// Attempts that went on with a step that an earlier one had begun, where the recovery policy keeps work.
   [[nodiscard]] std::uint64_t resumed_attempts() const noexcept { return resumed_attempts_; }
 
@@ -473,7 +473,7 @@ class elastic_pipeline {
     if (!ready) kept_.forget();
     if (!ready || change.concerns_anybody()) CAUSEWAY_TRY(change.run(ctx, part, ready));
     received_blocks_ += change.received();
-    made_up_blocks_ += change.made_up_here();
+    interpolated_blocks_ += change.made_up_here();
     held_.seated(seat_ != nullptr ? seat_->computes : nn::block_range{}, static_cast<std::uint32_t>(place_.replica));
     return {};
   }
@@ -568,8 +568,8 @@ class elastic_pipeline {
   Recovery recovery_;
   Schedule order_;
   Codec codec_;
-  held_blocks held_;
-  kept_work kept_;        // of a step under way, where the policy keeps it
+  block_ownership held_;
+  resumable_step kept_;   // of a step under way, where the policy keeps it
   bool resumes_ = false;  // the attempt under way goes on with it
 
   batch whole_;
@@ -590,7 +590,7 @@ class elastic_pipeline {
   std::string said_;
   unsound_steps unsound_;
   std::uint64_t received_blocks_ = 0;
-  std::uint64_t made_up_blocks_ = 0;
+  std::uint64_t interpolated_blocks_ = 0;
   std::uint64_t resumed_attempts_ = 0;
 };
 static_assert(ParallelismPolicy<elastic_pipeline<>>);

@@ -11,8 +11,8 @@
 #include <causeway/core/result.hpp>
 #include <causeway/nn/micro_batch.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/kept_step.hpp>
 #include <causeway/parallel/stage_model.hpp>
+#include <causeway/parallel/step_snapshot.hpp>
 #include <causeway/plan/resumed_order.hpp>
 #include <causeway/plan/schedule.hpp>
 #include <causeway/tensor/batch.hpp>
@@ -42,7 +42,7 @@ struct kept_pass_setup {
 template <StageModel M, class Mail>
 class kept_pass {
  public:
-  using step_type = kept_step<typename M::tape_type>;
+  using step_type = step_snapshot<typename M::tape_type>;
 
   kept_pass(M& model, Mail& mail, step_type& step, const kept_pass_setup& setup)
       : model_{model}, mail_{mail}, step_{step}, setup_{setup} {}

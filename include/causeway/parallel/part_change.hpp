@@ -11,10 +11,10 @@
 #include <causeway/net/transport.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/block_moves.hpp>
+#include <causeway/parallel/block_ownership.hpp>
 #include <causeway/parallel/crew.hpp>
 #include <causeway/parallel/crew_facts.hpp>
-#include <causeway/parallel/held_blocks.hpp>
-#include <causeway/parallel/made_up_blocks.hpp>
+#include <causeway/parallel/interpolated_blocks.hpp>
 #include <causeway/stage/layout.hpp>
 
 #include <cstddef>
@@ -38,7 +38,7 @@ struct block_roads {
 /// an end of the model.
 class part_change {
  public:
-  part_change(held_blocks& held, const crew_words& words, const crew_facts& facts, const stage::layout& to,
+  part_change(block_ownership& held, const crew_words& words, const crew_facts& facts, const stage::layout& to,
               const block_roads& roads)
       : held_{held},
         words_{words},
@@ -117,7 +117,7 @@ class part_change {
   result<void> exchange(const net::message_id& id, std::span<const block_move> moves, const by_block& outward,
                         by_block& inward);
 
-  held_blocks& held_;
+  block_ownership& held_;
   const crew_words& words_;
   const crew_facts& facts_;
   block_roads roads_;

@@ -15,7 +15,7 @@
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/residual.hpp>
 #include <causeway/collective/norm_aggregators.hpp>
-#include <causeway/comm/on_arrival.hpp>
+#include <causeway/comm/async_parameter_server.hpp>
 #include <causeway/comm/rounds.hpp>
 #include <causeway/compress/bits.hpp>
 #include <causeway/compress/none.hpp>
@@ -41,7 +41,8 @@ struct async_local_sgd_options {
   double percentile = 0.9;     ///< of the speeds: sets the pace
   double grace_seconds = 0.0;  ///< after a first push, for others
 };
-using async_local_sgd = comm::on_arrival<axis::by_speed, axis::one_by_one, axis::outer<optim::delayed_nesterov>>;
+using async_local_sgd =
+    comm::async_parameter_server<axis::by_speed, axis::one_by_one, axis::outer<optim::delayed_nesterov>>;
 [[nodiscard]] CAUSEWAY_DECL async_local_sgd make(const async_local_sgd_options& o);
 
 /// Decoupled DiLoCo (2026): fragments one after another to a hub that waits for a quorum and as long as overlap leaves
@@ -59,9 +60,9 @@ struct decoupled_diloco_options {
   float outer_learning_rate = 0.7F;
   float outer_momentum = 0.9F;
 };
-using decoupled_diloco =
-    comm::on_arrival<axis::staggered, axis::balanced, axis::delayed, axis::quorum,
-                     axis::push<compress::bits<4>, collective::radial_directional>, axis::outer<optim::nesterov_in_parts>>;
+using decoupled_diloco = comm::async_parameter_server<axis::staggered, axis::balanced, axis::delayed, axis::quorum,
+                                                      axis::push<compress::bits<4>, collective::radial_directional>,
+                                                      axis::outer<optim::nesterov_in_parts>>;
 [[nodiscard]] CAUSEWAY_DECL decoupled_diloco make(const decoupled_diloco_options& o);
 
 /// HALoS (Kim et al. 2025): peers push to their region's hub, which pushes to the global one after every few, and mixes the
@@ -74,7 +75,7 @@ struct halos_options {
   float global_share = 0.25F;
   float outer_learning_rate = 0.7F;
 };
-using halos = comm::on_arrival<axis::every, axis::regions<>, axis::outer<optim::delayed_nesterov>>;
+using halos = comm::async_parameter_server<axis::every, axis::regions<>, axis::outer<optim::delayed_nesterov>>;
 [[nodiscard]] CAUSEWAY_DECL halos make(const halos_options& o);
 
 /// DLion (Hong & Chandra 2021), synchronous form: work in proportion to speed, the larger part of what changed from

@@ -13,7 +13,7 @@ CAUSEWAY_DECL fabric_core::fabric_core(listener at, fabric_options options)
       options_{std::move(options)},
       incarnation_{make_incarnation()},
       peers_{options_.id, incarnation_, options_.most_peers},
-      door_{loop_.io(), shared_.mutex, std::move(at.acceptor), door_settings(options_), *this},
+      handshakes_{loop_.io(), shared_.mutex, std::move(at.acceptor), handshake_settings(options_), *this},
       wake_timer_{loop_.io()} {
   shared_.owner = this;
   set_address(at.address());
@@ -29,13 +29,13 @@ CAUSEWAY_DECL void fabric_core::attach(fabric_events* events) {
     lock.unlock();
     return aside_.wait_idle();
   }
-  if (!std::exchange(opened_, true)) in_loop([this] { door_.open(); });
+  if (!std::exchange(opened_, true)) in_loop([this] { handshakes_.open(); });
 }
 
 CAUSEWAY_DECL void fabric_core::dial(const std::string& to) {
   CAUSEWAY_EXPECT(is_inside());
   in_loop([this, to] {
-    if (!stands(to)) door_.dial(to);
+    if (!stands(to)) handshakes_.dial(to);
   });
 }
 
@@ -104,11 +104,11 @@ CAUSEWAY_DECL void fabric_core::close() {
   std::unique_lock lock{shared_.mutex};
   if (closed_) return;
   queue_.clear();
-  door_.shut();
+  handshakes_.shut();
   wake_timer_.cancel();
   shut_down(lock);
   lock.lock();
-  door_.lock_up();
+  handshakes_.lock_up();
 }
 
 CAUSEWAY_DECL void fabric_core::in_loop(std::function<void()> what) {
@@ -124,8 +124,8 @@ CAUSEWAY_DECL std::uint64_t fabric_core::make_incarnation() const {
   return hasher{options_.id}.add_value(now).add_value(here).finish() | 1U;
 }
 
-CAUSEWAY_DECL door_options fabric_core::door_settings(const fabric_options& options) {
-  door_options settings = options.door;
+CAUSEWAY_DECL handshake_options fabric_core::handshake_settings(const fabric_options& options) {
+  handshake_options settings = options.handshake;
   settings.run_id = options.run_id;
   settings.log = options.transport.log;
   return settings;
@@ -294,7 +294,7 @@ CAUSEWAY_DECL void fabric_core::open_link(peer_index peer, const introduction& u
 CAUSEWAY_DECL void fabric_core::dial_streams(peer_index peer, const tcp::endpoint& remote) {
   const roster::place& p = peers_[peer];
   for (std::uint32_t index = 0; index < p.streams; ++index) {
-    door_.dial_stream(remote, {{p.id, p.incarnation, p.serial}, index}, {options_.id, incarnation_, p.serial});
+    handshakes_.dial_stream(remote, {{p.id, p.incarnation, p.serial}, index}, {options_.id, incarnation_, p.serial});
   }
 }
 
@@ -314,7 +314,7 @@ CAUSEWAY_DECL void fabric_core::lose_stream(const stream_request& which, const e
 CAUSEWAY_DECL void fabric_core::tick(duration since) {
   for (const auto& l : graves_) l->tick(since);
   clear_graves();
-  door_.tick();
+  handshakes_.tick();
 }
 
 CAUSEWAY_DECL void fabric_core::clear_graves() {

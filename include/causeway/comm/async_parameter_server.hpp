@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COMM_ASYNC_PARAMETER_SERVER_HPP
+#define CAUSEWAY_COMM_ASYNC_PARAMETER_SERVER_HPP
+
+// Exchanges that wait for nobody. A hub holds the shared parameters; every peer pushes how far it has come since it pulled
+// them, whenever it is done with its inner steps, and pulls what they have become meanwhile. Composed of the axes of
+// comm::rounds that have a meaning here, and two of its own: what a hub does with pushes, and who is whose hub.
+//
+// The hub is one of the peers. It looks after its clients between its own inner steps, and whenever it waits; one that has
+// nothing to train on calls finish at once, and then does nothing else.
+
+#include <causeway/axis/fragments.hpp>
+#include <causeway/axis/landing.hpp>
+#include <causeway/axis/residual.hpp>
+#include <causeway/collective/sum.hpp>
+#include <causeway/comm/arrival_rules.hpp>
+#include <causeway/comm/hub_rules.hpp>
+#include <causeway/comm/hub_tier.hpp>
+#include <causeway/policy/concepts.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::comm {
+
+namespace detail {
+
+/// The tiers for an outer optimizer of the lowest level and a tuple of those above.
+template <class Outer, class Uppers>
+struct tiers_for;
+template <class Outer, class... Upper>
+struct tiers_for<Outer, std::tuple<Upper...>> {
+  using type = hub_tier<Outer, Upper...>;
+};
+
+}  // namespace detail
+
+/// Peer m, after H inner steps: pushes Δ_m = (what it pulled) − θ_m; the hub: θ ← outer(θ, Δ_m) in the order in which
+/// pushes arrive, and answers with θ; m lands it at once, or τ inner steps later.
+///
+/// `async_parameter_server<>` is Async Local-SGD (Liu et al. 2024): every, whole, star, push, no_residual, one_by_one,
+/// outer<delayed_nesterov>{0.7}, blocking. Give axis values in any order. The period of delayed_nesterov should be about
+/// the number of peers; a shorter one lets quick peers rule the momentum.
+///
+/// State: what was pulled; of a hub the shared parameters, the outer optimizer's and the pushes that wait. Cost of a round
+/// of one peer: its encoded row to the hub, 4 bytes a value back; one round trip, plus what is left of the hub's inner
+/// step. A client that is lost is not waited for; a lost hub is an error that names it.
+template <class... Axes>
+class async_parameter_server : arrival_rules<Axes...> {
+  using laws = arrival_rules<Axes...>;
+  using typename laws::arrivals_type;
+  using typename laws::fragments_type;
+  using typename laws::hubs_type;
+  using typename laws::landing_type;
+  using typename laws::outer_type;
+  using typename laws::push_type;
+  using typename laws::residual_type;
+  using typename laws::trigger_type;
+  using codec_type = typename push_type::codec_type;
+  using aggregator_type = decltype(push_type::aggregator);
+  using rules_type = detail::hub_rules<trigger_type, arrivals_type, codec_type, aggregator_type>;
+  using tiers_type = typename detail::tiers_for<outer_type, decltype(std::declval<const hubs_type&>().outers())>::type;
+
+ public:
+  static constexpr std::string_view name = "async_parameter_server";
+  static constexpr comm_traits traits{.identical_replicas = false, .rounds_by_steps = false};
+  static constexpr std::uint32_t state_version = 2;
+
+  async_parameter_server() : async_parameter_server(std::tuple<>{}) {}
+  explicit async_parameter_server(Axes... values) requires(sizeof...(Axes) > 0)
+      : async_parameter_server(std::tuple<Axes...>{std::move(values)...}) {}
+
+  [[nodiscard]] const trigger_type& trigger() const noexcept { return trigger_; }
+  /// On a hub the shared parameters of its clients, elsewhere what was pulled last.
+  [[nodiscard]] std::span<const float> shared_parameters() const noexcept {
+    return tiers_.is_hub() ? tiers_.server().shared() : tiers_.link().anchor();
+  }
+
+  result<void> start(auto& ctx) {
+    CAUSEWAY_TRY(check(ctx));
+    CAUSEWAY_ASSIGN(cuts_, fragments_.cut(ctx.view().segments, ctx.parameters().size()));
+    CAUSEWAY_TRY(trigger_.check(cuts_.size()));
+    const auto terms = terms_of(ctx);
+    const bool is_new = tiers_.link().anchor().empty();
+    CAUSEWAY_TRY(tiers_.open(terms, hubs_.levels(ctx.peers()), 0, ctx.parameters(), most_bytes(terms)));
+    if (is_new) {
+      for (std::size_t f = 0; f < cuts_.size(); ++f) legs()[f].due_after = trigger_.first(f, cuts_.size());
+    }
+    tiers_.greet();
+    CAUSEWAY_TRY(tiers_.meet(terms));
+    CAUSEWAY_TRY(tiers_.agree(terms));
+    samples_seen_ = ctx.samples();
+    left_ = ctx.clock().now();
+    return {};
+  }
+
+  result<void> before_inner_step(auto&) { return {}; }
+
+  result<void> after_inner_step(auto& ctx) {
+    count(ctx);
+    CAUSEWAY_TRY(serve(ctx));
+    for (std::size_t f = 0; f < cuts_.size(); ++f) CAUSEWAY_TRY(visit(ctx, f));
+    CAUSEWAY_TRY(serve(ctx));
+    counted_ = false;
+    left_ = ctx.clock().now();
+    return {};
+  }
+
+  /// Pushes what is left, waits until all peers have done so, and takes the final shared parameters over: equal bits on all
+  /// peers. A hub serves the others until then.
+  result<void> finish(auto& ctx) {
+    for (std::size_t f = 0; f < cuts_.size(); ++f) {
+      if (legs()[f].pending) CAUSEWAY_TRY(complete(ctx, f));
+      if (legs()[f].since > 0) CAUSEWAY_TRY(push(ctx, f, false));
+    }
+    const auto nap_here = [&] { return nap(ctx); };
+    CAUSEWAY_ASSIGN(const auto all, tiers_.conclude(rules(), residual_, terms_of(ctx), nap_here));
+    std::copy(all.begin(), all.end(), ctx.parameters().begin());
+    std::copy(all.begin(), all.end(), tiers_.link().anchor().begin());
+    ctx.parameters_changed();
+    return {};
+  }
+
+  void serialize(auto& ar) { ar(tiers_, trigger_, counted_); }
+
+ private:
+  template <class... Given>
+  explicit async_parameter_server(std::tuple<Given...> values)
+      : trigger_{laws::template taken<axis::part::trigger, trigger_type>(values)},
+        fragments_{laws::template taken<axis::part::fragments, fragments_type>(values)},
+        hubs_{laws::template taken<axis::part::group, hubs_type>(values)},
+        push_{laws::template taken<axis::part::exchange, push_type>(values)},
+        residual_{laws::template taken<axis::part::residual, residual_type>(values)},
+        arrivals_{laws::template taken<axis::part::participation, arrivals_type>(values)},
+        landing_{laws::template taken<axis::part::landing, landing_type>(values)},
+        tiers_{std::tuple_cat(std::tuple<outer_type>{laws::template taken<axis::part::outer, outer_type>(values)},
+                              hubs_.outers())} {}
+
+  result<void> check(auto& ctx) const {
+    CAUSEWAY_TRY(hubs_.check(ctx.peers()));
+    CAUSEWAY_TRY(arrivals_.check(ctx.peers()));
+    if constexpr (landing_type::waits == axis::waiting::some_steps) {
+      if (landing_.steps < 1) {
+        return fail(errc::invalid_argument, "landing", "a result that is landed after 0 inner steps; use axis::blocking");
+      }
+    }
+    return {};
+  }
+
+  // ---- the flow of a step -----------------------------------------------------------------------------------------------
+
+  void count(auto& ctx) {
+    if (std::exchange(counted_, true)) return;  // once a step, however often the hook is called
+    const double computed = seconds(ctx.clock().now() - left_);
+    const std::uint64_t samples = ctx.samples() - std::exchange(samples_seen_, ctx.samples());
+    for (detail::hub_leg& leg : legs()) {
+      ++leg.since;
+      leg.samples += samples;
+      leg.compute_seconds += computed;
+      leg.waited += leg.pending ? 1 : 0;
+    }
+  }
+
+  result<void> visit(auto& ctx, std::size_t f) {
+    detail::hub_leg& leg = legs()[f];
+    if (leg.pending && leg.waited >= landing_.steps) CAUSEWAY_TRY(complete(ctx, f));
+    if (leg.pending || leg.since < leg.due_after) return {};
+    CAUSEWAY_TRY(push(ctx, f, true));
+    leg.due_after = trigger_.next(f, cuts_.size());
+    return landing_type::waits == axis::waiting::at_once ? complete(ctx, f) : result<void>{};
+  }
+
+  result<void> push(auto& ctx, std::size_t f, bool wants_answer) {
+    detail::hub_leg& leg = legs()[f];
+    local_.resize(cuts_[f].size);
+    axis::gather(cuts_[f], ctx.parameters(), local_);
+    if constexpr (landing_type::keeps_departure) leg.at_send = local_;
+    CAUSEWAY_TRY(tiers_.push(rules(), residual_, ctx.next_learning_rate(), terms_of(ctx), f, local_, wants_answer));
+    // The hub finds that, too, and says so; but until then this peer goes on computing, if it may.
+    leg.spoilt = !collective::finite_values(local_);
+    if (leg.spoilt) give_up(ctx);
+    return {};
+  }
+
+  /// Waits for the answer, and lands it.
+  result<void> complete(auto& ctx, std::size_t f) {
+    detail::hub_leg& leg = legs()[f];
+    CAUSEWAY_TRY(tiers_.link().poll(terms_of(ctx)));
+    if (!leg.answered && cuts_.size() > 1) CAUSEWAY_TRY(tiers_.say_waiting(rules(), terms_of(ctx), f));
+    while (!leg.answered) {
+      if (!tiers_.link().is_local()) {
+        CAUSEWAY_TRY(tiers_.link().wait(terms_of(ctx)));
+      } else {
+        CAUSEWAY_TRY(nap(ctx));
+        CAUSEWAY_TRY(serve(ctx));
+      }
+    }
+    if (leg.unsound && !leg.spoilt) give_up(ctx);  // it was finite before it was encoded
+    local_.resize(cuts_[f].size);
+    axis::gather(cuts_[f], ctx.parameters(), local_);
+    if (leg.fresh || leg.spoilt || leg.unsound) {
+      local_ = leg.answer;
+      leg.since = 0;
+    } else {
+      CAUSEWAY_TRY(landing_.land(ctx.rows(), local_, leg.answer, leg.at_send));
+    }
+    axis::scatter(cuts_[f], local_, ctx.parameters());
+    axis::scatter(cuts_[f], leg.answer, tiers_.link().anchor());
+    tiers_.link().landed(leg);
+    ctx.parameters_changed();
+    ctx.commit_round(std::span<const float>{});
+    return {};
+  }
+
+  /// What this peer computed is not finite, wherever that began: of every fragment only what was pulled last, or is under
+  /// way, stays; and the inner optimizer, which may be what spoilt it, begins anew.
+  void give_up(auto& ctx) {
+    ctx.log()(severity::warning,
+              "step " + std::to_string(ctx.step() + 1) +
+                  ": what this peer pushed is not finite: it gives up what it computed since, and starts again from the "
+                  "shared parameters. Lower the learning rate, clip gradients, or look at this machine's memory");
+    for (std::size_t f = 0; f < cuts_.size(); ++f) {
+      detail::hub_leg& leg = legs()[f];
+      if (leg.pending && !leg.spoilt && !leg.unsound && !leg.at_send.empty()) {
+        axis::scatter(cuts_[f], leg.at_send, ctx.parameters());
+        continue;
+      }
+      local_.resize(cuts_[f].size);
+      axis::gather(cuts_[f], tiers_.link().anchor(), local_);
+      axis::scatter(cuts_[f], local_, ctx.parameters());
+      leg.samples = 0;
+    }
+    ctx.reset_inner();
+  }
+
+  result<void> serve(auto& ctx) { return tiers_.serve(rules(), residual_, terms_of(ctx)); }
+
+  /// Lets a moment pass. The transport can wait for one operation only, and a hub has to wait for all of its clients: so it
+  /// waits for a message that nobody sends, and then looks at all.
+  result<void> nap(auto& ctx) {
+    const net::peer_index other = tiers_.somebody(ctx.self());
+    if (other == ctx.self()) return fail(errc::peer_lost, "async_parameter_server", "there is nobody left to wait for");
+    std::byte none{};
+    const auto end = ctx.clock().now() + std::chrono::milliseconds{5};
+    constexpr std::uint32_t silent = collective::channel_stride - 1;
+    const auto op =
+        ctx.transport().receive(other, {.channel = collective::channels::updates + silent}, std::span{&none, 1});
+    (void)ctx.transport().wait(op, end);
+    return {};
+  }
+
+  [[nodiscard]] std::vector<detail::hub_leg>& legs() noexcept { return tiers_.link().legs(); }
+
+  [[nodiscard]] rules_type rules() const {
+    return {trigger_, arrivals_, codec_type{push_.codec}, push_.aggregator, static_cast<double>(landing_.steps)};
+  }
+
+  [[nodiscard]] detail::hub_terms terms_of(auto& ctx) const {
+    return {.transport = ctx.transport(),
+            .pool = ctx.pool(),
+            .clock = ctx.clock(),
+            .log = ctx.log(),
+            .cuts = cuts_,
+            .seed = ctx.options().seed,
+            .deadline = ctx.exchange_options().deadline};
+  }
+
+  [[nodiscard]] std::size_t most_bytes(const detail::hub_terms& terms) const {
+    const codec_type codec{push_.codec};
+    std::size_t most = 0;
+    for (std::size_t f = 0; f < cuts_.size(); ++f)
+      most = std::max(most, codec.most_bytes(terms.about(0, f), cuts_[f].size));
+    return sizeof(detail::push_header) + most;
+  }
+
+  trigger_type trigger_;
+  fragments_type fragments_;
+  hubs_type hubs_;
+  push_type push_;
+  residual_type residual_;
+  arrivals_type arrivals_;
+  landing_type landing_;
+  std::vector<axis::fragment> cuts_;
+  tiers_type tiers_;
+
+  bool counted_ = false;  ///< this inner step is in the counters already
+  std::uint64_t samples_seen_ = 0;
+  time_point left_{};  ///< when the last hook ended
+  std::vector<float> local_;
+};
+static_assert(CommunicationPolicy<async_parameter_server<>>);
+
+template <class... Axes>
+async_parameter_server(Axes...) -> async_parameter_server<Axes...>;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm
+
+#endif  // CAUSEWAY_COMM_ASYNC_PARAMETER_SERVER_HPP

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COMM_IMPL_PUSH_AGGREGATOR_IPP
+#define CAUSEWAY_COMM_IMPL_PUSH_AGGREGATOR_IPP
+
+// Bodies of comm/push_aggregator.hpp.
+
+#include <causeway/comm/push_aggregator.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+CAUSEWAY_DECL std::vector<collective::peer_message> push_aggregator::weighted(std::span<const waiting_push> batch) {
+  std::uint64_t most = 0;
+  for (const waiting_push& w : batch) most = std::max(most, w.samples);
+  std::vector<collective::peer_message> messages;
+  for (std::uint32_t i = 0; i < batch.size(); ++i) {
+    const float weight =
+        most == 0 ? 1.0F : static_cast<float>(static_cast<double>(batch[i].samples) / static_cast<double>(most));
+    if (weight > 0) messages.push_back({.peer = i, .weight = weight, .bytes = std::as_bytes(std::span{batch[i].bytes})});
+  }
+  return messages;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_IMPL_PUSH_AGGREGATOR_IPP

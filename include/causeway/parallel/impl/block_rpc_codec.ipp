@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_RPC_CODEC_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_RPC_CODEC_IPP
+
+// Bodies of parallel/block_rpc_codec.hpp.
+
+#include <causeway/parallel/block_rpc_codec.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+CAUSEWAY_DECL bool all_finite(thread_pool& pool, std::span<const float> values) {
+  return values.empty() || kernels::all_finite(pool, values.data(), std::ssize(values));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_RPC_CODEC_IPP

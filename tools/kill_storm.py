@@ -387,14 +387,15 @@ def read_arguments(arguments):
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--peers", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--policy", default="diloco")
+    parser.add_argument("--policy")
     parser.add_argument("--storm", type=float)
     parser.add_argument("--every", type=float)
     parser.add_argument("--not-finite", type=int)
     parser.add_argument("--steps", type=int)
     parser.add_argument("--keep")
     args = parser.parse_args(arguments[:cut])
-    args.settings = ["--comm.policy", args.policy, *arguments[cut + 1:]]
+    args.settings = ["--comm.policy", args.policy] if args.policy else []
+    args.settings += arguments[cut + 1:]
     return args
 
 

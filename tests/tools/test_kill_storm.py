@@ -27,6 +27,8 @@ class Arguments(unittest.TestCase):
                     self.assertEqual(args.settings, settings)
 
     def test_settings_right_behind_the_program(self):
+        named = kill_storm.read_arguments(["causeway", "--policy", "sparta", "--", "--steps", "5"])
+        self.assertEqual(named.settings, ["--comm.policy", "sparta", "--steps", "5"])
         args = kill_storm.read_arguments(["causeway", "--", "--steps", "5"])
         self.assertEqual((args.program, args.settings, args.kills, args.steps), ("causeway", ["--steps", "5"], 200, None))
 

@@ -97,6 +97,13 @@ std::uint64_t samples_at_hand(const settings& s) {
   return steps_of_round(s) * rounds * static_cast<std::uint64_t>(s.train.batch);
 }
 
+std::uint64_t optimizer_steps(const settings& s, std::uint64_t steps) {
+  const policy* const p = find_policy(s.comm.policy);
+  if (p == nullptr || !p->traits.gathers_samples || steps == 0) return steps;
+  const std::uint64_t samples = steps * static_cast<std::uint64_t>(s.train.batch) * s.net.peers;
+  return std::max<std::uint64_t>(1, samples / std::max<std::uint64_t>(1, s.comm.batch_samples));
+}
+
 std::string policy_help() {
   std::string text;
   for (const policy& p : all_policies()) {

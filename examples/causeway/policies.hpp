@@ -53,6 +53,8 @@ bool of_some_policies(std::string_view setting);
 std::uint64_t steps_of_round(const settings& s);
 /// Samples that a member of an elastic run needs, to be so far ahead of the others' record.
 std::uint64_t samples_at_hand(const settings& s);
+/// What `steps` steps of every peer are in steps of the inner optimizer: fewer where all peers gather samples for one.
+std::uint64_t optimizer_steps(const settings& s, std::uint64_t steps);
 
 /// Each policy with what it is and what it sets by itself.
 std::string policy_help();

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "corpus.hpp"
+#include "policies.hpp"
 #include "settings.hpp"
 
 namespace app {
@@ -67,13 +68,6 @@ inline std::string shared_folder(const session_input& in, std::uint32_t peer) {
 inline causeway::result<causeway::data::validation_windows> held_out_windows(const session_input& in) {
   const auto count = std::max<std::int64_t>(1, in.s.train.evaluate_tokens / in.s.model.context);
   return causeway::data::validation_windows::make(in.data.tokens.validation, in.s.model.context, count);
-}
-
-/// What `steps` steps of every peer are in steps of the inner optimizer: in dedloc those are of all peers together.
-inline std::uint64_t optimizer_steps(const settings& s, std::uint64_t steps) {
-  if (s.comm.policy != "dedloc" || steps == 0) return steps;
-  const std::uint64_t samples = steps * static_cast<std::uint64_t>(s.train.batch) * s.net.peers;
-  return std::max<std::uint64_t>(1, samples / std::max<std::uint64_t>(1, s.comm.batch_samples));
 }
 
 /// Losses summed over tokens.

@@ -207,20 +207,13 @@ class round_rows {
     return put_back(ctx, s, shared, anchor_);
   }
 
-  /// The same among peers that come and go: what is sent depends on who takes part, so that it is put back before the row
-  /// is sent again.
-  result<void> take_out_again(auto& ctx, state& s) {
-    CAUSEWAY_TRY(put_back_sent(ctx, s));
-    CAUSEWAY_TRY(take_out_sent(ctx, s));
-    if (!s.terms.contributes) return {};
-    s.taken.resize(s.input.size());
-    return ctx.rows().subtract(s.taken, s.input, s.next_residual);
-  }
+  /// Undoes take_out_sent, if that was done since the last landing. Among peers that come and go what is sent depends on
+  /// who takes part: before the row is made or sent again.
   result<void> put_back_sent(auto& ctx, state& s) {
-    if (s.taken.empty()) return {};
+    if (!std::exchange(s.taken_out, false)) return {};
     CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
-    CAUSEWAY_TRY(ctx.rows().add(local, -1.0F, s.taken));
-    s.taken.clear();
+    CAUSEWAY_TRY(ctx.rows().add(local, -1.0F, s.input));
+    CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, s.next_residual));
     return put_back(ctx, s, local, live(ctx, s));
   }
 
@@ -234,6 +227,7 @@ class round_rows {
     CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
     CAUSEWAY_TRY(add_sent(ctx, s, local));
     CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
+    s.taken_out = s.terms.contributes;
     ctx.parameters_changed();
     return {};
   }

@@ -15,6 +15,7 @@
 #include <causeway/axis/participation.hpp>
 #include <causeway/axis/parts.hpp>
 #include <causeway/axis/residual.hpp>
+#include <causeway/optim/optimizer.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
 
@@ -122,13 +123,6 @@ template <class Axis>
 inline constexpr bool weighs = requires {
   Axis::weighs;
 };
-template <class Outer>
-constexpr bool is_linear() {
-  if constexpr (requires { Outer::linear; }) return Outer::linear;
-  return false;
-}
-template <class Outer>
-inline constexpr bool linear = is_linear<Outer>();
 
 }  // namespace detail
 
@@ -172,7 +166,7 @@ struct round_rules {
                                  .waits_a_round = landing_axis::waits == axis::waiting::a_round,
                                  .own_is_fresh = landing_axis::own_is_fresh,
                                  .wants_mean_shared = content_axis::anchored && outer_axis::wants_mean_shared,
-                                 .linear_outer = detail::linear<outer_axis>,
+                                 .linear_outer = optim::is_linear<outer_axis>,
                                  .single = fragments_axis::single && content_axis::tensor_count == 1,
                                  .trigger_talks = detail::follows_speed<trigger_axis>,
                                  .watches_movement = trigger_axis::watches_movement,

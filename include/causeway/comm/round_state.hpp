@@ -82,13 +82,13 @@ struct round_state {
   bool arrived = false;  ///< for landings of a round: `late` is the mean of the round before, `own_late` this peer's part
   source_vector<float> late;
   source_vector<float> own_late;
-  source_vector<float> taken;  ///< out of the live parameters, by the attempt under way; where peers come and go
 
   // Not part of a checkpoint.
   source_vector<float> row;
   source_vector<float> next_residual;
   source_vector<float> counts;
   source_vector<float> reference;
+  bool taken_out = false;  ///< what is under way of `input` is not in the live parameters; where peers come and go
   talk_terms terms;
   // Before the exchange, which refers to them.
   std::unique_ptr<net::any_transport> view;
@@ -113,8 +113,7 @@ struct round_state {
 
   /// Where its rows are to lie from now on.
   void keep_in(const memory_source& memory) {
-    for (auto* values :
-         {&residual, &input, &at_send, &late, &own_late, &taken, &row, &next_residual, &counts, &reference}) {
+    for (auto* values : {&residual, &input, &at_send, &late, &own_late, &row, &next_residual, &counts, &reference}) {
       move_to(memory, *values);
     }
     if constexpr (requires { outer.keep_in(memory); }) outer.keep_in(memory);

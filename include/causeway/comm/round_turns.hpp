@@ -124,7 +124,7 @@ class round_turns {
       s.restart();
       s.arrived = false;
       s.residual.clear();  // of rows that are gone
-      s.taken.clear();
+      s.taken_out = false;
       if constexpr (Core::landing_type::own_is_fresh) c.rows.found_own(s);
     }
     sent_in_ = 0;
@@ -253,15 +253,16 @@ class round_turns {
     sent_in_ = ctx.attempt();
     if (keeps_means && ctx.is_last_exchange()) return {};
     for (state* s : due) {
+      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, *s));
       CAUSEWAY_TRY(c.begin(ctx, *s));
-      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.take_out_again(ctx, *s));
+      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.take_out_sent(ctx, *s));
     }
     return {};
   }
 
   result<void> land(auto& ctx, Core& c, const due_list& due) {
     landed_ = true;
-    for (state* s : due) s->taken.clear();
+    for (state* s : due) s->taken_out = false;
     if constexpr (lands_late) CAUSEWAY_TRY(make_rows(ctx, c, due, true));
     if constexpr (own_parameters) CAUSEWAY_TRY(take_own(ctx, c, due));
     for (state* s : due) {

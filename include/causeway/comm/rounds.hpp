@@ -164,8 +164,11 @@ class rounds : round_rules<Axes...> {
   }
 
   result<void> catch_up(auto& ctx) {
-    if constexpr (content_type::before_inner_step) CAUSEWAY_TRY(ctx.rows().zero(ctx.gradients()));
-    if constexpr (accumulates) CAUSEWAY_TRY(mean_gradient(ctx));
+    if constexpr (accumulates) {
+      CAUSEWAY_TRY(mean_gradient(ctx));
+    } else if constexpr (content_type::before_inner_step) {
+      CAUSEWAY_TRY(ctx.rows().zero(ctx.gradients()));
+    }
     CAUSEWAY_TRY(turns_.catch_up(ctx, core_));
     core_.gathered = 0;
     if constexpr (content_type::before_inner_step) {

@@ -39,7 +39,6 @@ concept Optimizer = std::movable<O> && requires(O& o, thread_pool& pool, paramet
   { o.step(pool, view, options) } -> std::same_as<void>;
 };
 
-/// Whether `O` fills step_options::update_sum.
 /// Its step is linear in parameters, gradients and state: what two of them make of two parts adds up to what one makes of
 /// the sum.
 template <class O>
@@ -47,6 +46,7 @@ inline constexpr bool is_linear = requires {
   requires O::linear;
 };
 
+/// Whether `O` fills step_options::update_sum.
 template <class O>
 concept ReportsUpdates = Optimizer<O> && requires {
   requires O::reports_updates;

@@ -11666,6 +11666,17 @@ struct parameter_view {
   std::span<const parameter_segment> segments;
 };
 
+/// The values of a flat buffer of `length` that belong to no tensor.
+inline std::vector<index_range> padding_of(std::span<const parameter_segment> segments, std::size_t length) {
+  std::vector<index_range> padding;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const std::int64_t end = i + 1 < segments.size() ? segments[i + 1].offset : static_cast<std::int64_t>(length);
+    const std::int64_t used = segments[i].offset + segments[i].size();
+    if (used < end) padding.push_back({used, end});
+  }
+  return padding;
+}
+
 /// Calls `f(from, to)` with the places of every piece that both layouts have, by name. Precondition: pieces of one name
 /// have one size.
 template <class F>
@@ -18325,6 +18336,15 @@ concept RowArithmetic = requires(const R& r, std::span<float> y, std::span<const
   { r.scatter(ranges, x, y) } -> std::same_as<result<void>>;                      // row, all
 };
 
+/// These values of a row become 0.
+template <RowArithmetic R>
+result<void> clear(const R& rows, std::span<const index_range> ranges, std::span<float> row) {
+  for (const index_range r : ranges) {
+    CAUSEWAY_TRY(rows.zero(row.subspan(static_cast<std::size_t>(r.begin), static_cast<std::size_t>(r.size()))));
+  }
+  return {};
+}
+
 /// On the processor, over the threads of a pool. Nothing fails.
 class host_rows {
  public:
@@ -18578,7 +18598,6 @@ concept Optimizer = std::movable<O> && requires(O& o, thread_pool& pool, paramet
   { o.step(pool, view, options) } -> std::same_as<void>;
 };
 
-/// Whether `O` fills step_options::update_sum.
 /// Its step is linear in parameters, gradients and state: what two of them make of two parts adds up to what one makes of
 /// the sum.
 template <class O>
@@ -18586,6 +18605,7 @@ inline constexpr bool is_linear = requires {
   requires O::linear;
 };
 
+/// Whether `O` fills step_options::update_sum.
 template <class O>
 concept ReportsUpdates = Optimizer<O> && requires {
   requires O::reports_updates;
@@ -19165,6 +19185,8 @@ class training_context {
     if (elastic()) CAUSEWAY_TRY(weigh(data));
     auto outcome = or_device_error(collective::exchange_mean(transport(), exchange_id(collective::channels::updates, part),
                                                              codec, data, own_exchange_options()));
+    if (outcome && data.size() == parameters().size())
+      outcome = kernels::clear(rows(), padding_of(view().segments, data.size()), data);
     if (outcome) outcome = exchanged(data);
     if (outcome || !keeps_inputs_) return outcome;
     std::copy(kept_.begin(), kept_.end(), data.begin());

@@ -1924,6 +1924,17 @@ struct parameter_view {
   std::span<const parameter_segment> segments;
 };
 
+/// The values of a flat buffer of `length` that belong to no tensor.
+inline std::vector<index_range> padding_of(std::span<const parameter_segment> segments, std::size_t length) {
+  std::vector<index_range> padding;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const std::int64_t end = i + 1 < segments.size() ? segments[i + 1].offset : static_cast<std::int64_t>(length);
+    const std::int64_t used = segments[i].offset + segments[i].size();
+    if (used < end) padding.push_back({used, end});
+  }
+  return padding;
+}
+
 /// Calls `f(from, to)` with the places of every piece that both layouts have, by name. Precondition: pieces of one name
 /// have one size.
 template <class F>
@@ -10993,7 +11004,6 @@ concept Optimizer = std::movable<O> && requires(O& o, thread_pool& pool, paramet
   { o.step(pool, view, options) } -> std::same_as<void>;
 };
 
-/// Whether `O` fills step_options::update_sum.
 /// Its step is linear in parameters, gradients and state: what two of them make of two parts adds up to what one makes of
 /// the sum.
 template <class O>
@@ -11001,6 +11011,7 @@ inline constexpr bool is_linear = requires {
   requires O::linear;
 };
 
+/// Whether `O` fills step_options::update_sum.
 template <class O>
 concept ReportsUpdates = Optimizer<O> && requires {
   requires O::reports_updates;

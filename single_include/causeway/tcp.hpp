@@ -9822,20 +9822,29 @@ struct contributor_mean {
   }
 };
 
-/// The sign of what `Base` gives: -1, 0 or 1. With `contributor_mean` the aggregation of DeMo; with 1-bit messages the
-/// majority vote of signSGD (Bernstein et al. 2018).
-template <class Base = mean>
-struct sign_of {
-  static constexpr std::string_view name = "sign_of";
+namespace detail {
+
+/// An aggregator that does something more to what `Base` gives.
+template <class Base>
+struct after {
   static constexpr std::size_t scratch_rows = Base::scratch_rows;
   static constexpr bool counts = Base::counts;
   static constexpr bool drops_unusable = Base::drops_unusable;
 
   [[no_unique_address]] Base base{};
+};
+
+}  // namespace detail
+
+/// The sign of what `Base` gives: -1, 0 or 1. With `contributor_mean` the aggregation of DeMo; with 1-bit messages the
+/// majority vote of signSGD (Bernstein et al. 2018).
+template <class Base = mean>
+struct sign_of : detail::after<Base> {
+  static constexpr std::string_view name = "sign_of";
 
   template <class C, class X>
   std::optional<refusal> combine(const aggregation<C, X>& all) const {
-    if (auto bad = base.combine(all)) return bad;
+    if (auto bad = this->base.combine(all)) return bad;
     detail::to_signs(all);
     return std::nullopt;
   }
@@ -9846,18 +9855,13 @@ using sign_of_mean = sign_of<mean>;
 /// it on with the same codec (MuLoCo's authors quantise again after the reduce). For codecs whose messages have all values.
 /// What the second encoding loses, no error feedback has. Memory: a message.
 template <class Base = mean>
-struct recoded {
+struct recoded : detail::after<Base> {
   static constexpr std::string_view name = "recoded";
-  static constexpr std::size_t scratch_rows = Base::scratch_rows;
-  static constexpr bool counts = Base::counts;
-  static constexpr bool drops_unusable = Base::drops_unusable;
-
-  [[no_unique_address]] Base base{};
 
   template <class C, class X>
   std::optional<refusal> combine(const aggregation<C, X>& all) const {
     static_assert(!C::traits.sparse && !C::traits.transform, "recoded: a message that leaves values out would lose them");
-    if (auto bad = base.combine(all)) return bad;
+    if (auto bad = this->base.combine(all)) return bad;
     std::vector<std::byte> bytes(all.codec.most_bytes(all.context, all.out.size()));
     bytes.resize(all.codec.encode(all.context, all.out, bytes));
     detail::clear(all.codec, all.context.pool, all.out);
@@ -11476,6 +11480,17 @@ struct parameter_view {
   std::span<float> gradients;
   std::span<const parameter_segment> segments;
 };
+
+/// The values of a flat buffer of `length` that belong to no tensor.
+inline std::vector<index_range> padding_of(std::span<const parameter_segment> segments, std::size_t length) {
+  std::vector<index_range> padding;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const std::int64_t end = i + 1 < segments.size() ? segments[i + 1].offset : static_cast<std::int64_t>(length);
+    const std::int64_t used = segments[i].offset + segments[i].size();
+    if (used < end) padding.push_back({used, end});
+  }
+  return padding;
+}
 
 /// Calls `f(from, to)` with the places of every piece that both layouts have, by name. Precondition: pieces of one name
 /// have one size.

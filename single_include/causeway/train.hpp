@@ -6779,6 +6779,17 @@ struct parameter_view {
   std::span<const parameter_segment> segments;
 };
 
+/// The values of a flat buffer of `length` that belong to no tensor.
+inline std::vector<index_range> padding_of(std::span<const parameter_segment> segments, std::size_t length) {
+  std::vector<index_range> padding;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const std::int64_t end = i + 1 < segments.size() ? segments[i + 1].offset : static_cast<std::int64_t>(length);
+    const std::int64_t used = segments[i].offset + segments[i].size();
+    if (used < end) padding.push_back({used, end});
+  }
+  return padding;
+}
+
 /// Calls `f(from, to)` with the places of every piece that both layouts have, by name. Precondition: pieces of one name
 /// have one size.
 template <class F>
@@ -6881,7 +6892,6 @@ concept Optimizer = std::movable<O> && requires(O& o, thread_pool& pool, paramet
   { o.step(pool, view, options) } -> std::same_as<void>;
 };
 
-/// Whether `O` fills step_options::update_sum.
 /// Its step is linear in parameters, gradients and state: what two of them make of two parts adds up to what one makes of
 /// the sum.
 template <class O>
@@ -6889,6 +6899,7 @@ inline constexpr bool is_linear = requires {
   requires O::linear;
 };
 
+/// Whether `O` fills step_options::update_sum.
 template <class O>
 concept ReportsUpdates = Optimizer<O> && requires {
   requires O::reports_updates;
@@ -18150,12 +18161,14 @@ struct staggered {
   void serialize(auto&) {}
 };
 
-/// A period for every fragment: for state tensors that change at different rates (DES-LOC: parameters every K steps, first
-/// moments every 3K, second moments every 6K). The last period holds for all fragments beyond the list.
+/// A period for every state tensor, all fragments of it, where several are exchanged: they change at different rates
+/// (DES-LOC: parameters every K steps, first moments every 3K, second moments every 6K). Where it is one tensor, a period
+/// for every fragment. The last period holds for all beyond the list.
 class periods {
  public:
   static constexpr part decides = part::trigger;
   static constexpr bool watches_movement = false;
+  static constexpr bool by_tensor = true;
 
   explicit periods(std::vector<std::uint32_t> steps = {32, 96, 192}) : steps_{std::move(steps)} {}
 
@@ -19940,20 +19953,29 @@ struct contributor_mean {
   }
 };
 
-/// The sign of what `Base` gives: -1, 0 or 1. With `contributor_mean` the aggregation of DeMo; with 1-bit messages the
-/// majority vote of signSGD (Bernstein et al. 2018).
-template <class Base = mean>
-struct sign_of {
-  static constexpr std::string_view name = "sign_of";
+namespace detail {
+
+/// An aggregator that does something more to what `Base` gives.
+template <class Base>
+struct after {
   static constexpr std::size_t scratch_rows = Base::scratch_rows;
   static constexpr bool counts = Base::counts;
   static constexpr bool drops_unusable = Base::drops_unusable;
 
   [[no_unique_address]] Base base{};
+};
+
+}  // namespace detail
+
+/// The sign of what `Base` gives: -1, 0 or 1. With `contributor_mean` the aggregation of DeMo; with 1-bit messages the
+/// majority vote of signSGD (Bernstein et al. 2018).
+template <class Base = mean>
+struct sign_of : detail::after<Base> {
+  static constexpr std::string_view name = "sign_of";
 
   template <class C, class X>
   std::optional<refusal> combine(const aggregation<C, X>& all) const {
-    if (auto bad = base.combine(all)) return bad;
+    if (auto bad = this->base.combine(all)) return bad;
     detail::to_signs(all);
     return std::nullopt;
   }
@@ -19964,18 +19986,13 @@ using sign_of_mean = sign_of<mean>;
 /// it on with the same codec (MuLoCo's authors quantise again after the reduce). For codecs whose messages have all values.
 /// What the second encoding loses, no error feedback has. Memory: a message.
 template <class Base = mean>
-struct recoded {
+struct recoded : detail::after<Base> {
   static constexpr std::string_view name = "recoded";
-  static constexpr std::size_t scratch_rows = Base::scratch_rows;
-  static constexpr bool counts = Base::counts;
-  static constexpr bool drops_unusable = Base::drops_unusable;
-
-  [[no_unique_address]] Base base{};
 
   template <class C, class X>
   std::optional<refusal> combine(const aggregation<C, X>& all) const {
     static_assert(!C::traits.sparse && !C::traits.transform, "recoded: a message that leaves values out would lose them");
-    if (auto bad = base.combine(all)) return bad;
+    if (auto bad = this->base.combine(all)) return bad;
     std::vector<std::byte> bytes(all.codec.most_bytes(all.context, all.out.size()));
     bytes.resize(all.codec.encode(all.context, all.out, bytes));
     detail::clear(all.codec, all.context.pool, all.out);
@@ -21667,11 +21684,12 @@ static_assert(ExchangeRecipe<all_reduce<>> && ExchangeRecipe<gather_mean<>> && E
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
-/// Parts of the flat buffer, gathered to one row in this order, and the matrices that lie in the row.
+/// Parts of the flat buffer, gathered to one row in this order, and the matrices and the padding that lie in the row.
 struct fragment {
   std::vector<index_range> ranges;
   std::vector<compress::matrix_range> matrices;
   std::size_t size = 0;
+  std::vector<index_range> padding{};
 
   /// Whether the row is the whole buffer as it lies.
   [[nodiscard]] bool is_whole(std::size_t length) const noexcept { return ranges.size() == 1 && size == length; }
@@ -21781,7 +21799,9 @@ CAUSEWAY_DECL void fragment::add(const parameter_segment& s, std::int64_t end) {
   } else {
     ranges.push_back({s.offset, end});
   }
+  const auto begin = static_cast<std::int64_t>(size);
   size += static_cast<std::size_t>(end - s.offset);
+  if (end > s.offset + s.size()) padding.push_back({begin + s.size(), static_cast<std::int64_t>(size)});
 }
 
 CAUSEWAY_DECL void gather(const fragment& f, std::span<const float> all, std::span<float> row) {
@@ -22492,6 +22512,15 @@ concept RowArithmetic = requires(const R& r, std::span<float> y, std::span<const
   { r.scatter(ranges, x, y) } -> std::same_as<result<void>>;                      // row, all
 };
 
+/// These values of a row become 0.
+template <RowArithmetic R>
+result<void> clear(const R& rows, std::span<const index_range> ranges, std::span<float> row) {
+  for (const index_range r : ranges) {
+    CAUSEWAY_TRY(rows.zero(row.subspan(static_cast<std::size_t>(r.begin), static_cast<std::size_t>(r.size()))));
+  }
+  return {};
+}
+
 /// On the processor, over the threads of a pool. Nothing fails.
 class host_rows {
  public:
@@ -22820,7 +22849,8 @@ enum class waiting : std::uint8_t {
 };
 
 /// `waits`, and for some_steps `steps`: τ >= 1. `keeps_departure`: at_send is wanted. `own_is_fresh`: the outer step takes
-/// this peer's own row from now and the others' from a round ago. `land(rows, tensors, local, shared, at_send)` makes
+/// this peer's own row from now and the others' from a round ago. `keeps_steps`: what was trained meanwhile stays as it
+/// was, so that what the live parameters hold besides stays, too. `land(rows, tensors, local, shared, at_send)` makes
 /// `local` the new live parameters, by kernels::RowArithmetic: that knows where the rows lie. `tensors`: those in the row.
 /// Errors are a device's.
 template <class L>
@@ -22832,6 +22862,7 @@ concept Landing = L::decides == part::landing&& requires(const L& l, const kerne
   { l.steps } -> std::convertible_to<std::uint32_t>;
   {bool{L::keeps_departure}};
   {bool{L::own_is_fresh}};
+  {bool{L::keeps_steps}};
   { l.land(rows, tensors, local, shared, at_send) } -> std::same_as<result<void>>;
 };
 
@@ -22842,6 +22873,7 @@ struct blocking {
   static constexpr std::uint32_t steps = 0;
   static constexpr bool keeps_departure = false;
   static constexpr bool own_is_fresh = false;
+  static constexpr bool keeps_steps = true;
 
   template <kernels::RowArithmetic R>
   static result<void> land(const R& rows, std::span<const compress::matrix_range>, std::span<float> local,
@@ -22857,6 +22889,7 @@ struct delayed {
   static constexpr waiting waits = waiting::some_steps;
   static constexpr bool keeps_departure = false;
   static constexpr bool own_is_fresh = false;
+  static constexpr bool keeps_steps = false;
 
   std::uint32_t steps = 1;   ///< τ
   float local_share = 0.5F;  ///< α
@@ -22868,16 +22901,36 @@ struct delayed {
   }
 };
 
+/// θ_m ← θ_m + (θ̃ − at_send): the τ steps are made again from where they should have begun, as they were. With
+/// `implicit_residual` what was not sent stays as well, and there is no row at_send.
+struct replayed {
+  static constexpr part decides = part::landing;
+  static constexpr waiting waits = waiting::some_steps;
+  static constexpr bool keeps_departure = true;
+  static constexpr bool own_is_fresh = false;
+  static constexpr bool keeps_steps = true;
+
+  std::uint32_t steps = 1;  ///< τ
+
+  template <kernels::RowArithmetic R>
+  result<void> land(const R& rows, std::span<const compress::matrix_range>, std::span<float> local,
+                    std::span<const float> shared, std::span<const float> at_send) const {
+    CAUSEWAY_TRY(rows.add(local, 1.0F, shared));
+    return rows.add(local, -1.0F, at_send);
+  }
+};
+
 /// θ_m ← θ̃ − (g + λ·g⊙g⊙D) with g = at_send − θ_m, what the τ steps subtracted, and D = θ̃ − at_send, how far they were
 /// taken from where they should have begun: the first-order expansion of the gradient with g⊙g for the Hessian (Zheng et
 /// al. 2017). λ = λ0·|g| / |g⊙g⊙D| for each tensor, so that the correction is λ0 times as long as what it corrects,
-/// whatever the scale of the values (DC-S3GD, Rigazzi 2019, equation 17); CoCoDC's authors do that with λ0 = 1. λ0 = 0 just
-/// replays the steps. Cost: one pass more than `delayed`, on the processor.
+/// whatever the scale of the values (DC-S3GD, Rigazzi 2019, equation 17); CoCoDC's authors do that with λ0 = 1. λ0 = 0 is
+/// `replayed`. Cost: one pass more than `delayed`, on the processor.
 struct compensated {
   static constexpr part decides = part::landing;
   static constexpr waiting waits = waiting::some_steps;
   static constexpr bool keeps_departure = true;
   static constexpr bool own_is_fresh = false;
+  static constexpr bool keeps_steps = false;
 
   std::uint32_t steps = 1;  ///< τ
   float lambda = 1.0F;      ///< λ0
@@ -22912,7 +22965,8 @@ struct eager : one_round_late {
   static constexpr bool own_is_fresh = true;
 };
 
-static_assert(Landing<blocking> && Landing<delayed> && Landing<compensated> && Landing<one_round_late> && Landing<eager>);
+static_assert(Landing<blocking> && Landing<delayed> && Landing<replayed> && Landing<compensated> &&
+              Landing<one_round_late> && Landing<eager>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
 
@@ -26575,13 +26629,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 
 /// Whether a policy has the hook `compute`, by which the trainer asks it for gradients.
 template <class P>
-inline constexpr bool looks_ahead = [] {
-  if constexpr (requires { P::looks_ahead; }) {
-    return bool{P::looks_ahead};
-  } else {
-    return false;
-  }
-}();
+inline constexpr bool looks_ahead = requires {
+  requires P::looks_ahead;
+};
 
 /// pass() at θ − η·sign(x), with x the input of each state that is under way and η the learning rate of the step before;
 /// then θ is bit for bit as it was, whatever pass() gave. `before` is working memory, as long as the parameters. The host
@@ -27121,6 +27171,7 @@ struct round_mix {
   bool waits_at_once = true;       ///< landing
   bool waits_a_round = false;      ///< landing
   bool own_is_fresh = false;       ///< landing
+  bool keeps_steps = true;         ///< landing
   bool wants_mean_shared = false;  ///< outer optimizer
   bool linear_outer = true;        ///< outer optimizer
   bool single = true;              ///< one fragment of one tensor
@@ -27170,6 +27221,8 @@ constexpr bool a14(round_mix m) {
 }
 /// Rows that count unequally need an exchange that weighs, of all peers, and one that takes no row out again as 1/M.
 constexpr bool a15(round_mix m) { return !m.weighs || (!m.by_context && m.everybody && !m.own_is_fresh); }
+/// Where what was not sent lies in the live parameters, a blend of those with others would lose a part of it.
+constexpr bool a16(round_mix m) { return !m.residual_in_parameters || m.keeps_steps; }
 /// Whether all peers hold the same (shared) parameters after each exchange.
 constexpr bool identical(round_mix m) {
   if (!m.everybody || !m.bit_parity || m.own_is_fresh) return false;
@@ -27205,13 +27258,6 @@ template <class Axis>
 inline constexpr bool weighs = requires {
   Axis::weighs;
 };
-template <class Outer>
-constexpr bool is_linear() {
-  if constexpr (requires { Outer::linear; }) return Outer::linear;
-  return false;
-}
-template <class Outer>
-inline constexpr bool linear = is_linear<Outer>();
 
 }  // namespace detail
 
@@ -27254,8 +27300,9 @@ struct round_rules {
                                  .waits_at_once = landing_axis::waits == axis::waiting::at_once,
                                  .waits_a_round = landing_axis::waits == axis::waiting::a_round,
                                  .own_is_fresh = landing_axis::own_is_fresh,
+                                 .keeps_steps = landing_axis::keeps_steps,
                                  .wants_mean_shared = content_axis::anchored && outer_axis::wants_mean_shared,
-                                 .linear_outer = detail::linear<outer_axis>,
+                                 .linear_outer = optim::is_linear<outer_axis>,
                                  .single = fragments_axis::single && content_axis::tensor_count == 1,
                                  .trigger_talks = detail::follows_speed<trigger_axis>,
                                  .watches_movement = trigger_axis::watches_movement,
@@ -27310,6 +27357,10 @@ struct round_rules {
   static_assert(rules::a15(mix),
                 "causeway-A15: peers' rows must count by the samples behind them. Use axis::split_mean or "
                 "axis::gather_mean among axis::all_peers, without axis::eager. docs/reference/rules.md#a15");
+  static_assert(rules::a16(mix),
+                "causeway-A16: axis::implicit_residual leaves what was not sent in the live parameters, and this landing "
+                "blends or corrects those. Use axis::blocking, axis::replayed or axis::one_round_late. "
+                "docs/reference/rules.md#a16");
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::comm
@@ -27400,8 +27451,7 @@ class round_rows {
   result<void> note_mean(auto& ctx, const state& s) {
     CAUSEWAY_ASSIGN(const auto kept, opened(ctx, s, means_[s.tensor], local_));
     const bool alone = s.terms.members.size() == 1;
-    CAUSEWAY_TRY(s.counts.empty() || alone ? ctx.rows().copy(kept, s.row)
-                                           : take_over(ctx.rows(), kept, s.row, {}, s.counts));
+    CAUSEWAY_TRY(s.counts.empty() || alone ? ctx.rows().copy(kept, s.row) : take_over(ctx.rows(), kept, s.row, s.counts));
     return put_back(ctx, s, kept, means_[s.tensor]);
   }
   /// Where the rows are to lie from now on.
@@ -27456,6 +27506,14 @@ class round_rows {
     return {};
   }
 
+  /// Padding stays zero, whatever a codec makes of zeros. `row`: of as many values as the input, or none.
+  result<void> clear_padding(auto& ctx, const state& s, std::span<float> row) {
+    for (std::size_t first = 0; first < row.size(); first += s.size()) {
+      CAUSEWAY_TRY(kernels::clear(ctx.rows(), s.cut->padding, row.subspan(first, s.size())));
+    }
+    return {};
+  }
+
   /// |mean| / |shared parameters|, summed by the host: peers compare it, and a device sums in another order.
   result<double> movement(auto& ctx, state& s) {
     if constexpr (laws::mix.watches_movement) {
@@ -27504,20 +27562,13 @@ class round_rows {
     return put_back(ctx, s, shared, anchor_);
   }
 
-  /// The same among peers that come and go: what is sent depends on who takes part, so that it is put back before the row
-  /// is sent again.
-  result<void> take_out_again(auto& ctx, state& s) {
-    CAUSEWAY_TRY(put_back_sent(ctx, s));
-    CAUSEWAY_TRY(take_out_sent(ctx, s));
-    if (!s.terms.contributes) return {};
-    s.taken.resize(s.input.size());
-    return ctx.rows().subtract(s.taken, s.input, s.next_residual);
-  }
+  /// Undoes take_out_sent, if that was done since the last landing. Among peers that come and go what is sent depends on
+  /// who takes part: before the row is made or sent again.
   result<void> put_back_sent(auto& ctx, state& s) {
-    if (s.taken.empty()) return {};
+    if (!std::exchange(s.taken_out, false)) return {};
     CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
-    CAUSEWAY_TRY(ctx.rows().add(local, -1.0F, s.taken));
-    s.taken.clear();
+    CAUSEWAY_TRY(ctx.rows().add(local, -1.0F, s.input));
+    CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, s.next_residual));
     return put_back(ctx, s, local, live(ctx, s));
   }
 
@@ -27531,6 +27582,7 @@ class round_rows {
     CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
     CAUSEWAY_TRY(add_sent(ctx, s, local));
     CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
+    s.taken_out = s.terms.contributes;
     ctx.parameters_changed();
     return {};
   }
@@ -27545,19 +27597,17 @@ class round_rows {
     return ctx.rows().add(s.own_late, -1.0F, s.next_residual);
   }
 
-  /// Tensors become their mean, where something came; what happened to them meanwhile is kept.
+  /// Tensors become what the landing makes of their mean and what happened to them meanwhile, where something came.
   result<void> replace(auto& ctx, state& s) {
     if (participation_type::keeps_local && !s.terms.contributes) return {};
-    constexpr bool takes_over = landing_type::waits == axis::waiting::at_once || content_type::before_inner_step;
     CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
-    if (!s.counts.empty() && s.terms.members.size() > 1) {
-      const std::span<const float> sent = takes_over ? std::span<const float>{} : s.input;
-      CAUSEWAY_TRY(take_over(ctx.rows(), local, s.row, sent, s.counts));
-    } else if constexpr (takes_over) {
-      CAUSEWAY_TRY(ctx.rows().copy(local, s.row));
+    if (s.counts.empty() || s.terms.members.size() == 1) {
+      CAUSEWAY_TRY(land_mean(ctx.rows(), s, local));
     } else {
-      CAUSEWAY_TRY(ctx.rows().subtract(s.row, s.row, s.input));
-      CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, s.row));
+      const auto landed = room(moved_, local.size());
+      CAUSEWAY_TRY(ctx.rows().copy(landed, local));
+      CAUSEWAY_TRY(land_mean(ctx.rows(), s, landed));
+      CAUSEWAY_TRY(take_over(ctx.rows(), local, landed, s.counts));
     }
     return put_back(ctx, s, local, live(ctx, s));
   }
@@ -27570,7 +27620,8 @@ class round_rows {
     if constexpr (landing_type::own_is_fresh) {
       if (!own_.empty()) return land_own(ctx, s, mean);
       const float share = 1.0F / static_cast<float>(s.terms.contributors);
-      CAUSEWAY_TRY(rows.add(mean, share, s.input));
+      CAUSEWAY_TRY(rows.add(mean, share, s.input));  // what it sent of it
+      CAUSEWAY_TRY(rows.add(mean, -share, s.next_residual));
       if (s.arrived) CAUSEWAY_TRY(rows.add(mean, -share, s.own_late));
     }
     if constexpr (content_type::anchored) {
@@ -27627,6 +27678,15 @@ class round_rows {
   [[nodiscard]] static std::int64_t count(std::span<const float> row) { return static_cast<std::int64_t>(row.size()); }
 
  private:
+  result<void> land_mean(const auto& rows, const state& s, std::span<float> local) const {
+    if constexpr (landing_type::waits == axis::waiting::at_once || content_type::before_inner_step) {
+      return rows.copy(local, s.row);
+    } else if constexpr (landing_type::waits == axis::waiting::some_steps) {
+      return landing_.land(rows, s.cut->matrices, local, s.row, s.input);
+    } else {
+      return axis::replayed{}.land(rows, s.cut->matrices, local, s.row, s.input);  // a round's steps lie between
+    }
+  }
   /// See found_own. A fragment is all there is.
   result<void> land_own(auto& ctx, state& s, std::span<float> mean) {
     const auto rows = ctx.rows();
@@ -27664,15 +27724,13 @@ class round_rows {
     if (scratch.size() < size) scratch.resize(size);
     return std::span{scratch}.first(size);
   }
-  /// local ← row where counts are not 0, or local + (row − sent) there.
+  /// local ← row where counts are not 0.
   static result<void> take_over(const auto& rows, std::span<float> local, std::span<const float> row,
-                                std::span<const float> sent, std::span<const float> counts) {
-    if constexpr (requires { rows.take_over(local, row, sent, counts); }) {
-      if (rows.there(local, row, counts)) return rows.take_over(local, row, sent, counts);
+                                std::span<const float> counts) {
+    if constexpr (requires { rows.take_over(local, row, counts); }) {
+      if (rows.there(local, row, counts)) return rows.take_over(local, row, counts);
     }
-    for (std::size_t i = 0; i < local.size(); ++i) {
-      if (counts[i] != 0) local[i] = sent.empty() ? row[i] : local[i] + (row[i] - sent[i]);
-    }
+    for (std::size_t i = 0; i < local.size(); ++i) local[i] = counts[i] != 0 ? row[i] : local[i];
     return {};
   }
   /// A fragment of `all` as one row: where it lies, or gathered into `scratch`.
@@ -27767,13 +27825,13 @@ struct round_state {
   bool arrived = false;  ///< for landings of a round: `late` is the mean of the round before, `own_late` this peer's part
   source_vector<float> late;
   source_vector<float> own_late;
-  source_vector<float> taken;  ///< out of the live parameters, by the attempt under way; where peers come and go
 
   // Not part of a checkpoint.
   source_vector<float> row;
   source_vector<float> next_residual;
   source_vector<float> counts;
   source_vector<float> reference;
+  bool taken_out = false;  ///< what is under way of `input` is not in the live parameters; where peers come and go
   talk_terms terms;
   // Before the exchange, which refers to them.
   std::unique_ptr<net::any_transport> view;
@@ -27798,8 +27856,7 @@ struct round_state {
 
   /// Where its rows are to lie from now on.
   void keep_in(const memory_source& memory) {
-    for (auto* values :
-         {&residual, &input, &at_send, &late, &own_late, &taken, &row, &next_residual, &counts, &reference}) {
+    for (auto* values : {&residual, &input, &at_send, &late, &own_late, &row, &next_residual, &counts, &reference}) {
       move_to(memory, *values);
     }
     if constexpr (requires { outer.keep_in(memory); }) outer.keep_in(memory);
@@ -27928,7 +27985,7 @@ struct round_state {
             .matrices = matrices,
             .seed = terms.seed,
             .own_seed = mix(terms.seed, ctx.self() + 1),
-            .round = terms.id.step,
+            .round = number,
             .reference = terms.reference};
   }
 };
@@ -27976,6 +28033,8 @@ struct round_core {
   static constexpr bool keeps_factors = requires(typename state::exchange_type & e) { e.keep(); };
   static constexpr bool overlaps = landing_type::waits == axis::waiting::some_steps;
   static constexpr bool lands_late = landing_type::waits == axis::waiting::a_round;
+  static constexpr bool notes_departure =
+      landing_type::keeps_departure && laws::mix.anchored && !rows_type::keeps_in_parameters;
 
   template <class... Given>
   explicit round_core(std::tuple<Given...> values)
@@ -28056,7 +28115,8 @@ struct round_core {
       if (ctx.elastic()) rows.found_means(ctx);
     }
     for (std::size_t i = 0; i < states.size(); ++i) {
-      states[i].due_at = trigger.first(i, states.size());
+      states[i].tensor = i / cuts.size();
+      states[i].due_at = trigger.first(in_schedule(states[i]), states.size());
       if constexpr (content_type::anchored) {
         states[i].outer.reset(static_cast<std::int64_t>(cuts[i % cuts.size()].size));
       }
@@ -28079,6 +28139,14 @@ struct round_core {
     if constexpr (keeps_factors) s.exchange->prepare(s.size() * (content_type::with_anchor ? 2 : 1), s.matrices);
     return {};
   }
+
+  /// Its number in the trigger's list.
+  [[nodiscard]] static std::size_t in_schedule(const state& s) noexcept {
+    constexpr bool by_tensor = requires { trigger_type::by_tensor; };
+    return by_tensor && content_type::tensor_count > 1 ? s.tensor : s.part;
+  }
+  /// Inner steps to its next exchange.
+  [[nodiscard]] std::uint32_t period(const state& s) const { return trigger.next(in_schedule(s), states.size()); }
 
   // ---- the parts of an exchange -----------------------------------------------------------------------------------------
 
@@ -28141,7 +28209,14 @@ struct round_core {
     s.terms.contributors = static_cast<std::uint32_t>(s.terms.members.size());
     if constexpr (!participation_type::always) count_contributors(ctx, s, q);
     CAUSEWAY_TRY(rows.refer(ctx, s));
-    return s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts);
+    CAUSEWAY_TRY(s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts));
+    return rows.clear_padding(ctx, s, s.next_residual);
+  }
+  /// Waits until the mean is in `row`.
+  result<void> finish(auto& ctx, state& s) {
+    CAUSEWAY_TRY(s.finish(ctx, recipe));
+    CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.row));
+    return rows.clear_padding(ctx, s, s.next_residual);
   }
   /// Of those drawn, the ones with something to say.
   void count_contributors(auto& ctx, state& s, axis::group_question q) const {
@@ -28254,7 +28329,7 @@ class round_turns {
   /// The first turns of a run.
   void found(Core& c) {
     for (state& s : c.states) {
-      if (lands_late) s.due_at += c.trigger.next(s.part, c.states.size());
+      if (lands_late) s.due_at += c.period(s);
       if constexpr (Core::landing_type::own_is_fresh) c.rows.found_own(s);
     }
     choose_next(c);
@@ -28295,7 +28370,7 @@ class round_turns {
     for (state* s : due) {
       if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
     }
-    for (state* s : due) CAUSEWAY_TRY(s->finish(ctx, c.recipe));
+    for (state* s : due) CAUSEWAY_TRY(c.finish(ctx, *s));
     return land(ctx, c, due);
   }
 
@@ -28321,7 +28396,7 @@ class round_turns {
       s.restart();
       s.arrived = false;
       s.residual.clear();  // of rows that are gone
-      s.taken.clear();
+      s.taken_out = false;
       if constexpr (Core::landing_type::own_is_fresh) c.rows.found_own(s);
     }
     sent_in_ = 0;
@@ -28391,7 +28466,7 @@ class round_turns {
   /// lands.
   result<void> before_landing(auto& ctx, Core& c, const due_list& due) {
     const state& one = *due.front();
-    const bool first = c.outer_steps == 0 && c.at + c.trigger.next(one.part, c.states.size()) >= one.due_at;
+    const bool first = c.outer_steps == 0 && c.at + c.period(one) >= one.due_at;
     if (!one.pending && !first) return {};
     if (!one.pending) {
       if constexpr (Core::content_type::before_inner_step) ctx.skip_inner_step();
@@ -28443,22 +28518,23 @@ class round_turns {
       if (s->pending) continue;
       if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, *s));
       CAUSEWAY_TRY(c.rows.compose(ctx, *s));
-      if constexpr (Core::landing_type::keeps_departure) CAUSEWAY_TRY(c.rows.note_departure(ctx, *s));
+      if constexpr (Core::notes_departure) CAUSEWAY_TRY(c.rows.note_departure(ctx, *s));
     }
     for (state* s : due) CAUSEWAY_TRY(ctx.check_own(s->input));
     CAUSEWAY_TRY(ctx.enter_exchange());
     sent_in_ = ctx.attempt();
     if (keeps_means && ctx.is_last_exchange()) return {};
     for (state* s : due) {
+      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, *s));
       CAUSEWAY_TRY(c.begin(ctx, *s));
-      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.take_out_again(ctx, *s));
+      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.take_out_sent(ctx, *s));
     }
     return {};
   }
 
   result<void> land(auto& ctx, Core& c, const due_list& due) {
     landed_ = true;
-    for (state* s : due) s->taken.clear();
+    for (state* s : due) s->taken_out = false;
     if constexpr (lands_late) CAUSEWAY_TRY(make_rows(ctx, c, due, true));
     if constexpr (own_parameters) CAUSEWAY_TRY(take_own(ctx, c, due));
     for (state* s : due) {
@@ -28496,7 +28572,7 @@ class round_turns {
     committed_at_ = moved_from_ = due.front()->due_at;
     for (state* s : due) {
       if (!lands_late && !std::exchange(s->pending, false)) s->restart();
-      s->due_at += c.trigger.next(s->part, c.states.size());
+      s->due_at += c.period(*s);
     }
     choose_next(c);
   }
@@ -28554,6 +28630,7 @@ class rounds : round_rules<Axes...> {
   static constexpr bool chooses = core_type::chooses;
   static constexpr bool overlaps = core_type::overlaps;
   static constexpr bool measures_speed = core_type::measures_speed;
+  static constexpr bool replaces = !laws::mix.anchored && !laws::mix.before_inner_step;
   static constexpr bool parted = laws::mix.lasting && !laws::mix.everybody;  // peers have different models, for good
 
  public:
@@ -28670,8 +28747,11 @@ class rounds : round_rules<Axes...> {
   }
 
   result<void> catch_up(auto& ctx) {
-    if constexpr (content_type::before_inner_step) CAUSEWAY_TRY(ctx.rows().zero(ctx.gradients()));
-    if constexpr (accumulates) CAUSEWAY_TRY(mean_gradient(ctx));
+    if constexpr (accumulates) {
+      CAUSEWAY_TRY(mean_gradient(ctx));
+    } else if constexpr (content_type::before_inner_step) {
+      CAUSEWAY_TRY(ctx.rows().zero(ctx.gradients()));
+    }
     CAUSEWAY_TRY(turns_.catch_up(ctx, core_));
     core_.gathered = 0;
     if constexpr (content_type::before_inner_step) {
@@ -28822,7 +28902,7 @@ class rounds : round_rules<Axes...> {
   /// Sends a row on its way; its result is waited for in a later step.
   result<void> depart(auto& ctx, state& s) {
     CAUSEWAY_TRY(core_.rows.compose(ctx, s));
-    if constexpr (landing_type::keeps_departure) CAUSEWAY_TRY(core_.rows.note_departure(ctx, s));
+    if constexpr (core_type::notes_departure) CAUSEWAY_TRY(core_.rows.note_departure(ctx, s));
     s.parent = laws::identical ? ctx.parent() : 0;
     CAUSEWAY_TRY(core_.begin(ctx, s));
     if constexpr (core_type::rows_type::keeps_in_parameters) CAUSEWAY_TRY(core_.rows.take_out_sent(ctx, s));
@@ -28833,7 +28913,7 @@ class rounds : round_rules<Axes...> {
   }
   void restart(state& s) {
     s.restart();
-    s.due_at = core_.at + core_.trigger.next(s.part, core_.states.size());
+    s.due_at = core_.at + core_.period(s);
   }
 
   /// Takes the result of the round before, sends this round's row, and lands with what there is.
@@ -28841,11 +28921,15 @@ class rounds : round_rules<Axes...> {
     if (s.pending) {
       if (!s.begun) CAUSEWAY_TRY(core_.begin(ctx, s));
       if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
-      CAUSEWAY_TRY(s.finish(ctx, core_.recipe));
-      CAUSEWAY_TRY(core_.rows.keep_late(ctx, s));
+      CAUSEWAY_TRY(core_.finish(ctx, s));
+      if constexpr (replaces) {  // before they are sent again, or what was set right is set right twice
+        CAUSEWAY_TRY(core_.land(ctx, s));
+      } else {
+        CAUSEWAY_TRY(core_.rows.keep_late(ctx, s));
+        core_.close(ctx, s);
+        s.arrived = true;
+      }
       s.pending = false;
-      s.arrived = true;
-      core_.close(ctx, s);
     }
     CAUSEWAY_TRY(core_.rows.compose(ctx, s));
     s.parent = 0;
@@ -28853,14 +28937,14 @@ class rounds : round_rules<Axes...> {
     s.pending = true;
     s.waited = 0;
     if constexpr (core_type::rows_type::keeps_in_parameters) CAUSEWAY_TRY(core_.rows.take_out_sent(ctx, s));
-    CAUSEWAY_TRY(core_.rows.land_late(ctx, s));
+    if constexpr (!replaces) CAUSEWAY_TRY(core_.rows.land_late(ctx, s));
     restart(s);
     return content_type::before_inner_step ? result<void>{} : core_.commit(ctx, s);
   }
 
   result<void> complete(auto& ctx, state& s) {
     if (!s.begun) CAUSEWAY_TRY(core_.begin(ctx, s));
-    if constexpr (landing_type::waits == axis::waiting::a_round) return complete_late(ctx, s);
+    if constexpr (landing_type::waits == axis::waiting::a_round && !replaces) return complete_late(ctx, s);
     return arrive(ctx, s);
   }
 
@@ -28872,7 +28956,7 @@ class rounds : round_rules<Axes...> {
   /// Waits for the result and lands.
   result<void> arrive(auto& ctx, state& s) {
     if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
-    CAUSEWAY_TRY(s.finish(ctx, core_.recipe));
+    CAUSEWAY_TRY(core_.finish(ctx, s));
     CAUSEWAY_TRY(core_.land(ctx, s));
     if (!std::exchange(s.pending, false)) restart(s);
     return content_type::before_inner_step ? result<void>{} : core_.commit(ctx, s);
@@ -28882,7 +28966,7 @@ class rounds : round_rules<Axes...> {
   /// The result that is still under way when training ends.
   result<void> complete_late(auto& ctx, state& s) {
     if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
-    CAUSEWAY_TRY(s.finish(ctx, core_.recipe));
+    CAUSEWAY_TRY(core_.finish(ctx, s));
     CAUSEWAY_TRY(core_.rows.land_last(ctx, s));
     s.pending = s.arrived = false;
     core_.close(ctx, s);
@@ -30257,6 +30341,8 @@ class training_context {
     if (elastic()) CAUSEWAY_TRY(weigh(data));
     auto outcome = or_device_error(collective::exchange_mean(transport(), exchange_id(collective::channels::updates, part),
                                                              codec, data, own_exchange_options()));
+    if (outcome && data.size() == parameters().size())
+      outcome = kernels::clear(rows(), padding_of(view().segments, data.size()), data);
     if (outcome) outcome = exchanged(data);
     if (outcome || !keeps_inputs_) return outcome;
     std::copy(kept_.begin(), kept_.end(), data.begin());

@@ -2,9 +2,16 @@
 #include <causeway/comm/rounds.hpp>
 
 #include <causeway/axis/growing.hpp>
+#include <causeway/collective/aggregator.hpp>
 #include <causeway/comm/every_step.hpp>
 #include <causeway/comm/periodic.hpp>
 #include <causeway/compress/block_int8.hpp>
+#include <causeway/compress/mask.hpp>
+#include <causeway/compress/sparse.hpp>
+#include <causeway/compress/top_k.hpp>
+#include <causeway/compress/transform.hpp>
+#include <causeway/optim/adamw.hpp>
+#include <causeway/optim/schedule.hpp>
 #include <causeway/optim/sgd.hpp>
 
 #include <cmath>
@@ -16,14 +23,15 @@ using namespace causeway;
 
 namespace {
 
-/// Where `peers` peers end after `steps` steps under a policy.
+/// Where `peers` peers end after `steps` steps under a policy. `trains`: the inner optimizer moves in so many of them.
 template <class Inner = optim::sgd, class Model = support::blocky, class MakePolicy>
 std::vector<std::vector<float>> train(std::uint32_t peers, std::uint64_t steps, float rate, MakePolicy make,
-                                      bool finish = true) {
+                                      bool finish = true, std::uint64_t trains = ~std::uint64_t{0}) {
   std::vector<std::vector<float>> ends(peers);
   support::run_cluster(peers, [&](std::uint32_t peer, environment env) {
     trainer_options options;
     options.learning_rate = optim::constant{rate};
+    if (trains <= steps) options.learning_rate = optim::warmup_cosine{rate, trains, trains, 0.0F};
     options.clip_norm = 0;
     auto t = make_trainer(Model{}, std::move(env), options, make(), Inner{});
     if (const auto started = t.start(); !started) FAIL(started.error().text());
@@ -106,8 +114,16 @@ TEST_CASE("rounds: the conformance suite", "[comm][fast]") {
       return comm::rounds{axis::every{3}, axis::consecutive{2}, axis::compensated{1, 0.1F}, axis::gather_mean<>{}};
     });
     check_communication_policy<optim::adamw, blocky>([] {
-      return comm::rounds{axis::every{3}, axis::implicit_residual{}, axis::delayed{1, 0.0F},
+      return comm::rounds{axis::every{3}, axis::implicit_residual{}, axis::replayed{1},
                           axis::gather_mean<compress::block_int8>{}, to_mean{1.0F}};
+    });
+  }
+  SECTION("parameters, a round late; and some steps later") {
+    check_communication_policy<optim::adamw, blocky>([] {
+      return comm::rounds{axis::every{2}, axis::parameters{}, axis::one_round_late{}, axis::gather_mean<>{}};
+    });
+    check_communication_policy<optim::adamw, blocky>([] {
+      return comm::rounds{axis::every{3}, axis::parameters{}, axis::delayed{2, 0.5F}, axis::gather_mean<>{}};
     });
   }
   SECTION("gossip in pairs") {
@@ -164,6 +180,98 @@ TEST_CASE("rounds: delayed landing blends the local share", "[comm][fast]") {
   const auto landed = at(3, 0.25F);
   for (std::size_t i = 0; i < sent.size(); ++i) CHECK(landed[i] == Approx(0.25F * later[i] + 0.75F * sent[i]).margin(1e-5));
   CHECK(distance(at(3, 1.0F), later) < 1e-6);
+}
+
+TEST_CASE("rounds: parameters that arrive later land as the axis says", "[comm][fast]") {
+  const auto at = [](std::uint64_t steps, float share) {
+    return train(
+        1, steps, 0.1F,
+        [share] {
+          return comm::rounds{axis::every{2}, axis::parameters{}, axis::delayed{1, share}, axis::gather_mean<>{}};
+        },
+        false)[0];
+  };
+  const auto alone = [](std::uint64_t steps) {
+    return train(
+        1, steps, 0.1F, [] { return comm::every_step<>{}; }, false)[0];
+  };
+  const auto sent = alone(2), later = alone(3), landed = at(3, 0.25F);
+  for (std::size_t i = 0; i < sent.size(); ++i) CHECK(landed[i] == Approx(0.25F * later[i] + 0.75F * sent[i]).margin(1e-5));
+
+  // A round late: nobody trains after the third step, so all end at the mean of where they were.
+  const auto late = train(
+      3, 9, 0.1F,
+      [] {
+        return comm::rounds{axis::every{1}, axis::parameters{}, axis::one_round_late{}, axis::gather_mean<>{}};
+      },
+      false, 3);
+  CHECK(distance(late[0], late[1]) < 1e-5);
+  CHECK(distance(late[0], late[2]) < 1e-5);
+  const auto trained = train(
+      3, 3, 0.1F,
+      [] {
+        return comm::rounds{axis::every{1}, axis::parameters{}, axis::gather_mean<>{}};
+      },
+      true, 3);
+  CHECK(distance(late[0], trained[0]) <
+        0.5 * distance(trained[0], train(1, 0, 0.1F, [] { return comm::every_step<>{}; })[0]));
+}
+
+TEST_CASE("rounds: what was not sent goes out later, once", "[comm][fast]") {
+  // Nobody trains after the second step; of each row 3 values of 16 are sent. In the end the parameters have moved by the
+  // mean of everybody's progress.
+  using codec = compress::sparse<compress::no_transform, compress::top_k, compress::none>;
+  const axis::gather_mean<codec> sparse{codec{compress::no_transform{}, compress::top_k{{.k = 3, .chunks = {.run = 16}}}}};
+  const auto expected = train(
+      3, 2, 0.1F,
+      [] {
+        return comm::rounds{axis::every{2}, to_mean{1.0F}};
+      },
+      false, 2)[0];
+  const auto all_end_there = [&](auto make) {
+    for (const auto& end : train(3, 60, 0.1F, make, false, 2)) CHECK(distance(end, expected) < 1e-5);
+  };
+  all_end_there([&] { return comm::rounds{axis::every{2}, axis::error_feedback{1.0F}, sparse, to_mean{1.0F}}; });
+  all_end_there([&] {
+    return comm::rounds{axis::every{2}, axis::eager{}, axis::error_feedback{1.0F}, sparse, to_mean{1.0F}};
+  });
+  all_end_there([&] { return comm::rounds{axis::every{2}, axis::implicit_residual{}, sparse, to_mean{1.0F}}; });
+  all_end_there([&] {
+    return comm::rounds{axis::every{2}, axis::implicit_residual{}, axis::replayed{1}, sparse, to_mean{1.0F}};
+  });
+  all_end_there([&] {
+    return comm::rounds{axis::every{2}, axis::implicit_residual{}, axis::one_round_late{}, sparse, to_mean{1.0F}};
+  });
+}
+
+TEST_CASE("rounds: masks that take turns reach every value of every fragment", "[comm][fast]") {
+  using codec = compress::sparse<compress::no_transform, compress::shared_mask, compress::none>;
+  const codec half{compress::no_transform{},
+                   compress::shared_mask{{.share = 0.5, .order = compress::mask_order::sequential}}, compress::none{}};
+  const auto ends = train(
+      3, 6, 0.1F,
+      [&] {
+        return comm::rounds{axis::every{1}, axis::parameters{}, axis::balanced{2},
+                            axis::gather_mean<codec, collective::contributor_mean>{half}};
+      },
+      false, 3);
+  CHECK(distance(ends[0], ends[1]) < 1e-6);
+  CHECK(distance(ends[0], ends[2]) < 1e-6);
+}
+
+TEST_CASE("rounds: a period is a state tensor's, with all its fragments", "[comm][fast]") {
+  auto t = make_trainer(
+      support::blocky{}, environment{}, {},
+      comm::rounds{axis::periods{{1, 3, 4}}, axis::parameters_and_moments{}, axis::balanced{2}, axis::split_mean<>{}},
+      optim::adamw{});
+  REQUIRE(t.start());
+  std::vector<std::uint64_t> exchanges{0};
+  for (std::uint64_t s = 0; s < 4; ++s) {
+    const auto tokens = support::tokens_of(0, s);
+    REQUIRE(t.step({tokens, tokens, 1}));
+    exchanges.push_back(t.context().round());
+  }
+  CHECK(exchanges == std::vector<std::uint64_t>{0, 2, 4, 8, 12});
 }
 
 TEST_CASE("rounds: NoLoCo's spread shrinks for gamma in (0.5, 1.5), and grows above", "[comm][fast]") {

@@ -44,7 +44,7 @@ constexpr auto compensated = [](const auto& side) {
   return comm::rounds{axis::every{4}, axis::consecutive{2}, axis::compensated{2, 0.3F}, split(side), side.make_outer()};
 };
 constexpr auto kept_back = [](const auto& side) {
-  return comm::rounds{axis::every{3}, axis::implicit_residual{}, axis::delayed{1, 0.0F}, gathered(side), side.make_outer()};
+  return comm::rounds{axis::every{3}, axis::implicit_residual{}, axis::replayed{1}, gathered(side), side.make_outer()};
 };
 constexpr auto kept_back_late = [](const auto& side) {
   return comm::rounds{axis::every{3},         axis::balanced{3}, axis::implicit_residual{},

@@ -107,9 +107,7 @@ causeway::result<comparisons> compare_exact_bodies() {
   CAUSEWAY_TRY(compare<float>(list, "gossip", all, [](float* x) {
     return gossip_body{x, x + all, x + 2 * all, x + 3 * all, {.gamma = 0.6F}};
   }));
-  CAUSEWAY_TRY(compare<float>(list, "take over", all, [](float* x) {
-    return take_over_body{x, x + all, x + 2 * all, x + 3 * all};
-  }));
+  CAUSEWAY_TRY(compare<float>(list, "take over", all, [](float* x) { return take_over_body{x, x + all, x + 2 * all}; }));
   CAUSEWAY_TRY(compare<float>(list, "fill", all, [](float* x) { return fill_body{x, 0.3F}; }));
   CAUSEWAY_TRY(compare<float>(list, "positions, backward", 10 * width, [](float* x) {
     return position_backward_body{x, x + all, rows / 10, 10, width};

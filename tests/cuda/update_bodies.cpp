@@ -149,15 +149,10 @@ TEST_CASE("cuda updates: vector arithmetic is the CPU's to the bit, packed or no
     for (float* counts : {cpu.v.data(), body.v.data()}) {
       for (std::int64_t i = 0; i < count; i += 3) counts[i] = 0.0F;
     }
-    for (const bool late : {false, true}) {
-      const auto moved = [&](std::size_t i) { return late ? cpu.p[i] + (cpu.g[i] - cpu.m[i]) : cpu.g[i]; };
-      for (auto i = static_cast<std::size_t>(offset); i < cpu.p.size(); ++i) {
-        if (cpu.v[i] != 0) cpu.p[i] = moved(i);
-      }
-      cuda::run_here(cuda::take_over_body{body.p.data() + offset, body.g.data() + offset,
-                                          late ? body.m.data() + offset : nullptr, body.v.data() + offset},
-                     rest);
+    for (auto i = static_cast<std::size_t>(offset); i < cpu.p.size(); ++i) {
+      if (cpu.v[i] != 0) cpu.p[i] = cpu.g[i];
     }
+    cuda::run_here(cuda::take_over_body{body.p.data() + offset, body.g.data() + offset, body.v.data() + offset}, rest);
     CHECK(differing_states(cpu, body) == 0);
     cuda::run_here(cuda::fill_body{body.p.data() + offset, -2.0F}, rest);
     kernels::fill(pool, cpu.p.data() + offset, -2.0F, rest);

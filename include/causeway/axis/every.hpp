@@ -73,12 +73,14 @@ struct staggered {
   void serialize(auto&) {}
 };
 
-/// A period for every fragment: for state tensors that change at different rates (DES-LOC: parameters every K steps, first
-/// moments every 3K, second moments every 6K). The last period holds for all fragments beyond the list.
+/// A period for every state tensor, all fragments of it, where several are exchanged: they change at different rates
+/// (DES-LOC: parameters every K steps, first moments every 3K, second moments every 6K). Where it is one tensor, a period
+/// for every fragment. The last period holds for all beyond the list.
 class periods {
  public:
   static constexpr part decides = part::trigger;
   static constexpr bool watches_movement = false;
+  static constexpr bool by_tensor = true;
 
   explicit periods(std::vector<std::uint32_t> steps = {32, 96, 192}) : steps_{std::move(steps)} {}
 

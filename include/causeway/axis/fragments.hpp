@@ -22,11 +22,12 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
-/// Parts of the flat buffer, gathered to one row in this order, and the matrices that lie in the row.
+/// Parts of the flat buffer, gathered to one row in this order, and the matrices and the padding that lie in the row.
 struct fragment {
   std::vector<index_range> ranges;
   std::vector<compress::matrix_range> matrices;
   std::size_t size = 0;
+  std::vector<index_range> padding{};
 
   /// Whether the row is the whole buffer as it lies.
   [[nodiscard]] bool is_whole(std::size_t length) const noexcept { return ranges.size() == 1 && size == length; }

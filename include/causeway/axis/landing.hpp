@@ -25,7 +25,8 @@ enum class waiting : std::uint8_t {
 };
 
 /// `waits`, and for some_steps `steps`: τ >= 1. `keeps_departure`: at_send is wanted. `own_is_fresh`: the outer step takes
-/// this peer's own row from now and the others' from a round ago. `land(rows, tensors, local, shared, at_send)` makes
+/// this peer's own row from now and the others' from a round ago. `keeps_steps`: what was trained meanwhile stays as it
+/// was, so that what the live parameters hold besides stays, too. `land(rows, tensors, local, shared, at_send)` makes
 /// `local` the new live parameters, by kernels::RowArithmetic: that knows where the rows lie. `tensors`: those in the row.
 /// Errors are a device's.
 template <class L>
@@ -37,6 +38,7 @@ concept Landing = L::decides == part::landing&& requires(const L& l, const kerne
   { l.steps } -> std::convertible_to<std::uint32_t>;
   {bool{L::keeps_departure}};
   {bool{L::own_is_fresh}};
+  {bool{L::keeps_steps}};
   { l.land(rows, tensors, local, shared, at_send) } -> std::same_as<result<void>>;
 };
 
@@ -47,6 +49,7 @@ struct blocking {
   static constexpr std::uint32_t steps = 0;
   static constexpr bool keeps_departure = false;
   static constexpr bool own_is_fresh = false;
+  static constexpr bool keeps_steps = true;
 
   template <kernels::RowArithmetic R>
   static result<void> land(const R& rows, std::span<const compress::matrix_range>, std::span<float> local,
@@ -62,6 +65,7 @@ struct delayed {
   static constexpr waiting waits = waiting::some_steps;
   static constexpr bool keeps_departure = false;
   static constexpr bool own_is_fresh = false;
+  static constexpr bool keeps_steps = false;
 
   std::uint32_t steps = 1;   ///< τ
   float local_share = 0.5F;  ///< α
@@ -73,16 +77,36 @@ struct delayed {
   }
 };
 
+/// θ_m ← θ_m + (θ̃ − at_send): the τ steps are made again from where they should have begun, as they were. With
+/// `implicit_residual` what was not sent stays as well, and there is no row at_send.
+struct replayed {
+  static constexpr part decides = part::landing;
+  static constexpr waiting waits = waiting::some_steps;
+  static constexpr bool keeps_departure = true;
+  static constexpr bool own_is_fresh = false;
+  static constexpr bool keeps_steps = true;
+
+  std::uint32_t steps = 1;  ///< τ
+
+  template <kernels::RowArithmetic R>
+  result<void> land(const R& rows, std::span<const compress::matrix_range>, std::span<float> local,
+                    std::span<const float> shared, std::span<const float> at_send) const {
+    CAUSEWAY_TRY(rows.add(local, 1.0F, shared));
+    return rows.add(local, -1.0F, at_send);
+  }
+};
+
 /// θ_m ← θ̃ − (g + λ·g⊙g⊙D) with g = at_send − θ_m, what the τ steps subtracted, and D = θ̃ − at_send, how far they were
 /// taken from where they should have begun: the first-order expansion of the gradient with g⊙g for the Hessian (Zheng et
 /// al. 2017). λ = λ0·|g| / |g⊙g⊙D| for each tensor, so that the correction is λ0 times as long as what it corrects,
-/// whatever the scale of the values (DC-S3GD, Rigazzi 2019, equation 17); CoCoDC's authors do that with λ0 = 1. λ0 = 0 just
-/// replays the steps. Cost: one pass more than `delayed`, on the processor.
+/// whatever the scale of the values (DC-S3GD, Rigazzi 2019, equation 17); CoCoDC's authors do that with λ0 = 1. λ0 = 0 is
+/// `replayed`. Cost: one pass more than `delayed`, on the processor.
 struct compensated {
   static constexpr part decides = part::landing;
   static constexpr waiting waits = waiting::some_steps;
   static constexpr bool keeps_departure = true;
   static constexpr bool own_is_fresh = false;
+  static constexpr bool keeps_steps = false;
 
   std::uint32_t steps = 1;  ///< τ
   float lambda = 1.0F;      ///< λ0
@@ -117,7 +141,8 @@ struct eager : one_round_late {
   static constexpr bool own_is_fresh = true;
 };
 
-static_assert(Landing<blocking> && Landing<delayed> && Landing<compensated> && Landing<one_round_late> && Landing<eager>);
+static_assert(Landing<blocking> && Landing<delayed> && Landing<replayed> && Landing<compensated> &&
+              Landing<one_round_late> && Landing<eager>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
 

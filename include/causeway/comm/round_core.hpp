@@ -64,6 +64,8 @@ struct round_core {
   static constexpr bool keeps_factors = requires(typename state::exchange_type & e) { e.keep(); };
   static constexpr bool overlaps = landing_type::waits == axis::waiting::some_steps;
   static constexpr bool lands_late = landing_type::waits == axis::waiting::a_round;
+  static constexpr bool notes_departure =
+      landing_type::keeps_departure && laws::mix.anchored && !rows_type::keeps_in_parameters;
 
   template <class... Given>
   explicit round_core(std::tuple<Given...> values)
@@ -144,7 +146,8 @@ struct round_core {
       if (ctx.elastic()) rows.found_means(ctx);
     }
     for (std::size_t i = 0; i < states.size(); ++i) {
-      states[i].due_at = trigger.first(i, states.size());
+      states[i].tensor = i / cuts.size();
+      states[i].due_at = trigger.first(in_schedule(states[i]), states.size());
       if constexpr (content_type::anchored) {
         states[i].outer.reset(static_cast<std::int64_t>(cuts[i % cuts.size()].size));
       }
@@ -167,6 +170,14 @@ struct round_core {
     if constexpr (keeps_factors) s.exchange->prepare(s.size() * (content_type::with_anchor ? 2 : 1), s.matrices);
     return {};
   }
+
+  /// Its number in the trigger's list.
+  [[nodiscard]] static std::size_t in_schedule(const state& s) noexcept {
+    constexpr bool by_tensor = requires { trigger_type::by_tensor; };
+    return by_tensor && content_type::tensor_count > 1 ? s.tensor : s.part;
+  }
+  /// Inner steps to its next exchange.
+  [[nodiscard]] std::uint32_t period(const state& s) const { return trigger.next(in_schedule(s), states.size()); }
 
   // ---- the parts of an exchange -----------------------------------------------------------------------------------------
 
@@ -229,7 +240,14 @@ struct round_core {
     s.terms.contributors = static_cast<std::uint32_t>(s.terms.members.size());
     if constexpr (!participation_type::always) count_contributors(ctx, s, q);
     CAUSEWAY_TRY(rows.refer(ctx, s));
-    return s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts);
+    CAUSEWAY_TRY(s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts));
+    return rows.clear_padding(ctx, s, s.next_residual);
+  }
+  /// Waits until the mean is in `row`.
+  result<void> finish(auto& ctx, state& s) {
+    CAUSEWAY_TRY(s.finish(ctx, recipe));
+    CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.row));
+    return rows.clear_padding(ctx, s, s.next_residual);
   }
   /// Of those drawn, the ones with something to say.
   void count_contributors(auto& ctx, state& s, axis::group_question q) const {

@@ -103,8 +103,7 @@ class round_rows {
   result<void> note_mean(auto& ctx, const state& s) {
     CAUSEWAY_ASSIGN(const auto kept, opened(ctx, s, means_[s.tensor], local_));
     const bool alone = s.terms.members.size() == 1;
-    CAUSEWAY_TRY(s.counts.empty() || alone ? ctx.rows().copy(kept, s.row)
-                                           : take_over(ctx.rows(), kept, s.row, {}, s.counts));
+    CAUSEWAY_TRY(s.counts.empty() || alone ? ctx.rows().copy(kept, s.row) : take_over(ctx.rows(), kept, s.row, s.counts));
     return put_back(ctx, s, kept, means_[s.tensor]);
   }
   /// Where the rows are to lie from now on.
@@ -155,6 +154,14 @@ class round_rows {
     if constexpr (content_type::anchored) {
       s.reference.resize(s.cut->is_whole(anchor_.size()) ? 0 : s.size());
       CAUSEWAY_ASSIGN(s.terms.reference, opened(ctx, s, anchor_, s.reference));
+    }
+    return {};
+  }
+
+  /// Padding stays zero, whatever a codec makes of zeros. `row`: of as many values as the input, or none.
+  result<void> clear_padding(auto& ctx, const state& s, std::span<float> row) {
+    for (std::size_t first = 0; first < row.size(); first += s.size()) {
+      CAUSEWAY_TRY(kernels::clear(ctx.rows(), s.cut->padding, row.subspan(first, s.size())));
     }
     return {};
   }
@@ -242,19 +249,17 @@ class round_rows {
     return ctx.rows().add(s.own_late, -1.0F, s.next_residual);
   }
 
-  /// Tensors become their mean, where something came; what happened to them meanwhile is kept.
+  /// Tensors become what the landing makes of their mean and what happened to them meanwhile, where something came.
   result<void> replace(auto& ctx, state& s) {
     if (participation_type::keeps_local && !s.terms.contributes) return {};
-    constexpr bool takes_over = landing_type::waits == axis::waiting::at_once || content_type::before_inner_step;
     CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
-    if (!s.counts.empty() && s.terms.members.size() > 1) {
-      const std::span<const float> sent = takes_over ? std::span<const float>{} : s.input;
-      CAUSEWAY_TRY(take_over(ctx.rows(), local, s.row, sent, s.counts));
-    } else if constexpr (takes_over) {
-      CAUSEWAY_TRY(ctx.rows().copy(local, s.row));
+    if (s.counts.empty() || s.terms.members.size() == 1) {
+      CAUSEWAY_TRY(land_mean(ctx.rows(), s, local));
     } else {
-      CAUSEWAY_TRY(ctx.rows().subtract(s.row, s.row, s.input));
-      CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, s.row));
+      const auto landed = room(moved_, local.size());
+      CAUSEWAY_TRY(ctx.rows().copy(landed, local));
+      CAUSEWAY_TRY(land_mean(ctx.rows(), s, landed));
+      CAUSEWAY_TRY(take_over(ctx.rows(), local, landed, s.counts));
     }
     return put_back(ctx, s, local, live(ctx, s));
   }
@@ -267,7 +272,8 @@ class round_rows {
     if constexpr (landing_type::own_is_fresh) {
       if (!own_.empty()) return land_own(ctx, s, mean);
       const float share = 1.0F / static_cast<float>(s.terms.contributors);
-      CAUSEWAY_TRY(rows.add(mean, share, s.input));
+      CAUSEWAY_TRY(rows.add(mean, share, s.input));  // what it sent of it
+      CAUSEWAY_TRY(rows.add(mean, -share, s.next_residual));
       if (s.arrived) CAUSEWAY_TRY(rows.add(mean, -share, s.own_late));
     }
     if constexpr (content_type::anchored) {
@@ -324,6 +330,15 @@ class round_rows {
   [[nodiscard]] static std::int64_t count(std::span<const float> row) { return static_cast<std::int64_t>(row.size()); }
 
  private:
+  result<void> land_mean(const auto& rows, const state& s, std::span<float> local) const {
+    if constexpr (landing_type::waits == axis::waiting::at_once || content_type::before_inner_step) {
+      return rows.copy(local, s.row);
+    } else if constexpr (landing_type::waits == axis::waiting::some_steps) {
+      return landing_.land(rows, s.cut->matrices, local, s.row, s.input);
+    } else {
+      return axis::replayed{}.land(rows, s.cut->matrices, local, s.row, s.input);  // a round's steps lie between
+    }
+  }
   /// See found_own. A fragment is all there is.
   result<void> land_own(auto& ctx, state& s, std::span<float> mean) {
     const auto rows = ctx.rows();
@@ -361,15 +376,13 @@ class round_rows {
     if (scratch.size() < size) scratch.resize(size);
     return std::span{scratch}.first(size);
   }
-  /// local ← row where counts are not 0, or local + (row − sent) there.
+  /// local ← row where counts are not 0.
   static result<void> take_over(const auto& rows, std::span<float> local, std::span<const float> row,
-                                std::span<const float> sent, std::span<const float> counts) {
-    if constexpr (requires { rows.take_over(local, row, sent, counts); }) {
-      if (rows.there(local, row, counts)) return rows.take_over(local, row, sent, counts);
+                                std::span<const float> counts) {
+    if constexpr (requires { rows.take_over(local, row, counts); }) {
+      if (rows.there(local, row, counts)) return rows.take_over(local, row, counts);
     }
-    for (std::size_t i = 0; i < local.size(); ++i) {
-      if (counts[i] != 0) local[i] = sent.empty() ? row[i] : local[i] + (row[i] - sent[i]);
-    }
+    for (std::size_t i = 0; i < local.size(); ++i) local[i] = counts[i] != 0 ? row[i] : local[i];
     return {};
   }
   /// A fragment of `all` as one row: where it lies, or gathered into `scratch`.

@@ -39,6 +39,7 @@ struct round_mix {
   bool waits_at_once = true;       ///< landing
   bool waits_a_round = false;      ///< landing
   bool own_is_fresh = false;       ///< landing
+  bool keeps_steps = true;         ///< landing
   bool wants_mean_shared = false;  ///< outer optimizer
   bool linear_outer = true;        ///< outer optimizer
   bool single = true;              ///< one fragment of one tensor
@@ -88,6 +89,8 @@ constexpr bool a14(round_mix m) {
 }
 /// Rows that count unequally need an exchange that weighs, of all peers, and one that takes no row out again as 1/M.
 constexpr bool a15(round_mix m) { return !m.weighs || (!m.by_context && m.everybody && !m.own_is_fresh); }
+/// Where what was not sent lies in the live parameters, a blend of those with others would lose a part of it.
+constexpr bool a16(round_mix m) { return !m.residual_in_parameters || m.keeps_steps; }
 /// Whether all peers hold the same (shared) parameters after each exchange.
 constexpr bool identical(round_mix m) {
   if (!m.everybody || !m.bit_parity || m.own_is_fresh) return false;
@@ -165,6 +168,7 @@ struct round_rules {
                                  .waits_at_once = landing_axis::waits == axis::waiting::at_once,
                                  .waits_a_round = landing_axis::waits == axis::waiting::a_round,
                                  .own_is_fresh = landing_axis::own_is_fresh,
+                                 .keeps_steps = landing_axis::keeps_steps,
                                  .wants_mean_shared = content_axis::anchored && outer_axis::wants_mean_shared,
                                  .linear_outer = optim::is_linear<outer_axis>,
                                  .single = fragments_axis::single && content_axis::tensor_count == 1,
@@ -221,6 +225,10 @@ struct round_rules {
   static_assert(rules::a15(mix),
                 "causeway-A15: peers' rows must count by the samples behind them. Use axis::split_mean or "
                 "axis::gather_mean among axis::all_peers, without axis::eager. docs/reference/rules.md#a15");
+  static_assert(rules::a16(mix),
+                "causeway-A16: axis::implicit_residual leaves what was not sent in the live parameters, and this landing "
+                "blends or corrects those. Use axis::blocking, axis::replayed or axis::one_round_late. "
+                "docs/reference/rules.md#a16");
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::comm

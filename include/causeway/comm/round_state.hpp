@@ -242,7 +242,7 @@ struct round_state {
             .matrices = matrices,
             .seed = terms.seed,
             .own_seed = mix(terms.seed, ctx.self() + 1),
-            .round = terms.id.step,
+            .round = number,
             .reference = terms.reference};
   }
 };

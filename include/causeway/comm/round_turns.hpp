@@ -57,7 +57,7 @@ class round_turns {
   /// The first turns of a run.
   void found(Core& c) {
     for (state& s : c.states) {
-      if (lands_late) s.due_at += c.trigger.next(s.part, c.states.size());
+      if (lands_late) s.due_at += c.period(s);
       if constexpr (Core::landing_type::own_is_fresh) c.rows.found_own(s);
     }
     choose_next(c);
@@ -98,7 +98,7 @@ class round_turns {
     for (state* s : due) {
       if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
     }
-    for (state* s : due) CAUSEWAY_TRY(s->finish(ctx, c.recipe));
+    for (state* s : due) CAUSEWAY_TRY(c.finish(ctx, *s));
     return land(ctx, c, due);
   }
 
@@ -194,7 +194,7 @@ class round_turns {
   /// lands.
   result<void> before_landing(auto& ctx, Core& c, const due_list& due) {
     const state& one = *due.front();
-    const bool first = c.outer_steps == 0 && c.at + c.trigger.next(one.part, c.states.size()) >= one.due_at;
+    const bool first = c.outer_steps == 0 && c.at + c.period(one) >= one.due_at;
     if (!one.pending && !first) return {};
     if (!one.pending) {
       if constexpr (Core::content_type::before_inner_step) ctx.skip_inner_step();
@@ -246,7 +246,7 @@ class round_turns {
       if (s->pending) continue;
       if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, *s));
       CAUSEWAY_TRY(c.rows.compose(ctx, *s));
-      if constexpr (Core::landing_type::keeps_departure) CAUSEWAY_TRY(c.rows.note_departure(ctx, *s));
+      if constexpr (Core::notes_departure) CAUSEWAY_TRY(c.rows.note_departure(ctx, *s));
     }
     for (state* s : due) CAUSEWAY_TRY(ctx.check_own(s->input));
     CAUSEWAY_TRY(ctx.enter_exchange());
@@ -300,7 +300,7 @@ class round_turns {
     committed_at_ = moved_from_ = due.front()->due_at;
     for (state* s : due) {
       if (!lands_late && !std::exchange(s->pending, false)) s->restart();
-      s->due_at += c.trigger.next(s->part, c.states.size());
+      s->due_at += c.period(*s);
     }
     choose_next(c);
   }

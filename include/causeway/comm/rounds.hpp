@@ -48,6 +48,7 @@ class rounds : round_rules<Axes...> {
   static constexpr bool chooses = core_type::chooses;
   static constexpr bool overlaps = core_type::overlaps;
   static constexpr bool measures_speed = core_type::measures_speed;
+  static constexpr bool replaces = !laws::mix.anchored && !laws::mix.before_inner_step;
   static constexpr bool parted = laws::mix.lasting && !laws::mix.everybody;  // peers have different models, for good
 
  public:
@@ -319,7 +320,7 @@ class rounds : round_rules<Axes...> {
   /// Sends a row on its way; its result is waited for in a later step.
   result<void> depart(auto& ctx, state& s) {
     CAUSEWAY_TRY(core_.rows.compose(ctx, s));
-    if constexpr (landing_type::keeps_departure) CAUSEWAY_TRY(core_.rows.note_departure(ctx, s));
+    if constexpr (core_type::notes_departure) CAUSEWAY_TRY(core_.rows.note_departure(ctx, s));
     s.parent = laws::identical ? ctx.parent() : 0;
     CAUSEWAY_TRY(core_.begin(ctx, s));
     if constexpr (core_type::rows_type::keeps_in_parameters) CAUSEWAY_TRY(core_.rows.take_out_sent(ctx, s));
@@ -330,7 +331,7 @@ class rounds : round_rules<Axes...> {
   }
   void restart(state& s) {
     s.restart();
-    s.due_at = core_.at + core_.trigger.next(s.part, core_.states.size());
+    s.due_at = core_.at + core_.period(s);
   }
 
   /// Takes the result of the round before, sends this round's row, and lands with what there is.
@@ -338,11 +339,15 @@ class rounds : round_rules<Axes...> {
     if (s.pending) {
       if (!s.begun) CAUSEWAY_TRY(core_.begin(ctx, s));
       if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
-      CAUSEWAY_TRY(s.finish(ctx, core_.recipe));
-      CAUSEWAY_TRY(core_.rows.keep_late(ctx, s));
+      CAUSEWAY_TRY(core_.finish(ctx, s));
+      if constexpr (replaces) {  // before they are sent again, or what was set right is set right twice
+        CAUSEWAY_TRY(core_.land(ctx, s));
+      } else {
+        CAUSEWAY_TRY(core_.rows.keep_late(ctx, s));
+        core_.close(ctx, s);
+        s.arrived = true;
+      }
       s.pending = false;
-      s.arrived = true;
-      core_.close(ctx, s);
     }
     CAUSEWAY_TRY(core_.rows.compose(ctx, s));
     s.parent = 0;
@@ -350,14 +355,14 @@ class rounds : round_rules<Axes...> {
     s.pending = true;
     s.waited = 0;
     if constexpr (core_type::rows_type::keeps_in_parameters) CAUSEWAY_TRY(core_.rows.take_out_sent(ctx, s));
-    CAUSEWAY_TRY(core_.rows.land_late(ctx, s));
+    if constexpr (!replaces) CAUSEWAY_TRY(core_.rows.land_late(ctx, s));
     restart(s);
     return content_type::before_inner_step ? result<void>{} : core_.commit(ctx, s);
   }
 
   result<void> complete(auto& ctx, state& s) {
     if (!s.begun) CAUSEWAY_TRY(core_.begin(ctx, s));
-    if constexpr (landing_type::waits == axis::waiting::a_round) return complete_late(ctx, s);
+    if constexpr (landing_type::waits == axis::waiting::a_round && !replaces) return complete_late(ctx, s);
     return arrive(ctx, s);
   }
 
@@ -369,7 +374,7 @@ class rounds : round_rules<Axes...> {
   /// Waits for the result and lands.
   result<void> arrive(auto& ctx, state& s) {
     if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
-    CAUSEWAY_TRY(s.finish(ctx, core_.recipe));
+    CAUSEWAY_TRY(core_.finish(ctx, s));
     CAUSEWAY_TRY(core_.land(ctx, s));
     if (!std::exchange(s.pending, false)) restart(s);
     return content_type::before_inner_step ? result<void>{} : core_.commit(ctx, s);
@@ -379,7 +384,7 @@ class rounds : round_rules<Axes...> {
   /// The result that is still under way when training ends.
   result<void> complete_late(auto& ctx, state& s) {
     if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
-    CAUSEWAY_TRY(s.finish(ctx, core_.recipe));
+    CAUSEWAY_TRY(core_.finish(ctx, s));
     CAUSEWAY_TRY(core_.rows.land_last(ctx, s));
     s.pending = s.arrived = false;
     core_.close(ctx, s);

@@ -179,8 +179,8 @@ class engine {
                           const kernels::compensation& c) = 0;
   virtual void gossip_update(float* shared, float* velocity, const float* mean, const float* mean_shared,
                              std::int64_t count, const kernels::gossip_coefficients& c) = 0;
-  /// y = x where counts are not 0; or y + (x - sent) there, unless `sent` is null.
-  virtual void take_over(float* y, const float* x, const float* sent, const float* counts, std::int64_t count) = 0;
+  /// y = x where counts are not 0.
+  virtual void take_over(float* y, const float* x, const float* counts, std::int64_t count) = 0;
   /// With momentum u, or without one where it is null.
   virtual void sgd_update(float* p, const float* g, float* u, std::int64_t count, const kernels::sgd_coefficients& c) = 0;
   virtual void nesterov_update(float* p, const float* g, float* u, std::int64_t count,

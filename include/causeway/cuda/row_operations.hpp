@@ -157,8 +157,8 @@ class row_operations : public engine_base<Q> {
                      const kernels::gossip_coefficients& c) override {
     run([&] { return queue_.elements(count, gossip_body{shared, velocity, mean, mean_shared, c}); });
   }
-  void take_over(float* y, const float* x, const float* sent, const float* counts, std::int64_t count) override {
-    run([&] { return queue_.elements(count, take_over_body{y, x, sent, counts}); });
+  void take_over(float* y, const float* x, const float* counts, std::int64_t count) override {
+    run([&] { return queue_.elements(count, take_over_body{y, x, counts}); });
   }
   void sgd_update(float* p, const float* g, float* u, std::int64_t count, const kernels::sgd_coefficients& c) override {
     run([&] {

@@ -70,11 +70,9 @@ class rows {
     engine_->gossip_update(shared.data(), velocity.data(), mean.data(), mean_shared.data(), std::ssize(shared), c);
     return engine_->finish();
   }
-  /// Beside RowArithmetic, of rows that are all `there`: y = x where counts are not 0; or y + (x - sent) there, unless
-  /// `sent` is empty.
-  result<void> take_over(std::span<float> y, std::span<const float> x, std::span<const float> sent,
-                         std::span<const float> counts) const {
-    engine_->take_over(y.data(), x.data(), sent.empty() ? nullptr : sent.data(), counts.data(), std::ssize(y));
+  /// Beside RowArithmetic, of rows that are all `there`: y = x where counts are not 0.
+  result<void> take_over(std::span<float> y, std::span<const float> x, std::span<const float> counts) const {
+    engine_->take_over(y.data(), x.data(), counts.data(), std::ssize(y));
     return engine_->finish();
   }
   /// A copy for each range.

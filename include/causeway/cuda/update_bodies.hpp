@@ -306,23 +306,21 @@ struct gossip_body {
   }
 };
 
-/// y = x where counts are not 0; or y + (x - sent) there, unless `sent` is null.
+/// y = x where counts are not 0.
 struct take_over_body {
   float* y = nullptr;
   const float* x = nullptr;
-  const float* sent = nullptr;
   const float* counts = nullptr;
 
-  [[nodiscard]] bool aligned() const { return detail::on_packs(y) && detail::on_packs(x, sent, counts); }
+  [[nodiscard]] bool aligned() const { return detail::on_packs(y) && detail::on_packs(x, counts); }
   template <int N>
   CAUSEWAY_HD void run(std::int64_t i) const {
-    float v[N], came[N], mine[N] = {}, weight[N];
+    float v[N], came[N], weight[N];
     detail::load(v, y + i);
     detail::load(came, x + i);
     detail::load(weight, counts + i);
-    if (sent != nullptr) detail::load(mine, sent + i);
     for (int k = 0; k < N; ++k) {
-      if (weight[k] != 0.0F) v[k] = sent == nullptr ? came[k] : v[k] + (came[k] - mine[k]);
+      if (weight[k] != 0.0F) v[k] = came[k];
     }
     detail::store(y + i, v);
   }

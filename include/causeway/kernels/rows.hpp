@@ -120,6 +120,15 @@ concept RowArithmetic = requires(const R& r, std::span<float> y, std::span<const
   { r.scatter(ranges, x, y) } -> std::same_as<result<void>>;                      // row, all
 };
 
+/// These values of a row become 0.
+template <RowArithmetic R>
+result<void> clear(const R& rows, std::span<const index_range> ranges, std::span<float> row) {
+  for (const index_range r : ranges) {
+    CAUSEWAY_TRY(rows.zero(row.subspan(static_cast<std::size_t>(r.begin), static_cast<std::size_t>(r.size()))));
+  }
+  return {};
+}
+
 /// On the processor, over the threads of a pool. Nothing fails.
 class host_rows {
  public:

@@ -9,6 +9,7 @@
 #include <causeway/config/config.hpp>
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/core/thread_pool.hpp>
 #include <causeway/tensor/buffer.hpp>
 
 #include <algorithm>
@@ -47,6 +48,17 @@ struct parameter_view {
   std::span<float> gradients;
   std::span<const parameter_segment> segments;
 };
+
+/// The values of a flat buffer of `length` that belong to no tensor.
+inline std::vector<index_range> padding_of(std::span<const parameter_segment> segments, std::size_t length) {
+  std::vector<index_range> padding;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const std::int64_t end = i + 1 < segments.size() ? segments[i + 1].offset : static_cast<std::int64_t>(length);
+    const std::int64_t used = segments[i].offset + segments[i].size();
+    if (used < end) padding.push_back({used, end});
+  }
+  return padding;
+}
 
 /// Calls `f(from, to)` with the places of every piece that both layouts have, by name. Precondition: pieces of one name
 /// have one size.

@@ -203,6 +203,8 @@ class training_context {
     if (elastic()) CAUSEWAY_TRY(weigh(data));
     auto outcome = or_device_error(collective::exchange_mean(transport(), exchange_id(collective::channels::updates, part),
                                                              codec, data, own_exchange_options()));
+    if (outcome && data.size() == parameters().size())
+      outcome = kernels::clear(rows(), padding_of(view().segments, data.size()), data);
     if (outcome) outcome = exchanged(data);
     if (outcome || !keeps_inputs_) return outcome;
     std::copy(kept_.begin(), kept_.end(), data.begin());

@@ -15,7 +15,9 @@ CAUSEWAY_DECL void fragment::add(const parameter_segment& s, std::int64_t end) {
   } else {
     ranges.push_back({s.offset, end});
   }
+  const auto begin = static_cast<std::int64_t>(size);
   size += static_cast<std::size_t>(end - s.offset);
+  if (end > s.offset + s.size()) padding.push_back({begin + s.size(), static_cast<std::int64_t>(size)});
 }
 
 CAUSEWAY_DECL void gather(const fragment& f, std::span<const float> all, std::span<float> row) {

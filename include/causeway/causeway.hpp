@@ -32,6 +32,7 @@
 #include <causeway/net/descriptors.hpp>
 #include <causeway/net/endpoint.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/net/float_packing.hpp>
 #include <causeway/net/frame.hpp>
 #include <causeway/net/half_open.hpp>
 #include <causeway/net/inbox.hpp>

@@ -16,10 +16,10 @@ using namespace causeway::membership;
 
 namespace {
 
-constexpr std::array kinds{transfer_kind::ask_manifest, transfer_kind::manifest,  transfer_kind::ask_chunk,
-                           transfer_kind::chunk,        transfer_kind::gone,      transfer_kind::receipt,
-                           transfer_kind::cancel,       transfer_kind::keep,      transfer_kind::means,
-                           transfer_kind::ask_time,     transfer_kind::time_given};
+constexpr std::array kinds{transfer_kind::ask_manifest, transfer_kind::manifest,   transfer_kind::ask_chunk,
+                           transfer_kind::chunk,        transfer_kind::gone,       transfer_kind::receipt,
+                           transfer_kind::cancel,       transfer_kind::keep,       transfer_kind::means,
+                           transfer_kind::ask_time,     transfer_kind::time_given, transfer_kind::packed_chunk};
 
 std::vector<std::byte> random_bytes(rng& random, std::size_t count) {
   std::vector<std::byte> bytes(count);

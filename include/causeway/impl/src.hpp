@@ -33,6 +33,7 @@
 #include <causeway/net/impl/deadline.ipp>
 #include <causeway/net/impl/descriptors.ipp>
 #include <causeway/net/impl/endpoint.ipp>
+#include <causeway/net/impl/float_packing.ipp>
 #include <causeway/net/impl/frame.ipp>
 #include <causeway/net/impl/inbox.ipp>
 #include <causeway/net/impl/link_transport.ipp>

@@ -29,7 +29,7 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 /// Messages of another format are refused.
-inline constexpr std::uint8_t message_format = 3;
+inline constexpr std::uint8_t message_format = 4;
 
 namespace detail {
 

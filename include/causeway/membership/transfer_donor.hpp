@@ -12,6 +12,7 @@
 #include <causeway/membership/state_image.hpp>
 #include <causeway/membership/transfer_options.hpp>
 #include <causeway/membership/transfer_wire.hpp>
+#include <causeway/net/float_packing.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -155,6 +156,7 @@ class donor {
   std::size_t outstanding_ = 0;
   std::uint64_t newest_ = 0;
   std::uint64_t serial_ = 0;
+  std::vector<std::byte> packed_;
   net::peer_id last_served_ = 0;
   static constexpr duration::rep rest = 19;  // a twentieth of a line that others need
   bool busy_ = false;

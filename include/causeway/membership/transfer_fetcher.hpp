@@ -17,6 +17,7 @@
 #include <causeway/membership/transfer_options.hpp>
 #include <causeway/membership/transfer_plan.hpp>
 #include <causeway/membership/transfer_wire.hpp>
+#include <causeway/net/float_packing.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -114,6 +115,8 @@ class fetcher {
   void ask(holder& h, std::uint64_t key, time_point now);
   void take_manifest(holder& h, const transfer_message& m, time_point now);
   void take_chunk(holder& h, const transfer_message& m, time_point now);
+  // The chunk that a message brings, packed or not; nothing where it has other bytes.
+  std::span<const std::byte> content_of(const transfer_message& m);
   void take_gone(holder& h, const transfer_message& m, time_point now);
   void note_rate(std::size_t bytes, time_point now);
   void make_plan();
@@ -136,6 +139,7 @@ class fetcher {
   state_name goal_;
   const state_image* local_ = nullptr;
   staging staged_;
+  std::vector<std::byte> unpacked_;
   std::uint64_t staged_root_ = 0;  // the state that the chunks in it are of
 
   manifest_assembler manifest_;

@@ -39,7 +39,8 @@ enum class transfer_kind : std::uint8_t {
                     ///< longer needed
   means = 0x88,     ///< what, content: it is kept; the rounds since, (round, root of its mean)
   ask_time = 0x89,  ///< newest, index: transfer_need's `takes` and `worth`, in nanoseconds
-  time_given = 0x8A,  ///< newest: nanoseconds that it is held back for
+  time_given = 0x8A,    ///< newest: nanoseconds that it is held back for
+  packed_chunk = 0x8B,  ///< as chunk; the content as net/float_packing.hpp makes it
 };
 
 /// Whether a control message belongs to the state transfer.
@@ -76,7 +77,8 @@ constexpr transfer_fields fields_of(transfer_kind kind) noexcept {
     case transfer_kind::ask_chunk:
     case transfer_kind::cancel: return {true, true, false, false, false};
     case transfer_kind::manifest:
-    case transfer_kind::chunk: return {true, true, true, false, true};
+    case transfer_kind::chunk:
+    case transfer_kind::packed_chunk: return {true, true, true, false, true};
     case transfer_kind::gone: return {true, false, false, true, false};
     case transfer_kind::receipt: return {false, false, true, false, false};
     case transfer_kind::keep: return {true, true, false, false, false};

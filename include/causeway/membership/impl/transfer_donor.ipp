@@ -195,7 +195,7 @@ CAUSEWAY_DECL void donor::serve_one(net::peer_id to, asking_peer& peer) {
   const request r = peer.queue.front();
   peer.queue.pop_front();
   const offered& state = *find(r.what);
-  const std::size_t size = answer_size(r);
+  std::size_t size = answer_size(r);
   const std::uint64_t ticket = causeway::detail::scramble(options_.seed ^ ++serial_);
   const bool chunk = r.kind == transfer_kind::ask_chunk;
   transfer_message answer{
@@ -203,7 +203,14 @@ CAUSEWAY_DECL void donor::serve_one(net::peer_id to, asking_peer& peer) {
   std::vector<std::byte> bytes;
   if (chunk) {
     bytes = encode_transfer_head(answer, size);
-    if (!state.reader(static_cast<std::size_t>(r.index), std::span{bytes}.last(size))) return send_gone(to, r.what);
+    const auto content = std::span{bytes}.last(size);
+    if (!state.reader(static_cast<std::size_t>(r.index), content)) return send_gone(to, r.what);
+    packed_.resize(size);
+    if (const std::size_t fewer = net::pack_floats(content, packed_); fewer > 0) {
+      answer.kind = transfer_kind::packed_chunk;
+      answer.content = std::span{packed_}.first(size = fewer);
+      bytes = encode(answer);
+    }
   } else {
     const auto content = r.index == 0 ? encode(state.head) : encode_hashes(state.hashes, r.index);
     answer.content = content;

@@ -135,7 +135,8 @@ CAUSEWAY_DECL void fetcher::declare_overdue(holder& h, time_point now) {
 // ---- messages ------------------------------------------------------------------------------------------------------
 
 CAUSEWAY_DECL void fetcher::message(net::peer_id from, const transfer_message& m, time_point now) {
-  if (m.kind != transfer_kind::manifest && m.kind != transfer_kind::chunk && m.kind != transfer_kind::gone) return;
+  const bool chunk = m.kind == transfer_kind::chunk || m.kind == transfer_kind::packed_chunk;
+  if (m.kind != transfer_kind::manifest && !chunk && m.kind != transfer_kind::gone) return;
   if (m.kind != transfer_kind::gone) {
     fx_->transfer_send(from, encode(transfer_message{.kind = transfer_kind::receipt, .ticket = m.ticket}));
   }
@@ -147,7 +148,8 @@ CAUSEWAY_DECL void fetcher::message(net::peer_id from, const transfer_message& m
   }
   switch (m.kind) {
     case transfer_kind::manifest: take_manifest(*h, m, now); break;
-    case transfer_kind::chunk: take_chunk(*h, m, now); break;
+    case transfer_kind::chunk:
+    case transfer_kind::packed_chunk: take_chunk(*h, m, now); break;
     default: take_gone(*h, m, now); break;
   }
   proceed(now);
@@ -202,17 +204,16 @@ CAUSEWAY_DECL void fetcher::take_chunk(holder& h, const transfer_message& m, tim
   if (!plan_->is_missing(m.index)) {
     ++counts_.duplicates;
     counts_.bytes_wasted += m.content.size();
-  } else if (m.content.size() != local_->chunk_size(static_cast<std::size_t>(m.index)) ||
-             hash_bytes(m.content) != manifest_.hashes()[static_cast<std::size_t>(m.index)]) {
+  } else if (const auto bytes = content_of(m); bytes.empty()) {
     counts_.bytes_wasted += m.content.size();
     h.bad_chunks.push_back(m.index);
     punish(h, "chunks with wrong bytes");
   } else {
-    staged_.put(static_cast<std::size_t>(m.index), m.content);
+    staged_.put(static_cast<std::size_t>(m.index), bytes);
     plan_->done(m.index);
-    h.bytes += m.content.size();
-    counts_.bytes_done += m.content.size();
-    note_rate(m.content.size(), now);
+    h.bytes += bytes.size();
+    counts_.bytes_done += bytes.size();
+    note_rate(bytes.size(), now);
     for (auto& [id, other] : holders_) {  // who else was asked need not send it
       if (!other.expects(m.index)) continue;
       send(id, transfer_kind::cancel, m.index);
@@ -221,6 +222,18 @@ CAUSEWAY_DECL void fetcher::take_chunk(holder& h, const transfer_message& m, tim
   }
   if (r->active) plan_->given_up(m.index);
   if (plan_->missing() == 0) finish(status::complete);
+}
+
+CAUSEWAY_DECL std::span<const std::byte> fetcher::content_of(const transfer_message& m) {
+  const auto at = static_cast<std::size_t>(m.index);
+  std::span<const std::byte> bytes = m.content;
+  if (m.kind == transfer_kind::packed_chunk) {
+    unpacked_.resize(local_->chunk_size(at));
+    if (!net::unpack_floats(m.content, unpacked_)) return {};
+    bytes = unpacked_;
+  }
+  const bool right = bytes.size() == local_->chunk_size(at) && hash_bytes(bytes) == manifest_.hashes()[at];
+  return right ? bytes : std::span<const std::byte>{};
 }
 
 CAUSEWAY_DECL void fetcher::note_rate(std::size_t bytes, time_point now) {

@@ -36,7 +36,7 @@ CAUSEWAY_DECL std::vector<std::byte> encode(const transfer_message& m) {
 }
 
 CAUSEWAY_DECL result<transfer_message> decode_transfer(std::span<const std::byte> bytes) {
-  if (!is_transfer_message(bytes) || bytes.front() > std::byte{static_cast<std::uint8_t>(transfer_kind::time_given)}) {
+  if (!is_transfer_message(bytes) || bytes.front() > std::byte{static_cast<std::uint8_t>(transfer_kind::packed_chunk)}) {
     return fail(errc::corrupt, "state transfer", "a message of an unknown kind");
   }
   net::byte_reader in{bytes};

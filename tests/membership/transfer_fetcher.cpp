@@ -35,15 +35,19 @@ TEST_CASE("state transfer: any chunk that comes with wrong bytes is fetched else
         if (who == 0) who = from;
         if (from != who) return true;
         ++changed;
-        if (how == 0) message[33 + random.below(message.size() - 33)] ^= static_cast<std::byte>(1U << random.below(8));
+        // In the second half: before it a packed chunk has the lengths of codes, also of those that it does not use.
+        const std::size_t half = message.size() / 2;
+        if (how == 0) message[half + random.below(message.size() - half)] ^= static_cast<std::byte>(1U << random.below(8));
         if (how == 1) message.pop_back();
         if (how == 2) message.push_back(std::byte{0});
         return true;
       };
       f.start();
       CHECK(f.run() == status::complete);
+      INFO("chunk " << broken << ", way " << how);
       CHECK(changed == 1);
-      CHECK(f.progress().bad == 1);
+      // The last one is short: the other holder is quicker with it, and all is there before the wrong one comes.
+      if (broken + 1 < chunks) CHECK(f.progress().bad == 1);
       f.check_whole();
     }
   }

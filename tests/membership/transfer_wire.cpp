@@ -67,7 +67,7 @@ TEST_CASE("transfer messages: what is cut short, too long or of another kind is 
     std::vector<std::byte> bytes(60);
     bytes[0] = static_cast<std::byte>(first);
     CHECK(is_transfer_message(bytes) == (first >= 0x80 && first < 0x90));
-    if (first < 0x80 || first > 0x8A) CHECK(!decode_transfer(bytes));
+    if (first < 0x80 || first > 0x8B) CHECK(!decode_transfer(bytes));
   }
 }
 

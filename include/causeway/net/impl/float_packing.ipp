@@ -30,14 +30,17 @@ struct huffman_codes {
   }
 };
 
-/// Whether the lengths are those of a code: no two of them begin alike.
+/// Whether the lengths are those of a Huffman code: no two codes begin alike, and nothing could be added to them, unless it
+/// is one code of one bit.
 inline bool is_code(const code_lengths& lengths) {
-  std::size_t used = 0;
+  std::size_t used = 0, codes = 0;
   for (const unsigned length : lengths) {
     if (length > longest_code) return false;
-    if (length > 0) used += std::size_t{1} << (longest_code - length);
+    if (length == 0) continue;
+    used += std::size_t{1} << (longest_code - length);
+    ++codes;
   }
-  return used > 0 && used <= std::size_t{1} << longest_code;
+  return used == std::size_t{1} << (codes == 1 ? longest_code - 1 : longest_code);
 }
 
 inline std::size_t packed_size(const code_lengths& lengths, const std::array<std::uint32_t, 256>& counts,

@@ -11,6 +11,7 @@ using namespace cases;
 using namespace causeway::collective;
 
 static_assert(Aggregator<mean, plain, message_context>);
+static_assert(Aggregator<sum, pairs, message_context>);
 static_assert(Aggregator<contributor_mean, pairs, message_context>);
 static_assert(Aggregator<sign_of<contributor_mean>, mirrored, message_context>);
 
@@ -20,6 +21,14 @@ TEST_CASE("aggregator: the mean weighs messages, and what is left out is 0", "[c
   all.add({6, 0.5F, 0.5F}, 3);
   CHECK(*all.combine(mean{}) == std::vector<float>{5, 0, 1});
   CHECK(all.counts == std::vector<float>{4, 0, 1});
+}
+
+TEST_CASE("aggregator: the sum is the mean of as many messages as there are", "[collective][fast]") {
+  contribution<pairs> all{pairs{1.0F}};
+  all.add({2, 0.5F, 4}, 0.5F);
+  all.add({6, 0.5F, 0.5F}, 0.5F);
+  CHECK(*all.combine(sum{}) == std::vector<float>{8, 0, 4});
+  CHECK(*all.combine(mean{}) == std::vector<float>{4, 0, 2});
 }
 
 TEST_CASE("aggregator: the mean of contributors divides by those who sent a coordinate", "[collective][fast]") {

@@ -120,6 +120,13 @@ TEST_CASE("significant: an update travels when it is large next to its parameter
   CHECK(selected(filter, {.pool = pool}, x) == coordinates{0, 1, 2, 3, 5});  // against the floor alone
 }
 
+TEST_CASE("significant: the parameter is this peer's own, which its update has moved", "[compress][fast]") {
+  thread_pool pool{1};
+  const std::vector<float> reference{1.0F, 1.0F};
+  const message_context ctx{.pool = pool, .reference = reference};
+  CHECK(selected(significant{{.first = 0.01F}}, ctx, {0.00995F, -0.01005F}) == coordinates{0});  // of 0.99005 and 1.01005
+}
+
 TEST_CASE("significant: what is not finite travels even against an infinite parameter", "[compress][fast]") {
   thread_pool pool{1};
   const std::vector<float> reference{infinity, not_a_number, 1.0F};

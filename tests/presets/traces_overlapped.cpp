@@ -16,3 +16,13 @@ TEST_CASE("traces: CoCoDC", "[presets][trace][fast]") {
   };
   CHECK(replay<optim::sgd>(support::trace{"cocodc"}, policy) < 1e-5);
 }
+
+TEST_CASE("traces: Streaming DiLoCo", "[presets][trace][fast]") {
+  const auto policy = [] { return make(presets::streaming_diloco_options{.local_steps = 6, .blocks_in_fragment = 1}); };
+  CHECK(replay<optim::sgd>(support::trace{"streaming_diloco"}, policy) < 1e-5);
+}
+
+TEST_CASE("traces: Eager DiLoCo", "[presets][trace][fast]") {
+  const auto policy = [] { return make(presets::eager_diloco_options{.local_steps = 3}); };
+  CHECK(replay<optim::sgd>(support::trace{"eager_diloco"}, policy) < 1e-5);
+}

@@ -231,15 +231,13 @@ class round_rows {
     return ctx.rows().add(local, -1.0F, s.next_residual);
   }
   result<void> take_out_sent(auto& ctx, state& s) {
-    CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
-    CAUSEWAY_TRY(add_sent(ctx, s, local));
-    CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
+    CAUSEWAY_TRY(take_out(ctx, s));
     s.taken_out = s.terms.contributes;
-    ctx.parameters_changed();
     return {};
   }
-  /// late ← row, own_late ← what this peer put into it.
+  /// late ← row, own_late ← what this peer put into it, which leaves the live parameters as the mean is about to come.
   result<void> keep_late(auto& ctx, state& s) {
+    if constexpr (keeps_in_parameters) CAUSEWAY_TRY(take_out(ctx, s));
     s.late.resize(s.row.size());
     CAUSEWAY_TRY(ctx.rows().copy(s.late, s.row));
     if (!own_.empty()) return {};  // it is taken back where it came from
@@ -313,6 +311,7 @@ class round_rows {
   /// The mean that was still under way when training ended; local progress since the last round stays.
   result<void> land_last(auto& ctx, state& s) {
     const auto rows = ctx.rows();
+    if constexpr (keeps_in_parameters) CAUSEWAY_TRY(take_out(ctx, s));
     CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
     CAUSEWAY_ASSIGN(const auto before, opened(ctx, s, anchor_, shared_));
     CAUSEWAY_TRY(rows.add(local, -1.0F, before));
@@ -330,6 +329,13 @@ class round_rows {
   [[nodiscard]] static std::int64_t count(std::span<const float> row) { return static_cast<std::int64_t>(row.size()); }
 
  private:
+  result<void> take_out(auto& ctx, state& s) {
+    CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
+    CAUSEWAY_TRY(add_sent(ctx, s, local));
+    CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
+    ctx.parameters_changed();
+    return {};
+  }
   result<void> land_mean(const auto& rows, const state& s, std::span<float> local) const {
     if constexpr (landing_type::waits == axis::waiting::at_once || content_type::before_inner_step) {
       return rows.copy(local, s.row);

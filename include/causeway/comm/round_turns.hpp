@@ -33,7 +33,7 @@ class round_turns {
   static constexpr bool keeps_means = Core::keeps_means;
   static constexpr bool lands_late = Core::lands_late;
   static constexpr bool own_parameters = Core::own_parameters;
-  static constexpr bool takes_out = Core::rows_type::keeps_in_parameters && (overlaps || lands_late);
+  static constexpr bool takes_out = Core::rows_type::keeps_in_parameters && overlaps;
   static constexpr auto never = std::numeric_limits<std::uint64_t>::max();
   static constexpr auto nothing = never;
 

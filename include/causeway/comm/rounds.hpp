@@ -354,7 +354,6 @@ class rounds : round_rules<Axes...> {
     CAUSEWAY_TRY(core_.begin(ctx, s));
     s.pending = true;
     s.waited = 0;
-    if constexpr (core_type::rows_type::keeps_in_parameters) CAUSEWAY_TRY(core_.rows.take_out_sent(ctx, s));
     if constexpr (!replaces) CAUSEWAY_TRY(core_.rows.land_late(ctx, s));
     restart(s);
     return content_type::before_inner_step ? result<void>{} : core_.commit(ctx, s);

@@ -200,8 +200,9 @@ inline result<void> validate(const significant_options& o) {
 }
 
 /// Sparsifier: Gaia's significance filter (Hsieh et al., 2017, section 4.2): coordinate i travels when
-/// |x_i| > v_t · max(|reference_i|, floor), with v_t = v_0 / sqrt(t + 1) in round t. Without a reference, parameters count
-/// as 0. What is not finite travels too (decoding refuses it). Give it the accumulated update: keep the residual.
+/// |x_i| > v_t · max(|w_i|, floor), with v_t = v_0 / sqrt(t + 1) in round t and w = reference − x, the peer's own value: x
+/// is how far that is below the reference. Without a reference, parameters count as 0. What is not finite travels too
+/// (decoding refuses it). Give it the accumulated update: keep the residual.
 class significant : public detail::sends_a_set<significant> {
  public:
   static constexpr std::string_view name = "significant";
@@ -223,7 +224,7 @@ class significant : public detail::sends_a_set<significant> {
     const float v = threshold_of(ctx.round), floor = options_.floor;
     detail::coordinate_set large{values.size()};
     large.fill(ctx.pool, [&](std::size_t i) {
-      const float parameter = ctx.reference.empty() ? 0.0F : std::abs(ctx.reference[i]);
+      const float parameter = ctx.reference.empty() ? 0.0F : std::abs(ctx.reference[i] - values[i]);
       return !(std::abs(values[i]) <= v * (parameter > floor ? parameter : floor)) ||
              detail::magnitude_bits(values[i]) >= 0x7F800000U;
     });

@@ -99,8 +99,8 @@ using distro = comm::rounds<axis::every, axis::gradient_ahead, axis::momentum_re
 [[nodiscard]] CAUSEWAY_DECL distro make(const distro_options& o);
 
 /// CocktailSGD (Wang et al. 2023): a random fifth of the distance to the shared parameters, of that the largest, in 4 bits,
-/// to the owner of each part, who keeps a residual of his own and answers likewise; what is not sent stays in the live
-/// parameters; one step late.
+/// to the owner of each part, who keeps a residual of his own and answers likewise; one step late, and till then what was
+/// sent stays in the live parameters, too, as in its authors' code (github.com/DS3Lab/CocktailSGD, 4819ed7).
 struct cocktail_sgd_options {
   double mask_share = 0.2;  ///< with the 8 % below and a bit for each entry of the mask this is the paper's 117x
   std::uint32_t k = 328;    ///< of each 4,096 entries that the mask leaves: 8 %
@@ -114,15 +114,16 @@ using cocktail_sgd = comm::rounds<axis::every, axis::implicit_residual, axis::on
 [[nodiscard]] CAUSEWAY_DECL cocktail_sgd make(const cocktail_sgd_options& o);
 
 /// Gaia (Hsieh et al. 2017) between sites: after every step the updates travel that are significant, |u/w| > v_0/√t; the
-/// others go on accumulating where they are. The mean of the sites' updates moves the shared parameters.
+/// others go on accumulating where they are. Every site adds what the others send to its own copy: updates of n sites add
+/// up, so the learning rate is to be 1/n of that for their mean.
 struct gaia_options {
   float threshold = 0.01F;  ///< v_0
 };
 namespace detail {
 using gaia_codec = compress::sparse<compress::no_transform, compress::significant, compress::none>;
 }
-using gaia =
-    comm::rounds<axis::every, axis::implicit_residual, axis::gather_mean<detail::gaia_codec>, axis::outer<optim::sgd>>;
+using gaia = comm::rounds<axis::every, axis::implicit_residual, axis::gather_mean<detail::gaia_codec, collective::sum>,
+                          axis::outer<optim::sgd>>;
 [[nodiscard]] CAUSEWAY_DECL gaia make(const gaia_options& o);
 
 /// PowerSGD (Vogels et al. 2019): gradients as two thin factors a matrix, with error feedback; the rest in f32.

@@ -24,16 +24,33 @@ TENSORS = [
     ("block1.bias", "vector", 1, 3, 1, 1.5, 1.0),
     ("norm", "vector", 1, 3, 2, 1.0, 1.0),
 ]
-SIZES = [t[2] * t[3] for t in TENSORS]
-CURVATURE = np.repeat([t[5] for t in TENSORS], SIZES)
-SCALE = np.repeat([t[6] for t in TENSORS], SIZES)
-OFFSETS = np.concatenate([[0], np.cumsum(SIZES)])
 LEARNING_RATE = np.float32(0.1)
 
 
-def pieces(tensors=range(len(TENSORS))):
-    """Where these tensors lie."""
-    return [slice(OFFSETS[t], OFFSETS[t + 1]) for t in tensors]
+def set_tensors(tensors):
+    """All traces from here on have these tensors."""
+    global TENSORS, SIZES, CURVATURE, SCALE, OFFSETS
+    TENSORS = tensors
+    SIZES = [t[2] * t[3] for t in TENSORS]
+    CURVATURE = np.repeat([t[5] for t in TENSORS], SIZES)
+    SCALE = np.repeat([t[6] for t in TENSORS], SIZES)
+    OFFSETS = np.concatenate([[0], np.cumsum(SIZES)])
+
+
+set_tensors(TENSORS)
+
+
+
+def pieces(tensors=None):
+    """Where these tensors lie, or all."""
+    return [slice(OFFSETS[t], OFFSETS[t + 1]) for t in (range(len(TENSORS)) if tensors is None else tensors)]
+
+
+def padded_places():
+    """Where the values lie in this library's rows, in which zeros follow each tensor up to a multiple of 16 values."""
+    padded = [-(-size // 16) * 16 for size in SIZES]
+    begins = np.concatenate([[0], np.cumsum(padded)])
+    return np.concatenate([begin + np.arange(size) for begin, size in zip(begins, SIZES)])
 
 
 def rounded(x):
@@ -42,14 +59,14 @@ def rounded(x):
 
 
 class Trace:
-    def __init__(self, name, peers, steps, seed=1):
+    def __init__(self, name, peers, steps, seed=1, learning_rate=LEARNING_RATE):
         self.name, self.lines = name, []
         self.random = np.random.default_rng(seed)
         self.start = rounded(self.random.normal(size=sum(SIZES)) * SCALE)
         self.centres = {}
         self.put("peers", [peers])
         self.put("steps", steps)
-        self.put("learning_rate", [LEARNING_RATE])
+        self.put("learning_rate", [learning_rate])
         self.put("start", self.start)
 
     def put(self, name, values):
@@ -68,7 +85,8 @@ class Trace:
 
     def write(self, about):
         folder = pathlib.Path(__file__).parent
-        head = [f"# {line}".rstrip() for line in ("Written by make_traces.py. " + inspect.cleandoc(about)).splitlines()]
+        writer = f"Written by {pathlib.Path(sys.argv[0]).name}. "
+        head = [f"# {line}".rstrip() for line in (writer + inspect.cleandoc(about)).splitlines()]
         tensors = ["tensor " + " ".join(str(x) for x in t[:6]) for t in TENSORS]
         (folder / f"{self.name}.golden").write_text("\n".join(head + tensors + self.lines) + "\n")
 
@@ -393,9 +411,14 @@ def co_learning():
     return trace
 
 
+def write(traces):
+    """Those that the command line names, or all."""
+    for make in traces:
+        if len(sys.argv) < 2 or make.__name__ in sys.argv[1:]:
+            make().write(make.__doc__)
+
+
 TRACES = [halos, decoupled_diloco, dlion, cocodc, fedavg, photon, co_learning]
 
 if __name__ == "__main__":
-    for make in TRACES:
-        if len(sys.argv) < 2 or make.__name__ in sys.argv[1:]:
-            make().write(make.__doc__)
+    write(TRACES)

@@ -53,7 +53,7 @@ CAUSEWAY_DECL cocktail_sgd make(const cocktail_sgd_options& o) {
 
 CAUSEWAY_DECL gaia make(const gaia_options& o) {
   const detail::gaia_codec codec{compress::no_transform{}, compress::significant{{.first = o.threshold}}};
-  return gaia{axis::every{1}, axis::implicit_residual{}, axis::gather_mean<detail::gaia_codec>{codec},
+  return gaia{axis::every{1}, axis::implicit_residual{}, axis::gather_mean<detail::gaia_codec, collective::sum>{codec},
               axis::outer<optim::sgd>{1.0F}};
 }
 

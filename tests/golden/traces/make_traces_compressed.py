@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the traces of compressed exchanges: python3 make_traces_compressed.py [NAME...]. As make_traces.py, which see."""
+import numpy as np
+
+import make_traces
+from make_traces import LEARNING_RATE, Nesterov, Peer, Trace, padded_places, pieces, write
+
+
+def masks_of(text):
+    """A line for each step."""
+    return [[int(i) for i in line.split()] for line in text.strip().split("\n")]
+
+
+# ---- SPARTA ----------------------------------------------------------------------------------------------------------
+
+# Which fifth of the parameters is averaged in each step: drawn by this library.
+SPARTA_MASKS = """
+1 7 10 17 24 27 31 36 38 43
+0 1 9 21 24 30 35
+1 3 9 10 18 24 25 34
+0 5 6 8 10 11 24 27 29 32 39
+2 11 21 28 33 39
+1 2 10 12 17 18 33 34 39 41
+1 6 10 14 18 20 26 27 36 39 41 43
+2 14 15 23 26 30 34
+8 12 18 29 36 37 43
+2 4 6 8 11 13 43
+3 9 11 27 28 30 41 43 44
+"""
+
+
+def sparta_steps(name, local_steps=0, outer_step=None):
+    """SPARTA after every step; every `local_steps` steps then an outer step from where the last one led."""
+    masks = masks_of(SPARTA_MASKS)
+    trace = Trace(name, 3, [len(masks)] * 3)
+    trace.lines.append(f"# drawn: {masks}")
+    peers = [Peer(trace, p, trace.start) for p in range(3)]
+    shared = trace.start
+    for step, mask in enumerate(masks, 1):
+        mean = np.mean([peer.train().theta for peer in peers], axis=0)
+        for peer in peers:
+            peer.theta[mask] = mean[mask]
+        if outer_step is not None and step % local_steps == 0:
+            shared = outer_step(shared, shared - np.mean([peer.theta for peer in peers], axis=0))
+            for peer in peers:
+                peer.theta = shared.copy()
+        for peer in peers:
+            peer.note()
+    return trace
+
+
+def sparta():
+    """SPARTA: Beton et al. 2025 (EXO); github.com/exo-explore/gym, commit 9fa323c26364f4437ffd23517da5d65946003963,
+    exogym/strategy/sparta.py (SparseCommunicator, RandomIndexSelector): after each step, the mean over all nodes of those
+    parameters that a mask drawn anew, the same for all, has.
+
+    Three nodes, a share of 0.2, 11 steps. Their mask takes each parameter with that probability, this library's just that
+    many of all.
+    """
+    return sparta_steps("sparta")
+
+
+def sparta_diloco():
+    """SPARTA with DiLoCo: github.com/exo-explore/gym, commit 9fa323c26364f4437ffd23517da5d65946003963,
+    exogym/strategy/sparta_diloco.py, diloco.py: after each step first SPARTA's exchange, then, every H steps, DiLoCo's.
+
+    Three nodes, a share of 0.2, H = 4, outer rate 0.7, momentum 0.9, 11 steps. In their code the first of DiLoCo's rounds has
+    a step more than H, as it counts the step after the exchange.
+    """
+    return sparta_steps("sparta_diloco", 4, Nesterov(0.7, 0.9).step)
+
+
+# ---- gradients -------------------------------------------------------------------------------------------------------
+
+
+def dedloc():
+    """DeDLOC: Diskin et al. 2021 (2106.10207), section 3; its code averages gradients with hivemind (optim/grad_averager.py,
+    commit 4bd43b77895019b20d18d81d0d0c1a5ab9a10847): peers add up gradients of the same parameters until they have B samples
+    together; then the mean over all samples is one step of the optimizer for all.
+
+    Three peers with batches of 1, 2 and 3 sequences and steps of 20, 30 and 50 ms, B = 16, SGD. Peers look how far all are
+    between two of their own steps; who had done how many by then is given.
+    """
+    counts, batch = [(6, 4, 2)] * 3, [1, 2, 3]
+    steps = [sum(c[p] for c in counts) for p in range(3)]
+    trace = Trace("dedloc", 3, steps)
+    trace.put("batch", batch)
+    trace.lines.append(f"# steps of each peer in each round: {counts}")
+    peers = [Peer(trace, p, trace.start) for p in range(3)]
+    shared = trace.start
+    for count in counts:
+        total = np.zeros_like(shared)
+        for peer in peers:
+            for _ in range(count[peer.index]):
+                total += batch[peer.index] * trace.gradient(shared, peer.index, peer.step)
+                peer.step += 1
+                peer.note()
+        shared = shared - float(LEARNING_RATE) * total / sum(n * c for n, c in zip(batch, count))
+        for peer in peers:
+            peer.theta = shared.copy()
+            peer.note()
+    return trace
+
+
+# As those of make_traces.py, large enough for two vectors to be less than a matrix.
+POWER_SGD_TENSORS = [
+    ("table", "embedding", 6, 5, -1, 0.5, 1.0),
+    ("block0.matrix", "matrix", 6, 6, 0, 1.0, 1e-2),
+    ("block0.bias", "vector", 1, 3, 0, 2.0, 10.0),
+    ("block1.matrix", "matrix", 5, 6, 1, 0.25, 1e-3),
+    ("block1.bias", "vector", 1, 3, 1, 1.5, 1.0),
+    ("head", "matrix", 8, 4, 2, 1.0, 1.0),
+]
+# Where PowerSGD's right factors begin, vector by vector: drawn by this library.
+POWER_SGD_START = [
+    [-0.557918668, 0.575955391, 0.412657499, 0.604914427, -0.141143084, -0.0166773796, 0.6954391, -0.172964573, 0.88986659,
+     0.0911487341],
+    [0.0852730274, 0.826654911, 0.321592569, 0.0530493259, -0.171238303, 0.0678554773, -0.135719299, 0.42462635,
+     -0.810771823, 0.636903405, -0.390441298, 0.278726459],
+    [-0.784822583, -0.423457623, 0.462870479, -0.492096066, -0.463188171, -0.297941089, -0.712324023, 0.0278553963,
+     0.662157178, 0.426876783, 0.802066684, -0.170738101],
+    [0.201170564, -0.800150275, -0.772968054, -0.718683243, 0.616182923, 0.335458636, 0.639480352, 0.927689791],
+]
+
+
+def power_sgd():
+    """PowerSGD: Vogels et al. 2019 (1905.13727), algorithms 1 and 2; github.com/epfml/powersgd, commit
+    f07be924eda568511c0ca00efdfed06b1d7e6332, paper-code/gradient_reducers.py (RankKReducer, reuse_query): of each matrix
+    M = g + e, P ← mean of M Q, made orthonormal; Q ← mean of Mᵀ P, with which the next step begins; the result is P Qᵀ, and
+    e ← M − P Qᵀ. Vectors travel whole.
+
+    Rank 2, three workers, 8 steps. The result goes to plain SGD; the paper's has momentum, which is no part of the exchange.
+    (Their later package powersgd/ takes a worker's own Mᵀ P for its e, and alternates between the sides; and algorithm 2 has
+    no matrix too small to gain: nor has this model.)
+    """
+    make_traces.set_tensors(POWER_SGD_TENSORS)
+    trace = Trace("power_sgd", 3, [8] * 3)
+    peers = [Peer(trace, p, trace.start) for p in range(3)]
+    errors = np.zeros((3, trace.start.size))
+    matrices = [(where, t[2:4]) for where, t in zip(pieces(), make_traces.TENSORS) if t[2] > 1]
+    right = [np.reshape(q, (2, shape[1])).T for q, (_, shape) in zip(POWER_SGD_START, matrices)]
+    for _ in range(8):
+        rows = [trace.gradient(peer.theta, peer.index, peer.step) for peer in peers] + errors
+        mean = np.mean(rows, axis=0)
+        errors = np.zeros_like(errors)
+        for k, (where, shape) in enumerate(matrices):
+            inputs = [row[where].reshape(shape) for row in rows]
+            left = np.linalg.qr(np.mean([m @ right[k] for m in inputs], axis=0))[0]
+            right[k] = np.mean([m.T @ left for m in inputs], axis=0)
+            mean[where] = (left @ right[k].T).ravel()
+            errors[:, where] = rows[:, where] - mean[where]
+        for peer in peers:
+            peer.theta = peer.theta - float(LEARNING_RATE) * mean
+            peer.step += 1
+            peer.note()
+    return trace
+
+
+# ---- CocktailSGD -----------------------------------------------------------------------------------------------------
+
+# The half of each of three parts that may travel in a round, three lines a round: drawn by this library.
+COCKTAIL_MASKS = """
+0 2 4 8 13 16 17 18 19 20 21 22 24 25 26 31
+0 3 4 6 7 8 10 11 12 14 22 23 24 25 28 30
+10 11 13 14 16 17 18 20 21 23 24 25 26 27 28 31
+0 3 4 10 11 12 13 14 18 19 21 22 23 28 30 31
+0 1 2 6 7 9 13 14 15 18 21 22 23 24 27 29
+0 4 7 8 9 11 12 14 16 18 20 21 22 23 27 28
+0 2 4 6 7 8 10 11 12 13 17 19 20 22 25 30
+1 2 4 6 7 8 12 13 16 20 21 25 26 27 29 30
+1 3 4 5 6 10 13 15 17 19 21 23 24 25 28 30
+0 1 5 6 7 8 11 13 14 16 18 19 20 23 27 31
+0 1 2 4 6 7 8 9 11 12 14 16 19 20 25 27
+1 3 4 5 6 8 11 12 14 15 19 24 25 26 27 28
+2 3 4 5 8 9 10 11 18 19 21 23 25 28 29 30
+2 3 5 7 8 10 12 16 17 21 22 23 25 27 28 29
+0 1 2 3 4 5 8 9 10 11 12 18 19 22 27 28
+1 4 6 7 9 11 12 13 15 19 20 21 23 27 29 30
+0 1 2 3 5 6 9 12 15 18 19 20 21 24 25 28
+0 2 3 5 11 14 15 16 18 20 21 23 25 27 29 31
+1 4 6 7 10 12 13 14 16 19 21 25 26 28 29 30
+2 3 4 5 7 8 9 11 13 16 18 23 24 27 29 31
+2 3 4 7 8 11 12 15 18 19 21 22 26 27 28 29
+0 2 10 11 13 14 15 16 17 23 24 27 28 29 30 31
+0 1 6 7 8 9 10 15 20 21 22 26 28 29 30 31
+1 4 5 8 11 15 16 19 20 22 23 24 25 26 29 30
+1 3 4 6 12 14 16 18 19 20 22 23 25 26 30 31
+0 1 3 6 11 12 13 17 23 24 25 26 27 28 30 31
+7 8 10 12 13 15 17 18 19 21 22 23 24 28 30 31
+"""
+
+
+def cocktail_message(values, most):
+    """What arrives: the `most` largest in 4 bits, -7 to 7 times a seventh of the largest."""
+    kept = np.sort(np.argsort(-np.abs(values), kind="stable")[:most])
+    arrived = np.zeros_like(values)
+    scale = np.max(np.abs(values)) / 7
+    if scale > 0:
+        arrived[kept] = np.rint(values[kept] / scale) * scale
+    return arrived
+
+
+def cocktail_sgd():
+    """CocktailSGD: Wang et al. 2023 (ICML, PMLR 202:36058), section 3; github.com/DS3Lab/CocktailSGD, commit
+    4819ed750e5f9284a6667eba11ad488cd616a3ef, data_parallel/dist_dp_cocktail_sgd.py (_partial_sync). Each worker has x, all
+    have a copy g, each part of the parameters has a server with an error e. While a step's gradients are computed at x (theirs
+    at its half-precision copy): with the round's mask of a part, the same for all, d = (x − g)[mask]; message c_i = the
+    largest of d, in 4 bits; x[mask] −= c_i; the server takes y = mean of c_i + e[mask], sends c = y compressed likewise and
+    keeps e[mask] = y − c; x[mask] += c, g[mask] += c. Then the optimizer's step.
+
+    Three workers, the 3 largest of a mask of half of each part, 10 steps, SGD. Their default mask is every 1/p-th parameter,
+    moving on by one each round; their codes are -8 to 7 eighths of a scale in half precision, and the largest value itself,
+    where it is positive, is cut to 7 eighths; here -7 to 7 sevenths. Every tensor is followed by zeros up to a multiple of 16
+    values, and a part is a third of all that.
+    """
+    most, part, count = 3, 32, 3
+    masks = masks_of(COCKTAIL_MASKS)
+    steps = len(masks) // count + 1
+    trace = Trace("cocktail_sgd", count, [steps] * count)
+    trace.lines.append(f"# drawn: {masks}")
+    places = padded_places()
+    peers = [Peer(trace, p, trace.start) for p in range(count)]
+    copy, error = np.zeros(part * count), np.zeros(part * count)
+    copy[places] = trace.start
+    for step in range(steps):
+        change = np.zeros((count, part * count))
+        if step > 0:  # before the first step x is g
+            live = np.tile(copy, (count, 1))
+            live[:, places] = [peer.theta for peer in peers]
+            for k, mask in enumerate(masks[(step - 1) * count:step * count]):
+                where = k * part + np.array(mask)
+                own = np.array([cocktail_message((x - copy)[where], most) for x in live])
+                wanted = own.mean(axis=0) + error[where]
+                sent = cocktail_message(wanted, most)
+                error[where] = wanted - sent
+                change[:, where] = sent - own
+                copy[where] += sent
+        for peer in peers:
+            peer.train(note=False)
+            peer.theta = peer.theta + change[peer.index][places]
+            peer.note()
+    return trace
+
+
+# ---- Gaia ------------------------------------------------------------------------------------------------------------
+
+
+def gaia():
+    """Gaia: Hsieh et al. 2017 (NSDI '17), its significance filter: a data centre applies its own updates at once to its copy of the
+    parameters, and adds up, for each, what the others have not been sent. What has come to |u / w| > v_0 / √t in clock t, w
+    its copy's value, is sent, and every other data centre adds it to its copy. No code of the authors.
+
+    Three data centres of one worker each, v_0 = 0.2, 8 clocks, updates −η g with η a third of the other traces', as those of
+    all add up. A clock's updates reach all before the next (the paper's staleness bound allows more). A parameter below 1e-3
+    counts as 1e-3: the paper has nothing for zeros.
+    """
+    count, first, rate = 3, 0.2, LEARNING_RATE / np.float32(3)
+    trace = Trace("gaia", count, [8] * count, learning_rate=rate)
+    peers = [Peer(trace, p, trace.start) for p in range(count)]
+    unsent = np.zeros((count, trace.start.size))
+    for clock in range(1, 9):
+        for peer in peers:
+            before = peer.theta
+            peer.train(sgd_rate=float(rate))
+            unsent[peer.index] += peer.theta - before
+        least = [first / np.sqrt(clock) * np.maximum(np.abs(peer.theta), 1e-3) for peer in peers]
+        sent = np.where(np.abs(unsent) > least, unsent, 0.0)
+        unsent -= sent
+        for peer in peers:
+            peer.theta = peer.theta + sum(sent[p] for p in range(count) if p != peer.index)
+            peer.note()
+        trace.lines.append(f"# sent in clock {clock}: {[int(np.count_nonzero(s)) for s in sent]}")
+    return trace
+
+
+TRACES = [sparta, sparta_diloco, dedloc, cocktail_sgd, gaia, power_sgd]  # the last has other tensors
+
+if __name__ == "__main__":
+    write(TRACES)

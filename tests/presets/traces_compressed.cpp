@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Presets that compress what they exchange, against references of their papers and authors' code.
+
+#include <causeway/optim/sgd.hpp>
+#include <causeway/presets/compressed.hpp>
+
+#include "support/traced_runs.hpp"
+
+using namespace causeway;
+using namespace std::chrono_literals;
+using presets::make;
+using support::replay;
+
+TEST_CASE("traces: SPARTA", "[presets][trace][fast]") {
+  const auto policy = [] { return make(presets::sparta_options{.share = 0.2}); };
+  CHECK(replay<optim::sgd>(support::trace{"sparta"}, policy) < 1e-5);
+}
+
+TEST_CASE("traces: SPARTA with DiLoCo", "[presets][trace][fast]") {
+  const auto policy = [] { return make(presets::sparta_diloco_options{.sparta = {.share = 0.2}, .local_steps = 4}); };
+  CHECK(replay<optim::sgd>(support::trace{"sparta_diloco"}, policy) < 1e-5);
+}
+
+TEST_CASE("traces: PowerSGD", "[presets][trace][fast]") {
+  const auto policy = [] { return make(presets::power_sgd_options{.rank = 2}); };
+  CHECK(replay<optim::sgd>(support::trace{"power_sgd"}, policy) < 1e-5);
+}
+
+TEST_CASE("traces: Gaia", "[presets][trace][fast]") {
+  const auto policy = [] { return make(presets::gaia_options{.threshold = 0.2F}); };
+  CHECK(replay<optim::sgd>(support::trace{"gaia"}, policy) < 1e-5);
+}
+
+TEST_CASE("traces: DeDLOC", "[presets][trace][fast]") {
+  const support::trace t{"dedloc"};
+  const auto policy = [] { return make(presets::dedloc_options{.batch = 16}); };
+  const auto batch = [&](auto&, std::uint32_t peer, std::uint64_t) {
+    return static_cast<std::int64_t>(t.numbers("batch")[peer]);
+  };
+  CHECK(replay<optim::sgd>(t, policy, {.steps = {20ms, 30ms, 50ms}}, batch) < 1e-5);
+}
+
+TEST_CASE("traces: CocktailSGD", "[presets][trace][fast]") {
+  const auto policy = [] { return make(presets::cocktail_sgd_options{.mask_share = 0.5, .k = 3}); };
+  CHECK(replay<optim::sgd>(support::trace{"cocktail_sgd"}, policy) < 1e-5);
+}

@@ -66,9 +66,9 @@ class Trace:
     def gradient(self, theta, peer, step):
         return CURVATURE * (theta - self.centre(peer, step))
 
-    def write(self, about):
+    def write(self, about, by="make_traces.py"):
         folder = pathlib.Path(__file__).parent
-        head = [f"# {line}".rstrip() for line in ("Written by make_traces.py. " + inspect.cleandoc(about)).splitlines()]
+        head = [f"# {line}".rstrip() for line in (f"Written by {by}. " + inspect.cleandoc(about)).splitlines()]
         tensors = ["tensor " + " ".join(str(x) for x in t[:6]) for t in TENSORS]
         (folder / f"{self.name}.golden").write_text("\n".join(head + tensors + self.lines) + "\n")
 
@@ -179,6 +179,38 @@ def halos():
             r["merged"], r["merged_version"] = r["theta"], r["version"]
     return trace
 
+
+
+def async_local_sgd():
+    """Async Local-SGD: Liu et al. 2024 (2401.09135), algorithms 1-3: a worker's push is applied when it arrives, by delayed
+    Nesterov, and the worker goes on from the result (no grace period); dynamic local updates: floor(v / max v · H) steps.
+    The update of the momentum is also in github.com/utnslab/halos, commit 4b5bf73768c1e039bd1f64c3a310025119f05e20: opt.py.
+
+    H = 6, N = 3, ε = 0.7, β = 0.9, c = 0. Steps of three workers take 20, 38 and 29 ms, so after a first round of 6 steps
+    each, when no speed is known, they make 6, 3 and 4. A push and its answer travel for 1 ms each, but not from the first
+    worker, where the server is.
+    """
+    step_time, travel, most, pushes = [20, 38, 29], [0, 1, 1], 6, [7, 6, 6]
+    later = [int(most * min(step_time) / t) for t in step_time]
+    trace = Trace("async_local_sgd", 3, [most + (n - 1) * k for n, k in zip(pushes, later)])
+    peers = [Peer(trace, p, trace.start) for p in range(3)]
+    arrivals = []
+    for p in range(3):
+        time = 0
+        for push in range(pushes[p]):
+            time += step_time[p] * (later[p] if push else most) + travel[p]
+            arrivals.append((time, p, push))
+            time += travel[p]
+    arrivals.sort()
+    assert all(b[0] - a[0] > 0 for a, b in zip(arrivals, arrivals[1:])), "a tie has no order"
+    shared, optimizer, pulled = trace.start, DelayedNesterov(0.7, 0.9, 3), [trace.start] * 3
+    for _, p, push in arrivals:
+        peers[p].train(later[p] if push else most)
+        shared = optimizer.step(shared, pulled[p] - peers[p].theta)
+        pulled[p] = peers[p].theta = shared
+        peers[p].note()
+    trace.lines.append("# order: " + ", ".join(str(p) for _, p, _ in arrivals))
+    return trace
 
 
 def four_bits(row):
@@ -393,7 +425,7 @@ def co_learning():
     return trace
 
 
-TRACES = [halos, decoupled_diloco, dlion, cocodc, fedavg, photon, co_learning]
+TRACES = [halos, async_local_sgd, decoupled_diloco, dlion, cocodc, fedavg, photon, co_learning]
 
 if __name__ == "__main__":
     for make in TRACES:

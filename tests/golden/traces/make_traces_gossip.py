@@ -43,19 +43,21 @@ def moshpit_sgd():
     """Moshpit SGD: Ryabinin et al. 2021 (2103.03239), algorithms 1 and 2: every τ steps parameters become the mean of a
     group; groups differ in turn along the axes of a grid, and who was in one group is in different ones the next time.
 
-    A 2 x 3 corner of a grid of side 3 and two dimensions, which is not full: six peers, groups of three along one axis and
-    of two along the other. τ = 2; one averaging (T = 1) each time; the mean counts all alike. Nobody fails, so that a
-    peer's index in a group is its coordinate and groups come back. Peer p is at (p mod 3, p div 3); the first groups are
-    along the first axis.
+    Six peers in a grid of side 3 and two dimensions, which is not full: groups of three along the first axis, of two along
+    the second. τ = 2; one averaging (T = 1) each time; the mean counts all alike. Peer p begins at (p mod 3, p div 3);
+    afterwards each takes a place of its own on the axis along which its group met. Who takes which is drawn.
     """
-    local_steps, rounds = 2, 5
-    trace = Trace("moshpit_sgd", 6, [local_steps * rounds] * 6)
+    drawn = [[(0, 1, 2), (3, 4, 5)], [(0, 4), (1, 5), (2, 3)], [(0, 1, 3), (2, 4, 5)], [(0, 2), (1, 5), (3, 4)],
+             [(0, 3, 5), (1, 2, 4)]]
+    local_steps = 2
+    assert all(len(set(a) & set(b)) == 1 for now, then in zip(drawn, drawn[1:]) for a in now for b in then)
+    trace = Trace("moshpit_sgd", 6, [local_steps * len(drawn)] * 6)
+    trace.lines.append(f"# drawn: {drawn}")
     peers = [Peer(trace, p, trace.start) for p in range(6)]
-    axes = [[(0, 1, 2), (3, 4, 5)], [(0, 3), (1, 4), (2, 5)]]
-    for r in range(rounds):
+    for groups in drawn:
         for peer in peers:
             peer.train(local_steps)
-        for group in axes[r % 2]:
+        for group in groups:
             mean = np.mean([peers[p].theta for p in group], axis=0)
             for p in group:
                 peers[p].theta = mean.copy()

@@ -42,6 +42,8 @@ def rounded(x):
 
 
 class Trace:
+    tensors = TENSORS
+
     def __init__(self, name, peers, steps, seed=1):
         self.name, self.lines = name, []
         self.random = np.random.default_rng(seed)
@@ -69,7 +71,7 @@ class Trace:
     def write(self, about, by="make_traces.py"):
         folder = pathlib.Path(__file__).parent
         head = [f"# {line}".rstrip() for line in (f"Written by {by}. " + inspect.cleandoc(about)).splitlines()]
-        tensors = ["tensor " + " ".join(str(x) for x in t[:6]) for t in TENSORS]
+        tensors = ["tensor " + " ".join(str(x) for x in t[:6]) for t in self.tensors]
         (folder / f"{self.name}.golden").write_text("\n".join(head + tensors + self.lines) + "\n")
 
 

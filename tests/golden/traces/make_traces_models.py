@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the traces of presets that part a model: python3 make_traces_models.py [NAME...]. See make_traces.py."""
+import sys
+
+import numpy as np
+
+from make_traces import Nesterov, Peer, Trace, pieces
+
+
+class Lines(Trace):
+    """A trace of another model than make_traces.py's."""
+
+    def __init__(self, name, lines):
+        self.name, self.lines, self.tensors = name, lines, []
+
+
+def dipaco():
+    """DiPaCo: Douillard et al. 2024 (2403.10616), algorithm 1 with what section 2.7 says of the outer gradient: weights by the
+    size of the shards, equations 2 and 3, and a norm that is √P times larger, P the number of paths through the module. The
+    authors published no code.
+
+    Four paths through two levels of two modules, a block each; what lies in no block is a module of all paths.
+    H = 3, shards of 1, 2, 1 and 3, outer rate 0.3, momentum 0.6.
+    """
+    local_steps, rounds, shards = 3, 4, np.array([1, 2, 1, 3])
+    levels = [(pieces([0, 5]), [(0, 1, 2, 3)]), (pieces([1, 2]), [(0, 1), (2, 3)]), (pieces([3, 4]), [(0, 2), (1, 3)])]
+    trace = Trace("dipaco", 4, [local_steps * rounds] * 4)
+    peers = [Peer(trace, p, trace.start) for p in range(4)]
+    shared = [trace.start.copy() for _ in peers]
+    optimizers = {}
+    for _ in range(rounds):
+        for peer in peers:
+            peer.train(local_steps)
+        for level, (tensors, modules) in enumerate(levels):
+            for module in modules:
+                share = shards[list(module)] / shards[list(module)].sum()
+                for where in tensors:
+                    gradient = sum(a * (shared[p][where] - peers[p].theta[where]) for a, p in zip(share, module))
+                    gradient = gradient * np.sqrt(len(module))
+                    optimizer = optimizers.setdefault((level, module, where.start), Nesterov(0.3, 0.6))
+                    moved = optimizer.step(shared[module[0]][where], gradient)
+                    for p in module:
+                        shared[p][where] = peers[p].theta[where] = moved
+        for peer in peers:
+            peer.note()
+    return trace
+
+
+class NAdam:
+    """torch.optim.NAdam(betas=(0.99, 0.999), momentum_decay=4e-3), without weight decay."""
+
+    def __init__(self, rate):
+        self.rate, self.steps, self.product, self.m, self.v = rate, 0, 1.0, 0.0, 0.0
+
+    def step(self, value, gradient):
+        self.steps += 1
+        now, then = (0.99 * (1 - 0.5 * 0.96 ** (t * 4e-3)) for t in (self.steps, self.steps + 1))
+        self.product *= now
+        self.m = 0.99 * self.m + 0.01 * gradient
+        self.v = 0.999 * self.v + 0.001 * gradient * gradient
+        root = np.sqrt(self.v / (1 - 0.999**self.steps)) + 1e-8
+        return (value - self.rate * (1 - now) / (1 - self.product) * gradient / root -
+                self.rate * then / (1 - self.product * then) * self.m / root)
+
+
+def late_stages(stages, steps, rate, stashing):
+    """What each stage holds after each of its steps. A stage is a block of tests/support/timed_stages.hpp."""
+    tokens = [[1 + (5 * step + 3 * i) % 15 for i in range(4)] for step in range(steps)]
+    width = 2  # equal values
+    theta = [float(b % 3) * 0.25 for b in range(stages)]
+    optimizers = [NAdam(rate) for _ in range(stages)]
+    seen = [{} for _ in range(stages)]  # of the batches on their way: what came in, the parameter then
+    backward = [{} for _ in range(stages + 1)]
+    forward = [{} for _ in range(stages + 1)]
+    held = [[0.0] * steps for _ in range(stages)]
+
+    def gain(value):
+        return 1 + value / 8
+
+    # A stage's step s: forward of batch s, then backward of batch s - d, then an update. In the order of dependences.
+    done, lateness = [0] * stages, [stages - 1 - r for r in range(stages)]
+    halfway = [False] * stages
+    while min(done) < steps:
+        for r in range(stages):
+            s = done[r]
+            if s == steps:
+                continue
+            if not halfway[r]:
+                if r == 0:
+                    forward[0][s] = np.array(tokens[s]) / 8
+                if s not in forward[r]:
+                    continue
+                x = forward[r].pop(s)
+                seen[r][s] = (x, theta[r])
+                forward[r + 1][s] = x * gain(theta[r]) + r % 2
+                halfway[r] = True
+            batch = s - lateness[r]
+            if batch >= 0:
+                if r == stages - 1:
+                    backward[stages][batch] = forward[stages].pop(batch) / len(tokens[batch])
+                if batch not in backward[r + 1]:
+                    continue
+                d = backward[r + 1].pop(batch)
+                x, then = seen[r].pop(batch)
+                backward[r][batch] = d * gain(then if stashing else theta[r])
+                theta[r] = optimizers[r].step(theta[r], width * np.sum(x * d) / 8)
+            held[r][s] = theta[r]
+            done[r], halfway[r] = s + 1, False
+    return tokens, held
+
+
+def nag_pp():
+    """NAG-PP: Ajanthan et al. 2025 (2505.01099); github.com/PluralisResearch/AsyncPP, commit
+    a6918030b92925ac3a48bb7c2fe69e42731a02ba: main_with_runtime.py and run.bash, which run PyTorch's NAdam with beta1 = 0.99 on
+    PipeDream's schedule: stage r of p has p - 1 - r forwards more than backwards under way, and each backward is followed by an
+    update. `stashed`: a backward uses the parameters of its forward, as the authors' program does; `plain`: those of now, the
+    paper's form without weight stashing.
+
+    Three stages of one block each, 12 steps, rate 0.02, no weight decay and no clipping, batches of four tokens.
+    """
+    steps, lines = 12, []
+    for name, stashing in (("stashed", True), ("plain", False)):
+        tokens, held = late_stages(3, steps, float(np.float32(0.02)), stashing)
+        lines += [f"{name} {r} {s + 1} : {np.float32(held[r][s]):.9g}" for r in range(3) for s in range(steps)]
+    lines += [f"tokens {s} : " + " ".join(str(t) for t in tokens[s]) for s in range(steps)]
+    return Lines("nag_pp", lines)
+
+
+TRACES = [dipaco, nag_pp]
+
+if __name__ == "__main__":
+    for make in TRACES:
+        if len(sys.argv) < 2 or make.__name__ in sys.argv[1:]:
+            make().write(make.__doc__, "make_traces_models.py")

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Presets that part a model, against references of their papers and authors' code.
+
+#include <causeway/comm/periodic.hpp>
+#include <causeway/optim/nadam.hpp>
+#include <causeway/optim/sgd.hpp>
+#include <causeway/presets/modular.hpp>
+#include <causeway/presets/pipelines.hpp>
+
+#include "support/cluster.hpp"
+#include "support/timed_stages.hpp"
+#include "support/traced_runs.hpp"
+
+using namespace causeway;
+using presets::make;
+using support::replay;
+
+TEST_CASE("traces: DiPaCo", "[presets][trace][fast]") {
+  const auto policy = [] {
+    return make(presets::dipaco_options{.paths = axis::every_path({2, 2}, 4),
+                                        .blocks_per_level = 1,
+                                        .weights = {1, 2, 1, 3},
+                                        .local_steps = 3,
+                                        .outer_learning_rate = 0.3F,
+                                        .outer_momentum = 0.6F});
+  };
+  CHECK(replay<optim::sgd>(support::trace{"dipaco"}, policy) < 1e-5);
+}
+
+namespace {
+
+/// The largest relative difference of any stage after any step.
+double replay_late_stages(const support::trace& t, const std::string& name, const presets::nag_pp_options& options) {
+  std::vector<double> worst(3);
+  support::run_cluster(3, [&](std::uint32_t peer, environment env) {
+    const parallel::pipeline_options cut{.micro_batches = 1, .ranks = 3};
+    const auto place = parallel::place_in(cut, peer, 3).value();
+    support::timed_stages model{3, 2, parallel::part_of(cut, place, 3).value()};
+    trainer_options o;
+    o.learning_rate = optim::constant{0.02F};
+    o.clip_norm = 0;
+    auto trainer = make_trainer(std::move(model), std::move(env), o, comm::periodic<>{{.local_steps = 1000}}, make(options),
+                                optim::nadam{{.weight_decay = 0}});
+    if (!trainer.start()) throw std::runtime_error{"start"};
+    for (std::uint64_t s = 0; t.has("tokens " + std::to_string(s)); ++s) {
+      std::vector<std::int32_t> tokens;
+      for (const float x : t.numbers("tokens " + std::to_string(s))) tokens.push_back(static_cast<std::int32_t>(x));
+      if (!trainer.step({tokens, tokens, 1})) throw std::runtime_error{"step"};
+      const double want{t.numbers(support::trace::key(name, place.rank, s + 1)).at(0)};
+      const double difference = std::abs(double{*trainer.model().parameters().value(0)} - want);
+      if (difference > 0) worst[place.rank] = std::max(worst[place.rank], difference / std::abs(want));
+    }
+  });
+  return *std::max_element(worst.begin(), worst.end());
+}
+
+}  // namespace
+
+TEST_CASE("traces: NAG-PP, with the parameters of a backward's forward and without", "[presets][trace][fast]") {
+  const support::trace t{"nag_pp"};
+  CHECK(replay_late_stages(t, "stashed", {.ranks = 3, .stashing = true}) < 1e-5);
+  CHECK(replay_late_stages(t, "plain", {.ranks = 3, .stashing = false}) < 1e-5);
+}

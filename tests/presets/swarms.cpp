@@ -105,26 +105,36 @@ namespace {
 
 /// The batches of a trace.
 struct traced_job : support::timed_job {
-  support::trace trace{"swarm"};
+  support::trace trace;
   [[nodiscard]] support::swarm_batch batch(const support::swarm_schedule& s, std::uint64_t step) const {
     const auto& tokens = trace.numbers("tokens " + std::to_string(step));
     return {{tokens.begin(), tokens.end()}, s.micro_batches};
   }
 };
 
-}  // namespace
-
-TEST_CASE("traces: SWARM", "[presets][trace][fast]") {
-  const traced_job traced{};
-  const auto seen = train<presets::swarm_options>(traced, {.steps = 4, .micro_batches = 6, .rate = 0.05F});
-  for (std::size_t h = 0; h < 4; ++h) {
-    REQUIRE(seen[h].parameters.size() == 1);
-    for (const auto& [name, values] : seen[h].parameters) {
+void check_ends(const traced_job& traced, const std::vector<trained>& seen) {
+  for (const trained& peer : seen) {
+    REQUIRE(peer.parameters.size() == 1);
+    for (const auto& [name, values] : peer.parameters) {
       INFO(name);
       const double want{traced.trace.numbers("end " + name).at(0)};
       CHECK(std::abs(double{values.at(0)} - want) < 1e-5 * std::abs(want));
     }
   }
+}
+
+}  // namespace
+
+TEST_CASE("traces: SWARM", "[presets][trace][fast]") {
+  const traced_job traced{{}, support::trace{"swarm"}};
+  check_ends(traced, train<presets::swarm_options>(traced, {.steps = 4, .micro_batches = 6, .rate = 0.05F}));
+}
+
+TEST_CASE("traces: DiLoCo-SWARM with micro-batches that are alike", "[presets][trace][fast]") {
+  const traced_job traced{{}, support::trace{"diloco_swarm"}};
+  presets::diloco_swarm_options o;
+  o.local_steps = 2;
+  check_ends(traced, train(traced, {.steps = 6, .micro_batches = 6, .rate = 0.02F}, o));
 }
 
 TEST_CASE("presets: the peers of a stage of diloco_swarm are equal after a round, and it has learnt", "[presets][fast]") {

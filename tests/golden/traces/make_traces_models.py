@@ -134,6 +134,18 @@ def eight_bits(x):
     return np.rint(np.float32(x) / scale).astype(np.float64) * float(scale)
 
 
+def through_two_stages(theta, batch):
+    """The gradients of both blocks, of the mean loss of a token. Between them is a boundary in 8 bits."""
+    width, gradient = 4, [0.0, 0.0]
+    for tokens in batch:
+        x = np.array(tokens) / 8
+        seen = eight_bits(x * (1 + theta[0] / 8))
+        d = (seen * (1 + theta[1] / 8) + 1) / sum(len(tokens) for tokens in batch)
+        gradient[1] += width * np.sum(seen * d) / 8
+        gradient[0] += width * np.sum(x * eight_bits(d * (1 + theta[1] / 8))) / 8
+    return gradient
+
+
 def swarm():
     """SWARM: Ryabinin et al. 2023 (2301.11913), section 3.2: the peers of a stage sum the gradients of all micro-batches of a
     global batch, whoever had which, and take one step; what crosses between stages is in block-wise 8 bits, both ways.
@@ -142,24 +154,39 @@ def swarm():
     code; here it is linear. Two stages of two peers, one block of tests/support/timed_stages.hpp each, 4 steps of 6
     micro-batches of four tokens, rate 0.05. Each micro-batch's largest token is odd, so that no code is a tie.
     """
-    steps, micro_batches, width, rate = 4, 6, 4, float(np.float32(0.05))
+    steps, micro_batches, rate = 4, 6, float(np.float32(0.05))
     theta, lines = [0.0, 0.25], []
     for step in range(steps):
         batch = [[15 - 2 * (m % 3)] + [1 + (step + 2 * i + 3 * m) % 9 for i in range(3)] for m in range(micro_batches)]
         lines.append(f"tokens {step} : " + " ".join(str(t) for tokens in batch for t in tokens))
-        gradient = [0.0, 0.0]
-        for tokens in batch:
-            x = np.array(tokens) / 8
-            seen = eight_bits(x * (1 + theta[0] / 8))
-            d = (seen * (1 + theta[1] / 8) + 1) / (4 * micro_batches)
-            gradient[1] += width * np.sum(seen * d) / 8
-            gradient[0] += width * np.sum(x * eight_bits(d * (1 + theta[1] / 8))) / 8
-        theta = [value - rate * g for value, g in zip(theta, gradient)]
+        theta = [value - rate * g for value, g in zip(theta, through_two_stages(theta, batch))]
     lines += [f"end block{b} : {np.float32(theta[b]):.9g}" for b in range(2)]
     return Lines("swarm", lines)
 
 
-TRACES = [dipaco, nag_pp, swarm]
+def diloco_swarm():
+    """DiLoCo-SWARM: SWARM's stages (2301.11913) with DiLoCo (2311.08105, algorithm 1) among the peers of each: H inner steps
+    without an exchange, then Nesterov's step on the mean of what they moved. There is no paper of the two together.
+
+    Two stages of two peers as in the trace of SWARM, boundaries in 8 bits; H = 2, outer rate 0.7, momentum 0.9, 3 rounds,
+    inner rate 0.02. The micro-batches of a step are alike, so that it does not matter which of them a peer gets: peers then
+    move alike, and weights of unequal peers are not in this trace.
+    """
+    rounds, local_steps, micro_batches, rate = 3, 2, 6, float(np.float32(0.02))
+    shared, lines = [0.0, 0.25], []
+    optimizers = [Nesterov(0.7, 0.9) for _ in shared]
+    for r in range(rounds):
+        theta = list(shared)
+        for step in range(r * local_steps, (r + 1) * local_steps):
+            batch = [[15] + [1 + (3 * step + 2 * i) % 9 for i in range(3)]] * micro_batches
+            lines.append(f"tokens {step} : " + " ".join(str(t) for tokens in batch for t in tokens))
+            theta = [value - rate * g for value, g in zip(theta, through_two_stages(theta, batch))]
+        shared = [optimizer.step(old, old - new) for optimizer, old, new in zip(optimizers, shared, theta)]
+    lines += [f"end block{b} : {np.float32(shared[b]):.9g}" for b in range(2)]
+    return Lines("diloco_swarm", lines)
+
+
+TRACES = [dipaco, nag_pp, swarm, diloco_swarm]
 
 if __name__ == "__main__":
     for make in TRACES:

@@ -6,6 +6,7 @@
 #include <causeway/optim/sgd.hpp>
 #include <causeway/presets/modular.hpp>
 #include <causeway/presets/pipelines.hpp>
+#include <causeway/presets/subspaces.hpp>
 
 #include "support/cluster.hpp"
 #include "support/timed_stages.hpp"
@@ -60,4 +61,24 @@ TEST_CASE("traces: NAG-PP, with the parameters of a backward's forward and witho
   const support::trace t{"nag_pp"};
   CHECK(replay_late_stages(t, "stashed", {.ranks = 3, .stashing = true}) < 1e-5);
   CHECK(replay_late_stages(t, "plain", {.ranks = 3, .stashing = false}) < 1e-5);
+}
+
+TEST_CASE("traces: the weights of Protocol Models", "[presets][trace][fast]") {
+  const support::trace t{"protocol_models"};
+  support::traced_model model{t};
+  auto& store = model.parameters();
+  thread_pool pool{1};
+  const auto basis = stage::subspace_basis::spanned_by(t.numbers("basis"), 6).value();
+  const auto pieces = stage::residual_writers();
+  stage::confine(pool, store, basis, pieces);
+  stage::subspace_adamw optimizer{basis, pieces, {.beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F, .weight_decay = 0.1F}};
+  optimizer.reset(store.length());
+  for (std::int32_t step = 0; step < 5; ++step) {
+    std::fill(store.gradients().begin(), store.gradients().end(), 0.0F);
+    const std::vector<std::int32_t> who{0, step};
+    REQUIRE(model.forward_backward(who, who, 1, 0.5F, 0));
+    optimizer.step(pool, store.view(), {.learning_rate = 0.01F});
+    const auto key = support::trace::key("live", 0, static_cast<std::uint64_t>(step) + 1);
+    CHECK(support::largest_difference(store, t, store.values(), t.numbers(key)) < 1e-5);
+  }
 }

@@ -5,14 +5,14 @@ import sys
 
 import numpy as np
 
-from make_traces import Nesterov, Peer, Trace, pieces
+from make_traces import Nesterov, Peer, Trace, pieces, rounded
 
 
 class Lines(Trace):
     """A trace of another model than make_traces.py's."""
 
-    def __init__(self, name, lines):
-        self.name, self.lines, self.tensors = name, lines, []
+    def __init__(self, name, lines, tensors=()):
+        self.name, self.lines, self.tensors = name, lines, tensors
 
 
 def dipaco():
@@ -127,6 +127,48 @@ def nag_pp():
     return Lines("nag_pp", lines)
 
 
+def protocol_models():
+    """Protocol Models: Ramasinghe et al. 2025 (2506.01260): weights that write into the residual stream start in the span of U
+    and stay there under an AdamW whose second moment is one for each vector of the stream, the mean of its squares; of an
+    embedding only what training adds lies in the span. The authors published no code. That gradients are projected first is
+    this library's derivation, from the paper's claim that weights stay; what is trained otherwise moves by AdamW.
+
+    Only the weights' side: that boundaries carry U's coordinates without a loss is tests/presets/subspaces.cpp's. U has 2 of 6
+    directions and is given. Weights [width, inputs] have their vectors in columns. Rate 0.01, betas 0.9 and 0.95, epsilon
+    1e-8, decay 0.1 of matrices but not of embeddings in part confined, 5 steps.
+    """
+    random, width, rate, steps = np.random.default_rng(5), 6, float(np.float32(0.01)), 5
+    basis = rounded(np.linalg.qr(random.normal(size=(width, 2)))[0])
+    inside = basis @ np.linalg.inv(basis.T @ basis) @ basis.T
+    tensors = [("wte.weight", "embedding", 5, width, -1, 0.5), ("h.0.mlp.c_fc.weight", "matrix", 8, width, 0, 1.0),
+               ("h.0.mlp.c_proj.weight", "matrix", width, 8, 0, 2.0), ("h.0.mlp.c_proj.bias", "vector", 1, width, 0, 1.5)]
+    scales = [1.0, 1e-2, 1e-3, 10.0]
+    start = [rounded(scale * random.normal(size=(t[2], t[3]))) for t, scale in zip(tensors, scales)]
+    trace = Lines("protocol_models", [], tensors)
+    trace.put("start", np.concatenate([x.ravel() for x in start]))
+    trace.put("basis", basis.T)  # vector by vector
+    theta = [x.copy() for x in start]
+    theta[2], theta[3] = inside @ theta[2], theta[3] @ inside
+    first, second = [np.zeros_like(x) for x in theta], [0.0 for _ in theta]
+    for step in range(1, steps + 1):
+        centre = [rounded(scale * random.normal(size=x.shape)) for x, scale in zip(theta, scales)]
+        trace.put(f"centre 0 {step - 1}", np.concatenate([x.ravel() for x in centre]))
+        for i, (x, c) in enumerate(zip(theta, centre)):
+            gradient = tensors[i][5] * (x - c)
+            if i == 1:
+                squares = gradient**2
+            else:
+                gradient = inside @ gradient if i == 2 else gradient @ inside
+                squares = np.mean(gradient**2, axis=0 if i == 2 else 1, keepdims=True)
+            first[i] = 0.9 * first[i] + 0.1 * gradient
+            second[i] = 0.95 * second[i] + 0.05 * squares
+            root = np.sqrt(second[i] / (1 - 0.95**step)) + 1e-8
+            decay = 0.1 if i in (1, 2) else 0.0
+            theta[i] = x * (1 - rate * decay) - rate * first[i] / (1 - 0.9**step) / root
+        trace.put(f"live 0 {step}", np.concatenate([x.ravel() for x in theta]))
+    return trace
+
+
 def eight_bits(x):
     """-127 .. 127 times a scale, the largest magnitude over 127: what survives of a block of 256 values."""
     assert x.size <= 256
@@ -186,7 +228,7 @@ def diloco_swarm():
     return Lines("diloco_swarm", lines)
 
 
-TRACES = [dipaco, nag_pp, swarm, diloco_swarm]
+TRACES = [dipaco, nag_pp, swarm, diloco_swarm, protocol_models]
 
 if __name__ == "__main__":
     for make in TRACES:

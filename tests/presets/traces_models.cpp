@@ -4,9 +4,11 @@
 #include <causeway/comm/periodic.hpp>
 #include <causeway/optim/nadam.hpp>
 #include <causeway/optim/sgd.hpp>
+#include <causeway/presets/experts.hpp>
 #include <causeway/presets/modular.hpp>
 #include <causeway/presets/pipelines.hpp>
 #include <causeway/presets/subspaces.hpp>
+#include <causeway/stage/expert.hpp>
 
 #include "support/cluster.hpp"
 #include "support/timed_stages.hpp"
@@ -80,5 +82,47 @@ TEST_CASE("traces: the weights of Protocol Models", "[presets][trace][fast]") {
     optimizer.step(pool, store.view(), {.learning_rate = 0.01F});
     const auto key = support::trace::key("live", 0, static_cast<std::uint64_t>(step) + 1);
     CHECK(support::largest_difference(store, t, store.values(), t.numbers(key)) < 1e-5);
+  }
+}
+
+namespace {
+
+/// |a - b| over the largest |b|; the four tensors of an expert are all of about the size 1.
+double difference(std::span<const float> a, const std::vector<float>& b) {
+  double worst = 0, scale = 0;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    const double d = std::abs(double{a[i]} - double{b[i]});
+    worst = d <= worst ? worst : d;
+    scale = std::max(scale, std::abs(double{b[i]}));
+  }
+  return worst / scale;
+}
+
+}  // namespace
+
+TEST_CASE("traces: Learning@home, trainers and an expert", "[presets][trace][fast]") {
+  const support::trace t{"learning_at_home"};
+  const auto policy = [] { return make(presets::learning_at_home_options{.local_steps = 3}); };
+  CHECK(replay<optim::sgd>(t, policy) < 1e-5);
+
+  stage::feed_forward_expert<optim::sgd> expert{{.width = 3, .hidden = 4, .learning_rate = 0.1F, .clip_norm = 0}};
+  parameter_store& store = expert.parameters();
+  const auto held = [&] {
+    std::vector<float> all;
+    for (std::size_t s = 0; s < 4; ++s) all.insert(all.end(), store.value(s), store.value(s) + store.segments()[s].size());
+    return all;
+  };
+  auto from = t.numbers("expert 0").begin();
+  for (std::size_t s = 0; s < 4; ++s) {
+    std::copy_n(from, store.segments()[s].size(), store.value(s));
+    from += store.segments()[s].size();
+  }
+  store.touch();
+  for (int k = 0; k < 4; ++k) {
+    const std::string number = std::to_string(k);
+    std::vector<float> dx(6);
+    REQUIRE(expert.backward(t.numbers("x " + number), t.numbers("dy " + number), dx));
+    CHECK(difference(dx, t.numbers("dx " + number)) < 1e-5);
+    CHECK(difference(held(), t.numbers("expert " + std::to_string(k + 1))) < 1e-5);
   }
 }

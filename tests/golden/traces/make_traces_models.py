@@ -228,7 +228,49 @@ def diloco_swarm():
     return Lines("diloco_swarm", lines)
 
 
-TRACES = [dipaco, nag_pp, swarm, diloco_swarm, protocol_models]
+def learning_at_home():
+    """Learning@home: Ryabinin and Gusev 2020 (2002.04013), sections 3.2 and 3.3; github.com/learning-at-home/hivemind, commit
+    02184953d95f6182e42318a05c0876c4190dca89: hivemind/moe/server/module_backend.py: a backward computes the expert again with
+    the parameters of now, moves them at once, and answers with the input's gradient from before the move. What trainers hold
+    themselves is averaged now and then, all alike; how often is not in the paper.
+
+    One expert W2 gelu(W1 x + b1) + b2 of width 3 and 4 hidden, gelu by tanh, SGD at a rate of 0.1 without clipping: four
+    backwards of two rows, as from trainers who all made their forwards before the first. And three trainers' own parameters
+    by SGD, averaged every 3 steps, 4 times.
+    """
+    local_steps, rounds = 3, 4
+    trace = Trace("learning_at_home", 3, [local_steps * rounds] * 3)
+    peers = [Peer(trace, p, trace.start) for p in range(3)]
+    for _ in range(rounds):
+        for peer in peers:
+            peer.train(local_steps)
+        mean = np.mean([peer.theta for peer in peers], axis=0)
+        for peer in peers:
+            peer.theta = mean.copy()
+            peer.note()
+
+    random, rate, width, hidden = np.random.default_rng(9), float(np.float32(0.1)), 3, 4
+    shapes = [(hidden, width), (hidden,), (width, hidden), (width,)]
+    expert = [rounded(0.5 * random.normal(size=shape)) for shape in shapes]
+    trace.put("expert 0", np.concatenate([x.ravel() for x in expert]))
+    for k in range(4):
+        x, dy = (rounded(random.normal(size=(2, width))) for _ in range(2))
+        up, up_bias, down, _ = expert
+        h = x @ up.T + up_bias
+        inner = np.sqrt(2 / np.pi) * (h + 0.044715 * h**3)
+        gelu = 0.5 * h * (1 + np.tanh(inner))
+        slope = 0.5 * (1 + np.tanh(inner)) + 0.5 * h / np.cosh(inner)**2 * np.sqrt(2 / np.pi) * (1 + 3 * 0.044715 * h**2)
+        dh = dy @ down * slope
+        gradients = [dh.T @ x, dh.sum(axis=0), dy.T @ gelu, dy.sum(axis=0)]
+        trace.put(f"x {k}", x)
+        trace.put(f"dy {k}", dy)
+        trace.put(f"dx {k}", dh @ up)
+        expert = [w - rate * g for w, g in zip(expert, gradients)]
+        trace.put(f"expert {k + 1}", np.concatenate([w.ravel() for w in expert]))
+    return trace
+
+
+TRACES = [dipaco, nag_pp, swarm, diloco_swarm, protocol_models, learning_at_home]
 
 if __name__ == "__main__":
     for make in TRACES:

@@ -184,9 +184,9 @@ def halos():
 
 
 def async_local_sgd():
-    """Async Local-SGD: Liu et al. 2024 (2401.09135), algorithms 1-3: a worker's push is applied when it arrives, by delayed
+    """Async Local-SGD: Liu et al. 2024 (2401.09135), from descriptions of it: a worker's push is applied when it arrives, by delayed
     Nesterov, and the worker goes on from the result (no grace period); dynamic local updates: floor(v / max v · H) steps.
-    The update of the momentum is also in github.com/utnslab/halos, commit 4b5bf73768c1e039bd1f64c3a310025119f05e20: opt.py.
+    The momentum is that of the trace of HALoS.
 
     H = 6, N = 3, ε = 0.7, β = 0.9, c = 0. Steps of three workers take 20, 38 and 29 ms, so after a first round of 6 steps
     each, when no speed is known, they make 6, 3 and 4. A push and its answer travel for 1 ms each, but not from the first

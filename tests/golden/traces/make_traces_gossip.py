@@ -11,11 +11,11 @@ from make_traces import Peer, Trace, pieces
 A, B, C = [(0, 1), (2, 3)], [(0, 2), (1, 3)], [(0, 3), (1, 2)]
 
 def noloco():
-    """NoLoCo: Kolehmainen et al. 2025 (2506.10911), equations 1-3; github.com/jkolehm/noloco (the first author's), commit
+    """NoLoCo: Kolehmainen et al. 2025 (2506.10911); github.com/jkolehm/noloco (the first author's), commit
     006b799e1eaa3e6e6ef920fff3b2e95886ce6a65: src/noloco/sparse_optimizer_c.py.
 
-    D = θ − φ; δ ← α δ + β mean(D) + γ (mean(φ) − φ), means over the group; φ ← φ + δ; θ ← φ. The paper prints the second
-    term with a minus, for which D would be φ − θ; the code is as here. The code has one rate for β and γ; here they differ.
+    D = θ − φ; δ ← α δ + β mean(D) + γ (mean(φ) − φ), means over the group; φ ← φ + δ; θ ← φ, as the
+    code has it, with one rate for β and γ; here they differ.
     H = 3, pairs, α = 0.5, β = 0.7, γ = 0.9. Peers' momenta are their own. Who meets whom is drawn.
     """
     drawn, local_steps = [B, A, B, B, A], 3
@@ -40,7 +40,7 @@ def noloco():
 
 
 def moshpit_sgd():
-    """Moshpit SGD: Ryabinin et al. 2021 (2103.03239), algorithms 1 and 2: every τ steps parameters become the mean of a
+    """Moshpit SGD: Ryabinin et al. 2021 (2103.03239), from descriptions of it: every τ steps parameters become the mean of a
     group; groups differ in turn along the axes of a grid, and who was in one group is in different ones the next time.
 
     Six peers in a grid of side 3 and two dimensions, which is not full: groups of three along the first axis, of two along
@@ -67,8 +67,8 @@ def moshpit_sgd():
 
 def bacombo():
     """BACombo: Jiang et al. 2020 (IEEE Access 8), and Combo before it, Hu et al. 2019 (1908.07782): a model is cut in
-    segments; for each a worker pulls those of R others and replaces its own by Σ |D_j| w_j / Σ |D_j|, itself among them. The
-    authors published no code.
+    segments; for each a worker pulls those of R others and replaces its own by Σ |D_j| w_j / Σ |D_j|, itself among them.
+    From descriptions of both papers, whose texts were not at hand; no code was found.
 
     H = 2 local steps, three segments, R = 1, batches of 1, 2, 3 and 4 sequences, so |D_j| = 2, 4, 6, 8 in each round. Whom
     a worker pulls from is drawn, for each round and segment, and here mutual.
@@ -96,7 +96,7 @@ def bacombo():
 
 def ravnest():
     """Ravnest: Menon et al. 2024 (2401.01728): after some updates in each cluster, the parameters of all clusters are averaged
-    (equal weights), shares of them around rings. github.com/ravenprotocol/ravnest averages parameters like that.
+    (equal weights), shares of them around rings. From descriptions of the paper; github.com/ravenprotocol/ravnest was not read.
 
     What clusters do inside, an asynchronous pipeline, is not in this trace: three clusters, each of one peer. H = 3.
     """

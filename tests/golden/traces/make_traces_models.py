@@ -17,8 +17,8 @@ class Lines(Trace):
 
 def dipaco():
     """DiPaCo: Douillard et al. 2024 (2403.10616), algorithm 1 with what section 2.7 says of the outer gradient: weights by the
-    size of the shards, equations 2 and 3, and a norm that is √P times larger, P the number of paths through the module. The
-    authors published no code.
+    size of the shards, equations 2 and 3, and a norm that is √P times larger, P the number of paths through the module. No
+    code of the authors was found.
 
     Four paths through two levels of two modules, a block each; what lies in no block is a module of all paths.
     H = 3, shards of 1, 2, 1 and 3, outer rate 0.3, momentum 0.6.
@@ -130,7 +130,7 @@ def nag_pp():
 def protocol_models():
     """Protocol Models: Ramasinghe et al. 2025 (2506.01260): weights that write into the residual stream start in the span of U
     and stay there under an AdamW whose second moment is one for each vector of the stream, the mean of its squares; of an
-    embedding only what training adds lies in the span. The authors published no code. That gradients are projected first is
+    embedding only what training adds lies in the span. From descriptions of the paper; no code was found. That gradients are projected first is
     this library's derivation, from the paper's claim that weights stay; what is trained otherwise moves by AdamW.
 
     Only the weights' side: that boundaries carry U's coordinates without a loss is tests/presets/subspaces.cpp's. U has 2 of 6
@@ -189,7 +189,7 @@ def through_two_stages(theta, batch):
 
 
 def swarm():
-    """SWARM: Ryabinin et al. 2023 (2301.11913), section 3.2: the peers of a stage sum the gradients of all micro-batches of a
+    """SWARM: Ryabinin et al. 2023 (2301.11913), from descriptions of it: the peers of a stage sum the gradients of all micro-batches of a
     global batch, whoever had which, and take one step; what crosses between stages is in block-wise 8 bits, both ways.
 
     The step is not delayed (the paper's experiments delay it by one). The paper's 8 bits (Dettmers et al. 2022) have a dynamic
@@ -229,7 +229,7 @@ def diloco_swarm():
 
 
 def learning_at_home():
-    """Learning@home: Ryabinin and Gusev 2020 (2002.04013), sections 3.2 and 3.3; github.com/learning-at-home/hivemind, commit
+    """Learning@home: Ryabinin and Gusev 2020 (2002.04013); github.com/learning-at-home/hivemind, commit
     02184953d95f6182e42318a05c0876c4190dca89: hivemind/moe/server/module_backend.py: a backward computes the expert again with
     the parameters of now, moves them at once, and answers with the input's gradient from before the move. What trainers hold
     themselves is averaged now and then, all alike; how often is not in the paper.

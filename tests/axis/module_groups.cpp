@@ -126,6 +126,15 @@ TEST_CASE("module_groups: each module follows the mean of the peers whose paths 
 
 TEST_CASE("module_groups: peers count by the weights of their shards", "[axis][fast]") { check_closed_form({1, 3, 2, 5}); }
 
+TEST_CASE("module_groups: a mean of the modules of P paths can be made √P times longer", "[axis][fast]") {
+  axis::module_groups groups{.paths = axis::every_path({2, 1}, 4)};  // two paths, each of two peers
+  CHECK(groups.length({.self = 0, .peers = 4, .fragment = 0}) == 1);
+  groups.lengthen = true;
+  CHECK(groups.length({.self = 0, .peers = 4, .fragment = 0}) == std::sqrt(2.0F));
+  CHECK(groups.length({.self = 3, .peers = 4, .fragment = 1}) == 1);
+  CHECK(groups.length({.self = 2, .peers = 4, .fragment = 2}) == std::sqrt(2.0F));
+}
+
 TEST_CASE("module_groups: modules that nobody else has are exchanged with nobody", "[axis][fast]") {
   const auto alone = axis::module_groups{.paths = {{0, 0}, {0, 1}, {0, 2}}};
   CHECK(alone.members({.self = 1, .peers = 3, .fragment = 1}) == group{1});

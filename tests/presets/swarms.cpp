@@ -20,6 +20,7 @@
 
 #include "support/catch.hpp"
 #include "support/swarm_seat.hpp"
+#include "support/traced_runs.hpp"
 
 using namespace causeway;
 using namespace std::chrono_literals;
@@ -41,8 +42,8 @@ auto steps_of(const Options& o) {
 }
 
 /// Two stages with two peers each, on the simulator: hosts 0 and 1 serve stage 0.
-template <class Options>
-std::vector<trained> train(const support::timed_job& job, const support::swarm_schedule& s, Options options = {}) {
+template <class Options, class Job>
+std::vector<trained> train(const Job& job, const support::swarm_schedule& s, Options options = {}) {
   sim::world world{{.seed = 1}};
   std::vector<trained> all(4);
   std::uint32_t finished = 0;
@@ -98,6 +99,42 @@ TEST_CASE("presets: a swarm trains in 8 bits, and the peers of a stage stay equa
   CHECK(seen[2].parameters == seen[3].parameters);
   REQUIRE(seen[0].losses.size() == 4);
   CHECK(seen[0].losses[0] == Approx(want.losses[0]).epsilon(1e-2));
+}
+
+namespace {
+
+/// The batches of a trace.
+struct traced_job : support::timed_job {
+  support::trace trace;
+  [[nodiscard]] support::swarm_batch batch(const support::swarm_schedule& s, std::uint64_t step) const {
+    const auto& tokens = trace.numbers("tokens " + std::to_string(step));
+    return {{tokens.begin(), tokens.end()}, s.micro_batches};
+  }
+};
+
+void check_ends(const traced_job& traced, const std::vector<trained>& seen) {
+  for (const trained& peer : seen) {
+    REQUIRE(peer.parameters.size() == 1);
+    for (const auto& [name, values] : peer.parameters) {
+      INFO(name);
+      const double want{traced.trace.numbers("end " + name).at(0)};
+      CHECK(std::abs(double{values.at(0)} - want) < 1e-5 * std::abs(want));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("traces: SWARM", "[presets][trace][fast]") {
+  const traced_job traced{{}, support::trace{"swarm"}};
+  check_ends(traced, train<presets::swarm_options>(traced, {.steps = 4, .micro_batches = 6, .rate = 0.05F}));
+}
+
+TEST_CASE("traces: DiLoCo-SWARM with micro-batches that are alike", "[presets][trace][fast]") {
+  const traced_job traced{{}, support::trace{"diloco_swarm"}};
+  presets::diloco_swarm_options o;
+  o.local_steps = 2;
+  check_ends(traced, train(traced, {.steps = 6, .micro_batches = 6, .rate = 0.02F}, o));
 }
 
 TEST_CASE("presets: the peers of a stage of diloco_swarm are equal after a round, and it has learnt", "[presets][fast]") {

@@ -22,6 +22,14 @@ TEST_CASE("traces: HALoS", "[presets][trace][fast]") {
                            {.steps = {20ms, 27ms, 20ms, 35ms}, .regions = {0, 0, 1, 1}, .far = 60ms}) < 1e-5);
 }
 
+TEST_CASE("traces: Async Local-SGD", "[presets][trace][fast]") {
+  const auto policy = [] {
+    return make(presets::async_local_sgd_options{.local_steps = 6, .period = 3, .percentile = 1.0});
+  };
+  CHECK(replay<optim::sgd>(support::trace{"async_local_sgd"}, policy, {.steps = {20ms, 38ms, 29ms}, .by_sequence = true}) <
+        1e-5);
+}
+
 TEST_CASE("traces: Decoupled DiLoCo with all learners in every merge", "[presets][trace][fast]") {
   const support::trace t{"decoupled_diloco"};
   const auto policy = [] {

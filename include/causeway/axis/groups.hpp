@@ -35,7 +35,8 @@ struct group_question {
 /// - `everybody`: there is only one group;
 /// - optional, `lasting`: a fragment's groups are the same in all exchanges, so that their members stay alike;
 ///   `cycle()`: of groups with a memory, after how many exchanges it can begin anew where peers come and go;
-///   `check_fragments(count)`: as check; `weight(question)`: what self's row counts in its group's mean, above 0.
+///   `check_fragments(count)`: as check; `weight(question)`: what self's row counts in its group's mean, above 0;
+///   `length(question)`: how many times longer the group's mean pseudo-gradient is made, equal in the group.
 template <class G>
 concept Group = G::decides == part::group&& requires(G& g, const G& c, const group_question& q) {
   { c.check(q.peers) } -> std::same_as<result<void>>;

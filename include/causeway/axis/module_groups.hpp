@@ -39,11 +39,16 @@ struct module_groups {
   module_paths paths{};           ///< [peer][fragment], equal on all peers
   std::vector<double> weights{};  ///< what each peer's row counts, say the documents of its shard; none: all alike
 
+  /// Whether a module's mean pseudo-gradient is made √P times longer, P the number of paths that have it: a mean of many is
+  /// shorter than one of few (DiPaCo, section 2.7).
+  bool lengthen = false;
+
   [[nodiscard]] result<void> check(std::uint32_t peers) const;
   [[nodiscard]] result<void> check_fragments(std::size_t count) const;
 
   [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
   [[nodiscard]] float weight(const group_question& q) const;
+  [[nodiscard]] float length(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
 };

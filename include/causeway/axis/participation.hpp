@@ -36,6 +36,11 @@ struct everyone {
   [[nodiscard]] static bool contributes(const group_question&) noexcept { return true; }
 };
 
+/// All peers, each by its samples since its last exchange: Σ n_k·w_k / Σ n_k (BACombo, in each of its groups).
+struct by_samples : everyone {
+  static constexpr bool weighs = true;
+};
+
 /// A share of the peers, drawn anew for every exchange, trains and is averaged, each by its samples: Σ n_k·w_k / Σ n_k; the
 /// others neither compute nor send a row, and take the result over (FedAvg, McMahan et al. 2017, algorithm 1; Photon). Of N
 /// peers max(1, round(share·N)) are drawn. Among peers that come and go who is drawn is known when the exchange begins, so
@@ -74,7 +79,8 @@ struct dropped_rows {
   [[nodiscard]] bool kept(const group_question& q, net::peer_index p) const;
 };
 
-static_assert(Participation<everyone> && Participation<sampled_peers> && Participation<dropped_rows>);
+static_assert(Participation<everyone> && Participation<by_samples> && Participation<sampled_peers> &&
+              Participation<dropped_rows>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
 

@@ -247,7 +247,12 @@ struct round_core {
   result<void> finish(auto& ctx, state& s) {
     CAUSEWAY_TRY(s.finish(ctx, recipe));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.row));
-    return rows.clear_padding(ctx, s, s.next_residual);
+    CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.next_residual));
+    if constexpr (laws::mix.anchored && requires(const group_type& g, axis::group_question q) { g.length(q); }) {
+      const float length = group.length(question(ctx, s));
+      if (length != 1.0F) return ctx.rows().scale(s.row, length);
+    }
+    return {};
   }
   /// Of those drawn, the ones with something to say.
   void count_contributors(auto& ctx, state& s, axis::group_question q) const {

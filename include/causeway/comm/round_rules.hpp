@@ -87,8 +87,15 @@ constexpr bool a11(round_mix m) {
 constexpr bool a14(round_mix m) {
   return !m.accumulates || (m.before_inner_step && !m.by_context && m.waits_at_once && m.everybody && !m.keeps_residual);
 }
-/// Rows that count unequally need an exchange that weighs, of all peers, and one that takes no row out again as 1/M.
-constexpr bool a15(round_mix m) { return !m.weighs || (!m.by_context && m.everybody && !m.own_is_fresh); }
+/// Whether each peer has parameters of its own, of no model but the one that all train: peers meet in groups, other ones
+/// each time.
+constexpr bool own_parameters(round_mix m) { return !m.everybody && !m.lasting && !m.before_inner_step; }
+/// Rows that count unequally need an exchange that weighs, and one that takes no row out again as 1/M. Who shares a batch
+/// or is drawn is a matter of all peers.
+constexpr bool a15(round_mix m) {
+  const bool together = m.everybody || (own_parameters(m) && m.always && !m.trigger_talks);
+  return !m.weighs || (!m.by_context && together && !m.own_is_fresh);
+}
 /// Where what was not sent lies in the live parameters, a blend of those with others would lose a part of it.
 constexpr bool a16(round_mix m) { return !m.residual_in_parameters || m.keeps_steps; }
 /// Whether all peers hold the same (shared) parameters after each exchange.
@@ -96,9 +103,6 @@ constexpr bool identical(round_mix m) {
   if (!m.everybody || !m.bit_parity || m.own_is_fresh) return false;
   return m.anchored || m.before_inner_step || (m.single && !m.sparse && m.waits_at_once && !m.keeps_local);
 }
-/// Whether each peer has parameters of its own, of no model but the one that all train: peers meet in groups, other ones
-/// each time.
-constexpr bool own_parameters(round_mix m) { return !m.everybody && !m.lasting && !m.before_inner_step; }
 /// Whether peers may come and go: there are values that all hold alike after each turn, so that a newcomer can be given
 /// them, and what the schedule and the exchange remember is either among them or nobody else's. Where parameters themselves
 /// are exchanged, they are the last mean of each. Where peers have their own, a newcomer gets those of whom it meets, who

@@ -11,6 +11,7 @@
 #include <causeway/axis/groups.hpp>
 #include <causeway/axis/linked_groups.hpp>
 #include <causeway/axis/outer.hpp>
+#include <causeway/axis/participation.hpp>
 #include <causeway/comm/rounds.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/optim/sgd.hpp>
@@ -40,8 +41,8 @@ using moshpit_sgd = comm::rounds<axis::every, axis::grid, axis::parameters, axis
 [[nodiscard]] CAUSEWAY_DECL moshpit_sgd make(const moshpit_sgd_options& o);
 
 /// BACombo (Jiang et al. 2020): gossip with segments; each segment of the parameters meets a partner of its own, one with a
-/// good link but for a share ε of random ones. Measure the links before (seconds of a row, say); without costs all are
-/// drawn at random.
+/// good link but for a share ε of random ones, and each counts by its samples. Who pulls from whom is mutual here. Measure
+/// the links before (seconds of a row, say); without costs all are drawn at random.
 struct bacombo_options {
   std::uint32_t local_steps = 20;
   std::uint32_t segments = 4;
@@ -49,7 +50,8 @@ struct bacombo_options {
   std::vector<double> link_costs{};  ///< of each peer to each peer, row by row; equal on all peers
   double explore = 0.1;              ///< ε
 };
-using bacombo = comm::rounds<axis::every, axis::linked_groups, axis::parameters, axis::balanced, axis::gather_mean<>>;
+using bacombo =
+    comm::rounds<axis::every, axis::linked_groups, axis::parameters, axis::balanced, axis::gather_mean<>, axis::by_samples>;
 [[nodiscard]] CAUSEWAY_DECL bacombo make(const bacombo_options& o);
 
 /// Ravnest (Menon et al. 2024) between its clusters: each averages for itself, their hubs around a ring. Its pipelines

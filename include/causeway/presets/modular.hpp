@@ -18,14 +18,15 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 /// DiPaCo (Douillard et al. 2024): blocks are cut into levels with several versions each, and a peer trains one path
-/// through them by DiLoCo's rounds; every module moves by the mean pseudo-gradient of the peers whose paths have it. What
-/// lies outside of blocks is shared by all. Which documents go to which path (the paper: k-means of their features, then a
-/// router that is trained) is the caller's: give each peer its shard. All peers start from one model.
-/// Rounds are DiLoCo's; the paper's own numbers are not known to us.
+/// through them by DiLoCo's rounds; every module moves by the mean pseudo-gradient of the peers whose paths have it, times
+/// the square root of how many paths those are (section 2.7). What lies outside of blocks is shared by all. Which documents
+/// go to which path (the paper: k-means of their features, then a router that is trained) is the caller's: give each peer
+/// its shard. All peers start from one model. Rounds are DiLoCo's; the paper's own numbers are not known to us.
 struct dipaco_options {
   axis::module_paths paths = axis::every_path({2, 2}, 4);  ///< [peer]: 0, then the version of each level
   std::uint32_t blocks_per_level = 6;
   std::vector<double> weights{};  ///< of each peer in the means of its modules: the size of its shard; none: all alike
+  bool lengthen = true;           ///< times √P, P the number of a module's paths
   std::uint32_t local_steps = 500;
   float outer_learning_rate = 0.7F;
   float outer_momentum = 0.9F;

@@ -87,11 +87,12 @@ using fusion_llm = parallel::pipeline<stage::gpipe, stage::adaptive_top_k<>>;
 [[nodiscard]] CAUSEWAY_DECL fusion_llm make(const fusion_llm_options& o);
 
 /// NAG-PP (Ajanthan et al., ICML 2025): stages that never wait for a flush, late gradients, and an inner optim::nadam whose
-/// look-ahead makes up for the delay. Stages keep no old parameters.
+/// look-ahead makes up for the delay. Backwards use the parameters of their forward, as the authors' program does; without
+/// `stashing` it is the paper's form for little memory.
 struct nag_pp_options {
   std::int64_t micro_batches = 1;  ///< between two updates
   std::uint32_t ranks = 0;
-  bool stashing = false;    ///< keep the parameters of each forward for its backward, as PipeDream does
+  bool stashing = true;     ///< keep the parameters of each forward for its backward, as PipeDream does
   std::uint32_t ahead = 0;  ///< micro-batches in flight on each boundary besides one: hides latency, delays gradients
 };
 using nag_pp = parallel::async_pipeline<stage::plain>;

@@ -40,7 +40,6 @@ def set_tensors(tensors):
 set_tensors(TENSORS)
 
 
-
 def pieces(tensors=None):
     """Where these tensors lie, or all."""
     return [slice(OFFSETS[t], OFFSETS[t + 1]) for t in (range(len(TENSORS)) if tensors is None else tensors)]
@@ -60,6 +59,7 @@ def rounded(x):
 
 class Trace:
     def __init__(self, name, peers, steps, seed=1, learning_rate=LEARNING_RATE):
+        self.tensors = TENSORS
         self.name, self.lines = name, []
         self.random = np.random.default_rng(seed)
         self.start = rounded(self.random.normal(size=sum(SIZES)) * SCALE)
@@ -87,7 +87,7 @@ class Trace:
         folder = pathlib.Path(__file__).parent
         writer = f"Written by {pathlib.Path(sys.argv[0]).name}. "
         head = [f"# {line}".rstrip() for line in (writer + inspect.cleandoc(about)).splitlines()]
-        tensors = ["tensor " + " ".join(str(x) for x in t[:6]) for t in TENSORS]
+        tensors = ["tensor " + " ".join(str(x) for x in t[:6]) for t in self.tensors]
         (folder / f"{self.name}.golden").write_text("\n".join(head + tensors + self.lines) + "\n")
 
 
@@ -197,6 +197,38 @@ def halos():
             r["merged"], r["merged_version"] = r["theta"], r["version"]
     return trace
 
+
+
+def async_local_sgd():
+    """Async Local-SGD: Liu et al. 2024 (2401.09135), from descriptions of it: a worker's push is applied when it arrives, by delayed
+    Nesterov, and the worker goes on from the result (no grace period); dynamic local updates: floor(v / max v · H) steps.
+    The momentum is that of the trace of HALoS.
+
+    H = 6, N = 3, ε = 0.7, β = 0.9, c = 0. Steps of three workers take 20, 38 and 29 ms, so after a first round of 6 steps
+    each, when no speed is known, they make 6, 3 and 4. A push and its answer travel for 1 ms each, but not from the first
+    worker, where the server is.
+    """
+    step_time, travel, most, pushes = [20, 38, 29], [0, 1, 1], 6, [7, 6, 6]
+    later = [int(most * min(step_time) / t) for t in step_time]
+    trace = Trace("async_local_sgd", 3, [most + (n - 1) * k for n, k in zip(pushes, later)])
+    peers = [Peer(trace, p, trace.start) for p in range(3)]
+    arrivals = []
+    for p in range(3):
+        time = 0
+        for push in range(pushes[p]):
+            time += step_time[p] * (later[p] if push else most) + travel[p]
+            arrivals.append((time, p, push))
+            time += travel[p]
+    arrivals.sort()
+    assert all(b[0] - a[0] > 0 for a, b in zip(arrivals, arrivals[1:])), "a tie has no order"
+    shared, optimizer, pulled = trace.start, DelayedNesterov(0.7, 0.9, 3), [trace.start] * 3
+    for _, p, push in arrivals:
+        peers[p].train(later[p] if push else most)
+        shared = optimizer.step(shared, pulled[p] - peers[p].theta)
+        pulled[p] = peers[p].theta = shared
+        peers[p].note()
+    trace.lines.append("# order: " + ", ".join(str(p) for _, p, _ in arrivals))
+    return trace
 
 
 def four_bits(row):
@@ -418,7 +450,7 @@ def write(traces):
             make().write(make.__doc__)
 
 
-TRACES = [halos, decoupled_diloco, dlion, cocodc, fedavg, photon, co_learning]
+TRACES = [halos, async_local_sgd, decoupled_diloco, dlion, cocodc, fedavg, photon, co_learning]
 
 if __name__ == "__main__":
     write(TRACES)

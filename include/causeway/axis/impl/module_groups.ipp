@@ -53,6 +53,15 @@ CAUSEWAY_DECL float module_groups::weight(const group_question& q) const {
   return weights.empty() ? 1.0F : static_cast<float>(weights[q.self]);
 }
 
+CAUSEWAY_DECL float module_groups::length(const group_question& q) const {
+  if (!lengthen) return 1.0F;
+  module_paths different;  // several peers may train one path
+  for (const net::peer_index p : members(q)) {
+    if (std::find(different.begin(), different.end(), paths[p]) == different.end()) different.push_back(paths[p]);
+  }
+  return std::sqrt(static_cast<float>(different.size()));
+}
+
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_IMPL_MODULE_GROUPS_IPP

@@ -19,8 +19,9 @@ CAUSEWAY_DECL moshpit_sgd make(const moshpit_sgd_options& o) {
 }
 
 CAUSEWAY_DECL bacombo make(const bacombo_options& o) {
-  return bacombo{axis::every{o.local_steps}, axis::linked_groups{o.group_size, o.link_costs, o.explore}, axis::parameters{},
-                 axis::balanced{o.segments}, axis::gather_mean<>{}};
+  return bacombo{axis::every{o.local_steps}, axis::linked_groups{o.group_size, o.link_costs, o.explore},
+                 axis::parameters{},         axis::balanced{o.segments},
+                 axis::gather_mean<>{},      axis::by_samples{}};
 }
 
 CAUSEWAY_DECL ravnest make(const ravnest_options& o) {

@@ -3332,6 +3332,220 @@ CAUSEWAY_DECL error no_descriptors(std::string where) {
 #endif  // CAUSEWAY_NET_IMPL_DESCRIPTORS_IPP
 #endif
 
+// ---- causeway/net/float_packing.hpp ----
+#ifndef CAUSEWAY_NET_FLOAT_PACKING_HPP
+#define CAUSEWAY_NET_FLOAT_PACKING_HPP
+
+// Lossless packing of f32 values: parameters and optimizer moments in 80 to 84 % of their bytes. Their mantissas are noise,
+// but of the 256 values that the top byte (sign and seven bits of the exponent) can have a tensor uses few, most of them
+// seldom. So the top bytes get a Huffman code of their own in every block, and the other three travel as they are. A
+// general compressor finds the same and not more, at a tenth of the speed.
+
+#include <numeric>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+/// Packs `in`, little-endian f32 values and what does not fill one behind them, into `out`, which is as long. Gives the
+/// packed bytes' number; 0, and nothing of use in `out`, where that saves less than a thirty-second: of other data.
+/// Cost: two passes over `in`, 2.6 GB/s on one core, 1.5 GB/s back. No memory.
+[[nodiscard]] CAUSEWAY_DECL std::size_t pack_floats(std::span<const std::byte> in, std::span<std::byte> out);
+
+/// The inverse: fills `out`. Any bytes may come: errc::corrupt where these are not the packed form of so many.
+[[nodiscard]] CAUSEWAY_DECL result<void> unpack_floats(std::span<const std::byte> packed, std::span<std::byte> out);
+
+namespace detail {
+
+inline constexpr unsigned longest_code = 12;  ///< bits: a table of 4096 entries decodes
+using code_lengths = std::array<std::uint8_t, 256>;
+
+/// Of a Huffman code for symbols that occur so often; none longer than `longest_code`. 0: the symbol has no code.
+[[nodiscard]] CAUSEWAY_DECL code_lengths huffman_lengths(std::array<std::uint32_t, 256> counts);
+
+}  // namespace detail
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_FLOAT_PACKING_HPP
+
+// ---- causeway/net/impl/float_packing.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_FLOAT_PACKING_IPP
+#define CAUSEWAY_NET_IMPL_FLOAT_PACKING_IPP
+
+// Bodies of net/float_packing.hpp. A packed block: the lengths of the 256 codes in half bytes; the lower three bytes of
+// each value; what does not fill a value; the codes of the top bytes, first bits lowest.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+namespace detail {
+
+inline constexpr std::size_t lengths_bytes = 128;
+
+/// Canonical codes (shorter before longer, then by symbol), their bits reversed: the first to be read is the lowest.
+struct huffman_codes {
+  std::array<std::uint16_t, 256> bits{};
+
+  explicit huffman_codes(const code_lengths& lengths) {
+    unsigned code = 0;
+    for (unsigned length = 1; length <= longest_code; ++length, code <<= 1U) {
+      for (unsigned symbol = 0; symbol < 256; ++symbol) {
+        if (lengths[symbol] != length) continue;
+        for (unsigned b = 0; b < length; ++b)
+          bits[symbol] |= static_cast<std::uint16_t>((code >> b & 1U) << (length - 1 - b));
+        ++code;
+      }
+    }
+  }
+};
+
+/// Whether the lengths are those of a Huffman code: no two codes begin alike, and nothing could be added to them, unless it
+/// is one code of one bit.
+inline bool is_code(const code_lengths& lengths) {
+  std::size_t used = 0, codes = 0;
+  for (const unsigned length : lengths) {
+    if (length > longest_code) return false;
+    if (length == 0) continue;
+    used += std::size_t{1} << (longest_code - length);
+    ++codes;
+  }
+  return used == std::size_t{1} << (codes == 1 ? longest_code - 1 : longest_code);
+}
+
+inline std::size_t packed_size(const code_lengths& lengths, const std::array<std::uint32_t, 256>& counts,
+                               std::size_t size) {
+  std::uint64_t code_bits = 0;
+  for (std::size_t s = 0; s < 256; ++s) code_bits += std::uint64_t{lengths[s]} * counts[s];
+  return lengths_bytes + size / 4 * 3 + size % 4 + static_cast<std::size_t>((code_bits + 7) / 8);
+}
+
+CAUSEWAY_DECL code_lengths huffman_lengths(std::array<std::uint32_t, 256> counts) {
+  for (;;) {
+    // Nodes: 256 leaves, then what was merged. The two lightest become one until a single one is left.
+    std::array<std::uint64_t, 511> weight{};
+    std::array<std::uint16_t, 511> parent{};
+    std::array<std::uint16_t, 256> heap{};
+    std::size_t size = 0;
+    const auto heavier = [&](std::uint16_t a, std::uint16_t b) {
+      return weight[a] != weight[b] ? weight[a] > weight[b] : a > b;
+    };
+    for (std::uint16_t s = 0; s < 256; ++s) {
+      if ((weight[s] = counts[s]) > 0) heap[size++] = s;
+    }
+    code_lengths lengths{};
+    if (size == 0) return lengths;
+    if (size == 1) {
+      lengths[heap[0]] = 1;
+      return lengths;
+    }
+    std::make_heap(heap.begin(), heap.begin() + static_cast<std::ptrdiff_t>(size), heavier);
+    const auto take = [&] {
+      std::pop_heap(heap.begin(), heap.begin() + static_cast<std::ptrdiff_t>(size), heavier);
+      return heap[--size];
+    };
+    std::uint16_t next = 256;
+    for (; size > 1; ++next) {
+      const std::uint16_t a = take(), b = take();
+      weight[next] = weight[a] + weight[b];
+      parent[a] = parent[b] = next;
+      heap[size++] = next;
+      std::push_heap(heap.begin(), heap.begin() + static_cast<std::ptrdiff_t>(size), heavier);
+    }
+    unsigned longest = 0;
+    for (std::size_t s = 0; s < 256; ++s) {
+      if (counts[s] == 0) continue;
+      unsigned depth = 0;
+      for (std::size_t n = s; n + 1 != next; n = parent[n]) ++depth;
+      lengths[s] = static_cast<std::uint8_t>(std::min(depth, 255U));
+      longest = std::max(longest, depth);
+    }
+    if (longest <= longest_code) return lengths;
+    for (std::uint32_t& c : counts) c = (c + 1) / 2;  // flatter: in the end all are 1 and no code is longer than 8
+  }
+}
+
+}  // namespace detail
+
+CAUSEWAY_DECL std::size_t pack_floats(std::span<const std::byte> in, std::span<std::byte> out) {
+  const std::size_t values = in.size() / 4, rest = in.size() % 4;
+  // Four tables: consecutive values have equal top bytes so often that one would wait for its own last store.
+  std::array<std::array<std::uint32_t, 256>, 4> partly{};
+  for (std::size_t i = 0; i < values; ++i) ++partly[i % 4][std::to_integer<std::size_t>(in[4 * i + 3])];
+  std::array<std::uint32_t, 256> counts{};
+  for (std::size_t s = 0; s < 256; ++s) counts[s] = partly[0][s] + partly[1][s] + partly[2][s] + partly[3][s];
+  const auto lengths = detail::huffman_lengths(counts);
+  const std::size_t size = detail::packed_size(lengths, counts, in.size());
+  if (size > in.size() - in.size() / 32 || size > out.size()) return 0;
+
+  const detail::huffman_codes codes{lengths};
+  for (std::size_t i = 0; i < detail::lengths_bytes; ++i) {
+    out[i] = static_cast<std::byte>(lengths[2 * i] | lengths[2 * i + 1] << 4U);
+  }
+  std::byte* low = out.data() + detail::lengths_bytes;
+  std::byte* top = low + 3 * values + rest;
+  std::uint64_t bits = 0;
+  unsigned filled = 0;
+  for (std::size_t i = 0; i < values; ++i, low += 3) {
+    std::memcpy(low, in.data() + 4 * i, 3);
+    const auto symbol = std::to_integer<std::size_t>(in[4 * i + 3]);
+    bits |= std::uint64_t{codes.bits[symbol]} << filled;
+    filled += lengths[symbol];
+    for (; filled >= 8; filled -= 8, bits >>= 8U) *top++ = static_cast<std::byte>(bits & 0xFFU);
+  }
+  if (rest > 0) std::memcpy(low, in.data() + 4 * values, rest);
+  if (filled > 0) *top = static_cast<std::byte>(bits);
+  return size;
+}
+
+CAUSEWAY_DECL result<void> unpack_floats(std::span<const std::byte> packed, std::span<std::byte> out) {
+  const std::size_t values = out.size() / 4, rest = out.size() % 4, low_bytes = 3 * values + rest;
+  const auto corrupt = [] {
+    return fail(errc::corrupt, "packed floats", "these bytes are not the packed form of as many");
+  };
+  if (packed.size() < detail::lengths_bytes + low_bytes) return corrupt();
+  detail::code_lengths lengths{};
+  for (std::size_t i = 0; i < detail::lengths_bytes; ++i) {
+    lengths[2 * i] = std::to_integer<std::uint8_t>(packed[i] & std::byte{0xF});
+    lengths[2 * i + 1] = std::to_integer<std::uint8_t>(packed[i] >> 4);
+  }
+  if (!detail::is_code(lengths)) return corrupt();
+
+  struct entry {
+    std::uint8_t symbol = 0, length = 0;  // length 0: no code begins so
+  };
+  std::array<entry, std::size_t{1} << detail::longest_code> table{};
+  const detail::huffman_codes codes{lengths};
+  for (unsigned s = 0; s < 256; ++s) {
+    if (lengths[s] == 0) continue;
+    for (std::size_t at = codes.bits[s]; at < table.size(); at += std::size_t{1} << lengths[s]) {
+      table[at] = {static_cast<std::uint8_t>(s), lengths[s]};
+    }
+  }
+
+  const std::byte* low = packed.data() + detail::lengths_bytes;
+  const std::byte* top = low + low_bytes;
+  const std::byte* const end = packed.data() + packed.size();
+  std::uint64_t bits = 0;
+  unsigned filled = 0;
+  for (std::size_t i = 0; i < values; ++i, low += 3) {
+    for (; filled < detail::longest_code && top != end; filled += 8)
+      bits |= std::to_integer<std::uint64_t>(*top++) << filled;
+    const entry e = table[bits & (table.size() - 1)];
+    if (e.length == 0 || e.length > filled) return corrupt();
+    bits >>= e.length;
+    filled -= e.length;
+    std::memcpy(out.data() + 4 * i, low, 3);
+    out[4 * i + 3] = std::byte{e.symbol};
+  }
+  if (top != end || filled >= 8 || bits != 0) return corrupt();
+  if (rest > 0) std::memcpy(out.data() + 4 * values, low, rest);
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_FLOAT_PACKING_IPP
+#endif
+
 // ---- causeway/net/half_open.hpp ----
 #ifndef CAUSEWAY_NET_HALF_OPEN_HPP
 #define CAUSEWAY_NET_HALF_OPEN_HPP
@@ -5172,8 +5386,6 @@ CAUSEWAY_DECL pairing bottleneck_pairing(std::span<const double> costs, std::siz
 // In which order to visit all places once, without coming back: the open travelling salesman's problem that orders the
 // stages of a pipeline. Exact up to 12 places (dynamic programming over subsets, Held and Karp 1962); beyond, from every
 // start to the nearest place left, then runs are reversed and moved as long as that helps. Costs are symmetric.
-
-#include <numeric>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -29624,6 +29836,22 @@ struct mean {
   }
 };
 
+/// The mean times the number of messages: Σ x_i where weights are equal. For updates that all peers apply (Gaia).
+struct sum {
+  static constexpr std::string_view name = "sum";
+  static constexpr std::size_t scratch_rows = 0;
+  static constexpr bool counts = true;
+  static constexpr bool drops_unusable = false;
+
+  template <class C, class X>
+  std::optional<refusal> combine(const aggregation<C, X>& all) const {
+    if (auto bad = detail::add_messages(all, all.counts)) return bad;
+    if (auto bad = detail::divide(all, {}, all.factor * static_cast<float>(all.messages.size()))) return bad;
+    detail::invert(all.codec, all.context, all.out);
+    return std::nullopt;
+  }
+};
+
 /// Each coordinate divided by the weights of those who sent it: Σ w_i x_i / Σ (w_i of the messages that have it); 0 where
 /// nobody has it. The mean of DeMo's reference implementation. For a dense codec it is `mean`, but for rounding.
 struct contributor_mean {
@@ -36903,8 +37131,9 @@ inline result<void> validate(const significant_options& o) {
 }
 
 /// Sparsifier: Gaia's significance filter (Hsieh et al., 2017, section 4.2): coordinate i travels when
-/// |x_i| > v_t · max(|reference_i|, floor), with v_t = v_0 / sqrt(t + 1) in round t. Without a reference, parameters count
-/// as 0. What is not finite travels too (decoding refuses it). Give it the accumulated update: keep the residual.
+/// |x_i| > v_t · max(|w_i|, floor), with v_t = v_0 / sqrt(t + 1) in round t and w = reference − x, the peer's own value: x
+/// is how far that is below the reference. Without a reference, parameters count as 0. What is not finite travels too
+/// (decoding refuses it). Give it the accumulated update: keep the residual.
 class significant : public detail::sends_a_set<significant> {
  public:
   static constexpr std::string_view name = "significant";
@@ -36926,7 +37155,7 @@ class significant : public detail::sends_a_set<significant> {
     const float v = threshold_of(ctx.round), floor = options_.floor;
     detail::coordinate_set large{values.size()};
     large.fill(ctx.pool, [&](std::size_t i) {
-      const float parameter = ctx.reference.empty() ? 0.0F : std::abs(ctx.reference[i]);
+      const float parameter = ctx.reference.empty() ? 0.0F : std::abs(ctx.reference[i] - values[i]);
       return !(std::abs(values[i]) <= v * (parameter > floor ? parameter : floor)) ||
              detail::magnitude_bits(values[i]) >= 0x7F800000U;
     });
@@ -38393,7 +38622,7 @@ CAUSEWAY_DECL result<durable_record> decode_durable_record(std::span<const std::
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 /// Messages of another format are refused.
-inline constexpr std::uint8_t message_format = 3;
+inline constexpr std::uint8_t message_format = 4;
 
 namespace detail {
 
@@ -44741,7 +44970,8 @@ enum class transfer_kind : std::uint8_t {
                     ///< longer needed
   means = 0x88,     ///< what, content: it is kept; the rounds since, (round, root of its mean)
   ask_time = 0x89,  ///< newest, index: transfer_need's `takes` and `worth`, in nanoseconds
-  time_given = 0x8A,  ///< newest: nanoseconds that it is held back for
+  time_given = 0x8A,    ///< newest: nanoseconds that it is held back for
+  packed_chunk = 0x8B,  ///< as chunk; the content as net/float_packing.hpp makes it
 };
 
 /// Whether a control message belongs to the state transfer.
@@ -44778,7 +45008,8 @@ constexpr transfer_fields fields_of(transfer_kind kind) noexcept {
     case transfer_kind::ask_chunk:
     case transfer_kind::cancel: return {true, true, false, false, false};
     case transfer_kind::manifest:
-    case transfer_kind::chunk: return {true, true, true, false, true};
+    case transfer_kind::chunk:
+    case transfer_kind::packed_chunk: return {true, true, true, false, true};
     case transfer_kind::gone: return {true, false, false, true, false};
     case transfer_kind::receipt: return {false, false, true, false, false};
     case transfer_kind::keep: return {true, true, false, false, false};
@@ -44864,7 +45095,7 @@ CAUSEWAY_DECL std::vector<std::byte> encode(const transfer_message& m) {
 }
 
 CAUSEWAY_DECL result<transfer_message> decode_transfer(std::span<const std::byte> bytes) {
-  if (!is_transfer_message(bytes) || bytes.front() > std::byte{static_cast<std::uint8_t>(transfer_kind::time_given)}) {
+  if (!is_transfer_message(bytes) || bytes.front() > std::byte{static_cast<std::uint8_t>(transfer_kind::packed_chunk)}) {
     return fail(errc::corrupt, "state transfer", "a message of an unknown kind");
   }
   net::byte_reader in{bytes};
@@ -45060,6 +45291,7 @@ class donor {
   std::size_t outstanding_ = 0;
   std::uint64_t newest_ = 0;
   std::uint64_t serial_ = 0;
+  std::vector<std::byte> packed_;
   net::peer_id last_served_ = 0;
   static constexpr duration::rep rest = 19;  // a twentieth of a line that others need
   bool busy_ = false;
@@ -45269,7 +45501,7 @@ CAUSEWAY_DECL void donor::serve_one(net::peer_id to, asking_peer& peer) {
   const request r = peer.queue.front();
   peer.queue.pop_front();
   const offered& state = *find(r.what);
-  const std::size_t size = answer_size(r);
+  std::size_t size = answer_size(r);
   const std::uint64_t ticket = causeway::detail::scramble(options_.seed ^ ++serial_);
   const bool chunk = r.kind == transfer_kind::ask_chunk;
   transfer_message answer{
@@ -45277,7 +45509,14 @@ CAUSEWAY_DECL void donor::serve_one(net::peer_id to, asking_peer& peer) {
   std::vector<std::byte> bytes;
   if (chunk) {
     bytes = encode_transfer_head(answer, size);
-    if (!state.reader(static_cast<std::size_t>(r.index), std::span{bytes}.last(size))) return send_gone(to, r.what);
+    const auto content = std::span{bytes}.last(size);
+    if (!state.reader(static_cast<std::size_t>(r.index), content)) return send_gone(to, r.what);
+    packed_.resize(size);
+    if (const std::size_t fewer = net::pack_floats(content, packed_); fewer > 0) {
+      answer.kind = transfer_kind::packed_chunk;
+      answer.content = std::span{packed_}.first(size = fewer);
+      bytes = encode(answer);
+    }
   } else {
     const auto content = r.index == 0 ? encode(state.head) : encode_hashes(state.hashes, r.index);
     answer.content = content;
@@ -46281,6 +46520,8 @@ class fetcher {
   void ask(holder& h, std::uint64_t key, time_point now);
   void take_manifest(holder& h, const transfer_message& m, time_point now);
   void take_chunk(holder& h, const transfer_message& m, time_point now);
+  // The chunk that a message brings, packed or not; nothing where it has other bytes.
+  std::span<const std::byte> content_of(const transfer_message& m);
   void take_gone(holder& h, const transfer_message& m, time_point now);
   void note_rate(std::size_t bytes, time_point now);
   void make_plan();
@@ -46303,6 +46544,7 @@ class fetcher {
   state_name goal_;
   const state_image* local_ = nullptr;
   staging staged_;
+  std::vector<std::byte> unpacked_;
   std::uint64_t staged_root_ = 0;  // the state that the chunks in it are of
 
   manifest_assembler manifest_;
@@ -46457,7 +46699,8 @@ CAUSEWAY_DECL void fetcher::declare_overdue(holder& h, time_point now) {
 // ---- messages ------------------------------------------------------------------------------------------------------
 
 CAUSEWAY_DECL void fetcher::message(net::peer_id from, const transfer_message& m, time_point now) {
-  if (m.kind != transfer_kind::manifest && m.kind != transfer_kind::chunk && m.kind != transfer_kind::gone) return;
+  const bool chunk = m.kind == transfer_kind::chunk || m.kind == transfer_kind::packed_chunk;
+  if (m.kind != transfer_kind::manifest && !chunk && m.kind != transfer_kind::gone) return;
   if (m.kind != transfer_kind::gone) {
     fx_->transfer_send(from, encode(transfer_message{.kind = transfer_kind::receipt, .ticket = m.ticket}));
   }
@@ -46469,7 +46712,8 @@ CAUSEWAY_DECL void fetcher::message(net::peer_id from, const transfer_message& m
   }
   switch (m.kind) {
     case transfer_kind::manifest: take_manifest(*h, m, now); break;
-    case transfer_kind::chunk: take_chunk(*h, m, now); break;
+    case transfer_kind::chunk:
+    case transfer_kind::packed_chunk: take_chunk(*h, m, now); break;
     default: take_gone(*h, m, now); break;
   }
   proceed(now);
@@ -46524,17 +46768,16 @@ CAUSEWAY_DECL void fetcher::take_chunk(holder& h, const transfer_message& m, tim
   if (!plan_->is_missing(m.index)) {
     ++counts_.duplicates;
     counts_.bytes_wasted += m.content.size();
-  } else if (m.content.size() != local_->chunk_size(static_cast<std::size_t>(m.index)) ||
-             hash_bytes(m.content) != manifest_.hashes()[static_cast<std::size_t>(m.index)]) {
+  } else if (const auto bytes = content_of(m); bytes.empty()) {
     counts_.bytes_wasted += m.content.size();
     h.bad_chunks.push_back(m.index);
     punish(h, "chunks with wrong bytes");
   } else {
-    staged_.put(static_cast<std::size_t>(m.index), m.content);
+    staged_.put(static_cast<std::size_t>(m.index), bytes);
     plan_->done(m.index);
-    h.bytes += m.content.size();
-    counts_.bytes_done += m.content.size();
-    note_rate(m.content.size(), now);
+    h.bytes += bytes.size();
+    counts_.bytes_done += bytes.size();
+    note_rate(bytes.size(), now);
     for (auto& [id, other] : holders_) {  // who else was asked need not send it
       if (!other.expects(m.index)) continue;
       send(id, transfer_kind::cancel, m.index);
@@ -46543,6 +46786,18 @@ CAUSEWAY_DECL void fetcher::take_chunk(holder& h, const transfer_message& m, tim
   }
   if (r->active) plan_->given_up(m.index);
   if (plan_->missing() == 0) finish(status::complete);
+}
+
+CAUSEWAY_DECL std::span<const std::byte> fetcher::content_of(const transfer_message& m) {
+  const auto at = static_cast<std::size_t>(m.index);
+  std::span<const std::byte> bytes = m.content;
+  if (m.kind == transfer_kind::packed_chunk) {
+    unpacked_.resize(local_->chunk_size(at));
+    if (!net::unpack_floats(m.content, unpacked_)) return {};
+    bytes = unpacked_;
+  }
+  const bool right = bytes.size() == local_->chunk_size(at) && hash_bytes(bytes) == manifest_.hashes()[at];
+  return right ? bytes : std::span<const std::byte>{};
 }
 
 CAUSEWAY_DECL void fetcher::note_rate(std::size_t bytes, time_point now) {
@@ -50181,7 +50436,8 @@ struct group_question {
 /// - `everybody`: there is only one group;
 /// - optional, `lasting`: a fragment's groups are the same in all exchanges, so that their members stay alike;
 ///   `cycle()`: of groups with a memory, after how many exchanges it can begin anew where peers come and go;
-///   `check_fragments(count)`: as check; `weight(question)`: what self's row counts in its group's mean, above 0.
+///   `check_fragments(count)`: as check; `weight(question)`: what self's row counts in its group's mean, above 0;
+///   `length(question)`: how many times longer the group's mean pseudo-gradient is made, equal in the group.
 template <class G>
 concept Group = G::decides == part::group&& requires(G& g, const G& c, const group_question& q) {
   { c.check(q.peers) } -> std::same_as<result<void>>;
@@ -51277,11 +51533,16 @@ struct module_groups {
   module_paths paths{};           ///< [peer][fragment], equal on all peers
   std::vector<double> weights{};  ///< what each peer's row counts, say the documents of its shard; none: all alike
 
+  /// Whether a module's mean pseudo-gradient is made √P times longer, P the number of paths that have it: a mean of many is
+  /// shorter than one of few (DiPaCo, section 2.7).
+  bool lengthen = false;
+
   [[nodiscard]] result<void> check(std::uint32_t peers) const;
   [[nodiscard]] result<void> check_fragments(std::size_t count) const;
 
   [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
   [[nodiscard]] float weight(const group_question& q) const;
+  [[nodiscard]] float length(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
 };
@@ -51346,6 +51607,15 @@ CAUSEWAY_DECL float module_groups::weight(const group_question& q) const {
   return weights.empty() ? 1.0F : static_cast<float>(weights[q.self]);
 }
 
+CAUSEWAY_DECL float module_groups::length(const group_question& q) const {
+  if (!lengthen) return 1.0F;
+  module_paths different;  // several peers may train one path
+  for (const net::peer_index p : members(q)) {
+    if (std::find(different.begin(), different.end(), paths[p]) == different.end()) different.push_back(paths[p]);
+  }
+  return std::sqrt(static_cast<float>(different.size()));
+}
+
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_IMPL_MODULE_GROUPS_IPP
@@ -51377,6 +51647,11 @@ struct everyone {
   static constexpr bool keeps_local = false;
   [[nodiscard]] static result<void> check() { return {}; }
   [[nodiscard]] static bool contributes(const group_question&) noexcept { return true; }
+};
+
+/// All peers, each by its samples since its last exchange: Σ n_k·w_k / Σ n_k (BACombo, in each of its groups).
+struct by_samples : everyone {
+  static constexpr bool weighs = true;
 };
 
 /// A share of the peers, drawn anew for every exchange, trains and is averaged, each by its samples: Σ n_k·w_k / Σ n_k; the
@@ -51417,7 +51692,8 @@ struct dropped_rows {
   [[nodiscard]] bool kept(const group_question& q, net::peer_index p) const;
 };
 
-static_assert(Participation<everyone> && Participation<sampled_peers> && Participation<dropped_rows>);
+static_assert(Participation<everyone> && Participation<by_samples> && Participation<sampled_peers> &&
+              Participation<dropped_rows>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
 
@@ -58762,8 +59038,15 @@ constexpr bool a11(round_mix m) {
 constexpr bool a14(round_mix m) {
   return !m.accumulates || (m.before_inner_step && !m.by_context && m.waits_at_once && m.everybody && !m.keeps_residual);
 }
-/// Rows that count unequally need an exchange that weighs, of all peers, and one that takes no row out again as 1/M.
-constexpr bool a15(round_mix m) { return !m.weighs || (!m.by_context && m.everybody && !m.own_is_fresh); }
+/// Whether each peer has parameters of its own, of no model but the one that all train: peers meet in groups, other ones
+/// each time.
+constexpr bool own_parameters(round_mix m) { return !m.everybody && !m.lasting && !m.before_inner_step; }
+/// Rows that count unequally need an exchange that weighs, and one that takes no row out again as 1/M. Who shares a batch
+/// or is drawn is a matter of all peers.
+constexpr bool a15(round_mix m) {
+  const bool together = m.everybody || (own_parameters(m) && m.always && !m.trigger_talks);
+  return !m.weighs || (!m.by_context && together && !m.own_is_fresh);
+}
 /// Where what was not sent lies in the live parameters, a blend of those with others would lose a part of it.
 constexpr bool a16(round_mix m) { return !m.residual_in_parameters || m.keeps_steps; }
 /// Whether all peers hold the same (shared) parameters after each exchange.
@@ -58771,9 +59054,6 @@ constexpr bool identical(round_mix m) {
   if (!m.everybody || !m.bit_parity || m.own_is_fresh) return false;
   return m.anchored || m.before_inner_step || (m.single && !m.sparse && m.waits_at_once && !m.keeps_local);
 }
-/// Whether each peer has parameters of its own, of no model but the one that all train: peers meet in groups, other ones
-/// each time.
-constexpr bool own_parameters(round_mix m) { return !m.everybody && !m.lasting && !m.before_inner_step; }
 /// Whether peers may come and go: there are values that all hold alike after each turn, so that a newcomer can be given
 /// them, and what the schedule and the exchange remember is either among them or nobody else's. Where parameters themselves
 /// are exchanged, they are the last mean of each. Where peers have their own, a newcomer gets those of whom it meets, who
@@ -59122,15 +59402,13 @@ class round_rows {
     return ctx.rows().add(local, -1.0F, s.next_residual);
   }
   result<void> take_out_sent(auto& ctx, state& s) {
-    CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
-    CAUSEWAY_TRY(add_sent(ctx, s, local));
-    CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
+    CAUSEWAY_TRY(take_out(ctx, s));
     s.taken_out = s.terms.contributes;
-    ctx.parameters_changed();
     return {};
   }
-  /// late ← row, own_late ← what this peer put into it.
+  /// late ← row, own_late ← what this peer put into it, which leaves the live parameters as the mean is about to come.
   result<void> keep_late(auto& ctx, state& s) {
+    if constexpr (keeps_in_parameters) CAUSEWAY_TRY(take_out(ctx, s));
     s.late.resize(s.row.size());
     CAUSEWAY_TRY(ctx.rows().copy(s.late, s.row));
     if (!own_.empty()) return {};  // it is taken back where it came from
@@ -59204,6 +59482,7 @@ class round_rows {
   /// The mean that was still under way when training ended; local progress since the last round stays.
   result<void> land_last(auto& ctx, state& s) {
     const auto rows = ctx.rows();
+    if constexpr (keeps_in_parameters) CAUSEWAY_TRY(take_out(ctx, s));
     CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
     CAUSEWAY_ASSIGN(const auto before, opened(ctx, s, anchor_, shared_));
     CAUSEWAY_TRY(rows.add(local, -1.0F, before));
@@ -59221,6 +59500,13 @@ class round_rows {
   [[nodiscard]] static std::int64_t count(std::span<const float> row) { return static_cast<std::int64_t>(row.size()); }
 
  private:
+  result<void> take_out(auto& ctx, state& s) {
+    CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
+    CAUSEWAY_TRY(add_sent(ctx, s, local));
+    CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
+    ctx.parameters_changed();
+    return {};
+  }
   result<void> land_mean(const auto& rows, const state& s, std::span<float> local) const {
     if constexpr (landing_type::waits == axis::waiting::at_once || content_type::before_inner_step) {
       return rows.copy(local, s.row);
@@ -59759,7 +60045,12 @@ struct round_core {
   result<void> finish(auto& ctx, state& s) {
     CAUSEWAY_TRY(s.finish(ctx, recipe));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.row));
-    return rows.clear_padding(ctx, s, s.next_residual);
+    CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.next_residual));
+    if constexpr (laws::mix.anchored && requires(const group_type& g, axis::group_question q) { g.length(q); }) {
+      const float length = group.length(question(ctx, s));
+      if (length != 1.0F) return ctx.rows().scale(s.row, length);
+    }
+    return {};
   }
   /// Of those drawn, the ones with something to say.
   void count_contributors(auto& ctx, state& s, axis::group_question q) const {
@@ -59848,7 +60139,7 @@ class round_turns {
   static constexpr bool keeps_means = Core::keeps_means;
   static constexpr bool lands_late = Core::lands_late;
   static constexpr bool own_parameters = Core::own_parameters;
-  static constexpr bool takes_out = Core::rows_type::keeps_in_parameters && (overlaps || lands_late);
+  static constexpr bool takes_out = Core::rows_type::keeps_in_parameters && overlaps;
   static constexpr auto never = std::numeric_limits<std::uint64_t>::max();
   static constexpr auto nothing = never;
 
@@ -60479,7 +60770,6 @@ class rounds : round_rules<Axes...> {
     CAUSEWAY_TRY(core_.begin(ctx, s));
     s.pending = true;
     s.waited = 0;
-    if constexpr (core_type::rows_type::keeps_in_parameters) CAUSEWAY_TRY(core_.rows.take_out_sent(ctx, s));
     if constexpr (!replaces) CAUSEWAY_TRY(core_.rows.land_late(ctx, s));
     restart(s);
     return content_type::before_inner_step ? result<void>{} : core_.commit(ctx, s);
@@ -76530,8 +76820,8 @@ using distro = comm::rounds<axis::every, axis::gradient_ahead, axis::momentum_re
 [[nodiscard]] CAUSEWAY_DECL distro make(const distro_options& o);
 
 /// CocktailSGD (Wang et al. 2023): a random fifth of the distance to the shared parameters, of that the largest, in 4 bits,
-/// to the owner of each part, who keeps a residual of his own and answers likewise; what is not sent stays in the live
-/// parameters; one step late.
+/// to the owner of each part, who keeps a residual of his own and answers likewise; one step late, and till then what was
+/// sent stays in the live parameters, too, as in its authors' code (github.com/DS3Lab/CocktailSGD, 4819ed7).
 struct cocktail_sgd_options {
   double mask_share = 0.2;  ///< with the 8 % below and a bit for each entry of the mask this is the paper's 117x
   std::uint32_t k = 328;    ///< of each 4,096 entries that the mask leaves: 8 %
@@ -76545,15 +76835,16 @@ using cocktail_sgd = comm::rounds<axis::every, axis::implicit_residual, axis::on
 [[nodiscard]] CAUSEWAY_DECL cocktail_sgd make(const cocktail_sgd_options& o);
 
 /// Gaia (Hsieh et al. 2017) between sites: after every step the updates travel that are significant, |u/w| > v_0/√t; the
-/// others go on accumulating where they are. The mean of the sites' updates moves the shared parameters.
+/// others go on accumulating where they are. Every site adds what the others send to its own copy: updates of n sites add
+/// up, so the learning rate is to be 1/n of that for their mean.
 struct gaia_options {
   float threshold = 0.01F;  ///< v_0
 };
 namespace detail {
 using gaia_codec = compress::sparse<compress::no_transform, compress::significant, compress::none>;
 }
-using gaia =
-    comm::rounds<axis::every, axis::implicit_residual, axis::gather_mean<detail::gaia_codec>, axis::outer<optim::sgd>>;
+using gaia = comm::rounds<axis::every, axis::implicit_residual, axis::gather_mean<detail::gaia_codec, collective::sum>,
+                          axis::outer<optim::sgd>>;
 [[nodiscard]] CAUSEWAY_DECL gaia make(const gaia_options& o);
 
 /// PowerSGD (Vogels et al. 2019): gradients as two thin factors a matrix, with error feedback; the rest in f32.
@@ -76631,7 +76922,7 @@ CAUSEWAY_DECL cocktail_sgd make(const cocktail_sgd_options& o) {
 
 CAUSEWAY_DECL gaia make(const gaia_options& o) {
   const detail::gaia_codec codec{compress::no_transform{}, compress::significant{{.first = o.threshold}}};
-  return gaia{axis::every{1}, axis::implicit_residual{}, axis::gather_mean<detail::gaia_codec>{codec},
+  return gaia{axis::every{1}, axis::implicit_residual{}, axis::gather_mean<detail::gaia_codec, collective::sum>{codec},
               axis::outer<optim::sgd>{1.0F}};
 }
 
@@ -76858,8 +77149,8 @@ using moshpit_sgd = comm::rounds<axis::every, axis::grid, axis::parameters, axis
 [[nodiscard]] CAUSEWAY_DECL moshpit_sgd make(const moshpit_sgd_options& o);
 
 /// BACombo (Jiang et al. 2020): gossip with segments; each segment of the parameters meets a partner of its own, one with a
-/// good link but for a share ε of random ones. Measure the links before (seconds of a row, say); without costs all are
-/// drawn at random.
+/// good link but for a share ε of random ones, and each counts by its samples. Who pulls from whom is mutual here. Measure
+/// the links before (seconds of a row, say); without costs all are drawn at random.
 struct bacombo_options {
   std::uint32_t local_steps = 20;
   std::uint32_t segments = 4;
@@ -76867,7 +77158,8 @@ struct bacombo_options {
   std::vector<double> link_costs{};  ///< of each peer to each peer, row by row; equal on all peers
   double explore = 0.1;              ///< ε
 };
-using bacombo = comm::rounds<axis::every, axis::linked_groups, axis::parameters, axis::balanced, axis::gather_mean<>>;
+using bacombo =
+    comm::rounds<axis::every, axis::linked_groups, axis::parameters, axis::balanced, axis::gather_mean<>, axis::by_samples>;
 [[nodiscard]] CAUSEWAY_DECL bacombo make(const bacombo_options& o);
 
 /// Ravnest (Menon et al. 2024) between its clusters: each averages for itself, their hubs around a ring. Its pipelines
@@ -76914,8 +77206,9 @@ CAUSEWAY_DECL moshpit_sgd make(const moshpit_sgd_options& o) {
 }
 
 CAUSEWAY_DECL bacombo make(const bacombo_options& o) {
-  return bacombo{axis::every{o.local_steps}, axis::linked_groups{o.group_size, o.link_costs, o.explore}, axis::parameters{},
-                 axis::balanced{o.segments}, axis::gather_mean<>{}};
+  return bacombo{axis::every{o.local_steps}, axis::linked_groups{o.group_size, o.link_costs, o.explore},
+                 axis::parameters{},         axis::balanced{o.segments},
+                 axis::gather_mean<>{},      axis::by_samples{}};
 }
 
 CAUSEWAY_DECL ravnest make(const ravnest_options& o) {
@@ -77103,14 +77396,15 @@ CAUSEWAY_DECL des_loc make(const des_loc_options& o) {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 /// DiPaCo (Douillard et al. 2024): blocks are cut into levels with several versions each, and a peer trains one path
-/// through them by DiLoCo's rounds; every module moves by the mean pseudo-gradient of the peers whose paths have it. What
-/// lies outside of blocks is shared by all. Which documents go to which path (the paper: k-means of their features, then a
-/// router that is trained) is the caller's: give each peer its shard. All peers start from one model.
-/// Rounds are DiLoCo's; the paper's own numbers are not known to us.
+/// through them by DiLoCo's rounds; every module moves by the mean pseudo-gradient of the peers whose paths have it, times
+/// the square root of how many paths those are (section 2.7). What lies outside of blocks is shared by all. Which documents
+/// go to which path (the paper: k-means of their features, then a router that is trained) is the caller's: give each peer
+/// its shard. All peers start from one model. Rounds are DiLoCo's; the paper's own numbers are not known to us.
 struct dipaco_options {
   axis::module_paths paths = axis::every_path({2, 2}, 4);  ///< [peer]: 0, then the version of each level
   std::uint32_t blocks_per_level = 6;
   std::vector<double> weights{};  ///< of each peer in the means of its modules: the size of its shard; none: all alike
+  bool lengthen = true;           ///< times √P, P the number of a module's paths
   std::uint32_t local_steps = 500;
   float outer_learning_rate = 0.7F;
   float outer_momentum = 0.9F;
@@ -77133,8 +77427,8 @@ using dipaco =
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 CAUSEWAY_DECL dipaco make(const dipaco_options& o) {
-  return dipaco{axis::every{o.local_steps}, axis::consecutive{o.blocks_per_level}, axis::module_groups{o.paths, o.weights},
-                axis::split_mean<>{},
+  return dipaco{axis::every{o.local_steps}, axis::consecutive{o.blocks_per_level},
+                axis::module_groups{o.paths, o.weights, o.lengthen}, axis::split_mean<>{},
                 axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
 }
 
@@ -77300,11 +77594,12 @@ using fusion_llm = parallel::pipeline<stage::gpipe, stage::adaptive_top_k<>>;
 [[nodiscard]] CAUSEWAY_DECL fusion_llm make(const fusion_llm_options& o);
 
 /// NAG-PP (Ajanthan et al., ICML 2025): stages that never wait for a flush, late gradients, and an inner optim::nadam whose
-/// look-ahead makes up for the delay. Stages keep no old parameters.
+/// look-ahead makes up for the delay. Backwards use the parameters of their forward, as the authors' program does; without
+/// `stashing` it is the paper's form for little memory.
 struct nag_pp_options {
   std::int64_t micro_batches = 1;  ///< between two updates
   std::uint32_t ranks = 0;
-  bool stashing = false;    ///< keep the parameters of each forward for its backward, as PipeDream does
+  bool stashing = true;     ///< keep the parameters of each forward for its backward, as PipeDream does
   std::uint32_t ahead = 0;  ///< micro-batches in flight on each boundary besides one: hides latency, delays gradients
 };
 using nag_pp = parallel::async_pipeline<stage::plain>;

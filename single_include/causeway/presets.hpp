@@ -3398,6 +3398,22 @@ struct mean {
   }
 };
 
+/// The mean times the number of messages: Σ x_i where weights are equal. For updates that all peers apply (Gaia).
+struct sum {
+  static constexpr std::string_view name = "sum";
+  static constexpr std::size_t scratch_rows = 0;
+  static constexpr bool counts = true;
+  static constexpr bool drops_unusable = false;
+
+  template <class C, class X>
+  std::optional<refusal> combine(const aggregation<C, X>& all) const {
+    if (auto bad = detail::add_messages(all, all.counts)) return bad;
+    if (auto bad = detail::divide(all, {}, all.factor * static_cast<float>(all.messages.size()))) return bad;
+    detail::invert(all.codec, all.context, all.out);
+    return std::nullopt;
+  }
+};
+
 /// Each coordinate divided by the weights of those who sent it: Σ w_i x_i / Σ (w_i of the messages that have it); 0 where
 /// nobody has it. The mean of DeMo's reference implementation. For a dense codec it is `mean`, but for rounding.
 struct contributor_mean {
@@ -9882,7 +9898,8 @@ struct group_question {
 /// - `everybody`: there is only one group;
 /// - optional, `lasting`: a fragment's groups are the same in all exchanges, so that their members stay alike;
 ///   `cycle()`: of groups with a memory, after how many exchanges it can begin anew where peers come and go;
-///   `check_fragments(count)`: as check; `weight(question)`: what self's row counts in its group's mean, above 0.
+///   `check_fragments(count)`: as check; `weight(question)`: what self's row counts in its group's mean, above 0;
+///   `length(question)`: how many times longer the group's mean pseudo-gradient is made, equal in the group.
 template <class G>
 concept Group = G::decides == part::group&& requires(G& g, const G& c, const group_question& q) {
   { c.check(q.peers) } -> std::same_as<result<void>>;
@@ -10163,6 +10180,11 @@ struct everyone {
   [[nodiscard]] static bool contributes(const group_question&) noexcept { return true; }
 };
 
+/// All peers, each by its samples since its last exchange: Σ n_k·w_k / Σ n_k (BACombo, in each of its groups).
+struct by_samples : everyone {
+  static constexpr bool weighs = true;
+};
+
 /// A share of the peers, drawn anew for every exchange, trains and is averaged, each by its samples: Σ n_k·w_k / Σ n_k; the
 /// others neither compute nor send a row, and take the result over (FedAvg, McMahan et al. 2017, algorithm 1; Photon). Of N
 /// peers max(1, round(share·N)) are drawn. Among peers that come and go who is drawn is known when the exchange begins, so
@@ -10201,7 +10223,8 @@ struct dropped_rows {
   [[nodiscard]] bool kept(const group_question& q, net::peer_index p) const;
 };
 
-static_assert(Participation<everyone> && Participation<sampled_peers> && Participation<dropped_rows>);
+static_assert(Participation<everyone> && Participation<by_samples> && Participation<sampled_peers> &&
+              Participation<dropped_rows>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
 
@@ -10328,8 +10351,15 @@ constexpr bool a11(round_mix m) {
 constexpr bool a14(round_mix m) {
   return !m.accumulates || (m.before_inner_step && !m.by_context && m.waits_at_once && m.everybody && !m.keeps_residual);
 }
-/// Rows that count unequally need an exchange that weighs, of all peers, and one that takes no row out again as 1/M.
-constexpr bool a15(round_mix m) { return !m.weighs || (!m.by_context && m.everybody && !m.own_is_fresh); }
+/// Whether each peer has parameters of its own, of no model but the one that all train: peers meet in groups, other ones
+/// each time.
+constexpr bool own_parameters(round_mix m) { return !m.everybody && !m.lasting && !m.before_inner_step; }
+/// Rows that count unequally need an exchange that weighs, and one that takes no row out again as 1/M. Who shares a batch
+/// or is drawn is a matter of all peers.
+constexpr bool a15(round_mix m) {
+  const bool together = m.everybody || (own_parameters(m) && m.always && !m.trigger_talks);
+  return !m.weighs || (!m.by_context && together && !m.own_is_fresh);
+}
 /// Where what was not sent lies in the live parameters, a blend of those with others would lose a part of it.
 constexpr bool a16(round_mix m) { return !m.residual_in_parameters || m.keeps_steps; }
 /// Whether all peers hold the same (shared) parameters after each exchange.
@@ -10337,9 +10367,6 @@ constexpr bool identical(round_mix m) {
   if (!m.everybody || !m.bit_parity || m.own_is_fresh) return false;
   return m.anchored || m.before_inner_step || (m.single && !m.sparse && m.waits_at_once && !m.keeps_local);
 }
-/// Whether each peer has parameters of its own, of no model but the one that all train: peers meet in groups, other ones
-/// each time.
-constexpr bool own_parameters(round_mix m) { return !m.everybody && !m.lasting && !m.before_inner_step; }
 /// Whether peers may come and go: there are values that all hold alike after each turn, so that a newcomer can be given
 /// them, and what the schedule and the exchange remember is either among them or nobody else's. Where parameters themselves
 /// are exchanged, they are the last mean of each. Where peers have their own, a newcomer gets those of whom it meets, who
@@ -10688,15 +10715,13 @@ class round_rows {
     return ctx.rows().add(local, -1.0F, s.next_residual);
   }
   result<void> take_out_sent(auto& ctx, state& s) {
-    CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
-    CAUSEWAY_TRY(add_sent(ctx, s, local));
-    CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
+    CAUSEWAY_TRY(take_out(ctx, s));
     s.taken_out = s.terms.contributes;
-    ctx.parameters_changed();
     return {};
   }
-  /// late ← row, own_late ← what this peer put into it.
+  /// late ← row, own_late ← what this peer put into it, which leaves the live parameters as the mean is about to come.
   result<void> keep_late(auto& ctx, state& s) {
+    if constexpr (keeps_in_parameters) CAUSEWAY_TRY(take_out(ctx, s));
     s.late.resize(s.row.size());
     CAUSEWAY_TRY(ctx.rows().copy(s.late, s.row));
     if (!own_.empty()) return {};  // it is taken back where it came from
@@ -10770,6 +10795,7 @@ class round_rows {
   /// The mean that was still under way when training ended; local progress since the last round stays.
   result<void> land_last(auto& ctx, state& s) {
     const auto rows = ctx.rows();
+    if constexpr (keeps_in_parameters) CAUSEWAY_TRY(take_out(ctx, s));
     CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
     CAUSEWAY_ASSIGN(const auto before, opened(ctx, s, anchor_, shared_));
     CAUSEWAY_TRY(rows.add(local, -1.0F, before));
@@ -10787,6 +10813,13 @@ class round_rows {
   [[nodiscard]] static std::int64_t count(std::span<const float> row) { return static_cast<std::int64_t>(row.size()); }
 
  private:
+  result<void> take_out(auto& ctx, state& s) {
+    CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
+    CAUSEWAY_TRY(add_sent(ctx, s, local));
+    CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
+    ctx.parameters_changed();
+    return {};
+  }
   result<void> land_mean(const auto& rows, const state& s, std::span<float> local) const {
     if constexpr (landing_type::waits == axis::waiting::at_once || content_type::before_inner_step) {
       return rows.copy(local, s.row);
@@ -11325,7 +11358,12 @@ struct round_core {
   result<void> finish(auto& ctx, state& s) {
     CAUSEWAY_TRY(s.finish(ctx, recipe));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.row));
-    return rows.clear_padding(ctx, s, s.next_residual);
+    CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.next_residual));
+    if constexpr (laws::mix.anchored && requires(const group_type& g, axis::group_question q) { g.length(q); }) {
+      const float length = group.length(question(ctx, s));
+      if (length != 1.0F) return ctx.rows().scale(s.row, length);
+    }
+    return {};
   }
   /// Of those drawn, the ones with something to say.
   void count_contributors(auto& ctx, state& s, axis::group_question q) const {
@@ -11414,7 +11452,7 @@ class round_turns {
   static constexpr bool keeps_means = Core::keeps_means;
   static constexpr bool lands_late = Core::lands_late;
   static constexpr bool own_parameters = Core::own_parameters;
-  static constexpr bool takes_out = Core::rows_type::keeps_in_parameters && (overlaps || lands_late);
+  static constexpr bool takes_out = Core::rows_type::keeps_in_parameters && overlaps;
   static constexpr auto never = std::numeric_limits<std::uint64_t>::max();
   static constexpr auto nothing = never;
 
@@ -12045,7 +12083,6 @@ class rounds : round_rules<Axes...> {
     CAUSEWAY_TRY(core_.begin(ctx, s));
     s.pending = true;
     s.waited = 0;
-    if constexpr (core_type::rows_type::keeps_in_parameters) CAUSEWAY_TRY(core_.rows.take_out_sent(ctx, s));
     if constexpr (!replaces) CAUSEWAY_TRY(core_.rows.land_late(ctx, s));
     restart(s);
     return content_type::before_inner_step ? result<void>{} : core_.commit(ctx, s);
@@ -13437,8 +13474,9 @@ inline result<void> validate(const significant_options& o) {
 }
 
 /// Sparsifier: Gaia's significance filter (Hsieh et al., 2017, section 4.2): coordinate i travels when
-/// |x_i| > v_t · max(|reference_i|, floor), with v_t = v_0 / sqrt(t + 1) in round t. Without a reference, parameters count
-/// as 0. What is not finite travels too (decoding refuses it). Give it the accumulated update: keep the residual.
+/// |x_i| > v_t · max(|w_i|, floor), with v_t = v_0 / sqrt(t + 1) in round t and w = reference − x, the peer's own value: x
+/// is how far that is below the reference. Without a reference, parameters count as 0. What is not finite travels too
+/// (decoding refuses it). Give it the accumulated update: keep the residual.
 class significant : public detail::sends_a_set<significant> {
  public:
   static constexpr std::string_view name = "significant";
@@ -13460,7 +13498,7 @@ class significant : public detail::sends_a_set<significant> {
     const float v = threshold_of(ctx.round), floor = options_.floor;
     detail::coordinate_set large{values.size()};
     large.fill(ctx.pool, [&](std::size_t i) {
-      const float parameter = ctx.reference.empty() ? 0.0F : std::abs(ctx.reference[i]);
+      const float parameter = ctx.reference.empty() ? 0.0F : std::abs(ctx.reference[i] - values[i]);
       return !(std::abs(values[i]) <= v * (parameter > floor ? parameter : floor)) ||
              detail::magnitude_bits(values[i]) >= 0x7F800000U;
     });
@@ -16005,8 +16043,8 @@ using distro = comm::rounds<axis::every, axis::gradient_ahead, axis::momentum_re
 [[nodiscard]] CAUSEWAY_DECL distro make(const distro_options& o);
 
 /// CocktailSGD (Wang et al. 2023): a random fifth of the distance to the shared parameters, of that the largest, in 4 bits,
-/// to the owner of each part, who keeps a residual of his own and answers likewise; what is not sent stays in the live
-/// parameters; one step late.
+/// to the owner of each part, who keeps a residual of his own and answers likewise; one step late, and till then what was
+/// sent stays in the live parameters, too, as in its authors' code (github.com/DS3Lab/CocktailSGD, 4819ed7).
 struct cocktail_sgd_options {
   double mask_share = 0.2;  ///< with the 8 % below and a bit for each entry of the mask this is the paper's 117x
   std::uint32_t k = 328;    ///< of each 4,096 entries that the mask leaves: 8 %
@@ -16020,15 +16058,16 @@ using cocktail_sgd = comm::rounds<axis::every, axis::implicit_residual, axis::on
 [[nodiscard]] CAUSEWAY_DECL cocktail_sgd make(const cocktail_sgd_options& o);
 
 /// Gaia (Hsieh et al. 2017) between sites: after every step the updates travel that are significant, |u/w| > v_0/√t; the
-/// others go on accumulating where they are. The mean of the sites' updates moves the shared parameters.
+/// others go on accumulating where they are. Every site adds what the others send to its own copy: updates of n sites add
+/// up, so the learning rate is to be 1/n of that for their mean.
 struct gaia_options {
   float threshold = 0.01F;  ///< v_0
 };
 namespace detail {
 using gaia_codec = compress::sparse<compress::no_transform, compress::significant, compress::none>;
 }
-using gaia =
-    comm::rounds<axis::every, axis::implicit_residual, axis::gather_mean<detail::gaia_codec>, axis::outer<optim::sgd>>;
+using gaia = comm::rounds<axis::every, axis::implicit_residual, axis::gather_mean<detail::gaia_codec, collective::sum>,
+                          axis::outer<optim::sgd>>;
 [[nodiscard]] CAUSEWAY_DECL gaia make(const gaia_options& o);
 
 /// PowerSGD (Vogels et al. 2019): gradients as two thin factors a matrix, with error feedback; the rest in f32.
@@ -16106,7 +16145,7 @@ CAUSEWAY_DECL cocktail_sgd make(const cocktail_sgd_options& o) {
 
 CAUSEWAY_DECL gaia make(const gaia_options& o) {
   const detail::gaia_codec codec{compress::no_transform{}, compress::significant{{.first = o.threshold}}};
-  return gaia{axis::every{1}, axis::implicit_residual{}, axis::gather_mean<detail::gaia_codec>{codec},
+  return gaia{axis::every{1}, axis::implicit_residual{}, axis::gather_mean<detail::gaia_codec, collective::sum>{codec},
               axis::outer<optim::sgd>{1.0F}};
 }
 
@@ -35109,8 +35148,8 @@ using moshpit_sgd = comm::rounds<axis::every, axis::grid, axis::parameters, axis
 [[nodiscard]] CAUSEWAY_DECL moshpit_sgd make(const moshpit_sgd_options& o);
 
 /// BACombo (Jiang et al. 2020): gossip with segments; each segment of the parameters meets a partner of its own, one with a
-/// good link but for a share ε of random ones. Measure the links before (seconds of a row, say); without costs all are
-/// drawn at random.
+/// good link but for a share ε of random ones, and each counts by its samples. Who pulls from whom is mutual here. Measure
+/// the links before (seconds of a row, say); without costs all are drawn at random.
 struct bacombo_options {
   std::uint32_t local_steps = 20;
   std::uint32_t segments = 4;
@@ -35118,7 +35157,8 @@ struct bacombo_options {
   std::vector<double> link_costs{};  ///< of each peer to each peer, row by row; equal on all peers
   double explore = 0.1;              ///< ε
 };
-using bacombo = comm::rounds<axis::every, axis::linked_groups, axis::parameters, axis::balanced, axis::gather_mean<>>;
+using bacombo =
+    comm::rounds<axis::every, axis::linked_groups, axis::parameters, axis::balanced, axis::gather_mean<>, axis::by_samples>;
 [[nodiscard]] CAUSEWAY_DECL bacombo make(const bacombo_options& o);
 
 /// Ravnest (Menon et al. 2024) between its clusters: each averages for itself, their hubs around a ring. Its pipelines
@@ -35165,8 +35205,9 @@ CAUSEWAY_DECL moshpit_sgd make(const moshpit_sgd_options& o) {
 }
 
 CAUSEWAY_DECL bacombo make(const bacombo_options& o) {
-  return bacombo{axis::every{o.local_steps}, axis::linked_groups{o.group_size, o.link_costs, o.explore}, axis::parameters{},
-                 axis::balanced{o.segments}, axis::gather_mean<>{}};
+  return bacombo{axis::every{o.local_steps}, axis::linked_groups{o.group_size, o.link_costs, o.explore},
+                 axis::parameters{},         axis::balanced{o.segments},
+                 axis::gather_mean<>{},      axis::by_samples{}};
 }
 
 CAUSEWAY_DECL ravnest make(const ravnest_options& o) {
@@ -35785,11 +35826,16 @@ struct module_groups {
   module_paths paths{};           ///< [peer][fragment], equal on all peers
   std::vector<double> weights{};  ///< what each peer's row counts, say the documents of its shard; none: all alike
 
+  /// Whether a module's mean pseudo-gradient is made √P times longer, P the number of paths that have it: a mean of many is
+  /// shorter than one of few (DiPaCo, section 2.7).
+  bool lengthen = false;
+
   [[nodiscard]] result<void> check(std::uint32_t peers) const;
   [[nodiscard]] result<void> check_fragments(std::size_t count) const;
 
   [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
   [[nodiscard]] float weight(const group_question& q) const;
+  [[nodiscard]] float length(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
 };
@@ -35854,6 +35900,15 @@ CAUSEWAY_DECL float module_groups::weight(const group_question& q) const {
   return weights.empty() ? 1.0F : static_cast<float>(weights[q.self]);
 }
 
+CAUSEWAY_DECL float module_groups::length(const group_question& q) const {
+  if (!lengthen) return 1.0F;
+  module_paths different;  // several peers may train one path
+  for (const net::peer_index p : members(q)) {
+    if (std::find(different.begin(), different.end(), paths[p]) == different.end()) different.push_back(paths[p]);
+  }
+  return std::sqrt(static_cast<float>(different.size()));
+}
+
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_IMPL_MODULE_GROUPS_IPP
@@ -35868,14 +35923,15 @@ CAUSEWAY_DECL float module_groups::weight(const group_question& q) const {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 /// DiPaCo (Douillard et al. 2024): blocks are cut into levels with several versions each, and a peer trains one path
-/// through them by DiLoCo's rounds; every module moves by the mean pseudo-gradient of the peers whose paths have it. What
-/// lies outside of blocks is shared by all. Which documents go to which path (the paper: k-means of their features, then a
-/// router that is trained) is the caller's: give each peer its shard. All peers start from one model.
-/// Rounds are DiLoCo's; the paper's own numbers are not known to us.
+/// through them by DiLoCo's rounds; every module moves by the mean pseudo-gradient of the peers whose paths have it, times
+/// the square root of how many paths those are (section 2.7). What lies outside of blocks is shared by all. Which documents
+/// go to which path (the paper: k-means of their features, then a router that is trained) is the caller's: give each peer
+/// its shard. All peers start from one model. Rounds are DiLoCo's; the paper's own numbers are not known to us.
 struct dipaco_options {
   axis::module_paths paths = axis::every_path({2, 2}, 4);  ///< [peer]: 0, then the version of each level
   std::uint32_t blocks_per_level = 6;
   std::vector<double> weights{};  ///< of each peer in the means of its modules: the size of its shard; none: all alike
+  bool lengthen = true;           ///< times √P, P the number of a module's paths
   std::uint32_t local_steps = 500;
   float outer_learning_rate = 0.7F;
   float outer_momentum = 0.9F;
@@ -35898,8 +35954,8 @@ using dipaco =
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 CAUSEWAY_DECL dipaco make(const dipaco_options& o) {
-  return dipaco{axis::every{o.local_steps}, axis::consecutive{o.blocks_per_level}, axis::module_groups{o.paths, o.weights},
-                axis::split_mean<>{},
+  return dipaco{axis::every{o.local_steps}, axis::consecutive{o.blocks_per_level},
+                axis::module_groups{o.paths, o.weights, o.lengthen}, axis::split_mean<>{},
                 axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
 }
 
@@ -38423,11 +38479,12 @@ using fusion_llm = parallel::pipeline<stage::gpipe, stage::adaptive_top_k<>>;
 [[nodiscard]] CAUSEWAY_DECL fusion_llm make(const fusion_llm_options& o);
 
 /// NAG-PP (Ajanthan et al., ICML 2025): stages that never wait for a flush, late gradients, and an inner optim::nadam whose
-/// look-ahead makes up for the delay. Stages keep no old parameters.
+/// look-ahead makes up for the delay. Backwards use the parameters of their forward, as the authors' program does; without
+/// `stashing` it is the paper's form for little memory.
 struct nag_pp_options {
   std::int64_t micro_batches = 1;  ///< between two updates
   std::uint32_t ranks = 0;
-  bool stashing = false;    ///< keep the parameters of each forward for its backward, as PipeDream does
+  bool stashing = true;     ///< keep the parameters of each forward for its backward, as PipeDream does
   std::uint32_t ahead = 0;  ///< micro-batches in flight on each boundary besides one: hides latency, delays gradients
 };
 using nag_pp = parallel::async_pipeline<stage::plain>;

@@ -12308,8 +12308,9 @@ inline result<void> validate(const significant_options& o) {
 }
 
 /// Sparsifier: Gaia's significance filter (Hsieh et al., 2017, section 4.2): coordinate i travels when
-/// |x_i| > v_t · max(|reference_i|, floor), with v_t = v_0 / sqrt(t + 1) in round t. Without a reference, parameters count
-/// as 0. What is not finite travels too (decoding refuses it). Give it the accumulated update: keep the residual.
+/// |x_i| > v_t · max(|w_i|, floor), with v_t = v_0 / sqrt(t + 1) in round t and w = reference − x, the peer's own value: x
+/// is how far that is below the reference. Without a reference, parameters count as 0. What is not finite travels too
+/// (decoding refuses it). Give it the accumulated update: keep the residual.
 class significant : public detail::sends_a_set<significant> {
  public:
   static constexpr std::string_view name = "significant";
@@ -12331,7 +12332,7 @@ class significant : public detail::sends_a_set<significant> {
     const float v = threshold_of(ctx.round), floor = options_.floor;
     detail::coordinate_set large{values.size()};
     large.fill(ctx.pool, [&](std::size_t i) {
-      const float parameter = ctx.reference.empty() ? 0.0F : std::abs(ctx.reference[i]);
+      const float parameter = ctx.reference.empty() ? 0.0F : std::abs(ctx.reference[i] - values[i]);
       return !(std::abs(values[i]) <= v * (parameter > floor ? parameter : floor)) ||
              detail::magnitude_bits(values[i]) >= 0x7F800000U;
     });
@@ -19931,6 +19932,22 @@ struct mean {
   }
 };
 
+/// The mean times the number of messages: Σ x_i where weights are equal. For updates that all peers apply (Gaia).
+struct sum {
+  static constexpr std::string_view name = "sum";
+  static constexpr std::size_t scratch_rows = 0;
+  static constexpr bool counts = true;
+  static constexpr bool drops_unusable = false;
+
+  template <class C, class X>
+  std::optional<refusal> combine(const aggregation<C, X>& all) const {
+    if (auto bad = detail::add_messages(all, all.counts)) return bad;
+    if (auto bad = detail::divide(all, {}, all.factor * static_cast<float>(all.messages.size()))) return bad;
+    detail::invert(all.codec, all.context, all.out);
+    return std::nullopt;
+  }
+};
+
 /// Each coordinate divided by the weights of those who sent it: Σ w_i x_i / Σ (w_i of the messages that have it); 0 where
 /// nobody has it. The mean of DeMo's reference implementation. For a dense codec it is `mean`, but for rounding.
 struct contributor_mean {
@@ -22066,7 +22083,8 @@ struct group_question {
 /// - `everybody`: there is only one group;
 /// - optional, `lasting`: a fragment's groups are the same in all exchanges, so that their members stay alike;
 ///   `cycle()`: of groups with a memory, after how many exchanges it can begin anew where peers come and go;
-///   `check_fragments(count)`: as check; `weight(question)`: what self's row counts in its group's mean, above 0.
+///   `check_fragments(count)`: as check; `weight(question)`: what self's row counts in its group's mean, above 0;
+///   `length(question)`: how many times longer the group's mean pseudo-gradient is made, equal in the group.
 template <class G>
 concept Group = G::decides == part::group&& requires(G& g, const G& c, const group_question& q) {
   { c.check(q.peers) } -> std::same_as<result<void>>;
@@ -23651,11 +23669,16 @@ struct module_groups {
   module_paths paths{};           ///< [peer][fragment], equal on all peers
   std::vector<double> weights{};  ///< what each peer's row counts, say the documents of its shard; none: all alike
 
+  /// Whether a module's mean pseudo-gradient is made √P times longer, P the number of paths that have it: a mean of many is
+  /// shorter than one of few (DiPaCo, section 2.7).
+  bool lengthen = false;
+
   [[nodiscard]] result<void> check(std::uint32_t peers) const;
   [[nodiscard]] result<void> check_fragments(std::size_t count) const;
 
   [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const;
   [[nodiscard]] float weight(const group_question& q) const;
+  [[nodiscard]] float length(const group_question& q) const;
   void formed(const group_question&) {}
   void serialize(auto&) {}
 };
@@ -23720,6 +23743,15 @@ CAUSEWAY_DECL float module_groups::weight(const group_question& q) const {
   return weights.empty() ? 1.0F : static_cast<float>(weights[q.self]);
 }
 
+CAUSEWAY_DECL float module_groups::length(const group_question& q) const {
+  if (!lengthen) return 1.0F;
+  module_paths different;  // several peers may train one path
+  for (const net::peer_index p : members(q)) {
+    if (std::find(different.begin(), different.end(), paths[p]) == different.end()) different.push_back(paths[p]);
+  }
+  return std::sqrt(static_cast<float>(different.size()));
+}
+
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_IMPL_MODULE_GROUPS_IPP
@@ -23751,6 +23783,11 @@ struct everyone {
   static constexpr bool keeps_local = false;
   [[nodiscard]] static result<void> check() { return {}; }
   [[nodiscard]] static bool contributes(const group_question&) noexcept { return true; }
+};
+
+/// All peers, each by its samples since its last exchange: Σ n_k·w_k / Σ n_k (BACombo, in each of its groups).
+struct by_samples : everyone {
+  static constexpr bool weighs = true;
 };
 
 /// A share of the peers, drawn anew for every exchange, trains and is averaged, each by its samples: Σ n_k·w_k / Σ n_k; the
@@ -23791,7 +23828,8 @@ struct dropped_rows {
   [[nodiscard]] bool kept(const group_question& q, net::peer_index p) const;
 };
 
-static_assert(Participation<everyone> && Participation<sampled_peers> && Participation<dropped_rows>);
+static_assert(Participation<everyone> && Participation<by_samples> && Participation<sampled_peers> &&
+              Participation<dropped_rows>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
 
@@ -27219,8 +27257,15 @@ constexpr bool a11(round_mix m) {
 constexpr bool a14(round_mix m) {
   return !m.accumulates || (m.before_inner_step && !m.by_context && m.waits_at_once && m.everybody && !m.keeps_residual);
 }
-/// Rows that count unequally need an exchange that weighs, of all peers, and one that takes no row out again as 1/M.
-constexpr bool a15(round_mix m) { return !m.weighs || (!m.by_context && m.everybody && !m.own_is_fresh); }
+/// Whether each peer has parameters of its own, of no model but the one that all train: peers meet in groups, other ones
+/// each time.
+constexpr bool own_parameters(round_mix m) { return !m.everybody && !m.lasting && !m.before_inner_step; }
+/// Rows that count unequally need an exchange that weighs, and one that takes no row out again as 1/M. Who shares a batch
+/// or is drawn is a matter of all peers.
+constexpr bool a15(round_mix m) {
+  const bool together = m.everybody || (own_parameters(m) && m.always && !m.trigger_talks);
+  return !m.weighs || (!m.by_context && together && !m.own_is_fresh);
+}
 /// Where what was not sent lies in the live parameters, a blend of those with others would lose a part of it.
 constexpr bool a16(round_mix m) { return !m.residual_in_parameters || m.keeps_steps; }
 /// Whether all peers hold the same (shared) parameters after each exchange.
@@ -27228,9 +27273,6 @@ constexpr bool identical(round_mix m) {
   if (!m.everybody || !m.bit_parity || m.own_is_fresh) return false;
   return m.anchored || m.before_inner_step || (m.single && !m.sparse && m.waits_at_once && !m.keeps_local);
 }
-/// Whether each peer has parameters of its own, of no model but the one that all train: peers meet in groups, other ones
-/// each time.
-constexpr bool own_parameters(round_mix m) { return !m.everybody && !m.lasting && !m.before_inner_step; }
 /// Whether peers may come and go: there are values that all hold alike after each turn, so that a newcomer can be given
 /// them, and what the schedule and the exchange remember is either among them or nobody else's. Where parameters themselves
 /// are exchanged, they are the last mean of each. Where peers have their own, a newcomer gets those of whom it meets, who
@@ -27579,15 +27621,13 @@ class round_rows {
     return ctx.rows().add(local, -1.0F, s.next_residual);
   }
   result<void> take_out_sent(auto& ctx, state& s) {
-    CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
-    CAUSEWAY_TRY(add_sent(ctx, s, local));
-    CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
+    CAUSEWAY_TRY(take_out(ctx, s));
     s.taken_out = s.terms.contributes;
-    ctx.parameters_changed();
     return {};
   }
-  /// late ← row, own_late ← what this peer put into it.
+  /// late ← row, own_late ← what this peer put into it, which leaves the live parameters as the mean is about to come.
   result<void> keep_late(auto& ctx, state& s) {
+    if constexpr (keeps_in_parameters) CAUSEWAY_TRY(take_out(ctx, s));
     s.late.resize(s.row.size());
     CAUSEWAY_TRY(ctx.rows().copy(s.late, s.row));
     if (!own_.empty()) return {};  // it is taken back where it came from
@@ -27661,6 +27701,7 @@ class round_rows {
   /// The mean that was still under way when training ended; local progress since the last round stays.
   result<void> land_last(auto& ctx, state& s) {
     const auto rows = ctx.rows();
+    if constexpr (keeps_in_parameters) CAUSEWAY_TRY(take_out(ctx, s));
     CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
     CAUSEWAY_ASSIGN(const auto before, opened(ctx, s, anchor_, shared_));
     CAUSEWAY_TRY(rows.add(local, -1.0F, before));
@@ -27678,6 +27719,13 @@ class round_rows {
   [[nodiscard]] static std::int64_t count(std::span<const float> row) { return static_cast<std::int64_t>(row.size()); }
 
  private:
+  result<void> take_out(auto& ctx, state& s) {
+    CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
+    CAUSEWAY_TRY(add_sent(ctx, s, local));
+    CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
+    ctx.parameters_changed();
+    return {};
+  }
   result<void> land_mean(const auto& rows, const state& s, std::span<float> local) const {
     if constexpr (landing_type::waits == axis::waiting::at_once || content_type::before_inner_step) {
       return rows.copy(local, s.row);
@@ -28216,7 +28264,12 @@ struct round_core {
   result<void> finish(auto& ctx, state& s) {
     CAUSEWAY_TRY(s.finish(ctx, recipe));
     CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.row));
-    return rows.clear_padding(ctx, s, s.next_residual);
+    CAUSEWAY_TRY(rows.clear_padding(ctx, s, s.next_residual));
+    if constexpr (laws::mix.anchored && requires(const group_type& g, axis::group_question q) { g.length(q); }) {
+      const float length = group.length(question(ctx, s));
+      if (length != 1.0F) return ctx.rows().scale(s.row, length);
+    }
+    return {};
   }
   /// Of those drawn, the ones with something to say.
   void count_contributors(auto& ctx, state& s, axis::group_question q) const {
@@ -28305,7 +28358,7 @@ class round_turns {
   static constexpr bool keeps_means = Core::keeps_means;
   static constexpr bool lands_late = Core::lands_late;
   static constexpr bool own_parameters = Core::own_parameters;
-  static constexpr bool takes_out = Core::rows_type::keeps_in_parameters && (overlaps || lands_late);
+  static constexpr bool takes_out = Core::rows_type::keeps_in_parameters && overlaps;
   static constexpr auto never = std::numeric_limits<std::uint64_t>::max();
   static constexpr auto nothing = never;
 
@@ -28936,7 +28989,6 @@ class rounds : round_rules<Axes...> {
     CAUSEWAY_TRY(core_.begin(ctx, s));
     s.pending = true;
     s.waited = 0;
-    if constexpr (core_type::rows_type::keeps_in_parameters) CAUSEWAY_TRY(core_.rows.take_out_sent(ctx, s));
     if constexpr (!replaces) CAUSEWAY_TRY(core_.rows.land_late(ctx, s));
     restart(s);
     return content_type::before_inner_step ? result<void>{} : core_.commit(ctx, s);

@@ -119,6 +119,9 @@ TEST_CASE("round rules: each rule refuses what it is about, and nothing else", "
   CHECK(verdict([](mix& m) { m.keeps_residual = m.residual_in_parameters = true, m.keeps_steps = false; }) == "A16");
   CHECK(verdict([](mix& m) { m.waits_at_once = m.keeps_steps = m.by_context = false; }) == "elastic");
   CHECK(verdict([](mix& m) { m.weighs = true, m.by_context = false; }) == "elastic");
+  CHECK(verdict([](mix& m) { m.weighs = true, m.by_context = m.everybody = m.lasting = m.anchored = false; }) == "elastic");
+  CHECK(verdict([](mix& m) { m.weighs = true, m.by_context = m.everybody = m.lasting = m.anchored = m.always = false; }) ==
+        "A15");
   CHECK(verdict([](mix& m) { m.weighs = m.own_is_fresh = true, m.by_context = false; }) == "A15");
 }
 

@@ -9,6 +9,8 @@
 #include <causeway/presets/pipelines.hpp>
 #include <causeway/presets/subspaces.hpp>
 #include <causeway/stage/expert.hpp>
+#include <causeway/stage/expert_directory.hpp>
+#include <causeway/stage/product_key_gate.hpp>
 
 #include "support/cluster.hpp"
 #include "support/timed_stages.hpp"
@@ -124,5 +126,63 @@ TEST_CASE("traces: Learning@home, trainers and an expert", "[presets][trace][fas
     REQUIRE(expert.backward(t.numbers("x " + number), t.numbers("dy " + number), dx));
     CHECK(difference(dx, t.numbers("dx " + number)) < 1e-5);
     CHECK(difference(held(), t.numbers("expert " + std::to_string(k + 1))) < 1e-5);
+  }
+}
+
+TEST_CASE("traces: what crosses a boundary of Protocol Models", "[presets][trace][fast]") {
+  const support::trace t{"protocol_models_boundary"};
+  const auto& fixed = t.numbers("fixed");
+  thread_pool pool{1};
+  const auto crossed = [&](stage::direction way, const std::string& name) {
+    stage::subspace<> codec;  // that of presets::protocol_models
+    codec.use(stage::subspace_basis::spanned_by(t.numbers("directions"), 8).value());
+    const stage::crossing c{.way = way, .rows = 5, .width = 8, .base = fixed};
+    std::vector<float> values = t.numbers(name + " sent");
+    std::vector<std::byte> bytes(codec.most_bytes(c));
+    CHECK(codec.encode(pool, c, values, bytes).value() == 5 * 3 * sizeof(float));
+    REQUIRE(codec.decode(pool, c, bytes, values));
+    return difference(values, t.numbers(name + " arrives"));
+  };
+  CHECK(crossed(stage::direction::forward, "inside") < 1e-5);
+  CHECK(crossed(stage::direction::forward, "outside") < 1e-5);
+  CHECK(crossed(stage::direction::backward, "gradient") < 1e-5);
+}
+
+TEST_CASE("traces: the gate of Learning@home", "[presets][trace][fast]") {
+  const support::trace t{"learning_at_home_gate"};
+  constexpr std::size_t width = 5;
+  thread_pool pool{1};
+  const stage::expert_grid grid{{3, 4}};
+  stage::expert_directory directory{grid};
+  for (stage::expert_id e = 0; e < 12; ++e) {
+    if (e != 7) directory.announce(e);
+  }
+  auto gate = stage::product_key_gate::create(width, grid, {.chosen = 3}).value();
+  std::copy(t.numbers("weights").begin(), t.numbers("weights").end(), gate.weights().begin());
+  const auto& outputs = t.numbers("outputs");
+  for (std::uint64_t step = 0; step < 4; ++step) {
+    const auto& x = t.numbers(support::trace::key("x", step, 0));
+    const auto& target = t.numbers(support::trace::key("target", step, 0));
+    const auto choices = gate.choose(pool, x, directory).value();
+    std::vector<float> experts, shares(choices.all.size()), d_shares(choices.all.size()), dx(x.size());
+    std::vector<std::uint8_t> answered;
+    for (std::size_t i = 0; i < choices.all.size(); ++i) {
+      experts.push_back(static_cast<float>(choices.all[i].expert));
+      answered.push_back(i % 3 == 1 && i / 3 % 3 == 2 ? 0 : 1);
+    }
+    CHECK(experts == t.numbers(support::trace::key("chosen", step, 0)));
+    stage::weigh_experts(choices, answered, shares);
+    for (std::size_t r = 0; r < choices.rows(); ++r) {
+      for (std::size_t k = 0; k < width; ++k) {
+        float off = -target[r * width + k];
+        for (std::size_t i = 3 * r; i < 3 * r + 3; ++i) off += shares[i] * outputs[choices.all[i].expert * width + k];
+        for (std::size_t i = 3 * r; i < 3 * r + 3; ++i) d_shares[i] += off * outputs[choices.all[i].expert * width + k];
+      }
+    }
+    stage::weigh_experts_backward(choices, shares, d_shares);
+    std::fill(gate.gradients().begin(), gate.gradients().end(), 0.0F);
+    gate.backward(pool, x, choices, d_shares, dx);
+    for (std::size_t i = 0; i < gate.weights().size(); ++i) gate.weights()[i] -= 0.1F * gate.gradients()[i];
+    CHECK(difference(gate.weights(), t.numbers(support::trace::key("weights", step, 1))) < 1e-5);
   }
 }

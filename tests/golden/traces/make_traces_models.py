@@ -268,7 +268,78 @@ def learning_at_home():
     return trace
 
 
-TRACES = [dipaco, nag_pp, swarm, diloco_swarm, protocol_models, learning_at_home]
+def protocol_models_boundary():
+    """Protocol Models: Ramasinghe et al. 2025 (2506.01260), what crosses a boundary; github.com/PluralisResearch/
+    ProtocolNanoGPT, commit 0551bc3b61171a83e41068045367488667e195e0: train_gpt_ssn.py (encode, decode, SubspaceLinear,
+    SubspaceEmbedding).
+
+    With U of orthonormal columns, and e what of a token's embedding is fixed and known to all: a stage adds (W x) Uᵀ to the
+    residual stream, sends z = (x − e) U, and the next goes on from z Uᵀ + e, which is x; of its gradient g, what crosses is
+    g U, and the stage before has (g U) Uᵀ. Width 8, rank 3, 5 rows. Not in this trace: the optimizer. The program trains W
+    in the subspace's coordinates; the paper's AdamW with a second moment for each vector is not published as code.
+    """
+    trace, draw = Lines("protocol_models_boundary", []), np.random.default_rng(3)
+    directions, _ = np.linalg.qr(draw.normal(size=(8, 3)))
+    directions = np.float32(directions).astype(np.float64)
+    fixed = np.float32(draw.normal(size=(5, 8)) * [[1], [10], [0.1], [1], [3]]).astype(np.float64)
+    inside = fixed + draw.normal(size=(5, 3)) @ directions.T
+    for name, x in [("inside", inside), ("outside", np.float32(inside + draw.normal(size=(5, 8))).astype(np.float64))]:
+        trace.put(f"{name} sent", x)
+        trace.put(f"{name} arrives", (x - fixed) @ directions @ directions.T + fixed)
+    gradient = np.float32(draw.normal(size=(5, 8))).astype(np.float64)
+    trace.put("gradient sent", gradient)
+    trace.put("gradient arrives", gradient @ directions @ directions.T)
+    trace.put("directions", directions.T)
+    trace.put("fixed", fixed)
+    return trace
+
+
+def learning_at_home_gate():
+    """Learning@home: Ryabinin and Gusev 2020 (2002.04013), the gate of a mixture; github.com/mryab/learning-at-home, commit
+    bfcaaf9df4b43f6f400c1581d26ce85ae02661a4: lib/client/gating_function.py. Scores are sums over the axes of the grid, a
+    beam search finds the k best experts that are alive, and weights are a softmax over those of them that answered.
+
+    A grid of 3 × 4, k = 3, width 5, 6 rows, expert 7 not there, a second choice in each third row without an answer; what
+    experts give is fixed, the loss is half the squared distance of the mixture from a target, and W moves by SGD at 0.1,
+    four times. The program's scores have a bias, the library's have none. Not in this trace: that the library's trainers
+    average what is theirs, of which the program has nothing.
+    """
+    sides, chosen, width, rows, gone = (3, 4), 3, 5, 6, 7
+    trace, draw = Lines("learning_at_home_gate", []), np.random.default_rng(5)
+    weights = np.float32(draw.normal(size=(sum(sides), width))).astype(np.float64)
+    outputs = np.float32(draw.normal(size=(12, width)) * [[10.0 ** (e % 3 - 1)] for e in range(12)]).astype(np.float64)
+    trace.put("weights", weights)
+    trace.put("outputs", outputs)
+    for step in range(4):
+        x, target = np.float32(draw.normal(size=(2, rows, width))).astype(np.float64)
+        trace.put(f"x {step} 0", x)
+        trace.put(f"target {step} 0", target)
+        gradient, choices = np.zeros_like(weights), []
+        for r in range(rows):
+            scores = weights @ x[r]
+            beam = [((), 0.0)]
+            for axis, first in enumerate((0, sides[0])):
+                longer = [(e + (p,), score + scores[first + p]) for e, score in beam for p in range(sides[axis])]
+                alive = [c for c in longer if axis == 0 or sides[1] * c[0][0] + c[0][1] != gone]
+                beam = sorted(alive, key=lambda c: -c[1])[:chosen]
+            experts = [sides[1] * e[0] + e[1] for e, _ in beam]
+            choices += experts
+            there = [i for i in range(chosen) if not (i == 1 and r % 3 == 2)]
+            share = np.exp([beam[i][1] for i in there])
+            share = share / share.sum()
+            given = outputs[[experts[i] for i in there]]
+            d_share = given @ (share @ given - target[r])
+            d_scores = share * (d_share - share @ d_share)
+            for i, d in zip(there, d_scores):
+                gradient[beam[i][0][0]] += d * x[r]
+                gradient[sides[0] + beam[i][0][1]] += d * x[r]
+        weights = weights - np.float64(np.float32(0.1)) * gradient
+        trace.put(f"chosen {step} 0", choices)
+        trace.put(f"weights {step} 1", weights)
+    return trace
+
+
+TRACES = [dipaco, nag_pp, swarm, diloco_swarm, protocol_models, learning_at_home, protocol_models_boundary, learning_at_home_gate]
 
 if __name__ == "__main__":
     write(TRACES)

@@ -4,6 +4,7 @@
 
 #include <causeway/comm/every_step.hpp>
 #include <causeway/optim/sgd.hpp>
+#include <causeway/plan/dtfm.hpp>
 #include <causeway/presets/pipelines.hpp>
 #include <causeway/train/trainer.hpp>
 
@@ -36,8 +37,9 @@ double replay(const support::trace& t, const parallel::pipeline_options& shape, 
                                 optim::sgd{{.momentum = t.numbers("momentum")[0]}});
     if (!trainer.start()) throw std::runtime_error{"start"};
     for (std::uint64_t s = 0; s < static_cast<std::uint64_t>(t.numbers("steps")[0]); ++s) {
-      const support::token_batch b{place.replica, support::batch_of(t, s),
-                                   static_cast<std::int64_t>(t.numbers("sequences")[0])};
+      const std::uint64_t which = support::batch_of(t, s);
+      support::token_batch b{place.replica, which, static_cast<std::int64_t>(t.numbers("sequences")[0])};
+      for (auto& sample : b.samples) sample += 1000 * which;
       if (const auto report = trainer.step(b.view()); !report) throw std::runtime_error{report.error().text()};
       worst[peer] = std::max(worst[peer], support::distance(t, trainer.model().parameters(), s + 1));
     }
@@ -56,4 +58,32 @@ TEST_CASE("traces: Varuna", "[presets][trace][fast]") {
   const presets::varuna_options o{.micro_batches = 4, .ranks = 3};
   CHECK(replay(t, shape_of(o), [&] { return make(o); }) < 1e-5);
   CHECK(support::orders(stage::varuna{}.make(4, 8).value()) == support::orders(t));
+}
+
+TEST_CASE("traces: DTFM", "[presets][trace][fast]") {
+  const support::trace t{"dtfm"};
+  plan::link_matrix links{6};
+  for (std::size_t a = 0; a < 6; ++a) {
+    for (std::size_t b = 0; b < 6; ++b) {
+      if (a != b) links.set(a, b, {t.numbers("delay")[6 * a + b], t.numbers("bandwidth")[6 * a + b]});
+    }
+  }
+  const auto found = plan::plan_dtfm(
+      links, {.replicas = 2, .stages = 3, .stage_bytes = t.numbers("bytes")[0], .activation_bytes = t.numbers("bytes")[1]});
+  REQUIRE(found);
+  CHECK(found->cost.total() == Approx(t.numbers("cost")[0]).epsilon(1e-6));
+  CHECK(found->cost.data_parallel == Approx(t.numbers("cost")[1]).epsilon(1e-6));
+  CHECK(found->cost.pipeline == Approx(t.numbers("cost")[2]).epsilon(1e-6));
+  const presets::dtfm_options o{.micro_batches = 4, .where = found->where};
+  const parallel::pipeline_options shape{
+      .micro_batches = 4, .ranks = 3, .placement = presets::detail::rows_of(found->where)};
+  CHECK(replay(t, shape, [&] { return make(o); }) < 1e-5);
+  CHECK(support::orders(stage::gpipe::make(3, 4).value()) == support::orders(t));
+}
+
+TEST_CASE("traces: AQ-SGD", "[presets][trace][fast]") {
+  const support::trace t{"aq_sgd_pipeline"};
+  const presets::aq_sgd_pipeline_options o{.micro_batches = 4, .ranks = 3};
+  CHECK(replay(t, shape_of(o), [&] { return make(o); }) < 1e-5);
+  CHECK(support::orders(stage::gpipe::make(3, 4).value()) == support::orders(t));
 }

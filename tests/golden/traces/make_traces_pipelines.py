@@ -105,9 +105,9 @@ def gradients(blocks, x, scale, cuts, forward, backward, samples):
 class Training:
     """`replicas` pipelines with a batch of `sequences` each, in micro-batches as if they were one: only sums are taken."""
 
-    def __init__(self, trace, replicas, sequences, micro_batches, cuts=(), forward=exact, backward=exact, batch_of=batch):
+    def __init__(self, trace, replicas, sequences, micro_batches, cuts=(), forward=exact, backward=exact, batches=None):
         self.trace, self.replicas, self.sequences, self.micro_batches = trace, replicas, sequences, micro_batches
-        self.cuts, self.forward, self.backward, self.batch_of = list(cuts), forward, backward, batch_of
+        self.cuts, self.forward, self.backward, self.batches = list(cuts), forward, backward, batches
         self.blocks = [(m.copy(), c.copy()) for m, c in trace.start]
         self.momentum = [(0 * m, 0 * c) for m, c in trace.start]
         self.last = None
@@ -119,10 +119,11 @@ class Training:
         size = self.sequences // self.micro_batches
         total = [(0 * m, 0 * c) for m, c in self.blocks]
         for r in range(self.replicas):
-            tokens = self.batch_of(r, number, self.sequences)
+            which = number if self.batches is None else self.batches[number]
+            tokens = batch(r, which, self.sequences)
             for first in range(0, self.sequences, size):
                 x = self.trace.table[tokens[first:first + size].ravel()]
-                samples = np.repeat(np.arange(first, first + size) + 100 * r, TOKENS)
+                samples = np.repeat(np.arange(first, first + size) + 100 * r + 1000 * which, TOKENS)
                 scale = 1 / (self.sequences * TOKENS)
                 g = gradients(self.blocks, x, scale, self.cuts, self.forward, self.backward, samples)
                 total = [(a + m / self.replicas, b + c / self.replicas) for (a, b), (m, c) in zip(total, g)]
@@ -162,9 +163,10 @@ def put_orders(trace, orders, name="order"):
 
 
 def gpipe(ranks, micro_batches):
-    """Huang et al. 2019 (1811.06965), figure 2c: all forwards, then all backwards. The last forward's gradient is there
-    first, so backwards go from the last to the first micro-batch."""
-    order = [(FORWARD, m) for m in range(micro_batches)] + [(BACKWARD, m) for m in reversed(range(micro_batches))]
+    """All forwards, then all backwards, from the first micro-batch on (forward_stage and backward_stage of
+    pipeline_parallel/dist_gpipe_pipeline_async.py, of DT-FM and AC-SGD alike; figure 2c of 1811.06965 goes back from the
+    last one)."""
+    order = [(FORWARD, m) for m in range(micro_batches)] + [(BACKWARD, m) for m in range(micro_batches)]
     return [order] * ranks
 
 
@@ -225,7 +227,106 @@ def varuna():
     return Training(trace, 2, 8, 4, (2, 4), half, half).run(4)
 
 
-TRACES = [varuna]
+def dtfm():
+    """DTFM: Yuan et al., NeurIPS 2022 (2206.01288), sections 3.1 to 3.3; github.com/DS3Lab/DT-FM, commit
+    cda948f02111ad194ce108d4c65b85258afd0c19: scheduler/heuristic_evolutionary_solver/scheduler.py (costs),
+    pipeline_parallel/dist_gpipe_pipeline_async.py (order).
+
+    Six devices for two pipelines of three stages: all 15 partitions into groups of two, all orders of groups, all pairings,
+    by the costs of the code; the least is the trace's. The search for it is an evolution whose draws are nobody's
+    algorithm: on so few devices it has to find the optimum. Gradients take 40 MB and activations 30 MB in the reference
+    network's manner: delays and bandwidths of three places, and devices of a place that differ. Then training: half
+    precision on the boundaries both ways, GPipe's order.
+    """
+    trace = Trace("dtfm", 6)
+    replicas, stages, gradient_bytes, activation_bytes = 2, 3, 40e6, 30e6
+    devices = replicas * stages
+    random = np.random.default_rng(3)
+    place = [0, 1, 2, 0, 1, 2]
+    delay, bandwidth = np.zeros((devices, devices)), np.zeros((devices, devices))
+    for a, b in itertools.combinations(range(devices), 2):
+        near = place[a] == place[b]
+        delay[a, b] = delay[b, a] = rounded((0.002 if near else 0.05) * random.uniform(0.5, 1.5))
+        bandwidth[a, b] = bandwidth[b, a] = rounded((2e9 if near else 4e8) * random.uniform(0.5, 1.5))
+
+    def group_cost(group):  # compute_data_parallel_cost
+        return max(sum(2 * (delay[a, b] + 8 * gradient_bytes / (bandwidth[a, b] * replicas)) for b in group if b != a)
+                   for a in group)
+
+    def hop_cost(left, right):  # bipartite_matching, by all pairings
+        return min(max(delay[a, b] + 8 * activation_bytes / bandwidth[a, b] for a, b in zip(left, order))
+                   for order in itertools.permutations(right))
+
+    def partitions(rest):
+        if not rest:
+            yield []
+        for others in itertools.combinations(rest[1:], replicas - 1):
+            group = (rest[0],) + others
+            for more in partitions([d for d in rest if d not in group]):
+                yield [group] + more
+
+    costs = []
+    for groups in partitions(list(range(devices))):
+        data_parallel = max(group_cost(g) for g in groups)
+        pipeline = min(sum(hop_cost(a, b) for a, b in zip(order, order[1:])) for order in itertools.permutations(groups))
+        costs.append((data_parallel + 2 * pipeline, data_parallel, pipeline))
+    trace.put("bytes", [gradient_bytes, activation_bytes])
+    trace.put("delay", delay)
+    trace.put("bandwidth", bandwidth)
+    trace.put("cost", min(costs))  # in all, of averaging, of a pipeline in one direction
+    put_orders(trace, gpipe(3, 4))
+    return Training(trace, 2, 8, 4, (2, 4), half, half).run(3)
+
+
+class ChangesOfSamples:
+    """Algorithm 1 of 2206.01299: m(ξ) of each boundary and sample, here of each of its rows. First whole, then
+    m += Q(a - m), which is what the next stage works with; kept in half precision (compress and decompress of
+    delta_modules.py)."""
+
+    def __init__(self):
+        self.kept = {}
+
+    def __call__(self, values, edge, samples):
+        out = []
+        for row, key in enumerate(zip([edge] * len(samples), samples, np.arange(len(samples)) % TOKENS)):
+            before = self.kept.get(key)
+            now = half(values[row]) if before is None else before + uniform(values[row] - before, 4)
+            self.kept[key] = half(now)
+            out.append(now)
+        return np.array(out)
+
+
+def uniform(row, bits):
+    """Q: to the nearest of evenly spaced levels within the row's largest magnitude, zero among them, as many on both
+    sides."""
+    top = 2 ** (bits - 1) - 1
+    scale = np.float64(np.float32(np.max(np.abs(row))) / np.float32(top))
+    return row if scale == 0 else np.rint(row / scale) * scale
+
+
+def aq_sgd_pipeline():
+    """AQ-SGD: Wang et al., NeurIPS 2022 (2206.01299), algorithm 1; github.com/DS3Lab/AC-SGD, commit
+    95a0f2ec00e6cf520ed0c74c02f17d09def2f8d4: compress/delta_modules.py (DeltaCompressor),
+    pipeline_parallel/dist_gpipe_pipeline_async.py.
+
+    Four bits forward, eight backward, as run_lm.sh has it; two batches that come again in the order 0 1 0 1 1. The
+    algorithm leaves Q open. The trace takes one scale for each row, as "normalize a given vector" (section 4.1) says, and
+    levels -7 .. 7; compress/fixpoint.py has one scale for each channel of a micro-batch, levels -8 .. 7 of an eighth of
+    the scale, and scales in half precision. As there, m is rounded to half precision where it is kept, and the next stage
+    works with what it was before; what is sent whole is in half precision.
+    """
+    trace = Trace("aq_sgd_pipeline", 6)
+    batches = [0, 1, 0, 1, 1]
+    trace.put("batches", batches)
+    put_orders(trace, gpipe(3, 4))
+
+    def backward(values, _edge, _samples):
+        return np.array([uniform(row, 8) for row in values])
+
+    return Training(trace, 2, 8, 4, (2, 4), ChangesOfSamples(), backward, batches).run(len(batches))
+
+
+TRACES = [varuna, dtfm, aq_sgd_pipeline]
 
 if __name__ == "__main__":
     for make in TRACES:

@@ -5,6 +5,7 @@
 #include <causeway/comm/every_step.hpp>
 #include <causeway/optim/sgd.hpp>
 #include <causeway/plan/dtfm.hpp>
+#include <causeway/plan/timeline.hpp>
 #include <causeway/presets/pipelines.hpp>
 #include <causeway/train/trainer.hpp>
 
@@ -84,6 +85,30 @@ TEST_CASE("traces: DTFM", "[presets][trace][fast]") {
 TEST_CASE("traces: AQ-SGD", "[presets][trace][fast]") {
   const support::trace t{"aq_sgd_pipeline"};
   const presets::aq_sgd_pipeline_options o{.micro_batches = 4, .ranks = 3};
+  CHECK(replay(t, shape_of(o), [&] { return make(o); }) < 1e-5);
+  CHECK(support::orders(stage::gpipe::make(3, 4).value()) == support::orders(t));
+}
+
+TEST_CASE("traces: CrossPipe", "[presets][trace][fast]") {
+  const support::trace t{"crosspipe"};
+  presets::crosspipe_options o{.micro_batches = 4, .ranks = 3};
+  CHECK(replay(t, shape_of(o), [&] { return make(o); }) < 1e-5);
+  const auto& s = t.numbers("seconds");
+  for (int c = 0; t.has("best " + std::to_string(c)); ++c) {
+    const auto& best = t.numbers("best " + std::to_string(c));
+    const plan::edge_cost first{.latency = best[0], .bytes_forward = 1, .bytes_backward = 1, .bytes_per_second = 4};
+    const plan::edge_cost second{.latency = 0.5, .bytes_forward = 1, .bytes_backward = 1, .bytes_per_second = 4};
+    const plan::stage_costs costs{{{s[0], s[1], s[2]}, {s[3], s[4], s[5]}, {s[6], s[7], s[8]}}, {first, second}};
+    const auto order = stage::crosspipe{costs, static_cast<std::uint32_t>(best[1])}.make(3, 3);
+    REQUIRE(order);
+    CAPTURE(best[0], best[1]);
+    CHECK(plan::timeline_of(*order, costs)->makespan == Approx(best[2]));
+  }
+}
+
+TEST_CASE("traces: FusionLLM", "[presets][trace][fast]") {
+  const support::trace t{"fusion_llm"};
+  const presets::fusion_llm_options o{.micro_batches = 4, .ranks = 3, .ratio = 3, .speeds = {{1, 1.7}, {}}};
   CHECK(replay(t, shape_of(o), [&] { return make(o); }) < 1e-5);
   CHECK(support::orders(stage::gpipe::make(3, 4).value()) == support::orders(t));
 }

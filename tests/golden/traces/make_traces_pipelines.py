@@ -326,7 +326,92 @@ def aq_sgd_pipeline():
     return Training(trace, 2, 8, 4, (2, 4), ChangesOfSamples(), backward, batches).run(len(batches))
 
 
-TRACES = [varuna, dtfm, aq_sgd_pipeline]
+def interleavings(micro_batches, room):
+    """Orders of one rank with both halves of backwards: micro-batches are alike, so that each kind goes from the first to
+    the last; from its forward to its second half each is held, `room` at most."""
+    def grow(order, done):
+        f, i, w = done
+        if w == micro_batches:
+            yield tuple(order)
+        for kind, ready in ((FORWARD, f < micro_batches and f - w < room), (INPUT, i < f), (WEIGHT, w < i)):
+            if ready:
+                more = list(done)
+                more[(FORWARD, INPUT, WEIGHT).index(kind)] += 1
+                yield from grow(order + [(kind, done[(FORWARD, INPUT, WEIGHT).index(kind)])], more)
+    return list(grow([], [0, 0, 0]))
+
+
+def ends(orders, seconds, edges):
+    """When the last operation ends, or None where ranks wait for each other. seconds[rank][kind]; edges[i]: latency and
+    seconds of a message, which go through a link one after another in each direction."""
+    ranks, at, time, sent = len(orders), [0] * len(orders), [0.0] * len(orders), {}
+    free = {(e, way): 0.0 for e in range(ranks - 1) for way in (FORWARD, INPUT)}
+    moved = True
+    while moved:
+        moved = False
+        for r, order in enumerate(orders):
+            while at[r] < len(order):
+                kind, m = order[at[r]]
+                came = 0.0
+                if kind == FORWARD and r > 0:
+                    came = sent.get((r - 1, kind, m))
+                if kind == INPUT and r + 1 < ranks:
+                    came = sent.get((r + 1, kind, m))
+                if came is None:
+                    break
+                time[r] = max(time[r], came) + seconds[r][kind]
+                edge = r if kind == FORWARD else r - 1
+                if kind != WEIGHT and 0 <= edge < ranks - 1:
+                    latency, transfer = edges[edge]
+                    free[edge, kind] = max(free[edge, kind], time[r]) + transfer
+                    sent[r, kind, m] = free[edge, kind] + latency
+                at[r], moved = at[r] + 1, True
+    return max(time) if all(a == len(o) for a, o in zip(at, orders)) else None
+
+
+def crosspipe():
+    """CrossPipe: Chen et al., USENIX ATC 2025 (2507.00217). No public code; the text of its solver and of its greedy
+    algorithm was not at hand, so that the trace has what both are for.
+
+    Its model: stages of forwards and of both halves of backwards, links with a latency and a bandwidth, room for so many
+    micro-batches in a rank. Three ranks that are not alike and three micro-batches: all orders of all ranks are timed, for
+    a few latencies of the first link and rooms; the least time is the trace's (`best`: latency, room, seconds). Then
+    training on bf16 boundaries both ways.
+    """
+    trace = Trace("crosspipe", 6)
+    seconds = [{FORWARD: 1.0, INPUT: 1.0, WEIGHT: 0.75}, {FORWARD: 1.5, INPUT: 1.25, WEIGHT: 1.0},
+               {FORWARD: 1.0, INPUT: 1.25, WEIGHT: 0.5}]
+    trace.put("seconds", [s[k] for s in seconds for k in (FORWARD, INPUT, WEIGHT)])
+    for case, (latency, room) in enumerate([(0.0, 3), (1.0, 3), (3.0, 3), (0.0, 2), (1.0, 2), (3.0, 2)]):
+        edges = [(latency, 0.25), (0.5, 0.25)]
+        times = (ends(orders, seconds, edges) for orders in itertools.product(interleavings(3, room), repeat=3))
+        trace.put(f"best {case}", [latency, room, min(t for t in times if t is not None)])
+    return Training(trace, 2, 8, 4, (2, 4), bfloat, bfloat).run(3)
+
+
+def fusion_llm():
+    """FusionLLM: Tang et al. 2024 (2410.12707), section 5.2, AdaTopK. No public code.
+
+    The largest values of what crosses a boundary, of each micro-batch and direction, as many as the boundary's link may
+    send; the rest arrive as zeros, and nobody makes up for them. How many follows from the ratio of the slowest link and
+    the bytes of a message, which are the library's: with a ratio of 3 and a second link that is 1.7 times as quick.
+    """
+    trace = Trace("fusion_llm", 6)
+    kept = [18, 33]  # drawn: adaptive_top_k::kept of 64 values
+    trace.put("kept", kept)
+
+    def largest(values, edge, _samples):
+        flat = values.ravel()
+        out = np.zeros_like(flat)
+        chosen = np.argsort(-np.abs(flat), kind="stable")[:kept[edge]]
+        out[chosen] = flat[chosen]
+        return out.reshape(values.shape)
+
+    put_orders(trace, gpipe(3, 4))
+    return Training(trace, 2, 8, 4, (2, 4), largest, largest).run(4)
+
+
+TRACES = [varuna, dtfm, aq_sgd_pipeline, crosspipe, fusion_llm]
 
 if __name__ == "__main__":
     for make in TRACES:

@@ -9,7 +9,8 @@ and the order of work or the plan, where the method has one of its own. tests/pr
 
 The model is a row of linear blocks: x + x·M + c, with half the square of what comes out as a token's loss; see
 tests/support/linear_stages.hpp. A batch's gradient is that of its mean loss, and replicas' gradients are averaged. The inner
-optimizer is SGD with momentum: u = 0.75·u + g, θ -= rate·u.
+optimizer is SGD with momentum: u = 0.75·u + g, θ -= rate·u; where blocks move from peer to peer it is Adam, with 0.75 and
+0.9, and no weight decay.
 """
 import inspect
 import itertools
@@ -19,6 +20,7 @@ import sys
 import numpy as np
 
 WIDTH, TOKENS, VOCABULARY, MOMENTUM = 4, 8, 29, 0.75
+BETAS, EPSILON = (0.75, 0.9), 1e-8
 
 
 def rounded(x):
@@ -105,11 +107,14 @@ def gradients(blocks, x, scale, cuts, forward, backward, samples):
 class Training:
     """`replicas` pipelines with a batch of `sequences` each, in micro-batches as if they were one: only sums are taken."""
 
-    def __init__(self, trace, replicas, sequences, micro_batches, cuts=(), forward=exact, backward=exact, batches=None):
+    def __init__(self, trace, replicas, sequences, micro_batches, cuts=(), forward=exact, backward=exact, batches=None,
+                 adam=False):
         self.trace, self.replicas, self.sequences, self.micro_batches = trace, replicas, sequences, micro_batches
         self.cuts, self.forward, self.backward, self.batches = list(cuts), forward, backward, batches
         self.blocks = [(m.copy(), c.copy()) for m, c in trace.start]
+        self.adam, self.steps = adam, np.zeros(len(self.blocks))
         self.momentum = [(0 * m, 0 * c) for m, c in trace.start]
+        self.squares = [(0 * m, 0 * c) for m, c in trace.start]
         self.last = None
         trace.put("replicas", [replicas])
         trace.put("sequences", [sequences])
@@ -128,11 +133,25 @@ class Training:
                 g = gradients(self.blocks, x, scale, self.cuts, self.forward, self.backward, samples)
                 total = [(a + m / self.replicas, b + c / self.replicas) for (a, b), (m, c) in zip(total, g)]
         self.last = total
-        pairs = zip(self.momentum, total)
-        self.momentum = [(MOMENTUM * um + m, MOMENTUM * uc + c) for (um, uc), (m, c) in pairs]
-        self.blocks = [(m - self.trace.rate * um, c - self.trace.rate * uc)
-                       for (m, c), (um, uc) in zip(self.blocks, self.momentum)]
+        for b, parts in enumerate(total):
+            self.steps[b] += 1
+            updates = [self.update(b, k, g) for k, g in enumerate(parts)]
+            self.blocks[b] = tuple(p - self.trace.rate * u for p, u in zip(self.blocks[b], updates))
         self.trace.note(number + 1, self.blocks)
+
+    def update(self, b, k, g):
+        """Of part k of block b."""
+        def mixed(state, beta, new):
+            parts = list(state[b])
+            parts[k] = beta * parts[k] + new
+            state[b] = tuple(parts)
+            return parts[k]
+        if not self.adam:
+            return mixed(self.momentum, MOMENTUM, g)
+        first, second = (float(np.float32(beta)) for beta in BETAS)
+        m = mixed(self.momentum, first, (1 - first) * g) / (1 - first ** self.steps[b])
+        v = mixed(self.squares, second, (1 - second) * g * g) / (1 - second ** self.steps[b])
+        return m / (np.sqrt(v) + EPSILON)
 
     def run(self, steps):
         self.trace.put("steps", [steps])
@@ -411,7 +430,30 @@ def fusion_llm():
     return Training(trace, 2, 8, 4, (2, 4), largest, largest).run(4)
 
 
-TRACES = [varuna, dtfm, aq_sgd_pipeline, crosspipe, fusion_llm]
+# ---- pipelines on peers that are taken away --------------------------------------------------------------------------
+
+
+def unsplit(name, seed):
+    """Six blocks, a batch of six sequences in as many micro-batches, six steps."""
+    trace = Trace(name, 6, seed=seed)
+    trace.put("betas", BETAS)
+    trace.put("epsilon", [EPSILON])
+    return trace, Training(trace, 1, 6, 6, adam=True)
+
+
+def bamboo():
+    """Bamboo: Thorpe et al., NSDI 2023 (2204.12013), section 5; github.com/uclasystem/bamboo.
+
+    Redundant computation changes no number: whoever is lost, in the middle of a step, parameters after each step are those
+    of the unsplit model with the same global batch, and so are the copies that each rank keeps of its successor's blocks.
+    Orders are 1F1B, given for three ranks and six micro-batches.
+    """
+    trace, training = unsplit("bamboo", 11)
+    put_orders(trace, one_f_one_b(3, 6))
+    return training.run(6)
+
+
+TRACES = [varuna, dtfm, aq_sgd_pipeline, crosspipe, fusion_llm, bamboo]
 
 if __name__ == "__main__":
     for make in TRACES:

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Presets of pipelines on peers that are taken away, against the model trained unsplit and what their papers say of the work
+// (tests/golden/traces/make_traces_pipelines.py).
+
+#include <causeway/optim/adamw.hpp>
+#include <causeway/presets/elastic_pipelines.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallel/elastic_world.hpp"
+#include "support/catch.hpp"
+#include "support/traced_pipelines.hpp"
+
+using namespace causeway;
+
+namespace {
+
+/// A run of a trace, in which the victim dies in the middle.
+template <class Options, class Change>
+class elastic_replay {
+ public:
+  elastic_replay(const support::trace& t, support::elastic_world_options o, Change change)
+      : trace_{t}, options_{watched(std::move(o))}, change_{std::move(change)}, world_{options_, maker()} {
+    world_.wanted = options_.hosts - 1;
+    world_.boot();
+    world_.run();
+  }
+  support::any_elastic_world& world() { return world_; }
+
+  /// The largest relative error of what anybody computed or kept up to date, in any step; of all hosts, whether every block
+  /// was there in every step.
+  [[nodiscard]] double worst() {
+    double worst = 0;
+    for (std::uint64_t step = 1; step <= options_.steps; ++step) {
+      std::size_t seen = 0;
+      for (std::uint32_t h = 0; h < options_.hosts; ++h) {
+        auto& me = world_.at(h);
+        const auto layout = me.layouts.find(step);
+        if (layout == me.layouts.end()) continue;
+        const stage::seat* const seat = layout->second.find(me.id);
+        if (seat == nullptr) continue;
+        const auto& have = step == options_.steps && me.finished ? me.parameters : after_[{h, step}];
+        for (const auto& range : seat->held()) {
+          for (std::int64_t b = range.first; b < range.last; ++b, ++seen) {
+            for (const char* const part : {".matrix", ".vector"}) {
+              const std::string name = "block" + std::to_string(b) + part;
+              const auto& want = trace_.numbers(name + " " + std::to_string(step));
+              const auto found = have.find(name);
+              if (found == have.end() && h == options_.victim) continue;  // it died before it could say
+              worst = std::max(worst, found == have.end() ? 1.0 : support::relative_error(want, found->second.data()));
+            }
+          }
+        }
+      }
+      if (seen < static_cast<std::size_t>(options_.layers)) return 1;
+    }
+    return worst;
+  }
+
+ private:
+  // A step begins with what the one before left.
+  support::elastic_world_options watched(support::elastic_world_options o) {
+    o.layers = support::numbers_of(trace_)->blocks();
+    o.steps = static_cast<std::uint64_t>(trace_.numbers("steps")[0]);
+    o.micro_batches = static_cast<std::int64_t>(trace_.numbers("micro_batches")[0]);
+    o.spoils = [this](std::uint32_t host, std::uint64_t step, parameter_store& store) {
+      support::detail::collect(store, after_[{host, step}]);
+    };
+    return o;
+  }
+  support::any_elastic_world::peer_maker maker() {
+    return [this](const support::elastic_world_options&, const std::shared_ptr<crew_group>& crew, environment env,
+                  const parallel::elastic_pipeline_options& e) -> std::unique_ptr<support::elastic_peer> {
+      Options options;
+      options.peers = crew;
+      options.micro_batches = e.micro_batches;
+      change_(options);
+      env.group = crew;
+      trainer_options to;
+      to.learning_rate = optim::constant{trace_.learning_rate()};
+      to.clip_norm = 0;
+      support::linear_stages model{support::numbers_of(trace_), nn::model_part{{0, 1}}};
+      const optim::adamw_options inner{.beta1 = trace_.numbers("betas")[0],
+                                       .beta2 = trace_.numbers("betas")[1],
+                                       .epsilon = trace_.numbers("epsilon")[0],
+                                       .weight_decay = 0};
+      auto trainer = make_trainer(std::move(model), std::move(env), to, comm::every_step<>{}, optim::adamw{inner},
+                                  fault::quorum{}, presets::make(options));
+      return std::make_unique<support::elastic_peer_of<decltype(trainer)>>(std::move(trainer));
+    };
+  }
+
+  const support::trace& trace_;
+  std::map<std::pair<std::uint32_t, std::uint64_t>, std::map<std::string, std::vector<float>>> after_;
+  support::elastic_world_options options_;
+  Change change_;
+  support::any_elastic_world world_;
+};
+
+/// Five hosts, of which any may be lost, train as if none had been.
+template <class Options, class Change>
+void check_as_unsplit(const support::trace& t, Change change) {
+  const std::uint32_t victim = GENERATE(1U, 4U);
+  elastic_replay<Options, Change> run{t, {.hosts = 5, .victim = victim, .dies_at = 200}, change};
+  CAPTURE(victim, run.world().at(victim).layouts.size());
+  CHECK(support::errors_of(run.world(), 5).empty());
+  CHECK(run.world().finished() == 4);
+  CHECK(!run.world().at(victim).layouts.empty());  // it did take part
+  CHECK(!run.world().at(victim).finished);
+  CHECK(run.worst() < 1e-5);
+}
+
+}  // namespace
+
+TEST_CASE("traces: Bamboo", "[presets][trace][fast]") {
+  check_as_unsplit<presets::bamboo_options>(support::trace{"bamboo"}, [](auto& o) { o.stages = 3; });
+}

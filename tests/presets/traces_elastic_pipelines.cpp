@@ -119,5 +119,39 @@ void check_as_unsplit(const support::trace& t, Change change) {
 }  // namespace
 
 TEST_CASE("traces: Bamboo", "[presets][trace][fast]") {
-  check_as_unsplit<presets::bamboo_options>(support::trace{"bamboo"}, [](auto& o) { o.stages = 3; });
+  const support::trace t{"bamboo"};
+  check_as_unsplit<presets::bamboo_options>(t, [](auto& o) { o.stages = 3; });
+  CHECK(support::orders(stage::one_f_one_b::make(3, 6).value()) == support::orders(t));
+}
+
+TEST_CASE("traces: ReCycle", "[presets][trace][fast]") {
+  const support::trace t{"recycle"};
+  check_as_unsplit<presets::recycle_options>(t, [](auto& o) { o.stages = 2; });
+  // Three pipelines of three stages, and nobody where peer 6 was: places among those who have a seat, row after row.
+  stage::layout l;
+  for (std::uint64_t r = 0; r < 3; ++r) {
+    l.replicas.push_back({{{3 * r + 1, {0, 2}}, {3 * r + 2, {2, 4}}, {3 * r + 3, {4, 6}}}, 3});
+  }
+  l.replicas[1].seats[2].peer = stage::nobody;
+  const auto seated = l.seated();
+  std::vector<float> routes;
+  for (const auto& route : l.routes()) {
+    for (const auto place : route) routes.push_back(static_cast<float>((seated[place] - 1) / 3));
+  }
+  CHECK(routes == t.numbers("routes"));
+}
+
+TEST_CASE("traces: Parcae", "[presets][trace][fast]") {
+  check_as_unsplit<presets::parcae_options>(support::trace{"parcae"}, [](auto& o) {
+    o.plan.device_memory = 3;
+    o.plan.interval = 2;
+  });
+}
+
+TEST_CASE("traces: Varuna's morphing", "[presets][trace][fast]") {
+  check_as_unsplit<presets::varuna_morphing_options>(support::trace{"varuna_morphing"}, [](auto& o) {
+    o.search.calibration.sizes = {1};
+    o.search.calibration.points.assign(6, {{1}, {2}, 0, 1, 0});
+    o.search.device_memory = 3;
+  });
 }

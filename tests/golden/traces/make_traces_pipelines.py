@@ -453,7 +453,46 @@ def bamboo():
     return training.run(6)
 
 
-TRACES = [varuna, dtfm, aq_sgd_pipeline, crosspipe, fusion_llm, bamboo]
+def recycle():
+    """ReCycle: Gandhi et al., SOSP 2024 (2405.14009), sections 3.1 and 3.2. No public code.
+
+    A lost peer's micro-batches go to the peers of its stage in other pipelines, in turn (`routes`: of each micro-batch, the
+    pipeline that has it in each stage, in a grid of three pipelines of three stages without the second one's last stage);
+    the numbers are those of the unsplit model.
+    """
+    trace, training = unsplit("recycle", 12)
+    pipelines, stages, lost, micro_batches = 3, 3, (1, 2), 9
+    routes, turn = [], 0
+    for m in range(micro_batches):
+        own = m % pipelines
+        route = [own] * stages
+        if own == lost[0]:
+            twins = [p for p in range(pipelines) if p != lost[0]]
+            route[lost[1]] = twins[turn % len(twins)]
+            turn += 1
+        routes.append(route)
+    trace.put("routes", routes)
+    return training.run(6)
+
+
+def parcae():
+    """Parcae: Duan et al., NSDI 2024 (2403.14097); github.com/JF-D/Parcae.
+
+    Whoever is lost and whatever shape follows: the numbers are those of the unsplit model, and orders are 1F1B's.
+    """
+    return unsplit("parcae", 13)[1].run(6)
+
+
+def varuna_morphing():
+    """Varuna's job morphing: Athlur et al., EuroSys 2022 (2111.04007), section 4; github.com/microsoft/varuna.
+
+    Another number of stages and pipelines, the same global batch: the numbers are those of the unsplit model. Each shape's
+    order is Varuna's: see varuna.golden.
+    """
+    return unsplit("varuna_morphing", 14)[1].run(6)
+
+
+TRACES = [varuna, dtfm, aq_sgd_pipeline, crosspipe, fusion_llm, bamboo, recycle, parcae, varuna_morphing]
 
 if __name__ == "__main__":
     for make in TRACES:

@@ -50,6 +50,7 @@ class elastic_replay {
           for (std::int64_t b = range.first; b < range.last; ++b, ++seen) {
             for (const char* const part : {".matrix", ".vector"}) {
               const std::string name = "block" + std::to_string(b) + part;
+              if (!trace_.has(name + " " + std::to_string(step))) continue;
               const auto& want = trace_.numbers(name + " " + std::to_string(step));
               const auto found = have.find(name);
               if (found == have.end() && h == options_.victim) continue;  // it died before it could say
@@ -154,4 +155,19 @@ TEST_CASE("traces: Varuna's morphing", "[presets][trace][fast]") {
     o.search.calibration.points.assign(6, {{1}, {2}, 0, 1, 0});
     o.search.device_memory = 3;
   });
+}
+
+TEST_CASE("traces: CheckFree", "[presets][trace][fast]") {
+  const support::trace t{"checkfree"};
+  const auto stages = [](auto& o) { o.stages = 3; };
+  // Host 1 has the stage between; the fourth is spare.
+  elastic_replay<presets::checkfree_options, decltype(stages)> run{
+      t, {.hosts = 4, .victim = 1, .dies_at = 200}, stages};
+  const auto* const seat = run.world().last_seat(1);
+  REQUIRE(seat != nullptr);
+  CHECK((seat->computes == nn::block_range{2, 4}));
+  CHECK(static_cast<float>(run.world().at(1).layouts.rbegin()->first) == t.numbers("lost_after")[0]);
+  CHECK(support::errors_of(run.world(), 4).empty());
+  CHECK(run.world().finished() == 3);
+  CHECK(run.worst() < 1e-5);
 }

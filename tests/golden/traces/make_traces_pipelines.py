@@ -492,7 +492,33 @@ def varuna_morphing():
     return unsplit("varuna_morphing", 14)[1].run(6)
 
 
-TRACES = [varuna, dtfm, aq_sgd_pipeline, crosspipe, fusion_llm, bamboo, recycle, parcae, varuna_morphing]
+def checkfree():
+    """CheckFree: Blagoev et al. 2025 (2506.15461), section 4.1 and algorithm 1; github.com/gensyn-ai/CheckFree, commit
+    8d7d5477bc56e80971b6ae6cb6e1fd2211e36f72: simulate_training/convergence_training.py (ours-grad-avg).
+
+    Three stages of two blocks; the one between is lost after `lost_after` steps, and becomes the mean of its neighbours,
+    block by block, weighted by the squared norms of their last gradients. The code weights by the norms, after clipping, and
+    adds 0.0001. Its lost stage gets a new Adam, with a rate of its own (lr_scale); that is not in the trace: of the step
+    after the loss it has the neighbours alone, whose gradients have gone through what was made up.
+    """
+    trace, training = unsplit("checkfree", 15)
+    lost_after = 2  # drawn: how far the run was when the peer died
+    trace.put("lost_after", [lost_after])
+    trace.put("steps", [lost_after + 1])
+    for s in range(lost_after):
+        training.step(s)
+    norms = [sum(float((part ** 2).sum()) for b in stage for part in training.last[b]) for stage in ((0, 1), (4, 5))]
+    trace.put("shares", np.array(norms) / sum(norms))
+    for b in (2, 3):
+        pairs = zip(training.blocks[b - 2], training.blocks[b + 2])
+        training.blocks[b] = tuple((norms[0] * before + norms[1] * behind) / sum(norms) for before, behind in pairs)
+    training.step(lost_after)
+    after = tuple(f"block{b}.{part} {lost_after + 1} " for b in (2, 3) for part in ("matrix", "vector"))
+    trace.lines = [line for line in trace.lines if not line.startswith(after)]
+    return trace
+
+
+TRACES = [varuna, dtfm, aq_sgd_pipeline, crosspipe, fusion_llm, bamboo, recycle, parcae, varuna_morphing, checkfree]
 
 if __name__ == "__main__":
     for make in TRACES:

@@ -125,6 +125,36 @@ TEST_CASE("traces: Bamboo", "[presets][trace][fast]") {
   CHECK(support::orders(stage::one_f_one_b::make(3, 6).value()) == support::orders(t));
 }
 
+TEST_CASE("traces: Oobleck", "[presets][trace][fast]") {
+  const support::trace t{"oobleck"};
+  check_as_unsplit<presets::oobleck_options>(t, [](auto& o) {
+    o.most_peers = 5;
+    o.kind.memory = 3;  // blocks of one: a copy of the model takes two peers
+  });
+}
+
+TEST_CASE("traces: Oobleck's plan", "[presets][trace][fast]") {
+  const support::trace t{"oobleck"};
+  plan::model_cost model;
+  for (const float seconds : t.numbers("blocks")) model.blocks.push_back({.seconds = seconds, .memory = 1});
+  const auto set = plan::make_templates(model, {.memory = 6}, 8, 1, 12);
+  REQUIRE(set);
+  std::size_t count = 0;
+  for (; t.has("template " + std::to_string(count)); ++count) {
+    const auto& want = t.numbers("template " + std::to_string(count));
+    REQUIRE(count < set->templates.size());
+    CHECK(static_cast<float>(set->templates[count].peers) == want[0]);
+    CHECK(static_cast<float>(set->templates[count].slowest) == want[1]);
+  }
+  CHECK(set->templates.size() == count);
+  for (int c = 0; t.has("split " + std::to_string(c)); ++c) {
+    const auto& want = t.numbers("split " + std::to_string(c));
+    const auto middle = want.begin() + 1 + static_cast<std::ptrdiff_t>(want.size() / 2);
+    const auto split = plan::split_batch(*set, {want.begin() + 1, middle}, static_cast<std::size_t>(want[0]));
+    CHECK((split.micro_batches == std::vector<std::size_t>{middle, want.end()}));
+  }
+}
+
 TEST_CASE("traces: ReCycle", "[presets][trace][fast]") {
   const support::trace t{"recycle"};
   check_as_unsplit<presets::recycle_options>(t, [](auto& o) { o.stages = 2; });

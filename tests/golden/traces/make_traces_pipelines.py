@@ -453,6 +453,49 @@ def bamboo():
     return training.run(6)
 
 
+def oobleck():
+    """Oobleck: Jang et al., SOSP 2023 (2309.08125), sections 4.1 and 4.2; github.com/SymbioticLab/Oobleck, commit
+    3b7a0c2f19bff0991e623ffbeb8a5b365853bf3a: oobleck/csrc/planning/execution_result.h (T1 + T2 + T3),
+    oobleck/planning/instantiator.py (_distribute_batch).
+
+    Ten blocks on nodes of one GPU, a stage of six at most; eight nodes and f = 1. Templates have from n0 to N - f n0 nodes
+    (`template`: nodes, and the slowest stage of the cut that takes the least T, by all cuts). The batch is split so that
+    N_b T / S varies least (`split`: micro-batches, nodes of the pipelines, shares), by all splits. Cuts of the same slowest
+    stage differ in T by where it is, and which pipelines are the best follows from another estimate of their time here (the
+    first micro-batch's way and the slowest stage for each other one): neither is in the trace. And the numbers are those of
+    the unsplit model.
+    """
+    trace, training = unsplit("oobleck", 16)
+    blocks, memory, nodes, failures = [3, 2, 4, 2, 2, 3, 1, 2, 3, 2], 6, 8, 1
+
+    def estimate(seconds):  # get_t()
+        k = max(range(len(seconds)), key=lambda s: (seconds[s], s))
+        return sum(seconds) + (2 * len(seconds) + k + 1) * seconds[k] + sum(seconds[k:])
+
+    def cuts(stages):
+        for inner in itertools.combinations(range(1, len(blocks)), stages - 1):
+            edges = (0,) + inner + (len(blocks),)
+            if all(b - a <= memory for a, b in zip(edges, edges[1:])):
+                yield [sum(blocks[a:b]) for a, b in zip(edges, edges[1:])]
+
+    smallest = -(-len(blocks) // memory)
+    best = {n: min(cuts(n), key=estimate) for n in range(smallest, nodes - failures * smallest + 1)}
+    trace.put("blocks", blocks)
+    for case, (n, seconds) in enumerate(best.items()):
+        trace.put(f"template {case}", [n, max(seconds)])
+    for case, (micro_batches, sizes) in enumerate([(12, (3, 2)), (20, (3, 2)), (24, (3, 2, 2)), (31, (3, 2, 2)),
+                                                   (32, (2, 2, 2, 2))]):
+        kinds = sorted(set(sizes))
+        weights = np.array([estimate(best[n]) / n for n in kinds])
+        counts = [sizes.count(n) for n in kinds]
+        splits = [np.array(nb) for nb in itertools.product(range(1, micro_batches + 1), repeat=len(kinds))
+                  if np.dot(nb, counts) == micro_batches]
+        least = min(splits, key=lambda nb: np.var(weights * nb))
+        shares = dict(zip(kinds, least))
+        trace.put(f"split {case}", [micro_batches, *sizes, *(shares[n] for n in sizes)])
+    return training.run(6)
+
+
 def recycle():
     """ReCycle: Gandhi et al., SOSP 2024 (2405.14009), sections 3.1 and 3.2. No public code.
 
@@ -518,7 +561,7 @@ def checkfree():
     return trace
 
 
-TRACES = [varuna, dtfm, aq_sgd_pipeline, crosspipe, fusion_llm, bamboo, recycle, parcae, varuna_morphing, checkfree]
+TRACES = [varuna, dtfm, aq_sgd_pipeline, crosspipe, fusion_llm, bamboo, oobleck, recycle, parcae, varuna_morphing, checkfree]
 
 if __name__ == "__main__":
     for make in TRACES:

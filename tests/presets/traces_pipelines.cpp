@@ -7,10 +7,13 @@
 #include <causeway/plan/dtfm.hpp>
 #include <causeway/plan/timeline.hpp>
 #include <causeway/presets/pipelines.hpp>
+#include <causeway/stage/routing_flow.hpp>
 #include <causeway/train/trainer.hpp>
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -111,4 +114,43 @@ TEST_CASE("traces: FusionLLM", "[presets][trace][fast]") {
   const presets::fusion_llm_options o{.micro_batches = 4, .ranks = 3, .ratio = 3, .speeds = {{1, 1.7}, {}}};
   CHECK(replay(t, shape_of(o), [&] { return make(o); }) < 1e-5);
   CHECK(support::orders(stage::gpipe::make(3, 4).value()) == support::orders(t));
+}
+
+TEST_CASE("traces: GWTF", "[presets][trace][fast]") {
+  const support::trace t{"gwtf"};
+  const auto name = [](std::size_t stage, std::size_t node) { return static_cast<net::peer_id>(10 * stage + node + 1); };
+  for (int c = 0; t.has("cost " + std::to_string(c)); ++c) {
+    stage::routing::roster known{3};
+    for (std::uint32_t s = 0; s < 3; ++s) {
+      const auto& seconds = t.numbers("seconds " + std::to_string(s));
+      for (std::size_t i = 0; i < seconds.size(); ++i) {
+        known.announced(name(s, i), s);
+        known.measured(name(s, i), seconds[i]);
+      }
+    }
+    for (std::size_t s = 0; s < 2; ++s) {
+      const auto& links = t.numbers(support::trace::key("link", static_cast<std::uint64_t>(c), s));
+      const std::size_t columns = known.at(static_cast<std::uint32_t>(s) + 1).size();
+      for (std::size_t i = 0; i < links.size(); ++i) known.link(name(s, i / columns), name(s + 1, i % columns), links[i]);
+    }
+    stage::routing::min_cost_flow router;
+    router.begin({0, 4, 3}, known);
+    double cost = 0;
+    std::map<net::peer_id, float> carried;
+    for (std::uint32_t m = 0; m < 4; ++m) {
+      net::peer_id before = stage::routing::nobody;
+      for (std::uint32_t s = 0; s < 3; ++s) {
+        const auto peer = router.choose(known, s, m);
+        const double seconds = known.expected_seconds(s, peer);
+        ++carried[peer];
+        cost += (s == 1 ? 1.0 : 0.5) * seconds + (s > 0 ? known.link(before, peer) : 0);
+        before = peer;
+      }
+    }
+    CHECK(cost == Approx(t.numbers("cost " + std::to_string(c))[0]).epsilon(1e-6));
+    for (std::size_t s = 0; s < 3; ++s) {
+      const auto& capacity = t.numbers("capacity " + std::to_string(s));
+      for (std::size_t i = 0; i < capacity.size(); ++i) CHECK(carried[name(s, i)] == capacity[i]);
+    }
+  }
 }

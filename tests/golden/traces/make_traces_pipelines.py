@@ -430,6 +430,39 @@ def fusion_llm():
     return Training(trace, 2, 8, 4, (2, 4), largest, largest).run(4)
 
 
+def gwtf():
+    """GWTF: Blagoev et al. 2025 (2509.21221), section 4: the cost of a pair of nodes, and the flow of least cost. No public
+    code, and peers find the flow among themselves there; the trace has the optimum that they seek.
+
+    d(i, j) is half of what both nodes compute, and what a tensor takes on the link, delay and bytes at the bandwidth, both
+    ways averaged. Four micro-batches through three stages of two, three and two nodes that carry as many as they can:
+    `capacity`. All ways to share the work are tried; `cost` is the least sum of d over all paths' pairs. (The library takes
+    capacities from seconds instead of memory. They are filled here, so that what nodes compute is the same in all ways.)
+    """
+    trace = Trace("gwtf", 1)
+    seconds, capacity, micro_batches = [[1.0, 1.0], [1.0, 2.0, 2.0], [0.6, 2.0]], [[2, 2], [2, 1, 1], [3, 1]], 4
+    for stage, (s, c) in enumerate(zip(seconds, capacity)):
+        trace.put(f"seconds {stage}", s)
+        trace.put(f"capacity {stage}", c)
+
+    def loads(stage):
+        return [node for node, c in enumerate(capacity[stage]) for _ in range(c)]
+
+    for case in range(5):
+        random = np.random.default_rng([case, 5])
+        links = [rounded(random.uniform(0.05, 1, size=(len(a), len(b)))) for a, b in zip(seconds, seconds[1:])]
+        for edge, link in enumerate(links):
+            trace.put(f"link {case} {edge}", link)
+
+        def cost(paths):
+            return sum((seconds[e][path[e]] + seconds[e + 1][path[e + 1]]) / 2 + links[e][path[e], path[e + 1]]
+                       for path in paths for e in range(2))
+        trace.put(f"cost {case}", [min(cost(list(zip(loads(0), second, third)))
+                                       for second in set(itertools.permutations(loads(1)))
+                                       for third in set(itertools.permutations(loads(2))))])
+    return trace
+
+
 # ---- pipelines on peers that are taken away --------------------------------------------------------------------------
 
 
@@ -561,7 +594,7 @@ def checkfree():
     return trace
 
 
-TRACES = [varuna, dtfm, aq_sgd_pipeline, crosspipe, fusion_llm, bamboo, oobleck, recycle, parcae, varuna_morphing, checkfree]
+TRACES = [varuna, dtfm, aq_sgd_pipeline, crosspipe, fusion_llm, bamboo, oobleck, recycle, parcae, varuna_morphing, checkfree, gwtf]
 
 if __name__ == "__main__":
     for make in TRACES:

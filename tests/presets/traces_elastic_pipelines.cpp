@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Presets of pipelines on peers that are taken away, against the model trained unsplit and what their papers say of the work
-// (tests/golden/traces/make_traces_pipelines.py).
+// Presets of pipelines on peers that are taken away, against the model trained unsplit and what their papers say of the
+// work (tests/golden/traces/make_traces_pipelines.py).
 
 #include <causeway/optim/adamw.hpp>
 #include <causeway/presets/elastic_pipelines.hpp>
@@ -191,8 +191,7 @@ TEST_CASE("traces: CheckFree", "[presets][trace][fast]") {
   const support::trace t{"checkfree"};
   const auto stages = [](auto& o) { o.stages = 3; };
   // Host 1 has the stage between; the fourth is spare.
-  elastic_replay<presets::checkfree_options, decltype(stages)> run{
-      t, {.hosts = 4, .victim = 1, .dies_at = 200}, stages};
+  elastic_replay<presets::checkfree_options, decltype(stages)> run{t, {.hosts = 4, .victim = 1, .dies_at = 200}, stages};
   const auto* const seat = run.world().last_seat(1);
   REQUIRE(seat != nullptr);
   CHECK((seat->computes == nn::block_range{2, 4}));

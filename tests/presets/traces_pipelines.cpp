@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Presets of pipelines, against references of their papers and authors' code (tests/golden/traces/make_traces_pipelines.py):
-// parameters after every step, and orders of work.
+// Presets of pipelines, against references of their papers and authors' code
+// (tests/golden/traces/make_traces_pipelines.py): parameters after every step, and orders of work.
 
 #include <causeway/comm/every_step.hpp>
 #include <causeway/optim/sgd.hpp>

@@ -435,7 +435,8 @@ def gwtf():
     code, and peers find the flow among themselves there; the trace has the optimum that they seek.
 
     d(i, j) is half of what both nodes compute, and what a tensor takes on the link, delay and bytes at the bandwidth, both
-    ways averaged. Four micro-batches through three stages of two, three and two nodes that carry as many as they can:
+    ways averaged; a review of the paper says that its peers lower the dearest path instead of the sum of all. Four
+    micro-batches through three stages of two, three and two nodes that carry as many as they can:
     `capacity`. All ways to share the work are tried; `cost` is the least sum of d over all paths' pairs. (The library takes
     capacities from seconds instead of memory. They are filled here, so that what nodes compute is the same in all ways.)
     """

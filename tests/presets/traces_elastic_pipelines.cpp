@@ -3,12 +3,18 @@
 // work (tests/golden/traces/make_traces_pipelines.py).
 
 #include <causeway/optim/adamw.hpp>
+#include <causeway/optim/sgd.hpp>
 #include <causeway/presets/elastic_pipelines.hpp>
+#include <causeway/presets/swarms.hpp>
+#include <causeway/train/member.hpp>
+#include <causeway/train/swarm_group.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -199,4 +205,51 @@ TEST_CASE("traces: CheckFree", "[presets][trace][fast]") {
   CHECK(support::errors_of(run.world(), 4).empty());
   CHECK(run.world().finished() == 3);
   CHECK(run.worst() < 1e-5);
+}
+
+TEST_CASE("traces: a swarm of GWTF", "[presets][trace][fast]") {
+  const support::trace t{"gwtf"};
+  const auto numbers = support::numbers_of(t);
+  const auto steps = static_cast<std::uint64_t>(t.numbers("steps")[0]);
+  const auto micro_batches = static_cast<std::int64_t>(t.numbers("micro_batches")[0]);
+  sim::world world{{.seed = 1}};
+  std::vector<double> worst(4, 1);  // hosts 0 and 1 serve the first half of the model, 2 and 3 the second
+  for (std::uint32_t h = 0; h < 4; ++h) (void)world.add_host();
+  for (std::uint32_t h = 0; h < 4; ++h) {
+    world.boot(h, [&, h](sim::process& p) {
+      const std::uint32_t stage = h / 2;
+      const auto mates = p.make_fabric(h + 1);
+      presets::gwtf_options options;
+      options.fabric = p.make_fabric(h + 1);
+      options.peer = {.run = 3, .stage = stage, .stages = 2, .micro_batches = micro_batches};
+      for (std::uint32_t o = 0; o < h; ++o) options.peer.dial.push_back("host-" + std::to_string(o) + ":2");
+      auto policy = presets::make(options);
+      member_options mo;
+      mo.protocol.run = 10 + stage;
+      mo.protocol.expected = 2;
+      if (h % 2 == 1) mo.dial = {world.address(h - 1)};
+      mo.enters_afresh = true;
+      mo.called_away = [peer = policy.peer()] { return peer->called_away(); };
+      environment env;
+      env.clock = p.clock();
+      env.group = std::make_shared<swarm_group>(member::make(mates, p.storage(), mo).value(), policy.peer());
+      trainer_options to;
+      to.learning_rate = optim::constant{t.learning_rate()};
+      to.clip_norm = 0;
+      support::linear_stages model{numbers, nn::model_part{{2 * stage, 2 * stage + 2}}};
+      auto trainer = make_trainer(std::move(model), std::move(env), to, comm::every_step<>{},
+                                  optim::sgd{{.momentum = t.numbers("momentum")[0]}}, fault::quorum{}, std::move(policy));
+      if (!trainer.start()) throw std::runtime_error{"start"};
+      double error = 0;
+      for (std::uint64_t s = 0; s < steps; ++s) {
+        const support::token_batch b{0, s, micro_batches};
+        if (const auto report = trainer.step(b.view()); !report) throw std::runtime_error{report.error().text()};
+        error = std::max(error, support::distance(t, trainer.model().parameters(), trainer.context().step()));
+      }
+      worst[h] = error;
+      p.sleep(std::chrono::hours{1});
+    });
+  }
+  world.run_until(time_point{std::chrono::minutes{5}});
+  for (const double error : worst) CHECK(error < 1e-5);
 }

@@ -439,8 +439,9 @@ def gwtf():
     micro-batches through three stages of two, three and two nodes that carry as many as they can:
     `capacity`. All ways to share the work are tried; `cost` is the least sum of d over all paths' pairs. (The library takes
     capacities from seconds instead of memory. They are filled here, so that what nodes compute is the same in all ways.)
+    And training, on whatever paths: the numbers of the unsplit model.
     """
-    trace = Trace("gwtf", 1)
+    trace = Trace("gwtf", 4, seed=17)
     seconds, capacity, micro_batches = [[1.0, 1.0], [1.0, 2.0, 2.0], [0.6, 2.0]], [[2, 2], [2, 1, 1], [3, 1]], 4
     for stage, (s, c) in enumerate(zip(seconds, capacity)):
         trace.put(f"seconds {stage}", s)
@@ -461,7 +462,7 @@ def gwtf():
         trace.put(f"cost {case}", [min(cost(list(zip(loads(0), second, third)))
                                        for second in set(itertools.permutations(loads(1)))
                                        for third in set(itertools.permutations(loads(2))))])
-    return trace
+    return Training(trace, 1, 6, 6, (2,)).run(4)
 
 
 # ---- pipelines on peers that are taken away --------------------------------------------------------------------------

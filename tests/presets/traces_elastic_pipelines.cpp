@@ -4,6 +4,7 @@
 
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/sgd.hpp>
+#include <causeway/plan/liveput.hpp>
 #include <causeway/presets/elastic_pipelines.hpp>
 #include <causeway/presets/swarms.hpp>
 #include <causeway/train/member.hpp>
@@ -183,6 +184,29 @@ TEST_CASE("traces: Parcae", "[presets][trace][fast]") {
     o.plan.device_memory = 3;
     o.plan.interval = 2;
   });
+}
+
+TEST_CASE("traces: Parcae's plan", "[presets][trace][fast]") {
+  const support::trace t{"parcae"};
+  std::map<std::pair<std::size_t, std::size_t>, double> rates;
+  for (int c = 0; t.has("rate " + std::to_string(c)); ++c) {
+    const auto& r = t.numbers("rate " + std::to_string(c));
+    rates[{static_cast<std::size_t>(r[0]), static_cast<std::size_t>(r[1])}] = r[2];
+  }
+  const auto rate = [&](const plan::pipeline_shape& s) { return rates.at({s.replicas, s.stages}); };
+  const auto &now = t.numbers("now"), &m = t.numbers("migrations"), &forecast = t.numbers("available");
+  const std::vector<std::size_t> available(forecast.begin(), forecast.end());
+  const auto plan =
+      plan::plan_liveput({static_cast<std::size_t>(now[0]), static_cast<std::size_t>(now[1])},
+                         static_cast<std::size_t>(now[2]), available, m[0], static_cast<std::size_t>(m[1]),
+                         {.intra_stage = m[2], .inter_stage = m[3], .pipeline = m[4]}, rate, {.samples = 4000});
+  std::vector<float> shapes;
+  for (const auto& s : plan.shapes) {
+    shapes.push_back(static_cast<float>(s.replicas));
+    shapes.push_back(static_cast<float>(s.stages));
+  }
+  CHECK(shapes == t.numbers("plan"));
+  CHECK(plan.samples == Approx(t.numbers("samples")[0]).epsilon(2e-3));  // the losses are drawn
 }
 
 TEST_CASE("traces: Varuna's morphing", "[presets][trace][fast]") {

@@ -554,11 +554,50 @@ def recycle():
 
 
 def parcae():
-    """Parcae: Duan et al., NSDI 2024 (2403.14097); github.com/JF-D/Parcae.
+    """Parcae: Duan et al., NSDI 2024 (2403.14097), sections 5 and 6; github.com/JF-D/Parcae, commit
+    efedee7e069d795cbfd6b7667312bdc12f31eb8f: liveput/liveput.py (look_ahead_one_interval).
 
-    Whoever is lost and whatever shape follows: the numbers are those of the unsplit model, and orders are 1F1B's.
+    Which shapes train the most for a forecast of instances: each interval's rate times what the expected migration leaves
+    of it, over all sequences of shapes and all sets of instances that may be lost (the paper and its code draw them).
+    Migrations are the paper's three: nobody lost and nobody more needed, nothing; a complete pipeline from those of the same
+    stages, intra; otherwise with the same stages, inter; other stages, all of the pipeline. Their seconds are given here, and
+    so are rates (`rate`: pipelines, stages, samples per second).
+
+    Whoever is lost and whatever shape follows: the numbers are those of the unsplit model.
     """
-    return unsplit("parcae", 13)[1].run(6)
+    trace, training = unsplit("parcae", 13)
+    now, instances, available, seconds, most_stages = (2, 3), 7, [6, 5, 5, 7], 60.0, 3
+    intra, inter, pipeline = 5.0, 12.0, 25.0
+    trace.put("now", [*now, instances])
+    trace.put("available", available)
+    trace.put("migrations", [seconds, most_stages, intra, inter, pipeline])
+    rates = {(d, p): float(np.float32(d * p ** 1.1 / (1 + 0.05 * d * d))) for p in (1, 2, 3) for d in range(1, 7 // p + 1)}
+    for case, ((d, p), rate) in enumerate(rates.items()):
+        trace.put(f"rate {case}", [d, p, rate])
+
+    def migration(shape, count, lost, after):
+        if after[1] != shape[1]:
+            return pipeline
+        total, sets = 0.0, list(itertools.combinations(range(count), lost))
+        for gone in sets:
+            alive = [sum(1 for d in range(shape[0]) if d * shape[1] + s not in gone) for s in range(shape[1])]
+            if after[0] > min(alive):
+                total += inter
+            elif min(alive) < shape[0]:
+                total += intra
+        return total / len(sets)
+
+    plans = {(now,): 0.0}
+    count = instances
+    for n in available:
+        shapes = [s for s in rates if s[0] * s[1] <= n]
+        pause = {(a, b): migration(a, count, max(0, count - n), b) for a in {q[-1] for q in plans} for b in shapes}
+        plans = {q + (s,): v + rates[s] * (seconds - pause[q[-1], s]) for q, v in plans.items() for s in shapes}
+        count = n
+    best = max(plans, key=plans.get)
+    trace.put("plan", [x for shape in best[1:] for x in shape])
+    trace.put("samples", [plans[best]])
+    return training.run(6)
 
 
 def varuna_morphing():

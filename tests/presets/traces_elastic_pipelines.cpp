@@ -5,6 +5,7 @@
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/sgd.hpp>
 #include <causeway/plan/liveput.hpp>
+#include <causeway/plan/varuna_search.hpp>
 #include <causeway/presets/elastic_pipelines.hpp>
 #include <causeway/presets/swarms.hpp>
 #include <causeway/train/member.hpp>
@@ -215,6 +216,21 @@ TEST_CASE("traces: Varuna's morphing", "[presets][trace][fast]") {
     o.search.calibration.points.assign(6, {{1}, {2}, 0, 1, 0});
     o.search.device_memory = 3;
   });
+}
+
+TEST_CASE("traces: the shapes of Varuna's morphing", "[presets][trace][fast]") {
+  const support::trace t{"varuna_morphing"};
+  plan::varuna_calibration c;
+  c.sizes = {1};
+  c.points.assign(6, {{1}, {2}, 0, 1, 0});
+  for (int k = 0; t.has("shape " + std::to_string(k)); ++k) {
+    const auto& want = t.numbers("shape " + std::to_string(k));
+    const auto found =
+        plan::plan_varuna(c, {.devices = static_cast<std::size_t>(want[0]), .global_batch = 6, .device_memory = 3});
+    REQUIRE(found);
+    CHECK(std::vector<float>{want[0], static_cast<float>(found->stages()), static_cast<float>(found->replicas),
+                             static_cast<float>(found->micro_batches), static_cast<float>(found->seconds())} == want);
+  }
 }
 
 TEST_CASE("traces: CheckFree", "[presets][trace][fast]") {

@@ -204,12 +204,12 @@ def one_f_one_b(ranks, micro_batches):
 def varuna_order(ranks, micro_batches):
     """generate_schedule.cc: quanta of a forward, of a recomputation and of each half of a backward; a rank serves its
     queues by precedence: second halves, backwards, recomputations, forwards. A backward that begins has the rank before
-    recompute, so that both end together. Their printed order has a backward once."""
+    recompute, so that both end together. Their printed order has a backward once. And how many quanta there are."""
     queues = [{kind: [] for kind in (WEIGHT, BACKWARD, RECOMPUTE, FORWARD)} for _ in range(ranks)]
     queues[0][FORWARD] = list(range(micro_batches))
-    orders = [[] for _ in range(ranks)]
+    orders, quanta = [[] for _ in range(ranks)], 0
     while any(q for rank in queues for q in rank.values()):
-        chosen = []
+        chosen, quanta = [], quanta + 1
         for rank in range(ranks):
             kind = next((k for k, waiting in queues[rank].items() if waiting), None)
             if kind is None:
@@ -227,7 +227,7 @@ def varuna_order(ranks, micro_batches):
                 queues[rank][WEIGHT].append(m)
                 if rank > 0:
                     queues[rank - 1][RECOMPUTE].append(m)
-    return orders
+    return orders, quanta
 
 
 # ---- pipelines -------------------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ def varuna():
     eight micro-batches; what a rank does instead while it waits is not in it.
     """
     trace = Trace("varuna", 6)
-    put_orders(trace, varuna_order(4, 8))
+    put_orders(trace, varuna_order(4, 8)[0])
     return Training(trace, 2, 8, 4, (2, 4), half, half).run(4)
 
 
@@ -601,12 +601,30 @@ def parcae():
 
 
 def varuna_morphing():
-    """Varuna's job morphing: Athlur et al., EuroSys 2022 (2111.04007), section 4; github.com/microsoft/varuna.
+    """Varuna's job morphing: Athlur et al., EuroSys 2022 (2111.04007), section 4; github.com/microsoft/varuna, commit
+    a2145cc30b976a7917829a55e2a866f0ca4c54e5: varuna/auto_config.py (AutoConfig), varuna/generate_schedule.cc.
 
-    Another number of stages and pipelines, the same global batch: the numbers are those of the unsplit model. Each shape's
-    order is Varuna's: see varuna.golden.
+    Another number of stages and pipelines, the same global batch: the numbers are those of the unsplit model. `shape`: for
+    so many devices, the stages, pipelines and micro-batches of each that end first, and when; by the quanta of the order.
+    Six cut-points that are alike, three at most on a device, forwards of 1 and backwards of 2, links that cost nothing.
+    AutoConfig tries numbers of stages that divide the cut-points; others would end later, as their largest stages show.
     """
-    return unsplit("varuna_morphing", 14)[1].run(6)
+    trace, training = unsplit("varuna_morphing", 14)
+    points, most, batch_size = 6, 3, 6
+    for case, devices in enumerate(range(2, 7)):
+        found = []
+        for stages in range(2, devices + 1):
+            pipelines = devices // stages
+            micro_batches = -(-batch_size // pipelines)
+            largest = -(-points // stages)
+            if points % stages == 0 and largest <= most:
+                found.append((largest * varuna_order(stages, micro_batches)[1], stages, pipelines, micro_batches))
+            elif largest <= most:  # at least two stages are the largest, and one of them recomputes
+                found.append((largest * 4 * micro_batches, 0, 0, 0))
+        best = min(found)
+        assert best[1] > 0 and sum(f[0] == best[0] for f in found) == 1
+        trace.put(f"shape {case}", [devices, *best[1:], best[0]])
+    return training.run(6)
 
 
 def checkfree():

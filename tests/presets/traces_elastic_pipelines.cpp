@@ -129,8 +129,31 @@ void check_as_unsplit(const support::trace& t, Change change) {
 
 TEST_CASE("traces: Bamboo", "[presets][trace][fast]") {
   const support::trace t{"bamboo"};
-  check_as_unsplit<presets::bamboo_options>(t, [](auto& o) { o.stages = 3; });
+  const auto change = [](auto& o) { o.stages = 3; };
+  check_as_unsplit<presets::bamboo_options>(t, change);
   CHECK(support::orders(stage::one_f_one_b::make(3, 6).value()) == support::orders(t));
+}
+
+TEST_CASE("traces: Bamboo's redundancy", "[presets][trace][fast]") {
+  const support::trace t{"bamboo"};
+  stage::gathering g;
+  g.layers = 6;
+  g.micro_batches = 6;
+  for (std::uint64_t id = 1; id <= 3; ++id) g.peers.push_back({.id = id, .holds = {{0, 6}}});
+  stage::recovery::redundant_forward recovery{3};
+  const auto layout = recovery.arrange(g);
+  REQUIRE(layout);
+  REQUIRE(layout->replicas.size() == 1);
+  const auto& seats = layout->replicas[0].seats;
+  REQUIRE(seats.size() == 3);
+  for (std::size_t r = 0; r < 3; ++r) {
+    const auto next = static_cast<std::size_t>(t.numbers("successor")[r]);
+    for (std::size_t other = 0; other < 3; ++other) {
+      for (std::int64_t b = seats[other].computes.first; b < seats[other].computes.last; ++b) {
+        CHECK(seats[r].holds(b) == (other == r || other == next));
+      }
+    }
+  }
 }
 
 TEST_CASE("traces: Oobleck", "[presets][trace][fast]") {

@@ -477,13 +477,15 @@ def unsplit(name, seed):
 
 
 def bamboo():
-    """Bamboo: Thorpe et al., NSDI 2023 (2204.12013), section 5; github.com/uclasystem/bamboo.
+    """Bamboo: Thorpe et al., NSDI 2023 (2204.12013), section 5; github.com/uclasystem/bamboo, commit
+    80809293289419d40a870b4a9ccb8df0082ce3fb: external/deepspeed/deepspeed/runtime/pipe/engine.py (init_redundancy, _inc).
 
     Redundant computation changes no number: whoever is lost, in the middle of a step, parameters after each step are those
     of the unsplit model with the same global batch, and so are the copies that each rank keeps of its successor's blocks.
-    Orders are 1F1B, given for three ranks and six micro-batches.
+    Orders are 1F1B, given for three ranks and six micro-batches; `successor`: whose stage each of three ranks keeps besides.
     """
     trace, training = unsplit("bamboo", 11)
+    trace.put("successor", [(stage + 1) % 3 for stage in range(3)])
     put_orders(trace, one_f_one_b(3, 6))
     return training.run(6)
 

@@ -78,6 +78,12 @@ class elastic_replay {
     o.layers = support::numbers_of(trace_)->blocks();
     o.steps = static_cast<std::uint64_t>(trace_.numbers("steps")[0]);
     o.micro_batches = static_cast<std::int64_t>(trace_.numbers("micro_batches")[0]);
+    if (trace_.has("lost_after")) {  // between two steps, where it matters which
+      o.before_step = [this, after = static_cast<std::uint64_t>(trace_.numbers("lost_after")[0])](std::uint32_t host,
+                                                                                                  std::uint64_t step) {
+        if (host == options_.victim && step == after) world_.world().kill(host);
+      };
+    }
     o.spoils = [this](std::uint32_t host, std::uint64_t step, parameter_store& store) {
       support::detail::collect(store, after_[{host, step}]);
     };
@@ -260,7 +266,8 @@ TEST_CASE("traces: CheckFree", "[presets][trace][fast]") {
   const support::trace t{"checkfree"};
   const auto stages = [](auto& o) { o.stages = 3; };
   // Host 1 has the stage between; the fourth is spare.
-  elastic_replay<presets::checkfree_options, decltype(stages)> run{t, {.hosts = 4, .victim = 1, .dies_at = 200}, stages};
+  elastic_replay<presets::checkfree_options, decltype(stages)> run{
+      t, {.hosts = 4, .victim = 1, .dies_at = UINT64_MAX}, stages};
   const auto* const seat = run.world().last_seat(1);
   REQUIRE(seat != nullptr);
   CHECK((seat->computes == nn::block_range{2, 4}));

@@ -639,7 +639,7 @@ def checkfree():
     after the loss it has the neighbours alone, whose gradients have gone through what was made up.
     """
     trace, training = unsplit("checkfree", 15)
-    lost_after = 2  # drawn: how far the run was when the peer died
+    lost_after = 2  # given: when the peer dies
     trace.put("lost_after", [lost_after])
     trace.put("steps", [lost_after + 1])
     for s in range(lost_after):

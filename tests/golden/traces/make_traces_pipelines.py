@@ -329,10 +329,10 @@ def aq_sgd_pipeline():
     pipeline_parallel/dist_gpipe_pipeline_async.py.
 
     Four bits forward, eight backward, as run_lm.sh has it; two batches that come again in the order 0 1 0 1 1. The
-    algorithm leaves Q open. The trace takes one scale for each row, as "normalize a given vector" (section 4.1) says, and
-    levels -7 .. 7; compress/fixpoint.py has one scale for each channel of a micro-batch, levels -8 .. 7 of an eighth of
-    the scale, and scales in half precision. As there, m is rounded to half precision where it is kept, and the next stage
-    works with what it was before; what is sent whole is in half precision.
+    algorithm leaves Q open. The trace takes the library's: one scale for each row, and levels -7 .. 7; compress/fixpoint.py
+    has one scale for each channel of a micro-batch, levels -8 .. 7 of an eighth of the scale, and scales in half precision.
+    As there, m is rounded to half precision where it is kept, and the next stage works with what it was before; what is
+    sent whole is in half precision.
     """
     trace = Trace("aq_sgd_pipeline", 6)
     batches = [0, 1, 0, 1, 1]
@@ -409,7 +409,8 @@ def crosspipe():
 
 
 def fusion_llm():
-    """FusionLLM: Tang et al. 2024 (2410.12707), section 5.2, AdaTopK. No public code.
+    """FusionLLM: Tang et al. 2024 (2410.12707), AdaTopK. No public code, and the paper's formula for ratios was not at
+    hand.
 
     The largest values of what crosses a boundary, of each micro-batch and direction, as many as the boundary's link may
     send; the rest arrive as zeros, and nobody makes up for them. How many follows from the ratio of the slowest link and
@@ -482,7 +483,8 @@ def bamboo():
 
     Redundant computation changes no number: whoever is lost, in the middle of a step, parameters after each step are those
     of the unsplit model with the same global batch, and so are the copies that each rank keeps of its successor's blocks.
-    Orders are 1F1B, given for three ranks and six micro-batches; `successor`: whose stage each of three ranks keeps besides.
+    Orders are 1F1B, given for three ranks and six micro-batches; `successor`: whose stage each of three ranks keeps
+    besides.
     """
     trace, training = unsplit("bamboo", 11)
     trace.put("successor", [(stage + 1) % 3 for stage in range(3)])
@@ -534,7 +536,8 @@ def oobleck():
 
 
 def recycle():
-    """ReCycle: Gandhi et al., SOSP 2024 (2405.14009), sections 3.1 and 3.2. No public code.
+    """ReCycle: Gandhi et al., SOSP 2024 (2405.14009). No public code; that twins take turns is the library's reading of "to
+    the peers of the same stage". The order of work (a solver's, in the paper) is not in the trace.
 
     A lost peer's micro-batches go to the peers of its stage in other pipelines, in turn (`routes`: of each micro-batch, the
     pipeline that has it in each stage, in a grid of three pipelines of three stages without the second one's last stage);
@@ -561,9 +564,9 @@ def parcae():
 
     Which shapes train the most for a forecast of instances: each interval's rate times what the expected migration leaves
     of it, over all sequences of shapes and all sets of instances that may be lost (the paper and its code draw them).
-    Migrations are the paper's three: nobody lost and nobody more needed, nothing; a complete pipeline from those of the same
-    stages, intra; otherwise with the same stages, inter; other stages, all of the pipeline. Their seconds are given here, and
-    so are rates (`rate`: pipelines, stages, samples per second).
+    Migrations are the paper's three, under the library's conditions: nobody lost and nobody more needed, nothing; a
+    complete pipeline from those of the same stages, intra; otherwise with the same stages, inter; other stages, all of the
+    pipeline. Their seconds are given here, and so are rates (`rate`: pipelines, stages, samples per second).
 
     Whoever is lost and whatever shape follows: the numbers are those of the unsplit model.
     """
@@ -634,9 +637,10 @@ def checkfree():
     8d7d5477bc56e80971b6ae6cb6e1fd2211e36f72: simulate_training/convergence_training.py (ours-grad-avg).
 
     Three stages of two blocks; the one between is lost after `lost_after` steps, and becomes the mean of its neighbours,
-    block by block, weighted by the squared norms of their last gradients. The code weights by the norms, after clipping, and
-    adds 0.0001. Its lost stage gets a new Adam, with a rate of its own (lr_scale); that is not in the trace: of the step
-    after the loss it has the neighbours alone, whose gradients have gone through what was made up.
+    block by block, weighted by the squared norms of their last gradients, as the library's documentation has it from the
+    paper, whose text was not at hand. The code weights by the norms, after clipping, and adds 0.0001. Its lost stage gets a
+    new Adam, with a rate of its own (lr_scale); that is not in the trace: of the step after the loss it has the neighbours
+    alone, whose gradients have gone through what was made up.
     """
     trace, training = unsplit("checkfree", 15)
     lost_after = 2  # given: when the peer dies

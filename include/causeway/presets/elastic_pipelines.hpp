@@ -100,8 +100,10 @@ using recycle = parallel::elastic_pipeline<stage::recovery::reroute, stage::one_
 [[nodiscard]] CAUSEWAY_DECL recycle make(const recycle_options& o);
 
 /// CheckFree (Blagoev et al., 2025): no checkpoints and no redundancy. A lost stage between others is made up from its two
-/// neighbours, weighted by the squared norms of their gradients. Not here: CheckFree+, which swaps stages during training
-/// so that the first and the last can be made up too; the run waits for a peer that has them.
+/// neighbours, weighted by the squared norms of their gradients (the authors' code: by the clipped norms). Not here: the
+/// higher learning rate after that, and the code's new Adam for what was made up (moments begin at zero here too, but steps
+/// go on being counted); CheckFree+, which swaps stages during training so that the first and the last can be made up too;
+/// the run waits for a peer that has them.
 struct checkfree_options {
   std::shared_ptr<parallel::crew> peers{};  ///< the crew_group of the environment
   std::int64_t micro_batches = 32;          ///< of the global batch

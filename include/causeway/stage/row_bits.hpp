@@ -2,8 +2,9 @@
 #ifndef CAUSEWAY_STAGE_ROW_BITS_HPP
 #define CAUSEWAY_STAGE_ROW_BITS_HPP
 
-// A few bits a value with one scale for each row of a boundary tensor, that is for each token of each sequence: what
-// AQ-SGD's code does by default. compress::bits does the work, with a row as its bucket.
+// A few bits a value with one scale for each row of a boundary tensor, that is for each token of each sequence. (The
+// default of AQ-SGD's code is a scale for each channel of a micro-batch.) compress::bits does the work, with a row as its
+// bucket.
 
 #include <causeway/compress/bits.hpp>
 #include <causeway/compress/scale.hpp>

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// Presets of pipelines on peers that are taken away, against the model trained unsplit and what their papers say of the
+// work (tests/golden/traces/make_traces_pipelines.py).
+
+#include <causeway/optim/adamw.hpp>
+#include <causeway/optim/sgd.hpp>
+#include <causeway/plan/liveput.hpp>
+#include <causeway/plan/varuna_search.hpp>
+#include <causeway/presets/elastic_pipelines.hpp>
+#include <causeway/presets/swarms.hpp>
+#include <causeway/train/member.hpp>
+#include <causeway/train/swarm_group.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallel/elastic_world.hpp"
+#include "support/catch.hpp"
+#include "support/traced_pipelines.hpp"
+
+using namespace causeway;
+
+namespace {
+
+/// A run of a trace, in which the victim dies in the middle.
+template <class Options, class Change>
+class elastic_replay {
+ public:
+  elastic_replay(const support::trace& t, support::elastic_world_options o, Change change)
+      : trace_{t}, options_{watched(std::move(o))}, change_{std::move(change)}, world_{options_, maker()} {
+    world_.wanted = options_.hosts - 1;
+    world_.boot();
+    world_.run();
+  }
+  support::any_elastic_world& world() { return world_; }
+
+  /// The largest relative error of what anybody computed or kept up to date, in any step; of all hosts, whether every block
+  /// was there in every step.
+  [[nodiscard]] double worst() {
+    double worst = 0;
+    for (std::uint64_t step = 1; step <= options_.steps; ++step) {
+      std::size_t seen = 0;
+      for (std::uint32_t h = 0; h < options_.hosts; ++h) {
+        auto& me = world_.at(h);
+        const auto layout = me.layouts.find(step);
+        if (layout == me.layouts.end()) continue;
+        const stage::seat* const seat = layout->second.find(me.id);
+        if (seat == nullptr) continue;
+        const auto& have = step == options_.steps && me.finished ? me.parameters : after_[{h, step}];
+        for (const auto& range : seat->held()) {
+          for (std::int64_t b = range.first; b < range.last; ++b, ++seen) {
+            for (const char* const part : {".matrix", ".vector"}) {
+              const std::string name = "block" + std::to_string(b) + part;
+              if (!trace_.has(name + " " + std::to_string(step))) continue;
+              const auto& want = trace_.numbers(name + " " + std::to_string(step));
+              const auto found = have.find(name);
+              if (found == have.end() && h == options_.victim) continue;  // it died before it could say
+              worst = std::max(worst, found == have.end() ? 1.0 : support::relative_error(want, found->second.data()));
+            }
+          }
+        }
+      }
+      if (seen < static_cast<std::size_t>(options_.layers)) return 1;
+    }
+    return worst;
+  }
+
+ private:
+  // A step begins with what the one before left.
+  support::elastic_world_options watched(support::elastic_world_options o) {
+    o.layers = support::numbers_of(trace_)->blocks();
+    o.steps = static_cast<std::uint64_t>(trace_.numbers("steps")[0]);
+    o.micro_batches = static_cast<std::int64_t>(trace_.numbers("micro_batches")[0]);
+    if (trace_.has("lost_after")) {  // between two steps, where it matters which
+      o.before_step = [this, after = static_cast<std::uint64_t>(trace_.numbers("lost_after")[0])](std::uint32_t host,
+                                                                                                  std::uint64_t step) {
+        if (host == options_.victim && step == after) world_.world().kill(host);
+      };
+    }
+    o.spoils = [this](std::uint32_t host, std::uint64_t step, parameter_store& store) {
+      support::detail::collect(store, after_[{host, step}]);
+    };
+    return o;
+  }
+  support::any_elastic_world::peer_maker maker() {
+    return [this](const support::elastic_world_options&, const std::shared_ptr<crew_group>& crew, environment env,
+                  const parallel::elastic_pipeline_options& e) -> std::unique_ptr<support::elastic_peer> {
+      Options options;
+      options.peers = crew;
+      options.micro_batches = e.micro_batches;
+      change_(options);
+      env.group = crew;
+      trainer_options to;
+      to.learning_rate = optim::constant{trace_.learning_rate()};
+      to.clip_norm = 0;
+      support::linear_stages model{support::numbers_of(trace_), nn::model_part{{0, 1}}};
+      const optim::adamw_options inner{.beta1 = trace_.numbers("betas")[0],
+                                       .beta2 = trace_.numbers("betas")[1],
+                                       .epsilon = trace_.numbers("epsilon")[0],
+                                       .weight_decay = 0};
+      auto trainer = make_trainer(std::move(model), std::move(env), to, comm::every_step<>{}, optim::adamw{inner},
+                                  fault::quorum{}, presets::make(options));
+      return std::make_unique<support::elastic_peer_of<decltype(trainer)>>(std::move(trainer));
+    };
+  }
+
+  const support::trace& trace_;
+  std::map<std::pair<std::uint32_t, std::uint64_t>, std::map<std::string, std::vector<float>>> after_;
+  support::elastic_world_options options_;
+  Change change_;
+  support::any_elastic_world world_;
+};
+
+/// Five hosts, of which any may be lost, train as if none had been.
+template <class Options, class Change>
+void check_as_unsplit(const support::trace& t, Change change) {
+  const std::uint32_t victim = GENERATE(1U, 4U);
+  elastic_replay<Options, Change> run{t, {.hosts = 5, .victim = victim, .dies_at = 200}, change};
+  CAPTURE(victim, run.world().at(victim).layouts.size());
+  CHECK(support::errors_of(run.world(), 5).empty());
+  CHECK(run.world().finished() == 4);
+  CHECK(!run.world().at(victim).layouts.empty());  // it did take part
+  CHECK(!run.world().at(victim).finished);
+  CHECK(run.worst() < 1e-5);
+}
+
+}  // namespace
+
+TEST_CASE("traces: Bamboo", "[presets][trace][fast]") {
+  const support::trace t{"bamboo"};
+  const auto change = [](auto& o) { o.stages = 3; };
+  check_as_unsplit<presets::bamboo_options>(t, change);
+  CHECK(support::orders(stage::one_f_one_b::make(3, 6).value()) == support::orders(t));
+}
+
+TEST_CASE("traces: Bamboo's redundancy", "[presets][trace][fast]") {
+  const support::trace t{"bamboo"};
+  stage::gathering g;
+  g.layers = 6;
+  g.micro_batches = 6;
+  for (std::uint64_t id = 1; id <= 3; ++id) g.peers.push_back({.id = id, .holds = {{0, 6}}});
+  stage::recovery::redundant_forward recovery{3};
+  const auto layout = recovery.arrange(g);
+  REQUIRE(layout);
+  REQUIRE(layout->replicas.size() == 1);
+  const auto& seats = layout->replicas[0].seats;
+  REQUIRE(seats.size() == 3);
+  for (std::size_t r = 0; r < 3; ++r) {
+    const auto next = static_cast<std::size_t>(t.numbers("successor")[r]);
+    for (std::size_t other = 0; other < 3; ++other) {
+      for (std::int64_t b = seats[other].computes.first; b < seats[other].computes.last; ++b) {
+        CHECK(seats[r].holds(b) == (other == r || other == next));
+      }
+    }
+  }
+}
+
+TEST_CASE("traces: Oobleck", "[presets][trace][fast]") {
+  const support::trace t{"oobleck"};
+  check_as_unsplit<presets::oobleck_options>(t, [](auto& o) {
+    o.most_peers = 5;
+    o.kind.memory = 3;  // blocks of one: a copy of the model takes two peers
+  });
+}
+
+TEST_CASE("traces: Oobleck's plan", "[presets][trace][fast]") {
+  const support::trace t{"oobleck"};
+  plan::model_cost model;
+  for (const float seconds : t.numbers("blocks")) model.blocks.push_back({.seconds = seconds, .memory = 1});
+  const auto set = plan::make_templates(model, {.memory = 6}, 8, 1, 12);
+  REQUIRE(set);
+  std::size_t count = 0;
+  for (; t.has("template " + std::to_string(count)); ++count) {
+    const auto& want = t.numbers("template " + std::to_string(count));
+    REQUIRE(count < set->templates.size());
+    CHECK(static_cast<float>(set->templates[count].peers) == want[0]);
+    CHECK(static_cast<float>(set->templates[count].slowest) == want[1]);
+  }
+  CHECK(set->templates.size() == count);
+  for (int c = 0; t.has("split " + std::to_string(c)); ++c) {
+    const auto& want = t.numbers("split " + std::to_string(c));
+    const auto middle = want.begin() + 1 + static_cast<std::ptrdiff_t>(want.size() / 2);
+    const auto split = plan::split_batch(*set, {want.begin() + 1, middle}, static_cast<std::size_t>(want[0]));
+    CHECK((split.micro_batches == std::vector<std::size_t>{middle, want.end()}));
+  }
+}
+
+TEST_CASE("traces: ReCycle", "[presets][trace][fast]") {
+  const support::trace t{"recycle"};
+  check_as_unsplit<presets::recycle_options>(t, [](auto& o) { o.stages = 2; });
+  // Three pipelines of three stages, and nobody where peer 6 was: places among those who have a seat, row after row.
+  stage::layout l;
+  for (std::uint64_t r = 0; r < 3; ++r) {
+    l.replicas.push_back({{{3 * r + 1, {0, 2}}, {3 * r + 2, {2, 4}}, {3 * r + 3, {4, 6}}}, 3});
+  }
+  l.replicas[1].seats[2].peer = stage::nobody;
+  const auto seated = l.seated();
+  std::vector<float> routes;
+  for (const auto& route : l.routes()) {
+    for (const auto place : route) routes.push_back(static_cast<float>((seated[place] - 1) / 3));
+  }
+  CHECK(routes == t.numbers("routes"));
+}
+
+TEST_CASE("traces: Parcae", "[presets][trace][fast]") {
+  check_as_unsplit<presets::parcae_options>(support::trace{"parcae"}, [](auto& o) {
+    o.plan.device_memory = 3;
+    o.plan.interval = 2;
+  });
+}
+
+TEST_CASE("traces: Parcae's plan", "[presets][trace][fast]") {
+  const support::trace t{"parcae"};
+  std::map<std::pair<std::size_t, std::size_t>, double> rates;
+  for (int c = 0; t.has("rate " + std::to_string(c)); ++c) {
+    const auto& r = t.numbers("rate " + std::to_string(c));
+    rates[{static_cast<std::size_t>(r[0]), static_cast<std::size_t>(r[1])}] = r[2];
+  }
+  const auto rate = [&](const plan::pipeline_shape& s) { return rates.at({s.replicas, s.stages}); };
+  const auto &now = t.numbers("now"), &m = t.numbers("migrations"), &forecast = t.numbers("available");
+  const std::vector<std::size_t> available(forecast.begin(), forecast.end());
+  const auto plan =
+      plan::plan_liveput({static_cast<std::size_t>(now[0]), static_cast<std::size_t>(now[1])},
+                         static_cast<std::size_t>(now[2]), available, m[0], static_cast<std::size_t>(m[1]),
+                         {.intra_stage = m[2], .inter_stage = m[3], .pipeline = m[4]}, rate, {.samples = 4000});
+  std::vector<float> shapes;
+  for (const auto& s : plan.shapes) {
+    shapes.push_back(static_cast<float>(s.replicas));
+    shapes.push_back(static_cast<float>(s.stages));
+  }
+  CHECK(shapes == t.numbers("plan"));
+  CHECK(plan.samples == Approx(t.numbers("samples")[0]).epsilon(2e-3));  // the losses are drawn
+}
+
+TEST_CASE("traces: Varuna's morphing", "[presets][trace][fast]") {
+  check_as_unsplit<presets::varuna_morphing_options>(support::trace{"varuna_morphing"}, [](auto& o) {
+    o.search.calibration.sizes = {1};
+    o.search.calibration.points.assign(6, {{1}, {2}, 0, 1, 0});
+    o.search.device_memory = 3;
+  });
+}
+
+TEST_CASE("traces: the shapes of Varuna's morphing", "[presets][trace][fast]") {
+  const support::trace t{"varuna_morphing"};
+  plan::varuna_calibration c;
+  c.sizes = {1};
+  c.points.assign(6, {{1}, {2}, 0, 1, 0});
+  for (int k = 0; t.has("shape " + std::to_string(k)); ++k) {
+    const auto& want = t.numbers("shape " + std::to_string(k));
+    const auto found =
+        plan::plan_varuna(c, {.devices = static_cast<std::size_t>(want[0]), .global_batch = 6, .device_memory = 3});
+    REQUIRE(found);
+    CHECK(std::vector<float>{want[0], static_cast<float>(found->stages()), static_cast<float>(found->replicas),
+                             static_cast<float>(found->micro_batches), static_cast<float>(found->seconds())} == want);
+  }
+}
+
+TEST_CASE("traces: CheckFree", "[presets][trace][fast]") {
+  const support::trace t{"checkfree"};
+  const auto stages = [](auto& o) { o.stages = 3; };
+  // Host 1 has the stage between; the fourth is spare.
+  elastic_replay<presets::checkfree_options, decltype(stages)> run{
+      t, {.hosts = 4, .victim = 1, .dies_at = UINT64_MAX}, stages};
+  const auto* const seat = run.world().last_seat(1);
+  REQUIRE(seat != nullptr);
+  CHECK((seat->computes == nn::block_range{2, 4}));
+  CHECK(static_cast<float>(run.world().at(1).layouts.rbegin()->first) == t.numbers("lost_after")[0]);
+  CHECK(support::errors_of(run.world(), 4).empty());
+  CHECK(run.world().finished() == 3);
+  CHECK(run.worst() < 1e-5);
+}
+
+TEST_CASE("traces: a swarm of GWTF", "[presets][trace][fast]") {
+  const support::trace t{"gwtf"};
+  const auto numbers = support::numbers_of(t);
+  const auto steps = static_cast<std::uint64_t>(t.numbers("steps")[0]);
+  const auto micro_batches = static_cast<std::int64_t>(t.numbers("micro_batches")[0]);
+  sim::world world{{.seed = 1}};
+  std::vector<double> worst(4, 1);  // hosts 0 and 1 serve the first half of the model, 2 and 3 the second
+  for (std::uint32_t h = 0; h < 4; ++h) (void)world.add_host();
+  for (std::uint32_t h = 0; h < 4; ++h) {
+    world.boot(h, [&, h](sim::process& p) {
+      const std::uint32_t stage = h / 2;
+      const auto mates = p.make_fabric(h + 1);
+      presets::gwtf_options options;
+      options.fabric = p.make_fabric(h + 1);
+      options.peer = {.run = 3, .stage = stage, .stages = 2, .micro_batches = micro_batches};
+      for (std::uint32_t o = 0; o < h; ++o) options.peer.dial.push_back("host-" + std::to_string(o) + ":2");
+      auto policy = presets::make(options);
+      member_options mo;
+      mo.protocol.run = 10 + stage;
+      mo.protocol.expected = 2;
+      if (h % 2 == 1) mo.dial = {world.address(h - 1)};
+      mo.enters_afresh = true;
+      mo.called_away = [peer = policy.peer()] { return peer->called_away(); };
+      environment env;
+      env.clock = p.clock();
+      env.group = std::make_shared<swarm_group>(member::make(mates, p.storage(), mo).value(), policy.peer());
+      trainer_options to;
+      to.learning_rate = optim::constant{t.learning_rate()};
+      to.clip_norm = 0;
+      support::linear_stages model{numbers, nn::model_part{{2 * stage, 2 * stage + 2}}};
+      auto trainer = make_trainer(std::move(model), std::move(env), to, comm::every_step<>{},
+                                  optim::sgd{{.momentum = t.numbers("momentum")[0]}}, fault::quorum{}, std::move(policy));
+      if (!trainer.start()) throw std::runtime_error{"start"};
+      double error = 0;
+      for (std::uint64_t s = 0; s < steps; ++s) {
+        const support::token_batch b{0, s, micro_batches};
+        if (const auto report = trainer.step(b.view()); !report) throw std::runtime_error{report.error().text()};
+        error = std::max(error, support::distance(t, trainer.model().parameters(), trainer.context().step()));
+      }
+      worst[h] = error;
+      p.sleep(std::chrono::hours{1});
+    });
+  }
+  world.run_until(time_point{std::chrono::minutes{5}});
+  for (const double error : worst) CHECK(error < 1e-5);
+}

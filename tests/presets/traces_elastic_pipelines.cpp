@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Presets of pipelines on peers that are taken away, against the model trained unsplit and what their papers say of the
-// work (tests/golden/traces/make_traces_pipelines.py).
+// work (tests/golden/traces/make_traces_elastic.py).
 
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/sgd.hpp>

@@ -11,6 +11,8 @@
 #include <causeway/train/trainer.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <stdexcept>
@@ -153,4 +155,42 @@ TEST_CASE("traces: GWTF", "[presets][trace][fast]") {
       for (std::size_t i = 0; i < capacity.size(); ++i) CHECK(carried[name(s, i)] == capacity[i]);
     }
   }
+}
+
+TEST_CASE("traces: GWTF, where peers could carry more", "[presets][trace][fast]") {
+  const support::trace t{"gwtf_spare"};
+  const std::vector<std::vector<net::peer_id>> peers{{10, 11}, {20, 21, 22}, {30, 31}};
+  stage::routing::roster known{3};
+  std::size_t place = 0;
+  std::map<net::peer_id, std::size_t> place_of;
+  for (std::uint32_t s = 0; s < 3; ++s) {
+    for (const net::peer_id id : peers[s]) {
+      known.announced(id, s);
+      known.measured(id, t.numbers("seconds")[place]);
+      place_of[id] = place++;
+    }
+  }
+  for (std::size_t s = 0; s < 2; ++s) {
+    auto delay = t.numbers("delay " + std::to_string(s)).begin();
+    for (const net::peer_id a : peers[s]) {
+      for (const net::peer_id b : peers[s + 1]) known.link(a, b, *delay++);
+    }
+  }
+  stage::routing::min_cost_flow router;
+  const auto micro_batches = static_cast<std::uint32_t>(t.numbers("micro_batches")[0]);
+  router.begin({0, micro_batches, 3}, known);
+  double sum = 0;
+  std::vector<float> carries(place);
+  for (std::uint32_t m = 0; m < micro_batches; ++m) {
+    net::peer_id before = 0;
+    for (std::uint32_t s = 0; s < 3; ++s) {
+      const net::peer_id at = router.choose(known, s, m);
+      carries[place_of[at]] += 1;
+      sum += double{t.numbers("seconds")[place_of[at]]};
+      if (s > 0) sum += known.link(before, at);
+      before = at;
+    }
+  }
+  CHECK(carries == t.numbers("carries"));
+  CHECK(std::abs(sum / t.numbers("best")[0] - 1) < 1e-5);
 }

@@ -69,9 +69,9 @@ using diloco_swarm = parallel::local_swarm<stage::coded<compress::block_int8>>;
 /// The trainer's communication policy.
 [[nodiscard]] CAUSEWAY_DECL comm::periodic<> rounds_of(const diloco_swarm_options& o);
 
-/// GWTF (Go With The Flow, 2025): paths of a whole step at once, so that peers carry what they can in its time and the sum
-/// of measured link delays is least. The paper's peers find the flow among themselves; here the driver, which knows all of
-/// them, computes the optimum.
+/// GWTF (Go With The Flow: Blagoev et al. 2025): paths of a whole step at once, so that peers carry what they can in its
+/// time and the sum of computation and measured link delays is least. The paper's peers find a flow among themselves, by
+/// exchanges that lower its largest cost; here the driver, which knows all of them, computes the least sum.
 struct gwtf_options {
   std::shared_ptr<net::fabric> fabric{};  ///< of the swarm; another one than the membership's
   parallel::swarm_options peer{};         ///< stage, stages, micro-batches, addresses, times

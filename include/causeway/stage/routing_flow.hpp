@@ -3,9 +3,10 @@
 #define CAUSEWAY_STAGE_ROUTING_FLOW_HPP
 
 // Paths for all micro-batches of a step at once, as a flow of least cost through the stages, in the manner of GWTF
-// (Go With The Flow, 2025): as many micro-batches as the peers can carry, with the least delay in all. There the peers find
-// the flow among themselves; how is not known to us in detail. Here the one who routes knows all peers and computes the
-// optimum, by successive shortest paths.
+// (Go With The Flow, arXiv 2509.21221): as many micro-batches as the peers can carry, at the least cost. Going from one
+// peer to the next costs half of what each computes, and the link. There the peers find the flow among themselves, by
+// exchanges that lower the largest cost; how is not known to us in detail. Here the one who routes knows all peers and
+// computes the least sum, by successive shortest paths.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
@@ -62,7 +63,8 @@ class flow_graph {
                                                                       std::uint32_t micro_batches);
 
 /// Peers carry what they can in the time of the step (`shares_in_time` of their stage); among all ways to share it out, the
-/// one with the least sum of link delays is taken. Deterministic. Micro-batches that have lost their peer go where the
+/// one with the least sum of computation and link delays is taken: where peers could carry more than there is, the quicker
+/// ones do, unless their links are slower by more. Deterministic. Micro-batches that have lost their peer go where the
 /// work is done first. Cost of a step: O(M · V · E) with V peers and E pairs of neighbours, thousands of micro-batches and
 /// some tens of peers in milliseconds.
 class min_cost_flow {

@@ -118,7 +118,7 @@ CAUSEWAY_DECL void min_cost_flow::plan(const step_size& size, const roster& know
     const auto capacity = capacities(known, s, peers[s], size.micro_batches);
     for (std::size_t p = 0; p < peers[s].size(); ++p) {
       const std::size_t in = first[s] + 2 * p;
-      graph.connect(in, in + 1, capacity[p], 0);
+      graph.connect(in, in + 1, capacity[p], known.expected_seconds(s, peers[s][p].id));
       if (s == 0) graph.connect(0, in, size.micro_batches, 0);
       if (s + 1 == peers.size()) graph.connect(in + 1, sink, size.micro_batches, 0);
       for (std::size_t q = 0; s + 1 < peers.size() && q < peers[s + 1].size(); ++q) {

@@ -3,7 +3,8 @@
 """Writes docs/presets/ from the headers in include/causeway/presets/: a page per published system with what its comment, its
 options and its type say, and an index.
 
-usage: preset_pages.py [--check]     with --check: status 1 when the pages are not what the headers say
+usage: preset_pages.py [--check]     with --check: status 1 when the pages are not what the headers say, or a preset has no row
+                                     in docs/reference/golden_traces.md
 """
 
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PRESETS = ROOT / "include/causeway/presets"
 PAGES = ROOT / "docs/presets"
+TRACES = ROOT / "docs/reference/golden_traces.md"
 RUN = {"muloco": "optim::muon<>{{.momentum = 0.9F}}", "nag_pp": "optim::nadam{}", "demo": "optim::sgd{}", "distro": "optim::sgd{}",
        "protocol_models": "std::move(*inner)",
        "diloco_swarm": "presets::rounds_of(presets::diloco_swarm_options{}), fault::quorum{}",
@@ -122,10 +124,15 @@ def main():
     pages["README.md"] = "\n".join(
         ["# Presets", "", "Published systems of decentralized training, each one composition with its paper's options.", "",
          "| preset | system | header |", "|---|---|---|", *sorted(rows), "",
+         "Each is replayed against a reference of its own: [golden traces](../reference/golden_traces.md). "
          "Synchronous data parallelism, the baseline, is `presets::every_step`. These pages are written by `tools/preset_pages.py`.", ""])
     stale = [name for name, text in pages.items() if not (PAGES / name).exists() or (PAGES / name).read_text() != text]
     stale += [f.name for f in PAGES.glob("*.md") if f.name not in pages]
     if check:
+        table = TRACES.read_text()
+        rowless = [p["name"] for p in found if f"[{p['name']}](../presets/{p['name']}.md)" not in table]
+        if rowless:
+            sys.exit(f"{TRACES.relative_to(ROOT)}: no row for {', '.join(rowless)}; a preset carries a name with a trace, or a reason")
         if stale:
             sys.exit(f"docs/presets: not what the headers say: {', '.join(sorted(stale))}; run tools/preset_pages.py")
         return

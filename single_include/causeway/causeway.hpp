@@ -52554,8 +52554,9 @@ CAUSEWAY_DECL double span_directory::cost_of(const server& s, double usual_trip,
 #ifndef CAUSEWAY_STAGE_ROW_BITS_HPP
 #define CAUSEWAY_STAGE_ROW_BITS_HPP
 
-// A few bits a value with one scale for each row of a boundary tensor, that is for each token of each sequence: what
-// AQ-SGD's code does by default. compress::bits does the work, with a row as its bucket.
+// A few bits a value with one scale for each row of a boundary tensor, that is for each token of each sequence. (The
+// default of AQ-SGD's code is a scale for each channel of a micro-batch.) compress::bits does the work, with a row as its
+// bucket.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
@@ -55618,9 +55619,10 @@ CAUSEWAY_DECL net::peer_id random::choose(const roster& known, std::uint32_t sta
 #define CAUSEWAY_STAGE_ROUTING_FLOW_HPP
 
 // Paths for all micro-batches of a step at once, as a flow of least cost through the stages, in the manner of GWTF
-// (Go With The Flow, 2025): as many micro-batches as the peers can carry, with the least delay in all. There the peers find
-// the flow among themselves; how is not known to us in detail. Here the one who routes knows all peers and computes the
-// optimum, by successive shortest paths.
+// (Go With The Flow, arXiv 2509.21221): as many micro-batches as the peers can carry, at the least cost. Going from one
+// peer to the next costs half of what each computes, and the link. There the peers find the flow among themselves, by
+// exchanges that lower the largest cost; how is not known to us in detail. Here the one who routes knows all peers and
+// computes the least sum, by successive shortest paths.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
 
@@ -55664,7 +55666,8 @@ class flow_graph {
                                                                       std::uint32_t micro_batches);
 
 /// Peers carry what they can in the time of the step (`shares_in_time` of their stage); among all ways to share it out, the
-/// one with the least sum of link delays is taken. Deterministic. Micro-batches that have lost their peer go where the
+/// one with the least sum of computation and link delays is taken: where peers could carry more than there is, the quicker
+/// ones do, unless their links are slower by more. Deterministic. Micro-batches that have lost their peer go where the
 /// work is done first. Cost of a step: O(M · V · E) with V peers and E pairs of neighbours, thousands of micro-batches and
 /// some tens of peers in milliseconds.
 class min_cost_flow {
@@ -55816,7 +55819,7 @@ CAUSEWAY_DECL void min_cost_flow::plan(const step_size& size, const roster& know
     const auto capacity = capacities(known, s, peers[s], size.micro_batches);
     for (std::size_t p = 0; p < peers[s].size(); ++p) {
       const std::size_t in = first[s] + 2 * p;
-      graph.connect(in, in + 1, capacity[p], 0);
+      graph.connect(in, in + 1, capacity[p], known.expected_seconds(s, peers[s][p].id));
       if (s == 0) graph.connect(0, in, size.micro_batches, 0);
       if (s + 1 == peers.size()) graph.connect(in + 1, sink, size.micro_batches, 0);
       for (std::size_t q = 0; s + 1 < peers.size() && q < peers[s + 1].size(); ++q) {
@@ -77020,8 +77023,10 @@ using recycle = parallel::elastic_pipeline<stage::recovery::reroute, stage::one_
 [[nodiscard]] CAUSEWAY_DECL recycle make(const recycle_options& o);
 
 /// CheckFree (Blagoev et al., 2025): no checkpoints and no redundancy. A lost stage between others is made up from its two
-/// neighbours, weighted by the squared norms of their gradients. Not here: CheckFree+, which swaps stages during training
-/// so that the first and the last can be made up too; the run waits for a peer that has them.
+/// neighbours, weighted by the squared norms of their gradients (the authors' code: by the clipped norms). Not here: the
+/// higher learning rate after that, and the code's new Adam for what was made up (moments begin at zero here too, but steps
+/// go on being counted); CheckFree+, which swaps stages during training so that the first and the last can be made up too;
+/// the run waits for a peer that has them.
 struct checkfree_options {
   std::shared_ptr<parallel::crew> peers{};  ///< the crew_group of the environment
   std::int64_t micro_batches = 32;          ///< of the global batch
@@ -77855,9 +77860,9 @@ using diloco_swarm = parallel::local_swarm<stage::coded<compress::block_int8>>;
 /// The trainer's communication policy.
 [[nodiscard]] CAUSEWAY_DECL comm::periodic<> rounds_of(const diloco_swarm_options& o);
 
-/// GWTF (Go With The Flow, 2025): paths of a whole step at once, so that peers carry what they can in its time and the sum
-/// of measured link delays is least. The paper's peers find the flow among themselves; here the driver, which knows all of
-/// them, computes the optimum.
+/// GWTF (Go With The Flow: Blagoev et al. 2025): paths of a whole step at once, so that peers carry what they can in its
+/// time and the sum of computation and measured link delays is least. The paper's peers find a flow among themselves, by
+/// exchanges that lower its largest cost; here the driver, which knows all of them, computes the least sum.
 struct gwtf_options {
   std::shared_ptr<net::fabric> fabric{};  ///< of the swarm; another one than the membership's
   parallel::swarm_options peer{};         ///< stage, stages, micro-batches, addresses, times

@@ -5196,8 +5196,9 @@ static_assert(AddingCodec<fp16>);
 #ifndef CAUSEWAY_STAGE_ROW_BITS_HPP
 #define CAUSEWAY_STAGE_ROW_BITS_HPP
 
-// A few bits a value with one scale for each row of a boundary tensor, that is for each token of each sequence: what
-// AQ-SGD's code does by default. compress::bits does the work, with a row as its bucket.
+// A few bits a value with one scale for each row of a boundary tensor, that is for each token of each sequence. (The
+// default of AQ-SGD's code is a scale for each channel of a micro-batch.) compress::bits does the work, with a row as its
+// bucket.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
@@ -17745,9 +17746,10 @@ CAUSEWAY_DECL net::peer_id random::choose(const roster& known, std::uint32_t sta
 #define CAUSEWAY_STAGE_ROUTING_FLOW_HPP
 
 // Paths for all micro-batches of a step at once, as a flow of least cost through the stages, in the manner of GWTF
-// (Go With The Flow, 2025): as many micro-batches as the peers can carry, with the least delay in all. There the peers find
-// the flow among themselves; how is not known to us in detail. Here the one who routes knows all peers and computes the
-// optimum, by successive shortest paths.
+// (Go With The Flow, arXiv 2509.21221): as many micro-batches as the peers can carry, at the least cost. Going from one
+// peer to the next costs half of what each computes, and the link. There the peers find the flow among themselves, by
+// exchanges that lower the largest cost; how is not known to us in detail. Here the one who routes knows all peers and
+// computes the least sum, by successive shortest paths.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
 
@@ -17791,7 +17793,8 @@ class flow_graph {
                                                                       std::uint32_t micro_batches);
 
 /// Peers carry what they can in the time of the step (`shares_in_time` of their stage); among all ways to share it out, the
-/// one with the least sum of link delays is taken. Deterministic. Micro-batches that have lost their peer go where the
+/// one with the least sum of computation and link delays is taken: where peers could carry more than there is, the quicker
+/// ones do, unless their links are slower by more. Deterministic. Micro-batches that have lost their peer go where the
 /// work is done first. Cost of a step: O(M · V · E) with V peers and E pairs of neighbours, thousands of micro-batches and
 /// some tens of peers in milliseconds.
 class min_cost_flow {
@@ -17943,7 +17946,7 @@ CAUSEWAY_DECL void min_cost_flow::plan(const step_size& size, const roster& know
     const auto capacity = capacities(known, s, peers[s], size.micro_batches);
     for (std::size_t p = 0; p < peers[s].size(); ++p) {
       const std::size_t in = first[s] + 2 * p;
-      graph.connect(in, in + 1, capacity[p], 0);
+      graph.connect(in, in + 1, capacity[p], known.expected_seconds(s, peers[s][p].id));
       if (s == 0) graph.connect(0, in, size.micro_batches, 0);
       if (s + 1 == peers.size()) graph.connect(in + 1, sink, size.micro_batches, 0);
       for (std::size_t q = 0; s + 1 < peers.size() && q < peers[s + 1].size(); ++q) {

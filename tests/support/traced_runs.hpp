@@ -140,6 +140,7 @@ struct traced_timing {
   causeway::duration latency = 1ms;
   std::vector<std::uint32_t> regions{};  ///< of each peer; none: all in one
   causeway::duration far = 400ms;        ///< between two regions
+  bool reversed = false;                 ///< the run's last peer is the trace's first
 };
 
 /// |a − b| over the largest |b| of the tensor, the largest of all tensors. `b` has no padding.
@@ -192,7 +193,8 @@ double replay(const trace& t, MakePolicy make, const traced_timing& timing, Prep
   };
   for (const auto host : hosts) {
     world.boot(host, [&, host](causeway::sim::process& process) {
-      const auto peer = static_cast<std::uint32_t>(host);
+      const auto number = static_cast<std::uint32_t>(host);
+      const std::uint32_t peer = timing.reversed ? t.peers() - 1 - number : number;
       const auto must = [](const auto& outcome) {
         if (!outcome) throw std::runtime_error{outcome.error().text()};
       };
@@ -233,6 +235,12 @@ double replay(const trace& t, MakePolicy make, const traced_timing& timing, Prep
 template <class Inner, class MakePolicy>
 double replay(const trace& t, MakePolicy make, const traced_timing& timing = {}) {
   return replay<Inner>(t, make, timing, [](auto&, std::uint32_t, std::uint64_t) { return std::int64_t{1}; });
+}
+
+/// The same for what does not depend on how peers are numbered: also with the numbers turned round.
+template <class Inner, class MakePolicy>
+double replay_in_any_order(const trace& t, MakePolicy make) {
+  return std::max(replay<Inner>(t, make), replay<Inner>(t, make, {.reversed = true}));
 }
 
 }  // namespace support

@@ -2,6 +2,7 @@
 #include <causeway/fault/fail_stop.hpp>
 
 #include "support/catch.hpp"
+#include "support/conformance.hpp"
 
 using namespace causeway;
 
@@ -12,4 +13,8 @@ TEST_CASE("fail stop: commits what succeeded and aborts at the first failure", "
   CHECK(policy.end_step(nobody, result<void>{}).value() == verdict::commit);
   CHECK(policy.end_step(nobody, fail(errc::peer_lost, "peer 1", "gone")).value() == verdict::abort);
   STATIC_REQUIRE(!fault::fail_stop::traits.retries);
+}
+
+TEST_CASE("fail stop: the conformance suite", "[fault][fast]") {
+  support::check_fault_policy([] { return fault::fail_stop{}; });
 }

@@ -6,6 +6,7 @@
 #include <causeway/train/trainer.hpp>
 
 #include "support/catch.hpp"
+#include "support/conformance.hpp"
 #include "support/quadratic.hpp"
 
 using namespace causeway;
@@ -49,4 +50,8 @@ TEST_CASE("data parallel: a batch that cannot be cut is an error with a remedy",
   REQUIRE(!report);
   CHECK(report.error().code == errc::invalid_argument);
   CHECK(report.error().text().find("3") != std::string::npos);
+}
+
+TEST_CASE("data parallel: the conformance suite, in micro-batches", "[parallel][fast]") {
+  support::check_parallelism_policy([] { return parallel::data_parallel{{.micro_batches = 2}}; });
 }

@@ -2,13 +2,17 @@
 #ifndef CAUSEWAY_TESTS_SUPPORT_CONFORMANCE_HPP
 #define CAUSEWAY_TESTS_SUPPORT_CONFORMANCE_HPP
 
-// What every communication policy must show, whoever wrote it:
+// What every policy must show, whoever wrote it:
 // - the same run twice gives the same bits;
 // - stopping at any step, saving, loading and going on gives the bits of the run that did not stop;
 // - when any one network operation of any peer fails for good, every peer comes back with an error instead of hanging, and
 //   resuming all peers from the newest round that all of them hold gives the bits of the run without a failure.
-// Use: `support::check_communication_policy([] { return my_policy{...}; });` from a test case.
+// A parallelism policy besides: it adds to the gradients, its loss is the mean that it gives without gradients, and the
+// parameters are those of data parallelism but for the order of sums. A fault policy: it commits what succeeded.
+// Use, from a test case: `support::check_communication_policy([] { return my_policy{...}; });`, and likewise
+// `check_parallelism_policy` and `check_fault_policy`, for policies with a fixed set of peers.
 
+#include <causeway/comm/every_step.hpp>
 #include <causeway/io/archive.hpp>
 #include <causeway/io/section_file.hpp>
 #include <causeway/optim/adamw.hpp>
@@ -31,6 +35,7 @@ namespace support {
 struct conformance_options {
   std::uint32_t peers = 3;
   std::uint64_t steps = 7;
+  std::int64_t sequences = 1;  ///< in each batch
 };
 
 /// Everything that a peer would write to its checkpoint, as one verified file in memory.
@@ -68,19 +73,18 @@ struct peer_history {
   bool resumable = true;  ///< the state after an error is one that can be saved
 };
 
-template <class Inner, class MakePolicy, class M = quadratic>
-class policy_runs {
+/// `make(environment)` gives a peer's trainer.
+template <class MakeTrainer>
+class trainer_runs {
  public:
-  policy_runs(MakePolicy make, conformance_options options) : make_{make}, options_{options} {}
-
-  using trainer_type = causeway::trainer<M, Inner, decltype(std::declval<MakePolicy>()())>;
+  trainer_runs(MakeTrainer make, conformance_options options) : make_{make}, options_{options} {}
 
   /// Every peer runs from its state in `from` (none: the beginning) until it has taken `until` steps, or fails.
   std::vector<peer_history> run(causeway::net::memory_network& network, const std::vector<saved_state>& from,
                                 std::uint64_t until, bool finish) {
     std::vector<peer_history> history(options_.peers);
     run_cluster(network, options_.peers, [&](std::uint32_t peer, causeway::environment env) {
-      trainer_type trainer = make_trainer(std::move(env));
+      auto trainer = make_(std::move(env));
       if (!from.empty()) load(trainer, from[peer]);
       run_peer(trainer, peer, until, finish, history[peer]);
     });
@@ -93,19 +97,13 @@ class policy_runs {
   }
 
  private:
-  trainer_type make_trainer(causeway::environment env) {
-    causeway::trainer_options options;
-    options.learning_rate = causeway::optim::constant{0.05F};
-    return causeway::make_trainer(M{}, std::move(env), options, make_(), Inner{});
-  }
-
-  void run_peer(trainer_type& trainer, std::uint32_t peer, std::uint64_t until, bool finish, peer_history& h) {
+  void run_peer(auto& trainer, std::uint32_t peer, std::uint64_t until, bool finish, peer_history& h) {
     auto outcome = trainer.start();
     const auto remember = [&] { h.rounds[trainer.context().round()] = save(trainer); };
     if (outcome) remember();
     while (outcome && trainer.context().step() < until) {
-      const auto tokens = tokens_of(peer, trainer.context().step());
-      const auto report = trainer.step({tokens, tokens, 1});
+      const auto tokens = tokens_of(peer, trainer.context().step(), static_cast<std::size_t>(4 * options_.sequences));
+      const auto report = trainer.step({tokens, tokens, options_.sequences});
       if (!report) {
         outcome = report.error();
       } else {
@@ -121,7 +119,7 @@ class policy_runs {
     h.parameters.assign(values.begin(), values.end());
   }
 
-  MakePolicy make_;
+  MakeTrainer make_;
   conformance_options options_;
 };
 
@@ -145,9 +143,10 @@ inline void same_end(const std::vector<peer_history>& a, const std::vector<peer_
   }
 }
 
-template <class Inner = causeway::optim::adamw, class M = quadratic, class MakePolicy>
-void check_communication_policy(MakePolicy make, conformance_options options = {}) {
-  policy_runs<Inner, MakePolicy, M> runs{make, options};
+/// What is asked of all policies. Gives what peers hold at the end.
+template <class MakeTrainer>
+std::vector<peer_history> check_trainer(MakeTrainer make, conformance_options options) {
+  trainer_runs runs{make, options};
   const auto reference = runs.run({}, options.steps, true);
   same_end(reference, runs.run({}, options.steps, true));
 
@@ -174,6 +173,71 @@ void check_communication_policy(MakePolicy make, conformance_options options = {
       same_end(reference, runs.run(states, options.steps, true));
     }
   }
+  return reference;
+}
+
+/// A trainer of `M` with these policies, and a learning rate of 0.05.
+template <class M, class... Policies>
+auto conforming_trainer(causeway::environment env, Policies... policies) {
+  causeway::trainer_options options;
+  options.learning_rate = causeway::optim::constant{0.05F};
+  return causeway::make_trainer(M{}, std::move(env), options, std::move(policies)...);
+}
+
+template <class Inner = causeway::optim::adamw, class M = quadratic, class MakePolicy>
+void check_communication_policy(MakePolicy make, conformance_options options = {}) {
+  check_trainer([&](causeway::environment env) { return conforming_trainer<M>(std::move(env), make(), Inner{}); }, options);
+}
+
+/// The policy must train all of the model on each peer. One that cuts it is held against the model that nobody cut, as
+/// tests/presets/traces_pipelines.cpp does.
+template <class M = quadratic, class MakePolicy>
+void check_parallelism_policy(MakePolicy make, conformance_options options = {.sequences = 4}) {
+  static_assert(!decltype(make())::traits.staged, "a policy that cuts the model needs a model that can be cut");
+  const auto trainer_of = [&](causeway::environment env) {
+    return conforming_trainer<M>(std::move(env), causeway::comm::every_step<>{}, make());
+  };
+  const auto ends = check_trainer(trainer_of, options);
+  trainer_runs whole{
+      [](causeway::environment env) { return conforming_trainer<M>(std::move(env), causeway::comm::every_step<>{}); },
+      options};
+  const auto expected = whole.run({}, options.steps, true);
+  for (std::size_t peer = 0; peer < ends.size(); ++peer) {
+    for (std::size_t i = 0; i < ends[peer].parameters.size(); ++i) {
+      CHECK(ends[peer].parameters[i] == Approx(expected[peer].parameters[i]).margin(1e-5));
+    }
+  }
+
+  auto alone = trainer_of({});
+  REQUIRE(alone.start());
+  const auto tokens = tokens_of(0, 0, static_cast<std::size_t>(4 * options.sequences));
+  const causeway::batch b{tokens, tokens, options.sequences};
+  const auto mean = alone.evaluate(b);
+  REQUIRE(mean);
+  alone.context().begin_compute();
+  const auto loss = alone.parallel().forward_backward(alone.context(), b);
+  REQUIRE(loss);
+  CHECK(*loss == Approx(*mean));
+  const auto gradients = alone.context().gradients();
+  const std::vector<float> once{gradients.begin(), gradients.end()};
+  REQUIRE(alone.parallel().forward_backward(alone.context(), b));
+  for (std::size_t i = 0; i < once.size(); ++i) CHECK(gradients[i] == Approx(2 * once[i]).margin(1e-6));
+}
+
+/// For policies with a fixed set of peers; support/elastic_presets.hpp has what is asked where they come and go.
+template <class MakePolicy>
+void check_fault_policy(MakePolicy make, conformance_options options = {}) {
+  static_assert(decltype(make())::traits.produces == causeway::peers::fixed);
+  const auto trainer_of = [&](causeway::environment env) {
+    return conforming_trainer<quadratic>(std::move(env), causeway::comm::every_step<>{}, make());
+  };
+  const auto ends = check_trainer(trainer_of, options);
+  for (const peer_history& h : ends) CHECK(h.step == options.steps);  // what succeeded is committed, once
+
+  auto policy = make();
+  auto alone = trainer_of({});
+  const auto judged = policy.end_step(alone.context(), causeway::fail(causeway::errc::peer_lost, "peer 1", "gone"));
+  CHECK((!judged || *judged != causeway::verdict::commit));  // nobody here has finished it
 }
 
 }  // namespace support

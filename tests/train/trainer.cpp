@@ -6,7 +6,9 @@
 
 #include <limits>
 
+#include "../../examples/leave_when_asked.hpp"
 #include "../../examples/random_pair.hpp"
+#include "../../examples/sequence_by_sequence.hpp"
 #include "support/conformance.hpp"
 
 using namespace causeway;
@@ -155,8 +157,45 @@ TEST_CASE("trainer: reports what a step was worth", "[train][fast]") {
   CHECK(second->state_hash != 0);
 }
 
-TEST_CASE("trainer: a policy from outside the library passes the conformance suite", "[train][fast]") {
-  support::check_communication_policy([] { return random_pair{2}; });
+TEST_CASE("trainer: policies from outside the library pass the conformance suite", "[train][fast]") {
+  SECTION("communication") {
+    support::check_communication_policy([] { return random_pair{2}; });
+  }
+  SECTION("parallelism") {
+    support::check_parallelism_policy([] { return sequence_by_sequence{}; });
+  }
+  SECTION("fault") {
+    support::check_fault_policy([] { return leave_when_asked{}; });
+  }
+}
+
+TEST_CASE("trainer: a run that is asked to leave ends between two steps, and goes on elsewhere bit for bit",
+          "[train][fast]") {
+  std::atomic<bool> asked = false;
+  const auto start = [&] {
+    auto t = make_trainer(support::quadratic{}, environment{}, {}, comm::periodic<>{{.local_steps = 2}},
+                          leave_when_asked{&asked});
+    return t;
+  };
+  const auto step = [](auto& t) {
+    const auto tokens = support::tokens_of(0, t.context().step());
+    return t.step({tokens, tokens, 1});
+  };
+  auto through = start(), left = start(), elsewhere = start();
+  REQUIRE(through.start());
+  REQUIRE(left.start());
+  for (int s = 0; s < 5; ++s) REQUIRE(step(through));
+  for (int s = 0; s < 3; ++s) REQUIRE(step(left));
+  asked = true;
+  const auto refused = step(left);
+  REQUIRE(!refused);
+  CHECK(refused.error().code == errc::cancelled);
+  CHECK(left.context().step() == 3);
+  asked = false;
+  support::load(elsewhere, support::save(left));
+  REQUIRE(elsewhere.start());
+  for (int s = 0; s < 2; ++s) REQUIRE(step(elsewhere));
+  CHECK(values_of(elsewhere) == values_of(through));
 }
 
 TEST_CASE("trainer: a pair that met holds the mean of both", "[train][fast]") {

@@ -391,6 +391,7 @@
 #include <causeway/parallel/block_passage.hpp>
 #include <causeway/parallel/block_request_handler.hpp>
 #include <causeway/parallel/block_rpc_codec.hpp>
+#include <causeway/parallel/block_savers.hpp>
 #include <causeway/parallel/block_server.hpp>
 #include <causeway/parallel/block_server_directory.hpp>
 #include <causeway/parallel/block_store.hpp>

@@ -17502,6 +17502,8 @@ struct gathering {
 
   /// The place of the first peer that holds a block; peers.size() where nobody does.
   [[nodiscard]] std::size_t first_holder(std::int64_t block) const;
+  /// Ids of all that hold it, rising.
+  [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
   [[nodiscard]] bool somebody_holds(std::int64_t block) const { return first_holder(block) < peers.size(); }
 };
 
@@ -17632,6 +17634,14 @@ CAUSEWAY_DECL std::size_t gathering::first_holder(std::int64_t block) const {
     return p.overlap({block, block + 1}) == 1;
   });
   return static_cast<std::size_t>(found - peers.begin());
+}
+
+CAUSEWAY_DECL std::vector<std::uint64_t> gathering::holders(std::int64_t block) const {
+  std::vector<std::uint64_t> ids;
+  for (const present_peer& p : peers) {
+    if (p.overlap({block, block + 1}) == 1) ids.push_back(p.id);
+  }
+  return ids;
 }
 
 CAUSEWAY_DECL layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
@@ -18404,10 +18414,32 @@ CAUSEWAY_DECL std::optional<std::uint64_t> checkpoint_step(std::string_view name
 #ifndef CAUSEWAY_PARALLEL_BLOCK_STORE_HPP
 #define CAUSEWAY_PARALLEL_BLOCK_STORE_HPP
 
-// Blocks of a model in a storage that all peers reach, one file for each block and step: whatever the layout was when they
-// were written, any other can begin from them.
+// Blocks of a model in a storage, one file for each block and step: whatever the layout was when they were written, any
+// other can begin from them. Machines may share the storage or have one each: then each has the blocks of its own peers,
+// and what counts is what all of them have together.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// A state of a run, and which of its blocks a peer finds saved. The same bytes on all peers: they send it to each other.
+struct saved_blocks {
+  static constexpr std::int64_t most = 1024;  ///< blocks of a model that can go back
+
+  crew_words state{};  ///< step 0: none
+  std::array<std::uint64_t, most / 64> found{};
+
+  void add(std::int64_t block) noexcept { found[static_cast<std::size_t>(block / 64)] |= std::uint64_t{1} << block % 64; }
+  [[nodiscard]] bool has(std::int64_t block) const noexcept {
+    return block < most && (found[static_cast<std::size_t>(block / 64)] >> block % 64 & 1U) != 0;
+  }
+};
+/// The newest states of which a peer finds blocks, newest first.
+using saved_states = std::array<saved_blocks, 4>;
+
+/// The newest state of which the peers have every block between them; none: there is none.
+[[nodiscard]] CAUSEWAY_DECL std::optional<crew_words> newest_together(std::span<const saved_states> peers,
+                                                                      std::int64_t layers);
+/// Those of one state; none where it is not among them.
+[[nodiscard]] CAUSEWAY_DECL saved_blocks blocks_of(const saved_states& all, const crew_words& state);
 
 /// Copies share the storage. The two newest steps of each block stay.
 class block_store {
@@ -18416,6 +18448,13 @@ class block_store {
 
   /// Durable on return.
   result<void> save(const crew_words& state, std::int64_t block, std::span<const float> contents);
+
+  /// A number that all peers find that reach this storage, and no others; made by whoever asks first. Ask again before it
+  /// is used: two may have asked first.
+  result<std::uint64_t> identity(std::uint64_t fresh);
+
+  /// What is there and whole of the newest states. Reads what it finds.
+  result<saved_states> found(std::int64_t layers);
 
   /// The newest state of which every block is there and whole; none: there is none. Reads what it finds.
   result<std::optional<crew_words>> newest(std::int64_t layers);
@@ -18450,20 +18489,68 @@ CAUSEWAY_DECL result<void> block_store::save(const crew_words& state, std::int64
   return directory(block).save(state.step, sections, 0);
 }
 
-CAUSEWAY_DECL result<std::optional<crew_words>> block_store::newest(std::int64_t layers) {
-  CAUSEWAY_ASSIGN(const auto steps, directory(0).steps());
-  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-    std::optional<crew_words> first;
-    bool whole = true;
-    for (std::int64_t b = 0; whole && b < layers; ++b) {
-      crew_words found;
-      const auto file = directory(b).load(*step);
-      whole = file && file->copy_to("state", std::span{&found, 1}) && found.step == *step && (!first || found == *first);
-      first = found;
+CAUSEWAY_DECL result<std::uint64_t> block_store::identity(std::uint64_t fresh) {
+  const std::string path = folder_ + "/identity";
+  std::uint64_t id = 0;
+  for (const bool may_write : {true, false}) {
+    const auto bytes = storage_.read(path);
+    if (bytes && bytes->size() == sizeof id) {
+      std::memcpy(&id, bytes->data(), sizeof id);
+      return id;
     }
-    if (whole) return first;
+    if (!may_write) break;
+    CAUSEWAY_TRY(storage_.write_atomic(path, [&](const io::byte_sink& sink) {
+      return sink(std::as_bytes(std::span{&fresh, 1}));
+    }));
   }
-  return std::optional<crew_words>{};
+  return fail(errc::io_failed, path, "it cannot be read back");
+}
+
+CAUSEWAY_DECL result<saved_states> block_store::found(std::int64_t layers) {
+  std::vector<saved_blocks> all;
+  for (std::int64_t b = 0; b < std::min(layers, saved_blocks::most); ++b) {
+    CAUSEWAY_ASSIGN(const auto steps, directory(b).steps());
+    for (const std::uint64_t step : steps) {
+      crew_words state;
+      const auto file = directory(b).load(step);
+      if (!file || !file->copy_to("state", std::span{&state, 1}) || state.step != step || step == 0) continue;
+      auto at = std::find_if(all.begin(), all.end(), [&](const saved_blocks& s) { return s.state == state; });
+      if (at == all.end()) at = all.insert(all.end(), {.state = state});
+      at->add(b);
+    }
+  }
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.state.step > b.state.step; });
+  saved_states newest{};
+  std::copy_n(all.begin(), std::min(all.size(), newest.size()), newest.begin());
+  return newest;
+}
+
+CAUSEWAY_DECL result<std::optional<crew_words>> block_store::newest(std::int64_t layers) {
+  CAUSEWAY_ASSIGN(const saved_states here, found(layers));
+  return newest_together({&here, 1}, layers);
+}
+
+CAUSEWAY_DECL saved_blocks blocks_of(const saved_states& all, const crew_words& state) {
+  const auto at = std::find_if(all.begin(), all.end(), [&](const saved_blocks& s) { return s.state == state; });
+  return at != all.end() ? *at : saved_blocks{.state = state};
+}
+
+CAUSEWAY_DECL std::optional<crew_words> newest_together(std::span<const saved_states> peers, std::int64_t layers) {
+  const auto whole = [&](const crew_words& state) {
+    for (std::int64_t b = 0; b < layers; ++b) {
+      const auto has = [&](const saved_blocks& s) { return s.state == state && s.has(b); };
+      const auto saves = [&](const saved_states& all) { return std::any_of(all.begin(), all.end(), has); };
+      if (std::none_of(peers.begin(), peers.end(), saves)) return false;
+    }
+    return true;
+  };
+  std::optional<crew_words> newest;
+  for (const saved_states& all : peers) {
+    for (const saved_blocks& s : all) {
+      if (s.state.step > (newest ? newest->step : 0) && whole(s.state)) newest = s.state;
+    }
+  }
+  return newest;
 }
 
 CAUSEWAY_DECL result<void> block_store::load(const crew_words& state, std::int64_t block, std::span<float> contents) {
@@ -18731,9 +18818,9 @@ class block_ownership {
   result<block_contents> contents(auto& ctx, std::int64_t block) {
     const auto left = attic_.find(block);
     if (left != attic_.end()) return left->second;
-    if (stored_ && valid_[static_cast<std::size_t>(block)] == 0) {
+    if (is_stored(block) && valid_[static_cast<std::size_t>(block)] == 0) {
       block_contents all(static_cast<std::size_t>(ctx.model().block_length(block)) * (1 + ctx.inner().moments().size()));
-      CAUSEWAY_TRY(store_->load(*stored_, block, all));
+      CAUSEWAY_TRY(store_->load(stored_->state, block, all));
       return all;
     }
     block_contents all;
@@ -18773,7 +18860,7 @@ class block_ownership {
       if (valid != 0 || !part.holds(b)) continue;
       if (const auto kept = attic_.extract(b)) {
         put(ctx, b, kept.mapped());
-      } else if (stored_) {
+      } else if (is_stored(b)) {
         CAUSEWAY_ASSIGN(const block_contents saved, contents(ctx, b));
         put(ctx, b, saved);
       }
@@ -18781,8 +18868,8 @@ class block_ownership {
     return {};
   }
 
-  /// The run went back to a state that is in the store: everybody has all blocks of it.
-  void went_back(const crew_words& w);
+  /// The run went back to a state that is saved. `found`: which of its blocks this peer's storage has.
+  void went_back(const crew_words& w, const saved_blocks& found);
 
   /// Saves a block of the state that the run is in.
   result<void> save(auto& ctx, std::int64_t block, const crew_words& w) {
@@ -18802,6 +18889,7 @@ class block_ownership {
  private:
   [[nodiscard]] bool is_at(const crew_words& w) const noexcept { return state_ == w.state; }
 
+  [[nodiscard]] bool is_stored(std::int64_t block) const noexcept { return stored_ && stored_->has(block); }
   [[nodiscard]] bool has(const crew_words& w, std::int64_t block) const;
 
   void forget();
@@ -18813,9 +18901,9 @@ class block_ownership {
   }
 
   std::optional<block_store> store_;
-  std::optional<crew_words> stored_;  // the state that the run is in, where it is in the store
-  std::uint64_t state_ = 0;           // crew_words::state that the blocks are of
-  std::vector<std::uint8_t> valid_;   // by block: in the model's part, and of that state
+  std::optional<saved_blocks> stored_;  // of the state that the run is in, where it went back to one
+  std::uint64_t state_ = 0;             // crew_words::state that the blocks are of
+  std::vector<std::uint8_t> valid_;     // by block: in the model's part, and of that state
   std::map<std::int64_t, block_contents> attic_;
   std::map<std::int64_t, double> squares_;
   nn::block_range computes_{};
@@ -18870,9 +18958,9 @@ CAUSEWAY_DECL void block_ownership::seated(const nn::block_range& computes, std:
   replica_ = replica;
 }
 
-CAUSEWAY_DECL void block_ownership::went_back(const crew_words& w) {
+CAUSEWAY_DECL void block_ownership::went_back(const crew_words& w, const saved_blocks& found) {
   forget();
-  stored_ = w;
+  stored_ = found;
   state_ = w.state;
 }
 
@@ -18886,7 +18974,7 @@ CAUSEWAY_DECL void block_ownership::moved_to(std::uint64_t state, std::map<std::
 
 CAUSEWAY_DECL bool block_ownership::has(const crew_words& w, std::int64_t block) const {
   if (!is_at(w)) return false;
-  return w.step == 0 || stored_ || valid_[static_cast<std::size_t>(block)] != 0 || attic_.contains(block);
+  return w.step == 0 || is_stored(block) || valid_[static_cast<std::size_t>(block)] != 0 || attic_.contains(block);
 }
 
 CAUSEWAY_DECL void block_ownership::forget() {
@@ -18898,6 +18986,567 @@ CAUSEWAY_DECL void block_ownership::forget() {
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_OWNERSHIP_IPP
+#endif
+
+// ---- causeway/net/codec.hpp ----
+#ifndef CAUSEWAY_NET_CODEC_HPP
+#define CAUSEWAY_NET_CODEC_HPP
+
+// Reading and writing bytes that cross the trust boundary: fixed-width little-endian integers, and text and blobs behind a
+// length. The reader never looks past its input, never believes a length that the input does not back with bytes, and
+// remembers its first failure: a decoder reads everything and asks once at the end.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+namespace detail {
+
+template <std::unsigned_integral U>
+constexpr U byte_swapped(U value) noexcept {
+  U out = 0;
+  for (std::size_t i = 0; i < sizeof(U); ++i) {
+    out = static_cast<U>(static_cast<U>(out << 7U << 1U) | static_cast<U>(value & 0xFFU));
+    value = static_cast<U>(value >> 7U >> 1U);
+  }
+  return out;
+}
+
+template <std::unsigned_integral U>
+constexpr U little_endian(U value) noexcept {
+  if constexpr (std::endian::native == std::endian::big) return byte_swapped(value);
+  return value;
+}
+
+/// Writes `value` at `to`, low byte first; gives the place behind it.
+template <std::unsigned_integral U>
+std::byte* store_little(std::byte* to, U value) noexcept {
+  value = little_endian(value);
+  std::memcpy(to, &value, sizeof value);
+  return to + sizeof value;
+}
+
+template <std::unsigned_integral U>
+U load_little(const std::byte* from) noexcept {
+  U value = 0;
+  std::memcpy(&value, from, sizeof value);
+  return little_endian(value);
+}
+
+}  // namespace detail
+
+/// Appends values to a byte vector that it owns.
+class byte_writer {
+ public:
+  template <std::unsigned_integral U>
+  byte_writer& put(U value) {
+    const std::size_t at = bytes_.size();
+    bytes_.resize(at + sizeof value);
+    detail::store_little(bytes_.data() + at, value);
+    return *this;
+  }
+
+  /// A blob behind its length as a u32. Precondition: shorter than 4 GiB.
+  byte_writer& put_bytes(std::span<const std::byte> blob);
+
+  byte_writer& put_text(std::string_view text) { return put_bytes(std::as_bytes(std::span{text.data(), text.size()})); }
+
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::vector<std::byte> take() && noexcept { return std::move(bytes_); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+/// Reads values from untrusted bytes. After the first failure every read gives a zero or an empty view, and `finish` gives
+/// the reason. Views point into the input. Allocates nothing (but for the message of an error).
+class byte_reader {
+ public:
+  explicit byte_reader(std::span<const std::byte> input) noexcept : rest_{input} {}
+
+  template <std::unsigned_integral U>
+  U get() noexcept {
+    if (!require(sizeof(U))) return 0;
+    const U value = detail::load_little<U>(rest_.data());
+    rest_ = rest_.subspan(sizeof(U));
+    return value;
+  }
+
+  /// A blob of at most `limit` bytes behind its u32 length.
+  std::span<const std::byte> get_bytes(std::size_t limit) noexcept;
+
+  /// Text of at most `limit` bytes; control characters and other bytes outside printable ASCII become '?', so that what a
+  /// stranger sent can be shown on a terminal.
+  std::string get_text(std::size_t limit);
+
+  /// What was read cannot be right (a count beyond its limit, an unknown kind): from now on every read fails.
+  void refuse() noexcept { set_failed(state::over_limit); }
+
+  [[nodiscard]] bool ok() const noexcept { return state_ == state::good; }
+  [[nodiscard]] std::size_t remaining() const noexcept { return rest_.size(); }
+
+  /// Success when every read succeeded and nothing is left; else errc::corrupt with the reason.
+  [[nodiscard]] result<void> finish(std::string_view what) const;
+
+ private:
+  enum class state : std::uint8_t { good, truncated, over_limit };
+
+  bool require(std::size_t n) noexcept;
+
+  void set_failed(state why) noexcept;
+
+  std::span<const std::byte> rest_;
+  state state_ = state::good;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_CODEC_HPP
+
+// ---- causeway/net/impl/codec.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_CODEC_IPP
+#define CAUSEWAY_NET_IMPL_CODEC_IPP
+
+// Bodies of net/codec.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+CAUSEWAY_DECL byte_writer& byte_writer::put_bytes(std::span<const std::byte> blob) {
+  CAUSEWAY_EXPECT(blob.size() <= UINT32_MAX);
+  put(static_cast<std::uint32_t>(blob.size()));
+  bytes_.insert(bytes_.end(), blob.begin(), blob.end());
+  return *this;
+}
+
+CAUSEWAY_DECL std::span<const std::byte> byte_reader::get_bytes(std::size_t limit) noexcept {
+  const auto length = get<std::uint32_t>();
+  if (length > limit) return set_failed(state::over_limit), std::span<const std::byte>{};
+  if (!require(length)) return {};
+  const auto view = rest_.first(length);
+  rest_ = rest_.subspan(length);
+  return view;
+}
+
+CAUSEWAY_DECL std::string byte_reader::get_text(std::size_t limit) {
+  const auto view = get_bytes(limit);
+  std::string text;
+  text.reserve(view.size());
+  for (const std::byte b : view) {
+    const auto c = static_cast<char>(b);
+    text.push_back(c >= ' ' && c <= '~' ? c : '?');
+  }
+  return text;
+}
+
+CAUSEWAY_DECL result<void> byte_reader::finish(std::string_view what) const {
+  if (state_ == state::over_limit) {
+    return fail(errc::too_large, std::string{what}, "a length or kind in it is beyond its limit");
+  }
+  if (state_ == state::truncated) return fail(errc::corrupt, std::string{what}, "it ends in the middle of a value");
+  if (!rest_.empty()) {
+    return fail(errc::corrupt, std::string{what}, std::to_string(rest_.size()) + " bytes follow its end");
+  }
+  return {};
+}
+
+CAUSEWAY_DECL bool byte_reader::require(std::size_t n) noexcept {
+  if (!ok()) return false;
+  if (rest_.size() >= n) return true;
+  set_failed(state::truncated);
+  return false;
+}
+
+CAUSEWAY_DECL void byte_reader::set_failed(state why) noexcept {
+  if (ok()) state_ = why;
+  rest_ = {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_CODEC_IPP
+#endif
+
+// ---- causeway/parallel/crew_turns.hpp ----
+#ifndef CAUSEWAY_PARALLEL_CREW_TURNS_HPP
+#define CAUSEWAY_PARALLEL_CREW_TURNS_HPP
+
+// What peers do together between two steps, one after the other: evaluations, in the order in which all of them ask for
+// them, and then the step. Who comes late is told what it missed, or that it did miss it, and nobody waits in vain.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// What a peer says of itself when peers meet.
+struct crew_turn {
+  std::uint32_t evaluated = 0;                             ///< evaluations that it is through with since the last step
+  bool trains = true;                                      ///< it makes the step next; else an evaluation
+  double last = std::numeric_limits<double>::quiet_NaN();  ///< what the last of those came to; not a number: unknown
+
+  /// Rises from turn to turn.
+  [[nodiscard]] std::uint32_t order() const noexcept;
+};
+
+/// A peer's turns.
+class crew_turns {
+ public:
+  /// `state` names the parameters that it holds: those of another state begin anew.
+  void at(std::uint64_t state) noexcept;
+
+  [[nodiscard]] crew_turn now(bool trains) const noexcept { return {evaluated_, trains, last_}; }
+
+  /// This evaluation is over; `sum`: not a number where nobody told.
+  void came_to(double sum) noexcept;
+
+ private:
+  std::uint64_t state_ = 0;
+  std::uint32_t evaluated_ = 0;
+  double last_ = std::numeric_limits<double>::quiet_NaN();
+};
+
+/// The turn of those who are furthest.
+[[nodiscard]] CAUSEWAY_DECL std::uint32_t furthest(std::span<const crew_turn> all) noexcept;
+
+/// What the evaluation came to that `own` wants and others are through with. Not a number: nobody knows any more.
+[[nodiscard]] CAUSEWAY_DECL double missed(const crew_turn& own, std::span<const crew_turn> all) noexcept;
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_CREW_TURNS_HPP
+
+// ---- causeway/parallel/impl/crew_turns.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_CREW_TURNS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_CREW_TURNS_IPP
+
+// Bodies of parallel/crew_turns.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::uint32_t crew_turn::order() const noexcept {
+  return trains ? std::numeric_limits<std::uint32_t>::max() : evaluated;
+}
+
+CAUSEWAY_DECL void crew_turns::at(std::uint64_t state) noexcept {
+  if (state == state_) return;
+  state_ = state;
+  evaluated_ = 0;
+  last_ = std::numeric_limits<double>::quiet_NaN();
+}
+
+CAUSEWAY_DECL void crew_turns::came_to(double sum) noexcept {
+  ++evaluated_;
+  last_ = sum;
+}
+
+CAUSEWAY_DECL std::uint32_t furthest(std::span<const crew_turn> all) noexcept {
+  std::uint32_t most = 0;
+  for (const crew_turn& t : all) most = std::max(most, t.order());
+  return most;
+}
+
+CAUSEWAY_DECL double missed(const crew_turn& own, std::span<const crew_turn> all) noexcept {
+  for (const crew_turn& t : all) {
+    if (t.evaluated == own.evaluated + 1 && std::isfinite(t.last)) return t.last;
+  }
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_CREW_TURNS_IPP
+#endif
+
+// ---- causeway/parallel/crew_facts.hpp ----
+#ifndef CAUSEWAY_PARALLEL_CREW_FACTS_HPP
+#define CAUSEWAY_PARALLEL_CREW_FACTS_HPP
+
+// What the peers of an attempt tell each other before they can agree on a layout: who they are and what they hold.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// What must be equal on all peers, and is checked.
+struct crew_agreement {
+  std::uint64_t hash = 0;  ///< of model, schedule, codec, recovery
+  std::int64_t layers = 0;
+  std::uint32_t micro_batches = 0;
+};
+
+namespace detail {
+
+inline constexpr std::uint32_t most_ranges = 64;  // that a peer may hold
+
+CAUSEWAY_DECL void put_range(net::byte_writer& w, const nn::block_range& r);
+
+/// Ranges of a model with `layers` blocks; empty ones only where `may_be_empty`.
+CAUSEWAY_DECL nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty);
+
+}  // namespace detail
+
+namespace detail {
+
+CAUSEWAY_DECL void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all);
+
+/// Rising and apart.
+CAUSEWAY_DECL std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers);
+
+CAUSEWAY_DECL void put_begun(net::byte_writer& w, const stage::begun_step& b);
+
+CAUSEWAY_DECL stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers);
+
+}  // namespace detail
+
+/// What a peer says when peers meet.
+struct crew_member {
+  stage::present_peer peer;
+  crew_turn turn;
+  std::uint64_t storage = 0;  ///< block_store::identity; 0: it has none
+};
+
+[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed);
+
+/// errc::wrong_model: another model or other options than ours.
+[[nodiscard]] CAUSEWAY_DECL result<crew_member> decode_crew_member(std::span<const std::byte> bytes,
+                                                                   const crew_agreement& ours);
+
+/// The peers of an attempt, and the transport's number of each.
+struct crew_facts {
+  stage::gathering gathered;
+  std::vector<net::peer_index> index_of;  ///< [place in gathered.peers]
+  net::peer_index self = 0;               ///< place of this peer
+  std::vector<crew_turn> turns;           ///< [place]
+  std::vector<std::uint64_t> storages;    ///< [place], see crew_member
+};
+
+/// From and to everybody; 73 bytes, 16 for each range and 8 for each block that a peer holds; 16 more where it has begun
+/// the step.
+CAUSEWAY_DECL result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id,
+                                              const crew_member& own, const crew_agreement& ours,
+                                              const collective::collective_options& options);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_CREW_FACTS_HPP
+
+// ---- causeway/parallel/impl/crew_facts.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_CREW_FACTS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_CREW_FACTS_IPP
+
+// Bodies of parallel/crew_facts.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
+
+CAUSEWAY_DECL void put_range(net::byte_writer& w, const nn::block_range& r) {
+  w.put(static_cast<std::uint64_t>(r.first)).put(static_cast<std::uint64_t>(r.last));
+}
+
+CAUSEWAY_DECL nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty) {
+  const auto first = r.get<std::uint64_t>(), last = r.get<std::uint64_t>();
+  const auto most = static_cast<std::uint64_t>(layers);
+  if (last > most || first > last || (first == last && !may_be_empty)) r.refuse();
+  return {static_cast<std::int64_t>(first), static_cast<std::int64_t>(last)};
+}
+
+CAUSEWAY_DECL void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all) {
+  CAUSEWAY_EXPECT(all.size() <= most_ranges);
+  w.put(static_cast<std::uint32_t>(all.size()));
+  for (const nn::block_range& r : all) put_range(w, r);
+}
+
+CAUSEWAY_DECL std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers) {
+  std::vector<nn::block_range> all;
+  const auto ranges = r.get<std::uint32_t>();
+  if (ranges > most_ranges) r.refuse();
+  for (std::uint32_t i = 0; i < ranges && r.ok(); ++i) {
+    all.push_back(get_range(r, layers, false));
+    if (i > 0 && all[i].first <= all[i - 1].last) r.refuse();
+  }
+  return all;
+}
+
+CAUSEWAY_DECL void put_begun(net::byte_writer& w, const stage::begun_step& b) {
+  w.put(b.name);
+  if (b.name == 0) return;
+  w.put(b.replicas).put(b.stages).put(b.stage);
+  put_ranges(w, b.keeps);
+}
+
+CAUSEWAY_DECL stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers) {
+  stage::begun_step b;
+  b.name = r.get<std::uint64_t>();
+  if (!r.ok() || b.name == 0) return b;
+  b.replicas = r.get<std::uint32_t>();
+  b.stages = r.get<std::uint32_t>();
+  b.stage = r.get<std::uint32_t>();
+  b.keeps = get_ranges(r, layers);
+  if (replica >= b.replicas || b.stage >= b.stages || b.stages > static_cast<std::uint64_t>(layers)) r.refuse();
+  return b;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed) {
+  const stage::present_peer& p = m.peer;
+  net::byte_writer w;
+  w.put(agreed).put(p.id).put(p.replica);
+  detail::put_range(w, p.computes);
+  detail::put_ranges(w, p.holds);
+  w.put(static_cast<std::uint32_t>(p.squares.size()));
+  for (const double s : p.squares) w.put(std::bit_cast<std::uint64_t>(s));
+  detail::put_begun(w, p.begun);
+  w.put(m.storage)
+      .put(m.turn.evaluated)
+      .put(static_cast<std::uint8_t>(m.turn.trains))
+      .put(std::bit_cast<std::uint64_t>(m.turn.last));
+  return std::move(w).take();
+}
+
+CAUSEWAY_DECL result<crew_member> decode_crew_member(std::span<const std::byte> bytes, const crew_agreement& ours) {
+  net::byte_reader r{bytes};
+  const auto agreed = r.get<std::uint64_t>();
+  if (r.ok() && agreed != ours.hash) {
+    return fail(errc::wrong_model, "", "it has another model, schedule, codec, recovery or number of micro-batches");
+  }
+  crew_member m;
+  stage::present_peer& p = m.peer;
+  p.id = r.get<std::uint64_t>();
+  p.replica = r.get<std::uint32_t>();
+  p.computes = detail::get_range(r, ours.layers, true);
+  p.holds = detail::get_ranges(r, ours.layers);
+  const auto squares = r.get<std::uint32_t>();
+  if (squares > ours.layers) r.refuse();
+  for (std::uint32_t i = 0; i < squares && r.ok(); ++i) {
+    p.squares.push_back(std::bit_cast<double>(r.get<std::uint64_t>()));
+    if (!(p.squares.back() >= 0) || !std::isfinite(p.squares.back())) r.refuse();
+  }
+  p.begun = detail::get_begun(r, p.replica, ours.layers);
+  m.storage = r.get<std::uint64_t>();
+  m.turn.evaluated = r.get<std::uint32_t>();
+  const auto trains = r.get<std::uint8_t>();
+  if (trains > 1) r.refuse();
+  m.turn.trains = trains == 1;
+  m.turn.last = std::bit_cast<double>(r.get<std::uint64_t>());
+  CAUSEWAY_TRY(r.finish("what a peer holds"));
+  return m;
+}
+
+CAUSEWAY_DECL result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id,
+                                              const crew_member& own, const crew_agreement& ours,
+                                              const collective::collective_options& options) {
+  const std::size_t most = 128 + 32 * detail::most_ranges + 8 * static_cast<std::size_t>(ours.layers);
+  std::vector<std::vector<std::byte>> all(transport.size());
+  if (transport.size() > 1) CAUSEWAY_TRY(collective::all_gather(transport, id, encode(own, ours.hash), most, all, options));
+  std::vector<std::pair<crew_member, net::peer_index>> peers;
+  for (net::peer_index p = 0; p < transport.size(); ++p) {
+    auto one = p == transport.self() ? result<crew_member>{own} : decode_crew_member(all[p], ours);
+    if (!one) {
+      if (one.error().where.empty()) one.error().where = "peer " + std::to_string(p);
+      return one.error();
+    }
+    peers.emplace_back(std::move(*one), p);
+  }
+  std::sort(peers.begin(), peers.end(), [](const auto& a, const auto& b) { return a.first.peer.id < b.first.peer.id; });
+  crew_facts facts;
+  facts.gathered.layers = ours.layers;
+  facts.gathered.micro_batches = ours.micro_batches;
+  for (auto& [member, index] : peers) {
+    if (!facts.gathered.peers.empty() && facts.gathered.peers.back().id == member.peer.id) {
+      return fail(errc::protocol, "peer " + std::to_string(index), "it says to be another one");
+    }
+    if (index == transport.self()) facts.self = static_cast<net::peer_index>(facts.index_of.size());
+    facts.gathered.peers.push_back(std::move(member.peer));
+    facts.turns.push_back(member.turn);
+    facts.storages.push_back(member.storage);
+    facts.index_of.push_back(index);
+  }
+  return facts;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_CREW_FACTS_IPP
+#endif
+
+// ---- causeway/parallel/block_savers.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_SAVERS_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_SAVERS_HPP
+
+// Which peer saves a block that several hold: in each storage the first of those that reach it. Machines may share one
+// storage or have one each, and nobody needs to say which it is.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// For the trainer's thread.
+class block_savers {
+ public:
+  void begin(block_store store) { store_ = std::move(store); }
+  /// None: nothing is saved.
+  [[nodiscard]] const std::optional<block_store>& store() const noexcept { return store_; }
+  [[nodiscard]] bool saves() const noexcept { return store_.has_value(); }
+
+  /// The identity of this peer's storage, for crew_member; 0: it has none, or cannot reach it. Looked at until peers have
+  /// met once: by then whoever wrote last has written. `fresh`: another number on each peer.
+  std::uint64_t identity(std::uint64_t fresh, const log_sink& log);
+
+  /// Who is there, and what they said.
+  void met(const crew_facts& facts);
+
+  /// Whether `self`, among the holders of a block, is the one that saves it. Ids; equal lists on all peers.
+  [[nodiscard]] bool is_first(const std::vector<std::uint64_t>& holders, std::uint64_t self) const;
+
+  /// What is saved where this peer looks; nothing where it has no storage.
+  result<saved_states> found(std::int64_t layers);
+
+ private:
+  std::optional<block_store> store_;
+  std::map<std::uint64_t, std::uint64_t> storage_of_;  // by id of the peer
+  std::uint64_t own_ = 0;
+  unsigned looked_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_SAVERS_HPP
+
+// ---- causeway/parallel/impl/block_savers.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_BLOCK_SAVERS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_BLOCK_SAVERS_IPP
+
+// Bodies of parallel/block_savers.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::uint64_t block_savers::identity(std::uint64_t fresh, const log_sink& log) {
+  if (!store_ || (own_ != 0 && looked_ > 1)) return own_;
+  const auto id = store_->identity(fresh | 1U);
+  if (!id && looked_ == 0) log(severity::warning, "blocks cannot be saved: " + id.error().text());
+  ++looked_;
+  return own_ = id ? *id : 0;
+}
+
+CAUSEWAY_DECL void block_savers::met(const crew_facts& facts) {
+  storage_of_.clear();
+  for (std::size_t p = 0; p < facts.gathered.peers.size(); ++p) {
+    storage_of_[facts.gathered.peers[p].id] = facts.storages[p];
+  }
+}
+
+CAUSEWAY_DECL bool block_savers::is_first(const std::vector<std::uint64_t>& holders, std::uint64_t self) const {
+  for (const std::uint64_t holder : holders) {
+    const auto at = storage_of_.find(holder);
+    if (at != storage_of_.end() && at->second == own_) return holder == self;
+  }
+  return false;
+}
+
+CAUSEWAY_DECL result<saved_states> block_savers::found(std::int64_t layers) {
+  return store_ ? store_->found(layers) : result<saved_states>{saved_states{}};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_SAVERS_IPP
 #endif
 
 // ---- causeway/collective/encoding.hpp ----
@@ -19583,478 +20232,6 @@ CAUSEWAY_DECL result<void> sum_over(net::any_transport& transport, const net::me
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_SUMS_IPP
-#endif
-
-// ---- causeway/net/codec.hpp ----
-#ifndef CAUSEWAY_NET_CODEC_HPP
-#define CAUSEWAY_NET_CODEC_HPP
-
-// Reading and writing bytes that cross the trust boundary: fixed-width little-endian integers, and text and blobs behind a
-// length. The reader never looks past its input, never believes a length that the input does not back with bytes, and
-// remembers its first failure: a decoder reads everything and asks once at the end.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
-
-namespace detail {
-
-template <std::unsigned_integral U>
-constexpr U byte_swapped(U value) noexcept {
-  U out = 0;
-  for (std::size_t i = 0; i < sizeof(U); ++i) {
-    out = static_cast<U>(static_cast<U>(out << 7U << 1U) | static_cast<U>(value & 0xFFU));
-    value = static_cast<U>(value >> 7U >> 1U);
-  }
-  return out;
-}
-
-template <std::unsigned_integral U>
-constexpr U little_endian(U value) noexcept {
-  if constexpr (std::endian::native == std::endian::big) return byte_swapped(value);
-  return value;
-}
-
-/// Writes `value` at `to`, low byte first; gives the place behind it.
-template <std::unsigned_integral U>
-std::byte* store_little(std::byte* to, U value) noexcept {
-  value = little_endian(value);
-  std::memcpy(to, &value, sizeof value);
-  return to + sizeof value;
-}
-
-template <std::unsigned_integral U>
-U load_little(const std::byte* from) noexcept {
-  U value = 0;
-  std::memcpy(&value, from, sizeof value);
-  return little_endian(value);
-}
-
-}  // namespace detail
-
-/// Appends values to a byte vector that it owns.
-class byte_writer {
- public:
-  template <std::unsigned_integral U>
-  byte_writer& put(U value) {
-    const std::size_t at = bytes_.size();
-    bytes_.resize(at + sizeof value);
-    detail::store_little(bytes_.data() + at, value);
-    return *this;
-  }
-
-  /// A blob behind its length as a u32. Precondition: shorter than 4 GiB.
-  byte_writer& put_bytes(std::span<const std::byte> blob);
-
-  byte_writer& put_text(std::string_view text) { return put_bytes(std::as_bytes(std::span{text.data(), text.size()})); }
-
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
-  [[nodiscard]] std::vector<std::byte> take() && noexcept { return std::move(bytes_); }
-
- private:
-  std::vector<std::byte> bytes_;
-};
-
-/// Reads values from untrusted bytes. After the first failure every read gives a zero or an empty view, and `finish` gives
-/// the reason. Views point into the input. Allocates nothing (but for the message of an error).
-class byte_reader {
- public:
-  explicit byte_reader(std::span<const std::byte> input) noexcept : rest_{input} {}
-
-  template <std::unsigned_integral U>
-  U get() noexcept {
-    if (!require(sizeof(U))) return 0;
-    const U value = detail::load_little<U>(rest_.data());
-    rest_ = rest_.subspan(sizeof(U));
-    return value;
-  }
-
-  /// A blob of at most `limit` bytes behind its u32 length.
-  std::span<const std::byte> get_bytes(std::size_t limit) noexcept;
-
-  /// Text of at most `limit` bytes; control characters and other bytes outside printable ASCII become '?', so that what a
-  /// stranger sent can be shown on a terminal.
-  std::string get_text(std::size_t limit);
-
-  /// What was read cannot be right (a count beyond its limit, an unknown kind): from now on every read fails.
-  void refuse() noexcept { set_failed(state::over_limit); }
-
-  [[nodiscard]] bool ok() const noexcept { return state_ == state::good; }
-  [[nodiscard]] std::size_t remaining() const noexcept { return rest_.size(); }
-
-  /// Success when every read succeeded and nothing is left; else errc::corrupt with the reason.
-  [[nodiscard]] result<void> finish(std::string_view what) const;
-
- private:
-  enum class state : std::uint8_t { good, truncated, over_limit };
-
-  bool require(std::size_t n) noexcept;
-
-  void set_failed(state why) noexcept;
-
-  std::span<const std::byte> rest_;
-  state state_ = state::good;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_CODEC_HPP
-
-// ---- causeway/net/impl/codec.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_CODEC_IPP
-#define CAUSEWAY_NET_IMPL_CODEC_IPP
-
-// Bodies of net/codec.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
-
-CAUSEWAY_DECL byte_writer& byte_writer::put_bytes(std::span<const std::byte> blob) {
-  CAUSEWAY_EXPECT(blob.size() <= UINT32_MAX);
-  put(static_cast<std::uint32_t>(blob.size()));
-  bytes_.insert(bytes_.end(), blob.begin(), blob.end());
-  return *this;
-}
-
-CAUSEWAY_DECL std::span<const std::byte> byte_reader::get_bytes(std::size_t limit) noexcept {
-  const auto length = get<std::uint32_t>();
-  if (length > limit) return set_failed(state::over_limit), std::span<const std::byte>{};
-  if (!require(length)) return {};
-  const auto view = rest_.first(length);
-  rest_ = rest_.subspan(length);
-  return view;
-}
-
-CAUSEWAY_DECL std::string byte_reader::get_text(std::size_t limit) {
-  const auto view = get_bytes(limit);
-  std::string text;
-  text.reserve(view.size());
-  for (const std::byte b : view) {
-    const auto c = static_cast<char>(b);
-    text.push_back(c >= ' ' && c <= '~' ? c : '?');
-  }
-  return text;
-}
-
-CAUSEWAY_DECL result<void> byte_reader::finish(std::string_view what) const {
-  if (state_ == state::over_limit) {
-    return fail(errc::too_large, std::string{what}, "a length or kind in it is beyond its limit");
-  }
-  if (state_ == state::truncated) return fail(errc::corrupt, std::string{what}, "it ends in the middle of a value");
-  if (!rest_.empty()) {
-    return fail(errc::corrupt, std::string{what}, std::to_string(rest_.size()) + " bytes follow its end");
-  }
-  return {};
-}
-
-CAUSEWAY_DECL bool byte_reader::require(std::size_t n) noexcept {
-  if (!ok()) return false;
-  if (rest_.size() >= n) return true;
-  set_failed(state::truncated);
-  return false;
-}
-
-CAUSEWAY_DECL void byte_reader::set_failed(state why) noexcept {
-  if (ok()) state_ = why;
-  rest_ = {};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_IMPL_CODEC_IPP
-#endif
-
-// ---- causeway/parallel/crew_turns.hpp ----
-#ifndef CAUSEWAY_PARALLEL_CREW_TURNS_HPP
-#define CAUSEWAY_PARALLEL_CREW_TURNS_HPP
-
-// What peers do together between two steps, one after the other: evaluations, in the order in which all of them ask for
-// them, and then the step. Who comes late is told what it missed, or that it did miss it, and nobody waits in vain.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// What a peer says of itself when peers meet.
-struct crew_turn {
-  std::uint32_t evaluated = 0;                             ///< evaluations that it is through with since the last step
-  bool trains = true;                                      ///< it makes the step next; else an evaluation
-  double last = std::numeric_limits<double>::quiet_NaN();  ///< what the last of those came to; not a number: unknown
-
-  /// Rises from turn to turn.
-  [[nodiscard]] std::uint32_t order() const noexcept;
-};
-
-/// A peer's turns.
-class crew_turns {
- public:
-  /// `state` names the parameters that it holds: those of another state begin anew.
-  void at(std::uint64_t state) noexcept;
-
-  [[nodiscard]] crew_turn now(bool trains) const noexcept { return {evaluated_, trains, last_}; }
-
-  /// This evaluation is over; `sum`: not a number where nobody told.
-  void came_to(double sum) noexcept;
-
- private:
-  std::uint64_t state_ = 0;
-  std::uint32_t evaluated_ = 0;
-  double last_ = std::numeric_limits<double>::quiet_NaN();
-};
-
-/// The turn of those who are furthest.
-[[nodiscard]] CAUSEWAY_DECL std::uint32_t furthest(std::span<const crew_turn> all) noexcept;
-
-/// What the evaluation came to that `own` wants and others are through with. Not a number: nobody knows any more.
-[[nodiscard]] CAUSEWAY_DECL double missed(const crew_turn& own, std::span<const crew_turn> all) noexcept;
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_CREW_TURNS_HPP
-
-// ---- causeway/parallel/impl/crew_turns.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_CREW_TURNS_IPP
-#define CAUSEWAY_PARALLEL_IMPL_CREW_TURNS_IPP
-
-// Bodies of parallel/crew_turns.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL std::uint32_t crew_turn::order() const noexcept {
-  return trains ? std::numeric_limits<std::uint32_t>::max() : evaluated;
-}
-
-CAUSEWAY_DECL void crew_turns::at(std::uint64_t state) noexcept {
-  if (state == state_) return;
-  state_ = state;
-  evaluated_ = 0;
-  last_ = std::numeric_limits<double>::quiet_NaN();
-}
-
-CAUSEWAY_DECL void crew_turns::came_to(double sum) noexcept {
-  ++evaluated_;
-  last_ = sum;
-}
-
-CAUSEWAY_DECL std::uint32_t furthest(std::span<const crew_turn> all) noexcept {
-  std::uint32_t most = 0;
-  for (const crew_turn& t : all) most = std::max(most, t.order());
-  return most;
-}
-
-CAUSEWAY_DECL double missed(const crew_turn& own, std::span<const crew_turn> all) noexcept {
-  for (const crew_turn& t : all) {
-    if (t.evaluated == own.evaluated + 1 && std::isfinite(t.last)) return t.last;
-  }
-  return std::numeric_limits<double>::quiet_NaN();
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_CREW_TURNS_IPP
-#endif
-
-// ---- causeway/parallel/crew_facts.hpp ----
-#ifndef CAUSEWAY_PARALLEL_CREW_FACTS_HPP
-#define CAUSEWAY_PARALLEL_CREW_FACTS_HPP
-
-// What the peers of an attempt tell each other before they can agree on a layout: who they are and what they hold.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// What must be equal on all peers, and is checked.
-struct crew_agreement {
-  std::uint64_t hash = 0;  ///< of model, schedule, codec, recovery
-  std::int64_t layers = 0;
-  std::uint32_t micro_batches = 0;
-};
-
-namespace detail {
-
-inline constexpr std::uint32_t most_ranges = 64;  // that a peer may hold
-
-CAUSEWAY_DECL void put_range(net::byte_writer& w, const nn::block_range& r);
-
-/// Ranges of a model with `layers` blocks; empty ones only where `may_be_empty`.
-CAUSEWAY_DECL nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty);
-
-}  // namespace detail
-
-namespace detail {
-
-CAUSEWAY_DECL void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all);
-
-/// Rising and apart.
-CAUSEWAY_DECL std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers);
-
-CAUSEWAY_DECL void put_begun(net::byte_writer& w, const stage::begun_step& b);
-
-CAUSEWAY_DECL stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers);
-
-}  // namespace detail
-
-/// What a peer says when peers meet.
-struct crew_member {
-  stage::present_peer peer;
-  crew_turn turn;
-};
-
-[[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed);
-
-/// errc::wrong_model: another model or other options than ours.
-[[nodiscard]] CAUSEWAY_DECL result<crew_member> decode_crew_member(std::span<const std::byte> bytes,
-                                                                   const crew_agreement& ours);
-
-/// The peers of an attempt, and the transport's number of each.
-struct crew_facts {
-  stage::gathering gathered;
-  std::vector<net::peer_index> index_of;  ///< [place in gathered.peers]
-  net::peer_index self = 0;               ///< place of this peer
-  std::vector<crew_turn> turns;           ///< [place]
-};
-
-/// From and to everybody; 65 bytes, 16 for each range and 8 for each block that a peer holds; 16 more where it has begun
-/// the step.
-CAUSEWAY_DECL result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id,
-                                              const crew_member& own, const crew_agreement& ours,
-                                              const collective::collective_options& options);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_CREW_FACTS_HPP
-
-// ---- causeway/parallel/impl/crew_facts.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_CREW_FACTS_IPP
-#define CAUSEWAY_PARALLEL_IMPL_CREW_FACTS_IPP
-
-// Bodies of parallel/crew_facts.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
-
-CAUSEWAY_DECL void put_range(net::byte_writer& w, const nn::block_range& r) {
-  w.put(static_cast<std::uint64_t>(r.first)).put(static_cast<std::uint64_t>(r.last));
-}
-
-CAUSEWAY_DECL nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty) {
-  const auto first = r.get<std::uint64_t>(), last = r.get<std::uint64_t>();
-  const auto most = static_cast<std::uint64_t>(layers);
-  if (last > most || first > last || (first == last && !may_be_empty)) r.refuse();
-  return {static_cast<std::int64_t>(first), static_cast<std::int64_t>(last)};
-}
-
-CAUSEWAY_DECL void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all) {
-  CAUSEWAY_EXPECT(all.size() <= most_ranges);
-  w.put(static_cast<std::uint32_t>(all.size()));
-  for (const nn::block_range& r : all) put_range(w, r);
-}
-
-CAUSEWAY_DECL std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers) {
-  std::vector<nn::block_range> all;
-  const auto ranges = r.get<std::uint32_t>();
-  if (ranges > most_ranges) r.refuse();
-  for (std::uint32_t i = 0; i < ranges && r.ok(); ++i) {
-    all.push_back(get_range(r, layers, false));
-    if (i > 0 && all[i].first <= all[i - 1].last) r.refuse();
-  }
-  return all;
-}
-
-CAUSEWAY_DECL void put_begun(net::byte_writer& w, const stage::begun_step& b) {
-  w.put(b.name);
-  if (b.name == 0) return;
-  w.put(b.replicas).put(b.stages).put(b.stage);
-  put_ranges(w, b.keeps);
-}
-
-CAUSEWAY_DECL stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers) {
-  stage::begun_step b;
-  b.name = r.get<std::uint64_t>();
-  if (!r.ok() || b.name == 0) return b;
-  b.replicas = r.get<std::uint32_t>();
-  b.stages = r.get<std::uint32_t>();
-  b.stage = r.get<std::uint32_t>();
-  b.keeps = get_ranges(r, layers);
-  if (replica >= b.replicas || b.stage >= b.stages || b.stages > static_cast<std::uint64_t>(layers)) r.refuse();
-  return b;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed) {
-  const stage::present_peer& p = m.peer;
-  net::byte_writer w;
-  w.put(agreed).put(p.id).put(p.replica);
-  detail::put_range(w, p.computes);
-  detail::put_ranges(w, p.holds);
-  w.put(static_cast<std::uint32_t>(p.squares.size()));
-  for (const double s : p.squares) w.put(std::bit_cast<std::uint64_t>(s));
-  detail::put_begun(w, p.begun);
-  w.put(m.turn.evaluated).put(static_cast<std::uint8_t>(m.turn.trains)).put(std::bit_cast<std::uint64_t>(m.turn.last));
-  return std::move(w).take();
-}
-
-CAUSEWAY_DECL result<crew_member> decode_crew_member(std::span<const std::byte> bytes, const crew_agreement& ours) {
-  net::byte_reader r{bytes};
-  const auto agreed = r.get<std::uint64_t>();
-  if (r.ok() && agreed != ours.hash) {
-    return fail(errc::wrong_model, "", "it has another model, schedule, codec, recovery or number of micro-batches");
-  }
-  crew_member m;
-  stage::present_peer& p = m.peer;
-  p.id = r.get<std::uint64_t>();
-  p.replica = r.get<std::uint32_t>();
-  p.computes = detail::get_range(r, ours.layers, true);
-  p.holds = detail::get_ranges(r, ours.layers);
-  const auto squares = r.get<std::uint32_t>();
-  if (squares > ours.layers) r.refuse();
-  for (std::uint32_t i = 0; i < squares && r.ok(); ++i) {
-    p.squares.push_back(std::bit_cast<double>(r.get<std::uint64_t>()));
-    if (!(p.squares.back() >= 0) || !std::isfinite(p.squares.back())) r.refuse();
-  }
-  p.begun = detail::get_begun(r, p.replica, ours.layers);
-  m.turn.evaluated = r.get<std::uint32_t>();
-  const auto trains = r.get<std::uint8_t>();
-  if (trains > 1) r.refuse();
-  m.turn.trains = trains == 1;
-  m.turn.last = std::bit_cast<double>(r.get<std::uint64_t>());
-  CAUSEWAY_TRY(r.finish("what a peer holds"));
-  return m;
-}
-
-CAUSEWAY_DECL result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id,
-                                              const crew_member& own, const crew_agreement& ours,
-                                              const collective::collective_options& options) {
-  const std::size_t most = 120 + 32 * detail::most_ranges + 8 * static_cast<std::size_t>(ours.layers);
-  std::vector<std::vector<std::byte>> all(transport.size());
-  if (transport.size() > 1) CAUSEWAY_TRY(collective::all_gather(transport, id, encode(own, ours.hash), most, all, options));
-  std::vector<std::pair<crew_member, net::peer_index>> peers;
-  for (net::peer_index p = 0; p < transport.size(); ++p) {
-    auto one = p == transport.self() ? result<crew_member>{own} : decode_crew_member(all[p], ours);
-    if (!one) {
-      if (one.error().where.empty()) one.error().where = "peer " + std::to_string(p);
-      return one.error();
-    }
-    peers.emplace_back(std::move(*one), p);
-  }
-  std::sort(peers.begin(), peers.end(), [](const auto& a, const auto& b) { return a.first.peer.id < b.first.peer.id; });
-  crew_facts facts;
-  facts.gathered.layers = ours.layers;
-  facts.gathered.micro_batches = ours.micro_batches;
-  for (auto& [member, index] : peers) {
-    if (!facts.gathered.peers.empty() && facts.gathered.peers.back().id == member.peer.id) {
-      return fail(errc::protocol, "peer " + std::to_string(index), "it says to be another one");
-    }
-    if (index == transport.self()) facts.self = static_cast<net::peer_index>(facts.index_of.size());
-    facts.gathered.peers.push_back(std::move(member.peer));
-    facts.turns.push_back(member.turn);
-    facts.index_of.push_back(index);
-  }
-  return facts;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_CREW_FACTS_IPP
 #endif
 
 // ---- causeway/parallel/interpolated_blocks.hpp ----
@@ -29865,7 +30042,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 struct elastic_pipeline_options {
   std::int64_t micro_batches = 8;  ///< of a global batch, shared out over the pipelines; equal on all peers
-  /// A storage that all peers reach: where blocks are saved, and where the run goes back to when nobody has one any more.
+  /// Where blocks are saved, and where the run goes back to when nobody has one any more. Peers may reach one storage, or
+  /// have one for each machine: each keeps what its own peers hold.
   std::optional<io::any_storage> storage{};
   std::string folder = "blocks";
   std::uint64_t store_every = 100;  ///< steps; the first is saved too
@@ -29976,13 +30154,10 @@ class elastic_pipeline {
     }
   }
 
-  /// The blocks that this peer is the first to hold, to the storage, if there is one. A peer that goes calls it before:
-  /// once all have gone, the run goes on from there.
+  /// The blocks that this peer is the first to hold of those that reach its storage, if there is one. A peer that goes
+  /// calls it before: once all have gone, the run goes on from there.
   result<void> save_blocks(auto& ctx) {
-    return save_if(ctx, [&](std::int64_t b) {
-      const auto holders = layout_.holders(b);
-      return !holders.empty() && holders.front() == crew_->identity();
-    });
+    return save_if(ctx, [&](std::int64_t b) { return savers_.is_first(layout_.holders(b), crew_->identity()); });
   }
 
   void serialize(auto& ar) {
@@ -30025,9 +30200,8 @@ class elastic_pipeline {
     }
     if (order_.chunks() != 1)
       return fail(errc::unsupported, "elastic pipeline", "a rank has one chunk here; use another schedule");
-    std::optional<block_store> store;
-    if (options_.storage) store.emplace(*options_.storage, options_.folder);
-    held_.begin(ctx.model().part(), ctx.model().blocks(), std::move(store));
+    if (options_.storage) savers_.begin(block_store{*options_.storage, options_.folder});
+    held_.begin(ctx.model().part(), ctx.model().blocks(), savers_.store());
     return {};
   }
 
@@ -30174,6 +30348,7 @@ class elastic_pipeline {
     if (trains) own.peer.begun = kept_.described(crew_->words(), ctx.model().part().ranges(ctx.model().blocks()));
     turns_.at(crew_->words().state);
     own.turn = turns_.now(trains);
+    own.storage = savers_.identity(mix(crew_->identity(), attempt_.parent), ctx.log());
     const crew_agreement ours{agreement(ctx), ctx.model().blocks(), static_cast<std::uint32_t>(options_.micro_batches)};
     for (;;) {
       ++meetings_;
@@ -30216,7 +30391,7 @@ class elastic_pipeline {
   // Of the state that the run is in, as far as this peer has it. One peer alone may save a block.
   template <class Ours>
   result<void> save_if(auto& ctx, Ours&& ours) {
-    if (!options_.storage) return {};
+    if (!savers_.saves()) return {};
     for (const nn::block_range& r : held_.described(crew_->words(), ctx.model().blocks()).holds) {
       for (std::int64_t b = r.first; b < r.last; ++b) {
         if (ours(b) && ctx.model().part().holds(b)) CAUSEWAY_TRY(held_.save(ctx, b, crew_->words()));
@@ -30225,25 +30400,23 @@ class elastic_pipeline {
     return {};
   }
 
-  // To the newest state that is saved whole, if all find one: the peers vote on it as on a step. Who left has saved what it
-  // held; with what is here that may be the state of now.
+  // To the newest state that the peers find saved whole between them: they vote on it as on a step. Who left has saved what
+  // it held; with what is here that may be the state of now.
   result<void> go_back(auto& ctx, const crew_facts& facts, const error& why) {
-    const auto ours = [&](std::int64_t b) { return facts.gathered.first_holder(b) == facts.self; };
+    savers_.met(facts);
+    const auto ours = [&](std::int64_t b) { return savers_.is_first(facts.gathered.holders(b), crew_->identity()); };
     if (const auto kept = save_if(ctx, ours); !kept) ctx.log()(severity::warning, kept.error().text());
-    crew_words saved;
-    if (options_.storage) {
-      CAUSEWAY_ASSIGN(const auto found, block_store(*options_.storage, options_.folder).newest(ctx.model().blocks()));
-      if (found) saved = *found;
-    }
-    CAUSEWAY_ASSIGN(const auto all, of_everybody(ctx, saved));
-    const bool agreed = std::all_of(all.begin(), all.end(), [&](const crew_words& w) { return w == saved; });
-    if (saved.step == 0 || !agreed) return wait_for_more(ctx, why);
+    CAUSEWAY_ASSIGN(const saved_states found, savers_.found(ctx.model().blocks()));
+    CAUSEWAY_ASSIGN(const auto everywhere, of_everybody(ctx, found));
+    const auto newest = newest_together(everywhere, ctx.model().blocks());
+    if (!newest) return wait_for_more(ctx, why);
+    const crew_words saved = *newest;
     const std::string from = ctx.step() == saved.step ? "" : "back from step " + std::to_string(ctx.step()) + " to ";
     ctx.log()(from.empty() ? severity::info : severity::warning, why.where + ": no peer has them any more; going " + from +
                                                                      (from.empty() ? "on from step " : "step ") +
                                                                      std::to_string(saved.step) + ", which is saved");
     CAUSEWAY_TRY(crew_->propose(saved));
-    held_.went_back(crew_->words());
+    held_.went_back(crew_->words(), blocks_of(found, saved));
     ctx.resume_at(crew_->words().step);
     crew_->finished_by_others();
     return fail(errc::cancelled, "step", "the run went back to step " + std::to_string(saved.step));
@@ -30260,6 +30433,7 @@ class elastic_pipeline {
 
   result<void> take_seat(auto& ctx, const crew_facts& facts) {
     said_.clear();
+    savers_.met(facts);
     index_of_.clear();
     for (std::size_t p = 0; p < facts.index_of.size(); ++p) index_of_[facts.gathered.peers[p].id] = facts.index_of[p];
     seat_ = layout_.find(crew_->identity(), &place_);
@@ -30382,7 +30556,8 @@ class elastic_pipeline {
   double missed_ = 0;  // an evaluation that others are through with
   stage::layout layout_;
   std::map<std::uint64_t, net::peer_index> index_of_;  // by id
-  const stage::seat* seat_ = nullptr;                  // in layout_; none: spare
+  block_savers savers_;
+  const stage::seat* seat_ = nullptr;  // in layout_; none: spare
   stage::layout::place place_;
   double loss_ = 0;
   block_squares squares_;
@@ -32687,7 +32862,7 @@ struct oobleck_options {
   std::size_t most_peers = 8;                ///< that the run may have; more are spare
   plan::model_cost model{};                  ///< costs of the blocks; none: all alike
   plan::template_peers kind{};               ///< memory and speed of a peer
-  std::optional<io::any_storage> storage{};  ///< that all peers reach: the last resort
+  std::optional<io::any_storage> storage{};  ///< shared by machines, or one for each: the last resort
 };
 using oobleck = parallel::elastic_pipeline<stage::recovery::templates, stage::one_f_one_b>;
 [[nodiscard]] CAUSEWAY_DECL oobleck make(const oobleck_options& o);
@@ -32699,7 +32874,7 @@ struct varuna_morphing_options {
   std::shared_ptr<parallel::crew> peers{};   ///< the crew_group of the environment
   std::int64_t micro_batches = 32;           ///< of the global batch
   stage::recovery::morph_options search{};   ///< calibration and memory; none: blocks that are all alike
-  std::optional<io::any_storage> storage{};  ///< that all peers reach
+  std::optional<io::any_storage> storage{};  ///< shared by machines, or one for each
   std::uint64_t store_every = 100;           ///< steps between copies there
 };
 using varuna_morphing = parallel::elastic_pipeline<stage::recovery::morph, stage::varuna>;
@@ -32713,7 +32888,7 @@ struct parcae_options {
   std::shared_ptr<parallel::crew> peers{};    ///< the crew_group of the environment
   std::int64_t micro_batches = 32;            ///< of the global batch
   stage::recovery::proactive_options plan{};  ///< costs, memory, intervals; none: blocks that are all alike
-  std::optional<io::any_storage> storage{};   ///< that all peers reach
+  std::optional<io::any_storage> storage{};   ///< shared by machines, or one for each
   std::uint64_t store_every = 100;            ///< steps between copies there
 };
 using parcae = parallel::elastic_pipeline<stage::recovery::proactive, stage::one_f_one_b>;
@@ -32725,11 +32900,12 @@ using parcae = parallel::elastic_pipeline<stage::recovery::proactive, stage::one
 /// change over by a key-value store, here a new attempt of the membership begins with what everybody has kept; what was
 /// sent over boundaries is kept by its sender for that. A peer lost with its predecessor costs the step.
 struct bamboo_options {
-  std::shared_ptr<parallel::crew> peers{};   ///< the crew_group of the environment
-  std::int64_t micro_batches = 32;           ///< of the global batch
-  std::int64_t stages = 4;                   ///< of each pipeline; the paper takes 1.5 times as many as memory asks for
-  std::optional<io::any_storage> storage{};  ///< that all peers reach: for when a stage is lost with its shadow
-  std::uint64_t store_every = 100;           ///< steps between copies there
+  std::shared_ptr<parallel::crew> peers{};  ///< the crew_group of the environment
+  std::int64_t micro_batches = 32;          ///< of the global batch
+  std::int64_t stages = 4;                  ///< of each pipeline; the paper takes 1.5 times as many as memory asks for
+  std::optional<io::any_storage>
+      storage{};                    ///< shared by machines, or one for each: for when a stage is lost with its shadow
+  std::uint64_t store_every = 100;  ///< steps between copies there
 };
 using bamboo = parallel::elastic_pipeline<stage::recovery::redundant_forward, stage::one_f_one_b>;
 [[nodiscard]] CAUSEWAY_DECL bamboo make(const bamboo_options& o);
@@ -32743,7 +32919,7 @@ struct recycle_options {
   std::int64_t micro_batches = 32;           ///< of the global batch
   std::int64_t stages = 4;                   ///< of each pipeline
   plan::stage_costs costs{};                 ///< of stages and links; none: stages are alike and links cost nothing
-  std::optional<io::any_storage> storage{};  ///< that all peers reach: for when a stage's last peer is lost
+  std::optional<io::any_storage> storage{};  ///< shared by machines, or one for each: for when a stage's last peer is lost
 };
 using recycle = parallel::elastic_pipeline<stage::recovery::reroute, stage::one_f_one_b>;
 [[nodiscard]] CAUSEWAY_DECL recycle make(const recycle_options& o);

@@ -58,4 +58,34 @@ TEST_CASE("block store: a torn file and a state of another history do not count"
   CHECK(store.newest(3).value() == std::optional{at4});
 }
 
+TEST_CASE("block store: what peers have between them counts", "[parallel][fast]") {
+  io::memory_storage near, far;
+  block_store here{io::any_storage{near}, "run"}, there{io::any_storage{far}, "run"};
+  const crew_words at4{4, 44, 1.5}, at6{6, 66, 2.5};
+  save_all(here, at4, 2);
+  REQUIRE(there.save(at4, 1, contents));
+  REQUIRE(there.save(at4, 2, contents));
+  save_all(here, at6, 2);
+  std::vector<parallel::saved_states> both{here.found(3).value(), there.found(3).value()};
+  CHECK(both[0][0].state == at6);
+  CHECK(both[0][1].state == at4);
+  CHECK((both[1][0].has(1) && both[1][0].has(2) && !both[1][0].has(0)));
+  CHECK(parallel::newest_together(both, 3) == std::optional{at4});
+  CHECK_FALSE(parallel::newest_together({both.data(), 1}, 3).has_value());
+  REQUIRE(there.save({6, 67, 2.5}, 2, contents));  // of another history
+  both[1] = there.found(3).value();
+  CHECK(parallel::newest_together(both, 3) == std::optional{at4});
+  REQUIRE(there.save(at6, 2, contents));
+  both[1] = there.found(3).value();
+  CHECK(parallel::newest_together(both, 3) == std::optional{at6});
+}
+
+TEST_CASE("block store: who reaches the same storage finds the same number, and nobody else", "[parallel][fast]") {
+  io::memory_storage near, far;
+  block_store first{io::any_storage{near}, "run"}, second{io::any_storage{near}, "run"};
+  CHECK(first.identity(5).value() == 5);
+  CHECK(second.identity(6).value() == 5);
+  CHECK(block_store{io::any_storage{far}, "run"}.identity(7).value() == 7);
+}
+
 }  // namespace causeway

@@ -14,7 +14,9 @@ namespace {
 
 const parallel::crew_agreement ours{77, 10, 8};
 
-parallel::crew_member somebody() { return {{42, {{0, 3}, {5, 10}}, 2, {5, 9}, {1, 2, 3, 4, 5, 6, 7, 8}}, {3, false, 2.5}}; }
+parallel::crew_member somebody() {
+  return {{42, {{0, 3}, {5, 10}}, 2, {5, 9}, {1, 2, 3, 4, 5, 6, 7, 8}}, {3, false, 2.5}, 12};
+}
 
 }  // namespace
 
@@ -30,6 +32,7 @@ TEST_CASE("crew facts: what a peer says comes back", "[parallel][fast]") {
   CHECK(all->turn.evaluated == 3);
   CHECK_FALSE(all->turn.trains);
   CHECK(all->turn.last == 2.5);
+  CHECK(all->storage == 12);
 }
 
 TEST_CASE("crew facts: bytes that no encoder makes are refused", "[parallel][fast]") {

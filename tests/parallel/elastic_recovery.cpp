@@ -81,6 +81,16 @@ TEST_CASE("recovery: a run whose peers are all stopped goes on from what is save
       [](auto& w, const elastic_world_options&) { CHECK(w.distance(w.unsplit()) < 5e-5); });
 }
 
+TEST_CASE("recovery: machines that share no storage go on from what they have saved between them",
+          "[parallel][elastic][fast]") {
+  const std::uint32_t lost = GENERATE(UINT32_MAX, 0U, 1U, 2U, 3U);  // what it held another one has saved, too
+  support::stop_all_and_start_again(
+      [](const elastic_world_options& o) {
+        return elastic_world{o, with(stage::recovery::regroup{2})};
+      },
+      [](auto& w, const elastic_world_options&) { CHECK(w.distance(w.unsplit()) < 5e-5); }, true, lost);
+}
+
 TEST_CASE("recovery: pipelines from templates survive every kill, and are of different length",
           "[parallel][elastic][fast]") {
   elastic_world_options o;

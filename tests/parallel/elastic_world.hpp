@@ -40,7 +40,8 @@ struct elastic_world_options {
   std::uint64_t steps = 4;
   std::uint64_t seed = 1;
   float clip_norm = 1;
-  std::uint64_t store_every = 0;  ///< steps between copies in a storage that all hosts reach; 0: none
+  std::uint64_t store_every = 0;  ///< steps between copies of blocks; 0: none
+  bool own_storages = false;      ///< each host's copies are on its own disk; else all hosts reach one storage
   causeway::sim::link_options link{.latency = 5ms};
   std::uint32_t victim = UINT32_MAX;  ///< dies at its `dies_at`th network call
   std::uint64_t dies_at = 0;
@@ -156,7 +157,7 @@ class any_elastic_world {
  private:
   [[nodiscard]] causeway::sim::world_options world_options() const;
   [[nodiscard]] std::shared_ptr<causeway::net::fabric> fabric(causeway::sim::process& p, std::uint64_t id);
-  [[nodiscard]] causeway::parallel::elastic_pipeline_options pipeline_options();
+  [[nodiscard]] causeway::parallel::elastic_pipeline_options pipeline_options(causeway::sim::process& p);
   void live(causeway::sim::process& p);
   causeway::result<void> train(causeway::sim::process& p, elastic_peer& peer, elastic_result& me);
   causeway::result<void> evaluate(elastic_peer& peer, elastic_result& me);

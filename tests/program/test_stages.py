@@ -120,6 +120,41 @@ class Stages(Elastic):
         self.assertNotEqual(copies(), kept)  # and there the next start goes on
         self.assertFalse(os.path.exists(os.path.join(self.dir, "runs", "causeway", "blocks")))
 
+    def test_folders_on_two_machines_go_on_from_what_both_have_saved(self):
+        def start():
+            p = self.start("--peers", "2", *STAGES, *LONG)
+            self.until(lambda: os.path.exists(os.path.join(self.folder(0), "address")), p)
+            return p
+
+        def both_join():
+            with open(os.path.join(self.folder(0), "address")) as f:
+                address = f.read().split()[0]
+            return [self.join(address) for _ in range(2)]  # their folder is another one
+
+        def stop(*processes):
+            for p in processes:
+                p.send_signal(signal.SIGINT)
+            for p in processes:
+                self.ends(p, 130)
+
+        p = start()
+        self.until(lambda: self.round(0) > 1, p)
+        joined = both_join()
+        self.until(lambda: self.lines(0)[-1]["peers"] == 4, p)
+        before = self.round(0)
+        self.until(lambda: self.round(0) > before + 5, p)
+        stop(*joined, p)
+        near, far = [os.path.join(self.dir, where, "causeway", "blocks") for where in ["runs", "other"]]
+        for folder in [near, far]:
+            self.assertGreater(len(glob.glob(folder + "/block-*/*")), 0, folder)
+        shutil.rmtree(near)
+        p = start()
+        joined = both_join()
+        self.until(lambda: "which is saved" in self.logs(), p)
+        reached = self.round(0)
+        self.until(lambda: self.round(0) > reached + 5, p)
+        stop(*joined, p)
+
     def test_one_leaves_one_joins(self):
         p = self.start_stages(*LONG)
         self.until(lambda: all(self.round(i) > 5 for i in range(4)), p)

@@ -108,9 +108,9 @@ std::shared_ptr<causeway::net::fabric> any_elastic_world::fabric(causeway::sim::
   });
 }
 
-causeway::parallel::elastic_pipeline_options any_elastic_world::pipeline_options() {
+causeway::parallel::elastic_pipeline_options any_elastic_world::pipeline_options(causeway::sim::process& p) {
   causeway::parallel::elastic_pipeline_options o{.micro_batches = options_.micro_batches};
-  if (options_.store_every > 0) o.storage = causeway::io::any_storage{shared_};
+  if (options_.store_every > 0) o.storage = options_.own_storages ? p.storage() : causeway::io::any_storage{shared_};
   o.store_every = options_.store_every;
   return o;
 }
@@ -135,7 +135,7 @@ void any_elastic_world::live(causeway::sim::process& p) {
   environment env;
   env.clock = p.clock();
   env.log = p.log();
-  const auto peer = make_(options_, crew, std::move(env), pipeline_options());
+  const auto peer = make_(options_, crew, std::move(env), pipeline_options(p));
   const auto outcome = train(p, *peer, me);
   if (!outcome) me.error = outcome.error().text();
   if (!outcome) return;

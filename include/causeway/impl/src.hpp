@@ -289,6 +289,7 @@
 #include <causeway/parallel/impl/block_passage.ipp>
 #include <causeway/parallel/impl/block_request_handler.ipp>
 #include <causeway/parallel/impl/block_rpc_codec.ipp>
+#include <causeway/parallel/impl/block_savers.ipp>
 #include <causeway/parallel/impl/block_server_directory.ipp>
 #include <causeway/parallel/impl/block_store.ipp>
 #include <causeway/parallel/impl/block_sums.ipp>

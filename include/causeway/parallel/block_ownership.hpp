@@ -65,9 +65,9 @@ class block_ownership {
   result<block_contents> contents(auto& ctx, std::int64_t block) {
     const auto left = attic_.find(block);
     if (left != attic_.end()) return left->second;
-    if (stored_ && valid_[static_cast<std::size_t>(block)] == 0) {
+    if (is_stored(block) && valid_[static_cast<std::size_t>(block)] == 0) {
       block_contents all(static_cast<std::size_t>(ctx.model().block_length(block)) * (1 + ctx.inner().moments().size()));
-      CAUSEWAY_TRY(store_->load(*stored_, block, all));
+      CAUSEWAY_TRY(store_->load(stored_->state, block, all));
       return all;
     }
     block_contents all;
@@ -107,7 +107,7 @@ class block_ownership {
       if (valid != 0 || !part.holds(b)) continue;
       if (const auto kept = attic_.extract(b)) {
         put(ctx, b, kept.mapped());
-      } else if (stored_) {
+      } else if (is_stored(b)) {
         CAUSEWAY_ASSIGN(const block_contents saved, contents(ctx, b));
         put(ctx, b, saved);
       }
@@ -115,8 +115,8 @@ class block_ownership {
     return {};
   }
 
-  /// The run went back to a state that is in the store: everybody has all blocks of it.
-  void went_back(const crew_words& w);
+  /// The run went back to a state that is saved. `found`: which of its blocks this peer's storage has.
+  void went_back(const crew_words& w, const saved_blocks& found);
 
   /// Saves a block of the state that the run is in.
   result<void> save(auto& ctx, std::int64_t block, const crew_words& w) {
@@ -136,6 +136,7 @@ class block_ownership {
  private:
   [[nodiscard]] bool is_at(const crew_words& w) const noexcept { return state_ == w.state; }
 
+  [[nodiscard]] bool is_stored(std::int64_t block) const noexcept { return stored_ && stored_->has(block); }
   [[nodiscard]] bool has(const crew_words& w, std::int64_t block) const;
 
   void forget();
@@ -147,9 +148,9 @@ class block_ownership {
   }
 
   std::optional<block_store> store_;
-  std::optional<crew_words> stored_;  // the state that the run is in, where it is in the store
-  std::uint64_t state_ = 0;           // crew_words::state that the blocks are of
-  std::vector<std::uint8_t> valid_;   // by block: in the model's part, and of that state
+  std::optional<saved_blocks> stored_;  // of the state that the run is in, where it went back to one
+  std::uint64_t state_ = 0;             // crew_words::state that the blocks are of
+  std::vector<std::uint8_t> valid_;     // by block: in the model's part, and of that state
   std::map<std::int64_t, block_contents> attic_;
   std::map<std::int64_t, double> squares_;
   nn::block_range computes_{};

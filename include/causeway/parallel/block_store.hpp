@@ -2,8 +2,9 @@
 #ifndef CAUSEWAY_PARALLEL_BLOCK_STORE_HPP
 #define CAUSEWAY_PARALLEL_BLOCK_STORE_HPP
 
-// Blocks of a model in a storage that all peers reach, one file for each block and step: whatever the layout was when they
-// were written, any other can begin from them.
+// Blocks of a model in a storage, one file for each block and step: whatever the layout was when they were written, any
+// other can begin from them. Machines may share the storage or have one each: then each has the blocks of its own peers,
+// and what counts is what all of them have together.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
@@ -15,6 +16,7 @@
 #include <causeway/parallel/crew.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -25,6 +27,27 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
+/// A state of a run, and which of its blocks a peer finds saved. The same bytes on all peers: they send it to each other.
+struct saved_blocks {
+  static constexpr std::int64_t most = 1024;  ///< blocks of a model that can go back
+
+  crew_words state{};  ///< step 0: none
+  std::array<std::uint64_t, most / 64> found{};
+
+  void add(std::int64_t block) noexcept { found[static_cast<std::size_t>(block / 64)] |= std::uint64_t{1} << block % 64; }
+  [[nodiscard]] bool has(std::int64_t block) const noexcept {
+    return block < most && (found[static_cast<std::size_t>(block / 64)] >> block % 64 & 1U) != 0;
+  }
+};
+/// The newest states of which a peer finds blocks, newest first.
+using saved_states = std::array<saved_blocks, 4>;
+
+/// The newest state of which the peers have every block between them; none: there is none.
+[[nodiscard]] CAUSEWAY_DECL std::optional<crew_words> newest_together(std::span<const saved_states> peers,
+                                                                      std::int64_t layers);
+/// Those of one state; none where it is not among them.
+[[nodiscard]] CAUSEWAY_DECL saved_blocks blocks_of(const saved_states& all, const crew_words& state);
+
 /// Copies share the storage. The two newest steps of each block stay.
 class block_store {
  public:
@@ -32,6 +55,13 @@ class block_store {
 
   /// Durable on return.
   result<void> save(const crew_words& state, std::int64_t block, std::span<const float> contents);
+
+  /// A number that all peers find that reach this storage, and no others; made by whoever asks first. Ask again before it
+  /// is used: two may have asked first.
+  result<std::uint64_t> identity(std::uint64_t fresh);
+
+  /// What is there and whole of the newest states. Reads what it finds.
+  result<saved_states> found(std::int64_t layers);
 
   /// The newest state of which every block is there and whole; none: there is none. Reads what it finds.
   result<std::optional<crew_words>> newest(std::int64_t layers);

@@ -62,6 +62,7 @@ CAUSEWAY_DECL stage::begun_step get_begun(net::byte_reader& r, std::uint32_t rep
 struct crew_member {
   stage::present_peer peer;
   crew_turn turn;
+  std::uint64_t storage = 0;  ///< block_store::identity; 0: it has none
 };
 
 [[nodiscard]] CAUSEWAY_DECL std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed);
@@ -76,9 +77,10 @@ struct crew_facts {
   std::vector<net::peer_index> index_of;  ///< [place in gathered.peers]
   net::peer_index self = 0;               ///< place of this peer
   std::vector<crew_turn> turns;           ///< [place]
+  std::vector<std::uint64_t> storages;    ///< [place], see crew_member
 };
 
-/// From and to everybody; 65 bytes, 16 for each range and 8 for each block that a peer holds; 16 more where it has begun
+/// From and to everybody; 73 bytes, 16 for each range and 8 for each block that a peer holds; 16 more where it has begun
 /// the step.
 CAUSEWAY_DECL result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id,
                                               const crew_member& own, const crew_agreement& ours,

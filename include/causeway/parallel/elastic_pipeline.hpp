@@ -19,6 +19,7 @@
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/block_ownership.hpp>
+#include <causeway/parallel/block_savers.hpp>
 #include <causeway/parallel/block_store.hpp>
 #include <causeway/parallel/block_sums.hpp>
 #include <causeway/parallel/crew.hpp>
@@ -62,7 +63,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 struct elastic_pipeline_options {
   std::int64_t micro_batches = 8;  ///< of a global batch, shared out over the pipelines; equal on all peers
-  /// A storage that all peers reach: where blocks are saved, and where the run goes back to when nobody has one any more.
+  /// Where blocks are saved, and where the run goes back to when nobody has one any more. Peers may reach one storage, or
+  /// have one for each machine: each keeps what its own peers hold.
   std::optional<io::any_storage> storage{};
   std::string folder = "blocks";
   std::uint64_t store_every = 100;  ///< steps; the first is saved too
@@ -173,13 +175,10 @@ class elastic_pipeline {
     }
   }
 
-  /// The blocks that this peer is the first to hold, to the storage, if there is one. A peer that goes calls it before:
-  /// once all have gone, the run goes on from there.
+  /// The blocks that this peer is the first to hold of those that reach its storage, if there is one. A peer that goes
+  /// calls it before: once all have gone, the run goes on from there.
   result<void> save_blocks(auto& ctx) {
-    return save_if(ctx, [&](std::int64_t b) {
-      const auto holders = layout_.holders(b);
-      return !holders.empty() && holders.front() == crew_->identity();
-    });
+    return save_if(ctx, [&](std::int64_t b) { return savers_.is_first(layout_.holders(b), crew_->identity()); });
   }
 
   void serialize(auto& ar) {
@@ -222,9 +221,8 @@ class elastic_pipeline {
     }
     if (order_.chunks() != 1)
       return fail(errc::unsupported, "elastic pipeline", "a rank has one chunk here; use another schedule");
-    std::optional<block_store> store;
-    if (options_.storage) store.emplace(*options_.storage, options_.folder);
-    held_.begin(ctx.model().part(), ctx.model().blocks(), std::move(store));
+    if (options_.storage) savers_.begin(block_store{*options_.storage, options_.folder});
+    held_.begin(ctx.model().part(), ctx.model().blocks(), savers_.store());
     return {};
   }
 
@@ -371,6 +369,7 @@ class elastic_pipeline {
     if (trains) own.peer.begun = kept_.described(crew_->words(), ctx.model().part().ranges(ctx.model().blocks()));
     turns_.at(crew_->words().state);
     own.turn = turns_.now(trains);
+    own.storage = savers_.identity(mix(crew_->identity(), attempt_.parent), ctx.log());
     const crew_agreement ours{agreement(ctx), ctx.model().blocks(), static_cast<std::uint32_t>(options_.micro_batches)};
     for (;;) {
       ++meetings_;
@@ -413,7 +412,7 @@ class elastic_pipeline {
   // Of the state that the run is in, as far as this peer has it. One peer alone may save a block.
   template <class Ours>
   result<void> save_if(auto& ctx, Ours&& ours) {
-    if (!options_.storage) return {};
+    if (!savers_.saves()) return {};
     for (const nn::block_range& r : held_.described(crew_->words(), ctx.model().blocks()).holds) {
       for (std::int64_t b = r.first; b < r.last; ++b) {
         if (ours(b) && ctx.model().part().holds(b)) CAUSEWAY_TRY(held_.save(ctx, b, crew_->words()));
@@ -422,25 +421,23 @@ class elastic_pipeline {
     return {};
   }
 
-  // To the newest state that is saved whole, if all find one: the peers vote on it as on a step. Who left has saved what it
-  // held; with what is here that may be the state of now.
+  // To the newest state that the peers find saved whole between them: they vote on it as on a step. Who left has saved what
+  // it held; with what is here that may be the state of now.
   result<void> go_back(auto& ctx, const crew_facts& facts, const error& why) {
-    const auto ours = [&](std::int64_t b) { return facts.gathered.first_holder(b) == facts.self; };
+    savers_.met(facts);
+    const auto ours = [&](std::int64_t b) { return savers_.is_first(facts.gathered.holders(b), crew_->identity()); };
     if (const auto kept = save_if(ctx, ours); !kept) ctx.log()(severity::warning, kept.error().text());
-    crew_words saved;
-    if (options_.storage) {
-      CAUSEWAY_ASSIGN(const auto found, block_store(*options_.storage, options_.folder).newest(ctx.model().blocks()));
-      if (found) saved = *found;
-    }
-    CAUSEWAY_ASSIGN(const auto all, of_everybody(ctx, saved));
-    const bool agreed = std::all_of(all.begin(), all.end(), [&](const crew_words& w) { return w == saved; });
-    if (saved.step == 0 || !agreed) return wait_for_more(ctx, why);
+    CAUSEWAY_ASSIGN(const saved_states found, savers_.found(ctx.model().blocks()));
+    CAUSEWAY_ASSIGN(const auto everywhere, of_everybody(ctx, found));
+    const auto newest = newest_together(everywhere, ctx.model().blocks());
+    if (!newest) return wait_for_more(ctx, why);
+    const crew_words saved = *newest;
     const std::string from = ctx.step() == saved.step ? "" : "back from step " + std::to_string(ctx.step()) + " to ";
     ctx.log()(from.empty() ? severity::info : severity::warning, why.where + ": no peer has them any more; going " + from +
                                                                      (from.empty() ? "on from step " : "step ") +
                                                                      std::to_string(saved.step) + ", which is saved");
     CAUSEWAY_TRY(crew_->propose(saved));
-    held_.went_back(crew_->words());
+    held_.went_back(crew_->words(), blocks_of(found, saved));
     ctx.resume_at(crew_->words().step);
     crew_->finished_by_others();
     return fail(errc::cancelled, "step", "the run went back to step " + std::to_string(saved.step));
@@ -457,6 +454,7 @@ class elastic_pipeline {
 
   result<void> take_seat(auto& ctx, const crew_facts& facts) {
     said_.clear();
+    savers_.met(facts);
     index_of_.clear();
     for (std::size_t p = 0; p < facts.index_of.size(); ++p) index_of_[facts.gathered.peers[p].id] = facts.index_of[p];
     seat_ = layout_.find(crew_->identity(), &place_);
@@ -579,7 +577,8 @@ class elastic_pipeline {
   double missed_ = 0;  // an evaluation that others are through with
   stage::layout layout_;
   std::map<std::uint64_t, net::peer_index> index_of_;  // by id
-  const stage::seat* seat_ = nullptr;                  // in layout_; none: spare
+  block_savers savers_;
+  const stage::seat* seat_ = nullptr;  // in layout_; none: spare
   stage::layout::place place_;
   double loss_ = 0;
   block_squares squares_;

@@ -38,7 +38,7 @@ struct oobleck_options {
   std::size_t most_peers = 8;                ///< that the run may have; more are spare
   plan::model_cost model{};                  ///< costs of the blocks; none: all alike
   plan::template_peers kind{};               ///< memory and speed of a peer
-  std::optional<io::any_storage> storage{};  ///< that all peers reach: the last resort
+  std::optional<io::any_storage> storage{};  ///< shared by machines, or one for each: the last resort
 };
 using oobleck = parallel::elastic_pipeline<stage::recovery::templates, stage::one_f_one_b>;
 [[nodiscard]] CAUSEWAY_DECL oobleck make(const oobleck_options& o);
@@ -50,7 +50,7 @@ struct varuna_morphing_options {
   std::shared_ptr<parallel::crew> peers{};   ///< the crew_group of the environment
   std::int64_t micro_batches = 32;           ///< of the global batch
   stage::recovery::morph_options search{};   ///< calibration and memory; none: blocks that are all alike
-  std::optional<io::any_storage> storage{};  ///< that all peers reach
+  std::optional<io::any_storage> storage{};  ///< shared by machines, or one for each
   std::uint64_t store_every = 100;           ///< steps between copies there
 };
 using varuna_morphing = parallel::elastic_pipeline<stage::recovery::morph, stage::varuna>;
@@ -64,7 +64,7 @@ struct parcae_options {
   std::shared_ptr<parallel::crew> peers{};    ///< the crew_group of the environment
   std::int64_t micro_batches = 32;            ///< of the global batch
   stage::recovery::proactive_options plan{};  ///< costs, memory, intervals; none: blocks that are all alike
-  std::optional<io::any_storage> storage{};   ///< that all peers reach
+  std::optional<io::any_storage> storage{};   ///< shared by machines, or one for each
   std::uint64_t store_every = 100;            ///< steps between copies there
 };
 using parcae = parallel::elastic_pipeline<stage::recovery::proactive, stage::one_f_one_b>;
@@ -76,11 +76,12 @@ using parcae = parallel::elastic_pipeline<stage::recovery::proactive, stage::one
 /// change over by a key-value store, here a new attempt of the membership begins with what everybody has kept; what was
 /// sent over boundaries is kept by its sender for that. A peer lost with its predecessor costs the step.
 struct bamboo_options {
-  std::shared_ptr<parallel::crew> peers{};   ///< the crew_group of the environment
-  std::int64_t micro_batches = 32;           ///< of the global batch
-  std::int64_t stages = 4;                   ///< of each pipeline; the paper takes 1.5 times as many as memory asks for
-  std::optional<io::any_storage> storage{};  ///< that all peers reach: for when a stage is lost with its shadow
-  std::uint64_t store_every = 100;           ///< steps between copies there
+  std::shared_ptr<parallel::crew> peers{};  ///< the crew_group of the environment
+  std::int64_t micro_batches = 32;          ///< of the global batch
+  std::int64_t stages = 4;                  ///< of each pipeline; the paper takes 1.5 times as many as memory asks for
+  std::optional<io::any_storage>
+      storage{};                    ///< shared by machines, or one for each: for when a stage is lost with its shadow
+  std::uint64_t store_every = 100;  ///< steps between copies there
 };
 using bamboo = parallel::elastic_pipeline<stage::recovery::redundant_forward, stage::one_f_one_b>;
 [[nodiscard]] CAUSEWAY_DECL bamboo make(const bamboo_options& o);
@@ -94,7 +95,7 @@ struct recycle_options {
   std::int64_t micro_batches = 32;           ///< of the global batch
   std::int64_t stages = 4;                   ///< of each pipeline
   plan::stage_costs costs{};                 ///< of stages and links; none: stages are alike and links cost nothing
-  std::optional<io::any_storage> storage{};  ///< that all peers reach: for when a stage's last peer is lost
+  std::optional<io::any_storage> storage{};  ///< shared by machines, or one for each: for when a stage's last peer is lost
 };
 using recycle = parallel::elastic_pipeline<stage::recovery::reroute, stage::one_f_one_b>;
 [[nodiscard]] CAUSEWAY_DECL recycle make(const recycle_options& o);

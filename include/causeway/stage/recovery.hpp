@@ -66,6 +66,8 @@ struct gathering {
 
   /// The place of the first peer that holds a block; peers.size() where nobody does.
   [[nodiscard]] std::size_t first_holder(std::int64_t block) const;
+  /// Ids of all that hold it, rising.
+  [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const;
   [[nodiscard]] bool somebody_holds(std::int64_t block) const { return first_holder(block) < peers.size(); }
 };
 

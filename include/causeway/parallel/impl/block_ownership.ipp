@@ -43,9 +43,9 @@ CAUSEWAY_DECL void block_ownership::seated(const nn::block_range& computes, std:
   replica_ = replica;
 }
 
-CAUSEWAY_DECL void block_ownership::went_back(const crew_words& w) {
+CAUSEWAY_DECL void block_ownership::went_back(const crew_words& w, const saved_blocks& found) {
   forget();
-  stored_ = w;
+  stored_ = found;
   state_ = w.state;
 }
 
@@ -59,7 +59,7 @@ CAUSEWAY_DECL void block_ownership::moved_to(std::uint64_t state, std::map<std::
 
 CAUSEWAY_DECL bool block_ownership::has(const crew_words& w, std::int64_t block) const {
   if (!is_at(w)) return false;
-  return w.step == 0 || stored_ || valid_[static_cast<std::size_t>(block)] != 0 || attic_.contains(block);
+  return w.step == 0 || is_stored(block) || valid_[static_cast<std::size_t>(block)] != 0 || attic_.contains(block);
 }
 
 CAUSEWAY_DECL void block_ownership::forget() {

@@ -68,7 +68,10 @@ CAUSEWAY_DECL std::vector<std::byte> encode(const crew_member& m, std::uint64_t 
   w.put(static_cast<std::uint32_t>(p.squares.size()));
   for (const double s : p.squares) w.put(std::bit_cast<std::uint64_t>(s));
   detail::put_begun(w, p.begun);
-  w.put(m.turn.evaluated).put(static_cast<std::uint8_t>(m.turn.trains)).put(std::bit_cast<std::uint64_t>(m.turn.last));
+  w.put(m.storage)
+      .put(m.turn.evaluated)
+      .put(static_cast<std::uint8_t>(m.turn.trains))
+      .put(std::bit_cast<std::uint64_t>(m.turn.last));
   return std::move(w).take();
 }
 
@@ -91,6 +94,7 @@ CAUSEWAY_DECL result<crew_member> decode_crew_member(std::span<const std::byte> 
     if (!(p.squares.back() >= 0) || !std::isfinite(p.squares.back())) r.refuse();
   }
   p.begun = detail::get_begun(r, p.replica, ours.layers);
+  m.storage = r.get<std::uint64_t>();
   m.turn.evaluated = r.get<std::uint32_t>();
   const auto trains = r.get<std::uint8_t>();
   if (trains > 1) r.refuse();
@@ -103,7 +107,7 @@ CAUSEWAY_DECL result<crew_member> decode_crew_member(std::span<const std::byte> 
 CAUSEWAY_DECL result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id,
                                               const crew_member& own, const crew_agreement& ours,
                                               const collective::collective_options& options) {
-  const std::size_t most = 120 + 32 * detail::most_ranges + 8 * static_cast<std::size_t>(ours.layers);
+  const std::size_t most = 128 + 32 * detail::most_ranges + 8 * static_cast<std::size_t>(ours.layers);
   std::vector<std::vector<std::byte>> all(transport.size());
   if (transport.size() > 1) CAUSEWAY_TRY(collective::all_gather(transport, id, encode(own, ours.hash), most, all, options));
   std::vector<std::pair<crew_member, net::peer_index>> peers;
@@ -126,6 +130,7 @@ CAUSEWAY_DECL result<crew_facts> gather_facts(net::any_transport& transport, con
     if (index == transport.self()) facts.self = static_cast<net::peer_index>(facts.index_of.size());
     facts.gathered.peers.push_back(std::move(member.peer));
     facts.turns.push_back(member.turn);
+    facts.storages.push_back(member.storage);
     facts.index_of.push_back(index);
   }
   return facts;

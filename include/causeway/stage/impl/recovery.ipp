@@ -35,6 +35,14 @@ CAUSEWAY_DECL std::size_t gathering::first_holder(std::int64_t block) const {
   return static_cast<std::size_t>(found - peers.begin());
 }
 
+CAUSEWAY_DECL std::vector<std::uint64_t> gathering::holders(std::int64_t block) const {
+  std::vector<std::uint64_t> ids;
+  for (const present_peer& p : peers) {
+    if (p.overlap({block, block + 1}) == 1) ids.push_back(p.id);
+  }
+  return ids;
+}
+
 CAUSEWAY_DECL layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
                                 std::span<const std::uint32_t> micro_batches, const gathering& g) {
   struct open_seat {

@@ -3341,8 +3341,6 @@ CAUSEWAY_DECL error no_descriptors(std::string where) {
 // seldom. So the top bytes get a Huffman code of their own in every block, and the other three travel as they are. A
 // general compressor finds the same and not more, at a tenth of the speed.
 
-#include <numeric>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 /// Packs `in`, little-endian f32 values and what does not fill one behind them, into `out`, which is as long. Gives the
@@ -5386,6 +5384,8 @@ CAUSEWAY_DECL pairing bottleneck_pairing(std::span<const double> costs, std::siz
 // In which order to visit all places once, without coming back: the open travelling salesman's problem that orders the
 // stages of a pipeline. Exact up to 12 places (dynamic programming over subsets, Held and Karp 1962); beyond, from every
 // start to the nearest place left, then runs are reversed and moved as long as that helps. Costs are symmetric.
+
+#include <numeric>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -29837,18 +29837,13 @@ struct mean {
 };
 
 /// The mean times the number of messages: Σ x_i where weights are equal. For updates that all peers apply (Gaia).
-struct sum {
+struct sum : mean {
   static constexpr std::string_view name = "sum";
-  static constexpr std::size_t scratch_rows = 0;
-  static constexpr bool counts = true;
-  static constexpr bool drops_unusable = false;
 
   template <class C, class X>
-  std::optional<refusal> combine(const aggregation<C, X>& all) const {
-    if (auto bad = detail::add_messages(all, all.counts)) return bad;
-    if (auto bad = detail::divide(all, {}, all.factor * static_cast<float>(all.messages.size()))) return bad;
-    detail::invert(all.codec, all.context, all.out);
-    return std::nullopt;
+  std::optional<refusal> combine(aggregation<C, X> all) const {
+    all.factor *= static_cast<float>(all.messages.size());
+    return mean::combine(all);
   }
 };
 
@@ -66906,6 +66901,7 @@ class elastic_pipeline {
       }
       const auto with_us = [&](const crew_turn& t) { return t.order() == own.turn.order(); };
       if (!std::all_of(facts.turns.begin(), facts.turns.end(), with_us)) continue;  // the others come after
+      savers_.met(facts);
       facts.gathered.step = crew_->words().step;
       facts.gathered.state = crew_->words().state;
       facts.gathered.history = crew_->words().history;
@@ -66948,7 +66944,6 @@ class elastic_pipeline {
   // To the newest state that the peers find saved whole between them: they vote on it as on a step. Who left has saved what
   // it held; with what is here that may be the state of now.
   result<void> go_back(auto& ctx, const crew_facts& facts, const error& why) {
-    savers_.met(facts);
     const auto ours = [&](std::int64_t b) { return savers_.is_first(facts.gathered.holders(b), crew_->identity()); };
     if (const auto kept = save_if(ctx, ours); !kept) ctx.log()(severity::warning, kept.error().text());
     CAUSEWAY_ASSIGN(const saved_states found, savers_.found(ctx.model().blocks()));
@@ -66978,7 +66973,6 @@ class elastic_pipeline {
 
   result<void> take_seat(auto& ctx, const crew_facts& facts) {
     said_.clear();
-    savers_.met(facts);
     index_of_.clear();
     for (std::size_t p = 0; p < facts.index_of.size(); ++p) index_of_[facts.gathered.peers[p].id] = facts.index_of[p];
     seat_ = layout_.find(crew_->identity(), &place_);

@@ -9620,8 +9620,6 @@ CAUSEWAY_DECL std::vector<std::byte> encode_hashes(std::span<const std::uint64_t
 // seldom. So the top bytes get a Huffman code of their own in every block, and the other three travel as they are. A
 // general compressor finds the same and not more, at a tenth of the speed.
 
-#include <numeric>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 /// Packs `in`, little-endian f32 values and what does not fill one behind them, into `out`, which is as long. Gives the
@@ -14104,6 +14102,8 @@ CAUSEWAY_DECL bool group_view::are_distinct() const {
 #define CAUSEWAY_COLLECTIVE_PAIRS_HPP
 
 // Peers two by two: who meets whom, and the mean of what the two hold.
+
+#include <numeric>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 

@@ -28503,6 +28503,7 @@ class elastic_pipeline {
       }
       const auto with_us = [&](const crew_turn& t) { return t.order() == own.turn.order(); };
       if (!std::all_of(facts.turns.begin(), facts.turns.end(), with_us)) continue;  // the others come after
+      savers_.met(facts);
       facts.gathered.step = crew_->words().step;
       facts.gathered.state = crew_->words().state;
       facts.gathered.history = crew_->words().history;
@@ -28545,7 +28546,6 @@ class elastic_pipeline {
   // To the newest state that the peers find saved whole between them: they vote on it as on a step. Who left has saved what
   // it held; with what is here that may be the state of now.
   result<void> go_back(auto& ctx, const crew_facts& facts, const error& why) {
-    savers_.met(facts);
     const auto ours = [&](std::int64_t b) { return savers_.is_first(facts.gathered.holders(b), crew_->identity()); };
     if (const auto kept = save_if(ctx, ours); !kept) ctx.log()(severity::warning, kept.error().text());
     CAUSEWAY_ASSIGN(const saved_states found, savers_.found(ctx.model().blocks()));
@@ -28575,7 +28575,6 @@ class elastic_pipeline {
 
   result<void> take_seat(auto& ctx, const crew_facts& facts) {
     said_.clear();
-    savers_.met(facts);
     index_of_.clear();
     for (std::size_t p = 0; p < facts.index_of.size(); ++p) index_of_[facts.gathered.peers[p].id] = facts.index_of[p];
     seat_ = layout_.find(crew_->identity(), &place_);

@@ -7327,8 +7327,6 @@ CAUSEWAY_DECL error join_session::too_late() const {
 // seldom. So the top bytes get a Huffman code of their own in every block, and the other three travel as they are. A
 // general compressor finds the same and not more, at a tenth of the speed.
 
-#include <numeric>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 /// Packs `in`, little-endian f32 values and what does not fill one behind them, into `out`, which is as long. Gives the
@@ -10015,18 +10013,13 @@ struct mean {
 };
 
 /// The mean times the number of messages: Σ x_i where weights are equal. For updates that all peers apply (Gaia).
-struct sum {
+struct sum : mean {
   static constexpr std::string_view name = "sum";
-  static constexpr std::size_t scratch_rows = 0;
-  static constexpr bool counts = true;
-  static constexpr bool drops_unusable = false;
 
   template <class C, class X>
-  std::optional<refusal> combine(const aggregation<C, X>& all) const {
-    if (auto bad = detail::add_messages(all, all.counts)) return bad;
-    if (auto bad = detail::divide(all, {}, all.factor * static_cast<float>(all.messages.size()))) return bad;
-    detail::invert(all.codec, all.context, all.out);
-    return std::nullopt;
+  std::optional<refusal> combine(aggregation<C, X> all) const {
+    all.factor *= static_cast<float>(all.messages.size());
+    return mean::combine(all);
   }
 };
 
@@ -12026,6 +12019,8 @@ CAUSEWAY_DECL std::vector<double> median_norm_clip::medians(const std::vector<do
 #define CAUSEWAY_COLLECTIVE_PAIRS_HPP
 
 // Peers two by two: who meets whom, and the mean of what the two hold.
+
+#include <numeric>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 

@@ -19933,18 +19933,13 @@ struct mean {
 };
 
 /// The mean times the number of messages: Σ x_i where weights are equal. For updates that all peers apply (Gaia).
-struct sum {
+struct sum : mean {
   static constexpr std::string_view name = "sum";
-  static constexpr std::size_t scratch_rows = 0;
-  static constexpr bool counts = true;
-  static constexpr bool drops_unusable = false;
 
   template <class C, class X>
-  std::optional<refusal> combine(const aggregation<C, X>& all) const {
-    if (auto bad = detail::add_messages(all, all.counts)) return bad;
-    if (auto bad = detail::divide(all, {}, all.factor * static_cast<float>(all.messages.size()))) return bad;
-    detail::invert(all.codec, all.context, all.out);
-    return std::nullopt;
+  std::optional<refusal> combine(aggregation<C, X> all) const {
+    all.factor *= static_cast<float>(all.messages.size());
+    return mean::combine(all);
   }
 };
 

@@ -10,14 +10,9 @@
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
 
-#include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <numeric>
-#include <optional>
 #include <span>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {

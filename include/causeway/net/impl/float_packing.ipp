@@ -7,6 +7,9 @@
 
 #include <causeway/net/float_packing.hpp>
 
+#include <algorithm>
+#include <cstring>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 namespace detail {

@@ -39,6 +39,8 @@ class chosen_policy {
     virtual void serialize(causeway::io::input_archive& ar) = 0;
     /// Empty where the live parameters are all there is.
     [[nodiscard]] virtual std::span<const float> shared_parameters() const = 0;
+    /// What all peers held alike after the last exchange, where they move on their own between exchanges.
+    [[nodiscard]] virtual std::span<const float> anchor() const = 0;
     // Where peers come and go.
     virtual void shared(causeway::membership::image_collector& ar) = 0;
     virtual void adopt(context& ctx, std::span<const float> previous) = 0;
@@ -74,6 +76,10 @@ class chosen_policy {
     [[nodiscard]] std::span<const float> shared_parameters() const override {
       if constexpr (requires { policy.shared_parameters(); }) return policy.shared_parameters();
       return {};
+    }
+    [[nodiscard]] std::span<const float> anchor() const override {
+      if constexpr (requires { policy.anchor(); }) return policy.anchor();
+      return shared_parameters();
     }
     void shared(causeway::membership::image_collector& ar) override {
       if constexpr (elastic) policy.shared(ar);
@@ -113,6 +119,7 @@ class chosen_comm {
   causeway::result<void> finish(auto& ctx) { return policy_.it().finish(ctx); }
   void serialize(auto& ar) { policy_.it().serialize(ar); }
   [[nodiscard]] std::span<const float> shared_parameters() const { return policy_.it().shared_parameters(); }
+  [[nodiscard]] std::span<const float> anchor() const { return policy_.it().anchor(); }
   void shared(auto& ar) { policy_.it().shared(ar); }
   void adopt(auto& ctx, std::span<const float> previous) { policy_.it().adopt(ctx, previous); }
   causeway::result<void> catch_up(auto& ctx) { return policy_.it().catch_up(ctx); }

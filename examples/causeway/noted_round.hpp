@@ -51,12 +51,15 @@ class noted_round final : public causeway::parallel::swarm_round {
   causeway::result<void> complete(const std::function<bool()>& summoned) override { return over_->complete(summoned); }
   [[nodiscard]] bool called_away() const noexcept override { return over_->called_away(); }
   [[nodiscard]] causeway::parallel::swarm_holding holding() override { return over_->holding(); }
-  causeway::result<double> take_part(std::span<const causeway::parallel::swarm_holding> all, std::size_t self) override {
-    auto weight = over_->take_part(all, self);
-    if (weight) note(all, all[self]);
-    return weight;
+  causeway::result<causeway::parallel::swarm_part_taken> take_part(std::span<const causeway::parallel::swarm_holding> all,
+                                                                   std::size_t self) override {
+    auto part = over_->take_part(all, self);
+    if (part) note(all, all[self]);
+    return part;
   }
-  causeway::result<causeway::parallel::swarm_sum> keep_sum() override { return over_->keep_sum(); }
+  causeway::result<causeway::parallel::swarm_sum> keep_sum(std::span<const float> sum) override {
+    return over_->keep_sum(sum);
+  }
   [[nodiscard]] causeway::time_point now() override { return over_->now(); }
   void throw_away() override { over_->throw_away(); }
   void restore_sum(const causeway::parallel::swarm_sum& kept) override { over_->restore_sum(kept); }

@@ -73,6 +73,14 @@ std::string elastic_policy_names() {
   return names_of([](const policy& p) { return p.elastic(); });
 }
 
+std::string pipeline_policy_names() {
+  return names_of([](const policy& p) { return p.in_pipelines(); });
+}
+
+std::string swarm_policy_names() {
+  return names_of([](const policy& p) { return p.in_swarms(); });
+}
+
 bool sets_by_itself(std::string_view name, std::string_view setting) {
   const policy* const p = find_policy(name);
   return p != nullptr &&

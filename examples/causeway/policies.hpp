@@ -4,7 +4,7 @@
 
 // The communication policies that the program knows by name. Each is instantiated in a file of its own: for a fixed set of
 // peers and, if its traits allow that, for peers that come and go. Presets are those of include/causeway/presets; diloco,
-// open_diloco, local_sgd and every_step are composed in compose.hpp, also for models in stages.
+// open_diloco, local_sgd and every_step are composed in compose.hpp.
 
 #include <causeway/core/result.hpp>
 #include <causeway/policy/traits.hpp>
@@ -31,10 +31,15 @@ struct policy {
   bool has_local_steps;  ///< comm.local_steps means something to it; else there is an exchange in every step
   std::function<causeway::result<session_summary>(chosen_model, training)> train;
   std::uint64_t longest_round = 1;  ///< where rounds grow: in first rounds
-  bool composed = false;            ///< by compose.hpp: for stages, too, and with any comm.codec
+  bool composed = false;            ///< by compose.hpp, with any comm.codec
 
   /// Whether its peers may come and go.
   [[nodiscard]] bool elastic() const noexcept { return traits.tolerates == causeway::peers::elastic; }
+  /// Whether peers may hold stages: rules C4, and C5 or C6 in a swarm.
+  [[nodiscard]] bool in_pipelines() const noexcept { return traits.rounds_by_steps; }
+  [[nodiscard]] bool in_swarms() const noexcept {
+    return elastic() && in_pipelines() && (traits.sums_gradients || traits.prepares_anew);
+  }
 };
 
 /// Null if there is none of that name.
@@ -43,6 +48,9 @@ const policy* find_policy(std::string_view name);
 /// "diloco, local_sgd, ...": all, and those for peers that come and go.
 std::string policy_names();
 std::string elastic_policy_names();
+/// For peers that hold stages: pipelines of a fixed set of them, and swarms.
+std::string pipeline_policy_names();
+std::string swarm_policy_names();
 
 /// Whether the policy of that name has its own value for a setting.
 bool sets_by_itself(std::string_view name, std::string_view setting);

@@ -54,9 +54,6 @@ causeway::result<session_summary> run_model(training t) {
   CAUSEWAY_ASSIGN(auto part, first_part(t));
   CAUSEWAY_ASSIGN(chosen_model model, make_model(t.in.s, t.in.data.codec.vocabulary(), std::move(part)));
   if (t.place == nullptr) describe(model, t.in);
-  if (is_swarm(t.in.s)) return train_swarm(std::move(model), std::move(t));
-  if (is_elastic_pipeline(t.in.s)) return train_elastic_pipeline(std::move(model), std::move(t));
-  if (is_pipeline(t.in.s)) return train_pipeline(std::move(model), std::move(t));
   return find_policy(t.in.s.comm.policy)->train(std::move(model), std::move(t));
 }
 

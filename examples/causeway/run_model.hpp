@@ -16,13 +16,6 @@ namespace app {
 /// Trains the model of the settings to the end of the run; every peer of the run calls it.
 causeway::result<session_summary> run_model(training t);
 
-/// Where a fixed set of peers hold stages.
-causeway::result<session_summary> train_pipeline(chosen_model model, training t);
-/// The same where they come and go.
-causeway::result<session_summary> train_elastic_pipeline(chosen_model model, training t);
-/// The same where every micro-batch takes its own way through the peers of the stages.
-causeway::result<session_summary> train_swarm(chosen_model model, training t);
-
 /// Loads the newest checkpoint of the run and goes on from the prompt.
 causeway::result<std::string> generate_text(const settings& s, text_codec& codec);
 

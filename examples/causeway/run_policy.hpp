@@ -2,7 +2,7 @@
 #ifndef CAUSEWAY_EXAMPLES_RUN_POLICY_HPP
 #define CAUSEWAY_EXAMPLES_RUN_POLICY_HPP
 
-// A run in which every peer holds the model, with any communication policy.
+// A run with any communication policy, whatever peers hold of the model.
 
 #include <causeway/core/result.hpp>
 
@@ -14,10 +14,17 @@
 
 namespace app {
 
-/// `moves`: what a fixed set of peers have in common. `fragments`: into how many the policy cuts the model.
-/// errc::unsupported where peers come and go and the policy needs a fixed set of them.
+/// `moves`: what a fixed set of peers that hold the whole model have in common. `fragments`: into how many the policy cuts
+/// the model. errc::unsupported where peers come and go, or hold stages, and the policy does not go with that.
 causeway::result<session_summary> run_policy(chosen_model model, training t, chosen_policy comm, pace moves,
                                              std::uint64_t fragments = 1);
+
+/// Of those: where a fixed set of peers hold stages.
+causeway::result<session_summary> train_pipeline(chosen_model model, training t, chosen_policy comm);
+/// The same where they come and go, and gradients are summed in every step.
+causeway::result<session_summary> train_elastic_pipeline(chosen_model model, training t);
+/// The same where every micro-batch takes its own way through the peers of the stages.
+causeway::result<session_summary> train_swarm(chosen_model model, training t, chosen_policy comm);
 
 }  // namespace app
 

@@ -154,8 +154,7 @@ std::vector<setting> table(settings& s) {
            "run's",
            local),
       make("comm.policy", s.comm.policy, "when peers talk and what they send; see below"),
-      make("comm.local_steps", s.comm.local_steps,
-           "inner steps between exchanges (H); swarm: with diloco or local_sgd, of the peers of a stage"),
+      make("comm.local_steps", s.comm.local_steps, "inner steps between exchanges (H); swarm: of the peers of a stage"),
       make("comm.outer_learning_rate", s.comm.outer_learning_rate, "of the outer optimizer (noloco: beta)"),
       make("comm.outer_momentum", s.comm.outer_momentum, "of the outer optimizer (noloco: alpha)"),
       make("comm.codec", s.comm.codec, "what travels: none (f32), fp16, bf16, int8, sigma_int8, e3m0, int4, int2 or sign"),
@@ -239,7 +238,7 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
 
 // Of a swarm, which cannot end in the middle of a round.
 causeway::result<void> validate_local_steps(const settings& s) {
-  const std::uint64_t h = s.comm.local_steps, rounds = h == 0 ? 0 : s.train.steps / h;
+  const std::uint64_t h = steps_of_round(s), rounds = h == 0 ? 0 : s.train.steps / h;
   if (h == 0) return fail(errc::invalid_argument, "comm.local_steps", "use 1 or more");
   const auto all = h * static_cast<std::uint64_t>(std::max<std::int64_t>(s.train.micro_batches, 0));
   if (all > causeway::parallel::swarm_wire::most_micro_batches) {
@@ -259,13 +258,17 @@ causeway::result<void> validate_swarm(const settings& s) {
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
   const settings usual;
   if (s.fault.policy != "quorum") return bad("fault.policy", "the peers of a swarm come and go; use --fault.policy quorum");
-  const bool rounds = s.comm.policy == "diloco" || s.comm.policy == "local_sgd";
-  if ((s.comm.policy != "every_step" && !rounds) || s.comm.codec != "none") {
-    return bad("comm.policy",
-               "the peers of a stage sum their gradients in every step, or average what local steps moved; use every_step, "
-               "diloco or local_sgd, without comm.codec");
+  const policy& chosen = *find_policy(s.comm.policy);
+  if (!chosen.in_swarms()) {
+    return bad(
+        "comm.policy",
+        "the peers of a stage sum their gradients in every step, or exchange at once all that local steps moved, which " +
+            s.comm.policy + " does not; use " + swarm_policy_names());
   }
-  if (rounds) CAUSEWAY_TRY(validate_local_steps(s));
+  if (chosen.traits.sums_gradients && s.comm.codec != "none") {
+    return bad("comm.codec", "a stage's peers sum their gradients as they are; leave it out, or use diloco with it");
+  }
+  if (!chosen.traits.sums_gradients) CAUSEWAY_TRY(validate_local_steps(s));
   if (s.train.optimizer != "adamw") return bad("train.optimizer", "stages are moved by AdamW in a swarm; use adamw");
   if (s.parallel.router != "least_load" && s.parallel.router != "random" && s.parallel.router != "min_cost_flow") {
     return bad("parallel.router", "use least_load, random or min_cost_flow");
@@ -304,10 +307,11 @@ causeway::result<void> validate_swarm(const settings& s) {
 
 causeway::result<void> validate_pipeline(const settings& s) {
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
-  if (!find_policy(s.comm.policy)->composed) {
+  if (!find_policy(s.comm.policy)->in_pipelines()) {
     return bad("comm.policy", s.comm.policy +
-                                  " is not offered for pipelines here; use diloco, open_diloco, local_sgd or "
-                                  "every_step, or the library");
+                                  " has rounds that come when peers are quick enough or have moved far enough, "
+                                  "which stages do at different times; use " +
+                                  pipeline_policy_names());
   }
   const std::vector<std::string> schedules{"1f1b", "gpipe", "interleaved", "zero_bubble", "varuna", "eager"};
   if (std::find(schedules.begin(), schedules.end(), s.parallel.schedule) == schedules.end()) {

@@ -14,7 +14,7 @@
 #include "chosen_recovery.hpp"
 #include "compose.hpp"
 #include "elastic_session.hpp"
-#include "run_model.hpp"
+#include "run_policy.hpp"
 
 namespace app {
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/comm/every_step.hpp>
-#include <causeway/comm/periodic.hpp>
 #include <causeway/fault/quorum.hpp>
 #include <causeway/io/file.hpp>
 #include <causeway/parallel/block_store.hpp>
@@ -17,7 +15,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -26,7 +23,7 @@
 #include "compose.hpp"
 #include "elastic_session.hpp"
 #include "noted_round.hpp"
-#include "run_model.hpp"
+#include "run_policy.hpp"
 #include "swarm_place.hpp"
 
 namespace app {
@@ -105,25 +102,26 @@ std::shared_ptr<parallel::swarm_round> make_swarm_peer(const settings& s, std::s
   return std::make_shared<parallel::swarm_peer<chosen_router>>(std::move(over), std::move(options), chosen_router{s}, log);
 }
 
-causeway::result<session_summary> train_swarm(chosen_model model, training t) {
+causeway::result<session_summary> train_swarm(chosen_model model, training t, chosen_policy comm) {
   session_input& in = t.in;
   elastic_place& place = *t.place;
-  const auto train = [&](auto comm, auto swarm) {
+  constexpr causeway::peers elastic = causeway::peers::elastic;
+  const auto train = [&](auto chosen, auto swarm) {
     auto trainer = causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(in.s), inner_of(in.s),
-                                          std::move(comm), std::move(swarm), causeway::fault::quorum{});
+                                          std::move(chosen), std::move(swarm), causeway::fault::quorum{});
     return run_session(trainer, in, place);
   };
-  return with_comm(in.s, [&](auto comm) -> causeway::result<session_summary> {
-    using comm_type = decltype(comm);
-    if constexpr (std::is_same_v<comm_type, causeway::comm::every_step<>>) {
-      return train(std::move(comm), reported<parallel::swarm<forgetful_activations>>{place.swarm, in.s, place.storage});
-    } else if constexpr (std::is_same_v<comm_type, causeway::comm::periodic<>>) {
-      return train(std::move(comm),
-                   reported<parallel::local_swarm<forgetful_activations>>{place.swarm, in.s, place.storage});
-    } else {
-      return causeway::fail(causeway::errc::unsupported, "comm.codec", "swarms have none between the peers of a stage");
-    }
-  });
+  if (comm.traits().sums_gradients) {
+    constexpr causeway::comm_traits sums{.tolerates = elastic, .needs_global_step = true, .sums_gradients = true};
+    return train(chosen_comm<sums>{std::move(comm)},
+                 reported<parallel::swarm<forgetful_activations>>{place.swarm, in.s, place.storage});
+  }
+  if (comm.traits().prepares_anew) {
+    constexpr causeway::comm_traits moves{.tolerates = elastic, .prepares_anew = true};
+    return train(chosen_comm<moves>{std::move(comm)},
+                 reported<parallel::local_swarm<forgetful_activations>>{place.swarm, in.s, place.storage});
+  }
+  return causeway::fail(causeway::errc::unsupported, "comm.policy", in.s.comm.policy + " does not go with a swarm");
 }
 
 }  // namespace app

@@ -195,6 +195,7 @@
 #include <causeway/optim/sign_sgd.hpp>
 
 #include <causeway/collective/aggregator.hpp>
+#include <causeway/collective/agreement.hpp>
 #include <causeway/collective/all_reduce.hpp>
 #include <causeway/collective/barrier.hpp>
 #include <causeway/collective/broadcast.hpp>

@@ -50,6 +50,7 @@
 #include <causeway/net/transport.hpp>
 
 #include <causeway/collective/aggregator.hpp>
+#include <causeway/collective/agreement.hpp>
 #include <causeway/collective/all_reduce.hpp>
 #include <causeway/collective/barrier.hpp>
 #include <causeway/collective/broadcast.hpp>

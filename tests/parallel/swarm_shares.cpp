@@ -54,14 +54,10 @@ TEST_CASE("swarm shares: in a mean a peer weighs what it has, a mean that is the
   std::vector<swarm_holding> all{
       {7, false, set_of({0})}, {7, false, set_of({})}, {7, false, set_of({0, 1})}, {7, false, set_of({1, 2, 3})}};
   auto plan = plan_shares(all, 7, set_of({0, 1, 2, 3}));
-  CHECK(weight_of(all, plan, 0) == 0.25);
-  CHECK(weight_of(all, plan, 1) == 0);
-  CHECK(weight_of(all, plan, 2) == 0);
-  CHECK(weight_of(all, plan, 3) == 0.75);
+  CHECK(weights_of(all, plan) == std::vector<double>{0.25, 0, 0, 0.75});
   all[1].sum = true;
   plan = plan_shares(all, 7, set_of({0, 1, 2, 3}));
-  CHECK(weight_of(all, plan, 1) == 1);
-  CHECK(weight_of(all, plan, 3) == 0);
+  CHECK(weights_of(all, plan) == std::vector<double>{0, 1, 0, 0});
 }
 
 TEST_CASE("swarm shares: what others have left behind is exchanged as it is", "[parallel][fast]") {
@@ -73,7 +69,7 @@ TEST_CASE("swarm shares: what others have left behind is exchanged as it is", "[
   CHECK(back->released);
   CHECK_FALSE(back->sum);
   all = {{7, false, set_of({}), true}};
-  CHECK(weight_of(all, plan_shares(all, 7, set_of({0, 1})), 0) == 0);
+  CHECK(weights_of(all, plan_shares(all, 7, set_of({0, 1})))[0] == 0);
 }
 
 TEST_CASE("swarm shares: the other end's part of a tied table is added by one peer, and nothing is summed without it",

@@ -14,6 +14,10 @@ inline constexpr std::string_view elastic_presets[] = {
     "distro",     "gaia",        "cocktail_sgd",     "dedloc",       "power_sgd", "noloco",      "moshpit_sgd", "bacombo",
     "netstorm"};
 
+/// Those that tests/parallel/local_swarm_rounds.cpp trains in swarms whose peers take local steps.
+inline constexpr std::string_view local_swarm_presets[] = {"diloco",    "open_diloco", "intellect1", "muloco",
+                                                           "local_sgd", "fedavg",      "photon",     "sparse_loco"};
+
 }  // namespace support
 
 #endif  // CAUSEWAY_TESTS_SUPPORT_ELASTIC_PRESETS_HPP

@@ -65,20 +65,21 @@ class noting_round final : public causeway::parallel::swarm_round {
   causeway::result<void> complete(const std::function<bool()>& summoned) override { return peer_->complete(summoned); }
   [[nodiscard]] bool called_away() const noexcept override { return peer_->called_away(); }
   [[nodiscard]] holding_type holding() override { return peer_->holding(); }
-  causeway::result<double> take_part(std::span<const holding_type> all, std::size_t self) override {
-    auto weight = peer_->take_part(all, self);
+  causeway::result<causeway::parallel::swarm_part_taken> take_part(std::span<const holding_type> all,
+                                                                   std::size_t self) override {
+    auto part = peer_->take_part(all, self);
     own_.offered = all[self].done;
-    bool afresh = weight.has_value();
-    for (const auto& h : all) afresh = afresh && !h.sum;
-    if (!afresh) return weight;
+    if (!part || part->result_at) return part;
     auto& put_in = notes_.put_in[own_.stage];
     put_in.clear();
     for (const auto& h : all) {
       if (h.done.count() > 0) put_in.push_back(h.done);
     }
-    return weight;
+    return part;
   }
-  causeway::result<causeway::parallel::swarm_sum> keep_sum() override { return peer_->keep_sum(); }
+  causeway::result<causeway::parallel::swarm_sum> keep_sum(std::span<const float> sum) override {
+    return peer_->keep_sum(sum);
+  }
   [[nodiscard]] causeway::time_point now() override { return peer_->now(); }
   void throw_away() override { peer_->throw_away(); }
   void restore_sum(const causeway::parallel::swarm_sum& kept) override { peer_->restore_sum(kept); }
@@ -108,8 +109,16 @@ struct step_checkpoints {
   std::map<std::uint64_t, saved_state> by_peer;
 };
 
-/// For swarm_world: local steps of `Inner`, and Nesterov outside. A world runs in one thread.
-template <class Inner>
+/// Nesterov outside.
+struct nesterov_rounds {
+  static auto make(const swarm_schedule& s) {
+    const causeway::comm::periodic_options every{.local_steps = s.local_steps, .outer_learning_rate = s.outer_rate};
+    return causeway::comm::periodic<>{every, causeway::optim::nesterov{{.momentum = s.momentum}}};
+  }
+};
+
+/// For swarm_world: local steps of `Inner`, and rounds that `Rounds` makes. A world runs in one thread.
+template <class Inner, class Rounds = nesterov_rounds>
 struct local_steps {
   static inline round_notes* notes = nullptr;
   static inline step_checkpoints* checkpoints = nullptr;
@@ -124,10 +133,8 @@ struct local_steps {
     }
     const std::uint64_t id = seat.swarm->id();
     const auto make = [&](std::shared_ptr<parallel::swarm_round> round, environment env, const trainer_options& to) {
-      const comm::periodic_options every{.local_steps = s.local_steps, .outer_learning_rate = s.outer_rate};
-      auto trainer = make_trainer(std::move(model), std::move(env), to,
-                                  comm::periodic<>{every, optim::nesterov{{.momentum = s.momentum}}}, Inner{},
-                                  fault::quorum{}, parallel::local_swarm<Codec>{std::move(round)});
+      auto trainer = make_trainer(std::move(model), std::move(env), to, Rounds::make(s), Inner{}, fault::quorum{},
+                                  parallel::local_swarm<Codec>{std::move(round)});
       if (checkpoints != nullptr && checkpoints->by_peer.contains(id)) load(trainer, checkpoints->by_peer[id]);
       return trainer;
     };

@@ -22,7 +22,7 @@ struct scripted_members final : elastic_group {
     entered_with = samples;
     return round_entry{.transport = &transport, .round = 3, .parent = 4, .share = 0.25, .attempt = 17};
   }
-  result<void> exchanged() override {
+  result<void> exchanged(std::span<const float>) override {
     if (called_off) return fail(errc::cancelled, "round", "the attempt was called off");
     return {};
   }

@@ -29,7 +29,7 @@ struct lone_stage final : elastic_group {
     if (replaces) held.adopted({});
     return round_entry{.transport = &transport, .round = 3, .parent = 4, .share = 0.25};
   }
-  result<void> exchanged() override {
+  result<void> exchanged(std::span<const float>) override {
     ++exchanges;
     return {};
   }
@@ -65,12 +65,12 @@ struct scripted_swarm final : parallel::swarm_round {
   }
   [[nodiscard]] bool called_away() const noexcept override { return false; }
   [[nodiscard]] parallel::swarm_holding holding() override { return {}; }
-  result<double> take_part(std::span<const parallel::swarm_holding> all, std::size_t self) override {
+  result<parallel::swarm_part_taken> take_part(std::span<const parallel::swarm_holding> all, std::size_t self) override {
     REQUIRE(self < all.size());
     if (missing) return fail(errc::cancelled, "stage 0", "micro-batches are missing");
-    return 1.0;
+    return parallel::swarm_part_taken{std::vector(all.size(), 1.0)};
   }
-  result<parallel::swarm_sum> keep_sum() override { return parallel::swarm_sum{7, 4.0, gradients}; }
+  result<parallel::swarm_sum> keep_sum(std::span<const float>) override { return parallel::swarm_sum{7, 4.0, gradients}; }
   [[nodiscard]] time_point now() override { return {}; }
   void throw_away() override { ++thrown_away; }
   void restore_sum(const parallel::swarm_sum& kept) override {
@@ -124,7 +124,7 @@ TEST_CASE("swarm group: nothing is exchanged while micro-batches are missing", "
 TEST_CASE("swarm group: the step waits for all stages, and the norm is theirs", "[train][fast]") {
   group_of_one g;
   REQUIRE(g.group.enter(1, 0));
-  REQUIRE(g.group.exchanged());
+  REQUIRE(g.group.exchanged(g.swarm->gradients));
   CHECK(g.swarm->norm_squares == 9.0);
   CHECK(g.stage->exchanges == 1);
 }
@@ -141,7 +141,7 @@ TEST_CASE("swarm group: a sum is on disk before other stages hear of it, and is 
     REQUIRE(group.open({{std::as_writable_bytes(std::span{parameters})}, {}}, pool));
     if (state == 1) {
       REQUIRE(group.enter(1, 0));
-      REQUIRE(group.exchanged());
+      REQUIRE(group.exchanged(swarm->gradients));
     }
     return swarm->restored;
   };

@@ -114,6 +114,13 @@ constexpr bool elastic(round_mix m) {
   return alike && (!m.waits_a_round || late) && !m.trigger_talks && !m.names_peers;
 }
 
+/// Whether a row is made of the live parameters at every attempt, of all of them, for all peers: what a peer of a swarm
+/// steps on when the exchange is due is in it then. Fragments' rows hold steps from before the last exchange, which could
+/// not be computed again.
+constexpr bool prepares_anew(round_mix m) {
+  return m.anchored && m.single && m.everybody && m.waits_at_once && !m.sends_anchor && elastic(m);
+}
+
 }  // namespace rules
 
 namespace detail {
@@ -185,6 +192,7 @@ struct round_rules {
   static constexpr bool identical = rules::identical(mix);
   static constexpr bool elastic = rules::elastic(mix);
   static constexpr bool own_parameters = rules::own_parameters(mix);
+  static constexpr bool prepares_anew = rules::prepares_anew(mix);
 
  private:
   static_assert(

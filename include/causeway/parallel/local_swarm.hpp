@@ -37,8 +37,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// for peers that are lost, which are derived in docs/design/swarm.md. With M micro-batches a step, of which peer i of a
 /// stage had the set S_i(k) in step k:
 ///   θ_i ← inner(θ_i, 1/|S_i(k)| Σ_{m ∈ S_i(k)} ∇_m),  k = 1 ... H;    Δ_i = θ − θ_i;
-///   Δ = Σ_i n_i Δ_i / Σ_i n_i,  n_i = Σ_k |S_i(k)|;    θ ← outer(θ, Δ);  θ_i ← θ.
-/// Needs comm::periodic with H = swarm_options::local_steps and pseudo_gradient::difference, fault::quorum, and an
+///   Δ = Σ_i n_i Δ_i / Σ_i n_i (as the policy's exchange makes a weighted mean),  n_i = Σ_k |S_i(k)|;    θ ← outer(θ, Δ);
+///   θ_i ← θ.
+/// Needs a policy that moves all parameters in one exchange (rule C6: comm::periodic, or comm::rounds with every{H}, whole
+/// and blocking) with H = swarm_options::local_steps and contents that are a difference, fault::quorum, and an
 /// environment whose group is a train::swarm_group over the same swarm_round. Every peer of every stage is given the same
 /// global batch, as a function of trainer.context().step(); the schedule of the learning rate goes by that step, so by
 /// global samples.
@@ -122,7 +124,7 @@ class local_swarm {
     const std::size_t before = b.inputs.size() * step;
     if (inputs_.size() < before) {
       return fail(errc::invalid_argument, std::string{name},
-                  "global batches of one round differ in size, or local_steps is not comm::periodic's");
+                  "global batches of one round differ in size, or local_steps is not the communication policy's");
     }
     inputs_.resize(before);
     targets_.resize(before);

@@ -85,8 +85,15 @@ struct swarm_tied_table {
 /// The whole sum of a stage's gradients in a step.
 struct swarm_sum {
   std::uint64_t step = 0;
-  double squares = 0;  ///< of its 2-norm
-  std::span<float> values{};
+  double squares = 0;         ///< of its 2-norm
+  std::span<float> values{};  ///< in the gradients; none where peers take local steps, which write none to a disk
+};
+
+/// What a peer puts into its stage's exchange.
+struct swarm_part_taken {
+  std::vector<double> weights;               ///< of every peer's row
+  std::optional<std::uint32_t> result_at{};  ///< with local steps: who has what an earlier attempt came to, which counts
+  std::span<const float> result{};           ///< that, where this peer has it
 };
 
 /// A peer's part in the steps of a swarm, as train/swarm_group.hpp and parallel/swarm.hpp use it. All functions are for the
@@ -121,12 +128,13 @@ class swarm_round {
   [[nodiscard]] virtual bool called_away() const noexcept = 0;
   /// What this peer could put into its stage's sum.
   [[nodiscard]] virtual swarm_holding holding() = 0;
-  /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, and gives its weight in the
-  /// sum. errc::cancelled: the parts do not make the whole.
-  virtual result<double> take_part(std::span<const swarm_holding> all, std::size_t self) = 0;
-  /// The gradients hold the stage's sum; nobody has been told. What is on disk before `all_summed` tells the other stages
-  /// lets this one take the step, whoever is lost afterwards.
-  virtual result<swarm_sum> keep_sum() = 0;
+  /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, unless it takes local steps,
+  /// and gives the weights in the sum. errc::cancelled: the parts do not make the whole.
+  virtual result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) = 0;
+  /// `sum` is the stage's, in the gradients unless peers take local steps; nobody has been told. What is on disk before
+  /// `all_summed` tells the other stages lets this one take the step, whoever is lost afterwards. `sum` must stay until
+  /// then.
+  virtual result<swarm_sum> keep_sum(std::span<const float> sum) = 0;
   /// From that disk, in a new process, before the first step: the sum of a step that may have to be made again; without
   /// values, what only others may ask for.
   virtual void restore_sum(const swarm_sum& kept) = 0;

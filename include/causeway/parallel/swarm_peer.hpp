@@ -27,6 +27,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -119,7 +120,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     });
   }
 
-  result<double> take_part(std::span<const swarm_holding> all, std::size_t self) override {
+  result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) override {
     const swarm_plan plan = plan_shares(all, this->step(), this->wanted(), this->is_last_of_tied());
     if (plan.parts[self] == swarm_part::dropped) this->drop_everything();
     if (!plan.complete) {
@@ -134,18 +135,20 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
       return fail(errc::cancelled, "stage " + std::to_string(options_.stage),
                   "micro-batches are missing; they are computed first");
     }
-    gradients_.put_in(plan.parts[self], computer_->gradients(), !this->steps_alone());
+    if (this->steps_alone()) return part_of_mean(all, plan);
+    gradients_.put_in(plan.parts[self], computer_->gradients());
     if (plan.adds_part == self) locked([this] { this->add_part(computer_->gradients()); });
-    return this->steps_alone() ? weight_of(all, plan, self) : 1.0;  // every peer's, so that parts are summed
+    return swarm_part_taken{std::vector(all.size(), 1.0)};  // so that parts are summed
   }
 
-  result<swarm_sum> keep_sum() override {
-    const double squares = computer_->squares();
+  result<swarm_sum> keep_sum(std::span<const float> sum) override {
+    const double squares = this->steps_alone() ? sum_of_squares(sum) : computer_->squares();
     if (!std::isfinite(squares)) {
       return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "the gradient is not finite");
     }
     kept_ = {this->step(), squares};
-    return swarm_sum{kept_.step, squares, computer_->gradients()};
+    summed_ = sum;
+    return swarm_sum{kept_.step, squares, this->steps_alone() ? std::span<float>{} : computer_->gradients()};
   }
 
   void restore_sum(const swarm_sum& kept) override {
@@ -156,7 +159,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     const std::uint64_t step = kept_.step;
     const auto g = computer_->gradients();
     locked([&] {
-      has_summed(kept_, {g.begin(), g.end()});
+      has_summed(kept_, {summed_.begin(), summed_.end()});
       this->announce();
       this->settle();
     });
@@ -211,6 +214,19 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   }
 
  private:
+  // What somebody has is taken as it is; else everybody's row counts by its micro-batches.
+  [[nodiscard]] result<swarm_part_taken> part_of_mean(std::span<const swarm_holding> all, const swarm_plan& plan) {
+    swarm_part_taken part{weights_of(all, plan)};
+    const auto at = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
+    if (at == plan.parts.end()) return part;
+    part.result_at = static_cast<std::uint32_t>(at - plan.parts.begin());
+    if (with_lock([&] { return this->has_sum(); })) part.result = gradients_.sum();
+    return part;
+  }
+  [[nodiscard]] static double sum_of_squares(std::span<const float> values) {
+    return std::accumulate(values.begin(), values.end(), 0.0, [](double sum, float v) { return sum + double{v} * v; });
+  }
+
   void has_summed(const swarm_wire::stage_sum& what, std::vector<float> sum) {
     gradients_.keep_sum(what.step, std::move(sum));
     table_.remember(options_.stage, what);
@@ -295,6 +311,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   std::uint64_t evaluated_step_ = 0;
   std::uint64_t evaluations_ = 0;  // before that step
   swarm_wire::stage_sum kept_;     // of this stage, which the others hear of next
+  std::span<const float> summed_;  // what that is of
   double norm_ = 0;
   bool open_ = false;
   time_point again_from_;  // another attempt at the exchange

@@ -6,9 +6,10 @@
 // the only door: a policy that needs the network, a clock or a random number takes it from here, so that a simulated run is
 // the same run. All members are for the trainer's thread.
 
+#include <causeway/collective/agreement.hpp>
 #include <causeway/collective/all_reduce.hpp>
+#include <causeway/collective/broadcast.hpp>
 #include <causeway/collective/channels.hpp>
-#include <causeway/collective/gather.hpp>
 #include <causeway/collective/group_view.hpp>
 #include <causeway/collective/pairs.hpp>
 #include <causeway/core/clock.hpp>
@@ -192,17 +193,14 @@ class training_context {
 
   /// data ← mean over all peers, through `codec`, in place; bit-identical everywhere. Nothing is sent by a peer alone.
   /// Where peers come and go, they count by the samples that they trained on: Σ n_i·x_i / Σ n_i.
-  /// Bytes: 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs().
-  /// `part`: of what goes out in this round, see `in_parts`.
+  /// Bytes: 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs(). `part`: see `in_parts`.
   template <class Codec>
   result<void> mean(const Codec& codec, std::span<float> data, std::uint64_t part = 0) {
     if (can_sit_out()) CAUSEWAY_TRY(keep_finite(data));
     CAUSEWAY_TRY(enter());
-    if (peers() == 1) return exchanged(data);
+    if (peers() == 1 && !result_is_known()) return exchanged(data);
     if (keeps_inputs_ && !can_sit_out()) kept_.assign(data.begin(), data.end());
-    if (elastic()) CAUSEWAY_TRY(weigh(data));
-    auto outcome = or_device_error(collective::exchange_mean(transport(), exchange_id(collective::channels::updates, part),
-                                                             codec, data, own_exchange_options()));
+    auto outcome = weighed_mean(codec, data, part);
     if (outcome && data.size() == parameters().size())
       outcome = kernels::clear(rows(), padding_of(view().segments, data.size()), data);
     if (outcome) outcome = exchanged(data);
@@ -247,16 +245,25 @@ class training_context {
   void skip_inner_step() noexcept { skip_ = true; }
 
   /// An exchange that a policy runs itself, through collective/, is framed by these two: the first lets this peer in and
-  /// gives the weight that its row has, the second says that the result is there. With fixed peers the weight is 1; where
-  /// they come and go, transport(), self() and peers() are those of the exchange from then on, and the weights those of the
-  /// samples: a peer that has just joined has 0.
+  /// gives the weight that its row has, the second says that the result is there, in `row`. With fixed peers the weight is
+  /// 1; where they come and go, transport(), self() and peers() are those of the exchange from then on, and the weights
+  /// those of the samples: a peer that has just joined has 0.
   result<float> enter_exchange() {
     CAUSEWAY_TRY(enter());
     return elastic() ? static_cast<float>(entry_.share * peers()) : 1.0F;
   }
-  result<void> left_exchange() { return exchanged(); }
+  result<void> left_exchange(std::span<const float> row) { return exchanged(row); }
   /// Between them: the round has so many such exchanges, and is over with the last.
-  void in_parts(std::size_t count) noexcept { parts_left_ = count; }
+  void in_parts(std::size_t count) noexcept { parts_ = parts_left_ = count; }
+  /// Nothing is exchanged in this attempt: an earlier one had come to its end at some peer, and what it came to counts.
+  [[nodiscard]] bool result_is_known() const noexcept { return entry_.result_at.has_value(); }
+  [[nodiscard]] bool knows_result() const noexcept { return !entry_.result.empty(); }  ///< this peer itself
+  /// row ← that. All take part. 4 bytes a value to and from each peer.
+  result<void> take_known_result(std::span<float> row) {
+    if (knows_result()) std::copy(entry_.result.begin(), entry_.result.end(), row.begin());
+    return collective::broadcast(transport(), exchange_id(collective::channels::updates), *entry_.result_at, row,
+                                 exchange_options());
+  }
   /// Names the attempt that this peer was let into, until that is judged; never 0.
   [[nodiscard]] std::uint64_t attempt() const noexcept { return entered_ ? std::uint64_t{1} + entry_.attempt : 0; }
   /// Whether the exchange entered last is the run's last: every sample of its budget is contributed with it.
@@ -383,9 +390,10 @@ class training_context {
   /// All peers must start from the same parameters. One hash from and to everybody.
   result<void> agree_on_start() {
     parent_ = hash_of(parameters());
-    return verify_parent(
-        "starts from other parameters; all peers need the same seed, the same options and checkpoints of "
-        "the same round");
+    return collective::all_equal(transport(), {.channel = collective::channels::state, .step = round_}, parent_,
+                                 "starts from other parameters; all peers need the same seed, the same options and "
+                                 "checkpoints of the same round",
+                                 own_exchange_options());
   }
 
   /// Clears gradients before a step.
@@ -452,16 +460,22 @@ class training_context {
     if (!elastic() || entered_) return {};
     CAUSEWAY_ASSIGN(entry_, env_.group->enter(contribution_.all() - contribution_.later(), contribution_.later()));
     entered_ = true;
-    parts_left_ = 1;
+    in_parts(1);
     return {};
   }
 
-  result<void> exchanged(std::span<const float> mean = {}) {
+  result<void> exchanged(std::span<const float> mean) {
     if (!elastic() || --parts_left_ > 0) return {};
     parts_left_ = 1;
-    CAUSEWAY_TRY(env_.group->exchanged());
-    if (!mean.empty()) env_.group->exchanged_mean(mean);
-    return {};
+    return env_.group->exchanged(std::exchange(parts_, 1) == 1 ? mean : std::span<const float>{});
+  }
+
+  template <class Codec>
+  result<void> weighed_mean(const Codec& codec, std::span<float> data, std::uint64_t part) {
+    if (result_is_known()) return take_known_result(data);
+    if (elastic()) CAUSEWAY_TRY(weigh(data));
+    return or_device_error(collective::exchange_mean(transport(), exchange_id(collective::channels::updates, part), codec,
+                                                     data, own_exchange_options()));
   }
 
   // ---- contributions that are not finite, where peers come and go -----------------------------------------------------
@@ -544,18 +558,6 @@ class training_context {
     return options;
   }
 
-  result<void> verify_parent(const std::string& complaint) {
-    if (peers() == 1) return {};
-    std::vector<std::uint64_t> hashes(peers());
-    CAUSEWAY_TRY(collective::all_gather(transport(), {.channel = collective::channels::state, .step = round_},
-                                        std::as_bytes(std::span{&parent_, 1}), std::as_writable_bytes(std::span{hashes}),
-                                        own_exchange_options()));
-    for (std::uint32_t peer = 0; peer < peers(); ++peer) {
-      if (hashes[peer] != parent_) return fail(errc::diverged, "peer " + std::to_string(peer), complaint);
-    }
-    return {};
-  }
-
   M model_;
   Inner inner_;
   environment env_;  // its transport is moved to world_
@@ -581,10 +583,10 @@ class training_context {
   std::uint32_t skipped_ = 0;  // inner steps in a row whose gradient was not finite
   bool skip_ = false;          // the next inner step
   std::optional<std::uint64_t> scheduled_at_;
-  bool resumed_ = false;        // step_ was set during the step under way
-  bool entered_ = false;        // into the exchange under way
-  std::size_t parts_left_ = 1;  // of it
-  bool candidate_ = false;      // the shared state is that of a round which is not settled yet
+  bool resumed_ = false;                    // step_ was set during the step under way
+  bool entered_ = false;                    // into the exchange under way
+  std::size_t parts_ = 1, parts_left_ = 1;  // of it
+  bool candidate_ = false;                  // the shared state is that of a round which is not settled yet
   detail::contribution contribution_;
 
   std::span<float> updates_;

@@ -46,7 +46,7 @@ class crew_group final : public elastic_group, public parallel::crew {
   result<void> open(shared_state, thread_pool& pool) override;
 
   result<round_entry> enter(std::uint64_t, std::uint64_t) override;
-  result<void> exchanged() override { return {}; }
+  result<void> exchanged(std::span<const float>) override { return {}; }
 
   result<verdict> settle(const result<void>& outcome, bool) override;
 

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -46,6 +47,10 @@ struct round_entry {
   bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
   std::uint32_t attempt = 0;                ///< another one for every attempt at a round
   bool last = false;                        ///< with it all samples of the run's budget are contributed
+  /// An exchange of this round that was called off afterwards had come to its end at this peer: what it came to counts, and
+  /// goes from there to everybody.
+  std::optional<net::peer_index> result_at{};
+  std::span<const float> result{};  ///< that, where this peer has it
 };
 
 /// Thread safety: all calls from the trainer's thread.
@@ -77,11 +82,9 @@ class elastic_group {
   virtual void leave() {}
 
   /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
-  /// come of it.
-  virtual result<void> exchanged() = 0;
-
-  /// After it: the mean of all that was exchanged, the same bits on all peers. For those who could not take part.
-  virtual void exchanged_mean(std::span<const float>) {}
+  /// come of it. `mean`: what came of it, the same bits on all peers, for those who could not take part; empty where that
+  /// was more than one row.
+  virtual result<void> exchanged(std::span<const float> mean) = 0;
 
   /// Judges an attempted step. `candidate`: the shared state in memory is that of the round entered, complete. commit: the
   /// shared state is that of a committed round. retry: the exchange has to be entered again. An error: this peer is out.

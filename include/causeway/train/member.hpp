@@ -69,9 +69,7 @@ class member final : public elastic_group {
 
   [[nodiscard]] bool exchange_waits() const override { return waits_.look().is == situation::kind::exchange; }
 
-  result<void> exchanged() override;
-
-  void exchanged_mean(std::span<const float> mean) override;
+  result<void> exchanged(std::span<const float> mean) override;
 
   result<verdict> settle(const result<void>& outcome, bool candidate) override;
 
@@ -174,6 +172,9 @@ class member final : public elastic_group {
 
   // Whether what is in memory is a state that others keep for this peer, with the means of the rounds since.
   [[nodiscard]] bool follows() const;
+
+  // For those who have to do the round again.
+  void keep_mean(std::span<const float> mean);
 
   // Does those rounds again, from what they exchanged. Ends when the newest is reached, or nobody can help any further.
   result<void> follow(bool keep, bool late);

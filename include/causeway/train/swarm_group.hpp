@@ -63,7 +63,7 @@ class swarm_group final : public elastic_group {
 
   result<round_entry> enter(std::uint64_t, std::uint64_t) override;
 
-  result<void> exchanged() override;
+  result<void> exchanged(std::span<const float> sum) override;
 
   result<verdict> settle(const result<void>& outcome, bool candidate) override;
 
@@ -84,7 +84,7 @@ class swarm_group final : public elastic_group {
   // Of the shared parameters, which come first.
   [[nodiscard]] bool is_sound() const;
 
-  result<void> keep_sum();
+  result<void> keep_sum(std::span<const float> sum);
 
   // A sum on top of the state that this peer has is what it makes the next step with; of one before it others may ask.
   // Without one, or with one that is torn, the micro-batches are computed again, if they can be.
@@ -92,7 +92,7 @@ class swarm_group final : public elastic_group {
   [[nodiscard]] std::uint64_t run_of_sums() const { return mix(swarm_->options().run, swarm_->options().stage); }
 
   // Everybody's holdings go to everybody: M bits each.
-  result<double> divide();
+  result<void> divide();
 
   // Peers of a stage may have heard of other stages at different moments; one word counts, so that they step alike. The
   // exchange's deadline does not hold here, since the other stages take the time that they take; but once this peer has

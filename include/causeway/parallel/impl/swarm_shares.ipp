@@ -34,12 +34,16 @@ CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::ui
   return plan;
 }
 
-CAUSEWAY_DECL double weight_of(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
-  if (plan.parts[self] == swarm_part::sum) return 1;
-  if (plan.parts[self] != swarm_part::own) return 0;
+CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan) {
+  std::vector<double> weights(all.size(), 0.0);
   double together = 0;
-  for (std::size_t p = 0; p < all.size(); ++p) together += plan.parts[p] == swarm_part::own ? all[p].done.count() : 0;
-  return all[self].done.count() / together;
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    if (plan.parts[p] == swarm_part::sum) weights[p] = 1;
+    if (plan.parts[p] == swarm_part::own) weights[p] = all[p].done.count();
+    together += weights[p];
+  }
+  for (double& w : weights) w = together > 0 ? w / together : 0;
+  return weights;
 }
 
 CAUSEWAY_DECL void swarm_gradients::begin(std::uint64_t step) {
@@ -54,9 +58,9 @@ CAUSEWAY_DECL void swarm_gradients::keep_sum(std::uint64_t step, std::vector<flo
   ++version_;
 }
 
-CAUSEWAY_DECL void swarm_gradients::put_in(swarm_part part, std::span<float> gradients, bool keeps) {
+CAUSEWAY_DECL void swarm_gradients::put_in(swarm_part part, std::span<float> gradients) {
   if (part == swarm_part::own) return;
-  if (keeps && part != swarm_part::dropped) own_.assign(gradients.begin(), gradients.end());
+  if (part != swarm_part::dropped) own_.assign(gradients.begin(), gradients.end());
   if (part == swarm_part::sum) {
     std::copy(sum_.begin(), sum_.end(), gradients.begin());
   } else {

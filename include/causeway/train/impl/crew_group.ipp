@@ -34,7 +34,7 @@ CAUSEWAY_DECL result<parallel::crew_attempt> crew_group::begin_attempt() {
 }
 
 CAUSEWAY_DECL result<void> crew_group::propose(const parallel::crew_words& next) {
-  CAUSEWAY_TRY(below_->exchanged());
+  CAUSEWAY_TRY(below_->exchanged({}));
   words_ = next;
   CAUSEWAY_ASSIGN(const verdict judged, below_->settle({}, true));
   if (judged == verdict::commit) return {};

@@ -86,7 +86,7 @@ CAUSEWAY_DECL bool member::announce(std::uint64_t samples) {
   return waits_.look().enough;
 }
 
-CAUSEWAY_DECL result<void> member::exchanged() {
+CAUSEWAY_DECL result<void> member::exchanged(std::span<const float> mean) {
   passing("exchanged");
   fetch_.note_rate(attempt_.entered_at(), attempt_.exchanged());
   const auto copy = copy_for_others();
@@ -101,10 +101,11 @@ CAUSEWAY_DECL result<void> member::exchanged() {
   });
   in_step_ = in_step_ && !in_time;
   if (!in_time) return fail(errc::cancelled, "round", "the attempt was called off");
+  if (!mean.empty()) keep_mean(mean);
   return {};
 }
 
-CAUSEWAY_DECL void member::exchanged_mean(std::span<const float> mean) {
+CAUSEWAY_DECL void member::keep_mean(std::span<const float> mean) {
   bool wanted = false;
   locked([&] { wanted = control_->keeps_means(); });
   mean_.reset();

@@ -40,15 +40,15 @@ CAUSEWAY_DECL result<round_entry> swarm_group::enter(std::uint64_t, std::uint64_
   CAUSEWAY_TRY(swarm_->complete([this] { return stage_->exchange_waits(); }));
   CAUSEWAY_ASSIGN(entry_, stage_->enter(1 + swarm_->contributed(), 0));
   if (replaced_) return fail(errc::cancelled, "swarm", "the others of this stage have finished the step");
-  CAUSEWAY_ASSIGN(entry_.share, divide());
+  CAUSEWAY_TRY(divide());
   return entry_;
 }
 
-CAUSEWAY_DECL result<void> swarm_group::exchanged() {
-  CAUSEWAY_TRY(keep_sum());
+CAUSEWAY_DECL result<void> swarm_group::exchanged(std::span<const float> sum) {
+  CAUSEWAY_TRY(keep_sum(sum));
   CAUSEWAY_ASSIGN(const double squares, swarm_->all_summed());
   CAUSEWAY_TRY(agree_on_norm(squares));
-  return stage_->exchanged();
+  return stage_->exchanged({});
 }
 
 CAUSEWAY_DECL result<verdict> swarm_group::settle(const result<void>& outcome, bool candidate) {
@@ -102,8 +102,8 @@ CAUSEWAY_DECL bool swarm_group::is_sound() const {
   return true;
 }
 
-CAUSEWAY_DECL result<void> swarm_group::keep_sum() {
-  CAUSEWAY_ASSIGN(const parallel::swarm_sum sum, swarm_->keep_sum());
+CAUSEWAY_DECL result<void> swarm_group::keep_sum(std::span<const float> values) {
+  CAUSEWAY_ASSIGN(const parallel::swarm_sum sum, swarm_->keep_sum(values));
   if (!sums_) return {};
   kept_sum head{sum.step, sum.squares, stage_->state_hash()};
   const std::span<std::byte> parts[] = {std::as_writable_bytes(std::span{&head, 1}), std::as_writable_bytes(sum.values)};
@@ -125,7 +125,7 @@ CAUSEWAY_DECL void swarm_group::recall_sums(std::size_t parameters) {
   }
 }
 
-CAUSEWAY_DECL result<double> swarm_group::divide() {
+CAUSEWAY_DECL result<void> swarm_group::divide() {
   const parallel::swarm_holding mine = swarm_->holding();
   const auto bytes = parallel::encode(mine);
   const std::size_t peers = entry_.transport->size();
@@ -143,7 +143,13 @@ CAUSEWAY_DECL result<double> swarm_group::divide() {
     if (!h) return h.error();
     holdings.push_back(std::move(*h));
   }
-  return swarm_->take_part(holdings, entry_.transport->self());
+  const net::peer_index self = entry_.transport->self();
+  CAUSEWAY_ASSIGN(parallel::swarm_part_taken part, swarm_->take_part(holdings, self));
+  entry_.share = part.weights[self];
+  entry_.shares = std::move(part.weights);
+  entry_.result_at = part.result_at;
+  entry_.result = part.result;
+  return {};
 }
 
 CAUSEWAY_DECL result<void> swarm_group::agree_on_norm(double squares) {

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "cuts.hpp"
+#include "policies.hpp"
 #include "report.hpp"
 #include "session_input.hpp"
 #include "shared_in_place.hpp"
@@ -126,9 +127,12 @@ class session {
     first_step_ = ctx().step();
     begin_ = mark_ = ctx().clock().now();
     // So that there is a round that all peers hold, however early they are stopped.
-    const bool may_part = pace_ == pace::overlapping || pace_ == pace::rounds;
-    return may_part && first_step_ == 0 ? save() : causeway::result<void>{};
+    const bool saves = may_part() || pace_ == pace::rounds;
+    return saves && first_step_ == 0 ? save() : causeway::result<void>{};
   }
+
+  // When they are stopped, one may be a step or more ahead of another with which it has to go on from the same one.
+  [[nodiscard]] bool may_part() const { return pace_ == pace::overlapping || (pace_ == pace::in_step && shares_ > 1); }
 
   // ---- middle -------------------------------------------------------------------------------------------------------
 
@@ -163,14 +167,19 @@ class session {
       metrics_->write(r.step, r.round, self_, "exchange_seconds", r.exchange_seconds);
     }
     last_loss_ = r.loss;
-    const bool due = r.committed_round && r.step >= next_validation_;
+    const bool at_end = ends_round(r), due = at_end && r.step >= next_validation_;
     if (due) {
       CAUSEWAY_TRY(alike() ? validate(false) : validate_alone());
       next_validation_ = next_after(r.step, in_.s.train.evaluate_every);
     }
-    if (r.committed_round) CAUSEWAY_TRY(save_if_due(r));
+    if (at_end) CAUSEWAY_TRY(save_if_due(r));
     show(due);
     return {};
+  }
+
+  // Stages make their exchanges in the same steps, but which of them are a round's end depends on how each is cut.
+  [[nodiscard]] bool ends_round(const causeway::step_report& r) const {
+    return pace_ == pace::in_step ? r.step % steps_of_round(in_.s) == 0 : r.committed_round;
   }
 
   [[nodiscard]] bool alike() const {
@@ -182,7 +191,7 @@ class session {
     const std::uint64_t at = pace_ == pace::rounds ? r.round : r.step;
     if (at < next_save_) return {};
     // Nobody drops a checkpoint before all have the one after it.
-    if (pace_ == pace::overlapping) {
+    if (may_part()) {
       CAUSEWAY_TRY(gather(std::array<std::uint64_t, 1>{at}, at, causeway::collective::channels::metrics + 2));
     }
     CAUSEWAY_TRY(save());

@@ -121,4 +121,15 @@ TEST_CASE("pipeline talk: both ends add up a tied table to the same bits; copies
   CHECK(copies[2] == copies[0]);
 }
 
+TEST_CASE("pipeline talk: both ends know what is true at either", "[parallel][fast]") {
+  for (const std::uint32_t moved : {0U, 1U, 2U, 9U}) {
+    std::vector<int> known(3);
+    on_ranks(3, [&](collective::group_view& view, const pipeline_talk& talk) {
+      known[view.self()] = at_either_end(view, view.self() == moved, talk).value() ? 1 : 0;
+    });
+    const int at_an_end = moved == 0 || moved == 2 ? 1 : 0;
+    CHECK(known == std::vector<int>{at_an_end, 0, at_an_end});
+  }
+}
+
 }  // namespace causeway::parallel

@@ -53,7 +53,7 @@ class Training(Program):
                     self.assertIn(code, [0, 130], err)
                     stops += code == 130
                 self.assertGreaterEqual(stops, 1)
-                self.assertEqual(self.run_it(*args[:-2], where="cut").returncode, 0)
+                self.assertEqual(self.run_it(*args, where="cut").returncode, 0)
                 for peer in range(3):
                     self.assertEqual(self.checkpoint("whole", peer, 400), self.checkpoint("cut", peer, 400))
 
@@ -181,20 +181,41 @@ class Pipelines(Program):
         self.fails(subprocess.run(self.command(*args, command="generate"), capture_output=True, text=True, timeout=60), "not_found",
                    "bring the folders of all peers")
 
+    def test_with_every_policy_whose_rounds_come_after_steps(self):
+        local = ["open_diloco", "local_sgd", "intellect1", "muloco", "fedavg", "photon", "des_loc", "streaming_diloco", "eager_diloco",
+                 "sparse_loco", "sparta_diloco", "cocktail_sgd", "noloco", "moshpit_sgd", "bacombo"]
+        for policy in local + ["sparta", "gaia", "power_sgd", "netstorm", "demo", "distro"]:
+            with self.subTest(policy):
+                args = ["--peers", "4", "--parallel.ranks", "2", *self.STAGES[:-1], policy,
+                        *(["--comm.local_steps", "8"] if policy in local else []),
+                        *(["--train.optimizer", "sgd", "--train.learning_rate", "0.01"] if policy in ("demo", "distro") else [])]
+                r = self.run_it("--steps", "24", "--train.evaluate_every", "8", *args, where=policy)
+                self.assertEqual(r.returncode, 0, r.stderr)
+                self.assertIn("validation loss", r.stdout)
+                g = subprocess.run(self.command(*args, command="generate", where=policy), capture_output=True, text=True,
+                                   errors="replace", timeout=60)
+                self.assertEqual(g.returncode, 0, g.stderr)
+
     def test_an_interrupted_pipeline_ends_with_the_same_bits(self):
-        args = ["--peers", "2", "--steps", "300", "--train.evaluate_every", "10", "--parallel.codec", "delta_int4", *self.STAGES]
-        self.assertEqual(self.run_it(*args, where="whole").returncode, 0)
-        code, _, err = Training.interrupted(self, *args, rounds=3)
-        self.assertIn(code, [0, 130], err)
-        self.assertEqual(self.run_it(*args, where="cut").returncode, 0)
-        for peer in range(2):
-            self.assertEqual(self.checkpoint("whole", peer, 300), self.checkpoint("cut", peer, 300))
+        two = ["--peers", "2", "--parallel.codec", "delta_int4", *self.STAGES]
+        four = ["--peers", "4", "--parallel.ranks", "2", *self.STAGES[:-1], "streaming_diloco", "--comm.local_steps", "16"]
+        for args in (two, four):
+            args = [*args, "--steps", "300", "--train.evaluate_every", "10"]
+            whole, cut = "whole" + args[1], "cut" + args[1]
+            with self.subTest(args):
+                self.assertEqual(self.run_it(*args, where=whole).returncode, 0)
+                code, _, err = Training.interrupted(self, *args, rounds=3, where=cut)
+                self.assertIn(code, [0, 130], err)
+                r = self.run_it(*args, where=cut)
+                self.assertEqual(r.returncode, 0, r.stderr)
+                for peer in range(int(args[1])):
+                    self.assertEqual(self.checkpoint(whole, peer, 300), self.checkpoint(cut, peer, 300))
 
     def test_shapes_that_do_not_fit_are_said(self):
         self.fails(self.run_it("--peers", "3", "--parallel.ranks", "2", *self.STAGES), "invalid_argument", "parallel.ranks", "divide")
         self.fails(self.run_it("--peers", "8", *self.STAGES), "invalid_argument", "model.layers is 4")
         self.fails(self.run_it("--peers", "2", "--parallel.schedule", "best", *self.STAGES), "invalid_argument", "zero_bubble")
-        self.fails(self.run_it("--peers", "2", *self.STAGES[:-1], "demo", "--train.optimizer", "sgd"), "invalid_argument", "comm.policy")
+        self.fails(self.run_it("--peers", "2", *self.STAGES[:-1], "dedloc"), "invalid_argument", "comm.policy", "streaming_diloco")
         for cuts in ["1,2", "0", "4", "two"]:
             self.fails(self.run_it("--peers", "2", "--parallel.cuts", cuts, *self.STAGES), "invalid_argument", "parallel.cuts")
 

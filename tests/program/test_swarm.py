@@ -157,7 +157,7 @@ class Swarm(Swarms):
         elastic = ["--fault.policy", "quorum"]
         for args, name, remedy in [
                 ([], "fault.policy", "--fault.policy quorum"), ([*elastic, "--comm.policy", "noloco"], "comm.policy", "every_step"),
-                ([*elastic, "--comm.codec", "int8"], "comm.policy", "without comm.codec"),
+                ([*elastic, "--comm.codec", "int8"], "comm.codec", "leave it out"),
                 ([*elastic, "--train.optimizer", "muon"], "train.optimizer", "adamw"),
                 ([*elastic, "--parallel.codec", "delta_int4"], "parallel.codec", "int8"),
                 ([*elastic, "--parallel.router", "prayer"], "parallel.router", "least_load"),
@@ -167,9 +167,9 @@ class Swarm(Swarms):
                 ([*elastic, "--parallel.stage", "2"], "parallel.stage", "0 to 1"),
                 ([*elastic, "--fault.min_peers", "3"], "fault.min_peers", "1 to 2"),
                 ([*elastic, *LOCAL, "--steps", "42"], "train.steps", "use 40 or 44"),
-                ([*elastic, *LOCAL, "--comm.codec", "int8"], "comm.policy", "without comm.codec"),
                 ([*elastic, *LOCAL, "--comm.local_steps", "200000"], "comm.local_steps", "use fewer"),
-                ([*elastic, "--comm.policy", "open_diloco"], "comm.policy", "diloco or local_sgd"),
+                ([*elastic, "--comm.policy", "streaming_diloco"], "comm.policy", "sparse_loco"),
+                ([*elastic, "--comm.policy", "muloco"], "train.optimizer", "adamw"),
                 ([*elastic, "--run.refound", "true"], "run.refound", "start the peers")]:
             with self.subTest(args):
                 self.fails(self.run_it("--peers", "4", *SWARM, *args), "invalid_argument", name, remedy)
@@ -236,6 +236,18 @@ class LocalSteps(Swarms):
             self.assertTrue([f for f in os.listdir(own) if f.startswith("step-")], os.listdir(own))
         self.writes_text("--peers", "4", *LOCAL)
         self.journals_hold()
+
+    def test_with_every_policy_that_moves_all_at_once(self):
+        for policy in (["open_diloco"], ["intellect1"], ["fedavg"], ["photon"], ["sparse_loco"], ["local_sgd"],
+                       ["diloco", "--comm.codec", "int8"], ["muloco", "--train.optimizer", "adamw"]):
+            with self.subTest(policy):
+                self.ends(self.start_swarm("--peers", "4", "--steps", "40", *LOCAL, "--run.fresh", "true", "--comm.policy", *policy,
+                                           "--train.learning_rate", "0.003"))
+                results = self.results()
+                self.assertEqual({r["round"] for r in results.values()}, {40 // H})
+                self.assertEqual(len({r["validation"] for r in results.values()}), 1)
+                self.assertLess(results[0]["validation"], 5)  # uniform over bytes is 5.5
+                self.rounds_are_whole("runs")
 
     def test_trained_to_the_end_all_hold_the_same_and_the_whole_model_writes_text(self):
         p = self.start_swarm("--peers", "4", "--steps", "40", *LOCAL)

@@ -92,17 +92,19 @@ class pipeline {
     return norm_of_pipeline(view, squares(ctx), talk(ctx));
   }
 
-  /// What this step taught the codec counts from now on. After a round, first and last rank hold the same tied table again:
-  /// exchanges of the two groups add up in different orders.
+  /// What this step taught the codec counts from now on. After a round of either, first and last rank hold the same tied
+  /// table again, the first one's: exchanges of the two groups add up in different orders, and where fragments take turns
+  /// the table is not due at both at once.
   result<void> after_step(auto& ctx) {
-    if (ctx.round() != round_) {
-      if (has_tied_table(ctx)) {
-        auto view = view_of(ctx);
+    if (has_tied_table(ctx)) {
+      auto view = view_of(ctx);
+      CAUSEWAY_ASSIGN(const bool moved, at_either_end(view, ctx.round() != round_, talk(ctx)));
+      if (moved) {
         CAUSEWAY_TRY(copy_to_last(view, tied(ctx, ctx.parameters()), talk(ctx)));
         ctx.parameters_changed();
       }
-      round_ = ctx.round();
     }
+    round_ = ctx.round();
     return codec_.commit_step();
   }
 

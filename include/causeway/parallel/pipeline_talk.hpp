@@ -37,11 +37,18 @@ struct pipeline_talk {
 
 namespace detail {
 
-enum talk_kind : std::uint32_t { parts_kind, loss_kind, norm_kind, table_kind = 5, base_kind = 7 };  // a gather takes two
+enum talk_kind : std::uint32_t {
+  parts_kind,
+  loss_kind,
+  norm_kind,
+  table_kind = 5,
+  base_kind = 7,
+  round_kind = 9
+};  // a gather takes two
 
 /// One message each way between first and last rank.
-CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const float> mine, std::span<float> theirs,
-                                     const pipeline_talk& talk);
+CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const std::byte> mine,
+                                     std::span<std::byte> theirs, const net::message_id& id, const pipeline_talk& talk);
 
 [[nodiscard]] CAUSEWAY_DECL bool is_an_end(const collective::group_view& view);
 
@@ -70,6 +77,9 @@ CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, doubl
 /// what the other end sends. Bytes: the table, each way. On an error the table is as it was.
 CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
                                     std::vector<float>& other, const pipeline_talk& talk);
+
+/// Of the first and the last rank, whether `mine` is true at either; false on the others. A byte each way.
+CAUSEWAY_DECL result<bool> at_either_end(collective::group_view& view, bool mine, const pipeline_talk& talk);
 
 /// The last rank's table becomes that of the first. Bytes: the table, once.
 CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk);

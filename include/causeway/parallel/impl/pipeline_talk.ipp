@@ -18,16 +18,16 @@ CAUSEWAY_DECL net::message_id pipeline_talk::on(std::uint32_t kind) const noexce
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
-CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const float> mine, std::span<float> theirs,
-                                     const pipeline_talk& talk) {
+CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const std::byte> mine,
+                                     std::span<std::byte> theirs, const net::message_id& id, const pipeline_talk& talk) {
   const net::peer_index other = view.self() == 0 ? view.size() - 1 : 0;
-  const auto inward = view.receive(other, talk.on(table_kind), std::as_writable_bytes(theirs));
-  const auto outward = view.send(other, talk.on(table_kind), std::as_bytes(mine));
+  const auto inward = view.receive(other, id, theirs);
+  const auto outward = view.send(other, id, mine);
   const auto sent = view.wait(outward, talk.options.deadline);
   const auto got = view.wait(inward, talk.options.deadline);
   if (!sent) return sent.error();
   if (!got) return got.error();
-  if (*got != theirs.size_bytes()) {
+  if (*got != theirs.size()) {
     return fail(errc::protocol, "rank " + std::to_string(other), "it sent a token table of another size");
   }
   return {};
@@ -107,9 +107,18 @@ CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& p
                                     std::vector<float>& other, const pipeline_talk& talk) {
   if (!detail::is_an_end(view)) return {};
   other.resize(table.size());
-  CAUSEWAY_TRY(detail::swap_ends(view, table, other, talk));
+  CAUSEWAY_TRY(detail::swap_ends(view, std::as_bytes(table), std::as_writable_bytes(std::span{other}),
+                                 talk.on(detail::table_kind), talk));
   kernels::add(pool, table.data(), table.data(), other.data(), static_cast<std::int64_t>(table.size()));
   return {};
+}
+
+CAUSEWAY_DECL result<bool> at_either_end(collective::group_view& view, bool mine, const pipeline_talk& talk) {
+  if (!detail::is_an_end(view)) return false;
+  const std::byte own{mine ? std::uint8_t{1} : std::uint8_t{0}};
+  std::byte other{};
+  CAUSEWAY_TRY(detail::swap_ends(view, {&own, 1}, {&other, 1}, talk.on(detail::round_kind), talk));
+  return mine || other != std::byte{};
 }
 
 CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk) {

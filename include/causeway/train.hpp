@@ -129,6 +129,7 @@
 #include <causeway/comm/rounds.hpp>
 #include <causeway/comm/server_client.hpp>
 #include <causeway/comm/stacked.hpp>
+#include <causeway/comm/stacked_turns.hpp>
 #include <causeway/fault/fail_stop.hpp>
 #include <causeway/parallel/data_parallel.hpp>
 

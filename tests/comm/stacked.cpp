@@ -48,6 +48,9 @@ struct counts {
   void serialize(auto&) {}
 };
 
+template <class First>
+constexpr peers with_diloco = comm::stacked<First, comm::rounds<>>::traits.tolerates;
+
 }  // namespace stacked_tests
 
 TEST_CASE("stacked: passes the conformance suite", "[comm][fast]") { support::check_communication_policy(both); }
@@ -63,10 +66,19 @@ TEST_CASE("stacked: a hook that failed goes on with the second policy", "[comm][
   CHECK(first == 2);
 }
 
+TEST_CASE("stacked: peers may come and go where both policies' exchanges fit under one record", "[comm][fast]") {
+  using comm::rounds, stacked_tests::with_diloco;
+  STATIC_REQUIRE(with_diloco<rounds<axis::parameters>> == peers::elastic);
+  STATIC_REQUIRE(with_diloco<rounds<axis::gradient>> == peers::fixed);
+  STATIC_REQUIRE(with_diloco<rounds<axis::delayed, axis::gather_mean<>>> == peers::fixed);
+  STATIC_REQUIRE(with_diloco<rounds<axis::parameters, axis::random_groups, axis::gather_mean<>>> == peers::fixed);
+  STATIC_REQUIRE(with_diloco<stacked_tests::counts> == peers::fixed);
+}
+
 TEST_CASE("stacked: promises what both keep", "[comm][fast]") {
   using policy = decltype(both());
   STATIC_REQUIRE(policy::traits.identical_replicas);
-  STATIC_REQUIRE(policy::traits.tolerates == peers::fixed);
+  STATIC_REQUIRE(policy::traits.tolerates == peers::elastic);
   STATIC_REQUIRE_FALSE(policy::traits.needs_global_step);
   STATIC_REQUIRE(comm::stacked<comm::rounds<axis::gradient, axis::every>, comm::rounds<>>::traits.needs_global_step);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every preset that tolerates peers that come and go, under fault::quorum, on the simulator, every event checked.
 
+#include <causeway/comm/rounds.hpp>
+#include <causeway/comm/stacked.hpp>
 #include <causeway/presets/compressed.hpp>
 #include <causeway/presets/gossip.hpp>
 #include <causeway/presets/local_updates.hpp>
@@ -201,6 +203,8 @@ struct all_presets {
   void compressed() {
     (*this)("sparse_loco", [] { return make(presets::sparse_loco_options{.local_steps = 3, .k = 8}); });
     (*this)("sparta", [] { return make(presets::sparta_options{.share = 0.1}); });
+    (*this)("sparta_diloco",
+            [] { return make(presets::sparta_diloco_options{.sparta = {.share = 0.1}, .local_steps = 3}); });
     (*this)("demo", [] { return make(presets::demo_options{.k = 4, .momentum = 0.9F}); });
     (*this)("distro", [] {
       presets::distro_options o;
@@ -219,11 +223,23 @@ struct all_presets {
         "bacombo", [] { return make(presets::bacombo_options{.local_steps = 3, .segments = 2}); });
     (*this).template operator()<support::blocky>("netstorm", [] { return make(presets::netstorm_options{}); });
   }
+  /// Two policies of one's own: parameters whole, and a round within a round.
+  void stacks() {
+    (*this)("parameters and diloco", [] {
+      return comm::stacked{comm::rounds{axis::every{2}, axis::parameters{}, axis::gather_mean<>{}},
+                           make(presets::diloco_options{.local_steps = 3})};
+    });
+    (*this)("diloco in diloco", [] {
+      return comm::stacked{make(presets::local_sgd_options{.local_steps = 2}),
+                           make(presets::diloco_options{.local_steps = 4})};
+    });
+  }
   void run() {
     local_updates();
     overlapped();
     compressed();
     gossip();
+    stacks();
   }
 };
 

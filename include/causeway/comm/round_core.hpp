@@ -202,7 +202,7 @@ struct round_core {
     }
   }
   [[nodiscard]] net::message_id id_of(auto& ctx, const state& s) const {
-    if (ctx.elastic()) return ctx.exchange_id(channel, s.part);
+    if (ctx.elastic()) return ctx.exchange_id(channel, first_part + s.part);
     const bool at_once = landing_type::waits == axis::waiting::at_once;
     return {.channel = channel,
             .step = s.number * states.size() + s.part,
@@ -236,6 +236,7 @@ struct round_core {
                .weight = weight,
                .seed = mix(q.seed, s.number),
                .id = id_of(ctx, s),
+               .part = first_part + s.part,
                .reference = {}};
     s.terms.contributors = static_cast<std::uint32_t>(s.terms.members.size());
     if constexpr (!participation_type::always) count_contributors(ctx, s, q);
@@ -308,7 +309,8 @@ struct round_core {
   memory_source memory;  ///< of the rows
   rows_type rows;
   std::vector<axis::fragment> cuts;
-  std::vector<state> states;  ///< fragments of the first tensor, then of the next
+  std::vector<state> states;     ///< fragments of the first tensor, then of the next
+  std::uint64_t first_part = 0;  ///< names the messages of several policies that exchange in one attempt
   std::uint64_t outer_steps = 0;
   std::uint64_t gathered = 0;  ///< samples in the sum of gradients, for a trigger that accumulates
   std::uint64_t at = 0;        ///< inner steps of the run; where peers come and go, in the schedule that all hold alike

@@ -55,9 +55,13 @@ class round_rows {
     means_.clear();
     for (const std::span<const float> tensor : tensors(ctx)) means_.emplace_back(tensor.begin(), tensor.end());
   }
+  /// What all hold alike, which the live parameters follow.
+  [[nodiscard]] std::span<const float> followed() const noexcept {
+    return content_type::anchored ? std::span<const float>{anchor_} : means_.front();
+  }
   /// What all hold alike was replaced: the live parameters move along from `previous`, or are that where it is empty.
   void follow_shared(auto& ctx, std::span<const float> previous) {
-    const std::span<const float> shared = content_type::anchored ? std::span<const float>{anchor_} : means_.front();
+    const std::span<const float> shared = followed();
     const auto local = ctx.parameters();
     for (std::size_t i = 0; i < previous.size(); ++i) local[i] += shared[i] - previous[i];
     for (std::size_t i = 0; i < own_.size(); ++i) base_[i] = shared[i] + own_[i];
@@ -100,11 +104,27 @@ class round_rows {
     s.own_late.assign(anchor_.size(), 0.0F);
   }
   /// Before `land`: means ← row, where something came.
-  result<void> note_mean(auto& ctx, const state& s) {
-    CAUSEWAY_ASSIGN(const auto kept, opened(ctx, s, means_[s.tensor], local_));
-    const bool alone = s.terms.members.size() == 1;
-    CAUSEWAY_TRY(s.counts.empty() || alone ? ctx.rows().copy(kept, s.row) : take_over(ctx.rows(), kept, s.row, s.counts));
-    return put_back(ctx, s, kept, means_[s.tensor]);
+  result<void> note_mean(auto& ctx, const state& s) { return note_mean(ctx, s, means_[s.tensor]); }
+  /// After `land`, where other policies land on the live parameters, too: alike ← what all hold alike of these now.
+  result<void> note_alike(auto& ctx, const state& s, std::span<float> alike) {
+    if (s.tensor > 0) return {};
+    if constexpr (content_type::anchored && keeps_in_parameters) {
+      if (s.terms.contributors == 0) return {};
+      CAUSEWAY_ASSIGN(const auto kept, opened(ctx, s, alike, local_));
+      CAUSEWAY_TRY(ctx.rows().add(kept, 1.0F, room(moved_, kept.size())));
+      return put_back(ctx, s, kept, alike);
+    } else if constexpr (content_type::anchored) {
+      CAUSEWAY_ASSIGN(const auto row, opened(ctx, s, anchor_, shared_));
+      return s.cut->is_whole(alike.size()) ? ctx.rows().copy(alike, row) : ctx.rows().scatter(s.cut->ranges, row, alike);
+    } else {
+      return note_mean(ctx, s, alike);
+    }
+  }
+  /// What `land` changes, where results are waited for at once.
+  void visit_landing(auto& ctx, auto& ar) {
+    for (const std::span<float> tensor : tensors(ctx)) ar.view(tensor);
+    if constexpr (content_type::anchored) ar(anchor_);
+    if constexpr (content_type::sums_updates) ar(updates_);
   }
   /// Where the rows are to lie from now on.
   void keep_in(const memory_source& memory) {
@@ -329,6 +349,13 @@ class round_rows {
   [[nodiscard]] static std::int64_t count(std::span<const float> row) { return static_cast<std::int64_t>(row.size()); }
 
  private:
+  /// A fragment of `all` ← row, where something came.
+  result<void> note_mean(auto& ctx, const state& s, std::span<float> all) {
+    CAUSEWAY_ASSIGN(const auto kept, opened(ctx, s, all, local_));
+    const bool alone = s.terms.members.size() == 1;
+    CAUSEWAY_TRY(s.counts.empty() || alone ? ctx.rows().copy(kept, s.row) : take_over(ctx.rows(), kept, s.row, s.counts));
+    return put_back(ctx, s, kept, all);
+  }
   result<void> take_out(auto& ctx, state& s) {
     CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
     CAUSEWAY_TRY(add_sent(ctx, s, local));

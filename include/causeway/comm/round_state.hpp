@@ -50,6 +50,7 @@ struct talk_terms {
   float weight = 1;                      ///< of its row, if it does
   std::uint64_t seed = 0;                ///< of the exchange
   net::message_id id;
+  std::uint64_t part = 0;  ///< of the attempt, where the context exchanges
   std::span<const float> reference;
 };
 
@@ -209,7 +210,7 @@ struct round_state {
     if (terms.contributors != terms.members.size()) {
       CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? terms.rescale : 0.0F));
     }
-    return ctx.mean(recipe.codec, row, part);
+    return ctx.mean(recipe.codec, row, terms.part);
   }
 
   // What the codec will leave out of this row: it decodes to the same values however the context cuts it.

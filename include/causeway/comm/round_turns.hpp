@@ -13,8 +13,10 @@
 #include <causeway/axis/parts.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/membership/state_image.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -22,6 +24,25 @@
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Memory as it is now, to be put back.
+class memory_as_it_was {
+ public:
+  explicit memory_as_it_was(std::vector<std::span<std::byte>> parts) : parts_{std::move(parts)} {
+    for (const auto part : parts_) bytes_.insert(bytes_.end(), part.begin(), part.end());
+  }
+  void put_back() const {
+    auto from = bytes_.begin();
+    for (const auto part : parts_) {
+      std::copy_n(from, part.size(), part.begin());
+      from += static_cast<std::ptrdiff_t>(part.size());
+    }
+  }
+
+ private:
+  std::vector<std::span<std::byte>> parts_;
+  std::vector<std::byte> bytes_;
+};
 
 /// Of one policy, whose `Core` is given to each call. Nothing that all hold alike changes before the exchange went through
 /// for this peer; what is under way when an attempt fails is sent again as it was.
@@ -86,20 +107,15 @@ class round_turns {
   result<void> exchange(auto& ctx, Core& c) {
     due_list due = turn(c);
     if (!is_under_way(ctx, *due.front())) CAUSEWAY_TRY(send(ctx, c, due));
-    if constexpr (keeps_means) {
-      if (ctx.is_last_exchange()) return end_alike(ctx, c, due);
-    }
-    if (ctx.is_last_exchange() && due.size() < c.states.size()) {
-      const due_list later = due_between(c, due.front()->due_at + 1, never);
+    if (ctx.is_last_exchange() && !keeps_means && due.size() < c.states.size()) {
+      due_list later = due_between(c, due.front()->due_at + 1, never);
       CAUSEWAY_TRY(send(ctx, c, later));
       due.insert(due.end(), later.begin(), later.end());
     }
-    ctx.in_parts(due.size());
-    for (state* s : due) {
-      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
-    }
-    for (state* s : due) CAUSEWAY_TRY(c.finish(ctx, *s));
-    return land(ctx, c, due);
+    ctx.in_parts(parts(ctx, due));
+    CAUSEWAY_TRY(receive(ctx, c, due));
+    CAUSEWAY_TRY(land(ctx, c, due));
+    return Core::content_type::before_inner_step ? result<void>{} : c.commit(ctx, *due.front());
   }
 
   /// The same by a peer that made no step for it.
@@ -108,6 +124,102 @@ class round_turns {
     c.at = std::max(c.at, committed_at_);
     return {};
   }
+
+  // ---- the parts of a turn, for who puts those of several policies under one record (comm/stacked_turns.hpp) ------------
+
+  using due_fragments = due_list;
+
+  /// The step after which the next turn is due.
+  [[nodiscard]] std::uint64_t next(Core& c) const { return turn(c).front()->due_at; }
+  [[nodiscard]] due_list due_at(Core& c, std::uint64_t step) const { return due_between(c, step, step); }
+  [[nodiscard]] due_list all(Core& c) const { return due_between(c, 0, never); }
+
+  /// Makes the rows, and lets this peer into the exchange.
+  result<void> prepare(auto& ctx, Core& c, const due_list& due) {
+    for (state* s : due) {
+      if (s->pending) continue;
+      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, *s));
+      CAUSEWAY_TRY(c.rows.compose(ctx, *s));
+      if constexpr (Core::notes_departure) CAUSEWAY_TRY(c.rows.note_departure(ctx, *s));
+    }
+    for (state* s : due) CAUSEWAY_TRY(ctx.check_own(s->input));
+    CAUSEWAY_TRY(ctx.enter_exchange());
+    return {};
+  }
+  /// Sends them. At the run's end parameters themselves go by `receive` alone.
+  result<void> launch(auto& ctx, Core& c, const due_list& due) {
+    sent_in_ = ctx.attempt();
+    if (ends_alike(ctx)) return {};
+    for (state* s : due) {
+      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, *s));
+      CAUSEWAY_TRY(c.begin(ctx, *s));
+      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.take_out_sent(ctx, *s));
+    }
+    return {};
+  }
+  /// Exchanges that `receive` ends.
+  [[nodiscard]] std::size_t parts(auto& ctx, const due_list& due) const {
+    return !due.empty() && ends_alike(ctx) ? 1 : due.size();
+  }
+  /// Waits for the means.
+  result<void> receive(auto& ctx, Core& c, const due_list& due) {
+    if (due.empty()) return {};
+    if constexpr (keeps_means) {
+      if (ends_alike(ctx)) return mean_of_all(ctx, c);
+    }
+    for (state* s : due) {
+      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
+    }
+    for (state* s : due) CAUSEWAY_TRY(c.finish(ctx, *s));
+    return {};
+  }
+  /// Calls `then` with the live parameters as they will be once what was received has landed, and takes it back. Only where
+  /// results are waited for at once. Memory meanwhile: what lands, again.
+  template <class Then>
+  result<void> ahead(auto& ctx, Core& c, const due_list& due, Then&& then) {
+    if (due.empty()) return then();
+    membership::image_collector changing;
+    c.rows.visit_landing(ctx, changing);
+    for (state* s : due) changing(s->outer);
+    const memory_as_it_was before{changing.parts()};
+    result<void> outcome = land_rows(ctx, c, due);
+    if (outcome) outcome = then();
+    before.put_back();
+    ctx.parameters_changed();
+    return outcome;
+  }
+  /// What was received lands, for good. `alike`: where several policies share the live parameters, what all peers hold
+  /// alike of these, which follows.
+  result<void> land(auto& ctx, Core& c, const due_list& due, std::span<float> alike = {}) {
+    if (due.empty()) return {};
+    landed_ = true;
+    if constexpr (keeps_means) {
+      if (ends_alike(ctx)) {
+        CAUSEWAY_TRY(end_alike(ctx, c));
+        end(c, due);
+        return alike.empty() ? result<void>{} : ctx.rows().copy(alike, ctx.parameters());
+      }
+    }
+    for (state* s : due) s->taken_out = false;
+    if constexpr (lands_late) CAUSEWAY_TRY(make_rows(ctx, c, due, true));
+    if constexpr (own_parameters) CAUSEWAY_TRY(take_own(ctx, c, due));
+    for (state* s : due) {
+      if (lands_late) continue;
+      if constexpr (keeps_means && !own_parameters) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
+      CAUSEWAY_TRY(c.land(ctx, *s));
+      if (!alike.empty()) CAUSEWAY_TRY(c.rows.note_alike(ctx, *s, alike));
+    }
+    end(c, due);
+    if constexpr (Core::content_type::anchored && !Core::content_type::before_inner_step) {
+      if (ctx.is_last_exchange()) CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), c.rows.anchor()));
+      if (ctx.is_last_exchange() && !alike.empty()) CAUSEWAY_TRY(ctx.rows().copy(alike, ctx.parameters()));
+    }
+    return {};
+  }
+  [[nodiscard]] std::uint64_t committed_at() const noexcept { return committed_at_; }
+  [[nodiscard]] std::uint64_t adoptions() const noexcept { return adoptions_; }
+  /// Another policy's turn, due after `step`, was committed with the one record that both have.
+  void passed(std::uint64_t step) noexcept { committed_at_ = moved_from_ = step; }
 
   /// Whether a turn landed since this was asked last.
   [[nodiscard]] bool landed() noexcept { return std::exchange(landed_, false); }
@@ -128,6 +240,7 @@ class round_turns {
       if constexpr (Core::landing_type::own_is_fresh) c.rows.found_own(s);
     }
     sent_in_ = 0;
+    ++adoptions_;
     if (lands_late && !keeps_progress) ctx.contribution().open();
     if (keeps_progress) {
       c.at += committed_at_ - moved_from_;  // as many steps away from the next round as before
@@ -141,6 +254,14 @@ class round_turns {
   }
 
  private:
+  /// What `land` does to rows, and nothing else.
+  result<void> land_rows(auto& ctx, Core& c, const due_list& due) {
+    if (ends_alike(ctx)) return ctx.rows().copy(ctx.parameters(), c.rows.updates());
+    for (state* s : due) CAUSEWAY_TRY(c.rows.land(ctx, *s));
+    if (!Core::content_type::anchored || !ctx.is_last_exchange()) return {};
+    return ctx.rows().copy(ctx.parameters(), c.rows.anchor());
+  }
+
   /// Who missed more than one exchange of a fragment, or has values that are not finite, has nothing of its own to go on
   /// from.
   void keep_own(auto& ctx, Core& c, bool keeps_progress) {
@@ -192,7 +313,7 @@ class round_turns {
 
   /// The way to a turn that lands late: the first row of a run is made a round before, later ones when the turn before
   /// lands.
-  result<void> before_landing(auto& ctx, Core& c, const due_list& due) {
+  result<void> before_landing(auto& ctx, Core& c, due_list due) {
     const state& one = *due.front();
     const bool first = c.outer_steps == 0 && c.at + c.period(one) >= one.due_at;
     if (!one.pending && !first) return {};
@@ -229,7 +350,7 @@ class round_turns {
     return {};
   }
 
-  result<void> depart(auto& ctx, Core& c, const due_list& due) {
+  result<void> depart(auto& ctx, Core& c, due_list due) {
     CAUSEWAY_TRY(send(ctx, c, due));
     for (state* s : due) {
       s->pending = true;
@@ -239,61 +360,38 @@ class round_turns {
     return ctx.is_last_exchange() ? exchange(ctx, c) : result<void>{};
   }
 
-  /// Composes and sends; what was sent before is sent again as it was.
-  result<void> send(auto& ctx, Core& c, const due_list& due) {
-    if (lands_late && !due.front()->pending) CAUSEWAY_TRY(make_rows(ctx, c, due, false));
-    for (state* s : due) {
-      if (s->pending) continue;
-      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, *s));
-      CAUSEWAY_TRY(c.rows.compose(ctx, *s));
-      if constexpr (Core::notes_departure) CAUSEWAY_TRY(c.rows.note_departure(ctx, *s));
+  /// Composes and sends what is due; what was sent before is sent again as it was. A peer may take the others' state over
+  /// while it waits to be let in: then another turn may be due, of other rows.
+  result<void> send(auto& ctx, Core& c, due_list& due) {
+    for (;;) {
+      const std::uint64_t adopted = adoptions_;
+      if (lands_late && !due.front()->pending) CAUSEWAY_TRY(make_rows(ctx, c, due, false));
+      CAUSEWAY_TRY(prepare(ctx, c, due));
+      if (adoptions_ == adopted) return launch(ctx, c, due);
+      due = turn(c);
     }
-    for (state* s : due) CAUSEWAY_TRY(ctx.check_own(s->input));
-    CAUSEWAY_TRY(ctx.enter_exchange());
-    sent_in_ = ctx.attempt();
-    if (keeps_means && ctx.is_last_exchange()) return {};
-    for (state* s : due) {
-      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, *s));
-      CAUSEWAY_TRY(c.begin(ctx, *s));
-      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.take_out_sent(ctx, *s));
-    }
-    return {};
   }
 
-  result<void> land(auto& ctx, Core& c, const due_list& due) {
-    landed_ = true;
-    for (state* s : due) s->taken_out = false;
-    if constexpr (lands_late) CAUSEWAY_TRY(make_rows(ctx, c, due, true));
-    if constexpr (own_parameters) CAUSEWAY_TRY(take_own(ctx, c, due));
-    for (state* s : due) {
-      if (lands_late) continue;
-      if constexpr (keeps_means && !own_parameters) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
-      CAUSEWAY_TRY(c.land(ctx, *s));
-    }
-    end(c, due);
-    if constexpr (Core::content_type::before_inner_step) return {};
-    if constexpr (Core::content_type::anchored) {
-      if (ctx.is_last_exchange()) CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), c.rows.anchor()));
-    }
-    return c.commit(ctx, *due.front());
-  }
+  /// Whether the turn is the run's last, and of parameters themselves: then it is their mean over all, whatever was due.
+  [[nodiscard]] static bool ends_alike(auto& ctx) { return keeps_means && ctx.is_last_exchange(); }
 
-  /// The run's last turn where parameters are exchanged: their mean over all, whatever else was due.
-  result<void> end_alike(auto& ctx, Core& c, const due_list& due) {
+  /// The run's last turn where parameters are exchanged: updates ← their mean over all.
+  result<void> mean_of_all(auto& ctx, Core& c) {
     for (state& s : c.states) s.cancel();
     auto& mean = c.rows.updates();
     mean.resize(ctx.parameters().size());
     CAUSEWAY_TRY(ctx.rows().copy(mean, ctx.parameters()));
-    ctx.in_parts(1);
-    CAUSEWAY_TRY(ctx.mean(compress::none{}, mean, c.states.size()));
+    return ctx.mean(compress::none{}, mean, c.first_part + c.states.size());
+  }
+  result<void> end_alike(auto& ctx, Core& c) {
+    auto& mean = c.rows.updates();
     CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), mean));
     CAUSEWAY_TRY(ctx.rows().copy(c.rows.means().front(), mean));
     if constexpr (Core::content_type::anchored) CAUSEWAY_TRY(ctx.rows().copy(c.rows.anchor(), mean));
     ended_ = 1;
     mean.clear();
     ctx.parameters_changed();
-    end(c, due);
-    return c.commit(ctx, *due.front());
+    return {};
   }
 
   void end(Core& c, const due_list& due) {
@@ -315,8 +413,30 @@ class round_turns {
   std::uint64_t committed_at_ = 0;  ///< the step that the last turn was due after
   std::uint64_t moved_from_ = 0;    ///< the same, when this peer landed it or took it over
   std::uint64_t sent_in_ = 0;       ///< the attempt that the rows of a turn are under way in
+  std::uint64_t adoptions_ = 0;     ///< of the others' state, by this peer
   bool landed_ = false;
   std::uint8_t ended_ = 0;  ///< the run's last record is there: all hold the same, and a mean is what they hold
+};
+
+/// A policy that takes part in turns: its own state, which stays where it is.
+template <class Core>
+struct turn_part {
+  using due_fragments = typename round_turns<Core>::due_fragments;
+
+  Core& core;
+  round_turns<Core>& turns;
+
+  [[nodiscard]] std::uint64_t next() const { return turns.next(core); }
+  [[nodiscard]] due_fragments due(std::uint64_t step, bool last) const {
+    return last ? turns.all(core) : turns.due_at(core, step);
+  }
+  result<void> prepare(auto& ctx, const due_fragments& due) const { return turns.prepare(ctx, core, due); }
+  /// Sends what was prepared, and waits for the means.
+  result<void> talk(auto& ctx, const due_fragments& due) const {
+    if (due.empty()) return {};
+    CAUSEWAY_TRY(turns.launch(ctx, core, due));
+    return turns.receive(ctx, core, due);
+  }
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail

@@ -64,6 +64,12 @@ class rounds : round_rules<Axes...> {
                                       .rounds_at_hand = core_type::lands_late ? 2U : 1U};
   static constexpr std::uint32_t state_version = 3;
 
+  /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
+  /// and go. With gradients in every step there is nothing left to exchange; what is under way for longer than a hook keeps
+  /// the other from its turns; and peers with parameters of their own hold no others alike.
+  static constexpr bool takes_turns = laws::elastic && landing_type::waits == axis::waiting::at_once &&
+                                      !content_type::before_inner_step && !laws::own_parameters;
+
   rounds() : rounds(std::tuple<>{}) {}
   explicit rounds(Axes... values) requires(sizeof...(Axes) > 0) : rounds(std::tuple<Axes...>{std::move(values)...}) {}
 
@@ -182,6 +188,27 @@ class rounds : round_rules<Axes...> {
     return {};
   }
 
+  // ---- for comm::stacked ------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] auto turn_part() requires takes_turns { return detail::turn_part<core_type>{core_, turns_}; }
+  /// What all hold alike, which the live parameters follow.
+  [[nodiscard]] std::span<const float> followed() const noexcept { return core_.rows.followed(); }
+  /// One inner step more.
+  void count_step(auto& ctx) {
+    const double computed = measures_speed ? seconds(ctx.clock().now() - left_) : 0;
+    const std::uint64_t samples = ctx.elastic() ? 0 : ctx.samples() - std::exchange(samples_used_, ctx.samples());
+    for (state& s : core_.states) {
+      ++s.since;
+      s.samples += samples;
+      s.compute_seconds += computed;
+      s.waited += s.pending ? 1 : 0;
+    }
+    if constexpr (chooses) {
+      if (!ctx.elastic()) core_.trigger.step(core_.states.size(), [&](std::size_t f) { return core_.states[f].pending; });
+    }
+    ++core_.at;
+  }
+
  private:
   template <class... Given>
   explicit rounds(std::tuple<Given...> values) : core_{std::move(values)} {}
@@ -257,21 +284,8 @@ class rounds : round_rules<Axes...> {
   // ---- the flow of a step ---------------------------------------------------------------------------------------------
 
   result<void> count_and_exchange(auto& ctx) {
-    if (!counted_) {  // once a step, however often the hook is called
-      const double computed = measures_speed ? seconds(ctx.clock().now() - left_) : 0;
-      const std::uint64_t samples = ctx.elastic() ? 0 : ctx.samples() - std::exchange(samples_used_, ctx.samples());
-      for (state& s : core_.states) {
-        ++s.since;
-        s.samples += samples;
-        s.compute_seconds += computed;
-        s.waited += s.pending ? 1 : 0;
-      }
-      if constexpr (chooses) {
-        if (!ctx.elastic()) core_.trigger.step(core_.states.size(), [&](std::size_t f) { return core_.states[f].pending; });
-      }
-      ++core_.at;
-      counted_ = true;
-    }
+    if (!counted_) count_step(ctx);  // once a step, however often the hook is called
+    counted_ = true;
     CAUSEWAY_TRY(visit_all(ctx));
     counted_ = false;
     if (measures_speed) left_ = ctx.clock().now();

@@ -6,26 +6,45 @@
 // the inner optimizer's moments beside one of parameters.
 
 #include <causeway/comm/look_ahead.hpp>
+#include <causeway/comm/stacked_turns.hpp>
 #include <causeway/policy/concepts.hpp>
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
 
+namespace detail {
+
+/// Whether a policy's exchanges can be put under one record with those of another.
+template <class P>
+inline constexpr bool takes_turns = false;
+template <class P>
+  requires requires { P::takes_turns; }
+inline constexpr bool takes_turns<P> = P::takes_turns;
+
+}  // namespace detail
+
 /// `First`, then `Second`, in each hook. What they exchange must differ in kind (gradients, parameters, pseudo-gradients),
 /// so that their messages cannot be mistaken for each other. Replicas are identical where the second's are, after its
-/// rounds; peers are fixed. Bytes, rounds and state: the sum. A hook that failed goes on where it stopped.
+/// rounds. Bytes, rounds and state: the sum. A hook that failed goes on where it stopped.
+///
+/// Peers may come and go if both policies are comm::rounds that exchange something else than gradients, wait for results at
+/// once, and let peers come and go themselves, with the same parameters: see comm/stacked_turns.hpp. That takes 4 more
+/// bytes a value, and in a turn of both, while it lasts, what the first one lands on again.
 template <class First, class Second>
 class stacked {
   static_assert(!detail::looks_ahead<First> && !detail::looks_ahead<Second>,
                 "a policy that looks ahead must be the trainer's own: nobody else asks it for gradients");
+  static constexpr bool elastic = detail::takes_turns<First> && detail::takes_turns<Second>;
 
  public:
   static constexpr std::string_view name = "stacked";
   static constexpr comm_traits traits{
-      .tolerates = peers::fixed,
+      .tolerates = elastic ? peers::elastic : peers::fixed,
       .needs_global_step = First::traits.needs_global_step || Second::traits.needs_global_step,
       .identical_replicas = Second::traits.identical_replicas,
       .rounds_by_steps = First::traits.rounds_by_steps && Second::traits.rounds_by_steps};
@@ -39,12 +58,19 @@ class stacked {
 
   result<void> start(auto& ctx) {
     CAUSEWAY_TRY(first_.start(ctx));
-    return second_.start(ctx);
+    CAUSEWAY_TRY(second_.start(ctx));
+    if constexpr (elastic) {
+      if (ctx.elastic()) turns_.found(ctx, first_.turn_part(), second_.turn_part());
+    }
+    return {};
   }
   result<void> before_inner_step(auto& ctx) {
     return both([&](auto& policy) { return policy.before_inner_step(ctx); });
   }
   result<void> after_inner_step(auto& ctx) {
+    if constexpr (elastic) {
+      if (ctx.elastic()) return take_turns(ctx);
+    }
     return both([&](auto& policy) { return policy.after_inner_step(ctx); });
   }
   result<void> finish(auto& ctx) {
@@ -53,7 +79,32 @@ class stacked {
 
   void serialize(auto& ar) { ar(first_, second_, first_done_); }
 
+  void shared(auto& ar) {
+    turns_.shared(ar);
+    first_.shared(ar);
+    second_.shared(ar);
+  }
+  /// Neither moves the live parameters along: that is done once, by what all hold alike of them.
+  void adopt(auto& ctx, std::span<const float> previous) {
+    const bool keeps = !previous.empty();
+    first_.adopt(ctx, keeps ? first_.followed() : previous);
+    second_.adopt(ctx, keeps ? second_.followed() : previous);
+    turns_.follow(ctx, previous);
+    counted_ = counted_ && keeps;
+  }
+  result<void> catch_up(auto& ctx) { return turns_.catch_up(ctx, first_.turn_part(), second_.turn_part()); }
+
  private:
+  result<void> take_turns(auto& ctx) {
+    if (!counted_) {
+      first_.count_step(ctx);
+      second_.count_step(ctx);
+      counted_ = true;
+    }
+    CAUSEWAY_TRY(turns_.visit(ctx, first_.turn_part(), second_.turn_part()));
+    counted_ = false;
+    return {};
+  }
   template <class Hook>
   result<void> both(Hook&& hook) {
     if (!first_done_) CAUSEWAY_TRY(hook(first_));
@@ -66,6 +117,8 @@ class stacked {
   First first_;
   Second second_;
   bool first_done_ = false;  // in a hook that is called again
+  detail::stacked_turns turns_;
+  bool counted_ = false;  // this inner step is in both counters already; where peers come and go
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::comm

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COMM_STACKED_TURNS_HPP
+#define CAUSEWAY_COMM_STACKED_TURNS_HPP
+
+// The order of things where two policies of comm::rounds exchange among peers that come and go. What is due first is a
+// turn, of one of them or of both; a turn is one attempt of the membership and one record, and the last turn of a run is of
+// everything. In a turn of both the second policy's rows are made of parameters that the first one's results have landed
+// on, as among fixed peers. These have not landed yet: nothing that all hold alike moves before all exchanges of the
+// attempt went through. So they land, the rows are made, and it is taken back.
+//
+// Both policies move the live parameters. What all hold alike of these is a row of its own: where a newcomer begins, and
+// what the progress of a peer that missed a turn is moved along with.
+
+#include <causeway/comm/round_turns.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/tensor/buffer.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of two policies, which are given to each call.
+class stacked_turns {
+ public:
+  /// The first part holds what all have alike of the live parameters.
+  void shared(auto& ar) { ar(alike_); }
+
+  /// Once, when a run begins.
+  void found(auto& ctx, auto first, auto second) {
+    move_to(ctx.memory(), alike_);
+    alike_.assign(ctx.parameters().begin(), ctx.parameters().end());
+    second.core.first_part = first.core.states.size() + 1;  // its messages have other names
+  }
+
+  /// After an inner step.
+  result<void> visit(auto& ctx, auto first, auto second) {
+    return first.core.at < next(first, second) ? result<void>{} : exchange(ctx, first, second);
+  }
+
+  /// A turn. By a peer that made no step for it, too.
+  result<void> exchange(auto& ctx, auto first, auto second) {
+    CAUSEWAY_ASSIGN(const std::uint64_t step, enter(ctx, first, second));
+    const bool last = ctx.is_last_exchange();
+    const auto a = first.due(step, last);
+    const auto b = second.due(step, last);
+    if (last) CAUSEWAY_TRY(first.prepare(ctx, a));
+    ctx.in_parts(first.turns.parts(ctx, a) + second.turns.parts(ctx, b));
+    CAUSEWAY_TRY(first.talk(ctx, a));
+    if (!b.empty()) CAUSEWAY_TRY(first.turns.ahead(ctx, first.core, a, [&] { return second.prepare(ctx, b); }));
+    CAUSEWAY_TRY(second.talk(ctx, b));
+    return land(ctx, first, a, second, b, step);
+  }
+
+  result<void> catch_up(auto& ctx, auto first, auto second) {
+    CAUSEWAY_TRY(exchange(ctx, first, second));
+    first.core.at = second.core.at = std::max(first.core.at, first.turns.committed_at());
+    ctx.resume_at(first.core.at);
+    return {};
+  }
+
+  /// What all hold alike was replaced: the live parameters move along from `previous`, or are that where it is empty.
+  void follow(auto& ctx, std::span<const float> previous) {
+    const auto local = ctx.parameters();
+    for (std::size_t i = 0; i < previous.size(); ++i) local[i] += alike_[i] - previous[i];
+    if (previous.empty()) std::copy(alike_.begin(), alike_.end(), local.begin());
+    ctx.parameters_changed();
+  }
+
+ private:
+  [[nodiscard]] static std::uint64_t next(auto first, auto second) { return std::min(first.next(), second.next()); }
+
+  /// Lets this peer in, with the rows that go out first. The step of the turn: while this peer waits it may take the
+  /// others' state over, and then another turn may be due, of other rows.
+  result<std::uint64_t> enter(auto& ctx, auto first, auto second) {
+    for (;;) {
+      const std::uint64_t adopted = first.turns.adoptions();
+      const std::uint64_t step = next(first, second);
+      const auto a = first.due(step, false);
+      CAUSEWAY_TRY(a.empty() ? second.prepare(ctx, second.due(step, false)) : first.prepare(ctx, a));
+      if (first.turns.adoptions() == adopted) return step;
+    }
+  }
+
+  result<void> land(auto& ctx, auto first, const auto& a, auto second, const auto& b, std::uint64_t step) {
+    CAUSEWAY_TRY(first.turns.land(ctx, first.core, a, alike_));
+    CAUSEWAY_TRY(second.turns.land(ctx, second.core, b, alike_));
+    first.turns.passed(step);
+    second.turns.passed(step);
+    ctx.commit_round();
+    return {};
+  }
+
+  source_vector<float> alike_;  ///< of the live parameters
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_STACKED_TURNS_HPP

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns of two policies without faults; with faults: tests/presets/elastic.cpp.
+
+#include <causeway/comm/stacked_turns.hpp>
+
+#include <causeway/comm/rounds.hpp>
+#include <causeway/comm/stacked.hpp>
+#include <causeway/optim/adamw.hpp>
+#include <causeway/optim/nesterov.hpp>
+#include <causeway/optim/sgd.hpp>
+#include <causeway/presets/compressed.hpp>
+#include <causeway/presets/local_updates.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "support/as_if_fixed.hpp"
+#include "support/blocky.hpp"
+#include "support/catch.hpp"
+#include "support/elastic.hpp"
+
+using namespace causeway;
+using namespace std::chrono_literals;
+using presets::make;
+using support::as_if_fixed;
+
+namespace {
+
+auto diloco(std::uint32_t local_steps) { return make(presets::diloco_options{.local_steps = local_steps}); }
+auto sparta() { return make(presets::sparta_options{.share = 0.1}); }
+auto averaged(std::uint32_t every) { return comm::rounds{axis::every{every}, axis::parameters{}, axis::gather_mean<>{}}; }
+
+/// What is not sent stays in the live parameters.
+auto implicit() {
+  using codec = presets::detail::sparse_loco_codec;
+  return comm::rounds{
+      axis::every{1}, axis::implicit_residual{},
+      axis::gather_mean<codec, collective::contributor_mean>{codec{compress::no_transform{}, compress::top_k{{.k = 8}}}},
+      axis::outer<optim::sgd>{0.5F}};
+}
+
+}  // namespace
+
+TEST_CASE("stacked turns: without faults two policies do among peers that may come and go what they do among fixed ones",
+          "[comm][fast]") {
+  as_if_fixed([] { return make(presets::sparta_diloco_options{.sparta = {.share = 0.1}, .local_steps = 3}); });
+  as_if_fixed([] { return comm::stacked{averaged(2), diloco(3)}; });  // turns of one, of the other, and of both
+  as_if_fixed([] { return comm::stacked{diloco(3), averaged(2)}; });  // the second is of what the first made
+  as_if_fixed([] { return comm::stacked{diloco(2), diloco(6)}; });    // both through the context, in one attempt
+  as_if_fixed([] { return comm::stacked{sparta(), averaged(4)}; });   // both of parameters
+  as_if_fixed([] { return comm::stacked{implicit(), diloco(4)}; });   // changes that stay behind
+  as_if_fixed([] { return comm::stacked{averaged(4), implicit()}; });
+}
+
+TEST_CASE("stacked turns: fragments and moments of two policies", "[comm][fast]") {
+  const auto fragments = [] {
+    return comm::stacked{averaged(2),
+                         comm::rounds{axis::staggered{9}, axis::strided{3}, axis::gather_mean<>{},
+                                      axis::outer<optim::nesterov>{0.4F, optim::nesterov{{.momentum = 0.5F}}}}};
+  };
+  as_if_fixed<support::blocky>(fragments, 4);
+  const auto moments = [] {
+    return comm::stacked{
+        make(presets::des_loc_options{.parameters_every = 2, .first_moment_every = 4, .second_moment_every = 6}),
+        diloco(3)};
+  };
+  as_if_fixed<support::quadratic, optim::adamw>(moments);
+  const auto summed = [] { return comm::stacked{sparta(), comm::rounds{axis::every{3}, axis::summed_updates{}}}; };
+  as_if_fixed(summed);
+}
+
+namespace {
+
+/// Eight peers of which the last takes so long for some steps that the others make turns without it. Gives how far its
+/// parameters are from those of the first, at most, and how far the first one came.
+template <class MakePolicy>
+std::pair<float, float> with_a_slow_peer(MakePolicy policy) {
+  support::elastic_options o{.peers = 8, .rounds = 40};
+  std::vector<float> begin, newest;
+  float apart = 0;
+  std::size_t steps = 0;
+  sim::world* world = nullptr;
+  o.watches = [&](std::uint32_t host, std::span<const std::int32_t>, std::span<const float> parameters) {
+    if (begin.empty()) begin.assign(parameters.begin(), parameters.end());
+    if (host == 0) newest.assign(parameters.begin(), parameters.end());
+    if (host != 7 || newest.empty()) return;
+    const bool was_slow = steps % 8 == 0;  // since then the others have gone on
+    world->set_speed(7, ++steps % 8 == 0 ? 0.02 : 1);
+    if (was_slow) return;
+    apart = std::max(apart, support::farthest(newest, parameters));
+  };
+  support::elastic_cluster<MakePolicy> cluster{policy, o};
+  world = &cluster.world();
+  cluster.boot();
+  REQUIRE(cluster.run(10min));
+  REQUIRE(!cluster.violation());
+  CHECK(cluster.checker().samples().done() == cluster.budget());
+  CHECK(steps > 10);
+  CHECK(steps + 10 < cluster.steps_of(0));  // it missed some
+  return {apart, support::farthest(begin, cluster.parameters(0))};
+}
+
+}  // namespace
+
+TEST_CASE("stacked turns: who misses turns moves along once, not with each policy", "[comm][fast]") {
+  const auto check = [](auto policy) {
+    const auto [apart, gone] = with_a_slow_peer(policy);
+    INFO("apart " << apart << ", gone " << gone);
+    CHECK(apart < 0.08F * gone);
+  };
+  check([] { return make(presets::sparta_diloco_options{.sparta = {.share = 0.1}, .local_steps = 3}); });
+  check([] { return comm::stacked{averaged(2), diloco(4)}; });
+  check([] { return comm::stacked{implicit(), diloco(4)}; });
+}

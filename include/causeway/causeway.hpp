@@ -517,6 +517,14 @@
 #include <causeway/io/archive.hpp>
 #endif
 
+#if defined(CAUSEWAY_HAS_JSON)
+#include <causeway/formats/huggingface.hpp>
+#include <causeway/formats/json.hpp>
+#include <causeway/formats/model_config.hpp>
+#include <causeway/formats/safetensors.hpp>
+#include <causeway/formats/weight_files.hpp>
+#endif
+
 #if defined(__CUDACC__)
 #include <causeway/cuda/activation_bodies.hpp>
 #include <causeway/cuda/attention.hpp>

@@ -40,6 +40,7 @@ struct llama_options {
   std::int64_t context = 1024;
   std::int64_t vocabulary = 32000;
   float theta = 10000.0F;  ///< base of the rotary wavelengths
+  kernels::rotary_scaling scaling{};
   float epsilon = 1e-5F;
   bool tie = false;  ///< the output layer is the token table
   nn::precision precision = nn::precision::f32;

@@ -522,6 +522,7 @@
 #include <causeway/formats/json.hpp>
 #include <causeway/formats/model_config.hpp>
 #include <causeway/formats/safetensors.hpp>
+#include <causeway/formats/tokenizer_json.hpp>
 #include <causeway/formats/weight_files.hpp>
 #endif
 

@@ -253,6 +253,7 @@
 #include <causeway/formats/impl/json.ipp>
 #include <causeway/formats/impl/model_config.ipp>
 #include <causeway/formats/impl/safetensors.ipp>
+#include <causeway/formats/impl/tokenizer_json.ipp>
 #include <causeway/formats/impl/weight_files.ipp>
 #endif
 #endif

@@ -43,7 +43,14 @@ template <class M>
 struct language_model final : whole_model<M> {
   using whole_model<M>::whole_model;
   using whole_model<M>::model;
-  result<std::string> sample(text_codec& codec, const settings& s) override { return sample_text(model, codec, s); }
+  result<std::string> sample(text_codec& codec, const settings& s, const text_sink& to) override {
+    return sample_text(model, codec, s, to);
+  }
+  result<void> load(const std::string& folder) override { return causeway::formats::load_model(folder, model); }
+  result<void> save(const std::string& folder, const causeway::formats::save_options& options) override {
+    return causeway::formats::save_model(folder, model, options);
+  }
+  std::int64_t context_length() override { return model.context_length(); }
   std::string computes_on() override { return model.backend().describe(); }
   causeway::nn::memory_estimate memory_estimate(std::int64_t sequences) override {
     return model.memory_estimate(sequences);
@@ -79,6 +86,11 @@ result<chosen_model> make(const typename M::options_type& options, const setting
 }  // namespace
 
 result<chosen_model> make_model(const settings& s, std::int64_t vocabulary, causeway::nn::model_part part) {
+  if (rows_of_table(s, vocabulary) < vocabulary) {
+    return causeway::fail(causeway::errc::wrong_model, "model.vocabulary",
+                          "is " + std::to_string(s.model.vocabulary) + ", and the text has " + std::to_string(vocabulary) +
+                              " tokens; use a smaller data.vocabulary, or data.tokenizer bytes");
+  }
   if (s.model.family == "llama") return make<causeway::nn::llama>(llama_options_of(s, vocabulary), s, std::move(part));
   return make<causeway::nn::gpt>(gpt_options_of(s, vocabulary), s, std::move(part));
 }

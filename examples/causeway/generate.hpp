@@ -84,9 +84,14 @@ causeway::result<std::string> sample_text(Model& model, text_codec& codec, const
     told = tokens.size();
   };
   tell(false);
+  auto past = model.make_cache();
   for (std::int64_t i = 0; i < s.sample.tokens; ++i) {
-    const std::size_t first = tokens.size() > context ? tokens.size() - context : 0;
-    CAUSEWAY_TRY(model.next_token_logits(std::span<const std::int32_t>{tokens}.subspan(first), std::span{logits}));
+    const std::span<const std::int32_t> all{tokens};
+    if (all.size() <= context) {
+      CAUSEWAY_TRY(model.next_token_logits(all.subspan(static_cast<std::size_t>(past.length())), std::span{logits}, past));
+    } else {  // every token has another position than before
+      CAUSEWAY_TRY(model.next_token_logits(all.last(context), std::span{logits}));
+    }
     const auto known = std::min(logits.size(), static_cast<std::size_t>(codec.vocabulary()));  // others have no text
     tokens.push_back(choose(std::span{logits}.first(known), s, random));
     tell(false);

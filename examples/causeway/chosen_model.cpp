@@ -4,6 +4,8 @@
 #include <causeway/kernels/backend.hpp>
 
 #include <memory>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "generate.hpp"
@@ -46,7 +48,10 @@ struct language_model final : whole_model<M> {
   result<std::string> sample(text_codec& codec, const settings& s, const text_sink& to) override {
     return sample_text(model, codec, s, to);
   }
-  result<void> load(const std::string& folder) override { return causeway::formats::load_model(folder, model); }
+  result<void> load(const std::string& folder) override {
+    started_from = folder;
+    return causeway::formats::load_model(folder, model);
+  }
   result<void> save(const std::string& folder, const causeway::formats::save_options& options) override {
     return causeway::formats::save_model(folder, model, options);
   }
@@ -71,8 +76,17 @@ struct language_model final : whole_model<M> {
     return model.backward_inputs(t, s, std::move(d));
   }
   result<void> backward_weights(tape_type& t) override { return model.backward_weights(t); }
-  result<void> hold(causeway::nn::model_part part) override { return model.hold(std::move(part)); }
+  // Blocks that come anew begin as the others did.
+  result<void> hold(causeway::nn::model_part part) override {
+    std::set<std::string> before;
+    for (const auto& s : model.parameters().segments()) before.insert(s.name);
+    CAUSEWAY_TRY(model.hold(std::move(part)));
+    if (started_from.empty()) return {};
+    return causeway::formats::load_model(started_from, model, before);
+  }
   std::int64_t block_length(std::int64_t block) override { return model.block_length(block); }
+
+  std::string started_from;  ///< a stored model; empty: from the seed
 };
 
 template <class M>

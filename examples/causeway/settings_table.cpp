@@ -387,10 +387,6 @@ causeway::result<void> validate_model(const settings& s) {
   if (m.family == "gpt" && m.width > 0 && m.hidden % m.width != 0) {
     return bad("model.hidden", "of gpt is a multiple of model.width (" + std::to_string(m.width) + ")");
   }
-  if (!m.start.empty() && is_elastic_pipeline(s)) {
-    return bad("model.init",
-               "does not go with pipelines whose peers come and go; use data, a swarm, or fault.policy fail_stop");
-  }
   return {};
 }
 

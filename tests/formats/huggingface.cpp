@@ -170,6 +170,18 @@ TEST_CASE("Hugging Face: a part of a model takes what it holds", "[formats][fast
       }
     });
   });
+  const std::string norm = "model.layers.1.input_layernorm.weight",
+                    other = "model.layers.1.post_attention_layernorm.weight";
+  const auto value = [&](const std::string& name) {
+    const auto all = part->parameters().segments();
+    const auto found = std::find_if(all.begin(), all.end(), [&](const auto& s) { return s.name == name; });
+    return part->parameters().value(static_cast<std::size_t>(found - all.begin()));
+  };
+  const float before = *value(other);
+  *value(norm) = *value(other) = 7.0F;
+  REQUIRE(load_model(testing::stored("llama"), *part, {norm}));
+  CHECK(*value(norm) == 7.0F);
+  CHECK(*value(other) == before);
   const test::temporary_folder folder;
   CHECK_THAT(save_model(folder.path(), *part).error().message, Contains("gather the whole model"));
 }

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,9 +37,10 @@ struct tensor_place {
 [[nodiscard]] CAUSEWAY_DECL std::vector<tensor_place> places_of(const model_options& options);
 
 /// Fills `parameters`, those of a model with the options `wanted` or of a part of it, from a folder. Errors say which
-/// tensor is missing, unknown or of another shape: then the parameters are in part those of the folder.
+/// tensor is missing, unknown or of another shape: then the parameters are in part those of the folder. Segments named in
+/// `keep` stay as they are.
 CAUSEWAY_DECL result<void> load_parameters(const std::string& folder, const model_options& wanted,
-                                           parameter_store& parameters);
+                                           parameter_store& parameters, const std::set<std::string>& keep = {});
 
 struct save_options {
   element type = element::f32;  ///< f16 and bf16 halve the file, and round
@@ -51,8 +53,8 @@ CAUSEWAY_DECL result<void> save_parameters(const std::string& folder, const mode
 
 /// The parameters of `folder` into a model that was made with its options (`read_config_of`).
 template <class Model>
-result<void> load_model(const std::string& folder, Model& model) {
-  return load_parameters(folder, model.options(), model.parameters());
+result<void> load_model(const std::string& folder, Model& model, const std::set<std::string>& keep = {}) {
+  return load_parameters(folder, model.options(), model.parameters(), keep);
 }
 
 /// A whole model into `folder`.

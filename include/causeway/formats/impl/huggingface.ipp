@@ -193,7 +193,7 @@ CAUSEWAY_DECL std::vector<tensor_place> places_of(const model_options& options) 
 }
 
 CAUSEWAY_DECL result<void> load_parameters(const std::string& folder, const model_options& wanted,
-                                           parameter_store& parameters) {
+                                           parameter_store& parameters, const std::set<std::string>& keep) {
   CAUSEWAY_ASSIGN(model_options stored, read_config_of(folder));
   CAUSEWAY_TRY(check_same_model(stored, wanted));
   CAUSEWAY_ASSIGN(const weight_files files, weight_files::open(folder));
@@ -203,7 +203,7 @@ CAUSEWAY_DECL result<void> load_parameters(const std::string& folder, const mode
   CAUSEWAY_TRY(detail::check_all_known(files, places, folder));
   for (const tensor_place& p : places) {
     const auto segment = detail::segment_named(parameters, p.ours);
-    if (!segment) continue;  // of a part that is not held here
+    if (!segment || keep.contains(p.ours)) continue;  // of a part that is not held here, or was before
     const tensor_entry* const from = detail::find_tensor(files, p, stored_tied, places.front().theirs);
     if (from == nullptr) return fail(errc::corrupt, folder, "has no tensor " + p.theirs + "; get its files again");
     auto done = detail::read_tensor(files, *from, p, parameters.segments()[*segment], parameters.value(*segment));

@@ -4,6 +4,7 @@
 #
 #   causeway_find_component(asio)    causeway::asio     net/asio_transport.hpp
 #   causeway_find_component(cereal)  causeway::cereal   io/archive.hpp
+#   causeway_find_component(json)    causeway::json     formats/*.hpp; adds them to causeway.hpp
 #   causeway_find_component(onednn)  causeway::onednn   kernels/onednn_gemm.hpp; makes oneDNN the default matrix product
 #   causeway_find_component(blas)    causeway::blas     kernels/cblas_gemm.hpp
 #   causeway_find_component(nccl)    causeway::nccl     cuda/nccl.cuh, in what is compiled as CUDA
@@ -11,7 +12,7 @@
 #
 # Sets causeway_<component>_FOUND, and causeway_<component>_HINT to one line that says what is missing.
 
-set(causeway_COMPONENTS asio cereal onednn blas nccl compiled)
+set(causeway_COMPONENTS asio cereal json onednn blas nccl compiled)
 
 # Makes causeway::<component>; `target` names it for target_*() calls. Imported where causeway itself is imported.
 macro(causeway_new_component component)
@@ -47,6 +48,18 @@ function(causeway_find_cereal)
   endif()
   causeway_new_component(cereal)
   target_include_directories(${target} SYSTEM INTERFACE "${causeway_CEREAL_INCLUDE_DIR}")
+endfunction()
+
+function(causeway_find_json)
+  set(causeway_json_HINT "nlohmann-json 3 headers (Debian: nlohmann-json3-dev)" PARENT_SCOPE)
+  find_path(causeway_JSON_INCLUDE_DIR nlohmann/json.hpp)
+  mark_as_advanced(causeway_JSON_INCLUDE_DIR)
+  if(NOT causeway_JSON_INCLUDE_DIR)
+    return()
+  endif()
+  causeway_new_component(json)
+  target_include_directories(${target} SYSTEM INTERFACE "${causeway_JSON_INCLUDE_DIR}")
+  target_compile_definitions(${target} INTERFACE CAUSEWAY_HAS_JSON)
 endfunction()
 
 # By hand rather than by dnnl-config.cmake: Debian's asks for OpenCL headers that nobody needs here.
@@ -95,7 +108,7 @@ function(causeway_find_nccl)
 endfunction()
 
 # A static library in the build tree of whoever asks for it: it is made of headers, and must be compiled as what includes them is.
-# Has what needs asio or cereal where these are found.
+# Has what needs asio, cereal or nlohmann-json where these are found.
 function(causeway_find_compiled)
   set(causeway_compiled_HINT "a project with the language CXX, and the tree of headers rather than a single one" PARENT_SCOPE)
   get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
@@ -120,7 +133,7 @@ function(causeway_find_compiled)
   add_library(causeway::compiled ALIAS causeway_compiled)
   target_compile_definitions(causeway_compiled PUBLIC CAUSEWAY_COMPILED)
   target_link_libraries(causeway_compiled PUBLIC causeway::causeway)
-  foreach(door IN ITEMS asio cereal)
+  foreach(door IN ITEMS asio cereal json)
     causeway_find_component(${door})
     if(TARGET causeway::${door})
       target_link_libraries(causeway_compiled PRIVATE causeway::${door})

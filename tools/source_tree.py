@@ -51,6 +51,7 @@ RANKS = {
     "nn": 5, "collective": 5, "compress": 5, "membership": 5, "policy": 5,
     "axis": 6,  # the parts that communication policies are composed of
     "stage": 6,  # the parts that pipelines are composed of
+    "formats": 6,  # files that other programs write and read
     "comm": 7, "parallel": 7, "fault": 7,
     "train": 8,
     "presets": 9,
@@ -79,6 +80,7 @@ DOORS = {
                  "standalone asio (Debian: libasio-dev), and a compiler other than nvcc"),
     "cereal": Door(r"cereal/", r"io/archive\.hpp$",
                    "__has_include(<cereal/cereal.hpp>) && !defined(CAUSEWAY_NO_CEREAL) && !defined(__CUDACC__)"),
+    "json": Door(r"nlohmann/", r"formats/(impl/)?\w+\.[hi]pp$", "defined(CAUSEWAY_HAS_JSON)"),
     "onednn": Door(r"oneapi/|dnnl", r"kernels/onednn_gemm\.hpp$", "defined(CAUSEWAY_HAS_ONEDNN)"),
     "blas": Door(r"cblas|openblas", r"kernels/cblas_gemm\.hpp$", "defined(CAUSEWAY_HAS_CBLAS)"),
     "cuda": Door(r"cuda|cub/|cublas|mma\.h|nvrtc", r"cuda/\w+\.(cuh|hpp)$", "defined(__CUDACC__)"),
@@ -179,7 +181,8 @@ def doors_of(name, sources, known=None):
     source = sources[name]
     if source.folder in SIDE and name not in SIDE_SEAM:
         needs.add(source.folder)
-    for include in source.includes:
+    body = INCLUDE / body_of(name)  # which the header includes, too
+    for include in source.includes + (read(body, body_of(name)).includes if body.exists() else []):
         if include.depth > 0:
             continue
         if include.target in sources:

@@ -4,6 +4,8 @@
 #include <causeway/kernels/backend.hpp>
 
 #include <memory>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "generate.hpp"
@@ -43,7 +45,17 @@ template <class M>
 struct language_model final : whole_model<M> {
   using whole_model<M>::whole_model;
   using whole_model<M>::model;
-  result<std::string> sample(text_codec& codec, const settings& s) override { return sample_text(model, codec, s); }
+  result<std::string> sample(text_codec& codec, const settings& s, const text_sink& to) override {
+    return sample_text(model, codec, s, to);
+  }
+  result<void> load(const std::string& folder) override {
+    started_from = folder;
+    return causeway::formats::load_model(folder, model);
+  }
+  result<void> save(const std::string& folder, const causeway::formats::save_options& options) override {
+    return causeway::formats::save_model(folder, model, options);
+  }
+  std::int64_t context_length() override { return model.context_length(); }
   std::string computes_on() override { return model.backend().describe(); }
   causeway::nn::memory_estimate memory_estimate(std::int64_t sequences) override {
     return model.memory_estimate(sequences);
@@ -64,8 +76,17 @@ struct language_model final : whole_model<M> {
     return model.backward_inputs(t, s, std::move(d));
   }
   result<void> backward_weights(tape_type& t) override { return model.backward_weights(t); }
-  result<void> hold(causeway::nn::model_part part) override { return model.hold(std::move(part)); }
+  // Blocks that come anew begin as the others did.
+  result<void> hold(causeway::nn::model_part part) override {
+    std::set<std::string> before;
+    for (const auto& s : model.parameters().segments()) before.insert(s.name);
+    CAUSEWAY_TRY(model.hold(std::move(part)));
+    if (started_from.empty()) return {};
+    return causeway::formats::load_model(started_from, model, before);
+  }
   std::int64_t block_length(std::int64_t block) override { return model.block_length(block); }
+
+  std::string started_from;  ///< a stored model; empty: from the seed
 };
 
 template <class M>
@@ -79,6 +100,11 @@ result<chosen_model> make(const typename M::options_type& options, const setting
 }  // namespace
 
 result<chosen_model> make_model(const settings& s, std::int64_t vocabulary, causeway::nn::model_part part) {
+  if (rows_of_table(s, vocabulary) < vocabulary) {
+    return causeway::fail(causeway::errc::wrong_model, "model.vocabulary",
+                          "is " + std::to_string(s.model.vocabulary) + ", and the text has " + std::to_string(vocabulary) +
+                              " tokens; use a smaller data.vocabulary, or data.tokenizer bytes");
+  }
   if (s.model.family == "llama") return make<causeway::nn::llama>(llama_options_of(s, vocabulary), s, std::move(part));
   return make<causeway::nn::gpt>(gpt_options_of(s, vocabulary), s, std::move(part));
 }

@@ -7,6 +7,7 @@
 
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
+#include <causeway/formats/huggingface.hpp>
 #include <causeway/nn/language_model.hpp>
 #include <causeway/nn/memory_estimate.hpp>
 #include <causeway/parallel/stage_model.hpp>
@@ -16,15 +17,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "corpus.hpp"
 #include "settings.hpp"
 
 namespace app {
+
+/// Takes the text of a model as it is made; what it is given is whole characters.
+using text_sink = std::function<void(std::string_view)>;
 
 class chosen_model {
  public:
@@ -46,7 +52,10 @@ class chosen_model {
     virtual causeway::result<double> forward_backward(tokens, tokens, std::int64_t, float, std::uint64_t) = 0;
     virtual causeway::result<double> evaluate(tokens, tokens, std::int64_t) = 0;
 
-    virtual causeway::result<std::string> sample(text_codec&, const settings&) { return no_stages(); }
+    virtual causeway::result<std::string> sample(text_codec&, const settings&, const text_sink&) { return no_stages(); }
+    virtual causeway::result<void> load(const std::string&) { return no_stages(); }
+    virtual causeway::result<void> save(const std::string&, const causeway::formats::save_options&) { return no_stages(); }
+    virtual std::int64_t context_length() { return 0; }
     virtual std::string computes_on() { return {}; }
     virtual causeway::nn::memory_estimate memory_estimate(std::int64_t) { return {}; }
     virtual tape_type make_tape() { std::abort(); }
@@ -85,7 +94,15 @@ class chosen_model {
   causeway::result<double> evaluate(tokens inputs, tokens targets, std::int64_t sequences) {
     return it_->evaluate(inputs, targets, sequences);
   }
-  causeway::result<std::string> sample(text_codec& codec, const settings& s) { return it_->sample(codec, s); }
+  causeway::result<std::string> sample(text_codec& codec, const settings& s, const text_sink& to = {}) {
+    return it_->sample(codec, s, to);
+  }
+  /// Parameters, or those of the part that is here, from a folder in Hugging Face's layout; a whole model into one.
+  causeway::result<void> load(const std::string& folder) { return it_->load(folder); }
+  causeway::result<void> save(const std::string& folder, const causeway::formats::save_options& options) {
+    return it_->save(folder, options);
+  }
+  [[nodiscard]] std::int64_t context_length() { return it_->context_length(); }
   /// What computes, and what a batch of so many sequences takes of memory.
   [[nodiscard]] std::string computes_on() { return it_->computes_on(); }
   [[nodiscard]] causeway::nn::memory_estimate memory_estimate(std::int64_t sequences) {

@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "starting_model.hpp"
+
 namespace app {
 namespace {
 
@@ -21,7 +23,9 @@ namespace io = causeway::io;
 
 // What the files in a run's folder were made from: the text, and how it was cut into tokens.
 std::string key_of(const settings& s, const std::string& text) {
-  const auto vocabulary = s.data.tokenizer == "bpe" ? static_cast<std::uint64_t>(s.data.vocabulary) : 0;
+  const auto vocabulary = s.data.tokenizer == "bpe"     ? static_cast<std::uint64_t>(s.data.vocabulary)
+                          : s.data.tokenizer == "model" ? causeway::hash_text(s.model.start)
+                                                        : 0;
   return std::to_string(causeway::mix(causeway::hash_text(text), causeway::hash_text(s.data.tokenizer), vocabulary)) + " " +
          std::to_string(text.size()) + "\n";
 }
@@ -34,6 +38,12 @@ std::string read_text(const std::string& path) {
 
 causeway::result<text_codec> make_codec(const settings& s, const std::string& text, const prepared_files& files) {
   if (s.data.tokenizer == "bytes") return text_codec{data::byte_tokenizer{}};
+  if (s.data.tokenizer == "model") {
+    CAUSEWAY_ASSIGN(auto stored, tokenizer_of_model(s));
+    io::posix_storage storage;
+    CAUSEWAY_TRY(stored.save(storage, files.tokenizer));
+    return text_codec{std::move(stored)};
+  }
   if (s.data.vocabulary < 257 || s.data.vocabulary > 65536) {
     return fail(errc::invalid_argument, "data.vocabulary", "use 257 to 65536: the first 256 tokens are the bytes");
   }
@@ -74,18 +84,25 @@ std::vector<std::int32_t> text_codec::encode(std::string_view text) {
   return tokens;
 }
 
-std::string text_codec::decode(std::span<const std::int32_t> tokens) const {
+std::string text_codec::bytes_of(std::span<const std::int32_t> tokens) const {
   std::string text;
   const auto outcome = std::visit([&](const auto& t) { return t.decode(tokens, text); }, tokenizer_);
-  if (!outcome) return outcome.error().text();
-  std::string shown;  // a model of bytes may say what is not UTF-8
-  std::string_view rest = text;
-  while (const auto bad = data::first_invalid_utf8(rest)) {
-    shown += rest.substr(0, *bad);
-    shown += "\xEF\xBF\xBD";
-    rest.remove_prefix(*bad + 1);
+  return outcome ? text : outcome.error().text();
+}
+
+std::string text_codec::shown(std::string_view bytes) {
+  std::string text;  // a model of bytes may say what is not UTF-8
+  while (const auto bad = data::first_invalid_utf8(bytes)) {
+    text += bytes.substr(0, *bad);
+    text += "\xEF\xBF\xBD";
+    bytes.remove_prefix(*bad + 1);
   }
-  return shown += rest;
+  return text += bytes;
+}
+
+data::bpe_tokenizer text_codec::merges() const {
+  const auto* const merged = std::get_if<data::bpe_tokenizer>(&tokenizer_);
+  return merged == nullptr ? data::bpe_tokenizer{} : *merged;
 }
 
 std::uint64_t text_codec::hash() const {

@@ -32,7 +32,11 @@ class text_codec {
   std::int64_t vocabulary() const;
   std::vector<std::int32_t> encode(std::string_view text);
   /// As UTF-8; what is not is shown as U+FFFD.
-  std::string decode(std::span<const std::int32_t> tokens) const;
+  std::string decode(std::span<const std::int32_t> tokens) const { return shown(bytes_of(tokens)); }
+  std::string bytes_of(std::span<const std::int32_t> tokens) const;
+  static std::string shown(std::string_view bytes);
+  /// The one of bytes is one without merges.
+  causeway::data::bpe_tokenizer merges() const;
   std::uint64_t hash() const;
 
  private:

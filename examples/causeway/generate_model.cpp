@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text from a run: its parameters are gathered from what its peers left on this machine.
+// The model of a run: its parameters are gathered from what its peers left on this machine.
 
 #include <causeway/io/archive.hpp>
 #include <causeway/io/checkpoint.hpp>
@@ -99,16 +99,16 @@ causeway::result<void> gather_blocks(chosen_model& model, const settings& s) {
 
 }  // namespace
 
-causeway::result<std::string> generate_text(const settings& s, text_codec& codec) {
+causeway::result<chosen_model> trained_model(const settings& s, text_codec& codec) {
   CAUSEWAY_ASSIGN(chosen_model model, make_model(s, codec.vocabulary()));
   if (has_stages(s)) {
     CAUSEWAY_TRY(s.fault.policy == "quorum" ? gather_blocks(model, s) : gather_stages(model, codec.vocabulary(), s));
-    return model.sample(codec, s);
+    return model;
   }
   CAUSEWAY_ASSIGN(const auto loaded, newest_checkpoint(run_folder(s)));
   if (!loaded.note.empty()) std::fprintf(stderr, "%s\n", loaded.note.c_str());
   CAUSEWAY_TRY(causeway::restore_parameters(model.parameters(), loaded.file, causeway::io::cereal_archiver{}));
-  return model.sample(codec, s);
+  return model;
 }
 
 }  // namespace app

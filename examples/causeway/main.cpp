@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "corpus.hpp"
 #include "draw_schedule.hpp"
 #include "elastic_run.hpp"
+#include "export_run.hpp"
 #include "join_run.hpp"
 #include "journal.hpp"
 #include "launch.hpp"
@@ -31,6 +33,7 @@
 #include "run_notice.hpp"
 #include "settings.hpp"
 #include "simulate.hpp"
+#include "starting_model.hpp"
 #include "stop.hpp"
 #include "supervise.hpp"
 
@@ -112,7 +115,7 @@ causeway::result<session_input> make_input(settings s, std::uint64_t run_id) {
 }
 
 // The run's folder says what was trained; what is given here wins.
-causeway::result<int> generate(settings s, const origins& from) {
+causeway::result<text_codec> know_run(settings& s, const origins& from) {
   CAUSEWAY_TRY(check_run_name(s));
   const std::string folder = run_folder(s);
   if (const auto kept = kept_settings(folder)) CAUSEWAY_TRY(fill_in(s, from, *kept, settings_file(folder)));
@@ -121,9 +124,24 @@ causeway::result<int> generate(settings s, const origins& from) {
     return fail(errc::not_found, folder, "no trained run of this name; train first, or name one with --run.name");
   }
   if (s.parallel.store.empty()) CAUSEWAY_TRY(agree_on_store(s, folder));  // what is given here is for this once
-  CAUSEWAY_ASSIGN(const std::string text, generate_text(s, *codec));
-  std::printf("%s\n", text.c_str());
+  return codec;
+}
+
+causeway::result<int> generate(settings s, const origins& from) {
+  CAUSEWAY_ASSIGN(text_codec codec, know_run(s, from));
+  CAUSEWAY_ASSIGN(chosen_model model, trained_model(s, codec));
+  CAUSEWAY_TRY(model.sample(codec, s, [](std::string_view text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  }));
+  std::printf("\n");
   return 0;
+}
+
+causeway::result<int> export_to(settings s, const origins& from, const std::vector<std::string>& positional) {
+  if (positional.size() != 1) return fail(errc::invalid_argument, "export", "say where to: causeway export DIR");
+  CAUSEWAY_ASSIGN(text_codec codec, know_run(s, from));
+  return export_run(s, codec, positional[0]);
 }
 
 causeway::result<int> train(settings s, const origins& from, stop_watch& watch) {
@@ -212,10 +230,13 @@ causeway::result<int> run(const std::vector<std::string>& arguments) {
     return check_journals(line.positional);
   }
   if (line.command == "peer") return run_sibling(std::move(s), from, watch);
+  if (line.command == "export") return export_to(std::move(s), from, line.positional);
   if (!line.positional.empty()) {
     return fail(errc::invalid_argument, line.positional[0], "is not a setting; settings start with --, files with @");
   }
   if (line.command == "train") CAUSEWAY_TRY(take_rank(s, from));
+  const bool starts = (line.command == "train" && s.net.join.empty()) || line.command == "simulate";
+  if (starts) CAUSEWAY_TRY(take_init(s, from));
   CAUSEWAY_TRY(validate(s));
   if (line.command == "train" && !s.net.join.empty()) return join(std::move(s), from, watch);
   if (line.command == "simulate" && is_swarm(s)) {
@@ -226,9 +247,9 @@ causeway::result<int> run(const std::vector<std::string>& arguments) {
   if (line.command == "train") return train(std::move(s), from, watch);
   if (line.command == "generate") return generate(s, from);
   if (line.command == "config") return show_settings(s, from);
-  return fail(
-      errc::invalid_argument, line.command,
-      "is not a command; use train, join, simulate, generate, check-journal, plan, replay, schedule or config (--help)");
+  return fail(errc::invalid_argument, line.command,
+              "is not a command; use train, join, simulate, generate, export, check-journal, plan, replay, schedule or "
+              "config (--help)");
 }
 
 }}  // namespace app

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run_model.hpp"
 
+#include <causeway/io/checkpoint.hpp>
+#include <causeway/io/file.hpp>
+
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -9,6 +12,7 @@
 #include "noted_round.hpp"
 #include "policies.hpp"
 #include "report.hpp"
+#include "starting_model.hpp"
 #include "swarm_place.hpp"
 
 namespace app {
@@ -48,11 +52,21 @@ causeway::result<causeway::nn::model_part> first_part(const training& t) {
   return causeway::nn::model_part{};
 }
 
+/// Whether the parameters that this peer begins with do not matter: it goes on from a checkpoint, or gets the others'
+/// state.
+bool state_comes(const training& t) {
+  if (t.place != nullptr) return !has_stages(t.in.s);
+  const std::string mine = t.in.folder + "/peer-" + std::to_string(t.env.transport.self());
+  const auto steps = causeway::io::checkpoint_directory{causeway::io::posix_storage{}, mine}.steps();
+  return steps && !steps->empty();
+}
+
 }  // namespace
 
 causeway::result<session_summary> run_model(training t) {
   CAUSEWAY_ASSIGN(auto part, first_part(t));
   CAUSEWAY_ASSIGN(chosen_model model, make_model(t.in.s, t.in.data.codec.vocabulary(), std::move(part)));
+  CAUSEWAY_TRY(start_from(model, t.in.s, state_comes(t)));
   if (t.place == nullptr) describe(model, t.in);
   return find_policy(t.in.s.comm.policy)->train(std::move(model), std::move(t));
 }

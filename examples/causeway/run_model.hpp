@@ -16,8 +16,8 @@ namespace app {
 /// Trains the model of the settings to the end of the run; every peer of the run calls it.
 causeway::result<session_summary> run_model(training t);
 
-/// Loads the newest checkpoint of the run and goes on from the prompt.
-causeway::result<std::string> generate_text(const settings& s, text_codec& codec);
+/// The model of the run as it was saved last, gathered from what its peers left on this machine.
+causeway::result<chosen_model> trained_model(const settings& s, text_codec& codec);
 
 }  // namespace app
 

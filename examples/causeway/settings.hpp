@@ -29,12 +29,20 @@ struct settings {
   } run;
 
   struct {
+    std::string init;
+    std::string start;
     std::string family = "gpt";
     std::int64_t layers = 4;
     std::int64_t heads = 4;
     std::int64_t kv_heads = 0;
     std::int64_t width = 128;
     std::int64_t context = 128;
+    std::int64_t hidden = 0;
+    std::int64_t vocabulary = 0;
+    float epsilon = 1e-5F;
+    float theta = 10000;
+    std::vector<float> rope_scaling;
+    std::string tie = "auto";
     float dropout = 0;
     std::string precision = "f32";
     bool recompute = false;
@@ -119,7 +127,12 @@ struct settings {
     std::int64_t tokens = 200;
     float temperature = 0.8F;
     std::int64_t top_k = 40;
+    float top_p = 1;
   } sample;
+
+  struct {
+    std::string type = "f32";
+  } out;
 
   struct {
     std::string links;

@@ -100,17 +100,30 @@ std::vector<setting> table(settings& s) {
       make("run.journal", s.run.journal, "write all decisions of the membership to peer-N/journal.txt (true|false)"),
       make("run.restart", s.run.restart, "start a peer of this machine again when it dies; quorum only (true|false)",
            local),
+      make("model.init", s.model.init,
+           "train: a folder with config.json and safetensors, of transformers or causeway export, to start from; it says "
+           "what "
+           "the model is",
+           local),
+      make("model.start", s.model.start, "hash of the weights that all peers start from; set by model.init"),
       make("model.family", s.model.family, "gpt (GPT-2) or llama"),
       make("model.layers", s.model.layers, "transformer blocks"),
       make("model.heads", s.model.heads, "attention heads; must divide model.width"),
       make("model.kv_heads", s.model.kv_heads, "key and value heads of llama; 0 = model.heads"),
       make("model.width", s.model.width, "width of the residual stream"),
       make("model.context", s.model.context, "tokens per sequence"),
+      make("model.hidden", s.model.hidden, "width of the feed-forward part; 0 = 4 widths (gpt), or 8/3 of them (llama)"),
+      make("model.vocabulary", s.model.vocabulary, "rows of the token table; 0 = as many as the tokenizer has tokens"),
+      make("model.epsilon", s.model.epsilon, "added to variances before they divide"),
+      make("model.theta", s.model.theta, "base of the rotary wavelengths of llama"),
+      make("model.rope_scaling", s.model.rope_scaling,
+           "Llama 3.1's: factor, low and high frequency factor, original context, as 8,1,4,8192; empty = none"),
+      make("model.tie", s.model.tie, "whether the output layer is the token table: true, false, or auto (gpt's is)"),
       make("model.dropout", s.model.dropout, "dropout rate of gpt, 0 to 1"),
       make("model.precision", s.model.precision, "f32 or bf16 (f32 master weights)"),
       make("model.recompute", s.model.recompute, "recompute each block in the backward pass to save memory (true|false)"),
       make("data.path", s.data.path, "a UTF-8 text file, or a folder of them", local),
-      make("data.tokenizer", s.data.tokenizer, "bytes, or bpe (trained on the text)"),
+      make("data.tokenizer", s.data.tokenizer, "bytes, bpe (trained on the text), or model (that of model.init)"),
       make("data.vocabulary", s.data.vocabulary, "size of the bpe vocabulary"),
       make("data.validation", s.data.validation, "share of the text kept for validation"),
       make("train.steps", s.train.steps,
@@ -190,6 +203,8 @@ std::vector<setting> table(settings& s) {
       make("sample.tokens", s.sample.tokens, "tokens to generate"),
       make("sample.temperature", s.sample.temperature, "0 = always the likeliest"),
       make("sample.top_k", s.sample.top_k, "choose among the k likeliest; 0 = all"),
+      make("sample.top_p", s.sample.top_p, "choose among the likeliest that have this share of the probability; 1 = all"),
+      make("export.type", s.out.type, "what weights are written as: f32, or bf16 or f16, which round and take half", local),
       make("sim.links", s.sim.links, "simulate: CSV of links between regions; empty = all alike", local),
       make("sim.faults", s.sim.faults,
            "simulate: none, random, harsh, datacentre, hostile, swizzle, or a file .toml, .csv, .txt", local),
@@ -352,7 +367,26 @@ causeway::result<void> validate_numbers(const settings& s) {
   if (!(s.model.dropout >= 0 && s.model.dropout < 1)) return bad("model.dropout", "use 0 or more, and less than 1");
   if (!(s.comm.outer_learning_rate >= 0)) return bad("comm.outer_learning_rate", "use 0 or more");
   if (!(s.comm.outer_momentum >= 0)) return bad("comm.outer_momentum", "use 0 or more");
+  if (!(s.sample.top_p > 0 && s.sample.top_p <= 1)) return bad("sample.top_p", "use a share above 0, up to 1");
   if (!(s.sample.temperature >= 0)) return bad("sample.temperature", "use 0 or more; 0 takes the likeliest token");
+  return {};
+}
+
+// What only the families together with other settings say; sizes are checked by the families themselves.
+causeway::result<void> validate_model(const settings& s) {
+  const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
+  const auto& m = s.model;
+  if (m.tie != "auto" && m.tie != "true" && m.tie != "false") return bad("model.tie", "use true, false or auto");
+  if (m.tie == "true" && is_swarm(s) && s.comm.policy != "every_step") {
+    return bad("model.tie", "peers of a swarm that step alone share no table between stages; use auto or false");
+  }
+  if (!m.rope_scaling.empty() && (m.rope_scaling.size() != 4 || m.family != "llama")) {
+    return bad("model.rope_scaling", "takes four numbers, as 8,1,4,8192, and is for llama");
+  }
+  if (m.hidden < 0 || m.vocabulary < 0) return bad("model", "hidden and vocabulary are 0 or more");
+  if (m.family == "gpt" && m.width > 0 && m.hidden % m.width != 0) {
+    return bad("model.hidden", "of gpt is a multiple of model.width (" + std::to_string(m.width) + ")");
+  }
   return {};
 }
 
@@ -368,7 +402,13 @@ causeway::result<void> validate(const settings& s) {
   };
   if (!one_of(s.model.family, {"gpt", "llama"})) return bad("model.family", "'" + s.model.family + "'; use gpt or llama");
   if (!one_of(s.model.precision, {"f32", "bf16"})) return bad("model.precision", "use f32 or bf16");
-  if (!one_of(s.data.tokenizer, {"bytes", "bpe"})) return bad("data.tokenizer", "use bytes or bpe");
+  if (!one_of(s.data.tokenizer, {"bytes", "bpe", "model"})) return bad("data.tokenizer", "use bytes, bpe or model");
+  if (s.data.tokenizer == "model" && s.model.start.empty()) {
+    return bad("data.tokenizer",
+               "is that of a model to start from; name its folder with --model.init, or use bytes or bpe");
+  }
+  if (!one_of(s.out.type, {"f32", "bf16", "f16"})) return bad("export.type", "use f32, bf16 or f16");
+  CAUSEWAY_TRY(validate_model(s));
   const policy* const chosen = find_policy(s.comm.policy);
   if (chosen == nullptr) return bad("comm.policy", "'" + s.comm.policy + "'; use one of " + policy_names());
   const bool has_momentum = one_of(s.comm.policy, {"demo", "distro"});
@@ -508,7 +548,9 @@ std::string help_text() {
       "    --parallel.policy swarm --comm.policy diloco     and whose peers step alone between exchanges\n"
       "  causeway simulate [--faults harsh] [...]           any training on a simulated network, with faults, from a seed\n"
       "  causeway check-journal FOLDER...                   check what the peers of a run with --run.journal wrote down\n"
+      "  causeway train --model.init DIR                     start from a model of Hugging Face's transformers\n"
       "  causeway generate [@run.toml] [--prompt TEXT]      go on from a prompt with a trained model\n"
+      "  causeway export [--run.name NAME] DIR              write a trained model as transformers reads it\n"
       "  causeway plan --links FILE --devices FILE [--help] which device should hold which stage of a pipeline, and why\n"
       "  causeway replay --trace FILE [--help]              what is trained while instances come and go, by policy\n"
       "  causeway schedule [--schedule 1f1b] [--help]       draw what each rank of a pipeline does in a step, and when\n"

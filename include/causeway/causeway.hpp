@@ -123,6 +123,7 @@
 #include <causeway/kernels/convert.hpp>
 #include <causeway/kernels/cpu_features.hpp>
 #include <causeway/kernels/cross_entropy.hpp>
+#include <causeway/kernels/decode.hpp>
 #include <causeway/kernels/default_gemm.hpp>
 #include <causeway/kernels/dropout.hpp>
 #include <causeway/kernels/elementwise.hpp>
@@ -295,6 +296,7 @@
 #include <causeway/nn/adapters.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/gpt.hpp>
+#include <causeway/nn/key_value_cache.hpp>
 #include <causeway/nn/language_model.hpp>
 #include <causeway/nn/llama.hpp>
 #include <causeway/nn/memory_estimate.hpp>
@@ -516,6 +518,15 @@
 
 #if __has_include(<cereal/cereal.hpp>) && !defined(CAUSEWAY_NO_CEREAL) && !defined(__CUDACC__)
 #include <causeway/io/archive.hpp>
+#endif
+
+#if defined(CAUSEWAY_HAS_JSON)
+#include <causeway/formats/huggingface.hpp>
+#include <causeway/formats/json.hpp>
+#include <causeway/formats/model_config.hpp>
+#include <causeway/formats/safetensors.hpp>
+#include <causeway/formats/tokenizer_json.hpp>
+#include <causeway/formats/weight_files.hpp>
 #endif
 
 #if defined(__CUDACC__)

@@ -80,6 +80,7 @@
 #include <causeway/nn/adapters.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/gpt.hpp>
+#include <causeway/nn/key_value_cache.hpp>
 #include <causeway/nn/language_model.hpp>
 #include <causeway/nn/llama.hpp>
 #include <causeway/nn/memory_estimate.hpp>

@@ -55,6 +55,18 @@ TEMPLATE_TEST_CASE("rotary: turns every pair by position times frequency, and no
   }
 }
 
+TEST_CASE("rotary: Llama 3.1's scaling divides slow turns, keeps quick ones and blends between them", "[kernels][fast]") {
+  const rotary_scaling s{8.0F, 1.0F, 4.0F, 8192};
+  const double turn = 6.283185307179586 / 8192;  // one in the original context
+  CHECK(s.stretched(4.1 * turn) == 4.1 * turn);
+  CHECK(s.stretched(0.9 * turn) == Approx(0.9 * turn / 8));
+  CHECK(s.stretched(2.5 * turn) == Approx(2.5 * turn * (0.5 + 0.5 / 8)));  // half way
+  CHECK(rotary_scaling{}.stretched(1e-9) == 1e-9);
+  const rotary_table plain{16, 4, 10000.0}, scaled{16, 4, 10000.0, s};
+  CHECK(scaled.cosine()[15 * 2] == plain.cosine()[15 * 2]);  // the first pair turns once a position
+  CHECK(static_cast<double>(scaled.sine()[15 * 2 + 1]) == Approx(std::sin(15 * s.stretched(0.01))));
+}
+
 TEST_CASE("rotary: the inverse is the gradient, by finite differences", "[kernels][fast]") {
   const layout l{1, 4, 2, 6, 12};
   thread_pool pool;

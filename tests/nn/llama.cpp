@@ -85,6 +85,8 @@ TEST_CASE("Llama: options that cannot work are refused with what would", "[nn][f
   CHECK_THAT(refused([](auto& o) { o.heads = 8; }), Contains("heads of size 3") && Contains("even"));
   CHECK_THAT(refused([](auto& o) { o.hidden = 0; }), Contains("hidden is 0"));
   CHECK_THAT(refused([](auto& o) { o.theta = -1.0F; }), Contains("theta"));
+  CHECK_THAT(refused([](auto& o) { o.scaling.factor = 0.5F; }), Contains("scaling"));
+  CHECK_THAT(refused([](auto& o) { o.scaling.high = o.scaling.low; }), Contains("low < high"));
 }
 
 TEST_CASE("Llama: the configuration hash tells runs and families apart", "[nn][fast]") {
@@ -95,6 +97,8 @@ TEST_CASE("Llama: the configuration hash tells runs and families apart", "[nn][f
   CHECK(hash_with([](auto& o) { o.theta = 500000.0F; }) != base);
   CHECK(hash_with([](auto& o) { o.hidden = 48; }) != base);
   CHECK(hash_with([](auto& o) { o.tie = true; }) != base);
+  CHECK(hash_with([](auto& o) { o.scaling.factor = 8.0F; }) != base);
+  CHECK(hash_with([](auto& o) { o.scaling.original_context = 4096; }) == base);  // of no effect without a factor
   gpt_options other;
   other.layers = 2, other.heads = 4, other.width = 24, other.context = 16, other.vocabulary = 41;
   auto g = gpt::create(other);

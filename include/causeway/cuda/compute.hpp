@@ -234,19 +234,21 @@ class compute final : public row_operations<Q> {
   struct known_table {
     std::int64_t positions, head_size;
     double theta;
+    kernels::rotary_scaling scaling;
     std::remove_cvref_t<decltype(std::declval<Q&>().template take<float>(1).value())> angles;
   };
 
   /// The cosines of a table and behind them the sines, in memory of the device.
   result<const float*> angles_of(const kernels::rotary_table& t) {
     for (const auto& k : tables_) {
-      if (k.positions == t.positions() && k.head_size == t.head_size() && k.theta == t.theta()) return k.angles.data();
+      if (k.positions != t.positions() || k.head_size != t.head_size()) continue;
+      if (k.theta == t.theta() && k.scaling == t.scaling()) return k.angles.data();
     }
     const auto count = static_cast<std::size_t>(t.positions() * (t.head_size() / 2));
     CAUSEWAY_ASSIGN(auto angles, queue_.template take<float>(2 * count));
     CAUSEWAY_TRY(queue_.copy_in(angles.data(), t.cosine(), count * sizeof(float)));
     CAUSEWAY_TRY(queue_.copy_in(angles.data() + count, t.sine(), count * sizeof(float)));
-    tables_.push_back({t.positions(), t.head_size(), t.theta(), std::move(angles)});
+    tables_.push_back({t.positions(), t.head_size(), t.theta(), t.scaling(), std::move(angles)});
     return tables_.back().angles.data();
   }
 

@@ -11,7 +11,7 @@
 #error "causeway/impl/src.hpp: define CAUSEWAY_COMPILED, here and for all that includes causeway"
 #endif
 
-#define CAUSEWAY_PARTS 15
+#define CAUSEWAY_PARTS 16
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 1
 #include <causeway/io/impl/checkpoint.ipp>
@@ -248,6 +248,17 @@
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 11
+#if defined(CAUSEWAY_HAS_JSON)
+#include <causeway/formats/impl/huggingface.ipp>
+#include <causeway/formats/impl/json.ipp>
+#include <causeway/formats/impl/model_config.ipp>
+#include <causeway/formats/impl/safetensors.ipp>
+#include <causeway/formats/impl/tokenizer_json.ipp>
+#include <causeway/formats/impl/weight_files.ipp>
+#endif
+#endif
+
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 12
 #include <causeway/stage/impl/adaptive_top_k.ipp>
 #include <causeway/stage/impl/block_choice.ipp>
 #include <causeway/stage/impl/block_routing.ipp>
@@ -274,14 +285,14 @@
 #include <causeway/stage/impl/subspace_refresh.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 12
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 13
 #include <causeway/comm/impl/hub_line.ipp>
 #include <causeway/comm/impl/hub_rules.ipp>
 #include <causeway/comm/impl/push_aggregator.ipp>
 #include <causeway/comm/impl/server_client.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 13
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 14
 #include <causeway/parallel/impl/async_pipeline_stash.ipp>
 #include <causeway/parallel/impl/block_messages.ipp>
 #include <causeway/parallel/impl/block_moves.ipp>
@@ -324,7 +335,7 @@
 #include <causeway/parallel/impl/unsound_steps.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 14
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 15
 #include <causeway/train/impl/crew_group.ipp>
 #include <causeway/train/impl/entered_attempt.ipp>
 #include <causeway/train/impl/held_samples.ipp>
@@ -339,7 +350,7 @@
 #include <causeway/train/impl/write_behind.ipp>
 #endif
 
-#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 15
+#if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 16
 #include <causeway/presets/impl/asynchronous.ipp>
 #include <causeway/presets/impl/compressed.ipp>
 #include <causeway/presets/impl/elastic_pipelines.ipp>

@@ -175,6 +175,12 @@ class basic_cpu_backend {
 
 using cpu_backend = basic_cpu_backend<>;
 
+/// Whether what a backend computes is in memory that the host reads at once.
+template <class B>
+inline constexpr bool computes_on_host = false;
+template <class GemmType>
+inline constexpr bool computes_on_host<basic_cpu_backend<GemmType>> = true;
+
 /// What models and trainers ask of a backend. `ops()` has the operations of basic_cpu_backend; `pool()` are threads of the
 /// host, for what is done there.
 template <class B>

@@ -18,22 +18,47 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
-/// cos and sin of position · theta^(-2i/head_size), f32 [T, head_size/2] each, made once. Angles are computed in f64.
+/// How Llama 3.1 stretches wavelengths for contexts longer than those that a model was trained with first: frequencies
+/// that turn less than `low` times in the original context are divided by `factor`, those that turn more than `high` times
+/// stay, and between them it is blended.
+struct rotary_scaling {
+  float factor = 1.0F;  ///< 1: nothing is stretched
+  float low = 1.0F;
+  float high = 4.0F;
+  std::int64_t original_context = 8192;
+
+  [[nodiscard]] double stretched(double frequency) const noexcept {
+    if (factor == 1.0F) return frequency;
+    constexpr double full_turn = 6.283185307179586;
+    const double turns = static_cast<double>(original_context) * frequency / full_turn;
+    if (turns > static_cast<double>(high)) return frequency;
+    const double slow = frequency / static_cast<double>(factor);
+    if (turns < static_cast<double>(low)) return slow;
+    const double kept = (turns - static_cast<double>(low)) / static_cast<double>(high - low);
+    return (1.0 - kept) * slow + kept * frequency;
+  }
+
+  friend bool operator==(const rotary_scaling&, const rotary_scaling&) = default;
+};
+
+/// cos and sin of position · frequency, f32 [T, head_size/2] each, made once; the frequencies are theta^(-2i/head_size),
+/// stretched. Angles are computed in f64.
 class rotary_table {
  public:
   rotary_table() = default;
-  rotary_table(std::int64_t positions, std::int64_t head_size, double theta = 10000.0)
+  rotary_table(std::int64_t positions, std::int64_t head_size, double theta = 10000.0, rotary_scaling scaling = {})
       : cosine_{static_cast<std::size_t>(positions * (head_size / 2))},
         sine_{cosine_.size()},
         positions_{positions},
         head_size_{head_size},
-        theta_{theta} {
+        theta_{theta},
+        scaling_{scaling} {
     CAUSEWAY_EXPECT(head_size % 2 == 0);
     const std::int64_t half = head_size / 2;
     for (std::int64_t t = 0; t < positions; ++t) {
       for (std::int64_t i = 0; i < half; ++i) {
         const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(head_size);
-        const double angle = static_cast<double>(t) * std::pow(theta, exponent);
+        const double angle = static_cast<double>(t) * scaling.stretched(std::pow(theta, exponent));
         cosine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::cos(angle));
         sine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::sin(angle));
       }
@@ -45,6 +70,7 @@ class rotary_table {
   [[nodiscard]] std::int64_t positions() const noexcept { return positions_; }
   [[nodiscard]] std::int64_t head_size() const noexcept { return head_size_; }
   [[nodiscard]] double theta() const noexcept { return theta_; }
+  [[nodiscard]] const rotary_scaling& scaling() const noexcept { return scaling_; }
 
  private:
   aligned_buffer<float> cosine_;
@@ -52,6 +78,7 @@ class rotary_table {
   std::int64_t positions_ = 0;
   std::int64_t head_size_ = 0;
   double theta_ = 0.0;
+  rotary_scaling scaling_;
 };
 
 namespace detail {

@@ -75,7 +75,7 @@ class gpt_family {
   template <class Backend>
   [[nodiscard]] autograd::variable embed(autograd::tape<Backend>& t, const pass<Backend>& p,
                                          std::span<const std::int32_t> tokens) const {
-    return p.drop(t, autograd::embedding(t, tokens, p[tokens_], p[positions_], p.batch), 0);
+    return p.drop(t, autograd::embedding(t, tokens, p[tokens_], p.positions(positions_), p.batch), 0);
   }
 
   /// Block i on the residual stream: x += attention(norm(x)), then x += mlp(norm(x)).
@@ -85,7 +85,7 @@ class gpt_family {
     const block_segments& b = blocks_[i];
     const autograd::head_layout layout{p.batch, p.T, options_.heads, options_.heads, options_.width / options_.heads};
     const auto qkv = packed(t, p, b, norm(t, p, b.norm1, x), layout);
-    const auto x1 = p.add_linear(t, x, autograd::attention(t, qkv, layout), p[b.projection], p[b.projection + 1],
+    const auto x1 = p.add_linear(t, x, p.attended(t, qkv, layout, i), p[b.projection], p[b.projection + 1],
                                  linear_map::output, 2 * i + 1);
     const auto y = norm(t, p, b.norm2, x1);
     const auto residual = p.dropout > 0.0F ? autograd::variable{} : x1;

@@ -16,6 +16,7 @@
 #include <causeway/kernels/backend.hpp>
 #include <causeway/kernels/gemm.hpp>
 #include <causeway/nn/declaration.hpp>
+#include <causeway/nn/key_value_cache.hpp>
 #include <causeway/nn/memory_estimate.hpp>
 #include <causeway/nn/micro_batch.hpp>
 #include <causeway/nn/model_part.hpp>
@@ -166,25 +167,27 @@ class language_model {
 
   /// Scores of the token that follows `tokens` (1 to context length of them) into `out`, one for each of the vocabulary.
   [[nodiscard]] result<void> next_token_logits(std::span<const std::int32_t> tokens, std::span<float> out) {
-    CAUSEWAY_TRY(check_whole());
-    const micro_batch b{tokens, {}, 1, 0.0F, 0};
-    CAUSEWAY_TRY(check_inputs(limits(), b));
-    if (static_cast<std::int64_t>(out.size()) != vocabulary()) {
-      return fail(errc::invalid_argument, std::string{Family::name} + " logits",
-                  "room for " + std::to_string(out.size()) + " numbers; it must be the vocabulary, " +
-                      std::to_string(vocabulary()));
-    }
-    tape_type& t = engine_->tape;
-    tensor logits;
-    CAUSEWAY_TRY(guarded(t, false, [&] {
-      const auto p = prepare(b, false);
-      const auto x = run_blocks(t, p, {0, blocks()}, family().embed(t, p, tokens));
-      const tensor last = tensor::borrow(x.value.template data<float>() + (p.T - 1) * width(), {1, width()});
-      logits = logits_of(t, p, family().finish(t, p, {last}).value);
-    }));
-    std::copy_n(logits.data<float>(), vocabulary(), out.data());
-    return {};
+    return logits_after(tokens, out, nullptr);
   }
+
+  /// The same for a text of which `past` has seen all but `tokens`, which are at most as many as fit in the context behind
+  /// it. Costs a forward pass of these alone: several at once at the beginning of a text, then one by one. Up to rounding,
+  /// the scores are those of the whole text. Start with `make_cache()`.
+  [[nodiscard]] result<void> next_token_logits(std::span<const std::int32_t> tokens, std::span<float> out,
+                                               key_value_cache& past) requires kernels::computes_on_host<BackendType> {
+    if (past.context() - past.length() < static_cast<std::int64_t>(tokens.size())) {
+      return fail(errc::invalid_argument, std::string{Family::name} + " cache",
+                  std::to_string(past.length()) + " tokens and " + std::to_string(tokens.size()) +
+                      " more; the context has room for " + std::to_string(past.context()) +
+                      ". Clear it, and give the newest tokens again");
+    }
+    while (past.length() > 0 && tokens.size() > 1) {
+      CAUSEWAY_TRY(logits_after(tokens.first(1), out, &past));
+      tokens = tokens.subspan(1);
+    }
+    return logits_after(tokens, out, &past);
+  }
+  [[nodiscard]] key_value_cache make_cache() const { return {blocks(), context_length()}; }
 
   /// A tape of its own for a micro-batch that waits between forward and backward, as in a pipeline. Must not outlive the
   /// model.
@@ -313,6 +316,30 @@ class language_model {
   [[nodiscard]] double loss_of(tape_type& t, const pass<BackendType>& p, const autograd::variable& x,
                                const micro_batch& b) {
     return autograd::cross_entropy(t, family().finish(t, p, x), p[family().head()], b.targets, b.grad_scale);
+  }
+
+  [[nodiscard]] result<void> logits_after(std::span<const std::int32_t> tokens, std::span<float> out,
+                                          key_value_cache* past) {
+    CAUSEWAY_TRY(check_whole());
+    const micro_batch b{tokens, {}, 1, 0.0F, 0};
+    CAUSEWAY_TRY(check_inputs(limits(), b));
+    if (static_cast<std::int64_t>(out.size()) != vocabulary()) {
+      return fail(errc::invalid_argument, std::string{Family::name} + " logits",
+                  "room for " + std::to_string(out.size()) + " numbers; it must be the vocabulary, " +
+                      std::to_string(vocabulary()));
+    }
+    tape_type& t = engine_->tape;
+    tensor logits;
+    CAUSEWAY_TRY(guarded(t, false, [&] {
+      auto p = prepare(b, false);
+      p.past = past;
+      const auto x = run_blocks(t, p, {0, blocks()}, family().embed(t, p, tokens));
+      const tensor last = tensor::borrow(x.value.template data<float>() + (p.T - 1) * width(), {1, width()});
+      logits = logits_of(t, p, family().finish(t, p, {last}).value);
+    }));
+    std::copy_n(logits.data<float>(), vocabulary(), out.data());
+    if (past != nullptr) past->advance(static_cast<std::int64_t>(tokens.size()));
+    return {};
   }
 
   [[nodiscard]] tensor logits_of(tape_type& t, const pass<BackendType>& p, const tensor& x) {

@@ -40,6 +40,7 @@ struct llama_options {
   std::int64_t context = 1024;
   std::int64_t vocabulary = 32000;
   float theta = 10000.0F;  ///< base of the rotary wavelengths
+  kernels::rotary_scaling scaling{};
   float epsilon = 1e-5F;
   bool tie = false;  ///< the output layer is the token table
   nn::precision precision = nn::precision::f32;
@@ -86,8 +87,8 @@ class llama_family {
                                          const autograd::variable& x) const {
     const block_segments& b = blocks_[i];
     const autograd::head_layout layout{p.batch, p.T, options_.heads, options_.kv_heads, head_size()};
-    const auto qkv = autograd::rotary(t, packed(t, p, b, norm(t, p, b.norm1, x), layout), rotary_, layout);
-    const auto x1 = p.add_linear(t, x, autograd::attention(t, qkv, layout), p[b.projection], {}, linear_map::output, 0);
+    const auto qkv = p.rotated(t, packed(t, p, b, norm(t, p, b.norm1, x), layout), rotary_, layout);
+    const auto x1 = p.add_linear(t, x, p.attended(t, qkv, layout, i), p[b.projection], {}, linear_map::output, 0);
     const auto hidden = autograd::swiglu(t, gate_up(t, p, b, norm(t, p, b.norm2, x1)));
     return p.add_linear(t, x1, hidden, p[b.down], {}, linear_map::down, 0);
   }

@@ -10,7 +10,9 @@
 #include <causeway/autograd/tape.hpp>
 #include <causeway/autograd/variable.hpp>
 #include <causeway/config/config.hpp>
+#include <causeway/kernels/decode.hpp>
 #include <causeway/nn/adapters.hpp>
+#include <causeway/nn/key_value_cache.hpp>
 #include <causeway/tensor/buffer_pool.hpp>
 #include <causeway/tensor/dtype.hpp>
 #include <causeway/tensor/parameters.hpp>
@@ -31,6 +33,7 @@ struct pass {
   std::uint64_t dropout_stream = 0;
   float dropout = 0.0F;                      ///< 0 outside training
   const block_adapters* adapters = nullptr;  ///< of the block that is computed; null: none
+  key_value_cache* past = nullptr;           ///< the tokens before these, in memory of the host; null: there are none
 
   /// The type of operands of products.
   [[nodiscard]] dtype type() const noexcept { return low != nullptr ? dtype::bf16 : dtype::f32; }
@@ -38,6 +41,43 @@ struct pass {
   [[nodiscard]] autograd::parameter operator[](std::size_t segment) const noexcept {
     const auto& s = store->segments()[segment];
     return {store->value(segment), low != nullptr ? low + s.offset : nullptr, store->gradient(segment), s.rows, s.columns};
+  }
+
+  /// The rows of a table of positions from the first token of this pass on.
+  [[nodiscard]] autograd::parameter positions(std::size_t segment) const noexcept {
+    autograd::parameter table = (*this)[segment];
+    if (past != nullptr) table.value += past->length() * table.columns;
+    return table;
+  }
+
+  /// Queries and keys, rotated to the positions of their tokens.
+  [[nodiscard]] autograd::variable rotated(autograd::tape<Backend>& t, autograd::variable qkv,
+                                           const kernels::rotary_table& table, const autograd::head_layout& l) const {
+    if (past == nullptr || past->length() == 0) return autograd::rotary(t, std::move(qkv), table, l);
+    tensor y = t.exclusive(std::move(qkv.value));
+    autograd::detail::with_activation_type(y.type(), [&]<class Act>() {
+      kernels::rotary_turn(table, y.template data<Act>(), l.heads + l.kv_heads, past->length());
+    });
+    return {std::move(y)};
+  }
+
+  /// Attention of block i to these tokens and those before them, of which the cache keeps keys and values.
+  [[nodiscard]] autograd::variable attended(autograd::tape<Backend>& t, const autograd::variable& qkv,
+                                            const autograd::head_layout& l, std::size_t i) const {
+    if (past == nullptr) return autograd::attention(t, qkv, l);
+    const std::int64_t queries = l.heads * l.head_size, values = l.kv_heads * l.head_size;
+    return autograd::detail::with_activation_type(qkv.value.type(), [&]<class Act>() -> autograd::variable {
+      const Act* const row = qkv.value.template data<Act>();
+      past->keep(i, row + queries, T, l.row(), 2 * values);
+      if (past->length() == 0) return autograd::attention(t, qkv, l);
+      tensor o = t.make(qkv.value.type(), {1, queries});
+      auto shape = autograd::detail::attention_shape_of(l);
+      shape.k_stride = shape.v_stride = 2 * values;
+      const Act* const kept = past->template rows<Act>(i);
+      kernels::decode_attention(t.backend().pool(), shape, row, kept, kept + values, past->length() + 1,
+                                o.template data<Act>());
+      return {std::move(o)};
+    });
   }
 
   /// x after dropout. `place` tells the places of one model apart, so that no two share a mask.

@@ -25,6 +25,11 @@ CAUSEWAY_DECL result<void> llama_family::validate(const llama_options& o) {
   }
   CAUSEWAY_TRY(detail::check_positive(name, "epsilon", o.epsilon));
   CAUSEWAY_TRY(detail::check_positive(name, "theta", o.theta));
+  const auto& r = o.scaling;
+  if (!(r.factor >= 1.0F && r.low > 0.0F && r.high > r.low && r.original_context > 0)) {
+    return fail(errc::invalid_argument, std::string{name},
+                "scaling of rotary positions needs a factor of at least 1, 0 < low < high, and an original context");
+  }
   const auto c = static_cast<double>(o.width);
   const double kv = 2.0 * static_cast<double>(o.kv_heads) / static_cast<double>(o.heads);
   const double block = (2.0 + kv) * c * c + 3.0 * c * static_cast<double>(o.hidden);
@@ -38,7 +43,7 @@ CAUSEWAY_DECL map_sizes llama_family::maps(const llama_options& o) noexcept {
 }
 
 CAUSEWAY_DECL llama_family::llama_family(const llama_options& o, parameter_store& store, const model_part& part)
-    : options_{o}, rotary_{o.context, head_size(), static_cast<double>(o.theta)} {
+    : options_{o}, rotary_{o.context, head_size(), static_cast<double>(o.theta), o.scaling} {
   declaration d{store, part, o.layers};
   tokens_ = d.token_table("model.embed_tokens.weight", o.vocabulary, o.width, o.tie);
   for (std::int64_t i = 0; i < o.layers; ++i) declare_block(d, i);
@@ -53,6 +58,8 @@ CAUSEWAY_DECL void llama_family::hash_into(hasher& h) const noexcept {
   h.add_value(o.layers).add_value(o.heads).add_value(o.kv_heads).add_value(o.width).add_value(o.hidden);
   h.add_value(o.context).add_value(o.vocabulary).add_value(o.theta).add_value(o.epsilon);
   h.add_value(static_cast<std::uint8_t>(o.tie));
+  const auto& r = o.scaling;
+  if (r.factor != 1.0F) h.add_value(r.factor).add_value(r.low).add_value(r.high).add_value(r.original_context);
 }
 
 CAUSEWAY_DECL activation_bytes llama_family::activations(std::int64_t rows, std::size_t size) const noexcept {

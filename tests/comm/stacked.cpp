@@ -70,7 +70,8 @@ TEST_CASE("stacked: peers may come and go where both policies' exchanges fit und
   using comm::rounds, stacked_tests::with_diloco;
   STATIC_REQUIRE(with_diloco<rounds<axis::parameters>> == peers::elastic);
   STATIC_REQUIRE(with_diloco<rounds<axis::gradient>> == peers::fixed);
-  STATIC_REQUIRE(with_diloco<rounds<axis::delayed, axis::gather_mean<>>> == peers::fixed);
+  STATIC_REQUIRE(with_diloco<rounds<axis::delayed, axis::gather_mean<>>> == peers::elastic);
+  STATIC_REQUIRE(with_diloco<rounds<axis::one_round_late, axis::gather_mean<>>> == peers::fixed);
   STATIC_REQUIRE(with_diloco<rounds<axis::parameters, axis::random_groups, axis::gather_mean<>>> == peers::fixed);
   STATIC_REQUIRE(with_diloco<stacked_tests::counts> == peers::fixed);
 }

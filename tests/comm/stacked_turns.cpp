@@ -10,9 +10,12 @@
 #include <causeway/optim/sgd.hpp>
 #include <causeway/presets/compressed.hpp>
 #include <causeway/presets/local_updates.hpp>
+#include <causeway/presets/overlapped.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -72,6 +75,20 @@ TEST_CASE("stacked turns: fragments and moments of two policies", "[comm][fast]"
   as_if_fixed(summed);
 }
 
+TEST_CASE("stacked turns: rows that are made before their results are wanted", "[comm][fast]") {
+  const auto streaming = [](std::uint32_t overlap) {
+    return make(presets::streaming_diloco_options{.local_steps = 9, .blocks_in_fragment = 2, .overlap_steps = overlap});
+  };
+  as_if_fixed<support::blocky>([=] { return comm::stacked{averaged(2), streaming(2)}; }, 4);
+  as_if_fixed<support::blocky>([=] { return comm::stacked{sparta(), streaming(4)}; }, 4);  // several under way
+  as_if_fixed<support::blocky>([=] { return comm::stacked{streaming(1), diloco(3)}; }, 4);
+  const auto replayed = [] { return comm::rounds{axis::every{4}, axis::replayed{2}, axis::gather_mean<>{}}; };
+  as_if_fixed([=] { return comm::stacked{averaged(1), replayed()}; });
+  as_if_fixed([=] { return comm::stacked{replayed(), averaged(3)}; });
+  const auto compensated = [] { return comm::rounds{axis::every{6}, axis::compensated{3, 1.0F}, axis::gather_mean<>{}}; };
+  as_if_fixed([=] { return comm::stacked{replayed(), compensated()}; });
+}
+
 namespace {
 
 /// Eight peers of which the last takes so long for some steps that the others make turns without it. Gives how far its
@@ -114,4 +131,27 @@ TEST_CASE("stacked turns: who misses turns moves along once, not with each polic
   check([] { return make(presets::sparta_diloco_options{.sparta = {.share = 0.1}, .local_steps = 3}); });
   check([] { return comm::stacked{averaged(2), diloco(4)}; });
   check([] { return comm::stacked{implicit(), diloco(4)}; });
+}
+
+TEST_CASE("stacked turns: a peer whose values are not finite sits a turn out, whosever turn it is", "[comm][fast]") {
+  for (std::uint64_t round = 1; round <= 8; ++round) {  // turns of the first, of the second, and of both
+    INFO("spoilt in round " << round);
+    support::elastic_options o{.peers = 3, .rounds = 20};
+    bool spoilt = false;
+    o.spoils = [&](std::uint32_t host, std::uint64_t at, std::span<float> parameters) {
+      if (host != 1 || at != round || spoilt) return;
+      spoilt = true;
+      parameters[3] = std::numeric_limits<float>::quiet_NaN();
+    };
+    const auto policy = [] { return comm::stacked{averaged(2), diloco(3)}; };
+    support::elastic_cluster<decltype(policy)> cluster{policy, o};
+    cluster.boot();
+    REQUIRE(cluster.run(10min));
+    CHECK(!cluster.violation());
+    CHECK(spoilt);
+    CHECK(cluster.checker().samples().done() == cluster.budget());
+    for (const float x : cluster.parameters(1)) CHECK(std::isfinite(x));
+    const bool same = cluster.parameters(1) == cluster.parameters(0);
+    CHECK(same);
+  }
 }

@@ -64,7 +64,8 @@ constexpr const char* help =
 
 Runs N simulated clusters and stops at the first that breaks a promise, with the line that replays it.
   --policy       diloco, local_sgd, int8, every_step, streaming, by_change, sparta, demo, des_loc, fedavg, eager,
-                 distro, power_sgd, noloco, moshpit, bacombo, dedloc, cocktail or sparta_diloco; all: in turn
+                 distro, power_sgd, noloco, moshpit, bacombo, dedloc, cocktail or sparta_diloco; all: in turn, but for
+                 the last
   --plan lies    instead of a whole cluster its memberships alone, one of which lies
   --lies         what it lies about; without it some of what the membership is known to withstand
   --twice        runs every seed twice and compares everything that happened, byte for byte
@@ -182,9 +183,9 @@ outcome run(const arguments& a, std::uint64_t seed, const sim::fault_plan& plan,
 }
 
 outcome run(const arguments& a, std::uint64_t seed, const sim::fault_plan& plan) {
-  const std::vector<std::string> all{"diloco",  "int8",    "every_step", "local_sgd", "streaming",    "by_change", "sparta",
-                                     "demo",    "des_loc", "fedavg",     "eager",     "distro",       "power_sgd", "noloco",
-                                     "moshpit", "bacombo", "dedloc",     "cocktail",  "sparta_diloco"};
+  const std::vector<std::string> all{"diloco",    "int8",   "every_step", "local_sgd", "streaming", "by_change",
+                                     "sparta",    "demo",   "des_loc",    "fedavg",    "eager",     "distro",
+                                     "power_sgd", "noloco", "moshpit",    "bacombo",   "dedloc",    "cocktail"};
   const std::string policy = a.policy == "all" ? all[seed % all.size()] : a.policy;
   const comm::periodic_options periodic{.local_steps = 3};
   if (policy == "every_step") return run(a, seed, plan, [] { return comm::every_step<>{}; });

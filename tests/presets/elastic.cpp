@@ -223,7 +223,7 @@ struct all_presets {
         "bacombo", [] { return make(presets::bacombo_options{.local_steps = 3, .segments = 2}); });
     (*this).template operator()<support::blocky>("netstorm", [] { return make(presets::netstorm_options{}); });
   }
-  /// Two policies of one's own: parameters whole, and a round within a round.
+  /// Two policies of one's own: parameters whole, a round within a round, and rows that are made before they land.
   void stacks() {
     (*this)("parameters and diloco", [] {
       return comm::stacked{comm::rounds{axis::every{2}, axis::parameters{}, axis::gather_mean<>{}},
@@ -232,6 +232,11 @@ struct all_presets {
     (*this)("diloco in diloco", [] {
       return comm::stacked{make(presets::local_sgd_options{.local_steps = 2}),
                            make(presets::diloco_options{.local_steps = 4})};
+    });
+    (*this).template operator()<support::blocky>("sparta and streaming diloco", [] {
+      return comm::stacked{
+          make(presets::sparta_options{.share = 0.1}),
+          make(presets::streaming_diloco_options{.local_steps = 6, .blocks_in_fragment = 2, .overlap_steps = 3})};
     });
   }
   void run() {

@@ -129,18 +129,31 @@ class round_turns {
 
   using due_fragments = due_list;
 
-  /// The step after which the next turn is due.
-  [[nodiscard]] std::uint64_t next(Core& c) const { return turn(c).front()->due_at; }
-  [[nodiscard]] due_list due_at(Core& c, std::uint64_t step) const { return due_between(c, step, step); }
+  /// The step after which the next turn is due. A row that is made before its result is wanted waits till then: only one
+  /// turn is under way at a time, and it must not keep others from theirs.
+  [[nodiscard]] std::uint64_t next(Core& c) const { return turn(c).front()->due_at + delay(c); }
+  [[nodiscard]] due_list due_at(Core& c, std::uint64_t step) const {
+    return step < delay(c) ? due_list{} : due_between(c, step - delay(c), step - delay(c));
+  }
   [[nodiscard]] due_list all(Core& c) const { return due_between(c, 0, never); }
 
+  /// Makes the rows that wait, of what is due after `step`, or was before.
+  result<void> set_aside(auto& ctx, Core& c, std::uint64_t step) {
+    if constexpr (overlaps) {
+      for (state& s : c.states) {
+        if (s.pending || s.due_at > step) continue;
+        CAUSEWAY_TRY(compose(ctx, c, s));
+        s.pending = true;
+        s.waited = 0;
+        s.restart();
+      }
+    }
+    return {};
+  }
   /// Makes the rows, and lets this peer into the exchange.
   result<void> prepare(auto& ctx, Core& c, const due_list& due) {
     for (state* s : due) {
-      if (s->pending) continue;
-      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, *s));
-      CAUSEWAY_TRY(c.rows.compose(ctx, *s));
-      if constexpr (Core::notes_departure) CAUSEWAY_TRY(c.rows.note_departure(ctx, *s));
+      if (!s->pending) CAUSEWAY_TRY(compose(ctx, c, *s));
     }
     for (state* s : due) CAUSEWAY_TRY(ctx.check_own(s->input));
     CAUSEWAY_TRY(ctx.enter_exchange());
@@ -174,7 +187,7 @@ class round_turns {
     return {};
   }
   /// Calls `then` with the live parameters as they will be once what was received has landed, and takes it back. Only where
-  /// results are waited for at once. Memory meanwhile: what lands, again.
+  /// nothing lands a round late. Memory meanwhile: what lands, again.
   template <class Then>
   result<void> ahead(auto& ctx, Core& c, const due_list& due, Then&& then) {
     if (due.empty()) return then();
@@ -254,6 +267,13 @@ class round_turns {
   }
 
  private:
+  [[nodiscard]] static std::uint64_t delay(const Core& c) { return overlaps ? c.rows.landing().steps : 0; }
+  result<void> compose(auto& ctx, Core& c, state& s) {
+    if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, s));
+    CAUSEWAY_TRY(c.rows.compose(ctx, s));
+    return Core::notes_departure ? c.rows.note_departure(ctx, s) : result<void>{};
+  }
+
   /// What `land` does to rows, and nothing else.
   result<void> land_rows(auto& ctx, Core& c, const due_list& due) {
     if (ends_alike(ctx)) return ctx.rows().copy(ctx.parameters(), c.rows.updates());
@@ -430,6 +450,7 @@ struct turn_part {
   [[nodiscard]] due_fragments due(std::uint64_t step, bool last) const {
     return last ? turns.all(core) : turns.due_at(core, step);
   }
+  result<void> set_aside(auto& ctx, std::uint64_t step) const { return turns.set_aside(ctx, core, step); }
   result<void> prepare(auto& ctx, const due_fragments& due) const { return turns.prepare(ctx, core, due); }
   /// Sends what was prepared, and waits for the means.
   result<void> talk(auto& ctx, const due_fragments& due) const {

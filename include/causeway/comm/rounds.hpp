@@ -65,10 +65,10 @@ class rounds : round_rules<Axes...> {
   static constexpr std::uint32_t state_version = 3;
 
   /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
-  /// and go. With gradients in every step there is nothing left to exchange; what is under way for longer than a hook keeps
-  /// the other from its turns; and peers with parameters of their own hold no others alike.
-  static constexpr bool takes_turns = laws::elastic && landing_type::waits == axis::waiting::at_once &&
-                                      !content_type::before_inner_step && !laws::own_parameters;
+  /// and go. Gradients in every step leave the other nothing to exchange. Gaps: results that land a round late, rows that
+  /// leave the live parameters when they are sent, and peers with parameters of their own.
+  static constexpr bool takes_turns = laws::elastic && !core_type::lands_late && !content_type::before_inner_step &&
+                                      !(overlaps && laws::mix.residual_in_parameters) && !laws::own_parameters;
 
   rounds() : rounds(std::tuple<>{}) {}
   explicit rounds(Axes... values) requires(sizeof...(Axes) > 0) : rounds(std::tuple<Axes...>{std::move(values)...}) {}

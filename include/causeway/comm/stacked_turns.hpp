@@ -8,6 +8,9 @@
 // on, as among fixed peers. These have not landed yet: nothing that all hold alike moves before all exchanges of the
 // attempt went through. So they land, the rows are made, and it is taken back.
 //
+// A row that is made before its result is wanted waits until then, and is sent in the turn in which it lands. So what peers
+// hold is what it is among fixed ones, and the exchange overlaps with nothing.
+//
 // Both policies move the live parameters. What all hold alike of these is a row of its own: where a newcomer begins, and
 // what the progress of a peer that missed a turn is moved along with.
 
@@ -37,7 +40,9 @@ class stacked_turns {
 
   /// After an inner step.
   result<void> visit(auto& ctx, auto first, auto second) {
-    return first.core.at < next(first, second) ? result<void>{} : exchange(ctx, first, second);
+    if (first.core.at >= next(first, second)) return exchange(ctx, first, second);
+    CAUSEWAY_TRY(first.set_aside(ctx, first.core.at));
+    return second.set_aside(ctx, first.core.at);
   }
 
   /// A turn. By a peer that made no step for it, too.
@@ -86,7 +91,9 @@ class stacked_turns {
 
   result<void> land(auto& ctx, auto first, const auto& a, auto second, const auto& b, std::uint64_t step) {
     CAUSEWAY_TRY(first.turns.land(ctx, first.core, a, alike_));
+    CAUSEWAY_TRY(first.set_aside(ctx, step));
     CAUSEWAY_TRY(second.turns.land(ctx, second.core, b, alike_));
+    CAUSEWAY_TRY(second.set_aside(ctx, step));
     first.turns.passed(step);
     second.turns.passed(step);
     ctx.commit_round();

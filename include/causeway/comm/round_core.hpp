@@ -232,7 +232,7 @@ struct round_core {
     s.terms = {.members = members(ctx, s, q),
                .contributors = 0,
                .rescale = 1,
-               .contributes = participation.contributes(q) && weight > 0,
+               .contributes = is_drawn(ctx, q, q.self) && weight > 0,
                .weight = weight,
                .seed = mix(q.seed, s.number),
                .id = id_of(ctx, s),
@@ -255,13 +255,24 @@ struct round_core {
     }
     return {};
   }
-  /// Of those drawn, the ones with something to say.
-  void count_contributors(auto& ctx, state& s, axis::group_question q) const {
+  /// Where peers come and go, lots are drawn among those with something to say: else nobody might be left who has.
+  [[nodiscard]] bool is_drawn(auto& ctx, axis::group_question q, net::peer_index peer) const {
+    q.self = peer;
+    if (participation_type::always || !ctx.elastic()) return participation.contributes(q);
+    if (!(ctx.share_of(peer) > 0)) return false;
+    q.self = q.peers = 0;
+    for (net::peer_index p = 0; p < ctx.peers(); ++p) {
+      if (!(ctx.share_of(p) > 0)) continue;
+      q.self += p < peer ? 1U : 0U;
+      ++q.peers;
+    }
+    return participation.contributes(q);
+  }
+  void count_contributors(auto& ctx, state& s, const axis::group_question& q) const {
     s.terms.contributors = 0;
     double share = 0;
     for (const net::peer_index p : s.terms.members) {
-      q.self = p;
-      const bool counts = participation.contributes(q) && (!ctx.elastic() || ctx.share_of(p) > 0);
+      const bool counts = is_drawn(ctx, q, p);
       s.terms.contributors += counts ? 1U : 0U;
       share += counts && ctx.elastic() ? ctx.share_of(p) : 0;
     }

@@ -37,9 +37,9 @@ class transport_site final : public site {
   [[nodiscard]] std::uint32_t size() const override { return group_.size(); }
   [[nodiscard]] std::uint32_t rank() const override { return group_.self(); }
 
-  [[nodiscard]] result<void> mean(std::span<float> data) override;
-  [[nodiscard]] result<void> broadcast(std::uint32_t from, std::span<float> data) override;
-  [[nodiscard]] result<bool> all_of(bool mine) override;
+  [[nodiscard]] CAUSEWAY_DECL result<void> mean(std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_DECL result<void> broadcast(std::uint32_t from, std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_DECL result<bool> all_of(bool mine) override;
 
  private:
   /// A collective adds up to three phases to its channel.

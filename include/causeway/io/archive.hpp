@@ -61,8 +61,8 @@ class vector_streambuf final : public std::streambuf {
   explicit vector_streambuf(byte_vector& out) : out_{&out} {}
 
  protected:
-  std::streamsize xsputn(const char* s, std::streamsize n) override;
-  int_type overflow(int_type c) override;
+  CAUSEWAY_DECL std::streamsize xsputn(const char* s, std::streamsize n) override;
+  CAUSEWAY_DECL int_type overflow(int_type c) override;
 
  private:
   byte_vector* out_;

@@ -132,11 +132,11 @@ class block_request_handler : protected net::fabric_events {
 
   // ---- net::fabric_events
 
-  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
+  CAUSEWAY_DECL void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
   void on_down(net::peer_index link, const error&) override { forget(link); }
   void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
-  void on_wake() override;
+  CAUSEWAY_DECL void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  CAUSEWAY_DECL void on_wake() override;
 
   void take(net::peer_index link, const block_wire::request& r);
   void take(net::peer_index link, const block_wire::announcement& a);

@@ -80,11 +80,11 @@ class block_server_directory : protected net::fabric_events {
  private:
   // ---- net::fabric_events
 
-  void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
-  void on_down(net::peer_index link, const error&) override;
+  CAUSEWAY_DECL void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
+  CAUSEWAY_DECL void on_down(net::peer_index link, const error&) override;
   void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
-  void on_wake() override;
+  CAUSEWAY_DECL void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  CAUSEWAY_DECL void on_wake() override;
 
   void hear(net::peer_index link, const block_wire::announcement& a);
   void hear(net::peer_index, const block_wire::addresses& a);

@@ -193,23 +193,23 @@ class member_control final : net::fabric_events, membership::effects, membership
 
   // ---- net::fabric_events -------------------------------------------------------------------------------------------
 
-  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
-  void on_down(net::peer_index link, const error& why) override;
-  void on_unreachable(const std::string& address, const error& why) override;
-  void on_control(net::peer_index link, std::span<const std::byte> message) override;
-  void on_wake() override;
+  CAUSEWAY_DECL void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
+  CAUSEWAY_DECL void on_down(net::peer_index link, const error& why) override;
+  CAUSEWAY_DECL void on_unreachable(const std::string& address, const error& why) override;
+  CAUSEWAY_DECL void on_control(net::peer_index link, std::span<const std::byte> message) override;
+  CAUSEWAY_DECL void on_wake() override;
 
   // ---- membership::effects ------------------------------------------------------------------------------------------
 
   void send(net::peer_id to, std::vector<std::byte> message) override { behind_.send(to, std::move(message)); }
   void dial(const std::string& address) override { fabric_->dial(address); }
-  void drop(net::peer_id peer, const std::string& why) override;
-  bool persist(const membership::durable_record& record) override;
+  CAUSEWAY_DECL void drop(net::peer_id peer, const std::string& why) override;
+  CAUSEWAY_DECL bool persist(const membership::durable_record& record) override;
   /// Without the lock.
   bool write(const std::vector<std::byte>& record);
   void wake_at(time_point when) override { protocol_wakes_ = when; }
-  void give_time(net::peer_id peer, duration how_long) override;
-  void note(const membership::event& e) override;
+  CAUSEWAY_DECL void give_time(net::peer_id peer, duration how_long) override;
+  CAUSEWAY_DECL void note(const membership::event& e) override;
   void log(severity level, std::string_view text) override { log_(level, text); }
 
   // ---- membership::transfer_effects ---------------------------------------------------------------------------------

@@ -54,18 +54,18 @@ class swarm_group final : public elastic_group {
   [[nodiscard]] std::uint64_t parent() const override { return stage_->parent(); }
   [[nodiscard]] std::uint64_t state_hash() const override { return stage_->state_hash(); }
   [[nodiscard]] std::uint64_t contributed() const override { return UINT64_MAX; }  // nothing is left over
-  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
+  [[nodiscard]] CAUSEWAY_DECL std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
   [[nodiscard]] bool budget_used() const override { return stage_->budget_used(); }
   void leave() override { stage_->leave(); }
   [[nodiscard]] bool exchange_waits() const override { return stage_->exchange_waits(); }
 
-  result<void> open(shared_state state, thread_pool& pool) override;
+  CAUSEWAY_DECL result<void> open(shared_state state, thread_pool& pool) override;
 
-  result<round_entry> enter(std::uint64_t, std::uint64_t) override;
+  CAUSEWAY_DECL result<round_entry> enter(std::uint64_t, std::uint64_t) override;
 
-  result<void> exchanged() override;
+  CAUSEWAY_DECL result<void> exchanged() override;
 
-  result<verdict> settle(const result<void>& outcome, bool candidate) override;
+  CAUSEWAY_DECL result<verdict> settle(const result<void>& outcome, bool candidate) override;
 
  private:
   // What a sum was made of, and where it leads from.

@@ -31,8 +31,7 @@ class transport_site final : public site {
  public:
   /// `members[r]` is the peer of rank r, this one among them.
   transport_site(net::any_transport& over, std::vector<net::peer_index> members, const net::message_id& id,
-                 const collective_options& options)
-      : group_{over, std::move(members)}, id_{id}, options_{options} {}
+                 const collective_options& options);
 
   [[nodiscard]] std::uint32_t size() const override { return group_.size(); }
   [[nodiscard]] std::uint32_t rank() const override { return group_.self(); }

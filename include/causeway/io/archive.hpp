@@ -58,7 +58,7 @@ namespace detail {
 /// Appends to a vector.
 class vector_streambuf final : public std::streambuf {
  public:
-  explicit vector_streambuf(byte_vector& out) : out_{&out} {}
+  explicit vector_streambuf(byte_vector& out);
 
  protected:
   CAUSEWAY_DECL std::streamsize xsputn(const char* s, std::streamsize n) override;

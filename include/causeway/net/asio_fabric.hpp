@@ -38,14 +38,13 @@ static_assert(max_post_bytes == max_control_bytes);
 /// connection is given up.
 class asio_fabric final : public fabric {
  public:
-  asio_fabric(listener at, fabric_options options)
-      : core_{std::make_shared<detail::fabric_core>(std::move(at), std::move(options))} {}
+  asio_fabric(listener at, fabric_options options);
   asio_fabric(const asio_fabric&) = delete;
   asio_fabric& operator=(const asio_fabric&) = delete;
   ~asio_fabric() override { core_->close(); }
 
   [[nodiscard]] peer_id id() const override { return core_->options().id; }
-  [[nodiscard]] std::string address() const override { return core_->address(); }
+  [[nodiscard]] CAUSEWAY_DECL std::string address() const override;
 
   void attach(fabric_events* events) override { core_->attach(events); }
 

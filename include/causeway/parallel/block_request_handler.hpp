@@ -75,12 +75,7 @@ class block_request_handler : protected net::fabric_events {
   };
 
   block_request_handler(std::shared_ptr<net::fabric> fabric, block_server_options options, const model_limits& limits,
-                        log_sink log)
-      : fabric_{std::move(fabric)},
-        options_{std::move(options)},
-        limits_{limits},
-        log_{std::move(log)},
-        addresses_{options_.dial.begin(), options_.dial.end()} {}
+                        log_sink log);
   ~block_request_handler() override = default;
 
   void listen();
@@ -141,8 +136,8 @@ class block_request_handler : protected net::fabric_events {
   void take(net::peer_index link, const block_wire::request& r);
   void take(net::peer_index link, const block_wire::announcement& a);
   void take(net::peer_index, const block_wire::addresses& a);
-  void take(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
-  void take(net::peer_index, const block_wire::echo&) {}
+  void take(net::peer_index link, const block_wire::probe& p);
+  void take(net::peer_index, const block_wire::echo&);
 
   void learn(const std::string& address);
   void tell_addresses(net::peer_index link);

@@ -43,7 +43,7 @@ class fabric final : public net::fabric,
   CAUSEWAY_DECL ~fabric() override;
 
   [[nodiscard]] net::peer_id id() const override { return id_; }
-  [[nodiscard]] std::string address() const override { return address_; }
+  [[nodiscard]] CAUSEWAY_DECL std::string address() const override;
   [[nodiscard]] time_point now() const override { return clock_.now(); }
 
   CAUSEWAY_DECL void attach(net::fabric_events* events) override;
@@ -84,7 +84,7 @@ class fabric final : public net::fabric,
   // ---- beyond the contract ---------------------------------------------------------------------------------------------
 
   /// What errors call the peer of a link; "peer <link>" otherwise.
-  void rename(net::peer_index link, std::string name) { mail_.rename(link, std::move(name)); }
+  void rename(net::peer_index link, std::string name);
   /// Bytes of messages that came before anybody asked for them.
   [[nodiscard]] std::size_t kept_bytes() const noexcept { return mail_.kept_bytes(); }
 

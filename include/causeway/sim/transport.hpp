@@ -60,8 +60,7 @@ class meeting final : public net::fabric_events {
 /// See process::make_transport. Movable; its destruction says goodbye to the others, who still get what was sent.
 class transport {
  public:
-  transport(std::unique_ptr<fabric> here, std::unique_ptr<detail::meeting> met, net::peer_index self)
-      : meeting_{std::move(met)}, fabric_{std::move(here)}, self_{self} {}
+  transport(std::unique_ptr<fabric> here, std::unique_ptr<detail::meeting> met, net::peer_index self);
 
   [[nodiscard]] net::peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(meeting_->links().size()); }

@@ -29,7 +29,7 @@ class crew_group final : public elastic_group, public parallel::crew {
  public:
   /// `below`: the membership of all peers; a quota and a budget of 0 fit it, since samples are not handed out by it, and
   /// member_options::enters_afresh must be set.
-  explicit crew_group(std::shared_ptr<elastic_group> below) : below_{std::move(below)} {}
+  explicit crew_group(std::shared_ptr<elastic_group> below);
 
   // ---- for the context ------------------------------------------------------------------------------------------------
 

@@ -91,16 +91,7 @@ class member final : public elastic_group {
 
  private:
   member(std::shared_ptr<net::fabric> fabric, io::any_storage storage, member_options options, log_sink log,
-         std::unique_ptr<member_control> control)
-      : fabric_{std::move(fabric)},
-        options_{std::move(options)},
-        log_{std::move(log)},
-        control_{std::move(control)},
-        waits_{*fabric_, *control_, options_, log_},
-        fetch_{*control_, waits_, options_, log_},
-        store_{std::move(storage), options_.folder + "/rounds"},
-        samples_{fabric_->id()},
-        attempt_{fabric_, *control_, options_.exchange} {}
+         std::unique_ptr<member_control> control);
 
   /// What it gives with the lock held.
   template <class F>

@@ -177,14 +177,7 @@ class member_control final : net::fabric_events, membership::effects, membership
 
  private:
   member_control(std::shared_ptr<net::fabric> fabric, io::any_storage storage, const member_options& options, log_sink log,
-                 membership::durable_record record)
-      : fabric_{std::move(fabric)},
-        storage_{std::move(storage)},
-        options_{options},
-        log_{std::move(log)},
-        behind_{outlets(), options.protocol.silence.floor, options.protocol.run},
-        protocol_{protocol_options(), std::move(record), *this},
-        transfer_{*this, transfer_options()} {}
+                 membership::durable_record record);
 
   detail::write_behind::outlets outlets();
 
@@ -201,7 +194,7 @@ class member_control final : net::fabric_events, membership::effects, membership
 
   // ---- membership::effects ------------------------------------------------------------------------------------------
 
-  void send(net::peer_id to, std::vector<std::byte> message) override { behind_.send(to, std::move(message)); }
+  CAUSEWAY_DECL void send(net::peer_id to, std::vector<std::byte> message) override;
   void dial(const std::string& address) override { fabric_->dial(address); }
   CAUSEWAY_DECL void drop(net::peer_id peer, const std::string& why) override;
   CAUSEWAY_DECL bool persist(const membership::durable_record& record) override;
@@ -214,7 +207,7 @@ class member_control final : net::fabric_events, membership::effects, membership
 
   // ---- membership::transfer_effects ---------------------------------------------------------------------------------
 
-  void transfer_send(net::peer_id to, std::vector<std::byte> message) override { post(to, std::move(message), true); }
+  CAUSEWAY_DECL void transfer_send(net::peer_id to, std::vector<std::byte> message) override;
   void transfer_wake_at(time_point when) override { transfer_wakes_ = when; }
   void transfer_log(severity level, std::string_view text) override { log_(level, text); }
 

@@ -42,8 +42,7 @@ class swarm_group final : public elastic_group {
  public:
   /// `stage`: the membership of the peers that hold the same stage; a quota and a budget of 0 fit it, since samples are not
   /// handed out by it.
-  swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm)
-      : stage_{std::move(stage)}, swarm_{std::move(swarm)} {}
+  swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm);
   /// With a disk, where `folder` is this stage's: a step costs one write of the stage's gradient more, before the other
   /// stages hear of it. Peers that take local steps write none (docs/design/swarm.md, L7).
   swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm, io::any_storage disk,

@@ -173,6 +173,17 @@ def check_bodies(sources, there, found):
                 found.error(f"include/{name}", include.line, f"includes bodies that are not its own: <{include.target}>")
 
 
+def check_virtuals(sources, there, found):
+    """A virtual function whose body is elsewhere says so where it is declared. Were it not `inline` there, GCC and clang would
+    emit the class's table of virtual functions, and all that it reaches, wherever the header is included without CAUSEWAY_COMPILED."""
+    for name in map(tree.header_of, there):
+        text = without_comments(sources[name].text) if name in sources else ""
+        for match in re.finditer(r"[^;{}]*\b(?:virtual|override)\b[^;{}]*;", text):
+            if not re.search(r"\bCAUSEWAY_DECL\b|= ?(?:0|default|delete);", match[0]):
+                line = text.count("\n", 0, match.end()) + 1
+                found.error(f"include/{name}", line, "a virtual function with its body elsewhere is declared with CAUSEWAY_DECL")
+
+
 def check_doors(sources, found):
     """Only a door reaches a third-party library: whoever includes a door is one too, and must be named like one."""
     known = {}
@@ -316,6 +327,7 @@ def main():
         check_anatomy(source, found, path)
         check_includes(source, sources, found, path)
     check_bodies(sources, there, found)
+    check_virtuals(sources, there, found)
     check_doors(sources, found)
     check_mirror(sources, found)
     names = our_files()

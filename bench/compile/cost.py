@@ -26,14 +26,14 @@ ROOT = Path(__file__).resolve().parents[2]
 # Thousands of lines, and of instantiations, header-only and compiled: a tenth above what was measured last. Whoever makes it
 # cheaper lowers them.
 BUDGETS = {
-    "train.hpp": ((162, 41), (159, 35)),
-    "tcp.hpp": ((179, 36), (175, 23)),
-    "elastic.hpp": ((147, 54), (140, 28)),
-    "pipelines.hpp": ((154, 61), (148, 38)),
-    "presets.hpp": ((163, 96), (156, 47)),
-    "sim.hpp": ((87, 23), (84, 14)),
-    "plan.hpp": ((81, 22), (77, 9)),
-    "causeway.hpp": ((239, 175), (218, 87)),
+    "train.hpp": ((162, 41), (159, 33)),
+    "tcp.hpp": ((179, 36), (175, 19)),
+    "elastic.hpp": ((147, 54), (140, 25)),
+    "pipelines.hpp": ((154, 61), (148, 33)),
+    "presets.hpp": ((163, 77), (156, 42)),
+    "sim.hpp": ((87, 23), (84, 10)),
+    "plan.hpp": ((81, 21), (77, 6)),
+    "causeway.hpp": ((239, 157), (218, 72)),
 }
 MODES = (("", ()), (", compiled", ("-DCAUSEWAY_COMPILED",)))
 

@@ -175,6 +175,17 @@ class CheckTree(WithTree):
         self.tree.add("core/low.hpp")
         self.refused("include/causeway/core/low.hpp:", "does not end with its bodies")
 
+    def test_a_virtual_function_with_its_body_elsewhere_is_declared_inline(self):
+        self.tree.add_bodies("core/low")
+        path = "include/causeway/core/low.hpp"
+        text = (self.tree.root / path).read_text()
+        declared = "struct a : b {\n  ~a() override = default;\n  int one() override { return 1; }\n  virtual int two() = 0;\n  int three(\n" \
+                   "      int) const override;\n};"
+        self.tree.write(path, text.replace("CAUSEWAY_DECL int low();", declared))
+        self.refused(path + ":15", "is declared with CAUSEWAY_DECL")
+        self.tree.write(path, text.replace("CAUSEWAY_DECL int low();", declared.replace("int three", "CAUSEWAY_DECL int three")))
+        self.assertEqual(self.tree.check().returncode, 0)
+
     def test_bodies_keep_to_the_layers_and_belong_to_one_header(self):
         self.tree.add_bodies("core/low", ["#include <causeway/net/high.hpp>"])
         self.refused("include/causeway/core/impl/low.ipp:8", "core may not include net")

@@ -82,7 +82,7 @@ class periods {
   static constexpr bool watches_movement = false;
   static constexpr bool by_tensor = true;
 
-  explicit periods(std::vector<std::uint32_t> steps = {32, 96, 192}) : steps_{std::move(steps)} {}
+  explicit periods(std::vector<std::uint32_t> steps = {32, 96, 192});
 
   [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t) const noexcept;

@@ -94,8 +94,8 @@ class grid {
   static constexpr part decides = part::group;
   static constexpr bool everybody = false;
 
-  grid() : grid(4, 2) {}
-  grid(std::uint32_t side, std::uint32_t dimensions) : side_{side}, dimensions_{dimensions} {}
+  grid();
+  grid(std::uint32_t side, std::uint32_t dimensions);
 
   [[nodiscard]] result<void> check(std::uint32_t) const;
 
@@ -128,8 +128,8 @@ class key_groups {
   static constexpr part decides = part::group;
   static constexpr bool everybody = false;
 
-  key_groups() : key_groups(2, 2) {}
-  key_groups(std::uint32_t bits, std::uint32_t step) : bits_{bits}, step_{step} {}
+  key_groups();
+  key_groups(std::uint32_t bits, std::uint32_t step);
 
   [[nodiscard]] result<void> check(std::uint32_t) const;
 

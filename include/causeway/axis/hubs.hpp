@@ -49,7 +49,7 @@ struct star {
 
   [[nodiscard]] result<void> check(std::uint32_t peers) const;
   [[nodiscard]] std::vector<hub_level> levels(std::uint32_t peers) const;
-  [[nodiscard]] static std::tuple<> outers() { return {}; }
+  [[nodiscard]] static std::tuple<> outers();
 };
 
 /// A hub in every region, which is a client of the first region's hub (HALoS, Kim et al. 2025): only hubs talk over the

@@ -37,7 +37,7 @@ class low_rank_exchange {
   static constexpr collective::exchange_traits traits{
       .bit_parity = true, .own_support = false, .residual = true, .counts = false, .stateful = true};
 
-  explicit low_rank_exchange(std::uint32_t rank) : rank_{rank} {}
+  explicit low_rank_exchange(std::uint32_t rank);
 
   result<void> begin(const collective::exchange_port& port, const collective::exchange_row& row,
                      const compress::message_context& ctx);
@@ -55,7 +55,7 @@ class low_rank_exchange {
 
   /// The exchange before is over for everybody: the next one starts from its right factors. They stay where they are, as
   /// others may be given them.
-  void keep() { std::copy(next_.begin(), next_.end(), right_.begin()); }
+  void keep();
 
   void serialize(auto& ar) { ar(right_); }
   /// What all peers have alike; after `prepare`.

@@ -22,8 +22,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 class conversation {
  public:
   conversation() = default;
-  conversation(conversation&& other) noexcept
-      : transport_{std::exchange(other.transport_, nullptr)}, id_{other.id_}, places_{std::move(other.places_)} {}
+  conversation(conversation&& other) noexcept;
   conversation& operator=(conversation&& other) noexcept;
   ~conversation() { close(); }
 

@@ -31,15 +31,14 @@ class transport_site final : public site {
  public:
   /// `members[r]` is the peer of rank r, this one among them.
   transport_site(net::any_transport& over, std::vector<net::peer_index> members, const net::message_id& id,
-                 const collective_options& options)
-      : group_{over, std::move(members)}, id_{id}, options_{options} {}
+                 const collective_options& options);
 
   [[nodiscard]] std::uint32_t size() const override { return group_.size(); }
   [[nodiscard]] std::uint32_t rank() const override { return group_.self(); }
 
-  [[nodiscard]] result<void> mean(std::span<float> data) override;
-  [[nodiscard]] result<void> broadcast(std::uint32_t from, std::span<float> data) override;
-  [[nodiscard]] result<bool> all_of(bool mine) override;
+  [[nodiscard]] CAUSEWAY_DECL result<void> mean(std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_DECL result<void> broadcast(std::uint32_t from, std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_DECL result<bool> all_of(bool mine) override;
 
  private:
   /// A collective adds up to three phases to its channel.

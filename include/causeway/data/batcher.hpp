@@ -69,8 +69,7 @@ class batcher {
   }
 
  private:
-  batcher(token_stream tokens, const sampler& order, std::int64_t global_batch)
-      : tokens_{std::move(tokens)}, order_{order}, global_batch_{global_batch} {}
+  batcher(token_stream tokens, const sampler& order, std::int64_t global_batch);
 
   template <class Number>
   batch fill(std::int64_t sequences, Number&& number) {
@@ -116,8 +115,7 @@ class validation_windows {
   batch at(std::int64_t first, std::int64_t count);
 
  private:
-  validation_windows(token_stream tokens, std::int64_t length, std::int64_t count, std::int64_t available)
-      : tokens_{std::move(tokens)}, length_{length}, count_{count}, available_{available} {}
+  validation_windows(token_stream tokens, std::int64_t length, std::int64_t count, std::int64_t available);
 
   token_stream tokens_;
   std::int64_t length_;

@@ -34,7 +34,7 @@ struct bpe_options {
 /// Counts the pieces of one text after another, then trains. Memory: the different pieces and their places in pairs.
 class bpe_trainer {
  public:
-  explicit bpe_trainer(const bpe_options& options = {}) : options_{options} {}
+  explicit bpe_trainer(const bpe_options& options = {});
 
   void add(std::string_view text);
 

@@ -32,8 +32,7 @@ class token_stream {
   explicit token_stream(std::span<const std::int32_t> tokens);
 
   /// Tokens at `data`, little-endian, kept alive by `owner`. No alignment is needed.
-  token_stream(std::shared_ptr<const void> owner, const std::byte* data, std::int64_t size, token_width width)
-      : owner_{std::move(owner)}, data_{data}, size_{size}, width_{width} {}
+  token_stream(std::shared_ptr<const void> owner, const std::byte* data, std::int64_t size, token_width width);
 
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
 

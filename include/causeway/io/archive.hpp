@@ -58,11 +58,11 @@ namespace detail {
 /// Appends to a vector.
 class vector_streambuf final : public std::streambuf {
  public:
-  explicit vector_streambuf(byte_vector& out) : out_{&out} {}
+  explicit vector_streambuf(byte_vector& out);
 
  protected:
-  std::streamsize xsputn(const char* s, std::streamsize n) override;
-  int_type overflow(int_type c) override;
+  CAUSEWAY_DECL std::streamsize xsputn(const char* s, std::streamsize n) override;
+  CAUSEWAY_DECL int_type overflow(int_type c) override;
 
  private:
   byte_vector* out_;

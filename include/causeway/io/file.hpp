@@ -40,7 +40,7 @@ class descriptor {
   [[nodiscard]] int get() const noexcept { return fd_; }
 
   /// False if the system reports a late write error (network file systems do it here).
-  bool close() noexcept { return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0; }
+  bool close() noexcept;
 
  private:
   int fd_;
@@ -79,7 +79,7 @@ class posix_file_system {
  public:
   class file_type {
    public:
-    file_type(detail::descriptor opened, std::string path) : descriptor_{std::move(opened)}, path_{std::move(path)} {}
+    file_type(detail::descriptor opened, std::string path);
 
    private:
     friend posix_file_system;

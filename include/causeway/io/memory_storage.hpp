@@ -38,7 +38,7 @@ struct storage_faults {
 /// Models Storage. Copies share one disk, as two handles to one folder do. Thread-safe.
 class memory_storage {
  public:
-  explicit memory_storage(storage_faults faults = {}) : disk_{std::make_shared<disk>()} { disk_->faults = faults; }
+  explicit memory_storage(storage_faults faults = {});
 
   result<void> write_atomic(const std::string& path, const byte_producer& producer);
 

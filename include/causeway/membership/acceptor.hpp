@@ -58,10 +58,10 @@ class acceptor {
   bool learn(const commit_record& record, const ledger& samples, time_point now, const certificate& votes = {});
 
   /// Keeps where others can be dialled; written with the next step that has to be written anyway.
-  void remember(std::vector<located_peer> others) { durable_.others = std::move(others); }
+  void remember(std::vector<located_peer> others);
 
   /// The last step could not be made durable after all: nobody may hear of it, nor of anything else.
-  void lose_disk() { broken_ = disk_failed; }
+  void lose_disk();
 
  private:
   static constexpr const char* disk_failed =

@@ -49,8 +49,8 @@ class attempt {
   [[nodiscard]] bool all_answered() const noexcept { return votes_.size() + gone_.size() >= asked_.size(); }
   [[nodiscard]] bool somebody_gone() const noexcept { return !gone_.empty(); }
   [[nodiscard]] bool somebody_voted() const noexcept { return !votes_.empty(); }
-  [[nodiscard]] bool voted(net::peer_id id) const { return votes_.contains(id); }
-  [[nodiscard]] bool silent(net::peer_id id) const { return !votes_.contains(id) && !gone_.contains(id); }
+  [[nodiscard]] bool voted(net::peer_id id) const;
+  [[nodiscard]] bool silent(net::peer_id id) const;
   [[nodiscard]] bool voted_for(net::peer_id id, std::uint64_t state) const;
   [[nodiscard]] bool diverged(net::peer_id id, std::uint64_t state) const;
   [[nodiscard]] time_point began() const noexcept { return began_; }
@@ -78,13 +78,7 @@ class attempt {
 /// How long a leader waits for what, learned from the run.
 class wait_times {
  public:
-  explicit wait_times(const options& o)
-      : options_{o},
-        grace_{o.grace},
-        vote_{o.vote},
-        exchange_{o.exchange},
-        pace_{o.pace},
-        answer_{{.floor = o.grace.floor, .cap = o.silence.cap}} {}
+  explicit wait_times(const options& o);
 
   void begin_round(time_point now);
 

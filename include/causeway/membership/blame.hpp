@@ -22,7 +22,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 /// Of one leader. Pauses are peer_entry::pause, which attempts count down. Not thread-safe.
 class blame {
  public:
-  explicit blame(peer_table& t) : t_{t} {}
+  explicit blame(peer_table& t);
 
   // ---- what happens -----------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 
 class candidate {
  public:
-  explicit candidate(peer_table& t) : t_{t} {}
+  explicit candidate(peer_table& t);
 
   /// There is no leader: asks when our turn comes. `lost` is who led before, 0 where nobody is known.
   void schedule(net::peer_id lost);
@@ -51,7 +51,7 @@ class candidate {
  private:
   enum class phase : std::uint8_t { none, trial, campaign };
 
-  [[nodiscard]] bool has_quorum() const { return is_quorum(t_.members(), {granted_.begin(), granted_.end()}); }
+  [[nodiscard]] bool has_quorum() const;
 
   [[nodiscard]] campaign question() const { return campaign{term_, phase_ == phase::trial, t_.votes.newest()}; }
 

@@ -31,7 +31,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 /// O(log) of what was seen; of a round's first commit O(members · log).
 class checker {
  public:
-  explicit checker(std::uint64_t quota = 0, std::uint64_t budget = 0) : ledger_{quota, budget} {}
+  explicit checker(std::uint64_t quota = 0, std::uint64_t budget = 0);
 
   /// What is wrong with this event after all before it, or nothing.
   [[nodiscard]] std::optional<std::string> check(const event& e);

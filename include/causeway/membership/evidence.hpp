@@ -36,7 +36,7 @@ struct told_commit {
 /// Keeps what is not believed yet, and asks other members for their word. Cost of an event: O(members) while something is.
 class evidence {
  public:
-  explicit evidence(peer_table& t) : t_{t}, start_{static_cast<std::size_t>(mix(t.self, 0x61736bU))} {}
+  explicit evidence(peer_table& t);
 
   /// `from` tells a commit. Strangers are counted and not heard.
   void told(net::peer_id from, const commit_record& record, const certificate& votes, const ledger* samples,

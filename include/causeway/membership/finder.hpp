@@ -19,7 +19,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 
 class finder {
  public:
-  finder(peer_table& t, follower& f) : t_{t}, follower_{f} {}
+  finder(peer_table& t, follower& f);
 
   void seek(const std::vector<std::string>& addresses);
 

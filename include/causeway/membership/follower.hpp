@@ -20,7 +20,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 
 class follower {
  public:
-  explicit follower(peer_table& t) : t_{t} {}
+  explicit follower(peer_table& t);
 
   // ---- what the trainer says -------------------------------------------------------------------------------------------
 

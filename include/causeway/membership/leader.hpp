@@ -29,7 +29,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 
 class leader {
  public:
-  leader(peer_table& t, follower& f) : t_{t}, follower_{f}, blame_{t}, waits_{t.settings}, calls_{t.settings.heartbeat} {}
+  leader(peer_table& t, follower& f);
 
   /// A quorum promised us the term of our floor.
   void begin();

@@ -34,7 +34,7 @@ class ledger {
   ledger() = default;
   /// `quota`: how many samples each member holds after a commit; 0: nobody holds any, contributions are only counted.
   /// `budget`: how many samples the run has; 0: no end.
-  explicit ledger(std::uint64_t quota, std::uint64_t budget = 0) : quota_{quota}, budget_{budget} {}
+  explicit ledger(std::uint64_t quota, std::uint64_t budget = 0);
 
   /// Whether the record can be applied: nobody contributes more than it holds, and each peer is named once.
   [[nodiscard]] bool fits(const commit_record& record) const;

@@ -31,13 +31,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 class protocol {
  public:
   /// `record`: what the last process persisted, or fresh_record. `fx` must outlive this object.
-  protocol(options o, durable_record record, effects& fx)
-      : t_{std::move(o), std::move(record), fx},
-        follower_{t_},
-        evidence_{t_},
-        candidate_{t_},
-        finder_{t_, follower_},
-        leader_{t_, follower_} {}
+  protocol(options o, durable_record record, effects& fx);
   protocol(const protocol&) = delete;
   protocol& operator=(const protocol&) = delete;
 

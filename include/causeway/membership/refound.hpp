@@ -40,7 +40,7 @@ struct noting final : effects {
   void drop(net::peer_id, const std::string&) override {}
   bool persist(const durable_record&) override { return true; }
   void wake_at(time_point) override {}
-  void note(const event& e) override { noted.push_back(e); }
+  CAUSEWAY_DECL void note(const event& e) override;
 };
 }  // namespace detail
 

@@ -25,8 +25,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 /// Not safe to share between threads. `keep` rounds stay: a candidate must never cost the committed round before it.
 class round_store {
  public:
-  round_store(io::any_storage storage, std::string folder, unsigned keep = 2)
-      : files_{std::move(storage), std::move(folder), keep} {}
+  round_store(io::any_storage storage, std::string folder, unsigned keep = 2);
 
   /// Durable on return. `parts` are the shared state of `round`, named by `hash`; `record` says what led to it, as an
   /// encoded durable_record, so that a run can be founded anew on this round when later ones are lost. Empty: not known.
@@ -35,7 +34,7 @@ class round_store {
                     std::span<const std::byte> record = {}, std::span<const std::span<std::byte>> own = {});
 
   /// Rounds with a file, oldest first; not verified.
-  result<std::vector<std::uint64_t>> rounds() { return files_.steps(); }
+  result<std::vector<std::uint64_t>> rounds();
 
   /// The records of the stored rounds that have one and are whole, newest first.
   std::vector<durable_record> records();

@@ -182,7 +182,7 @@ class state_image {
 class staging {
  public:
   staging() = default;
-  explicit staging(const image_layout& layout) : layout_{layout}, chunks_(layout.chunks()) {}
+  explicit staging(const image_layout& layout);
 
   /// Keeps a copy of a chunk whose hash was found right.
   void put(std::size_t chunk, std::span<const std::byte> bytes);

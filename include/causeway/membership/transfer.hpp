@@ -22,8 +22,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 class state_transfer {
  public:
   /// `fx` must outlive this object.
-  explicit state_transfer(transfer_effects& fx, const transfer_options& options = {})
-      : giving{options, fx}, taking{options, fx}, keeping{giving, fx}, kept{fx} {}
+  explicit state_transfer(transfer_effects& fx, const transfer_options& options = {});
 
   void peer_up(net::peer_id peer, time_point now) { taking.peer_up(peer, now); }
   void peer_down(net::peer_id peer, time_point now);

@@ -47,7 +47,7 @@ struct kept_bytes {
 class kept_states {
  public:
   /// Both must outlive this object.
-  kept_states(donor& giving, transfer_effects& fx) : giving_{&giving}, fx_{&fx} {}
+  kept_states(donor& giving, transfer_effects& fx);
 
   /// A message of the kind keep.
   void message(net::peer_id from, const transfer_message& m);
@@ -111,7 +111,7 @@ class kept_states {
 /// The taking side: whom a state is kept by, and which means there are. Thread safety: none; the fabric's lock serves.
 class kept_for_us {
  public:
-  explicit kept_for_us(transfer_effects& fx) : fx_{&fx} {}
+  explicit kept_for_us(transfer_effects& fx);
 
   /// Asks `holders` to keep `what` while it is fetched from here.
   void begin(const state_name& what, std::span<const net::peer_id> holders);
@@ -122,12 +122,12 @@ class kept_for_us {
 
   /// A message of the kinds means and gone.
   void message(net::peer_id from, const transfer_message& m);
-  void peer_down(net::peer_id peer) { keepers_.erase(peer); }
+  void peer_down(net::peer_id peer);
 
   [[nodiscard]] const state_name& base() const noexcept { return base_; }
   /// Somebody keeps it.
   [[nodiscard]] bool kept() const noexcept { return !keepers_.empty(); }
-  [[nodiscard]] std::vector<net::peer_id> keepers() const { return {keepers_.begin(), keepers_.end()}; }
+  [[nodiscard]] std::vector<net::peer_id> keepers() const;
   /// Whether somebody answered since the last `ask`.
   [[nodiscard]] bool answered() const noexcept { return answered_; }
   /// The root of a round's mean; 0: the round exchanged nothing. None: not heard of.

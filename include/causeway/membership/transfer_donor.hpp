@@ -43,7 +43,7 @@ class donor {
   };
 
   /// `fx` must outlive this object.
-  donor(const transfer_options& options, transfer_effects& fx) : options_{options}, fx_{&fx} {}
+  donor(const transfer_options& options, transfer_effects& fx);
   donor(const donor&) = delete;
   donor& operator=(const donor&) = delete;
 

@@ -58,7 +58,7 @@ class fetcher {
   enum class status : std::uint8_t { idle, running, complete, failed };
 
   /// `fx` must outlive this object.
-  fetcher(const transfer_options& options, transfer_effects& fx) : options_{options}, fx_{&fx}, holders_{options} {}
+  fetcher(const transfer_options& options, transfer_effects& fx);
   fetcher(const fetcher&) = delete;
   fetcher& operator=(const fetcher&) = delete;
 

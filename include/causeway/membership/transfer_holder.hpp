@@ -72,7 +72,7 @@ struct transfer_holder {
     bool again = false;  ///< asked twice: which of the two is answered cannot be told
   };
 
-  transfer_holder(net::peer_id peer, const transfer_options& options) : id{peer}, pace{options} {}
+  transfer_holder(net::peer_id peer, const transfer_options& options);
 
   net::peer_id id;
   transfer_pace pace;

@@ -32,16 +32,16 @@ class transfer_holders {
     bool answers = false;       ///< of those, somebody was not overdue too often
   };
 
-  explicit transfer_holders(const transfer_options& options) : options_{options}, gaps_{options.arrival} {}
+  explicit transfer_holders(const transfer_options& options);
 
   [[nodiscard]] auto begin() noexcept { return all_.begin(); }
   [[nodiscard]] auto end() noexcept { return all_.end(); }
   [[nodiscard]] auto begin() const noexcept { return all_.begin(); }
   [[nodiscard]] auto end() const noexcept { return all_.end(); }
 
-  transfer_holder& known(net::peer_id peer) { return all_.try_emplace(peer, peer, options_).first->second; }
+  transfer_holder& known(net::peer_id peer);
   [[nodiscard]] transfer_holder* find(net::peer_id peer);
-  void erase(net::peer_id peer) { all_.erase(peer); }
+  void erase(net::peer_id peer);
 
   /// For the next fetch: who is connected stays known, and nothing else.
   void begin_anew();

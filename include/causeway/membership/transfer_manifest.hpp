@@ -30,7 +30,7 @@ class manifest_assembler {
   };
 
   manifest_assembler() = default;
-  manifest_assembler(const image_layout& local, std::uint64_t root) : local_{local}, root_{root} {}
+  manifest_assembler(const image_layout& local, std::uint64_t root);
 
   [[nodiscard]] bool complete() const noexcept { return head_ && next_ == pieces(); }
   [[nodiscard]] std::uint64_t next_piece() const noexcept { return next_; }

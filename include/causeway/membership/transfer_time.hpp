@@ -32,7 +32,7 @@ class transfer_time {
  public:
   transfer_time() = default;
   /// Nobody has waited since `now`; `beat`: what news takes at most.
-  transfer_time(time_point now, duration beat) : last_{now}, beat_{beat} {}
+  transfer_time(time_point now, duration beat);
 
   /// A peer needs time; 0 does not count. While it is waited for, it may turn out to need more: a round was committed
   /// meanwhile. It gets as much as it would have been given at once.

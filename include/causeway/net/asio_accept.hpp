@@ -23,8 +23,7 @@ class accepting : public std::enable_shared_from_this<accepting> {
   using taken_handler = std::function<void(tcp::socket)>;
   using failed_handler = std::function<void(const std::string&)>;
 
-  accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken, failed_handler failed)
-      : acceptor_{std::move(acceptor)}, pause_{io}, taken_{std::move(taken)}, failed_{std::move(failed)} {}
+  accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken, failed_handler failed);
 
   void start();
 

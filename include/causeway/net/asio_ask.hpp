@@ -42,7 +42,7 @@ namespace detail {
 /// Answers strangers. Not thread-safe: all of it happens in one event loop.
 class informant {
  public:
-  explicit informant(piece_source pieces = {}) : pieces_{std::move(pieces)} {}
+  explicit informant(piece_source pieces = {});
   ~informant() { stop(); }
   informant(const informant&) = delete;
   informant& operator=(const informant&) = delete;
@@ -106,8 +106,7 @@ class inquiry {
     ~state();
   };
 
-  inquiry(endpoint address, const inquiry_options& options)
-      : address_{std::move(address)}, options_{options}, state_{std::make_unique<state>()} {}
+  inquiry(endpoint address, const inquiry_options& options);
 
   result<void> connect();
 

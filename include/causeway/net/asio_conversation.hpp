@@ -33,9 +33,9 @@ class conversation : public std::enable_shared_from_this<conversation> {
   using frame_handler = std::function<void(const frame_header&, std::span<const std::byte>)>;
   using end_handler = std::function<void(const error&)>;
 
-  explicit conversation(tcp::socket socket) : socket_{std::move(socket)}, timer_{socket_.get_executor()} {}
+  explicit conversation(tcp::socket socket);
 
-  void on_end(end_handler handler) { ended_ = std::move(handler); }
+  void on_end(end_handler handler);
 
   /// Reads one frame of at most `limit` bytes behind its header, within `patience`; then calls `handler`.
   void next(std::size_t limit, std::chrono::nanoseconds patience, frame_handler handler);
@@ -100,13 +100,7 @@ class dialer : public std::enable_shared_from_this<dialer> {
   using connect_handler = std::function<void(conversation_ptr)>;
   using failure_handler = std::function<void(const error&)>;
 
-  dialer(asio::io_context& io, endpoint target, connect_handler connected, failure_handler failed = {})
-      : resolver_{io},
-        socket_{io},
-        timer_{io},
-        target_{std::move(target)},
-        connected_{std::move(connected)},
-        failed_{std::move(failed)} {}
+  dialer(asio::io_context& io, endpoint target, connect_handler connected, failure_handler failed = {});
 
   void dial();
 

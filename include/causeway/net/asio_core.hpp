@@ -126,11 +126,11 @@ class fabric_core final : public engine, private link_owner, private handshake_o
   /// A handler could not do its work. Whoever caused it is given up; a timer comes again a little later.
   void run_out_of_memory(std::optional<peer_index> about);
 
-  void hear_lost(peer_index peer, const error& why) override;
+  CAUSEWAY_DECL void hear_lost(peer_index peer, const error& why) override;
 
-  void hear_control(peer_index peer, control_message message) override;
+  CAUSEWAY_DECL void hear_control(peer_index peer, control_message message) override;
 
-  void unreachable(const std::string& where, const error& why) override;
+  CAUSEWAY_DECL void unreachable(const std::string& where, const error& why) override;
 
   void arm_wake();
 
@@ -142,24 +142,24 @@ class fabric_core final : public engine, private link_owner, private handshake_o
 
   [[nodiscard]] bool stands(const std::string& where) const;
 
-  introduction introduce(const tcp::socket& to, std::size_t spare) override;
+  CAUSEWAY_DECL introduction introduce(const tcp::socket& to, std::size_t spare) override;
 
   bool kernel_has_bbr();
 
-  std::optional<error> objection(const introduction& them) override;
+  CAUSEWAY_DECL std::optional<error> objection(const introduction& them) override;
 
-  bool is_connected(peer_id id, std::uint64_t incarnation) override;
+  CAUSEWAY_DECL bool is_connected(peer_id id, std::uint64_t incarnation) override;
 
   wish wish_for(const introduction& them) override { return peers_.wish_for(them, is_alive(peers_.find(them.id))); }
 
-  std::uint64_t choose(const introduction& them, const wish& theirs) override;
+  CAUSEWAY_DECL std::uint64_t choose(const introduction& them, const wish& theirs) override;
 
   void give_back(const introduction& them, std::uint64_t serial) override { peers_.give_back(them.id, serial); }
 
   // ---- links
 
-  void take(const introduction& us, const introduction& them, std::uint64_t serial, const std::string& dialled,
-            tcp::socket socket) override;
+  CAUSEWAY_DECL void take(const introduction& us, const introduction& them, std::uint64_t serial,
+                          const std::string& dialled, tcp::socket socket) override;
 
   void open_link(peer_index peer, const introduction& us, const introduction& them, tcp::socket socket);
 
@@ -168,11 +168,11 @@ class fabric_core final : public engine, private link_owner, private handshake_o
 
   bool wants_stream(const stream_request& which) override { return is_alive(peers_.lacking(which)); }
 
-  void take_stream(const stream_request& which, tcp::socket socket) override;
+  CAUSEWAY_DECL void take_stream(const stream_request& which, tcp::socket socket) override;
 
-  void lose_stream(const stream_request& which, const error& why) override;
+  CAUSEWAY_DECL void lose_stream(const stream_request& which, const error& why) override;
 
-  void tick(duration since) override;
+  CAUSEWAY_DECL void tick(duration since) override;
 
   void clear_graves();
 

@@ -38,14 +38,13 @@ static_assert(max_post_bytes == max_control_bytes);
 /// connection is given up.
 class asio_fabric final : public fabric {
  public:
-  asio_fabric(listener at, fabric_options options)
-      : core_{std::make_shared<detail::fabric_core>(std::move(at), std::move(options))} {}
+  asio_fabric(listener at, fabric_options options);
   asio_fabric(const asio_fabric&) = delete;
   asio_fabric& operator=(const asio_fabric&) = delete;
   ~asio_fabric() override { core_->close(); }
 
   [[nodiscard]] peer_id id() const override { return core_->options().id; }
-  [[nodiscard]] std::string address() const override { return core_->address(); }
+  [[nodiscard]] CAUSEWAY_DECL std::string address() const override;
 
   void attach(fabric_events* events) override { core_->attach(events); }
 
@@ -53,19 +52,19 @@ class asio_fabric final : public fabric {
   void dial(const std::string& to) override { core_->dial(to); }
   void close(peer_index link, const std::string& why) override { core_->close(link, why); }
   [[nodiscard]] bool is_up(peer_index link) const override { return core_->is_up(link); }
-  void post(peer_index link, std::vector<std::byte> message, bool bulk = false) override;
+  CAUSEWAY_DECL void post(peer_index link, std::vector<std::byte> message, bool bulk = false) override;
   void wake_at(time_point when) override { core_->wake_at(when); }
   void cancel_before(std::uint32_t epoch) override { core_->cancel_before(epoch); }
-  void aside(std::function<void()> work, std::function<void()> then) override;
+  CAUSEWAY_DECL void aside(std::function<void()> work, std::function<void()> then) override;
 
   /// `bytes` must stay valid and unchanged until the operation was waited for, or its epoch was cancelled.
-  operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) override;
-  operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) override;
+  CAUSEWAY_DECL operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) override;
+  CAUSEWAY_DECL operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) override;
   result<std::size_t> wait(operation op, time_point deadline) override { return core_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const override { return core_->done(op); }
 
   void locked(const std::function<void()>& what) override { core_->locked(what); }
-  result<bool> block(const std::function<bool()>& done, time_point deadline) override;
+  CAUSEWAY_DECL result<bool> block(const std::function<bool()>& done, time_point deadline) override;
 
   [[nodiscard]] traffic stats() const override { return core_->stats(); }
   [[nodiscard]] std::string describe_waits() const override { return core_->describe_waits(); }

@@ -22,8 +22,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace d
 /// The joiner's side.
 class join_session {
  public:
-  join_session(listener& own, endpoint host, const rendezvous_options& options)
-      : own_{own.address()}, host_{std::move(host)}, options_{&options}, mesh_{own, options} {}
+  join_session(listener& own, endpoint host, const rendezvous_options& options);
   ~join_session();
   join_session(const join_session&) = delete;
   join_session& operator=(const join_session&) = delete;

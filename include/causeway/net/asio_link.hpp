@@ -47,11 +47,7 @@ class link {
   link(link_context& shared, link_identity who, std::vector<tcp::socket> sockets);
 
   /// A link of a mesh whose peers all know each other by the same numbers.
-  link(link_context& shared, peer_index peer, std::vector<tcp::socket> sockets)
-      : link{shared,
-             {peer, peer, peer_name(peer), chunk_for(shared.options.chunk_bytes, sockets.size()),
-              chunk_for(shared.options.chunk_bytes, sockets.size())},
-             std::move(sockets)} {}
+  link(link_context& shared, peer_index peer, std::vector<tcp::socket> sockets);
 
   // All members need the context's lock.
 
@@ -191,7 +187,7 @@ class link {
   /// After the grace we wait no longer for the other side to hear our last words.
   void end_farewell();
 
-  static error closed_error() { return fail(errc::cancelled, "transport", "it was closed before this was waited for"); }
+  static error closed_error();
 
   static void shut(stream& s);
 

@@ -57,8 +57,7 @@ class listener {
   std::unique_ptr<asio::io_context> io;
   std::unique_ptr<detail::tcp::acceptor> acceptor;
 
-  listener(std::unique_ptr<asio::io_context> context, std::unique_ptr<detail::tcp::acceptor> bound, endpoint address)
-      : io{std::move(context)}, acceptor{std::move(bound)}, address_{std::move(address)} {}
+  listener(std::unique_ptr<asio::io_context> context, std::unique_ptr<detail::tcp::acceptor> bound, endpoint address);
 
  private:
   endpoint address_;

@@ -27,7 +27,7 @@ CAUSEWAY_DECL std::chrono::steady_clock::time_point to_standard(time_point when,
 
 class event_loop {
  public:
-  event_loop(std::unique_ptr<asio::io_context> io, std::mutex& mutex) : io_{std::move(io)}, mutex_{&mutex} {}
+  event_loop(std::unique_ptr<asio::io_context> io, std::mutex& mutex);
   event_loop(const event_loop&) = delete;
   event_loop& operator=(const event_loop&) = delete;
 

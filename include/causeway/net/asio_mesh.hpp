@@ -46,9 +46,9 @@ class mesh_builder {
   mesh_builder& operator=(const mesh_builder&) = delete;
   ~mesh_builder() { shut_down(); }
 
-  void on_hello(hello_handler handler) { hello_ = std::move(handler); }
+  void on_hello(hello_handler handler);
   /// Called every 50 ms or more often while `run` runs.
-  void on_tick(std::function<void(time_point)> handler) { tick_ = std::move(handler); }
+  void on_tick(std::function<void(time_point)> handler);
   void set_run(std::uint64_t run_id) { run_id_ = run_id; }
   [[nodiscard]] std::uint64_t run_id() const noexcept { return run_id_; }
   [[nodiscard]] asio::io_context& io() noexcept { return *io_; }
@@ -61,7 +61,7 @@ class mesh_builder {
   void disconnect_all();
 
   /// Called once, when the last link stands.
-  void on_complete(std::function<void()> handler) { completed_ = std::move(handler); }
+  void on_complete(std::function<void()> handler);
 
   /// Why dialling failed last: ": reason", or nothing.
   [[nodiscard]] std::string last_failure() const;

@@ -23,12 +23,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace d
 /// Not thread-safe: the transport locks.
 class outbox {
  public:
-  outbox(link_context& shared, std::size_t chunk) : shared_{&shared}, chunk_{chunk} {}
+  outbox(link_context& shared, std::size_t chunk);
   ~outbox() { count_control(0); }
   outbox(const outbox&) = delete;
   outbox& operator=(const outbox&) = delete;
 
-  void send(slot_index slot) { sends_.push_back(slot); }
+  void send(slot_index slot);
 
   /// Queues a control message. False when the peer has not taken far too many already.
   bool post(frame_kind kind, std::vector<std::byte> bytes, bool bulk);

@@ -38,8 +38,7 @@ class roster {
     bool told = false;               ///< on_up was the last that was told of it
   };
 
-  roster(peer_id self, std::uint64_t incarnation, std::size_t most_peers)
-      : self_{self}, incarnation_{incarnation}, most_peers_{most_peers} {}
+  roster(peer_id self, std::uint64_t incarnation, std::size_t most_peers);
 
   [[nodiscard]] std::size_t size() const noexcept { return places_.size(); }
   place& operator[](peer_index peer) { return places_[peer]; }

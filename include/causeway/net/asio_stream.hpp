@@ -106,7 +106,7 @@ struct outgoing_frame {
 struct stream {
   static constexpr std::size_t staging_bytes = std::size_t{16} << 10U;
 
-  explicit stream(tcp::socket s) : socket{std::move(s)}, staging(staging_bytes) {}
+  explicit stream(tcp::socket s);
 
   tcp::socket socket;
   bool open = true;

@@ -67,8 +67,7 @@ class mesh_engine final : public engine {
 /// trainer never waits for a message that we refuse to read.
 class asio_transport {
  public:
-  asio_transport(peer_index self, std::uint64_t run_id, detail::mesh connections, transport_options options)
-      : engine_{std::make_shared<detail::mesh_engine>(self, run_id, std::move(connections), std::move(options))} {}
+  asio_transport(peer_index self, std::uint64_t run_id, detail::mesh connections, transport_options options);
 
   [[nodiscard]] peer_index self() const noexcept { return engine_->self(); }
   [[nodiscard]] std::uint32_t size() const noexcept { return engine_->size(); }

@@ -75,15 +75,7 @@ class handshake_owner {
 class handshake_acceptor {
  public:
   handshake_acceptor(asio::io_context& io, std::mutex& mutex, std::unique_ptr<tcp::acceptor> acceptor,
-                     const handshake_options& options, handshake_owner& owner)
-      : io_{&io},
-        mutex_{&mutex},
-        accepting_{make_accepting(std::move(acceptor))},
-        options_{options},
-        owner_{&owner},
-        informant_{options.pieces},
-        strangers_{options.strangers},
-        turned_away_{options.log} {}
+                     const handshake_options& options, handshake_owner& owner);
   handshake_acceptor(const handshake_acceptor&) = delete;
   handshake_acceptor& operator=(const handshake_acceptor&) = delete;
 
@@ -111,7 +103,7 @@ class handshake_acceptor {
  private:
   /// A connection on its way to become a link or a stream.
   struct meeting {
-    explicit meeting(asio::io_context& io) : deadline{io} {}
+    explicit meeting(asio::io_context& io);
     std::string dialled;  ///< what `dial` was given; empty for a stranger and for a stream
     endpoint target;      ///< whom we dial; port 0 for a stranger
     std::optional<stream_request> stream;
@@ -139,7 +131,7 @@ class handshake_acceptor {
   /// One stranger goes. False when there is none.
   bool make_room();
 
-  void send_away(const meeting_ptr& m) { refuse(m, fail(errc::too_large, "", "too many connections at once; try again")); }
+  void send_away(const meeting_ptr& m);
 
   void hear_first(const meeting_ptr& m, const frame_header& h, frame_body body);
 

@@ -47,12 +47,10 @@ struct inbox_limits {
 
 class inbox {
  public:
-  inbox(operation_table& operations, peer_index peer, const inbox_limits& limits)
-      : inbox{operations, peer_name(peer), limits} {}
+  inbox(operation_table& operations, peer_index peer, const inbox_limits& limits);
 
   /// `name`: of the peer, for messages.
-  inbox(operation_table& operations, std::string name, const inbox_limits& limits)
-      : operations_{&operations}, name_{std::move(name)}, limits_{limits} {}
+  inbox(operation_table& operations, std::string name, const inbox_limits& limits);
   ~inbox() { free(kept_); }
   inbox(const inbox&) = delete;
   inbox& operator=(const inbox&) = delete;
@@ -153,7 +151,7 @@ class inbox {
 
   void discard(message& m);
 
-  void retire_if_complete(message_map::iterator at) { retire_if_complete(at, frontier_); }
+  void retire_if_complete(message_map::iterator at);
 
   void retire_if_complete(message_map::iterator at, std::uint64_t frontier);
 

@@ -22,7 +22,7 @@ class stranger_log {
   static constexpr std::size_t lines = 5;  ///< in full, every `period`
   static constexpr std::chrono::seconds period{10};
 
-  explicit stranger_log(log_sink sink) : sink_{std::move(sink)} {}
+  explicit stranger_log(log_sink sink);
 
   /// Writes the line, or counts it.
   void say(time_point now, std::string line);

@@ -33,8 +33,8 @@ class model_part {
  public:
   /// All of a model.
   model_part() = default;
-  explicit model_part(std::vector<block_range> ranges) : ranges_{std::move(ranges)} {}
-  explicit model_part(block_range range) : ranges_{range} {}
+  explicit model_part(std::vector<block_range> ranges);
+  explicit model_part(block_range range);
 
   /// Embedding and output layer, and no block.
   [[nodiscard]] static model_part ends();

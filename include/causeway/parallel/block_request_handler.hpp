@@ -75,12 +75,7 @@ class block_request_handler : protected net::fabric_events {
   };
 
   block_request_handler(std::shared_ptr<net::fabric> fabric, block_server_options options, const model_limits& limits,
-                        log_sink log)
-      : fabric_{std::move(fabric)},
-        options_{std::move(options)},
-        limits_{limits},
-        log_{std::move(log)},
-        addresses_{options_.dial.begin(), options_.dial.end()} {}
+                        log_sink log);
   ~block_request_handler() override = default;
 
   void listen();
@@ -132,17 +127,17 @@ class block_request_handler : protected net::fabric_events {
 
   // ---- net::fabric_events
 
-  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
+  CAUSEWAY_DECL void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
   void on_down(net::peer_index link, const error&) override { forget(link); }
   void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
-  void on_wake() override;
+  CAUSEWAY_DECL void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  CAUSEWAY_DECL void on_wake() override;
 
   void take(net::peer_index link, const block_wire::request& r);
   void take(net::peer_index link, const block_wire::announcement& a);
   void take(net::peer_index, const block_wire::addresses& a);
-  void take(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
-  void take(net::peer_index, const block_wire::echo&) {}
+  void take(net::peer_index link, const block_wire::probe& p);
+  void take(net::peer_index, const block_wire::echo&);
 
   void learn(const std::string& address);
   void tell_addresses(net::peer_index link);

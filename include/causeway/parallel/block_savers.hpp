@@ -22,7 +22,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// For the trainer's thread.
 class block_savers {
  public:
-  void begin(block_store store) { store_ = std::move(store); }
+  void begin(block_store store);
   /// None: nothing is saved.
   [[nodiscard]] const std::optional<block_store>& store() const noexcept { return store_; }
   [[nodiscard]] bool saves() const noexcept { return store_.has_value(); }

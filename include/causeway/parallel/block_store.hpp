@@ -51,7 +51,7 @@ using saved_states = std::array<saved_blocks, 4>;
 /// Copies share the storage. The two newest steps of each block stay.
 class block_store {
  public:
-  block_store(io::any_storage storage, std::string folder) : storage_{std::move(storage)}, folder_{std::move(folder)} {}
+  block_store(io::any_storage storage, std::string folder);
 
   /// Durable on return.
   result<void> save(const crew_words& state, std::int64_t block, std::span<const float> contents);

@@ -90,10 +90,10 @@ class expert_client final : private net::fabric_events {
   // ---- net::fabric_events
 
   void on_up(net::peer_index, net::peer_id, const std::string&) override {}
-  void on_down(net::peer_index link, const error&) override;
+  CAUSEWAY_DECL void on_down(net::peer_index link, const error&) override;
   void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
-  void on_wake() override;
+  CAUSEWAY_DECL void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  CAUSEWAY_DECL void on_wake() override;
 
   void learn(net::peer_index link, const expert_wire::announcement& a);
 

@@ -103,8 +103,7 @@ class expert_gpt {
   };
 
   expert_gpt(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> layers,
-             backend_type backend)
-      : engine_{std::make_unique<engine>(o, m, std::move(layers), std::move(backend))} {}
+             backend_type backend);
 
   result<double> run(const nn::micro_batch& b, bool training);
 

@@ -62,7 +62,7 @@ class queue_meter {
 /// Queues as peers told of them since the last comparison.
 class queue_watch {
  public:
-  void saw(net::peer_id id, double queued) { sums_[id] += queued; }
+  void saw(net::peer_id id, double queued);
   void looked() { ++looks_; }
   [[nodiscard]] double mean(net::peer_id id) const;
   /// Whether it is time to compare; the first time one period after the first question.

@@ -35,7 +35,7 @@ struct swarm_neighbour {
 /// Thread safety: none; the fabric's lock serves.
 class swarm_table {
  public:
-  swarm_table(net::peer_id self, std::uint32_t stages) : self_{self}, sums_(stages) {}
+  swarm_table(net::peer_id self, std::uint32_t stages);
 
   void up(net::peer_id id, net::peer_index link, const std::string& address, time_point now);
   /// Who is down is forgotten where many are known: strangers come with new ids for ever.

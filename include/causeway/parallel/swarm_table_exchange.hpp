@@ -80,7 +80,7 @@ class swarm_table_fetch {
   bool take(net::peer_id from, const swarm_wire::table_piece& p);
   void lost(net::peer_id peer);
   /// Whether it had nothing, though it said otherwise; until `forgive`.
-  [[nodiscard]] bool refused(net::peer_id peer) const { return refused_.contains(peer); }
+  [[nodiscard]] bool refused(net::peer_id peer) const;
   void forgive() { refused_.clear(); }
 
   [[nodiscard]] bool has(std::uint64_t step) const noexcept { return wanted_ && step_ == step && complete(); }

@@ -53,12 +53,7 @@ namespace detail {
 class cluster_search {
  public:
   cluster_search(std::span<const cluster_peer> peers, const cluster_task& task, std::size_t clusters,
-                 const cluster_options& options)
-      : peers_{peers.begin(), peers.end()},
-        task_{task},
-        clusters_{clusters},
-        options_{options},
-        draw_{options.seed, mix(0x636C7573U)} {}
+                 const cluster_options& options);
 
   /// Lower is better: bytes missing in all clusters, the slowest, the mean.
   struct rated {

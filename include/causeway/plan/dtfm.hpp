@@ -50,8 +50,7 @@ namespace detail {
 
 class dtfm_search {
  public:
-  dtfm_search(const link_matrix& links, const pipeline_task& task, const dtfm_options& options)
-      : scorer_{links, task}, options_{options}, draw_{options.seed, mix(0x6474666DU)} {}
+  dtfm_search(const link_matrix& links, const pipeline_task& task, const dtfm_options& options);
 
   dtfm_plan run();
 

@@ -23,7 +23,7 @@ class peer_grid {
   static constexpr std::uint32_t hole = std::numeric_limits<std::uint32_t>::max();
   using place = std::pair<std::size_t, std::size_t>;  // pipeline, stage
 
-  explicit peer_grid(std::size_t stages) : stages_{stages} { CAUSEWAY_EXPECT(stages > 0); }
+  explicit peer_grid(std::size_t stages);
 
   [[nodiscard]] std::size_t stages() const { return stages_; }
   [[nodiscard]] std::size_t pipelines() const { return cells_.size(); }
@@ -38,7 +38,7 @@ class peer_grid {
   /// Peers that are there, spare ones too.
   [[nodiscard]] std::size_t peers() const { return pipelines() * stages_ - holes() + spares(); }
 
-  void add_spares(std::span<const std::uint32_t> peers) { spare_.insert(spare_.end(), peers.begin(), peers.end()); }
+  void add_spares(std::span<const std::uint32_t> peers);
 
   /// Makes holes of sorted `peers`; which.
   std::vector<place> lose(std::span<const std::uint32_t> peers);

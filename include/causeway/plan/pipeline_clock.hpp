@@ -33,14 +33,7 @@ namespace detail {
 /// Runs all ranks of a pipeline of the shape (ranks, chunks, micro-batches) of a schedule; its orders are not read.
 class pipeline_clock {
  public:
-  pipeline_clock(const schedule& shape, const stage_costs& costs, const jitter& noise)
-      : shape_{shape},
-        costs_{costs},
-        noise_{noise},
-        running_(shape.ranks),
-        link_free_(std::size_t{2} * shape.ranks),
-        arrives_(std::size_t{2} * virtual_stages(shape) * shape.micro_batches, never),
-        expected_(arrives_) {}
+  pipeline_clock(const schedule& shape, const stage_costs& costs, const jitter& noise);
 
   static constexpr double never = std::numeric_limits<double>::infinity();
 
@@ -69,7 +62,7 @@ class pipeline_clock {
   }
 
   /// Asks this rank again at this moment.
-  void wake(std::uint32_t rank) { wake(now_, rank); }
+  void wake(std::uint32_t rank);
 
  private:
   struct state {
@@ -79,7 +72,7 @@ class pipeline_clock {
   };
   using event = std::pair<double, std::uint32_t>;  // when, rank
 
-  void wake(double when, std::uint32_t rank) { events_.emplace(when, rank); }
+  void wake(double when, std::uint32_t rank);
 
   [[nodiscard]] std::size_t input(std::uint32_t stage, const operation& op) const noexcept;
 

@@ -44,8 +44,7 @@ CAUSEWAY_DECL std::vector<std::string_view> fields_of(std::string_view line);
 
 class trace_reader {
  public:
-  explicit trace_reader(const trace_text_options& o)
-      : options_{o}, per_second_{o.per_second}, draw_{o.seed, mix(0x636f756e74U)} {}
+  explicit trace_reader(const trace_text_options& o);
 
   result<preemption_trace> read(std::string_view text);
 
@@ -53,7 +52,7 @@ class trace_reader {
   static constexpr std::size_t absent = static_cast<std::size_t>(-1);
 
   [[nodiscard]] error wrong(const std::string& what) const;
-  static std::string quoted(std::string_view field) { return '"' + std::string{field.substr(0, 40)} + '"'; }
+  static std::string quoted(std::string_view field);
 
   result<void> take(const std::vector<std::string_view>& fields);
 

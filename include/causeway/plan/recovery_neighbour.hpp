@@ -40,8 +40,7 @@ class neighbour_recovery {
   [[nodiscard]] const peer_grid& grid() const { return grid_; }
 
  private:
-  neighbour_recovery(cut_job cut, const neighbour_options& options)
-      : cut_{std::move(cut)}, options_{options}, grid_{options.stages} {}
+  neighbour_recovery(cut_job cut, const neighbour_options& options);
 
   cut_job cut_;
   neighbour_options options_;

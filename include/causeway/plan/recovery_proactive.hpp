@@ -36,7 +36,7 @@ struct proactive_options {
 
 class proactive_recovery {
  public:
-  proactive_recovery(const recovery_job& job, const proactive_options& options) : job_{&job}, options_{options} {}
+  proactive_recovery(const recovery_job& job, const proactive_options& options);
 
   recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 

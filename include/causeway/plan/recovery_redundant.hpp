@@ -44,8 +44,7 @@ class redundant_recovery {
   [[nodiscard]] const peer_grid& grid() const { return grid_; }
 
  private:
-  redundant_recovery(cut_job cut, const redundant_options& options)
-      : cut_{std::move(cut)}, options_{options}, grid_{options.stages} {}
+  redundant_recovery(cut_job cut, const redundant_options& options);
 
   [[nodiscard]] std::size_t before(std::size_t s) const { return s == 0 ? cut_.stages() - 1 : s - 1; }
 

@@ -36,7 +36,7 @@ class reroute_recovery {
   [[nodiscard]] const peer_grid& grid() const { return grid_; }
 
  private:
-  explicit reroute_recovery(cut_job cut) : cut_{std::move(cut)}, grid_{cut_.stages()} {}
+  explicit reroute_recovery(cut_job cut);
 
   [[nodiscard]] std::size_t fewest() const;
 

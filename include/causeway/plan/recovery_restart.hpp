@@ -30,7 +30,7 @@ class restart_recovery {
   [[nodiscard]] std::size_t replicas() const { return replicas_; }
 
  private:
-  explicit restart_recovery(cut_job cut) : cut_{std::move(cut)} {}
+  explicit restart_recovery(cut_job cut);
 
   cut_job cut_;
   std::vector<std::uint32_t> active_, spare_;

@@ -40,8 +40,7 @@ class swarm_recovery {
   [[nodiscard]] std::size_t peers_of(std::size_t stage) const { return of_stage_[stage].size(); }
 
  private:
-  swarm_recovery(cut_job cut, const swarm_options& options)
-      : cut_{std::move(cut)}, options_{options}, of_stage_(options.stages) {}
+  swarm_recovery(cut_job cut, const swarm_options& options);
 
   [[nodiscard]] std::size_t extreme(bool most) const;
   [[nodiscard]] std::size_t fewest() const { return of_stage_[extreme(false)].size(); }

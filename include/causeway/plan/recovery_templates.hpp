@@ -27,7 +27,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 class template_recovery {
  public:
   /// `set`: of the job's model.
-  template_recovery(const recovery_job& job, template_set set) : job_{&job}, set_{std::move(set)} {}
+  template_recovery(const recovery_job& job, template_set set);
 
   recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 

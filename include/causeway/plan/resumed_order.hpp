@@ -73,7 +73,7 @@ class resumed_clock {
     double begin = 0;
     operation op{};
     // gradients first, then the micro-batch that came in first, then the stage nearer the loss
-    [[nodiscard]] auto rank() const { return std::tuple{begin, op.kind == work::forward, op.micro_batch, ~op.chunk}; }
+    [[nodiscard]] auto rank() const;
   };
 
   static void consider(const std::optional<candidate>& c, std::optional<candidate>& first);

@@ -44,8 +44,7 @@ namespace detail {
 
 class role_search {
  public:
-  role_search(std::span<const role_peer> peers, double batch, double bytes)
-      : peers_{peers.begin(), peers.end()}, batch_{batch}, bytes_{bytes} {}
+  role_search(std::span<const role_peer> peers, double batch, double bytes);
 
   /// With these trainers.
   [[nodiscard]] role_plan rated(std::vector<bool> trains) const;

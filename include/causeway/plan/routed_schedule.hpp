@@ -43,8 +43,7 @@ namespace detail {
 
 class routed_check {
  public:
-  explicit routed_check(const routed_schedule& s)
-      : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
+  explicit routed_check(const routed_schedule& s);
 
   [[nodiscard]] result<void> run();
 

@@ -27,8 +27,7 @@ constexpr unsigned bit_of(work kind) noexcept { return 1U << static_cast<unsigne
 /// Walks one rank's order and remembers what each micro-batch and chunk has been through.
 class rank_order_check {
  public:
-  rank_order_check(const schedule& s, std::size_t rank)
-      : s_{s}, rank_{rank}, seen_(std::size_t{s.chunks} * s.micro_batches) {}
+  rank_order_check(const schedule& s, std::size_t rank);
 
   [[nodiscard]] result<void> run();
 
@@ -45,8 +44,7 @@ class rank_order_check {
 /// Runs all ranks in order without clocks. A rank that cannot go on sleeps until what it waits for has run.
 class deadlock_check {
  public:
-  explicit deadlock_check(const schedule& s)
-      : s_{s}, next_(s.ranks), there_(std::size_t{2} * virtual_stages(s) * s.micro_batches) {}
+  explicit deadlock_check(const schedule& s);
 
   [[nodiscard]] result<void> run();
 

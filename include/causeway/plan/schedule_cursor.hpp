@@ -38,8 +38,7 @@ class schedule_cursor {
   };
 
   /// `s` must have passed `check` of schedule_check.hpp. The limit is what the order itself needs at most.
-  schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode = run_order::strict)
-      : schedule_cursor{s, rank, mode, peak_memory(s, rank)} {}
+  schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode = run_order::strict);
 
   /// With another limit: at least what the order itself needs; more lets an opportunistic rank run further ahead.
   schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode, const held_memory& limit);

@@ -48,8 +48,7 @@ struct list_rule {
 /// One rank's progress, and its next operation by a rule.
 class list_scheduler {
  public:
-  list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank)
-      : options_{options}, rule_{rule}, rank_{rank}, done_(options.chunks) {}
+  list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank);
 
   [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
 

@@ -47,8 +47,7 @@ class acquaintance {
 
 class dialer {
  public:
-  dialer(network& net, host_index host, net::peer_id id, std::string address, socket_owner& sockets, acquaintance& owner)
-      : net_{net}, host_{host}, id_{id}, address_{std::move(address)}, sockets_{sockets}, owner_{owner} {}
+  dialer(network& net, host_index host, net::peer_id id, std::string address, socket_owner& sockets, acquaintance& owner);
 
   /// Once for each address at a time; ends with met or not_met.
   void dial(const std::string& address, const network_address& to);

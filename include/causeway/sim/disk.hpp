@@ -71,7 +71,7 @@ class disk {
   /// Draws from [0, bound): decides what a crash leaves.
   using chooser = std::function<std::uint64_t(std::uint64_t bound)>;
 
-  explicit disk(disk_options options = {}) : shared_{std::make_shared<shared>(options)} {}
+  explicit disk(disk_options options = {});
 
   // ---- what a process may call: io::FileSystem ------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ class disk {
 
  private:
   struct shared {
-    explicit shared(const disk_options& o) : options{o}, tree{o.page_bytes, o.sector_bytes}, draws{o.seed} {}
+    explicit shared(const disk_options& o);
     shared(const shared& other) = default;
 
     disk_options options;
@@ -150,12 +150,12 @@ class disk {
     shared* operator->() const { return state; }
     shared* state;
   };
-  [[nodiscard]] locked open() const { return {std::unique_lock{*mutex_}, shared_.get()}; }
+  [[nodiscard]] locked open() const;
 
   /// Without the lock: others may use the disk meanwhile.
   void let_pass(duration d) const;
 
-  static error halted(const std::string& path) { return io::os_error(path, "reach the disk, which has stopped", EIO); }
+  static error halted(const std::string& path);
   static result<void> outcome(int code, const std::string& path, const char* doing);
 
   std::shared_ptr<std::mutex> mutex_ = std::make_shared<std::mutex>();

@@ -62,8 +62,7 @@ class disk_folder {
 /// All of a disk's files and folders. Members give 0 or an errno.
 class disk_tree {
  public:
-  disk_tree(std::size_t page_bytes, std::size_t sector_bytes)
-      : page_bytes_{page_bytes}, sector_bytes_{sector_bytes}, folders_{{root, {}}} {}
+  disk_tree(std::size_t page_bytes, std::size_t sector_bytes);
 
   int create(const std::string& path, std::uint64_t& inode);
 

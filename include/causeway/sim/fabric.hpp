@@ -40,41 +40,43 @@ class fabric final : public net::fabric,
   fabric& operator=(const fabric&) = delete;
 
   /// Says goodbye: what was sent before still arrives.
-  ~fabric() override;
+  CAUSEWAY_DECL ~fabric() override;
 
   [[nodiscard]] net::peer_id id() const override { return id_; }
-  [[nodiscard]] std::string address() const override { return address_; }
+  [[nodiscard]] CAUSEWAY_DECL std::string address() const override;
   [[nodiscard]] time_point now() const override { return clock_.now(); }
 
-  void attach(net::fabric_events* events) override;
+  CAUSEWAY_DECL void attach(net::fabric_events* events) override;
 
-  void dial(const std::string& address) override;
+  CAUSEWAY_DECL void dial(const std::string& address) override;
 
-  void close(net::peer_index link, const std::string& why) override;
+  CAUSEWAY_DECL void close(net::peer_index link, const std::string& why) override;
 
-  [[nodiscard]] bool is_up(net::peer_index link) const override;
+  [[nodiscard]] CAUSEWAY_DECL bool is_up(net::peer_index link) const override;
 
-  void post(net::peer_index link, std::vector<std::byte> message, bool bulk = false) override;
+  CAUSEWAY_DECL void post(net::peer_index link, std::vector<std::byte> message, bool bulk = false) override;
 
-  void wake_at(time_point when) override;
+  CAUSEWAY_DECL void wake_at(time_point when) override;
 
-  void cancel_before(std::uint32_t epoch) override;
+  CAUSEWAY_DECL void cancel_before(std::uint32_t epoch) override;
 
   /// All of it happens now; what the disk takes passes before `then`.
-  void aside(std::function<void()> work, std::function<void()> then) override;
+  CAUSEWAY_DECL void aside(std::function<void()> work, std::function<void()> then) override;
 
-  net::operation send(net::peer_index link, const net::message_id& id, std::span<const std::byte> bytes) override;
+  CAUSEWAY_DECL net::operation send(net::peer_index link, const net::message_id& id,
+                                    std::span<const std::byte> bytes) override;
 
-  net::operation receive(net::peer_index link, const net::message_id& id, std::span<std::byte> buffer) override;
+  CAUSEWAY_DECL net::operation receive(net::peer_index link, const net::message_id& id,
+                                       std::span<std::byte> buffer) override;
 
-  result<std::size_t> wait(net::operation op, time_point deadline) override;
+  CAUSEWAY_DECL result<std::size_t> wait(net::operation op, time_point deadline) override;
 
   /// Depends on virtual time alone: messages arrive while the process waits or computes, never between two looks.
   [[nodiscard]] bool done(net::operation op) const override { return mail_.ended(op); }
 
-  void locked(const std::function<void()>& what) override;
+  CAUSEWAY_DECL void locked(const std::function<void()>& what) override;
 
-  result<bool> block(const std::function<bool()>& done, time_point deadline) override;
+  CAUSEWAY_DECL result<bool> block(const std::function<bool()>& done, time_point deadline) override;
 
   [[nodiscard]] traffic stats() const override { return counters_; }
   [[nodiscard]] std::string describe_waits() const override { return mail_.describe(now()); }
@@ -82,13 +84,13 @@ class fabric final : public net::fabric,
   // ---- beyond the contract ---------------------------------------------------------------------------------------------
 
   /// What errors call the peer of a link; "peer <link>" otherwise.
-  void rename(net::peer_index link, std::string name) { mail_.rename(link, std::move(name)); }
+  void rename(net::peer_index link, std::string name);
   /// Bytes of messages that came before anybody asked for them.
   [[nodiscard]] std::size_t kept_bytes() const noexcept { return mail_.kept_bytes(); }
 
-  void clock_changed() override;
+  CAUSEWAY_DECL void clock_changed() override;
 
-  void process_ended(bool killed) override;
+  CAUSEWAY_DECL void process_ended(bool killed) override;
 
  private:
   /// While the process holds the lock. Also undone where it is killed meanwhile.
@@ -118,19 +120,19 @@ class fabric final : public net::fabric,
 
   void on_refused(std::uint64_t tag, const error& why) override { dialer_.failed(tag, why); }
 
-  void on_message(detail::end_ref end, detail::parcel_ptr message) override;
+  CAUSEWAY_DECL void on_message(detail::end_ref end, detail::parcel_ptr message) override;
 
-  void on_closed(detail::end_ref end, const error& why) override;
+  CAUSEWAY_DECL void on_closed(detail::end_ref end, const error& why) override;
 
-  void on_sent(detail::end_ref, std::uint32_t operation) override;
+  CAUSEWAY_DECL void on_sent(detail::end_ref, std::uint32_t operation) override;
 
   // ---- links -----------------------------------------------------------------------------------------------------------
 
-  bool connected_to(net::peer_id id) override;
+  CAUSEWAY_DECL bool connected_to(net::peer_id id) override;
 
-  void met(detail::end_ref end, net::peer_id id, const std::string& address) override;
+  CAUSEWAY_DECL void met(detail::end_ref end, net::peer_id id, const std::string& address) override;
 
-  void not_met(const std::string& address, const error& why) override;
+  CAUSEWAY_DECL void not_met(const std::string& address, const error& why) override;
 
   /// As many as there are links: the peer has none yet.
   [[nodiscard]] net::peer_index find_link(net::peer_id id) const;

@@ -123,8 +123,7 @@ CAUSEWAY_DECL void shuffle(std::vector<std::uint32_t>& items, rng& draws);
 /// for one changes nothing for the others.
 class plan_writer {
  public:
-  plan_writer(const fault_profile& profile, std::uint32_t hosts, duration horizon, std::uint64_t seed)
-      : profile_{profile}, hosts_{hosts}, last_{horizon - duration{1}}, seed_{seed} {}
+  plan_writer(const fault_profile& profile, std::uint32_t hosts, duration horizon, std::uint64_t seed);
 
   fault_plan write();
 

@@ -19,7 +19,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 class host_clock {
  public:
   /// `world`: the time of the world, which must not move the pointer.
-  explicit host_clock(std::shared_ptr<const time_point> world) : world_{std::move(world)} {}
+  explicit host_clock(std::shared_ptr<const time_point> world);
 
   [[nodiscard]] time_point now() const noexcept { return local(*world_); }
 

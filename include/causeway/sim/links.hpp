@@ -36,9 +36,9 @@ struct link {
 
 class link_map {
  public:
-  explicit link_map(const link_options& otherwise) : otherwise_{otherwise} {}
+  explicit link_map(const link_options& otherwise);
 
-  void add_host(std::uint32_t region) { regions_.push_back(region); }
+  void add_host(std::uint32_t region);
 
   /// The line from `from` to `to`. It stays where it is.
   link& between(host_index from, host_index to);

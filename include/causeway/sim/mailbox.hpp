@@ -29,11 +29,11 @@ using net::detail::slot_index;
 
 class mailbox {
  public:
-  explicit mailbox(traffic& counters) : counters_{counters} {}
+  explicit mailbox(traffic& counters);
 
   /// What errors call the peer of a new link.
-  void add_link(std::string name) { links_.emplace_back().name = std::move(name); }
-  void rename(net::peer_index link, std::string name) { links_[link].name = std::move(name); }
+  void add_link(std::string name);
+  void rename(net::peer_index link, std::string name);
   [[nodiscard]] const std::string& name(net::peer_index link) const { return links_[link].name; }
 
   // ---- operations ------------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ class network {
   void add_host(const host_options& options);
   [[nodiscard]] host_index host_called(const std::string& name) const;
 
-  void listen(host_index host, std::uint32_t port, socket_owner* owner) { at(host).listeners[port] = owner; }
+  void listen(host_index host, std::uint32_t port, socket_owner* owner);
 
   /// Tells `owner` on_connected or on_refused, with `tag`. The SYN, its answer and what the dialer then says take one and
   /// a half round trips, and a random delay on top (world_options::connect_delay_*).

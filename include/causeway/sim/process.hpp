@@ -53,7 +53,7 @@ class endpoint {
 
 /// What all parts of a world share.
 struct core {
-  explicit core(const world_options& o) : options{o}, net{options, events}, stacks{o.stack_bytes} {}
+  explicit core(const world_options& o);
 
   world_options options;
   scheduler events;
@@ -76,18 +76,7 @@ enum class wake_reason : std::uint8_t {
 class process {
  public:
   process(detail::core& shared, host_index host, std::uint32_t incarnation, io::any_storage storage,
-          std::function<void(process&)> program)
-      : core_{shared},
-        host_{host},
-        incarnation_{incarnation},
-        storage_{std::move(storage)},
-        random_{shared.options.seed, mix(0x70726F63ULL, host, incarnation)},
-        fiber_{shared.stacks, [this, run = std::move(program)] {
-                 try {
-                   run(*this);
-                 } catch (const detail::process_killed&) {
-                 }
-               }} {}
+          std::function<void(process&)> program);
   process(const process&) = delete;
   process& operator=(const process&) = delete;
 
@@ -144,8 +133,8 @@ class process {
   void wake();
 
   [[nodiscard]] detail::core& shared() noexcept { return core_; }
-  void add(detail::endpoint* e) { endpoints_.push_back(e); }
-  void remove(const detail::endpoint* e) { std::erase(endpoints_, e); }
+  void add(detail::endpoint* e);
+  void remove(const detail::endpoint* e);
 
   // ---- for the world ---------------------------------------------------------------------------------------------------
 

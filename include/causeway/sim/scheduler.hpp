@@ -44,7 +44,7 @@ struct event_label {
 /// The time of a scheduler. Models Clock; stays readable when the scheduler is gone.
 class virtual_clock {
  public:
-  explicit virtual_clock(std::shared_ptr<const time_point> now) : now_{std::move(now)} {}
+  explicit virtual_clock(std::shared_ptr<const time_point> now);
   [[nodiscard]] time_point now() const noexcept { return *now_; }
 
  private:
@@ -58,9 +58,9 @@ class scheduler {
   using ticket = std::uint64_t;
 
   [[nodiscard]] time_point now() const noexcept { return *now_; }
-  [[nodiscard]] virtual_clock clock() const { return virtual_clock{now_}; }
+  [[nodiscard]] virtual_clock clock() const;
   /// What the clocks of hosts are made from.
-  [[nodiscard]] std::shared_ptr<const time_point> shared_now() const { return now_; }
+  [[nodiscard]] std::shared_ptr<const time_point> shared_now() const;
 
   /// `what` happens at `when`; a time in the past means now. Cost: O(log n).
   ticket at(time_point when, const event_label& label, std::function<void()> what);

@@ -39,7 +39,7 @@ enum standstill : std::uint8_t {
 
 /// A host as its network card and its kernel are: there whether or not a process runs.
 struct machine {
-  explicit machine(std::shared_ptr<const time_point> now) : clock{std::move(now)} {}
+  explicit machine(std::shared_ptr<const time_point> now);
 
   host_options options;
   host_clock clock;
@@ -65,8 +65,7 @@ struct machine {
 
 class transit {
  public:
-  transit(const world_options& options, scheduler& events)
-      : options_{options}, events_{events}, links_{options.link}, random_{options.seed, mix(0x6E65740000ULL)} {}
+  transit(const world_options& options, scheduler& events);
   transit(const transit&) = delete;
   transit& operator=(const transit&) = delete;
 

@@ -39,11 +39,11 @@ class meeting final : public net::fabric_events {
   [[nodiscard]] const std::vector<net::peer_index>& links() const noexcept { return links_; }
   [[nodiscard]] std::string absent() const;
 
-  void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
+  CAUSEWAY_DECL void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
   void on_down(net::peer_index, const error&) override {}
-  void on_unreachable(const std::string& address, const error&) override;
+  CAUSEWAY_DECL void on_unreachable(const std::string& address, const error&) override;
   void on_control(net::peer_index, std::span<const std::byte>) override {}
-  void on_wake() override;
+  CAUSEWAY_DECL void on_wake() override;
 
  private:
   fabric& fabric_;
@@ -60,8 +60,7 @@ class meeting final : public net::fabric_events {
 /// See process::make_transport. Movable; its destruction says goodbye to the others, who still get what was sent.
 class transport {
  public:
-  transport(std::unique_ptr<fabric> here, std::unique_ptr<detail::meeting> met, net::peer_index self)
-      : meeting_{std::move(met)}, fabric_{std::move(here)}, self_{self} {}
+  transport(std::unique_ptr<fabric> here, std::unique_ptr<detail::meeting> met, net::peer_index self);
 
   [[nodiscard]] net::peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(meeting_->links().size()); }

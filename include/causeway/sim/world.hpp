@@ -36,7 +36,7 @@ class world {
   using program = std::function<void(process&)>;
   using host_set = std::vector<host_index>;
 
-  explicit world(const world_options& options = {}) : core_{options} {}
+  explicit world(const world_options& options = {});
   world(const world&) = delete;
   world& operator=(const world&) = delete;
 
@@ -61,7 +61,7 @@ class world {
   /// The host's disk, from its next process on. None was set: an io::memory_storage.
   void set_storage(host_index host, io::any_storage disk) { seats_[host].disk = std::move(disk); }
   [[nodiscard]] io::any_storage storage(host_index host) { return seats_[host].disk; }
-  void set_log(world_log log) { core_.log = std::move(log); }
+  void set_log(world_log log);
 
   // ---- processes -------------------------------------------------------------------------------------------------------
 
@@ -126,7 +126,7 @@ class world {
   // ---- time ------------------------------------------------------------------------------------------------------------
 
   void at(time_point when, std::function<void()> what);
-  void after(duration delay, std::function<void()> what) { at(now() + delay, std::move(what)); }
+  void after(duration delay, std::function<void()> what);
 
   [[nodiscard]] time_point now() const noexcept { return core_.events.now(); }
   [[nodiscard]] any_clock clock() const { return any_clock{core_.events.clock()}; }

@@ -57,7 +57,7 @@ class roster {
   void measured(net::peer_id id, double seconds);
 
   /// A boundary tensor takes so many seconds between the two, whichever way. 0 where nothing was measured.
-  void link(net::peer_id a, net::peer_id b, double seconds) { delays_[ordered(a, b)] = seconds; }
+  void link(net::peer_id a, net::peer_id b, double seconds);
   [[nodiscard]] double link(net::peer_id a, net::peer_id b) const;
 
   /// Those that may be chosen.
@@ -68,7 +68,7 @@ class roster {
 
  private:
   static bool before(const server& s, net::peer_id id) noexcept { return s.id < id; }
-  static std::pair<net::peer_id, net::peer_id> ordered(net::peer_id a, net::peer_id b) { return std::minmax(a, b); }
+  static std::pair<net::peer_id, net::peer_id> ordered(net::peer_id a, net::peer_id b);
 
   void erase(std::uint32_t stage, net::peer_id id);
   [[nodiscard]] server* find(net::peer_id id);

@@ -37,7 +37,7 @@ class least_load {
  public:
   static constexpr std::string_view name = "least_load";
 
-  explicit least_load(least_load_options options = {}) : options_{options}, random_{options.seed, 0x6C6F6164} {}
+  explicit least_load(least_load_options options = {});
 
   void begin(const step_size&, const roster&) {}
 

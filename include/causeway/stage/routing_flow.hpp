@@ -28,7 +28,7 @@ namespace detail {
 /// A directed graph with integer capacities; its flow of least cost. Costs are at least 0.
 class flow_graph {
  public:
-  explicit flow_graph(std::size_t vertices) : out_(vertices) {}
+  explicit flow_graph(std::size_t vertices);
 
   void connect(std::size_t from, std::size_t to, std::uint32_t capacity, double cost);
 

@@ -40,7 +40,7 @@ class sample_buffers {
   /// The committed buffer, or null.
   [[nodiscard]] const sample_buffer* find(const sample_key& key) const;
   /// Whether a buffer is there or will be after the step.
-  [[nodiscard]] bool knows(const sample_key& key) const { return buffers_.contains(key) || staged_.contains(key); }
+  [[nodiscard]] bool knows(const sample_key& key) const;
 
   void stage(const sample_key& key, sample_buffer buffer, std::uint64_t seed, std::size_t place);
   void forget_staged();

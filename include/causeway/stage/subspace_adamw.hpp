@@ -119,8 +119,7 @@ class subspace_adamw {
  public:
   static constexpr std::string_view name = "subspace_adamw";
 
-  subspace_adamw(subspace_basis basis, std::vector<confined_pieces> pieces, optim::adamw_options options = {})
-      : options_{options}, basis_{std::move(basis)}, pieces_{std::move(pieces)} {}
+  subspace_adamw(subspace_basis basis, std::vector<confined_pieces> pieces, optim::adamw_options options = {});
 
   void reset(std::int64_t length);
 

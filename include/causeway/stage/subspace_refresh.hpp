@@ -33,8 +33,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 /// width² values. Its bits depend on the machine: one peer's S, or the mean of all, has to be the one that all use.
 class subspace_statistics {
  public:
-  explicit subspace_statistics(std::int64_t width = 0)
-      : width_{width}, sums_(static_cast<std::size_t>(width) * static_cast<std::size_t>(width)) {}
+  explicit subspace_statistics(std::int64_t width = 0);
 
   /// `gradient` is [rows, width]: 2 · width operations a value.
   void add(thread_pool& pool, scratch& memory, std::span<const float> gradient);

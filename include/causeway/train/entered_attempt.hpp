@@ -31,17 +31,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 /// One at a time, again and again. Threading: the trainer's thread.
 class entered_attempt {
  public:
-  entered_attempt(std::shared_ptr<net::fabric> fabric, member_control& control, const net::arrival_options& exchange)
-      : owned_{std::move(fabric)},
-        fabric_{*owned_},
-        control_{control},
-        first_patience_{exchange.cap},
-        exchange_times_{without_cap(exchange)} {}
+  entered_attempt(std::shared_ptr<net::fabric> fabric, member_control& control, const net::arrival_options& exchange);
 
   [[nodiscard]] const std::optional<membership::ballot>& at() const noexcept { return at_; }
   [[nodiscard]] const membership::view& view() const noexcept { return view_; }
 
-  void begin(membership::ballot at) noexcept { at_ = at; }
+  void begin(membership::ballot at) noexcept;
   void end() noexcept { at_.reset(); }
 
   /// `bytes`: what is exchanged, at least. None if a member of the view is out of reach: that is reported, and the

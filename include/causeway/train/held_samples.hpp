@@ -19,7 +19,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 /// Thread safety: none; the trainer's thread, which hands in the newest ledger under the fabric's lock.
 class held_samples {
  public:
-  explicit held_samples(net::peer_id self) : self_{self} {}
+  explicit held_samples(net::peer_id self);
 
   /// The peer holds the state of another round.
   void begin_round(const membership::ledger& samples) { as_of_ = samples; }

@@ -61,44 +61,35 @@ class member final : public elastic_group {
   [[nodiscard]] std::uint64_t state_hash() const override { return held_.state; }
   [[nodiscard]] std::uint64_t contributed() const override { return contributed_; }
 
-  result<void> open(shared_state state, thread_pool& pool) override;
+  CAUSEWAY_DECL result<void> open(shared_state state, thread_pool& pool) override;
 
-  result<round_entry> enter(std::uint64_t samples, std::uint64_t later) override;
+  CAUSEWAY_DECL result<round_entry> enter(std::uint64_t samples, std::uint64_t later) override;
 
-  bool announce(std::uint64_t samples) override;
+  CAUSEWAY_DECL bool announce(std::uint64_t samples) override;
 
   [[nodiscard]] bool exchange_waits() const override { return waits_.look().is == situation::kind::exchange; }
 
-  result<void> exchanged(std::span<const float> mean) override;
+  CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean) override;
 
-  result<verdict> settle(const result<void>& outcome, bool candidate) override;
+  CAUSEWAY_DECL result<verdict> settle(const result<void>& outcome, bool candidate) override;
 
   [[nodiscard]] bool can_sit_out() const override { return true; }
 
-  result<verdict> sit_out(const error& why) override;
+  CAUSEWAY_DECL result<verdict> sit_out(const error& why) override;
 
-  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
+  [[nodiscard]] CAUSEWAY_DECL std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
 
   [[nodiscard]] bool budget_used() const override { return samples_.complete(); }
 
   /// Tells the others that this peer goes, so that they need not find out.
-  void leave() override;
+  CAUSEWAY_DECL void leave() override;
 
   /// Whom this peer waits for, since when, and what happens next; one line each. From any thread.
   [[nodiscard]] std::string describe() const { return waits_.describe(); }
 
  private:
   member(std::shared_ptr<net::fabric> fabric, io::any_storage storage, member_options options, log_sink log,
-         std::unique_ptr<member_control> control)
-      : fabric_{std::move(fabric)},
-        options_{std::move(options)},
-        log_{std::move(log)},
-        control_{std::move(control)},
-        waits_{*fabric_, *control_, options_, log_},
-        fetch_{*control_, waits_, options_, log_},
-        store_{std::move(storage), options_.folder + "/rounds"},
-        samples_{fabric_->id()},
-        attempt_{fabric_, *control_, options_.exchange} {}
+         std::unique_ptr<member_control> control);
 
   /// What it gives with the lock held.
   template <class F>

@@ -177,14 +177,7 @@ class member_control final : net::fabric_events, membership::effects, membership
 
  private:
   member_control(std::shared_ptr<net::fabric> fabric, io::any_storage storage, const member_options& options, log_sink log,
-                 membership::durable_record record)
-      : fabric_{std::move(fabric)},
-        storage_{std::move(storage)},
-        options_{options},
-        log_{std::move(log)},
-        behind_{outlets(), options.protocol.silence.floor, options.protocol.run},
-        protocol_{protocol_options(), std::move(record), *this},
-        transfer_{*this, transfer_options()} {}
+                 membership::durable_record record);
 
   detail::write_behind::outlets outlets();
 
@@ -193,28 +186,28 @@ class member_control final : net::fabric_events, membership::effects, membership
 
   // ---- net::fabric_events -------------------------------------------------------------------------------------------
 
-  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
-  void on_down(net::peer_index link, const error& why) override;
-  void on_unreachable(const std::string& address, const error& why) override;
-  void on_control(net::peer_index link, std::span<const std::byte> message) override;
-  void on_wake() override;
+  CAUSEWAY_DECL void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
+  CAUSEWAY_DECL void on_down(net::peer_index link, const error& why) override;
+  CAUSEWAY_DECL void on_unreachable(const std::string& address, const error& why) override;
+  CAUSEWAY_DECL void on_control(net::peer_index link, std::span<const std::byte> message) override;
+  CAUSEWAY_DECL void on_wake() override;
 
   // ---- membership::effects ------------------------------------------------------------------------------------------
 
-  void send(net::peer_id to, std::vector<std::byte> message) override { behind_.send(to, std::move(message)); }
+  CAUSEWAY_DECL void send(net::peer_id to, std::vector<std::byte> message) override;
   void dial(const std::string& address) override { fabric_->dial(address); }
-  void drop(net::peer_id peer, const std::string& why) override;
-  bool persist(const membership::durable_record& record) override;
+  CAUSEWAY_DECL void drop(net::peer_id peer, const std::string& why) override;
+  CAUSEWAY_DECL bool persist(const membership::durable_record& record) override;
   /// Without the lock.
   bool write(const std::vector<std::byte>& record);
   void wake_at(time_point when) override { protocol_wakes_ = when; }
-  void give_time(net::peer_id peer, duration how_long) override;
-  void note(const membership::event& e) override;
+  CAUSEWAY_DECL void give_time(net::peer_id peer, duration how_long) override;
+  CAUSEWAY_DECL void note(const membership::event& e) override;
   void log(severity level, std::string_view text) override { log_(level, text); }
 
   // ---- membership::transfer_effects ---------------------------------------------------------------------------------
 
-  void transfer_send(net::peer_id to, std::vector<std::byte> message) override { post(to, std::move(message), true); }
+  CAUSEWAY_DECL void transfer_send(net::peer_id to, std::vector<std::byte> message) override;
   void transfer_wake_at(time_point when) override { transfer_wakes_ = when; }
   void transfer_log(severity level, std::string_view text) override { log_(level, text); }
 

@@ -26,8 +26,7 @@ class member_waits {
  public:
   using situation = membership::situation;
 
-  member_waits(net::fabric& fabric, member_control& control, const member_options& options, log_sink log)
-      : fabric_{&fabric}, control_{&control}, options_{&options}, log_{std::move(log)}, say_at_{options.say_after} {}
+  member_waits(net::fabric& fabric, member_control& control, const member_options& options, log_sink log);
 
   template <class F>
   void locked(F&& what) const {

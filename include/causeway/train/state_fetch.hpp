@@ -32,8 +32,7 @@ class state_fetch {
 
   static constexpr double slow_line = 1.25e6;  ///< bytes per second, where nothing was measured yet
 
-  state_fetch(member_control& control, member_waits& waits, const member_options& options, log_sink log)
-      : control_{&control}, waits_{&waits}, options_{&options}, log_{std::move(log)} {}
+  state_fetch(member_control& control, member_waits& waits, const member_options& options, log_sink log);
 
   /// What is fetched, and where it goes.
   void into(shared_state& state, membership::state_image& image, thread_pool* pool);

@@ -42,8 +42,7 @@ class swarm_group final : public elastic_group {
  public:
   /// `stage`: the membership of the peers that hold the same stage; a quota and a budget of 0 fit it, since samples are not
   /// handed out by it.
-  swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm)
-      : stage_{std::move(stage)}, swarm_{std::move(swarm)} {}
+  swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm);
   /// With a disk, where `folder` is this stage's: a step costs one write of the stage's gradient more, before the other
   /// stages hear of it. Peers that take local steps write none (docs/design/swarm.md, L7).
   swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm, io::any_storage disk,
@@ -54,18 +53,18 @@ class swarm_group final : public elastic_group {
   [[nodiscard]] std::uint64_t parent() const override { return stage_->parent(); }
   [[nodiscard]] std::uint64_t state_hash() const override { return stage_->state_hash(); }
   [[nodiscard]] std::uint64_t contributed() const override { return UINT64_MAX; }  // nothing is left over
-  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
+  [[nodiscard]] CAUSEWAY_DECL std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
   [[nodiscard]] bool budget_used() const override { return stage_->budget_used(); }
   void leave() override { stage_->leave(); }
   [[nodiscard]] bool exchange_waits() const override { return stage_->exchange_waits(); }
 
-  result<void> open(shared_state state, thread_pool& pool) override;
+  CAUSEWAY_DECL result<void> open(shared_state state, thread_pool& pool) override;
 
-  result<round_entry> enter(std::uint64_t, std::uint64_t) override;
+  CAUSEWAY_DECL result<round_entry> enter(std::uint64_t, std::uint64_t) override;
 
-  result<void> exchanged(std::span<const float> sum) override;
+  CAUSEWAY_DECL result<void> exchanged(std::span<const float> sum) override;
 
-  result<verdict> settle(const result<void>& outcome, bool candidate) override;
+  CAUSEWAY_DECL result<verdict> settle(const result<void>& outcome, bool candidate) override;
 
  private:
   // What a sum was made of, and where it leads from.

@@ -30,8 +30,7 @@ struct suspicion {
 /// Models Transport. Threading: as net::link_transport.
 class view_transport {
  public:
-  view_transport(net::link_transport links, std::shared_ptr<suspicion> suspects)
-      : links_{std::move(links)}, suspects_{std::move(suspects)} {}
+  view_transport(net::link_transport links, std::shared_ptr<suspicion> suspects);
 
   [[nodiscard]] net::peer_index self() const noexcept { return links_.self(); }
   [[nodiscard]] std::uint32_t size() const noexcept { return links_.size(); }

@@ -42,10 +42,7 @@ class write_behind {
   };
 
   /// `patience`: how long a leader may wait for its disk. `run`: as in the messages.
-  write_behind(outlets to, duration patience, std::uint64_t run)
-      : to_{std::move(to)},
-        patience_{patience},
-        farewell_{membership::detail::encode(run, membership::detail::farewell{})} {}
+  write_behind(outlets to, duration patience, std::uint64_t run);
   write_behind(const write_behind&) = delete;
   write_behind& operator=(const write_behind&) = delete;
 
@@ -57,7 +54,7 @@ class write_behind {
   void note(const membership::event& e);
 
   /// Whether a leader had to say farewell: it is to lead no longer. Said once.
-  [[nodiscard]] bool must_resign() { return std::exchange(overdue_, false); }
+  [[nodiscard]] bool must_resign();
   /// Nothing waits.
   [[nodiscard]] bool idle() const noexcept { return written_ == asked_; }
   /// Nothing waits any more, or for ever: the disk has failed.

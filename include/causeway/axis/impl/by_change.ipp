@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
+CAUSEWAY_DECL by_change::by_change(by_change_options options) : options_{options} {}
+
 CAUSEWAY_DECL std::uint32_t by_change::exchanges_for(std::uint32_t local_steps, double step_seconds,
                                                      double exchange_seconds, std::size_t fragments, double share) {
   const double room = share * local_steps * step_seconds / exchange_seconds;

@@ -30,6 +30,8 @@ CAUSEWAY_DECL std::uint32_t staggered::first(std::size_t f, std::size_t count) c
   return static_cast<std::uint32_t>((share + count - 1) / count);
 }
 
+CAUSEWAY_DECL periods::periods(std::vector<std::uint32_t> steps) : steps_{std::move(steps)} {}
+
 CAUSEWAY_DECL result<void> periods::check(std::size_t) const {
   if (steps_.empty()) return detail::check_steps(0, "periods");
   for (const std::uint32_t s : steps_) CAUSEWAY_TRY(detail::check_steps(s, "periods"));

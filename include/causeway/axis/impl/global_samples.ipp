@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
+CAUSEWAY_DECL global_samples::global_samples(std::uint64_t target) : target_{target} {}
+
 CAUSEWAY_DECL result<void> global_samples::check(std::size_t) const {
   if (target_ > 0) return {};
   return fail(errc::invalid_argument, "global_samples", "a target of 0 samples; set it to 1 or more");

@@ -41,6 +41,10 @@ CAUSEWAY_DECL std::vector<net::peer_index> random_groups::members(const group_qu
   return group;
 }
 
+CAUSEWAY_DECL grid::grid() : grid(4, 2) {}
+
+CAUSEWAY_DECL grid::grid(std::uint32_t side, std::uint32_t dimensions) : side_{side}, dimensions_{dimensions} {}
+
 CAUSEWAY_DECL result<void> grid::check(std::uint32_t) const {
   if (side_ >= 2 && dimensions_ >= 1 && dimensions_ <= 16) return {};
   return fail(errc::invalid_argument, "grid", "a side of at least 2 and 1 to 16 dimensions, please");
@@ -96,6 +100,10 @@ CAUSEWAY_DECL bool grid::meets(const std::vector<std::uint32_t>& places, net::pe
   }
   return true;
 }
+
+CAUSEWAY_DECL key_groups::key_groups() : key_groups(2, 2) {}
+
+CAUSEWAY_DECL key_groups::key_groups(std::uint32_t bits, std::uint32_t step) : bits_{bits}, step_{step} {}
 
 CAUSEWAY_DECL result<void> key_groups::check(std::uint32_t) const {
   if (bits_ <= 30 && step_ >= 1 && step_ <= 16) return {};

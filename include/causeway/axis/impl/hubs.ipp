@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
+CAUSEWAY_DECL std::tuple<> star::outers() { return {}; }
+
 CAUSEWAY_DECL result<void> star::check(std::uint32_t peers) const {
   if (hub < peers) return {};
   return fail(errc::invalid_argument, "star", "the hub is not one of the peers");

@@ -8,6 +8,10 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
 
+CAUSEWAY_DECL low_rank_exchange::low_rank_exchange(std::uint32_t rank) : rank_{rank} {}
+
+CAUSEWAY_DECL void low_rank_exchange::keep() { std::copy(next_.begin(), next_.end(), right_.begin()); }
+
 CAUSEWAY_DECL result<void> low_rank_exchange::begin(const collective::exchange_port& port,
                                                     const collective::exchange_row& row,
                                                     const compress::message_context& ctx) {

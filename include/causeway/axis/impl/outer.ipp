@@ -8,6 +8,10 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
+CAUSEWAY_DECL gossip_nesterov::gossip_nesterov(gossip_nesterov_options options) : options_{options} {}
+
+CAUSEWAY_DECL void gossip_nesterov::reset(std::int64_t size) { velocity_.assign(static_cast<std::size_t>(size), 0.0F); }
+
 CAUSEWAY_DECL void gossip_nesterov::step(thread_pool& pool, std::span<float> shared, std::span<float> mean,
                                          std::span<const float> mean_shared) {
   (void)step_rows(kernels::host_rows{pool}, shared, mean, mean_shared);

@@ -8,6 +8,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
+CAUSEWAY_DECL conversation::conversation(conversation&& other) noexcept
+    : transport_{std::exchange(other.transport_, nullptr)}, id_{other.id_}, places_{std::move(other.places_)} {}
+
 CAUSEWAY_DECL conversation& conversation::operator=(conversation&& other) noexcept {
   std::swap(transport_, other.transport_);
   std::swap(id_, other.id_);

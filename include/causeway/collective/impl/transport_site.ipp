@@ -8,6 +8,10 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
+CAUSEWAY_DECL transport_site::transport_site(net::any_transport& over, std::vector<net::peer_index> members,
+                                             const net::message_id& id, const collective_options& options)
+    : group_{over, std::move(members)}, id_{id}, options_{options} {}
+
 CAUSEWAY_DECL result<void> transport_site::mean(std::span<float> data) {
   return all_reduce_mean(group_, of_kind(0), data, options_);
 }

@@ -8,6 +8,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
+CAUSEWAY_DECL batcher::batcher(token_stream tokens, const sampler& order, std::int64_t global_batch)
+    : tokens_{std::move(tokens)}, order_{order}, global_batch_{global_batch} {}
+
 CAUSEWAY_DECL result<batcher> batcher::make(token_stream tokens, const sampler_options& options,
                                             std::int64_t global_batch) {
   if (global_batch <= 0) return fail(errc::invalid_argument, "global batch", "must be at least one sequence");
@@ -42,6 +45,10 @@ CAUSEWAY_DECL void batcher::set_global_batch(std::int64_t sequences) noexcept {
   CAUSEWAY_EXPECT(sequences > 0);
   global_batch_ = sequences;
 }
+
+CAUSEWAY_DECL validation_windows::validation_windows(token_stream tokens, std::int64_t length, std::int64_t count,
+                                                     std::int64_t available)
+    : tokens_{std::move(tokens)}, length_{length}, count_{count}, available_{available} {}
 
 CAUSEWAY_DECL result<validation_windows> validation_windows::make(token_stream tokens, std::int64_t context_length,
                                                                   std::int64_t limit) {

@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
+CAUSEWAY_DECL bpe_trainer::bpe_trainer(const bpe_options& options) : options_{options} {}
+
 CAUSEWAY_DECL void bpe_trainer::add(std::string_view text) {
   for_each_piece(text, [&](std::string_view piece) {
     const auto known = counts_.find(piece);

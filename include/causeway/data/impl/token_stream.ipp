@@ -8,6 +8,10 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
+CAUSEWAY_DECL token_stream::token_stream(std::shared_ptr<const void> owner, const std::byte* data, std::int64_t size,
+                                         token_width width)
+    : owner_{std::move(owner)}, data_{data}, size_{size}, width_{width} {}
+
 CAUSEWAY_DECL token_stream::token_stream(std::span<const std::int32_t> tokens)
     : size_{static_cast<std::int64_t>(tokens.size())} {
   const bool narrow = std::all_of(tokens.begin(), tokens.end(), [](std::int32_t t) { return t >= 0 && t <= 0xFFFF; });

@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
 
+CAUSEWAY_DECL vector_streambuf::vector_streambuf(byte_vector& out) : out_{&out} {}
+
 CAUSEWAY_DECL std::streamsize vector_streambuf::xsputn(const char* s, std::streamsize n) {
   const auto bytes = std::as_bytes(std::span{s, static_cast<std::size_t>(n)});
   out_->insert(out_->end(), bytes.begin(), bytes.end());

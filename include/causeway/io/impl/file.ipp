@@ -8,6 +8,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
+CAUSEWAY_DECL posix_file_system::file_type::file_type(detail::descriptor opened, std::string path)
+    : descriptor_{std::move(opened)}, path_{std::move(path)} {}
+
 CAUSEWAY_DECL mapped_file& mapped_file::operator=(mapped_file&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
@@ -67,6 +70,8 @@ CAUSEWAY_DECL result<void> posix_file_system::remove_folder(const std::string& p
 }}}  // namespace causeway::CAUSEWAY_ABI::io
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
+
+CAUSEWAY_DECL bool descriptor::close() noexcept { return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0; }
 
 CAUSEWAY_DECL result<descriptor> open_file(const std::string& path, int flags) {
   for (;;) {

@@ -8,6 +8,10 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
+CAUSEWAY_DECL memory_storage::memory_storage(storage_faults faults) : disk_{std::make_shared<disk>()} {
+  disk_->faults = faults;
+}
+
 CAUSEWAY_DECL result<void> memory_storage::write_atomic(const std::string& path, const byte_producer& producer) {
   byte_vector content;
   // The producer runs without the lock: it may read this very storage.

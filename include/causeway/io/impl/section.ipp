@@ -8,6 +8,12 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
+CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, byte_vector content)
+    : name_{std::move(name)}, version_{version}, content_{std::move(content)} {}
+
+CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, std::span<const std::byte> content)
+    : name_{std::move(name)}, version_{version}, content_{content} {}
+
 CAUSEWAY_DECL std::span<const std::byte> section::bytes() const noexcept {
   if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
   return *std::get_if<std::span<const std::byte>>(&content_);

@@ -13,6 +13,10 @@ CAUSEWAY_DECL acceptor::acceptor(durable_record record, effects& fx) : durable_{
   if (durable_.accepted) accepted_chain_ = durable_.accepted->value.chain();
 }
 
+CAUSEWAY_DECL void acceptor::remember(std::vector<located_peer> others) { durable_.others = std::move(others); }
+
+CAUSEWAY_DECL void acceptor::lose_disk() { broken_ = disk_failed; }
+
 CAUSEWAY_DECL bool acceptor::is_member(net::peer_id peer) const {
   return std::binary_search(members_.begin(), members_.end(), peer);
 }

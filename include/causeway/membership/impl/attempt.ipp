@@ -8,6 +8,10 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
+CAUSEWAY_DECL bool attempt::voted(net::peer_id id) const { return votes_.contains(id); }
+
+CAUSEWAY_DECL bool attempt::silent(net::peer_id id) const { return !votes_.contains(id) && !gone_.contains(id); }
+
 CAUSEWAY_DECL void attempt::begin_exchange(ballot at, commit_record proposal, const std::vector<net::peer_id>& who,
                                            time_point now) {
   begin(kind::exchange, at, std::move(proposal), who, now);
@@ -77,6 +81,14 @@ CAUSEWAY_DECL void attempt::begin(kind k, ballot at, commit_record value, const 
   asked_ = {who.begin(), who.end()};
   began_ = now;
 }
+
+CAUSEWAY_DECL wait_times::wait_times(const options& o)
+    : options_{o},
+      grace_{o.grace},
+      vote_{o.vote},
+      exchange_{o.exchange},
+      pace_{o.pace},
+      answer_{{.floor = o.grace.floor, .cap = o.silence.cap}} {}
 
 CAUSEWAY_DECL void wait_times::begin_round(time_point now) {
   ready_.clear();

@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
+CAUSEWAY_DECL blame::blame(peer_table& t) : t_{t} {}
+
 CAUSEWAY_DECL void blame::begin_exchange(ballot at, const std::vector<net::peer_id>& who) {
   last_at_ = at;
   last_order_ = who;

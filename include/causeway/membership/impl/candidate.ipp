@@ -8,6 +8,10 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
+CAUSEWAY_DECL candidate::candidate(peer_table& t) : t_{t} {}
+
+CAUSEWAY_DECL bool candidate::has_quorum() const { return is_quorum(t_.members(), {granted_.begin(), granted_.end()}); }
+
 CAUSEWAY_DECL void candidate::schedule(net::peer_id lost) {
   if (next_try_ == no_deadline) next_try_ = t_.now + turn(lost) + (lost == 0 ? t_.settings.heartbeat : duration{0});
 }

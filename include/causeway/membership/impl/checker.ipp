@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
+CAUSEWAY_DECL checker::checker(std::uint64_t quota, std::uint64_t budget) : ledger_{quota, budget} {}
+
 CAUSEWAY_DECL std::optional<std::string> checker::check(const event& e) {
   const std::optional<std::string> wrong = judge(e);
   if (!wrong) return std::nullopt;

@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
+CAUSEWAY_DECL evidence::evidence(peer_table& t) : t_{t}, start_{static_cast<std::size_t>(mix(t.self, 0x61736bU))} {}
+
 CAUSEWAY_DECL void evidence::told(net::peer_id from, const commit_record& record, const certificate& votes,
                                   const ledger* samples, std::vector<located_peer> holders) {
   const position& newest = t_.votes.newest();

@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
+CAUSEWAY_DECL finder::finder(peer_table& t, follower& f) : t_{t}, follower_{f} {}
+
 CAUSEWAY_DECL void finder::seek(const std::vector<std::string>& addresses) {
   for (const std::string& a : addresses) hear_of(a);
   t_.seeds.insert(addresses.begin(), addresses.end());

@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
+CAUSEWAY_DECL follower::follower(peer_table& t) : t_{t} {}
+
 CAUSEWAY_DECL void follower::holds(std::uint64_t round, std::uint64_t state) {
   const std::pair now_held{round, state};
   // Gone back from what it voted for: a commit of that finds it without the state.

@@ -8,6 +8,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
+CAUSEWAY_DECL leader::leader(peer_table& t, follower& f)
+    : t_{t}, follower_{f}, blame_{t}, waits_{t.settings}, calls_{t.settings.heartbeat} {}
+
 CAUSEWAY_DECL void leader::begin() {
   term_ = t_.votes.durable().floor.term;
   active_ = true;

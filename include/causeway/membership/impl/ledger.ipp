@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
+CAUSEWAY_DECL ledger::ledger(std::uint64_t quota, std::uint64_t budget) : quota_{quota}, budget_{budget} {}
+
 CAUSEWAY_DECL bool ledger::fits(const commit_record& record) const {
   std::vector<net::peer_id> seen;
   std::uint64_t sum = done_;

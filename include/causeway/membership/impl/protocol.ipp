@@ -8,6 +8,14 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
+CAUSEWAY_DECL protocol::protocol(options o, durable_record record, effects& fx)
+    : t_{std::move(o), std::move(record), fx},
+      follower_{t_},
+      evidence_{t_},
+      candidate_{t_},
+      finder_{t_, follower_},
+      leader_{t_, follower_} {}
+
 CAUSEWAY_DECL void protocol::found(std::uint64_t state_hash, time_point now) {
   begin(now);
   follower_.found(state_hash);

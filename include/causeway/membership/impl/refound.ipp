@@ -44,4 +44,10 @@ CAUSEWAY_DECL std::vector<event> last_words(const durable_record& record, time_p
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL void noting::note(const event& e) { noted.push_back(e); }
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
+
 #endif  // CAUSEWAY_MEMBERSHIP_IMPL_REFOUND_IPP

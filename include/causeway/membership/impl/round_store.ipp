@@ -8,6 +8,11 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
+CAUSEWAY_DECL round_store::round_store(io::any_storage storage, std::string folder, unsigned keep)
+    : files_{std::move(storage), std::move(folder), keep} {}
+
+CAUSEWAY_DECL result<std::vector<std::uint64_t>> round_store::rounds() { return files_.steps(); }
+
 CAUSEWAY_DECL result<void> round_store::save(std::uint64_t run, std::uint64_t round, std::uint64_t hash,
                                              std::span<const std::span<std::byte>> parts, std::span<const std::byte> record,
                                              std::span<const std::span<std::byte>> own) {

@@ -101,6 +101,8 @@ CAUSEWAY_DECL void state_image::make_hashes(thread_pool* pool) const {
   hashed_ = true;
 }
 
+CAUSEWAY_DECL staging::staging(const image_layout& layout) : layout_{layout}, chunks_(layout.chunks()) {}
+
 CAUSEWAY_DECL void staging::put(std::size_t chunk, std::span<const std::byte> bytes) {
   CAUSEWAY_EXPECT(chunk < chunks_.size() && bytes.size() <= layout_.chunk_bytes);
   if (!chunks_[chunk]) ++count_;

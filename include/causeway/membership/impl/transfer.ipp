@@ -8,6 +8,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
+CAUSEWAY_DECL state_transfer::state_transfer(transfer_effects& fx, const transfer_options& options)
+    : giving{options, fx}, taking{options, fx}, keeping{giving, fx}, kept{fx} {}
+
 CAUSEWAY_DECL void state_transfer::peer_down(net::peer_id peer, time_point now) {
   keeping.peer_down(peer);
   kept.peer_down(peer);

@@ -25,6 +25,8 @@ CAUSEWAY_DECL donor::chunk_reader kept_bytes::reader(std::shared_ptr<const kept_
   };
 }
 
+CAUSEWAY_DECL kept_states::kept_states(donor& giving, transfer_effects& fx) : giving_{&giving}, fx_{&fx} {}
+
 CAUSEWAY_DECL void kept_states::message(net::peer_id from, const transfer_message& m) {
   if (m.index == every_index) return release(from, m.what);
   if (!note_user(from, m.what)) {
@@ -124,6 +126,12 @@ CAUSEWAY_DECL std::vector<std::byte> kept_states::encode_means(std::uint64_t fro
   }
   return std::move(out).take();
 }
+
+CAUSEWAY_DECL kept_for_us::kept_for_us(transfer_effects& fx) : fx_{&fx} {}
+
+CAUSEWAY_DECL void kept_for_us::peer_down(net::peer_id peer) { keepers_.erase(peer); }
+
+CAUSEWAY_DECL std::vector<net::peer_id> kept_for_us::keepers() const { return {keepers_.begin(), keepers_.end()}; }
 
 CAUSEWAY_DECL void kept_for_us::begin(const state_name& what, std::span<const net::peer_id> holders) {
   end();

@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
+CAUSEWAY_DECL donor::donor(const transfer_options& options, transfer_effects& fx) : options_{options}, fx_{&fx} {}
+
 CAUSEWAY_DECL void donor::offer(std::uint64_t round, const state_image& image) {
   offer(round, image.layout(), image.hashes(), [&image](std::size_t chunk, std::span<std::byte> out) {
     image.read(chunk, out);

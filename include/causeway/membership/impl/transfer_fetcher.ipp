@@ -8,6 +8,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
+CAUSEWAY_DECL fetcher::fetcher(const transfer_options& options, transfer_effects& fx)
+    : options_{options}, fx_{&fx}, holders_{options} {}
+
 CAUSEWAY_DECL void fetcher::forget() {
   if (status_ != status::running && status_ != status::complete) staged_ = {};
 }

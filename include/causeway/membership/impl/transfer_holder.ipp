@@ -30,6 +30,9 @@ CAUSEWAY_DECL duration transfer_pace::answer_in(std::size_t ahead) const noexcep
   return std::max(queued, quickest_.value_or(queued));
 }
 
+CAUSEWAY_DECL transfer_holder::transfer_holder(net::peer_id peer, const transfer_options& options)
+    : id{peer}, pace{options} {}
+
 CAUSEWAY_DECL bool transfer_holder::waited_for() const noexcept {
   return std::any_of(asked.begin(), asked.end(), [](const auto& r) { return r.second.at != standing::lost; });
 }

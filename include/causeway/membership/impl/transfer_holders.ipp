@@ -8,6 +8,15 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
+CAUSEWAY_DECL transfer_holders::transfer_holders(const transfer_options& options)
+    : options_{options}, gaps_{options.arrival} {}
+
+CAUSEWAY_DECL transfer_holder& transfer_holders::known(net::peer_id peer) {
+  return all_.try_emplace(peer, peer, options_).first->second;
+}
+
+CAUSEWAY_DECL void transfer_holders::erase(net::peer_id peer) { all_.erase(peer); }
+
 CAUSEWAY_DECL transfer_holder* transfer_holders::find(net::peer_id peer) {
   const auto at = all_.find(peer);
   return at == all_.end() ? nullptr : &at->second;

@@ -8,6 +8,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
+CAUSEWAY_DECL manifest_assembler::manifest_assembler(const image_layout& local, std::uint64_t root)
+    : local_{local}, root_{root} {}
+
 CAUSEWAY_DECL void manifest_assembler::restart() {
   hashes_.clear();
   next_ = head_ ? 1 : 0;  // the head was found right by itself

@@ -8,6 +8,10 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
+CAUSEWAY_DECL accepting::accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken,
+                                   failed_handler failed)
+    : acceptor_{std::move(acceptor)}, pause_{io}, taken_{std::move(taken)}, failed_{std::move(failed)} {}
+
 CAUSEWAY_DECL void accepting::start() {
   if (over_) return;
   acceptor_->async_accept([self = shared_from_this()](std::error_code failure, tcp::socket socket) {

@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
+CAUSEWAY_DECL informant::informant(piece_source pieces) : pieces_{std::move(pieces)} {}
+
 CAUSEWAY_DECL void informant::serve(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body) {
   if (!pieces_) return who->refuse(fail(errc::unsupported, "", "this run tells newcomers nothing"));
   if (talks_.size() >= most_talks) {
@@ -47,6 +49,9 @@ CAUSEWAY_DECL void informant::hear(const conversation_ptr& who, std::uint64_t ru
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+CAUSEWAY_DECL inquiry::inquiry(endpoint address, const inquiry_options& options)
+    : address_{std::move(address)}, options_{options}, state_{std::make_unique<state>()} {}
 
 CAUSEWAY_DECL result<inquiry> inquiry::open(const endpoint& address, const inquiry_options& options) {
   inquiry made{address, options};

@@ -14,6 +14,10 @@ CAUSEWAY_DECL error wrong_run() {
       "this address serves another run; check the name and the seed of the run that you want to join, or its address");
 }
 
+CAUSEWAY_DECL conversation::conversation(tcp::socket socket) : socket_{std::move(socket)}, timer_{socket_.get_executor()} {}
+
+CAUSEWAY_DECL void conversation::on_end(end_handler handler) { ended_ = std::move(handler); }
+
 CAUSEWAY_DECL void conversation::next(std::size_t limit, std::chrono::nanoseconds patience, frame_handler handler) {
   framed_ = std::move(handler);
   arm_timer(patience);
@@ -132,6 +136,14 @@ CAUSEWAY_DECL void conversation::end(const error& why) {
   stop();
   if (handler) handler(why);
 }
+
+CAUSEWAY_DECL dialer::dialer(asio::io_context& io, endpoint target, connect_handler connected, failure_handler failed)
+    : resolver_{io},
+      socket_{io},
+      timer_{io},
+      target_{std::move(target)},
+      connected_{std::move(connected)},
+      failed_{std::move(failed)} {}
 
 CAUSEWAY_DECL void dialer::dial() {
   std::error_code failure;

@@ -8,6 +8,11 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
+CAUSEWAY_DECL asio_fabric::asio_fabric(listener at, fabric_options options)
+    : core_{std::make_shared<detail::fabric_core>(std::move(at), std::move(options))} {}
+
+CAUSEWAY_DECL std::string asio_fabric::address() const { return core_->address(); }
+
 CAUSEWAY_DECL void asio_fabric::post(peer_index link, std::vector<std::byte> message, bool bulk) {
   core_->post(link, std::move(message), bulk);
 }

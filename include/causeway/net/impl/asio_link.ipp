@@ -8,6 +8,12 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
+CAUSEWAY_DECL link::link(link_context& shared, peer_index peer, std::vector<tcp::socket> sockets)
+    : link{shared,
+           {peer, peer, peer_name(peer), chunk_for(shared.options.chunk_bytes, sockets.size()),
+            chunk_for(shared.options.chunk_bytes, sockets.size())},
+           std::move(sockets)} {}
+
 CAUSEWAY_DECL link::link(link_context& shared, link_identity who, std::vector<tcp::socket> sockets)
     : shared_{&shared},
       who_{std::move(who)},
@@ -18,6 +24,10 @@ CAUSEWAY_DECL link::link(link_context& shared, link_identity who, std::vector<tc
       last_heard_{shared.clock.now()},
       gaps_{arrival_options{.floor = shared.options.silence, .cap = shared.options.silence * 12}} {
   for (tcp::socket& socket : sockets) take_socket(std::move(socket));
+}
+
+CAUSEWAY_DECL error link::closed_error() {
+  return fail(errc::cancelled, "transport", "it was closed before this was waited for");
 }
 
 CAUSEWAY_DECL void link::start_reading() {

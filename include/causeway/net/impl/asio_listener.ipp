@@ -25,6 +25,10 @@ CAUSEWAY_DECL error bind_error(const endpoint& where, const std::error_code& fai
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
+CAUSEWAY_DECL listener::listener(std::unique_ptr<asio::io_context> context, std::unique_ptr<detail::tcp::acceptor> bound,
+                                 endpoint address)
+    : io{std::move(context)}, acceptor{std::move(bound)}, address_{std::move(address)} {}
+
 CAUSEWAY_DECL result<listener> open_listener(const endpoint& where, const log_sink& log) {
   auto io = std::make_unique<asio::io_context>();
   std::error_code failure;

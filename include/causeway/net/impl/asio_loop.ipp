@@ -14,6 +14,9 @@ CAUSEWAY_DECL std::chrono::steady_clock::time_point to_standard(time_point when,
       std::chrono::duration_cast<std::chrono::steady_clock::duration>(capped.since_start)};
 }
 
+CAUSEWAY_DECL event_loop::event_loop(std::unique_ptr<asio::io_context> io, std::mutex& mutex)
+    : io_{std::move(io)}, mutex_{&mutex} {}
+
 CAUSEWAY_DECL void event_loop::start() {
   background_ = std::thread{[this] { run_background(); }};
 }

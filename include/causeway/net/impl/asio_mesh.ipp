@@ -19,6 +19,12 @@ CAUSEWAY_DECL mesh_builder::mesh_builder(listener& from, const rendezvous_option
   accepting_->start();
 }
 
+CAUSEWAY_DECL void mesh_builder::on_hello(hello_handler handler) { hello_ = std::move(handler); }
+
+CAUSEWAY_DECL void mesh_builder::on_tick(std::function<void(time_point)> handler) { tick_ = std::move(handler); }
+
+CAUSEWAY_DECL void mesh_builder::on_complete(std::function<void()> handler) { completed_ = std::move(handler); }
+
 CAUSEWAY_DECL void mesh_builder::connect_all(peer_index self, std::vector<endpoint> addresses, std::uint64_t token,
                                              std::size_t streams) {
   self_ = self;

@@ -8,6 +8,10 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
+CAUSEWAY_DECL outbox::outbox(link_context& shared, std::size_t chunk) : shared_{&shared}, chunk_{chunk} {}
+
+CAUSEWAY_DECL void outbox::send(slot_index slot) { sends_.push_back(slot); }
+
 CAUSEWAY_DECL bool outbox::post(frame_kind kind, std::vector<std::byte> bytes, bool bulk) {
   const std::size_t after = control_bytes_ + bytes.size() + header_bytes;
   (bulk ? bulk_ : urgent_).push_back({kind, std::move(bytes)});

@@ -8,6 +8,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
+CAUSEWAY_DECL roster::roster(peer_id self, std::uint64_t incarnation, std::size_t most_peers)
+    : self_{self}, incarnation_{incarnation}, most_peers_{most_peers} {}
+
 CAUSEWAY_DECL std::optional<peer_index> roster::find(peer_id id) const {
   const auto found = numbers_.find(id);
   return found == numbers_.end() ? std::nullopt : std::optional{found->second};

@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
+CAUSEWAY_DECL stream::stream(tcp::socket s) : socket{std::move(s)}, staging(staging_bytes) {}
+
 CAUSEWAY_DECL error out_of_memory(std::string name) {
   return fail(errc::peer_lost, std::move(name), "there was no memory left for what it sent; its connection was given up");
 }

@@ -41,6 +41,10 @@ CAUSEWAY_DECL void mesh_engine::drop(peer_index peer, const std::string& why) {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
+CAUSEWAY_DECL asio_transport::asio_transport(peer_index self, std::uint64_t run_id, detail::mesh connections,
+                                             transport_options options)
+    : engine_{std::make_shared<detail::mesh_engine>(self, run_id, std::move(connections), std::move(options))} {}
+
 CAUSEWAY_DECL operation asio_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
   return engine_->start({.is_send = true, .peer = to, .id = id, .source = bytes.data(), .length = bytes.size()});
 }

@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
+CAUSEWAY_DECL std::vector<std::byte> byte_writer::take() && noexcept { return std::move(bytes_); }
+
 CAUSEWAY_DECL byte_writer& byte_writer::put_bytes(std::span<const std::byte> blob) {
   CAUSEWAY_EXPECT(blob.size() <= UINT32_MAX);
   put(static_cast<std::uint32_t>(blob.size()));

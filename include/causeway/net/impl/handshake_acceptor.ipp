@@ -8,6 +8,24 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
+CAUSEWAY_DECL handshake_acceptor::handshake_acceptor(asio::io_context& io, std::mutex& mutex,
+                                                     std::unique_ptr<tcp::acceptor> acceptor,
+                                                     const handshake_options& options, handshake_owner& owner)
+    : io_{&io},
+      mutex_{&mutex},
+      accepting_{make_accepting(std::move(acceptor))},
+      options_{options},
+      owner_{&owner},
+      informant_{options.pieces},
+      strangers_{options.strangers},
+      turned_away_{options.log} {}
+
+CAUSEWAY_DECL void handshake_acceptor::send_away(const meeting_ptr& m) {
+  refuse(m, fail(errc::too_large, "", "too many connections at once; try again"));
+}
+
+CAUSEWAY_DECL handshake_acceptor::meeting::meeting(asio::io_context& io) : deadline{io} {}
+
 CAUSEWAY_DECL void handshake_acceptor::dial(const std::string& address) {
   if (over_ || is_dialling(address)) return;
   const auto target = parse_endpoint(address);

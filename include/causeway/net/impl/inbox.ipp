@@ -8,6 +8,14 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
+CAUSEWAY_DECL inbox::inbox(operation_table& operations, peer_index peer, const inbox_limits& limits)
+    : inbox{operations, peer_name(peer), limits} {}
+
+CAUSEWAY_DECL inbox::inbox(operation_table& operations, std::string name, const inbox_limits& limits)
+    : operations_{&operations}, name_{std::move(name)}, limits_{limits} {}
+
+CAUSEWAY_DECL void inbox::retire_if_complete(message_map::iterator at) { retire_if_complete(at, frontier_); }
+
 CAUSEWAY_DECL result<landing> inbox::begin_chunk(const frame_header& h) {
   CAUSEWAY_ASSIGN(message* const m, announce(h));
   CAUSEWAY_TRY(check_chunk(*m, h));

@@ -8,6 +8,11 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
+CAUSEWAY_DECL void memory_hub::pending::end(result<std::size_t> outcome) { done.emplace(std::move(outcome)); }
+
+CAUSEWAY_DECL memory_hub::memory_hub(std::uint32_t peers, memory_options options)
+    : options_{std::move(options)}, seats_(peers) {}
+
 CAUSEWAY_DECL operation memory_hub::start(peer_index self, peer_index other, const message_id& id,
                                           std::span<const std::byte> out, std::span<std::byte> in, bool is_send) {
   const std::lock_guard lock{mutex_};
@@ -242,6 +247,11 @@ CAUSEWAY_DECL operation memory_transport::send(peer_index to, const message_id& 
 CAUSEWAY_DECL operation memory_transport::receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
   return hub_->start(self_, from, id, {}, buffer, false);
 }
+
+CAUSEWAY_DECL memory_network::memory_network(std::uint32_t peers, memory_options options)
+    : hub_{std::make_shared<detail::memory_hub>(peers, std::move(options))} {}
+
+CAUSEWAY_DECL memory_transport memory_network::transport(peer_index peer) const { return {hub_, peer}; }
 
 CAUSEWAY_DECL void memory_network::fail_at(peer_index peer, std::uint64_t nth, errc code) const {
   hub_->plan(peer, nth, detail::memory_hub::effect::fail, code);

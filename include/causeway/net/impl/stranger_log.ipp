@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
+CAUSEWAY_DECL stranger_log::stranger_log(log_sink sink) : sink_{std::move(sink)} {}
+
 CAUSEWAY_DECL void stranger_log::say(time_point now, std::string line) {
   flush(now);
   if (said_ == 0) since_ = now;

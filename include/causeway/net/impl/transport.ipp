@@ -12,6 +12,8 @@ CAUSEWAY_DECL result<std::size_t> solo_transport::wait(operation, time_point) {
   return fail(errc::peer_lost, "solo transport", "there is no other peer in this run");
 }
 
+CAUSEWAY_DECL any_transport::any_transport() : any_transport(solo_transport{}) {}
+
 CAUSEWAY_DECL operation any_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
   return model_->send(to, id, bytes);
 }

@@ -8,6 +8,21 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
+CAUSEWAY_DECL block_request_handler::block_request_handler(std::shared_ptr<net::fabric> fabric,
+                                                           block_server_options options, const model_limits& limits,
+                                                           log_sink log)
+    : fabric_{std::move(fabric)},
+      options_{std::move(options)},
+      limits_{limits},
+      log_{std::move(log)},
+      addresses_{options_.dial.begin(), options_.dial.end()} {}
+
+CAUSEWAY_DECL void block_request_handler::take(net::peer_index link, const block_wire::probe& p) {
+  post(link, block_wire::echo{p.mark});
+}
+
+CAUSEWAY_DECL void block_request_handler::take(net::peer_index, const block_wire::echo&) {}
+
 CAUSEWAY_DECL void block_request_handler::listen() {
   fabric_->attach(this);
   fabric_->locked([this] { on_wake(); });

@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
+CAUSEWAY_DECL void block_savers::begin(block_store store) { store_ = std::move(store); }
+
 CAUSEWAY_DECL std::uint64_t block_savers::identity(std::uint64_t fresh, const log_sink& log) {
   if (!store_ || (own_ != 0 && looked_ > 1)) return own_;
   const auto id = store_->identity(fresh | 1U);

@@ -8,6 +8,22 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
+CAUSEWAY_DECL block_server_directory::block_server_directory(std::shared_ptr<net::fabric> fabric, std::uint64_t run,
+                                                             std::int64_t layers, block_client_options options,
+                                                             log_sink log)
+    : fabric_{std::move(fabric)},
+      options_{std::move(options)},
+      run_{run},
+      log_{std::move(log)},
+      directory_{layers, options_.directory},
+      addresses_{options_.dial.begin(), options_.dial.end()} {}
+
+CAUSEWAY_DECL void block_server_directory::hear(net::peer_index, const block_wire::request&) {}
+
+CAUSEWAY_DECL void block_server_directory::hear(net::peer_index link, const block_wire::probe& p) {
+  post(link, block_wire::echo{p.mark});
+}
+
 CAUSEWAY_DECL result<bool> block_server_directory::wait_for_blocks(time_point deadline) {
   return fabric_->block(
       [this] {

@@ -10,6 +10,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
+CAUSEWAY_DECL block_store::block_store(io::any_storage storage, std::string folder)
+    : storage_{std::move(storage)}, folder_{std::move(folder)} {}
+
 CAUSEWAY_DECL result<void> block_store::save(const crew_words& state, std::int64_t block, std::span<const float> contents) {
   std::vector<io::section> sections;
   sections.emplace_back("state", 1, std::as_bytes(std::span{&state, 1}));

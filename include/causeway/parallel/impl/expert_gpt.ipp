@@ -8,6 +8,10 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
+CAUSEWAY_DECL expert_gpt::expert_gpt(const expert_gpt_options& o, const expert_mixture_options& m,
+                                     std::vector<expert_layer> layers, backend_type backend)
+    : engine_{std::make_unique<engine>(o, m, std::move(layers), std::move(backend))} {}
+
 CAUSEWAY_DECL result<expert_gpt> expert_gpt::create(const expert_gpt_options& options, expert_client& client,
                                                     backend_type backend) {
   const expert_mixture_options& m = client.mixture();

@@ -14,6 +14,10 @@ CAUSEWAY_DECL void layer_directory::extensions(stage::expert_id prefix, std::siz
   all_.extensions(layer_ * prefixes + prefix, axis + 1, out);
 }
 
+CAUSEWAY_DECL expert_layer::expert_layer(expert_client& client, const stage::expert_grid& grid, std::uint32_t layer,
+                                         stage::product_key_gate gate)
+    : client_{&client}, grid_{grid}, layer_{layer}, gate_{std::move(gate)} {}
+
 CAUSEWAY_DECL result<expert_layer> expert_layer::create(expert_client& client, const stage::product_key_options& gate,
                                                         std::uint32_t layer) {
   const expert_mixture_options& m = client.mixture();

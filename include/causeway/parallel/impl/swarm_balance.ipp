@@ -50,6 +50,8 @@ CAUSEWAY_DECL void queue_meter::began(std::size_t waiting) {
   ++begun_;
 }
 
+CAUSEWAY_DECL void queue_watch::saw(net::peer_id id, double queued) { sums_[id] += queued; }
+
 CAUSEWAY_DECL double queue_watch::mean(net::peer_id id) const {
   const auto at = sums_.find(id);
   return at == sums_.end() || looks_ == 0 ? 0 : at->second / looks_;

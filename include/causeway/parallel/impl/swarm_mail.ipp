@@ -8,6 +8,12 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
+CAUSEWAY_DECL swarm_mail::swarm_mail(net::fabric& fabric) : fabric_{fabric}, mail_{fabric} {}
+
+CAUSEWAY_DECL std::vector<swarm_mail::arrival> swarm_mail::collect() { return mail_.collect(); }
+
+CAUSEWAY_DECL bool swarm_mail::any_done() const { return mail_.any_done(); }
+
 CAUSEWAY_DECL void swarm_mail::send(net::peer_index to, const swarm_wire::parcel& p, boundary_bytes bytes) {
   mail_.send(to, id_of(p), std::move(bytes));
 }

@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace swarm_wire {
 
+CAUSEWAY_DECL batch_set::batch_set(std::uint32_t size) : size_{size}, words_((size + 63U) / 64U, 0) {}
+
 CAUSEWAY_DECL void batch_set::add(std::uint32_t m) {
   CAUSEWAY_EXPECT(m < size_);
   words_[m / 64U] |= std::uint64_t{1} << (m % 64U);

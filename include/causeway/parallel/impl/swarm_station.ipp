@@ -8,6 +8,11 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
+CAUSEWAY_DECL swarm_station::swarm_station(net::peer_id self, std::uint32_t stage, std::uint32_t stages)
+    : self_{self}, stage_{stage}, stages_{stages} {}
+
+CAUSEWAY_DECL std::vector<swarm_shipment> swarm_station::take_shipments() { return std::exchange(shipments_, {}); }
+
 CAUSEWAY_DECL void swarm_station::begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted) {
   turn_ = turn;
   slots_.clear();

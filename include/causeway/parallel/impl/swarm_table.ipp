@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
+CAUSEWAY_DECL swarm_table::swarm_table(net::peer_id self, std::uint32_t stages) : self_{self}, sums_(stages) {}
+
 CAUSEWAY_DECL void swarm_table::up(net::peer_id id, net::peer_index link, const std::string& address, time_point now) {
   swarm_neighbour& p = peers_[id];
   p = {link, true, address, std::nullopt, now, {}, p.delay, p.delay > 0};

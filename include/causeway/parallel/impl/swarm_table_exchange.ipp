@@ -43,6 +43,8 @@ CAUSEWAY_DECL swarm_wire::table_piece answer(const swarm_wire::table_request& as
   return p;
 }
 
+CAUSEWAY_DECL bool swarm_table_fetch::refused(net::peer_id peer) const { return refused_.contains(peer); }
+
 CAUSEWAY_DECL void swarm_table_fetch::want(std::uint64_t step, std::size_t length) {
   if (wanted_ && step_ == step && values_.size() == length) return;
   *this = {};

@@ -8,6 +8,15 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
+CAUSEWAY_DECL swarm_talk::swarm_talk(std::shared_ptr<net::fabric> fabric, swarm_options options, log_sink log)
+    : fabric_{std::move(fabric)},
+      options_{std::move(options)},
+      log_{std::move(log)},
+      table_{fabric_->id(), options_.stages},
+      station_{fabric_->id(), options_.stage, options_.stages},
+      addresses_{options_.dial.begin(), options_.dial.end()},
+      run_{options_.run} {}
+
 CAUSEWAY_DECL void swarm_talk::announce_to(std::vector<net::peer_id> some) {
   if (drives_) return announce();
   if (followed_.id != 0 && std::find(some.begin(), some.end(), followed_.id) == some.end()) some.push_back(followed_.id);

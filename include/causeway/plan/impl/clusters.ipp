@@ -8,6 +8,14 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+CAUSEWAY_DECL cluster_search::cluster_search(std::span<const cluster_peer> peers, const cluster_task& task,
+                                             std::size_t clusters, const cluster_options& options)
+    : peers_{peers.begin(), peers.end()},
+      task_{task},
+      clusters_{clusters},
+      options_{options},
+      draw_{options.seed, mix(0x636C7573U)} {}
+
 CAUSEWAY_DECL bool cluster_search::rated::operator<(const rated& o) const {
   if (missing != o.missing) return missing < o.missing;
   if (slowest != o.slowest) return slowest < o.slowest;

@@ -8,6 +8,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+CAUSEWAY_DECL dtfm_search::dtfm_search(const link_matrix& links, const pipeline_task& task, const dtfm_options& options)
+    : scorer_{links, task}, options_{options}, draw_{options.seed, mix(0x6474666DU)} {}
+
 CAUSEWAY_DECL dtfm_plan dtfm_search::run() {
   found();
   for (std::size_t i = 0; i < options_.children && scorer_.evaluations() < options_.evaluations; ++i) breed();

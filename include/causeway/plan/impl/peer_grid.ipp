@@ -8,6 +8,12 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
+CAUSEWAY_DECL peer_grid::peer_grid(std::size_t stages) : stages_{stages} { CAUSEWAY_EXPECT(stages > 0); }
+
+CAUSEWAY_DECL void peer_grid::add_spares(std::span<const std::uint32_t> peers) {
+  spare_.insert(spare_.end(), peers.begin(), peers.end());
+}
+
 CAUSEWAY_DECL std::size_t peer_grid::holes(std::size_t pipeline) const {
   return static_cast<std::size_t>(std::count(cells_[pipeline].begin(), cells_[pipeline].end(), hole));
 }

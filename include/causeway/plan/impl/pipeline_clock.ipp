@@ -8,6 +8,19 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+CAUSEWAY_DECL pipeline_clock::pipeline_clock(const schedule& shape, const stage_costs& costs, const jitter& noise)
+    : shape_{shape},
+      costs_{costs},
+      noise_{noise},
+      running_(shape.ranks),
+      link_free_(std::size_t{2} * shape.ranks),
+      arrives_(std::size_t{2} * virtual_stages(shape) * shape.micro_batches, never),
+      expected_(arrives_) {}
+
+CAUSEWAY_DECL void pipeline_clock::wake(std::uint32_t rank) { wake(now_, rank); }
+
+CAUSEWAY_DECL void pipeline_clock::wake(double when, std::uint32_t rank) { events_.emplace(when, rank); }
+
 CAUSEWAY_DECL bool pipeline_clock::arrived(std::uint32_t rank, const operation& op) const noexcept {
   return !source_of(shape_, rank, op) || arrives_[input(virtual_stage(shape_, {rank, op.chunk}), op)] <= now_;
 }

@@ -25,6 +25,13 @@ CAUSEWAY_DECL std::vector<std::string_view> fields_of(std::string_view line) {
   }
 }
 
+CAUSEWAY_DECL trace_reader::trace_reader(const trace_text_options& o)
+    : options_{o}, per_second_{o.per_second}, draw_{o.seed, mix(0x636f756e74U)} {}
+
+CAUSEWAY_DECL std::string trace_reader::quoted(std::string_view field) {
+  return '"' + std::string{field.substr(0, 40)} + '"';
+}
+
 CAUSEWAY_DECL result<preemption_trace> trace_reader::read(std::string_view text) {
   if (text.size() > longest_trace_text)
     return fail(errc::too_large, options_.name, "longer than 16 MiB; cut it into shorter traces");

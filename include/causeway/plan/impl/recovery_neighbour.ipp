@@ -8,6 +8,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
+CAUSEWAY_DECL neighbour_recovery::neighbour_recovery(cut_job cut, const neighbour_options& options)
+    : cut_{std::move(cut)}, options_{options}, grid_{options.stages} {}
+
 CAUSEWAY_DECL result<neighbour_recovery> neighbour_recovery::make(const recovery_job& job,
                                                                   const neighbour_options& options) {
   CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, options.stages));

@@ -8,6 +8,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
+CAUSEWAY_DECL proactive_recovery::proactive_recovery(const recovery_job& job, const proactive_options& options)
+    : job_{&job}, options_{options} {}
+
 CAUSEWAY_DECL recovery_action proactive_recovery::changed(std::span<const std::uint32_t> lost,
                                                           std::span<const std::uint32_t> come) {
   const std::size_t before = peers();

@@ -8,6 +8,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
+CAUSEWAY_DECL redundant_recovery::redundant_recovery(cut_job cut, const redundant_options& options)
+    : cut_{std::move(cut)}, options_{options}, grid_{options.stages} {}
+
 CAUSEWAY_DECL result<redundant_recovery> redundant_recovery::make(const recovery_job& job,
                                                                   const redundant_options& options) {
   CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, options.stages));

@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
+CAUSEWAY_DECL reroute_recovery::reroute_recovery(cut_job cut) : cut_{std::move(cut)}, grid_{cut_.stages()} {}
+
 CAUSEWAY_DECL result<reroute_recovery> reroute_recovery::make(const recovery_job& job, std::size_t stages) {
   CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, stages));
   return reroute_recovery{std::move(cut)};

@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
+CAUSEWAY_DECL restart_recovery::restart_recovery(cut_job cut) : cut_{std::move(cut)} {}
+
 CAUSEWAY_DECL result<restart_recovery> restart_recovery::make(const recovery_job& job, std::size_t stages) {
   CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, stages));
   return restart_recovery{std::move(cut)};

@@ -8,6 +8,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
+CAUSEWAY_DECL swarm_recovery::swarm_recovery(cut_job cut, const swarm_options& options)
+    : cut_{std::move(cut)}, options_{options}, of_stage_(options.stages) {}
+
 CAUSEWAY_DECL result<swarm_recovery> swarm_recovery::make(const recovery_job& job, const swarm_options& options) {
   CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, options.stages));
   return swarm_recovery{std::move(cut), options};

@@ -8,6 +8,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
+CAUSEWAY_DECL template_recovery::template_recovery(const recovery_job& job, template_set set)
+    : job_{&job}, set_{std::move(set)} {}
+
 CAUSEWAY_DECL recovery_action template_recovery::changed(std::span<const std::uint32_t> lost,
                                                          std::span<const std::uint32_t> come) {
   const std::vector<std::size_t> gone(lost.begin(), lost.end());

@@ -19,6 +19,10 @@ CAUSEWAY_DECL step_progress step_progress::fresh(std::size_t stages, std::size_t
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+CAUSEWAY_DECL auto resumed_clock::candidate::rank() const {
+  return std::tuple{begin, op.kind == work::forward, op.micro_batch, ~op.chunk};
+}
+
 CAUSEWAY_DECL resumed_clock::resumed_clock(const step_progress& p)
     : p_{p}, left_{p}, row_(p.stages()), forward_at_(p.stages(), std::vector<double>(p.micro_batches())) {
   back_at_ = forward_at_;

@@ -8,6 +8,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+CAUSEWAY_DECL role_search::role_search(std::span<const role_peer> peers, double batch, double bytes)
+    : peers_{peers.begin(), peers.end()}, batch_{batch}, bytes_{bytes} {}
+
 CAUSEWAY_DECL role_plan role_search::rated(std::vector<bool> trains) const {
   role_plan p{std::move(trains), std::vector<double>(peers_.size())};
   double speed = 0, least = 0, trainers = 0;

@@ -36,6 +36,9 @@ CAUSEWAY_DECL std::int64_t peak_activations(const routed_schedule& s, std::size_
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+CAUSEWAY_DECL routed_check::routed_check(const routed_schedule& s)
+    : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
+
 CAUSEWAY_DECL result<void> routed_check::run() {
   if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
   for (const auto& route : s_.routes) {

@@ -36,6 +36,8 @@ CAUSEWAY_DECL route_clock::route_clock(const routed_step& step) : step_{step}, s
   for (std::uint32_t m = 0; m < step.routes.size(); ++m) peers_[step.routes[m][0]].ready[forward].insert({m, 0});
 }
 
+CAUSEWAY_DECL std::vector<std::vector<operation>> route_clock::take_orders() { return std::move(orders_); }
+
 CAUSEWAY_DECL double route_clock::run() {
   for (std::uint32_t p = 0; p < peers_.size(); ++p) choose(p);
   std::set<std::uint32_t> awake;

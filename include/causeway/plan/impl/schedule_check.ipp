@@ -15,6 +15,9 @@ CAUSEWAY_DECL error wrong_operation(const schedule& s, std::size_t rank, std::si
               message);
 }
 
+CAUSEWAY_DECL rank_order_check::rank_order_check(const schedule& s, std::size_t rank)
+    : s_{s}, rank_{rank}, seen_(std::size_t{s.chunks} * s.micro_batches) {}
+
 CAUSEWAY_DECL result<void> rank_order_check::run() {
   const std::vector<operation>& order = s_.orders[rank_];
   for (std::size_t i = 0; i < order.size(); ++i) CAUSEWAY_TRY(take(i, order[i]));
@@ -55,6 +58,9 @@ CAUSEWAY_DECL result<void> rank_order_check::complete(std::size_t unit) const {
   if (is_missing(work::weight_gradient)) return missing(work::weight_gradient);
   return {};
 }
+
+CAUSEWAY_DECL deadlock_check::deadlock_check(const schedule& s)
+    : s_{s}, next_(s.ranks), there_(std::size_t{2} * virtual_stages(s) * s.micro_batches) {}
 
 CAUSEWAY_DECL result<void> deadlock_check::run() {
   std::vector<std::uint32_t> awake;

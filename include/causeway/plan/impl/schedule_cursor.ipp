@@ -8,6 +8,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
+CAUSEWAY_DECL schedule_cursor::schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode)
+    : schedule_cursor{s, rank, mode, peak_memory(s, rank)} {}
+
 CAUSEWAY_DECL schedule_cursor::schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode,
                                                const held_memory& limit)
     : order_{s.orders[rank]},

@@ -8,6 +8,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+CAUSEWAY_DECL list_scheduler::list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank)
+    : options_{options}, rule_{rule}, rank_{rank}, done_(options.chunks) {}
+
 CAUSEWAY_DECL std::optional<operation> list_scheduler::choose(const pipeline_clock& clock) {
   const auto forward = best(clock, work::forward);
   const auto gradient = best(clock, options_.halves ? work::input_gradient : work::backward);

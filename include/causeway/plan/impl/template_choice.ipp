@@ -8,6 +8,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+CAUSEWAY_DECL template_knapsack::template_knapsack(const template_set& set, std::size_t peers, std::size_t least)
+    : set_{set}, peers_{peers}, least_{least}, best_((peers + 1) * (least + 1)), last_(best_.size()) {}
+
 CAUSEWAY_DECL std::size_t template_knapsack::solve(double limit, std::size_t most) {
   std::fill(best_.begin(), best_.end(), none);
   best_[0] = 0;

@@ -30,6 +30,10 @@ CAUSEWAY_DECL const pipeline_template& template_set::of(std::size_t peers) const
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
+CAUSEWAY_DECL template_cutter::template_cutter(const model_cost& model, const template_peers& peers,
+                                               std::size_t micro_batches)
+    : sums_{model}, blocks_{model.blocks.size()}, peers_{peers}, micro_batches_{micro_batches} {}
+
 CAUSEWAY_DECL pipeline_template template_cutter::best(std::size_t n) {
   fill(n);
   const std::vector<point>& ends = at(blocks_, n * peers_.accelerators);

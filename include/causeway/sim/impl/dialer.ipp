@@ -23,6 +23,10 @@ CAUSEWAY_DECL network_address parse_address(const network& net, const std::strin
   return {net.host_called(text.substr(0, colon)), port};
 }
 
+CAUSEWAY_DECL dialer::dialer(network& net, host_index host, net::peer_id id, std::string address, socket_owner& sockets,
+                             acquaintance& owner)
+    : net_{net}, host_{host}, id_{id}, address_{std::move(address)}, sockets_{sockets}, owner_{owner} {}
+
 CAUSEWAY_DECL void dialer::dial(const std::string& address, const network_address& to) {
   if (find(address) != dials_.end()) return;
   const std::uint64_t tag = ++last_;

@@ -8,6 +8,16 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
+CAUSEWAY_DECL disk::disk(disk_options options) : shared_{std::make_shared<shared>(options)} {}
+
+CAUSEWAY_DECL disk::locked disk::open() const { return {std::unique_lock{*mutex_}, shared_.get()}; }
+
+CAUSEWAY_DECL error disk::halted(const std::string& path) {
+  return io::os_error(path, "reach the disk, which has stopped", EIO);
+}
+
+CAUSEWAY_DECL disk::shared::shared(const disk_options& o) : options{o}, tree{o.page_bytes, o.sector_bytes}, draws{o.seed} {}
+
 CAUSEWAY_DECL auto disk::shared::choice() -> chooser {
   return [this](std::uint64_t bound) { return draws.below(bound); };
 }

@@ -52,6 +52,9 @@ CAUSEWAY_DECL void disk_folder::apply_to(names& where, const change& made) {
   }
 }
 
+CAUSEWAY_DECL disk_tree::disk_tree(std::size_t page_bytes, std::size_t sector_bytes)
+    : page_bytes_{page_bytes}, sector_bytes_{sector_bytes}, folders_{{root, {}}} {}
+
 CAUSEWAY_DECL int disk_tree::create(const std::string& path, std::uint64_t& inode) {
   const place at = resolve(path);
   if (at.folder == nullptr) return ENOENT;

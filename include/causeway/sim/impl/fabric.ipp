@@ -19,6 +19,10 @@ CAUSEWAY_DECL fabric::fabric(process& owner, net::peer_id id, std::uint32_t firs
   owner.add(this);
 }
 
+CAUSEWAY_DECL std::string fabric::address() const { return address_; }
+
+CAUSEWAY_DECL void fabric::rename(net::peer_index link, std::string name) { mail_.rename(link, std::move(name)); }
+
 CAUSEWAY_DECL fabric::~fabric() {
   if (process_ == nullptr) return;
   process_->remove(this);

@@ -64,6 +64,10 @@ CAUSEWAY_DECL void shuffle(std::vector<std::uint32_t>& items, rng& draws) {
   for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[draws.below(i)]);
 }
 
+CAUSEWAY_DECL plan_writer::plan_writer(const fault_profile& profile, std::uint32_t hosts, duration horizon,
+                                       std::uint64_t seed)
+    : profile_{profile}, hosts_{hosts}, last_{horizon - duration{1}}, seed_{seed} {}
+
 CAUSEWAY_DECL fault_plan plan_writer::write() {
   for (std::uint32_t host = 0; host < hosts_; ++host) {
     kills(host);

@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
+CAUSEWAY_DECL host_clock::host_clock(std::shared_ptr<const time_point> world) : world_{std::move(world)} {}
+
 CAUSEWAY_DECL time_point host_clock::local(time_point world) const noexcept {
   if (exact()) return world;
   return state_->shown + scaled(world - state_->since, state_->rate);

@@ -8,6 +8,10 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
+CAUSEWAY_DECL link_map::link_map(const link_options& otherwise) : otherwise_{otherwise} {}
+
+CAUSEWAY_DECL void link_map::add_host(std::uint32_t region) { regions_.push_back(region); }
+
 CAUSEWAY_DECL link& link_map::between(host_index from, host_index to) {
   const auto [at, made] = links_.try_emplace(std::uint64_t{from} << 32U | to);
   if (made) {

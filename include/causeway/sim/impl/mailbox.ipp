@@ -8,6 +8,12 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
+CAUSEWAY_DECL mailbox::mailbox(traffic& counters) : counters_{counters} {}
+
+CAUSEWAY_DECL void mailbox::add_link(std::string name) { links_.emplace_back().name = std::move(name); }
+
+CAUSEWAY_DECL void mailbox::rename(net::peer_index link, std::string name) { links_[link].name = std::move(name); }
+
 CAUSEWAY_DECL slot_index mailbox::start_send(net::peer_index link, const net::message_id& id, std::size_t bytes,
                                              time_point now, bool up) {
   const slot_index slot = start(true, link, id, bytes, now);

@@ -13,6 +13,10 @@ CAUSEWAY_DECL network::network(const world_options& options, scheduler& events)
   transit_.on_delivery = [this](end_ref e, parcel_ptr message) { delivered(e, std::move(message)); };
 }
 
+CAUSEWAY_DECL void network::listen(host_index host, std::uint32_t port, socket_owner* owner) {
+  at(host).listeners[port] = owner;
+}
+
 CAUSEWAY_DECL void network::add_host(const host_options& options) {
   by_name_[options.name] = transit_.hosts();
   transit_.add_host(options);

@@ -8,6 +8,24 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
+CAUSEWAY_DECL process::process(detail::core& shared, host_index host, std::uint32_t incarnation, io::any_storage storage,
+                               std::function<void(process&)> program)
+    : core_{shared},
+      host_{host},
+      incarnation_{incarnation},
+      storage_{std::move(storage)},
+      random_{shared.options.seed, mix(0x70726F63ULL, host, incarnation)},
+      fiber_{shared.stacks, [this, run = std::move(program)] {
+               try {
+                 run(*this);
+               } catch (const detail::process_killed&) {
+               }
+             }} {}
+
+CAUSEWAY_DECL void process::add(detail::endpoint* e) { endpoints_.push_back(e); }
+
+CAUSEWAY_DECL void process::remove(const detail::endpoint* e) { std::erase(endpoints_, e); }
+
 CAUSEWAY_DECL process::~process() {
   std::erase(core_.ready, this);
   core_.events.cancel(timer_);
@@ -102,5 +120,11 @@ CAUSEWAY_DECL void process::make_ready() {
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::sim
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
+
+CAUSEWAY_DECL core::core(const world_options& o) : options{o}, net{options, events}, stacks{o.stack_bytes} {}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::sim::detail
 
 #endif  // CAUSEWAY_SIM_IMPL_PROCESS_IPP

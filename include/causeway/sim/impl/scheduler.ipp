@@ -8,6 +8,12 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
+CAUSEWAY_DECL virtual_clock::virtual_clock(std::shared_ptr<const time_point> now) : now_{std::move(now)} {}
+
+CAUSEWAY_DECL virtual_clock scheduler::clock() const { return virtual_clock{now_}; }
+
+CAUSEWAY_DECL std::shared_ptr<const time_point> scheduler::shared_now() const { return now_; }
+
 CAUSEWAY_DECL auto scheduler::at(time_point when, const event_label& label, std::function<void()> what) -> ticket {
   const std::uint32_t slot = free_slot();
   slots_[slot].label = label;

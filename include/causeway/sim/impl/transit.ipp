@@ -8,6 +8,11 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
+CAUSEWAY_DECL machine::machine(std::shared_ptr<const time_point> now) : clock{std::move(now)} {}
+
+CAUSEWAY_DECL transit::transit(const world_options& options, scheduler& events)
+    : options_{options}, events_{events}, links_{options.link}, random_{options.seed, mix(0x6E65740000ULL)} {}
+
 CAUSEWAY_DECL void transit::add_host(const host_options& options) {
   machines_.emplace_back(events_.shared_now()).options = options;
   links_.add_host(options.region);

@@ -49,6 +49,9 @@ CAUSEWAY_DECL void meeting::on_wake() {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
+CAUSEWAY_DECL transport::transport(std::unique_ptr<fabric> here, std::unique_ptr<detail::meeting> met, net::peer_index self)
+    : meeting_{std::move(met)}, fabric_{std::move(here)}, self_{self} {}
+
 CAUSEWAY_DECL net::operation transport::send(net::peer_index to, const net::message_id& id,
                                              std::span<const std::byte> bytes) {
   return fabric_->send(link_of(to), id, bytes);

@@ -23,6 +23,12 @@ CAUSEWAY_DECL std::uint32_t expert_grid::coordinate(expert_id e, std::size_t axi
   return static_cast<std::uint32_t>(e / below_[axis] % sides_[axis]);
 }
 
+CAUSEWAY_DECL expert_directory::expert_directory(expert_grid grid) : grid_{std::move(grid)} {}
+
+CAUSEWAY_DECL bool expert_directory::contains(expert_id e) const { return alive_.contains(e); }
+
+CAUSEWAY_DECL void expert_directory::remove(expert_id e) { alive_.erase(e); }
+
 CAUSEWAY_DECL void expert_directory::announce(expert_id e, time_point until) {
   CAUSEWAY_EXPECT(e < grid_.places());
   time_point& known = alive_.try_emplace(e, until).first->second;

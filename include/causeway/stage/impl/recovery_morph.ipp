@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
+CAUSEWAY_DECL morph::morph(morph_options options) : options_{std::move(options)} {}
+
 CAUSEWAY_DECL result<layout> morph::arrange(const gathering& g) {
   plan::varuna_calibration calibration = options_.calibration;
   if (calibration.points.empty()) {

@@ -8,6 +8,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery { namespace detail {
 
+CAUSEWAY_DECL shape_speeds::shape_speeds(const plan::recovery_job& job, double device_memory)
+    : job_{job}, device_memory_{device_memory} {}
+
 CAUSEWAY_DECL double shape_speeds::seconds(const plan::pipeline_shape& s) {
   if (s.instances() == 0 || s.stages > job_.model.blocks.size() || s.replicas > job_.micro_batches) return plan::no_step;
   const auto [known, fresh] = seconds_.try_emplace({s.replicas, s.stages}, plan::no_step);
@@ -30,6 +33,8 @@ CAUSEWAY_DECL plan::pipeline_shape shape_speeds::quickest(std::size_t peers) {
 }}}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
+
+CAUSEWAY_DECL proactive::proactive(proactive_options options) : options_{std::move(options)} {}
 
 CAUSEWAY_DECL result<layout> proactive::arrange(const gathering& g) {
   CAUSEWAY_ASSIGN(const plan::recovery_job job, job_for(g));

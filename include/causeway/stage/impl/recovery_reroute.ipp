@@ -8,6 +8,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
+CAUSEWAY_DECL reroute::reroute(std::int64_t stages, plan::stage_costs costs)
+    : stages_{stages}, costs_{std::move(costs)}, even_{stages} {}
+
 CAUSEWAY_DECL result<layout> reroute::arrange(const gathering& g) {
   if (stages_ < 1 || stages_ > g.layers) return even_.arrange(g);  // says what is wrong
   const std::vector<nn::block_range> row = even_cut(g.layers, stages_);

@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
+CAUSEWAY_DECL templates::templates(templates_options options) : options_{std::move(options)} {}
+
 CAUSEWAY_DECL result<layout> templates::arrange(const gathering& g) {
   if (!set_) {
     plan::model_cost model = options_.model;

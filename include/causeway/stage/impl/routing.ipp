@@ -12,6 +12,12 @@ CAUSEWAY_DECL roster::roster(std::uint32_t stages, double smoothing) : stages_(s
   CAUSEWAY_EXPECT(stages > 0 && smoothing > 0 && smoothing <= 1);
 }
 
+CAUSEWAY_DECL void roster::link(net::peer_id a, net::peer_id b, double seconds) { delays_[ordered(a, b)] = seconds; }
+
+CAUSEWAY_DECL std::pair<net::peer_id, net::peer_id> roster::ordered(net::peer_id a, net::peer_id b) {
+  return std::minmax(a, b);
+}
+
 CAUSEWAY_DECL void roster::announced(net::peer_id id, std::uint32_t stage) {
   CAUSEWAY_EXPECT(id != nobody && stage < stages());
   for (std::uint32_t s = 0; s < stages(); ++s) {

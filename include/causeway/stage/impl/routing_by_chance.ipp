@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
 
+CAUSEWAY_DECL least_load::least_load(least_load_options options) : options_{options}, random_{options.seed, 0x6C6F6164} {}
+
 CAUSEWAY_DECL net::peer_id least_load::choose(const roster& known, std::uint32_t stage, std::uint32_t) {
   const auto peers = known.usable(stage);
   if (peers.empty()) return nobody;

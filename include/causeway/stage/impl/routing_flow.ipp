@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing { namespace detail {
 
+CAUSEWAY_DECL flow_graph::flow_graph(std::size_t vertices) : out_(vertices) {}
+
 CAUSEWAY_DECL void flow_graph::connect(std::size_t from, std::size_t to, std::uint32_t capacity, double cost) {
   out_[from].push_back(arcs_.size());
   arcs_.push_back({to, capacity, cost});

@@ -13,6 +13,10 @@ CAUSEWAY_DECL void sample_buffer::seal() noexcept {
   tag = hash == 0 ? 1 : hash;
 }
 
+CAUSEWAY_DECL bool sample_buffers::knows(const sample_key& key) const {
+  return buffers_.contains(key) || staged_.contains(key);
+}
+
 CAUSEWAY_DECL const sample_buffer* sample_buffers::find(const sample_key& key) const {
   const auto at = buffers_.find(key);
   return at == buffers_.end() ? nullptr : &at->second;

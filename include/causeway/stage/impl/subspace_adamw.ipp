@@ -8,6 +8,10 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
+CAUSEWAY_DECL subspace_adamw::subspace_adamw(subspace_basis basis, std::vector<confined_pieces> pieces,
+                                             optim::adamw_options options)
+    : options_{options}, basis_{std::move(basis)}, pieces_{std::move(pieces)} {}
+
 CAUSEWAY_DECL void subspace_adamw::reset(std::int64_t length) {
   first_ = optim::state_buffer{length};
   second_ = optim::state_buffer{length};

@@ -8,6 +8,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
+CAUSEWAY_DECL subspace_statistics::subspace_statistics(std::int64_t width)
+    : width_{width}, sums_(static_cast<std::size_t>(width) * static_cast<std::size_t>(width)) {}
+
 CAUSEWAY_DECL void subspace_statistics::add(thread_pool& pool, scratch& memory, std::span<const float> gradient) {
   CAUSEWAY_EXPECT(width_ > 0 && gradient.size() % static_cast<std::size_t>(width_) == 0);
   kernels::gemm_args<float, float> args;

@@ -8,6 +8,16 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
+CAUSEWAY_DECL entered_attempt::entered_attempt(std::shared_ptr<net::fabric> fabric, member_control& control,
+                                               const net::arrival_options& exchange)
+    : owned_{std::move(fabric)},
+      fabric_{*owned_},
+      control_{control},
+      first_patience_{exchange.cap},
+      exchange_times_{without_cap(exchange)} {}
+
+CAUSEWAY_DECL void entered_attempt::begin(membership::ballot at) noexcept { at_ = at; }
+
 CAUSEWAY_DECL result<std::optional<round_entry>> entered_attempt::enter(const membership::situation& s, std::size_t bytes) {
   view_ = s.current;
   at_ = view_.at;

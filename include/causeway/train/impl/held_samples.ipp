@@ -8,6 +8,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
+CAUSEWAY_DECL held_samples::held_samples(net::peer_id self) : self_{self} {}
+
 CAUSEWAY_DECL void held_samples::follow(const membership::commit_record& record) {
   if (!as_of_.fits(record)) return;
   membership::ledger after = as_of_;

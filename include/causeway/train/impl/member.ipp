@@ -8,6 +8,18 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
+CAUSEWAY_DECL member::member(std::shared_ptr<net::fabric> fabric, io::any_storage storage, member_options options,
+                             log_sink log, std::unique_ptr<member_control> control)
+    : fabric_{std::move(fabric)},
+      options_{std::move(options)},
+      log_{std::move(log)},
+      control_{std::move(control)},
+      waits_{*fabric_, *control_, options_, log_},
+      fetch_{*control_, waits_, options_, log_},
+      store_{std::move(storage), options_.folder + "/rounds"},
+      samples_{fabric_->id()},
+      attempt_{fabric_, *control_, options_.exchange} {}
+
 CAUSEWAY_DECL result<std::shared_ptr<member>> member::make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
                                                            member_options options, log_sink log) {
   CAUSEWAY_ASSIGN(auto control, member_control::make(fabric, storage, options, log));

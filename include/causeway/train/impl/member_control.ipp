@@ -33,6 +33,24 @@ CAUSEWAY_DECL net::peer_id member_identity(io::any_storage storage, const std::s
   return record && record->run == run ? record->self : fresh;
 }
 
+CAUSEWAY_DECL member_control::member_control(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
+                                             const member_options& options, log_sink log, membership::durable_record record)
+    : fabric_{std::move(fabric)},
+      storage_{std::move(storage)},
+      options_{options},
+      log_{std::move(log)},
+      behind_{outlets(), options.protocol.silence.floor, options.protocol.run},
+      protocol_{protocol_options(), std::move(record), *this},
+      transfer_{*this, transfer_options()} {}
+
+CAUSEWAY_DECL void member_control::send(net::peer_id to, std::vector<std::byte> message) {
+  behind_.send(to, std::move(message));
+}
+
+CAUSEWAY_DECL void member_control::transfer_send(net::peer_id to, std::vector<std::byte> message) {
+  post(to, std::move(message), true);
+}
+
 CAUSEWAY_DECL result<std::unique_ptr<member_control>> member_control::make(std::shared_ptr<net::fabric> fabric,
                                                                            io::any_storage storage,
                                                                            const member_options& options, log_sink log) {

@@ -8,6 +8,10 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
+CAUSEWAY_DECL member_waits::member_waits(net::fabric& fabric, member_control& control, const member_options& options,
+                                         log_sink log)
+    : fabric_{&fabric}, control_{&control}, options_{&options}, log_{std::move(log)}, say_at_{options.say_after} {}
+
 CAUSEWAY_DECL time_point member_waits::time_now() const {
   time_point now;
   locked([&] { now = fabric_->now(); });

@@ -8,6 +8,10 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
+CAUSEWAY_DECL state_fetch::state_fetch(member_control& control, member_waits& waits, const member_options& options,
+                                       log_sink log)
+    : control_{&control}, waits_{&waits}, options_{&options}, log_{std::move(log)} {}
+
 CAUSEWAY_DECL void state_fetch::into(shared_state& state, membership::state_image& image, thread_pool* pool) {
   state_ = &state;
   image_ = &image;

@@ -8,6 +8,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
+CAUSEWAY_DECL swarm_group::swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm)
+    : stage_{std::move(stage)}, swarm_{std::move(swarm)} {}
+
 CAUSEWAY_DECL swarm_group::swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm,
                                        io::any_storage disk, const std::string& folder)
     : swarm_group{std::move(stage), std::move(swarm)} {

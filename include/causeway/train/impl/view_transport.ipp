@@ -12,6 +12,9 @@ CAUSEWAY_DECL void suspicion::add(net::peer_index rank) {
   if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
 }
 
+CAUSEWAY_DECL view_transport::view_transport(net::link_transport links, std::shared_ptr<suspicion> suspects)
+    : links_{std::move(links)}, suspects_{std::move(suspects)} {}
+
 CAUSEWAY_DECL net::operation view_transport::send(net::peer_index to, const net::message_id& id,
                                                   std::span<const std::byte> bytes) {
   return remember(links_.send(to, id, bytes), to);

@@ -8,6 +8,11 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
+CAUSEWAY_DECL write_behind::write_behind(outlets to, duration patience, std::uint64_t run)
+    : to_{std::move(to)}, patience_{patience}, farewell_{membership::detail::encode(run, membership::detail::farewell{})} {}
+
+CAUSEWAY_DECL bool write_behind::must_resign() { return std::exchange(overdue_, false); }
+
 CAUSEWAY_DECL void write_behind::persist(const membership::durable_record& record) {
   newest_ = std::make_shared<const std::vector<std::byte>>(membership::encode(record));
   ++asked_;

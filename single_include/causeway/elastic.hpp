@@ -46,8 +46,10 @@
 // object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>).
 #ifdef CAUSEWAY_COMPILED
 #define CAUSEWAY_DECL
+#define CAUSEWAY_DECL_WHERE_CALLED
 #else
 #define CAUSEWAY_DECL inline
+#define CAUSEWAY_DECL_WHERE_CALLED template <class...>  // instead of CAUSEWAY_DECL, where a body instantiates much
 #endif
 
 #define CAUSEWAY_RESTRICT __restrict__
@@ -479,7 +481,7 @@ class byte_writer {
   byte_writer& put_text(std::string_view text) { return put_bytes(std::as_bytes(std::span{text.data(), text.size()})); }
 
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
-  [[nodiscard]] std::vector<std::byte> take() && noexcept { return std::move(bytes_); }
+  [[nodiscard]] std::vector<std::byte> take() && noexcept;
 
  private:
   std::vector<std::byte> bytes_;
@@ -538,6 +540,8 @@ class byte_reader {
 // Bodies of net/codec.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+CAUSEWAY_DECL std::vector<std::byte> byte_writer::take() && noexcept { return std::move(bytes_); }
 
 CAUSEWAY_DECL byte_writer& byte_writer::put_bytes(std::span<const std::byte> blob) {
   CAUSEWAY_EXPECT(blob.size() <= UINT32_MAX);
@@ -771,7 +775,7 @@ concept KnowsItself = requires(const T& t) {
 /// Any transport, held by value; one virtual call per message.
 class any_transport {
  public:
-  any_transport() : any_transport(solo_transport{}) {}
+  any_transport();
 
   /// Any transport is one, without a cast. What is none is told from the first call alone: asking it for moves would ask
   /// for conversions to this type again.
@@ -836,6 +840,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 CAUSEWAY_DECL result<std::size_t> solo_transport::wait(operation, time_point) {
   return fail(errc::peer_lost, "solo transport", "there is no other peer in this run");
 }
+
+CAUSEWAY_DECL any_transport::any_transport() : any_transport(solo_transport{}) {}
 
 CAUSEWAY_DECL operation any_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
   return model_->send(to, id, bytes);
@@ -1550,7 +1556,7 @@ class ledger {
   ledger() = default;
   /// `quota`: how many samples each member holds after a commit; 0: nobody holds any, contributions are only counted.
   /// `budget`: how many samples the run has; 0: no end.
-  explicit ledger(std::uint64_t quota, std::uint64_t budget = 0) : quota_{quota}, budget_{budget} {}
+  explicit ledger(std::uint64_t quota, std::uint64_t budget = 0);
 
   /// Whether the record can be applied: nobody contributes more than it holds, and each peer is named once.
   [[nodiscard]] bool fits(const commit_record& record) const;
@@ -1673,6 +1679,8 @@ class ledger {
 // Bodies of membership/ledger.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL ledger::ledger(std::uint64_t quota, std::uint64_t budget) : quota_{quota}, budget_{budget} {}
 
 CAUSEWAY_DECL bool ledger::fits(const commit_record& record) const {
   std::vector<net::peer_id> seen;
@@ -3106,10 +3114,10 @@ class acceptor {
   bool learn(const commit_record& record, const ledger& samples, time_point now, const certificate& votes = {});
 
   /// Keeps where others can be dialled; written with the next step that has to be written anyway.
-  void remember(std::vector<located_peer> others) { durable_.others = std::move(others); }
+  void remember(std::vector<located_peer> others);
 
   /// The last step could not be made durable after all: nobody may hear of it, nor of anything else.
-  void lose_disk() { broken_ = disk_failed; }
+  void lose_disk();
 
  private:
   static constexpr const char* disk_failed =
@@ -3161,6 +3169,10 @@ CAUSEWAY_DECL acceptor::acceptor(durable_record record, effects& fx) : durable_{
   know_newest();
   if (durable_.accepted) accepted_chain_ = durable_.accepted->value.chain();
 }
+
+CAUSEWAY_DECL void acceptor::remember(std::vector<located_peer> others) { durable_.others = std::move(others); }
+
+CAUSEWAY_DECL void acceptor::lose_disk() { broken_ = disk_failed; }
 
 CAUSEWAY_DECL bool acceptor::is_member(net::peer_id peer) const {
   return std::binary_search(members_.begin(), members_.end(), peer);
@@ -3363,8 +3375,8 @@ class attempt {
   [[nodiscard]] bool all_answered() const noexcept { return votes_.size() + gone_.size() >= asked_.size(); }
   [[nodiscard]] bool somebody_gone() const noexcept { return !gone_.empty(); }
   [[nodiscard]] bool somebody_voted() const noexcept { return !votes_.empty(); }
-  [[nodiscard]] bool voted(net::peer_id id) const { return votes_.contains(id); }
-  [[nodiscard]] bool silent(net::peer_id id) const { return !votes_.contains(id) && !gone_.contains(id); }
+  [[nodiscard]] bool voted(net::peer_id id) const;
+  [[nodiscard]] bool silent(net::peer_id id) const;
   [[nodiscard]] bool voted_for(net::peer_id id, std::uint64_t state) const;
   [[nodiscard]] bool diverged(net::peer_id id, std::uint64_t state) const;
   [[nodiscard]] time_point began() const noexcept { return began_; }
@@ -3392,13 +3404,7 @@ class attempt {
 /// How long a leader waits for what, learned from the run.
 class wait_times {
  public:
-  explicit wait_times(const options& o)
-      : options_{o},
-        grace_{o.grace},
-        vote_{o.vote},
-        exchange_{o.exchange},
-        pace_{o.pace},
-        answer_{{.floor = o.grace.floor, .cap = o.silence.cap}} {}
+  explicit wait_times(const options& o);
 
   void begin_round(time_point now);
 
@@ -3474,6 +3480,10 @@ class wait_times {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
+CAUSEWAY_DECL bool attempt::voted(net::peer_id id) const { return votes_.contains(id); }
+
+CAUSEWAY_DECL bool attempt::silent(net::peer_id id) const { return !votes_.contains(id) && !gone_.contains(id); }
+
 CAUSEWAY_DECL void attempt::begin_exchange(ballot at, commit_record proposal, const std::vector<net::peer_id>& who,
                                            time_point now) {
   begin(kind::exchange, at, std::move(proposal), who, now);
@@ -3543,6 +3553,14 @@ CAUSEWAY_DECL void attempt::begin(kind k, ballot at, commit_record value, const 
   asked_ = {who.begin(), who.end()};
   began_ = now;
 }
+
+CAUSEWAY_DECL wait_times::wait_times(const options& o)
+    : options_{o},
+      grace_{o.grace},
+      vote_{o.vote},
+      exchange_{o.exchange},
+      pace_{o.pace},
+      answer_{{.floor = o.grace.floor, .cap = o.silence.cap}} {}
 
 CAUSEWAY_DECL void wait_times::begin_round(time_point now) {
   ready_.clear();
@@ -4173,7 +4191,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 /// Of one leader. Pauses are peer_entry::pause, which attempts count down. Not thread-safe.
 class blame {
  public:
-  explicit blame(peer_table& t) : t_{t} {}
+  explicit blame(peer_table& t);
 
   // ---- what happens -----------------------------------------------------------------------------------------------------
 
@@ -4287,6 +4305,8 @@ class blame {
 // Bodies of membership/blame.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL blame::blame(peer_table& t) : t_{t} {}
 
 CAUSEWAY_DECL void blame::begin_exchange(ballot at, const std::vector<net::peer_id>& who) {
   last_at_ = at;
@@ -4464,7 +4484,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 
 class candidate {
  public:
-  explicit candidate(peer_table& t) : t_{t} {}
+  explicit candidate(peer_table& t);
 
   /// There is no leader: asks when our turn comes. `lost` is who led before, 0 where nobody is known.
   void schedule(net::peer_id lost);
@@ -4497,7 +4517,7 @@ class candidate {
  private:
   enum class phase : std::uint8_t { none, trial, campaign };
 
-  [[nodiscard]] bool has_quorum() const { return is_quorum(t_.members(), {granted_.begin(), granted_.end()}); }
+  [[nodiscard]] bool has_quorum() const;
 
   [[nodiscard]] campaign question() const { return campaign{term_, phase_ == phase::trial, t_.votes.newest()}; }
 
@@ -4528,6 +4548,10 @@ class candidate {
 // Bodies of membership/candidate.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL candidate::candidate(peer_table& t) : t_{t} {}
+
+CAUSEWAY_DECL bool candidate::has_quorum() const { return is_quorum(t_.members(), {granted_.begin(), granted_.end()}); }
 
 CAUSEWAY_DECL void candidate::schedule(net::peer_id lost) {
   if (next_try_ == no_deadline) next_try_ = t_.now + turn(lost) + (lost == 0 ? t_.settings.heartbeat : duration{0});
@@ -4631,7 +4655,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 /// O(log) of what was seen; of a round's first commit O(members · log).
 class checker {
  public:
-  explicit checker(std::uint64_t quota = 0, std::uint64_t budget = 0) : ledger_{quota, budget} {}
+  explicit checker(std::uint64_t quota = 0, std::uint64_t budget = 0);
 
   /// What is wrong with this event after all before it, or nothing.
   [[nodiscard]] std::optional<std::string> check(const event& e);
@@ -4732,6 +4756,8 @@ class checker {
 // Bodies of membership/checker.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL checker::checker(std::uint64_t quota, std::uint64_t budget) : ledger_{quota, budget} {}
 
 CAUSEWAY_DECL std::optional<std::string> checker::check(const event& e) {
   const std::optional<std::string> wrong = judge(e);
@@ -5090,7 +5116,7 @@ struct told_commit {
 /// Keeps what is not believed yet, and asks other members for their word. Cost of an event: O(members) while something is.
 class evidence {
  public:
-  explicit evidence(peer_table& t) : t_{t}, start_{static_cast<std::size_t>(mix(t.self, 0x61736bU))} {}
+  explicit evidence(peer_table& t);
 
   /// `from` tells a commit. Strangers are counted and not heard.
   void told(net::peer_id from, const commit_record& record, const certificate& votes, const ledger* samples,
@@ -5201,6 +5227,8 @@ class evidence {
 // Bodies of membership/evidence.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL evidence::evidence(peer_table& t) : t_{t}, start_{static_cast<std::size_t>(mix(t.self, 0x61736bU))} {}
 
 CAUSEWAY_DECL void evidence::told(net::peer_id from, const commit_record& record, const certificate& votes,
                                   const ledger* samples, std::vector<located_peer> holders) {
@@ -5486,7 +5514,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 
 class follower {
  public:
-  explicit follower(peer_table& t) : t_{t} {}
+  explicit follower(peer_table& t);
 
   // ---- what the trainer says -------------------------------------------------------------------------------------------
 
@@ -5672,6 +5700,8 @@ class follower {
 // Bodies of membership/follower.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL follower::follower(peer_table& t) : t_{t} {}
 
 CAUSEWAY_DECL void follower::holds(std::uint64_t round, std::uint64_t state) {
   const std::pair now_held{round, state};
@@ -6083,7 +6113,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 
 class finder {
  public:
-  finder(peer_table& t, follower& f) : t_{t}, follower_{f} {}
+  finder(peer_table& t, follower& f);
 
   void seek(const std::vector<std::string>& addresses);
 
@@ -6135,6 +6165,8 @@ class finder {
 // Bodies of membership/finder.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL finder::finder(peer_table& t, follower& f) : t_{t}, follower_{f} {}
 
 CAUSEWAY_DECL void finder::seek(const std::vector<std::string>& addresses) {
   for (const std::string& a : addresses) hear_of(a);
@@ -6463,7 +6495,7 @@ class transfer_time {
  public:
   transfer_time() = default;
   /// Nobody has waited since `now`; `beat`: what news takes at most.
-  transfer_time(time_point now, duration beat) : last_{now}, beat_{beat} {}
+  transfer_time(time_point now, duration beat);
 
   /// A peer needs time; 0 does not count. While it is waited for, it may turn out to need more: a round was committed
   /// meanwhile. It gets as much as it would have been given at once.
@@ -6513,6 +6545,8 @@ class transfer_time {
 // Bodies of membership/transfer_time.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL transfer_time::transfer_time(time_point now, duration beat) : last_{now}, beat_{beat} {}
 
 CAUSEWAY_DECL void transfer_time::ask(net::peer_id id, const transfer_need& needs, time_point now) {
   if (needs.takes <= duration{0}) return;
@@ -6583,7 +6617,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { name
 
 class leader {
  public:
-  leader(peer_table& t, follower& f) : t_{t}, follower_{f}, blame_{t}, waits_{t.settings}, calls_{t.settings.heartbeat} {}
+  leader(peer_table& t, follower& f);
 
   /// A quorum promised us the term of our floor.
   void begin();
@@ -6779,6 +6813,9 @@ class leader {
 // Bodies of membership/leader.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL leader::leader(peer_table& t, follower& f)
+    : t_{t}, follower_{f}, blame_{t}, waits_{t.settings}, calls_{t.settings.heartbeat} {}
 
 CAUSEWAY_DECL void leader::begin() {
   term_ = t_.votes.durable().floor.term;
@@ -7301,13 +7338,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 class protocol {
  public:
   /// `record`: what the last process persisted, or fresh_record. `fx` must outlive this object.
-  protocol(options o, durable_record record, effects& fx)
-      : t_{std::move(o), std::move(record), fx},
-        follower_{t_},
-        evidence_{t_},
-        candidate_{t_},
-        finder_{t_, follower_},
-        leader_{t_, follower_} {}
+  protocol(options o, durable_record record, effects& fx);
   protocol(const protocol&) = delete;
   protocol& operator=(const protocol&) = delete;
 
@@ -7492,6 +7523,14 @@ class protocol {
 // Bodies of membership/protocol.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL protocol::protocol(options o, durable_record record, effects& fx)
+    : t_{std::move(o), std::move(record), fx},
+      follower_{t_},
+      evidence_{t_},
+      candidate_{t_},
+      finder_{t_, follower_},
+      leader_{t_, follower_} {}
 
 CAUSEWAY_DECL void protocol::found(std::uint64_t state_hash, time_point now) {
   begin(now);
@@ -7974,7 +8013,7 @@ struct noting final : effects {
   void drop(net::peer_id, const std::string&) override {}
   bool persist(const durable_record&) override { return true; }
   void wake_at(time_point) override {}
-  void note(const event& e) override { noted.push_back(e); }
+  CAUSEWAY_DECL void note(const event& e) override;
 };
 }  // namespace detail
 
@@ -8030,6 +8069,12 @@ CAUSEWAY_DECL std::vector<event> last_words(const durable_record& record, time_p
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
+
+CAUSEWAY_DECL void noting::note(const event& e) { noted.push_back(e); }
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::membership::detail
 
 #endif  // CAUSEWAY_MEMBERSHIP_IMPL_REFOUND_IPP
 #endif
@@ -8160,10 +8205,8 @@ struct section_stamp {
 /// A section to be written: owns its bytes, or refers to bytes that outlive it (large ones: parameters, moments).
 class section {
  public:
-  section(std::string name, std::uint32_t version, byte_vector content)
-      : name_{std::move(name)}, version_{version}, content_{std::move(content)} {}
-  section(std::string name, std::uint32_t version, std::span<const std::byte> content)
-      : name_{std::move(name)}, version_{version}, content_{content} {}
+  section(std::string name, std::uint32_t version, byte_vector content);
+  section(std::string name, std::uint32_t version, std::span<const std::byte> content);
 
   /// Refers to `values` as they lie in memory.
   template <class T>
@@ -8240,6 +8283,12 @@ CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<c
 // Bodies of io/section.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, byte_vector content)
+    : name_{std::move(name)}, version_{version}, content_{std::move(content)} {}
+
+CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, std::span<const std::byte> content)
+    : name_{std::move(name)}, version_{version}, content_{content} {}
 
 CAUSEWAY_DECL std::span<const std::byte> section::bytes() const noexcept {
   if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
@@ -8737,8 +8786,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 /// Not safe to share between threads. `keep` rounds stay: a candidate must never cost the committed round before it.
 class round_store {
  public:
-  round_store(io::any_storage storage, std::string folder, unsigned keep = 2)
-      : files_{std::move(storage), std::move(folder), keep} {}
+  round_store(io::any_storage storage, std::string folder, unsigned keep = 2);
 
   /// Durable on return. `parts` are the shared state of `round`, named by `hash`; `record` says what led to it, as an
   /// encoded durable_record, so that a run can be founded anew on this round when later ones are lost. Empty: not known.
@@ -8747,7 +8795,7 @@ class round_store {
                     std::span<const std::byte> record = {}, std::span<const std::span<std::byte>> own = {});
 
   /// Rounds with a file, oldest first; not verified.
-  result<std::vector<std::uint64_t>> rounds() { return files_.steps(); }
+  result<std::vector<std::uint64_t>> rounds();
 
   /// The records of the stored rounds that have one and are whole, newest first.
   std::vector<durable_record> records();
@@ -8786,6 +8834,11 @@ class round_store {
 // Bodies of membership/round_store.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL round_store::round_store(io::any_storage storage, std::string folder, unsigned keep)
+    : files_{std::move(storage), std::move(folder), keep} {}
+
+CAUSEWAY_DECL result<std::vector<std::uint64_t>> round_store::rounds() { return files_.steps(); }
 
 CAUSEWAY_DECL result<void> round_store::save(std::uint64_t run, std::uint64_t round, std::uint64_t hash,
                                              std::span<const std::span<std::byte>> parts, std::span<const std::byte> record,
@@ -9190,7 +9243,7 @@ class state_image {
 class staging {
  public:
   staging() = default;
-  explicit staging(const image_layout& layout) : layout_{layout}, chunks_(layout.chunks()) {}
+  explicit staging(const image_layout& layout);
 
   /// Keeps a copy of a chunk whose hash was found right.
   void put(std::size_t chunk, std::span<const std::byte> bytes);
@@ -9315,6 +9368,8 @@ CAUSEWAY_DECL void state_image::make_hashes(thread_pool* pool) const {
   root_ = state_root(layout_, digest_of(hashes_));
   hashed_ = true;
 }
+
+CAUSEWAY_DECL staging::staging(const image_layout& layout) : layout_{layout}, chunks_(layout.chunks()) {}
 
 CAUSEWAY_DECL void staging::put(std::size_t chunk, std::span<const std::byte> bytes) {
   CAUSEWAY_EXPECT(chunk < chunks_.size() && bytes.size() <= layout_.chunk_bytes);
@@ -9849,7 +9904,7 @@ class donor {
   };
 
   /// `fx` must outlive this object.
-  donor(const transfer_options& options, transfer_effects& fx) : options_{options}, fx_{&fx} {}
+  donor(const transfer_options& options, transfer_effects& fx);
   donor(const donor&) = delete;
   donor& operator=(const donor&) = delete;
 
@@ -9984,6 +10039,8 @@ class donor {
 // Bodies of membership/transfer_donor.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL donor::donor(const transfer_options& options, transfer_effects& fx) : options_{options}, fx_{&fx} {}
 
 CAUSEWAY_DECL void donor::offer(std::uint64_t round, const state_image& image) {
   offer(round, image.layout(), image.hashes(), [&image](std::size_t chunk, std::span<std::byte> out) {
@@ -10236,7 +10293,7 @@ struct kept_bytes {
 class kept_states {
  public:
   /// Both must outlive this object.
-  kept_states(donor& giving, transfer_effects& fx) : giving_{&giving}, fx_{&fx} {}
+  kept_states(donor& giving, transfer_effects& fx);
 
   /// A message of the kind keep.
   void message(net::peer_id from, const transfer_message& m);
@@ -10300,7 +10357,7 @@ class kept_states {
 /// The taking side: whom a state is kept by, and which means there are. Thread safety: none; the fabric's lock serves.
 class kept_for_us {
  public:
-  explicit kept_for_us(transfer_effects& fx) : fx_{&fx} {}
+  explicit kept_for_us(transfer_effects& fx);
 
   /// Asks `holders` to keep `what` while it is fetched from here.
   void begin(const state_name& what, std::span<const net::peer_id> holders);
@@ -10311,12 +10368,12 @@ class kept_for_us {
 
   /// A message of the kinds means and gone.
   void message(net::peer_id from, const transfer_message& m);
-  void peer_down(net::peer_id peer) { keepers_.erase(peer); }
+  void peer_down(net::peer_id peer);
 
   [[nodiscard]] const state_name& base() const noexcept { return base_; }
   /// Somebody keeps it.
   [[nodiscard]] bool kept() const noexcept { return !keepers_.empty(); }
-  [[nodiscard]] std::vector<net::peer_id> keepers() const { return {keepers_.begin(), keepers_.end()}; }
+  [[nodiscard]] std::vector<net::peer_id> keepers() const;
   /// Whether somebody answered since the last `ask`.
   [[nodiscard]] bool answered() const noexcept { return answered_; }
   /// The root of a round's mean; 0: the round exchanged nothing. None: not heard of.
@@ -10363,6 +10420,8 @@ CAUSEWAY_DECL donor::chunk_reader kept_bytes::reader(std::shared_ptr<const kept_
     return true;
   };
 }
+
+CAUSEWAY_DECL kept_states::kept_states(donor& giving, transfer_effects& fx) : giving_{&giving}, fx_{&fx} {}
 
 CAUSEWAY_DECL void kept_states::message(net::peer_id from, const transfer_message& m) {
   if (m.index == every_index) return release(from, m.what);
@@ -10463,6 +10522,12 @@ CAUSEWAY_DECL std::vector<std::byte> kept_states::encode_means(std::uint64_t fro
   }
   return std::move(out).take();
 }
+
+CAUSEWAY_DECL kept_for_us::kept_for_us(transfer_effects& fx) : fx_{&fx} {}
+
+CAUSEWAY_DECL void kept_for_us::peer_down(net::peer_id peer) { keepers_.erase(peer); }
+
+CAUSEWAY_DECL std::vector<net::peer_id> kept_for_us::keepers() const { return {keepers_.begin(), keepers_.end()}; }
 
 CAUSEWAY_DECL void kept_for_us::begin(const state_name& what, std::span<const net::peer_id> holders) {
   end();
@@ -10569,7 +10634,7 @@ struct transfer_holder {
     bool again = false;  ///< asked twice: which of the two is answered cannot be told
   };
 
-  transfer_holder(net::peer_id peer, const transfer_options& options) : id{peer}, pace{options} {}
+  transfer_holder(net::peer_id peer, const transfer_options& options);
 
   net::peer_id id;
   transfer_pace pace;
@@ -10648,6 +10713,9 @@ CAUSEWAY_DECL duration transfer_pace::answer_in(std::size_t ahead) const noexcep
   const duration queued = gaps_.mean() * static_cast<duration::rep>(ahead + 1);
   return std::max(queued, quickest_.value_or(queued));
 }
+
+CAUSEWAY_DECL transfer_holder::transfer_holder(net::peer_id peer, const transfer_options& options)
+    : id{peer}, pace{options} {}
 
 CAUSEWAY_DECL bool transfer_holder::waited_for() const noexcept {
   return std::any_of(asked.begin(), asked.end(), [](const auto& r) { return r.second.at != standing::lost; });
@@ -10828,16 +10896,16 @@ class transfer_holders {
     bool answers = false;       ///< of those, somebody was not overdue too often
   };
 
-  explicit transfer_holders(const transfer_options& options) : options_{options}, gaps_{options.arrival} {}
+  explicit transfer_holders(const transfer_options& options);
 
   [[nodiscard]] auto begin() noexcept { return all_.begin(); }
   [[nodiscard]] auto end() noexcept { return all_.end(); }
   [[nodiscard]] auto begin() const noexcept { return all_.begin(); }
   [[nodiscard]] auto end() const noexcept { return all_.end(); }
 
-  transfer_holder& known(net::peer_id peer) { return all_.try_emplace(peer, peer, options_).first->second; }
+  transfer_holder& known(net::peer_id peer);
   [[nodiscard]] transfer_holder* find(net::peer_id peer);
-  void erase(net::peer_id peer) { all_.erase(peer); }
+  void erase(net::peer_id peer);
 
   /// For the next fetch: who is connected stays known, and nothing else.
   void begin_anew();
@@ -10898,6 +10966,15 @@ class transfer_holders {
 // Bodies of membership/transfer_holders.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL transfer_holders::transfer_holders(const transfer_options& options)
+    : options_{options}, gaps_{options.arrival} {}
+
+CAUSEWAY_DECL transfer_holder& transfer_holders::known(net::peer_id peer) {
+  return all_.try_emplace(peer, peer, options_).first->second;
+}
+
+CAUSEWAY_DECL void transfer_holders::erase(net::peer_id peer) { all_.erase(peer); }
 
 CAUSEWAY_DECL transfer_holder* transfer_holders::find(net::peer_id peer) {
   const auto at = all_.find(peer);
@@ -11012,7 +11089,7 @@ class manifest_assembler {
   };
 
   manifest_assembler() = default;
-  manifest_assembler(const image_layout& local, std::uint64_t root) : local_{local}, root_{root} {}
+  manifest_assembler(const image_layout& local, std::uint64_t root);
 
   [[nodiscard]] bool complete() const noexcept { return head_ && next_ == pieces(); }
   [[nodiscard]] std::uint64_t next_piece() const noexcept { return next_; }
@@ -11056,6 +11133,9 @@ class manifest_assembler {
 // Bodies of membership/transfer_manifest.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL manifest_assembler::manifest_assembler(const image_layout& local, std::uint64_t root)
+    : local_{local}, root_{root} {}
 
 CAUSEWAY_DECL void manifest_assembler::restart() {
   hashes_.clear();
@@ -11134,7 +11214,7 @@ class fetcher {
   enum class status : std::uint8_t { idle, running, complete, failed };
 
   /// `fx` must outlive this object.
-  fetcher(const transfer_options& options, transfer_effects& fx) : options_{options}, fx_{&fx}, holders_{options} {}
+  fetcher(const transfer_options& options, transfer_effects& fx);
   fetcher(const fetcher&) = delete;
   fetcher& operator=(const fetcher&) = delete;
 
@@ -11242,6 +11322,9 @@ class fetcher {
 // Bodies of membership/transfer_fetcher.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL fetcher::fetcher(const transfer_options& options, transfer_effects& fx)
+    : options_{options}, fx_{&fx}, holders_{options} {}
 
 CAUSEWAY_DECL void fetcher::forget() {
   if (status_ != status::running && status_ != status::complete) staged_ = {};
@@ -11591,8 +11674,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 class state_transfer {
  public:
   /// `fx` must outlive this object.
-  explicit state_transfer(transfer_effects& fx, const transfer_options& options = {})
-      : giving{options, fx}, taking{options, fx}, keeping{giving, fx}, kept{fx} {}
+  explicit state_transfer(transfer_effects& fx, const transfer_options& options = {});
 
   void peer_up(net::peer_id peer, time_point now) { taking.peer_up(peer, now); }
   void peer_down(net::peer_id peer, time_point now);
@@ -11627,6 +11709,9 @@ class state_transfer {
 // Bodies of membership/transfer.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL state_transfer::state_transfer(transfer_effects& fx, const transfer_options& options)
+    : giving{options, fx}, taking{options, fx}, keeping{giving, fx}, kept{fx} {}
 
 CAUSEWAY_DECL void state_transfer::peer_down(net::peer_id peer, time_point now) {
   keeping.peer_down(peer);
@@ -11681,9 +11766,9 @@ struct comm_traits {
   bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;     ///< whether parts of a gradient may be given to it, which have to be added up
-  bool prepares_anew = false;      ///< what a round exchanges is made of the parameters, in the gradients, at every attempt
-  bool own_parameters = false;     ///< each peer has its own: a newcomer gets some from those whom it meets
-  bool gathers_samples = false;    ///< a round is so many samples of all peers together: a member needs as many at hand
+  bool prepares_anew = false;   ///< what a round exchanges is made of all parameters, anew at every attempt, and is one row
+  bool own_parameters = false;  ///< each peer has its own: a newcomer gets some from those whom it meets
+  bool gathers_samples = false;      ///< a round is so many samples of all peers together: a member needs as many at hand
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
@@ -12295,55 +12380,6 @@ template <class Trainer, Archiver A>
 
 #endif  // CAUSEWAY_TRAIN_CHECKPOINT_HPP
 
-// ---- causeway/collective/encoding.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_ENCODING_HPP
-#define CAUSEWAY_COLLECTIVE_ENCODING_HPP
-
-// What a collective needs of a codec. Every compress::Codec is one; the codecs themselves live elsewhere, since a
-// collective does not care how a float becomes fewer bytes.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-/// - `C::raw`: the encoded bytes are the floats themselves, so that they may be sent from where they lie;
-/// - `block()`: cutting values at multiples of it does not change what they decode to;
-/// - `encoded_size(n)`: exact bytes of n encoded values; `encode` and `decode` must produce and accept just that many.
-template <class C>
-concept Encoding = requires(const C& c, thread_pool& pool, std::size_t n, std::span<const float> values,
-                            std::span<std::byte> room, std::span<const std::byte> bytes, std::span<float> decoded) {
-  {bool{C::raw}};
-  { c.block() } -> std::same_as<std::size_t>;
-  { c.encoded_size(n) } -> std::same_as<std::size_t>;
-  { c.encode(pool, values, room) } -> std::same_as<std::size_t>;
-  { c.decode(pool, bytes, decoded) } -> std::same_as<result<void>>;
-};
-
-/// Floats as they are. For the plain sums: nothing is ever encoded.
-struct raw_encoding {
-  static constexpr bool raw = true;
-  static constexpr std::size_t block() noexcept { return 1; }
-  static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * sizeof(float); }
-  static std::size_t encode(thread_pool&, std::span<const float>, std::span<std::byte>) noexcept { return 0; }
-  static result<void> decode(thread_pool&, std::span<const std::byte>, std::span<float>) { return {}; }
-};
-static_assert(Encoding<raw_encoding>);
-
-/// Whether finite values are still finite once they were encoded: some are too large for 16 bits. Cost: as a round trip.
-template <Encoding C>
-bool survives(const C& codec, thread_pool& pool, std::span<const float> values) {
-  if constexpr (C::raw) {
-    return true;
-  } else {
-    std::vector<std::byte> bytes(codec.encoded_size(values.size()));
-    std::vector<float> back(values.size());
-    bytes.resize(codec.encode(pool, values, bytes));
-    return codec.decode(pool, bytes, back).has_value();
-  }
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_ENCODING_HPP
-
 // ---- causeway/collective/channels.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_CHANNELS_HPP
 #define CAUSEWAY_COLLECTIVE_CHANNELS_HPP
@@ -12589,6 +12625,235 @@ CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved) {
 
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
 #endif
+
+// ---- causeway/collective/gather.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_GATHER_HPP
+#define CAUSEWAY_COLLECTIVE_GATHER_HPP
+
+// Everybody's bytes to one peer, or to all. Lengths may differ: each peer says its length first, and nobody reserves more
+// than the caller's limit because somebody else says so.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+namespace detail {
+
+/// The places of one gather's operations: for every peer a length and bytes, out and in.
+struct gather_places {
+  std::size_t peers;
+  [[nodiscard]] std::size_t length_out(net::peer_index p) const { return p; }
+  [[nodiscard]] std::size_t bytes_out(net::peer_index p) const { return peers + p; }
+  [[nodiscard]] std::size_t length_in(net::peer_index p) const { return 2 * peers + p; }
+  [[nodiscard]] std::size_t bytes_in(net::peer_index p) const { return 3 * peers + p; }
+};
+
+CAUSEWAY_DECL error too_long(net::peer_index peer, std::size_t offered, std::size_t limit);
+
+/// Receives from all others: `lengths` are under way already.
+template <net::Transport T>
+result<void> collect(flight<T>& ops, const gather_places& at, std::span<const std::size_t> lengths, std::size_t limit,
+                     std::vector<std::vector<std::byte>>& all) {
+  for (net::peer_index p = 0; p < lengths.size(); ++p) {
+    if (p == ops.self()) continue;
+    CAUSEWAY_TRY(ops.wait_exact(at.length_in(p), p, sizeof(std::uint64_t)));
+    if (lengths[p] > limit) return too_long(p, lengths[p], limit);
+    all[p].resize(lengths[p]);
+    ops.receive(at.bytes_in(p), p, part{1}, all[p]);
+  }
+  for (net::peer_index p = 0; p < lengths.size(); ++p) {
+    if (p != ops.self()) CAUSEWAY_TRY(ops.wait_exact(at.bytes_in(p), p, all[p].size()));
+  }
+  return {};
+}
+
+/// Sends `mine` to the peers that `wants` names, and receives from all others if `wants` names this one.
+template <net::Transport T, class Wants>
+result<void> gather_to(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::size_t limit,
+                       std::vector<std::vector<std::byte>>& all, const Wants& wants, const collective_options& options) {
+  static_assert(sizeof(std::size_t) == sizeof(std::uint64_t));  // lengths travel as the workspace holds them
+  const net::peer_index self = transport.self();
+  if (mine.size() > limit) return too_long(self, mine.size(), limit);
+  const gather_places at{transport.size()};
+  collective_workspace own;
+  collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
+  auto& lengths = workspace.sizes();
+  lengths.assign(at.peers, mine.size());
+  flight<T> ops{transport, id, options.deadline, workspace.operations(), 4 * at.peers};
+  for (net::peer_index p = 0; p < at.peers && wants(self); ++p) {
+    if (p != self) ops.receive(at.length_in(p), p, part{0}, std::as_writable_bytes(std::span{&lengths[p], 1}));
+  }
+  for (net::peer_index p = 0; p < at.peers; ++p) {
+    if (p == self || !wants(p)) continue;
+    ops.send(at.length_out(p), p, part{0}, std::as_bytes(std::span{&lengths[self], 1}));
+    ops.send(at.bytes_out(p), p, part{1}, mine);
+  }
+  if (wants(self)) {
+    all.resize(at.peers);
+    all[self].assign(mine.begin(), mine.end());
+    CAUSEWAY_TRY(collect(ops, at, lengths, limit, all));
+  }
+  for (net::peer_index p = 0; p < at.peers; ++p) {
+    CAUSEWAY_TRY(ops.finish(at.length_out(p), p));
+    CAUSEWAY_TRY(ops.finish(at.bytes_out(p), p));
+  }
+  return {};
+}
+
+}  // namespace detail
+
+/// all[p] = the bytes of peer p, on `root`; left alone elsewhere. At most `limit` bytes each (errc::too_large, naming the
+/// peer that offers more). 1 latency; every peer but the root sends its bytes and 8 more.
+template <net::Transport T>
+result<void> gather(T& transport, const net::message_id& id, net::peer_index root, std::span<const std::byte> mine,
+                    std::size_t limit, std::vector<std::vector<std::byte>>& all, const collective_options& options = {}) {
+  CAUSEWAY_EXPECT(root < transport.size());
+  const auto wants = [root](net::peer_index p) { return p == root; };
+  return detail::gather_to(transport, id, mine, limit, all, wants, options);
+}
+
+/// As gather, on every peer: 1 latency; every peer sends n-1 times its bytes and 8 more.
+template <net::Transport T>
+result<void> all_gather(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::size_t limit,
+                        std::vector<std::vector<std::byte>>& all, const collective_options& options = {}) {
+  const auto wants = [](net::peer_index) { return true; };
+  return detail::gather_to(transport, id, mine, limit, all, wants, options);
+}
+
+/// For parts of equal length: `all` has n parts of mine.size() bytes; part p becomes the bytes of peer p. 1 latency; every
+/// peer sends n-1 times its bytes. `mine` may be the peer's own part of `all`.
+template <net::Transport T>
+result<void> all_gather(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::span<std::byte> all,
+                        const collective_options& options = {}) {
+  const net::peer_index self = transport.self();
+  const std::uint32_t peers = transport.size();
+  const std::size_t size = mine.size();
+  CAUSEWAY_EXPECT(all.size() == size * peers);
+  collective_workspace own;
+  collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
+  flight<T> ops{transport, id, options.deadline, workspace.operations(), 2 * std::size_t{peers}};
+  for (std::uint32_t i = 1; i < peers; ++i) {
+    const net::peer_index from = (self + peers - i) % peers;
+    ops.receive(peers + from, from, part{}, all.subspan(from * size, size));
+  }
+  for (std::uint32_t i = 1; i < peers; ++i) ops.send((self + i) % peers, (self + i) % peers, part{}, mine);
+  if (size > 0) std::memmove(all.data() + self * size, mine.data(), size);
+  for (net::peer_index p = 0; p < peers; ++p) {
+    if (p != self) CAUSEWAY_TRY(ops.wait_exact(peers + p, p, size));
+  }
+  for (net::peer_index p = 0; p < peers; ++p) CAUSEWAY_TRY(ops.finish(p, p));
+  return {};
+}
+
+#ifdef CAUSEWAY_COMPILED
+extern template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
+                                        std::size_t, std::vector<std::vector<std::byte>>&, const collective_options&);
+extern template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
+                                        std::span<std::byte>, const collective_options&);
+#endif
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_GATHER_HPP
+
+// ---- causeway/collective/impl/gather.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+
+// Bodies of collective/gather.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL error detail::too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
+  return fail(errc::too_large, peer_name(peer),
+              std::to_string(offered) + " bytes to gather, where the caller allows " + std::to_string(limit));
+}
+
+#ifdef CAUSEWAY_COMPILED
+template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>, std::size_t,
+                                 std::vector<std::vector<std::byte>>&, const collective_options&);
+template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
+                                 std::span<std::byte>, const collective_options&);
+#endif
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+#endif
+
+// ---- causeway/collective/agreement.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_AGREEMENT_HPP
+#define CAUSEWAY_COLLECTIVE_AGREEMENT_HPP
+
+// Whether all peers hold the same thing, by a number that names it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// errc::diverged, with `complaint`, names the first peer whose number is another one. 8 bytes from and to everybody.
+template <net::Transport T>
+result<void> all_equal(T& transport, const net::message_id& id, std::uint64_t own, const std::string& complaint,
+                       const collective_options& options = {}) {
+  if (transport.size() == 1) return {};
+  std::vector<std::uint64_t> all(transport.size());
+  CAUSEWAY_TRY(
+      all_gather(transport, id, std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}), options));
+  for (net::peer_index peer = 0; peer < transport.size(); ++peer) {
+    if (all[peer] != own) return fail(errc::diverged, "peer " + std::to_string(peer), complaint);
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_AGREEMENT_HPP
+
+// ---- causeway/collective/encoding.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_ENCODING_HPP
+#define CAUSEWAY_COLLECTIVE_ENCODING_HPP
+
+// What a collective needs of a codec. Every compress::Codec is one; the codecs themselves live elsewhere, since a
+// collective does not care how a float becomes fewer bytes.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// - `C::raw`: the encoded bytes are the floats themselves, so that they may be sent from where they lie;
+/// - `block()`: cutting values at multiples of it does not change what they decode to;
+/// - `encoded_size(n)`: exact bytes of n encoded values; `encode` and `decode` must produce and accept just that many.
+template <class C>
+concept Encoding = requires(const C& c, thread_pool& pool, std::size_t n, std::span<const float> values,
+                            std::span<std::byte> room, std::span<const std::byte> bytes, std::span<float> decoded) {
+  {bool{C::raw}};
+  { c.block() } -> std::same_as<std::size_t>;
+  { c.encoded_size(n) } -> std::same_as<std::size_t>;
+  { c.encode(pool, values, room) } -> std::same_as<std::size_t>;
+  { c.decode(pool, bytes, decoded) } -> std::same_as<result<void>>;
+};
+
+/// Floats as they are. For the plain sums: nothing is ever encoded.
+struct raw_encoding {
+  static constexpr bool raw = true;
+  static constexpr std::size_t block() noexcept { return 1; }
+  static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * sizeof(float); }
+  static std::size_t encode(thread_pool&, std::span<const float>, std::span<std::byte>) noexcept { return 0; }
+  static result<void> decode(thread_pool&, std::span<const std::byte>, std::span<float>) { return {}; }
+};
+static_assert(Encoding<raw_encoding>);
+
+/// Whether finite values are still finite once they were encoded: some are too large for 16 bits. Cost: as a round trip.
+template <Encoding C>
+bool survives(const C& codec, thread_pool& pool, std::span<const float> values) {
+  if constexpr (C::raw) {
+    return true;
+  } else {
+    std::vector<std::byte> bytes(codec.encoded_size(values.size()));
+    std::vector<float> back(values.size());
+    bytes.resize(codec.encode(pool, values, bytes));
+    return codec.decode(pool, bytes, back).has_value();
+  }
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_ENCODING_HPP
 
 // ---- causeway/collective/refusal.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_REFUSAL_HPP
@@ -13850,159 +14115,84 @@ template result<void> detail::all_reduce(net::any_transport&, const net::message
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_ALL_REDUCE_IPP
 #endif
 
-// ---- causeway/collective/gather.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_GATHER_HPP
-#define CAUSEWAY_COLLECTIVE_GATHER_HPP
+// ---- causeway/collective/broadcast.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_BROADCAST_HPP
+#define CAUSEWAY_COLLECTIVE_BROADCAST_HPP
 
-// Everybody's bytes to one peer, or to all. Lengths may differ: each peer says its length first, and nobody reserves more
-// than the caller's limit because somebody else says so.
+// One peer's bytes to all others.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 namespace detail {
 
-/// The places of one gather's operations: for every peer a length and bytes, out and in.
-struct gather_places {
-  std::size_t peers;
-  [[nodiscard]] std::size_t length_out(net::peer_index p) const { return p; }
-  [[nodiscard]] std::size_t bytes_out(net::peer_index p) const { return peers + p; }
-  [[nodiscard]] std::size_t length_in(net::peer_index p) const { return 2 * peers + p; }
-  [[nodiscard]] std::size_t bytes_in(net::peer_index p) const { return 3 * peers + p; }
-};
-
-CAUSEWAY_DECL error too_long(net::peer_index peer, std::size_t offered, std::size_t limit);
-
-/// Receives from all others: `lengths` are under way already.
+/// The root sends to everybody: one latency, n-1 times the size on the root's link.
 template <net::Transport T>
-result<void> collect(flight<T>& ops, const gather_places& at, std::span<const std::size_t> lengths, std::size_t limit,
-                     std::vector<std::vector<std::byte>>& all) {
-  for (net::peer_index p = 0; p < lengths.size(); ++p) {
-    if (p == ops.self()) continue;
-    CAUSEWAY_TRY(ops.wait_exact(at.length_in(p), p, sizeof(std::uint64_t)));
-    if (lengths[p] > limit) return too_long(p, lengths[p], limit);
-    all[p].resize(lengths[p]);
-    ops.receive(at.bytes_in(p), p, part{1}, all[p]);
+result<void> broadcast_flat(T& transport, flight<T>& ops, net::peer_index root, std::span<std::byte> data) {
+  const net::peer_index self = transport.self();
+  if (self != root) {
+    ops.receive(0, root, part{}, data);
+    return ops.wait_exact(0, root, data.size());
   }
-  for (net::peer_index p = 0; p < lengths.size(); ++p) {
-    if (p != ops.self()) CAUSEWAY_TRY(ops.wait_exact(at.bytes_in(p), p, all[p].size()));
+  for (net::peer_index p = 0; p < transport.size(); ++p) {
+    if (p != root) ops.send(p, p, part{}, data);
   }
+  for (net::peer_index p = 0; p < transport.size(); ++p) CAUSEWAY_TRY(ops.finish(p, p));
   return {};
 }
 
-/// Sends `mine` to the peers that `wants` names, and receives from all others if `wants` names this one.
-template <net::Transport T, class Wants>
-result<void> gather_to(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::size_t limit,
-                       std::vector<std::vector<std::byte>>& all, const Wants& wants, const collective_options& options) {
-  static_assert(sizeof(std::size_t) == sizeof(std::uint64_t));  // lengths travel as the workspace holds them
+/// From peer to peer, chunk by chunk: nobody sends more than the size once.
+template <net::Transport T>
+result<void> broadcast_chain(T& transport, flight<T>& ops, net::peer_index root, std::span<std::byte> data,
+                             std::size_t chunk, std::size_t chunks) {
   const net::peer_index self = transport.self();
-  if (mine.size() > limit) return too_long(self, mine.size(), limit);
-  const gather_places at{transport.size()};
-  collective_workspace own;
-  collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
-  auto& lengths = workspace.sizes();
-  lengths.assign(at.peers, mine.size());
-  flight<T> ops{transport, id, options.deadline, workspace.operations(), 4 * at.peers};
-  for (net::peer_index p = 0; p < at.peers && wants(self); ++p) {
-    if (p != self) ops.receive(at.length_in(p), p, part{0}, std::as_writable_bytes(std::span{&lengths[p], 1}));
+  const std::uint32_t peers = transport.size();
+  const bool first = self == root;
+  const bool last = (self + 1) % peers == root;
+  const net::peer_index left = (self + peers - 1) % peers;
+  const net::peer_index right = (self + 1) % peers;
+  const auto piece = [&](std::size_t k) { return data.subspan(k * chunk, std::min(chunk, data.size() - k * chunk)); };
+  for (std::size_t k = 0; k < chunks && !first; ++k) ops.receive(k, left, part{0, k}, piece(k));
+  for (std::size_t k = 0; k < chunks; ++k) {
+    if (!first) CAUSEWAY_TRY(ops.wait_exact(k, left, piece(k).size()));
+    if (!last) ops.send(chunks + k, right, part{0, k}, piece(k));
   }
-  for (net::peer_index p = 0; p < at.peers; ++p) {
-    if (p == self || !wants(p)) continue;
-    ops.send(at.length_out(p), p, part{0}, std::as_bytes(std::span{&lengths[self], 1}));
-    ops.send(at.bytes_out(p), p, part{1}, mine);
-  }
-  if (wants(self)) {
-    all.resize(at.peers);
-    all[self].assign(mine.begin(), mine.end());
-    CAUSEWAY_TRY(collect(ops, at, lengths, limit, all));
-  }
-  for (net::peer_index p = 0; p < at.peers; ++p) {
-    CAUSEWAY_TRY(ops.finish(at.length_out(p), p));
-    CAUSEWAY_TRY(ops.finish(at.bytes_out(p), p));
-  }
+  for (std::size_t k = 0; k < chunks; ++k) CAUSEWAY_TRY(ops.finish(chunks + k, right));
   return {};
 }
 
 }  // namespace detail
 
-/// all[p] = the bytes of peer p, on `root`; left alone elsewhere. At most `limit` bytes each (errc::too_large, naming the
-/// peer that offers more). 1 latency; every peer but the root sends its bytes and 8 more.
+/// `data` of `root` replaces everybody's; all give as many bytes. Up to options.one_shot_bytes the root sends to each peer
+/// (1 latency, (n-1) size bytes); beyond, the bytes go along a chain of the peers in chunks (n-1 latencies, each peer sends
+/// at most the size once). Errors name the peer that was waited for.
 template <net::Transport T>
-result<void> gather(T& transport, const net::message_id& id, net::peer_index root, std::span<const std::byte> mine,
-                    std::size_t limit, std::vector<std::vector<std::byte>>& all, const collective_options& options = {}) {
+result<void> broadcast(T& transport, const net::message_id& id, net::peer_index root, std::span<std::byte> data,
+                       const collective_options& options = {}) {
   CAUSEWAY_EXPECT(root < transport.size());
-  const auto wants = [root](net::peer_index p) { return p == root; };
-  return detail::gather_to(transport, id, mine, limit, all, wants, options);
-}
-
-/// As gather, on every peer: 1 latency; every peer sends n-1 times its bytes and 8 more.
-template <net::Transport T>
-result<void> all_gather(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::size_t limit,
-                        std::vector<std::vector<std::byte>>& all, const collective_options& options = {}) {
-  const auto wants = [](net::peer_index) { return true; };
-  return detail::gather_to(transport, id, mine, limit, all, wants, options);
-}
-
-/// For parts of equal length: `all` has n parts of mine.size() bytes; part p becomes the bytes of peer p. 1 latency; every
-/// peer sends n-1 times its bytes. `mine` may be the peer's own part of `all`.
-template <net::Transport T>
-result<void> all_gather(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::span<std::byte> all,
-                        const collective_options& options = {}) {
-  const net::peer_index self = transport.self();
-  const std::uint32_t peers = transport.size();
-  const std::size_t size = mine.size();
-  CAUSEWAY_EXPECT(all.size() == size * peers);
+  if (data.empty() || transport.size() == 1) return {};
   collective_workspace own;
-  collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
-  flight<T> ops{transport, id, options.deadline, workspace.operations(), 2 * std::size_t{peers}};
-  for (std::uint32_t i = 1; i < peers; ++i) {
-    const net::peer_index from = (self + peers - i) % peers;
-    ops.receive(peers + from, from, part{}, all.subspan(from * size, size));
+  auto& places = (options.workspace != nullptr ? *options.workspace : own).operations();
+  if (data.size() <= options.one_shot_bytes) {
+    flight<T> ops{transport, id, options.deadline, places, transport.size()};
+    return detail::broadcast_flat(transport, ops, root, data);
   }
-  for (std::uint32_t i = 1; i < peers; ++i) ops.send((self + i) % peers, (self + i) % peers, part{}, mine);
-  if (size > 0) std::memmove(all.data() + self * size, mine.data(), size);
-  for (net::peer_index p = 0; p < peers; ++p) {
-    if (p != self) CAUSEWAY_TRY(ops.wait_exact(peers + p, p, size));
-  }
-  for (net::peer_index p = 0; p < peers; ++p) CAUSEWAY_TRY(ops.finish(p, p));
-  return {};
+  const std::size_t chunk = std::max(options.chunk_bytes, std::size_t{1});
+  const std::size_t chunks = (data.size() + chunk - 1) / chunk;
+  flight<T> ops{transport, id, options.deadline, places, 2 * chunks};
+  return detail::broadcast_chain(transport, ops, root, data, chunk, chunks);
 }
 
-#ifdef CAUSEWAY_COMPILED
-extern template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
-                                        std::size_t, std::vector<std::vector<std::byte>>&, const collective_options&);
-extern template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
-                                        std::span<std::byte>, const collective_options&);
-#endif
+/// As above, for values of a trivially copyable type. All peers must have the same byte order.
+template <net::Transport T, class V>
+  requires(std::is_trivially_copyable_v<V> && !std::same_as<V, std::byte>)
+result<void> broadcast(T& transport, const net::message_id& id, net::peer_index root, std::span<V> values,
+                       const collective_options& options = {}) {
+  return broadcast(transport, id, root, std::as_writable_bytes(values), options);
+}
 
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
 
-#endif  // CAUSEWAY_COLLECTIVE_GATHER_HPP
-
-// ---- causeway/collective/impl/gather.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
-#define CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
-
-// Bodies of collective/gather.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-CAUSEWAY_DECL error detail::too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
-  return fail(errc::too_large, peer_name(peer),
-              std::to_string(offered) + " bytes to gather, where the caller allows " + std::to_string(limit));
-}
-
-#ifdef CAUSEWAY_COMPILED
-template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>, std::size_t,
-                                 std::vector<std::vector<std::byte>>&, const collective_options&);
-template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
-                                 std::span<std::byte>, const collective_options&);
-#endif
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
-#endif
+#endif  // CAUSEWAY_COLLECTIVE_BROADCAST_HPP
 
 // ---- causeway/collective/group_view.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
@@ -18151,22 +18341,47 @@ CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t co
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
-/// cos and sin of position · theta^(-2i/head_size), f32 [T, head_size/2] each, made once. Angles are computed in f64.
+/// How Llama 3.1 stretches wavelengths for contexts longer than those that a model was trained with first: frequencies
+/// that turn less than `low` times in the original context are divided by `factor`, those that turn more than `high` times
+/// stay, and between them it is blended.
+struct rotary_scaling {
+  float factor = 1.0F;  ///< 1: nothing is stretched
+  float low = 1.0F;
+  float high = 4.0F;
+  std::int64_t original_context = 8192;
+
+  [[nodiscard]] double stretched(double frequency) const noexcept {
+    if (factor == 1.0F) return frequency;
+    constexpr double full_turn = 6.283185307179586;
+    const double turns = static_cast<double>(original_context) * frequency / full_turn;
+    if (turns > static_cast<double>(high)) return frequency;
+    const double slow = frequency / static_cast<double>(factor);
+    if (turns < static_cast<double>(low)) return slow;
+    const double kept = (turns - static_cast<double>(low)) / static_cast<double>(high - low);
+    return (1.0 - kept) * slow + kept * frequency;
+  }
+
+  friend bool operator==(const rotary_scaling&, const rotary_scaling&) = default;
+};
+
+/// cos and sin of position · frequency, f32 [T, head_size/2] each, made once; the frequencies are theta^(-2i/head_size),
+/// stretched. Angles are computed in f64.
 class rotary_table {
  public:
   rotary_table() = default;
-  rotary_table(std::int64_t positions, std::int64_t head_size, double theta = 10000.0)
+  rotary_table(std::int64_t positions, std::int64_t head_size, double theta = 10000.0, rotary_scaling scaling = {})
       : cosine_{static_cast<std::size_t>(positions * (head_size / 2))},
         sine_{cosine_.size()},
         positions_{positions},
         head_size_{head_size},
-        theta_{theta} {
+        theta_{theta},
+        scaling_{scaling} {
     CAUSEWAY_EXPECT(head_size % 2 == 0);
     const std::int64_t half = head_size / 2;
     for (std::int64_t t = 0; t < positions; ++t) {
       for (std::int64_t i = 0; i < half; ++i) {
         const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(head_size);
-        const double angle = static_cast<double>(t) * std::pow(theta, exponent);
+        const double angle = static_cast<double>(t) * scaling.stretched(std::pow(theta, exponent));
         cosine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::cos(angle));
         sine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::sin(angle));
       }
@@ -18178,6 +18393,7 @@ class rotary_table {
   [[nodiscard]] std::int64_t positions() const noexcept { return positions_; }
   [[nodiscard]] std::int64_t head_size() const noexcept { return head_size_; }
   [[nodiscard]] double theta() const noexcept { return theta_; }
+  [[nodiscard]] const rotary_scaling& scaling() const noexcept { return scaling_; }
 
  private:
   aligned_buffer<float> cosine_;
@@ -18185,6 +18401,7 @@ class rotary_table {
   std::int64_t positions_ = 0;
   std::int64_t head_size_ = 0;
   double theta_ = 0.0;
+  rotary_scaling scaling_;
 };
 
 namespace detail {
@@ -18388,6 +18605,12 @@ class basic_cpu_backend {
 };
 
 using cpu_backend = basic_cpu_backend<>;
+
+/// Whether what a backend computes is in memory that the host reads at once.
+template <class B>
+inline constexpr bool computes_on_host = false;
+template <class GemmType>
+inline constexpr bool computes_on_host<basic_cpu_backend<GemmType>> = true;
 
 /// What models and trainers ask of a backend. `ops()` has the operations of basic_cpu_backend; `pool()` are threads of the
 /// host, for what is done there.
@@ -18677,8 +18900,8 @@ class model_part {
  public:
   /// All of a model.
   model_part() = default;
-  explicit model_part(std::vector<block_range> ranges) : ranges_{std::move(ranges)} {}
-  explicit model_part(block_range range) : ranges_{range} {}
+  explicit model_part(std::vector<block_range> ranges);
+  explicit model_part(block_range range);
 
   /// Embedding and output layer, and no block.
   [[nodiscard]] static model_part ends();
@@ -18718,6 +18941,10 @@ class model_part {
 // Bodies of nn/model_part.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+CAUSEWAY_DECL model_part::model_part(std::vector<block_range> ranges) : ranges_{std::move(ranges)} {}
+
+CAUSEWAY_DECL model_part::model_part(block_range range) : ranges_{range} {}
 
 CAUSEWAY_DECL model_part model_part::ends() {
   model_part p;
@@ -19056,6 +19283,10 @@ struct round_entry {
   bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
   std::uint32_t attempt = 0;                ///< another one for every attempt at a round
   bool last = false;                        ///< with it all samples of the run's budget are contributed
+  /// An exchange of this round that was called off afterwards had come to its end at this peer: what it came to counts, and
+  /// goes from there to everybody.
+  std::optional<net::peer_index> result_at{};
+  std::span<const float> result{};  ///< that, where this peer has it
 };
 
 /// Thread safety: all calls from the trainer's thread.
@@ -19087,11 +19318,9 @@ class elastic_group {
   virtual void leave() {}
 
   /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
-  /// come of it.
-  virtual result<void> exchanged() = 0;
-
-  /// After it: the mean of all that was exchanged, the same bits on all peers. For those who could not take part.
-  virtual void exchanged_mean(std::span<const float>) {}
+  /// come of it. `mean`: what came of it, the same bits on all peers, for those who could not take part; empty where that
+  /// was more than one row.
+  virtual result<void> exchanged(std::span<const float> mean) = 0;
 
   /// Judges an attempted step. `candidate`: the shared state in memory is that of the round entered, complete. commit: the
   /// shared state is that of a committed round. retry: the exchange has to be entered again. An error: this peer is out.
@@ -19412,17 +19641,14 @@ class training_context {
 
   /// data ← mean over all peers, through `codec`, in place; bit-identical everywhere. Nothing is sent by a peer alone.
   /// Where peers come and go, they count by the samples that they trained on: Σ n_i·x_i / Σ n_i.
-  /// Bytes: 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs().
-  /// `part`: of what goes out in this round, see `in_parts`.
+  /// Bytes: 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs(). `part`: see `in_parts`.
   template <class Codec>
   result<void> mean(const Codec& codec, std::span<float> data, std::uint64_t part = 0) {
     if (can_sit_out()) CAUSEWAY_TRY(keep_finite(data));
     CAUSEWAY_TRY(enter());
-    if (peers() == 1) return exchanged(data);
+    if (peers() == 1 && !result_is_known()) return exchanged(data);
     if (keeps_inputs_ && !can_sit_out()) kept_.assign(data.begin(), data.end());
-    if (elastic()) CAUSEWAY_TRY(weigh(data));
-    auto outcome = or_device_error(collective::exchange_mean(transport(), exchange_id(collective::channels::updates, part),
-                                                             codec, data, own_exchange_options()));
+    auto outcome = weighed_mean(codec, data, part);
     if (outcome && data.size() == parameters().size())
       outcome = kernels::clear(rows(), padding_of(view().segments, data.size()), data);
     if (outcome) outcome = exchanged(data);
@@ -19467,16 +19693,25 @@ class training_context {
   void skip_inner_step() noexcept { skip_ = true; }
 
   /// An exchange that a policy runs itself, through collective/, is framed by these two: the first lets this peer in and
-  /// gives the weight that its row has, the second says that the result is there. With fixed peers the weight is 1; where
-  /// they come and go, transport(), self() and peers() are those of the exchange from then on, and the weights those of the
-  /// samples: a peer that has just joined has 0.
+  /// gives the weight that its row has, the second says that the result is there, in `row`. With fixed peers the weight is
+  /// 1; where they come and go, transport(), self() and peers() are those of the exchange from then on, and the weights
+  /// those of the samples: a peer that has just joined has 0.
   result<float> enter_exchange() {
     CAUSEWAY_TRY(enter());
     return elastic() ? static_cast<float>(entry_.share * peers()) : 1.0F;
   }
-  result<void> left_exchange() { return exchanged(); }
+  result<void> left_exchange(std::span<const float> row) { return exchanged(row); }
   /// Between them: the round has so many such exchanges, and is over with the last.
-  void in_parts(std::size_t count) noexcept { parts_left_ = count; }
+  void in_parts(std::size_t count) noexcept { parts_ = parts_left_ = count; }
+  /// Nothing is exchanged in this attempt: an earlier one had come to its end at some peer, and what it came to counts.
+  [[nodiscard]] bool result_is_known() const noexcept { return entry_.result_at.has_value(); }
+  [[nodiscard]] bool knows_result() const noexcept { return !entry_.result.empty(); }  ///< this peer itself
+  /// row ← that. All take part. 4 bytes a value to and from each peer.
+  result<void> take_known_result(std::span<float> row) {
+    if (knows_result()) std::copy(entry_.result.begin(), entry_.result.end(), row.begin());
+    return collective::broadcast(transport(), exchange_id(collective::channels::updates), *entry_.result_at, row,
+                                 exchange_options());
+  }
   /// Names the attempt that this peer was let into, until that is judged; never 0.
   [[nodiscard]] std::uint64_t attempt() const noexcept { return entered_ ? std::uint64_t{1} + entry_.attempt : 0; }
   /// Whether the exchange entered last is the run's last: every sample of its budget is contributed with it.
@@ -19603,9 +19838,10 @@ class training_context {
   /// All peers must start from the same parameters. One hash from and to everybody.
   result<void> agree_on_start() {
     parent_ = hash_of(parameters());
-    return verify_parent(
-        "starts from other parameters; all peers need the same seed, the same options and checkpoints of "
-        "the same round");
+    return collective::all_equal(transport(), {.channel = collective::channels::state, .step = round_}, parent_,
+                                 "starts from other parameters; all peers need the same seed, the same options and "
+                                 "checkpoints of the same round",
+                                 own_exchange_options());
   }
 
   /// Clears gradients before a step.
@@ -19672,16 +19908,22 @@ class training_context {
     if (!elastic() || entered_) return {};
     CAUSEWAY_ASSIGN(entry_, env_.group->enter(contribution_.all() - contribution_.later(), contribution_.later()));
     entered_ = true;
-    parts_left_ = 1;
+    in_parts(1);
     return {};
   }
 
-  result<void> exchanged(std::span<const float> mean = {}) {
+  result<void> exchanged(std::span<const float> mean) {
     if (!elastic() || --parts_left_ > 0) return {};
     parts_left_ = 1;
-    CAUSEWAY_TRY(env_.group->exchanged());
-    if (!mean.empty()) env_.group->exchanged_mean(mean);
-    return {};
+    return env_.group->exchanged(std::exchange(parts_, 1) == 1 ? mean : std::span<const float>{});
+  }
+
+  template <class Codec>
+  result<void> weighed_mean(const Codec& codec, std::span<float> data, std::uint64_t part) {
+    if (result_is_known()) return take_known_result(data);
+    if (elastic()) CAUSEWAY_TRY(weigh(data));
+    return or_device_error(collective::exchange_mean(transport(), exchange_id(collective::channels::updates, part), codec,
+                                                     data, own_exchange_options()));
   }
 
   // ---- contributions that are not finite, where peers come and go -----------------------------------------------------
@@ -19764,18 +20006,6 @@ class training_context {
     return options;
   }
 
-  result<void> verify_parent(const std::string& complaint) {
-    if (peers() == 1) return {};
-    std::vector<std::uint64_t> hashes(peers());
-    CAUSEWAY_TRY(collective::all_gather(transport(), {.channel = collective::channels::state, .step = round_},
-                                        std::as_bytes(std::span{&parent_, 1}), std::as_writable_bytes(std::span{hashes}),
-                                        own_exchange_options()));
-    for (std::uint32_t peer = 0; peer < peers(); ++peer) {
-      if (hashes[peer] != parent_) return fail(errc::diverged, "peer " + std::to_string(peer), complaint);
-    }
-    return {};
-  }
-
   M model_;
   Inner inner_;
   environment env_;  // its transport is moved to world_
@@ -19801,10 +20031,10 @@ class training_context {
   std::uint32_t skipped_ = 0;  // inner steps in a row whose gradient was not finite
   bool skip_ = false;          // the next inner step
   std::optional<std::uint64_t> scheduled_at_;
-  bool resumed_ = false;        // step_ was set during the step under way
-  bool entered_ = false;        // into the exchange under way
-  std::size_t parts_left_ = 1;  // of it
-  bool candidate_ = false;      // the shared state is that of a round which is not settled yet
+  bool resumed_ = false;                    // step_ was set during the step under way
+  bool entered_ = false;                    // into the exchange under way
+  std::size_t parts_ = 1, parts_left_ = 1;  // of it
+  bool candidate_ = false;                  // the shared state is that of a round which is not settled yet
   detail::contribution contribution_;
 
   std::span<float> updates_;
@@ -20179,7 +20409,7 @@ class crew_group final : public elastic_group, public parallel::crew {
  public:
   /// `below`: the membership of all peers; a quota and a budget of 0 fit it, since samples are not handed out by it, and
   /// member_options::enters_afresh must be set.
-  explicit crew_group(std::shared_ptr<elastic_group> below) : below_{std::move(below)} {}
+  explicit crew_group(std::shared_ptr<elastic_group> below);
 
   // ---- for the context ------------------------------------------------------------------------------------------------
 
@@ -20188,27 +20418,27 @@ class crew_group final : public elastic_group, public parallel::crew {
   [[nodiscard]] std::uint64_t parent() const override { return below_->parent(); }
   [[nodiscard]] std::uint64_t state_hash() const override { return words_.state; }
   [[nodiscard]] std::uint64_t contributed() const override { return UINT64_MAX; }  // nothing is left over
-  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
+  [[nodiscard]] CAUSEWAY_DECL std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
   [[nodiscard]] bool budget_used() const override { return below_->budget_used(); }
   void leave() override { below_->leave(); }
 
   /// What the others hold alike is not what the context would share.
-  result<void> open(shared_state, thread_pool& pool) override;
+  CAUSEWAY_DECL result<void> open(shared_state, thread_pool& pool) override;
 
-  result<round_entry> enter(std::uint64_t, std::uint64_t) override;
-  result<void> exchanged() override { return {}; }
+  CAUSEWAY_DECL result<round_entry> enter(std::uint64_t, std::uint64_t) override;
+  result<void> exchanged(std::span<const float>) override { return {}; }
 
-  result<verdict> settle(const result<void>& outcome, bool) override;
+  CAUSEWAY_DECL result<verdict> settle(const result<void>& outcome, bool) override;
 
   // ---- for the pipelines ----------------------------------------------------------------------------------------------
 
   [[nodiscard]] const parallel::crew_words& words() const override { return words_; }
 
-  result<parallel::crew_attempt> begin_attempt() override;
+  CAUSEWAY_DECL result<parallel::crew_attempt> begin_attempt() override;
 
-  result<void> propose(const parallel::crew_words& next) override;
+  CAUSEWAY_DECL result<void> propose(const parallel::crew_words& next) override;
 
-  result<void> failed(const error& why) override;
+  CAUSEWAY_DECL result<void> failed(const error& why) override;
 
   void finished_by_others() override { finished_by_others_ = true; }
 
@@ -20231,6 +20461,8 @@ class crew_group final : public elastic_group, public parallel::crew {
 // Bodies of train/crew_group.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
+
+CAUSEWAY_DECL crew_group::crew_group(std::shared_ptr<elastic_group> below) : below_{std::move(below)} {}
 
 CAUSEWAY_DECL std::vector<std::uint64_t> crew_group::draw(std::uint64_t skipped, std::uint64_t count) {
   return below_->draw(skipped, count);
@@ -20258,7 +20490,7 @@ CAUSEWAY_DECL result<parallel::crew_attempt> crew_group::begin_attempt() {
 }
 
 CAUSEWAY_DECL result<void> crew_group::propose(const parallel::crew_words& next) {
-  CAUSEWAY_TRY(below_->exchanged());
+  CAUSEWAY_TRY(below_->exchanged({}));
   words_ = next;
   CAUSEWAY_ASSIGN(const verdict judged, below_->settle({}, true));
   if (judged == verdict::commit) return {};
@@ -20395,10 +20627,7 @@ class write_behind {
   };
 
   /// `patience`: how long a leader may wait for its disk. `run`: as in the messages.
-  write_behind(outlets to, duration patience, std::uint64_t run)
-      : to_{std::move(to)},
-        patience_{patience},
-        farewell_{membership::detail::encode(run, membership::detail::farewell{})} {}
+  write_behind(outlets to, duration patience, std::uint64_t run);
   write_behind(const write_behind&) = delete;
   write_behind& operator=(const write_behind&) = delete;
 
@@ -20410,7 +20639,7 @@ class write_behind {
   void note(const membership::event& e);
 
   /// Whether a leader had to say farewell: it is to lead no longer. Said once.
-  [[nodiscard]] bool must_resign() { return std::exchange(overdue_, false); }
+  [[nodiscard]] bool must_resign();
   /// Nothing waits.
   [[nodiscard]] bool idle() const noexcept { return written_ == asked_; }
   /// Nothing waits any more, or for ever: the disk has failed.
@@ -20470,6 +20699,11 @@ class write_behind {
 // Bodies of train/write_behind.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+CAUSEWAY_DECL write_behind::write_behind(outlets to, duration patience, std::uint64_t run)
+    : to_{std::move(to)}, patience_{patience}, farewell_{membership::detail::encode(run, membership::detail::farewell{})} {}
+
+CAUSEWAY_DECL bool write_behind::must_resign() { return std::exchange(overdue_, false); }
 
 CAUSEWAY_DECL void write_behind::persist(const membership::durable_record& record) {
   newest_ = std::make_shared<const std::vector<std::byte>>(membership::encode(record));
@@ -20688,14 +20922,7 @@ class member_control final : net::fabric_events, membership::effects, membership
 
  private:
   member_control(std::shared_ptr<net::fabric> fabric, io::any_storage storage, const member_options& options, log_sink log,
-                 membership::durable_record record)
-      : fabric_{std::move(fabric)},
-        storage_{std::move(storage)},
-        options_{options},
-        log_{std::move(log)},
-        behind_{outlets(), options.protocol.silence.floor, options.protocol.run},
-        protocol_{protocol_options(), std::move(record), *this},
-        transfer_{*this, transfer_options()} {}
+                 membership::durable_record record);
 
   detail::write_behind::outlets outlets();
 
@@ -20704,28 +20931,28 @@ class member_control final : net::fabric_events, membership::effects, membership
 
   // ---- net::fabric_events -------------------------------------------------------------------------------------------
 
-  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
-  void on_down(net::peer_index link, const error& why) override;
-  void on_unreachable(const std::string& address, const error& why) override;
-  void on_control(net::peer_index link, std::span<const std::byte> message) override;
-  void on_wake() override;
+  CAUSEWAY_DECL void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
+  CAUSEWAY_DECL void on_down(net::peer_index link, const error& why) override;
+  CAUSEWAY_DECL void on_unreachable(const std::string& address, const error& why) override;
+  CAUSEWAY_DECL void on_control(net::peer_index link, std::span<const std::byte> message) override;
+  CAUSEWAY_DECL void on_wake() override;
 
   // ---- membership::effects ------------------------------------------------------------------------------------------
 
-  void send(net::peer_id to, std::vector<std::byte> message) override { behind_.send(to, std::move(message)); }
+  CAUSEWAY_DECL void send(net::peer_id to, std::vector<std::byte> message) override;
   void dial(const std::string& address) override { fabric_->dial(address); }
-  void drop(net::peer_id peer, const std::string& why) override;
-  bool persist(const membership::durable_record& record) override;
+  CAUSEWAY_DECL void drop(net::peer_id peer, const std::string& why) override;
+  CAUSEWAY_DECL bool persist(const membership::durable_record& record) override;
   /// Without the lock.
   bool write(const std::vector<std::byte>& record);
   void wake_at(time_point when) override { protocol_wakes_ = when; }
-  void give_time(net::peer_id peer, duration how_long) override;
-  void note(const membership::event& e) override;
+  CAUSEWAY_DECL void give_time(net::peer_id peer, duration how_long) override;
+  CAUSEWAY_DECL void note(const membership::event& e) override;
   void log(severity level, std::string_view text) override { log_(level, text); }
 
   // ---- membership::transfer_effects ---------------------------------------------------------------------------------
 
-  void transfer_send(net::peer_id to, std::vector<std::byte> message) override { post(to, std::move(message), true); }
+  CAUSEWAY_DECL void transfer_send(net::peer_id to, std::vector<std::byte> message) override;
   void transfer_wake_at(time_point when) override { transfer_wakes_ = when; }
   void transfer_log(severity level, std::string_view text) override { log_(level, text); }
 
@@ -20796,6 +21023,24 @@ CAUSEWAY_DECL net::peer_id member_identity(io::any_storage storage, const std::s
                                            net::peer_id fresh) {
   const auto record = detail::read_member_record(storage, folder);
   return record && record->run == run ? record->self : fresh;
+}
+
+CAUSEWAY_DECL member_control::member_control(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
+                                             const member_options& options, log_sink log, membership::durable_record record)
+    : fabric_{std::move(fabric)},
+      storage_{std::move(storage)},
+      options_{options},
+      log_{std::move(log)},
+      behind_{outlets(), options.protocol.silence.floor, options.protocol.run},
+      protocol_{protocol_options(), std::move(record), *this},
+      transfer_{*this, transfer_options()} {}
+
+CAUSEWAY_DECL void member_control::send(net::peer_id to, std::vector<std::byte> message) {
+  behind_.send(to, std::move(message));
+}
+
+CAUSEWAY_DECL void member_control::transfer_send(net::peer_id to, std::vector<std::byte> message) {
+  post(to, std::move(message), true);
 }
 
 CAUSEWAY_DECL result<std::unique_ptr<member_control>> member_control::make(std::shared_ptr<net::fabric> fabric,
@@ -21216,8 +21461,7 @@ struct suspicion {
 /// Models Transport. Threading: as net::link_transport.
 class view_transport {
  public:
-  view_transport(net::link_transport links, std::shared_ptr<suspicion> suspects)
-      : links_{std::move(links)}, suspects_{std::move(suspects)} {}
+  view_transport(net::link_transport links, std::shared_ptr<suspicion> suspects);
 
   [[nodiscard]] net::peer_index self() const noexcept { return links_.self(); }
   [[nodiscard]] std::uint32_t size() const noexcept { return links_.size(); }
@@ -21258,6 +21502,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 CAUSEWAY_DECL void suspicion::add(net::peer_index rank) {
   if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
 }
+
+CAUSEWAY_DECL view_transport::view_transport(net::link_transport links, std::shared_ptr<suspicion> suspects)
+    : links_{std::move(links)}, suspects_{std::move(suspects)} {}
 
 CAUSEWAY_DECL net::operation view_transport::send(net::peer_index to, const net::message_id& id,
                                                   std::span<const std::byte> bytes) {
@@ -21309,17 +21556,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 /// One at a time, again and again. Threading: the trainer's thread.
 class entered_attempt {
  public:
-  entered_attempt(std::shared_ptr<net::fabric> fabric, member_control& control, const net::arrival_options& exchange)
-      : owned_{std::move(fabric)},
-        fabric_{*owned_},
-        control_{control},
-        first_patience_{exchange.cap},
-        exchange_times_{without_cap(exchange)} {}
+  entered_attempt(std::shared_ptr<net::fabric> fabric, member_control& control, const net::arrival_options& exchange);
 
   [[nodiscard]] const std::optional<membership::ballot>& at() const noexcept { return at_; }
   [[nodiscard]] const membership::view& view() const noexcept { return view_; }
 
-  void begin(membership::ballot at) noexcept { at_ = at; }
+  void begin(membership::ballot at) noexcept;
   void end() noexcept { at_.reset(); }
 
   /// `bytes`: what is exchanged, at least. None if a member of the view is out of reach: that is reported, and the
@@ -21394,6 +21636,16 @@ class entered_attempt {
 // Bodies of train/entered_attempt.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+CAUSEWAY_DECL entered_attempt::entered_attempt(std::shared_ptr<net::fabric> fabric, member_control& control,
+                                               const net::arrival_options& exchange)
+    : owned_{std::move(fabric)},
+      fabric_{*owned_},
+      control_{control},
+      first_patience_{exchange.cap},
+      exchange_times_{without_cap(exchange)} {}
+
+CAUSEWAY_DECL void entered_attempt::begin(membership::ballot at) noexcept { at_ = at; }
 
 CAUSEWAY_DECL result<std::optional<round_entry>> entered_attempt::enter(const membership::situation& s, std::size_t bytes) {
   view_ = s.current;
@@ -21537,7 +21789,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 /// Thread safety: none; the trainer's thread, which hands in the newest ledger under the fabric's lock.
 class held_samples {
  public:
-  explicit held_samples(net::peer_id self) : self_{self} {}
+  explicit held_samples(net::peer_id self);
 
   /// The peer holds the state of another round.
   void begin_round(const membership::ledger& samples) { as_of_ = samples; }
@@ -21575,6 +21827,8 @@ class held_samples {
 // Bodies of train/held_samples.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
+
+CAUSEWAY_DECL held_samples::held_samples(net::peer_id self) : self_{self} {}
 
 CAUSEWAY_DECL void held_samples::follow(const membership::commit_record& record) {
   if (!as_of_.fits(record)) return;
@@ -21614,8 +21868,7 @@ class member_waits {
  public:
   using situation = membership::situation;
 
-  member_waits(net::fabric& fabric, member_control& control, const member_options& options, log_sink log)
-      : fabric_{&fabric}, control_{&control}, options_{&options}, log_{std::move(log)}, say_at_{options.say_after} {}
+  member_waits(net::fabric& fabric, member_control& control, const member_options& options, log_sink log);
 
   template <class F>
   void locked(F&& what) const {
@@ -21701,6 +21954,10 @@ class member_waits {
 // Bodies of train/member_waits.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+CAUSEWAY_DECL member_waits::member_waits(net::fabric& fabric, member_control& control, const member_options& options,
+                                         log_sink log)
+    : fabric_{&fabric}, control_{&control}, options_{&options}, log_{std::move(log)}, say_at_{options.say_after} {}
 
 CAUSEWAY_DECL time_point member_waits::time_now() const {
   time_point now;
@@ -21828,8 +22085,7 @@ class state_fetch {
 
   static constexpr double slow_line = 1.25e6;  ///< bytes per second, where nothing was measured yet
 
-  state_fetch(member_control& control, member_waits& waits, const member_options& options, log_sink log)
-      : control_{&control}, waits_{&waits}, options_{&options}, log_{std::move(log)} {}
+  state_fetch(member_control& control, member_waits& waits, const member_options& options, log_sink log);
 
   /// What is fetched, and where it goes.
   void into(shared_state& state, membership::state_image& image, thread_pool* pool);
@@ -21947,6 +22203,10 @@ class state_fetch {
 // Bodies of train/state_fetch.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
+
+CAUSEWAY_DECL state_fetch::state_fetch(member_control& control, member_waits& waits, const member_options& options,
+                                       log_sink log)
+    : control_{&control}, waits_{&waits}, options_{&options}, log_{std::move(log)} {}
 
 CAUSEWAY_DECL void state_fetch::into(shared_state& state, membership::state_image& image, thread_pool* pool) {
   state_ = &state;
@@ -22109,46 +22369,35 @@ class member final : public elastic_group {
   [[nodiscard]] std::uint64_t state_hash() const override { return held_.state; }
   [[nodiscard]] std::uint64_t contributed() const override { return contributed_; }
 
-  result<void> open(shared_state state, thread_pool& pool) override;
+  CAUSEWAY_DECL result<void> open(shared_state state, thread_pool& pool) override;
 
-  result<round_entry> enter(std::uint64_t samples, std::uint64_t later) override;
+  CAUSEWAY_DECL result<round_entry> enter(std::uint64_t samples, std::uint64_t later) override;
 
-  bool announce(std::uint64_t samples) override;
+  CAUSEWAY_DECL bool announce(std::uint64_t samples) override;
 
   [[nodiscard]] bool exchange_waits() const override { return waits_.look().is == situation::kind::exchange; }
 
-  result<void> exchanged() override;
+  CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean) override;
 
-  void exchanged_mean(std::span<const float> mean) override;
-
-  result<verdict> settle(const result<void>& outcome, bool candidate) override;
+  CAUSEWAY_DECL result<verdict> settle(const result<void>& outcome, bool candidate) override;
 
   [[nodiscard]] bool can_sit_out() const override { return true; }
 
-  result<verdict> sit_out(const error& why) override;
+  CAUSEWAY_DECL result<verdict> sit_out(const error& why) override;
 
-  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
+  [[nodiscard]] CAUSEWAY_DECL std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
 
   [[nodiscard]] bool budget_used() const override { return samples_.complete(); }
 
   /// Tells the others that this peer goes, so that they need not find out.
-  void leave() override;
+  CAUSEWAY_DECL void leave() override;
 
   /// Whom this peer waits for, since when, and what happens next; one line each. From any thread.
   [[nodiscard]] std::string describe() const { return waits_.describe(); }
 
  private:
   member(std::shared_ptr<net::fabric> fabric, io::any_storage storage, member_options options, log_sink log,
-         std::unique_ptr<member_control> control)
-      : fabric_{std::move(fabric)},
-        options_{std::move(options)},
-        log_{std::move(log)},
-        control_{std::move(control)},
-        waits_{*fabric_, *control_, options_, log_},
-        fetch_{*control_, waits_, options_, log_},
-        store_{std::move(storage), options_.folder + "/rounds"},
-        samples_{fabric_->id()},
-        attempt_{fabric_, *control_, options_.exchange} {}
+         std::unique_ptr<member_control> control);
 
   /// What it gives with the lock held.
   template <class F>
@@ -22223,6 +22472,9 @@ class member final : public elastic_group {
   // Whether what is in memory is a state that others keep for this peer, with the means of the rounds since.
   [[nodiscard]] bool follows() const;
 
+  // For those who have to do the round again.
+  void keep_mean(std::span<const float> mean);
+
   // Does those rounds again, from what they exchanged. Ends when the newest is reached, or nobody can help any further.
   result<void> follow(bool keep, bool late);
 
@@ -22280,6 +22532,18 @@ class member final : public elastic_group {
 // Bodies of train/member.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
+
+CAUSEWAY_DECL member::member(std::shared_ptr<net::fabric> fabric, io::any_storage storage, member_options options,
+                             log_sink log, std::unique_ptr<member_control> control)
+    : fabric_{std::move(fabric)},
+      options_{std::move(options)},
+      log_{std::move(log)},
+      control_{std::move(control)},
+      waits_{*fabric_, *control_, options_, log_},
+      fetch_{*control_, waits_, options_, log_},
+      store_{std::move(storage), options_.folder + "/rounds"},
+      samples_{fabric_->id()},
+      attempt_{fabric_, *control_, options_.exchange} {}
 
 CAUSEWAY_DECL result<std::shared_ptr<member>> member::make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
                                                            member_options options, log_sink log) {
@@ -22359,7 +22623,7 @@ CAUSEWAY_DECL bool member::announce(std::uint64_t samples) {
   return waits_.look().enough;
 }
 
-CAUSEWAY_DECL result<void> member::exchanged() {
+CAUSEWAY_DECL result<void> member::exchanged(std::span<const float> mean) {
   passing("exchanged");
   fetch_.note_rate(attempt_.entered_at(), attempt_.exchanged());
   const auto copy = copy_for_others();
@@ -22374,10 +22638,11 @@ CAUSEWAY_DECL result<void> member::exchanged() {
   });
   in_step_ = in_step_ && !in_time;
   if (!in_time) return fail(errc::cancelled, "round", "the attempt was called off");
+  if (!mean.empty()) keep_mean(mean);
   return {};
 }
 
-CAUSEWAY_DECL void member::exchanged_mean(std::span<const float> mean) {
+CAUSEWAY_DECL void member::keep_mean(std::span<const float> mean) {
   bool wanted = false;
   locked([&] { wanted = control_->keeps_means(); });
   mean_.reset();
@@ -23040,7 +23305,7 @@ class swarm_table_fetch {
   bool take(net::peer_id from, const swarm_wire::table_piece& p);
   void lost(net::peer_id peer);
   /// Whether it had nothing, though it said otherwise; until `forgive`.
-  [[nodiscard]] bool refused(net::peer_id peer) const { return refused_.contains(peer); }
+  [[nodiscard]] bool refused(net::peer_id peer) const;
   void forgive() { refused_.clear(); }
 
   [[nodiscard]] bool has(std::uint64_t step) const noexcept { return wanted_ && step_ == step && complete(); }
@@ -23109,6 +23374,8 @@ CAUSEWAY_DECL swarm_wire::table_piece answer(const swarm_wire::table_request& as
   p.values.assign(part.begin(), part.end());
   return p;
 }
+
+CAUSEWAY_DECL bool swarm_table_fetch::refused(net::peer_id peer) const { return refused_.contains(peer); }
 
 CAUSEWAY_DECL void swarm_table_fetch::want(std::uint64_t step, std::size_t length) {
   if (wanted_ && step_ == step && values_.size() == length) return;
@@ -23206,7 +23473,7 @@ inline constexpr std::uint64_t most_evaluations = (std::uint64_t{1} << turn_bits
 class batch_set {
  public:
   batch_set() = default;
-  explicit batch_set(std::uint32_t size) : size_{size}, words_((size + 63U) / 64U, 0) {}
+  explicit batch_set(std::uint32_t size);
 
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
   [[nodiscard]] bool has(std::uint32_t m) const noexcept { return m < size_ && (words_[m / 64U] >> (m % 64U) & 1U) != 0; }
@@ -23408,6 +23675,8 @@ CAUSEWAY_DECL void read(net::byte_reader& in, delays& m);
 // Bodies of parallel/swarm_messages.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace swarm_wire {
+
+CAUSEWAY_DECL batch_set::batch_set(std::uint32_t size) : size_{size}, words_((size + 63U) / 64U, 0) {}
 
 CAUSEWAY_DECL void batch_set::add(std::uint32_t m) {
   CAUSEWAY_EXPECT(m < size_);
@@ -23645,8 +23914,8 @@ struct swarm_plan {
 [[nodiscard]] CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                                    const swarm_wire::batch_set& wanted, bool needs_part = false);
 
-/// What `self` weighs in a mean over all micro-batches, where parts are means over those of each peer.
-[[nodiscard]] CAUSEWAY_DECL double weight_of(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self);
+/// What each peer weighs in a mean over all micro-batches, where parts are means over those of each; somebody's sum all.
+[[nodiscard]] CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan);
 
 /// A peer's gradient while it goes in and out of exchanges: what it has computed itself, and its stage's sum.
 class swarm_gradients {
@@ -23659,8 +23928,8 @@ class swarm_gradients {
   /// Another one for every sum.
   [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
 
-  /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it, if `keeps`.
-  void put_in(swarm_part part, std::span<float> gradients, bool keeps = true);
+  /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it.
+  void put_in(swarm_part part, std::span<float> gradients);
   /// Adds the other end's part to `table`, a place in what was put in; `restore` undoes that too.
   void add_part(std::span<const float> part, std::span<float> table);
   /// `table`: the place of `add_part`, or empty.
@@ -23715,12 +23984,16 @@ CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::ui
   return plan;
 }
 
-CAUSEWAY_DECL double weight_of(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
-  if (plan.parts[self] == swarm_part::sum) return 1;
-  if (plan.parts[self] != swarm_part::own) return 0;
+CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan) {
+  std::vector<double> weights(all.size(), 0.0);
   double together = 0;
-  for (std::size_t p = 0; p < all.size(); ++p) together += plan.parts[p] == swarm_part::own ? all[p].done.count() : 0;
-  return all[self].done.count() / together;
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    if (plan.parts[p] == swarm_part::sum) weights[p] = 1;
+    if (plan.parts[p] == swarm_part::own) weights[p] = all[p].done.count();
+    together += weights[p];
+  }
+  for (double& w : weights) w = together > 0 ? w / together : 0;
+  return weights;
 }
 
 CAUSEWAY_DECL void swarm_gradients::begin(std::uint64_t step) {
@@ -23735,9 +24008,9 @@ CAUSEWAY_DECL void swarm_gradients::keep_sum(std::uint64_t step, std::vector<flo
   ++version_;
 }
 
-CAUSEWAY_DECL void swarm_gradients::put_in(swarm_part part, std::span<float> gradients, bool keeps) {
+CAUSEWAY_DECL void swarm_gradients::put_in(swarm_part part, std::span<float> gradients) {
   if (part == swarm_part::own) return;
-  if (keeps && part != swarm_part::dropped) own_.assign(gradients.begin(), gradients.end());
+  if (part != swarm_part::dropped) own_.assign(gradients.begin(), gradients.end());
   if (part == swarm_part::sum) {
     std::copy(sum_.begin(), sum_.end(), gradients.begin());
   } else {
@@ -23819,8 +24092,7 @@ struct swarm_shipment {
 /// Outputs and input gradients are kept until the turn ends: a peer that stands in for a lost neighbour needs them.
 class swarm_station {
  public:
-  swarm_station(net::peer_id self, std::uint32_t stage, std::uint32_t stages)
-      : self_{self}, stage_{stage}, stages_{stages} {}
+  swarm_station(net::peer_id self, std::uint32_t stage, std::uint32_t stages);
 
   /// `counted`: what this peer has contributed before; of the same size, or empty for nothing.
   void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {});
@@ -23866,7 +24138,7 @@ class swarm_station {
   /// an evaluation.
   void contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input, std::uint64_t pass = 0);
 
-  [[nodiscard]] std::vector<swarm_shipment> take_shipments() { return std::exchange(shipments_, {}); }
+  [[nodiscard]] std::vector<swarm_shipment> take_shipments();
 
   // ---- to look at ------------------------------------------------------------------------------------------------------
 
@@ -23939,6 +24211,11 @@ class swarm_station {
 // Bodies of parallel/swarm_station.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL swarm_station::swarm_station(net::peer_id self, std::uint32_t stage, std::uint32_t stages)
+    : self_{self}, stage_{stage}, stages_{stages} {}
+
+CAUSEWAY_DECL std::vector<swarm_shipment> swarm_station::take_shipments() { return std::exchange(shipments_, {}); }
 
 CAUSEWAY_DECL void swarm_station::begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted) {
   turn_ = turn;
@@ -24196,8 +24473,15 @@ struct swarm_tied_table {
 /// The whole sum of a stage's gradients in a step.
 struct swarm_sum {
   std::uint64_t step = 0;
-  double squares = 0;  ///< of its 2-norm
-  std::span<float> values{};
+  double squares = 0;         ///< of its 2-norm
+  std::span<float> values{};  ///< in the gradients; none where peers take local steps, which write none to a disk
+};
+
+/// What a peer puts into its stage's exchange.
+struct swarm_part_taken {
+  std::vector<double> weights;               ///< of every peer's row
+  std::optional<std::uint32_t> result_at{};  ///< with local steps: who has what an earlier attempt came to, which counts
+  std::span<const float> result{};           ///< that, where this peer has it
 };
 
 /// A peer's part in the steps of a swarm, as train/swarm_group.hpp and parallel/swarm.hpp use it. All functions are for the
@@ -24232,12 +24516,13 @@ class swarm_round {
   [[nodiscard]] virtual bool called_away() const noexcept = 0;
   /// What this peer could put into its stage's sum.
   [[nodiscard]] virtual swarm_holding holding() = 0;
-  /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, and gives its weight in the
-  /// sum. errc::cancelled: the parts do not make the whole.
-  virtual result<double> take_part(std::span<const swarm_holding> all, std::size_t self) = 0;
-  /// The gradients hold the stage's sum; nobody has been told. What is on disk before `all_summed` tells the other stages
-  /// lets this one take the step, whoever is lost afterwards.
-  virtual result<swarm_sum> keep_sum() = 0;
+  /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, unless it takes local steps,
+  /// and gives the weights in the sum. errc::cancelled: the parts do not make the whole.
+  virtual result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) = 0;
+  /// `sum` is the stage's, in the gradients unless peers take local steps; nobody has been told. What is on disk before
+  /// `all_summed` tells the other stages lets this one take the step, whoever is lost afterwards. `sum` must stay until
+  /// then.
+  virtual result<swarm_sum> keep_sum(std::span<const float> sum) = 0;
   /// From that disk, in a new process, before the first step: the sum of a step that may have to be made again; without
   /// values, what only others may ask for.
   virtual void restore_sum(const swarm_sum& kept) = 0;
@@ -24291,8 +24576,7 @@ class swarm_group final : public elastic_group {
  public:
   /// `stage`: the membership of the peers that hold the same stage; a quota and a budget of 0 fit it, since samples are not
   /// handed out by it.
-  swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm)
-      : stage_{std::move(stage)}, swarm_{std::move(swarm)} {}
+  swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm);
   /// With a disk, where `folder` is this stage's: a step costs one write of the stage's gradient more, before the other
   /// stages hear of it. Peers that take local steps write none (docs/design/swarm.md, L7).
   swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm, io::any_storage disk,
@@ -24303,18 +24587,18 @@ class swarm_group final : public elastic_group {
   [[nodiscard]] std::uint64_t parent() const override { return stage_->parent(); }
   [[nodiscard]] std::uint64_t state_hash() const override { return stage_->state_hash(); }
   [[nodiscard]] std::uint64_t contributed() const override { return UINT64_MAX; }  // nothing is left over
-  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
+  [[nodiscard]] CAUSEWAY_DECL std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override;
   [[nodiscard]] bool budget_used() const override { return stage_->budget_used(); }
   void leave() override { stage_->leave(); }
   [[nodiscard]] bool exchange_waits() const override { return stage_->exchange_waits(); }
 
-  result<void> open(shared_state state, thread_pool& pool) override;
+  CAUSEWAY_DECL result<void> open(shared_state state, thread_pool& pool) override;
 
-  result<round_entry> enter(std::uint64_t, std::uint64_t) override;
+  CAUSEWAY_DECL result<round_entry> enter(std::uint64_t, std::uint64_t) override;
 
-  result<void> exchanged() override;
+  CAUSEWAY_DECL result<void> exchanged(std::span<const float> sum) override;
 
-  result<verdict> settle(const result<void>& outcome, bool candidate) override;
+  CAUSEWAY_DECL result<verdict> settle(const result<void>& outcome, bool candidate) override;
 
  private:
   // What a sum was made of, and where it leads from.
@@ -24333,7 +24617,7 @@ class swarm_group final : public elastic_group {
   // Of the shared parameters, which come first.
   [[nodiscard]] bool is_sound() const;
 
-  result<void> keep_sum();
+  result<void> keep_sum(std::span<const float> sum);
 
   // A sum on top of the state that this peer has is what it makes the next step with; of one before it others may ask.
   // Without one, or with one that is torn, the micro-batches are computed again, if they can be.
@@ -24341,7 +24625,7 @@ class swarm_group final : public elastic_group {
   [[nodiscard]] std::uint64_t run_of_sums() const { return mix(swarm_->options().run, swarm_->options().stage); }
 
   // Everybody's holdings go to everybody: M bits each.
-  result<double> divide();
+  result<void> divide();
 
   // Peers of a stage may have heard of other stages at different moments; one word counts, so that they step alike. The
   // exchange's deadline does not hold here, since the other stages take the time that they take; but once this peer has
@@ -24381,6 +24665,9 @@ class swarm_group final : public elastic_group {
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
+CAUSEWAY_DECL swarm_group::swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm)
+    : stage_{std::move(stage)}, swarm_{std::move(swarm)} {}
+
 CAUSEWAY_DECL swarm_group::swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm,
                                        io::any_storage disk, const std::string& folder)
     : swarm_group{std::move(stage), std::move(swarm)} {
@@ -24413,15 +24700,15 @@ CAUSEWAY_DECL result<round_entry> swarm_group::enter(std::uint64_t, std::uint64_
   CAUSEWAY_TRY(swarm_->complete([this] { return stage_->exchange_waits(); }));
   CAUSEWAY_ASSIGN(entry_, stage_->enter(1 + swarm_->contributed(), 0));
   if (replaced_) return fail(errc::cancelled, "swarm", "the others of this stage have finished the step");
-  CAUSEWAY_ASSIGN(entry_.share, divide());
+  CAUSEWAY_TRY(divide());
   return entry_;
 }
 
-CAUSEWAY_DECL result<void> swarm_group::exchanged() {
-  CAUSEWAY_TRY(keep_sum());
+CAUSEWAY_DECL result<void> swarm_group::exchanged(std::span<const float> sum) {
+  CAUSEWAY_TRY(keep_sum(sum));
   CAUSEWAY_ASSIGN(const double squares, swarm_->all_summed());
   CAUSEWAY_TRY(agree_on_norm(squares));
-  return stage_->exchanged();
+  return stage_->exchanged({});
 }
 
 CAUSEWAY_DECL result<verdict> swarm_group::settle(const result<void>& outcome, bool candidate) {
@@ -24475,8 +24762,8 @@ CAUSEWAY_DECL bool swarm_group::is_sound() const {
   return true;
 }
 
-CAUSEWAY_DECL result<void> swarm_group::keep_sum() {
-  CAUSEWAY_ASSIGN(const parallel::swarm_sum sum, swarm_->keep_sum());
+CAUSEWAY_DECL result<void> swarm_group::keep_sum(std::span<const float> values) {
+  CAUSEWAY_ASSIGN(const parallel::swarm_sum sum, swarm_->keep_sum(values));
   if (!sums_) return {};
   kept_sum head{sum.step, sum.squares, stage_->state_hash()};
   const std::span<std::byte> parts[] = {std::as_writable_bytes(std::span{&head, 1}), std::as_writable_bytes(sum.values)};
@@ -24498,7 +24785,7 @@ CAUSEWAY_DECL void swarm_group::recall_sums(std::size_t parameters) {
   }
 }
 
-CAUSEWAY_DECL result<double> swarm_group::divide() {
+CAUSEWAY_DECL result<void> swarm_group::divide() {
   const parallel::swarm_holding mine = swarm_->holding();
   const auto bytes = parallel::encode(mine);
   const std::size_t peers = entry_.transport->size();
@@ -24516,7 +24803,13 @@ CAUSEWAY_DECL result<double> swarm_group::divide() {
     if (!h) return h.error();
     holdings.push_back(std::move(*h));
   }
-  return swarm_->take_part(holdings, entry_.transport->self());
+  const net::peer_index self = entry_.transport->self();
+  CAUSEWAY_ASSIGN(parallel::swarm_part_taken part, swarm_->take_part(holdings, self));
+  entry_.share = part.weights[self];
+  entry_.shares = std::move(part.weights);
+  entry_.result_at = part.result_at;
+  entry_.result = part.result;
+  return {};
 }
 
 CAUSEWAY_DECL result<void> swarm_group::agree_on_norm(double squares) {
@@ -25655,7 +25948,8 @@ struct compatible {
   static_assert(rules::c6(Comm::traits, Parallel::traits),
                 "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
                 "and step on it; "
-                "what is exchanged must be made after that. Use comm::periodic. docs/reference/rules.md#c6");
+                "what is exchanged must be made after that, of all they have moved. Use comm::periodic, or comm::rounds of "
+                "pseudo-gradients of all peers, whole and blocking. docs/reference/rules.md#c6");
 };
 
 struct unchecked {};

@@ -46,8 +46,10 @@
 // object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>).
 #ifdef CAUSEWAY_COMPILED
 #define CAUSEWAY_DECL
+#define CAUSEWAY_DECL_WHERE_CALLED
 #else
 #define CAUSEWAY_DECL inline
+#define CAUSEWAY_DECL_WHERE_CALLED template <class...>  // instead of CAUSEWAY_DECL, where a body instantiates much
 #endif
 
 #define CAUSEWAY_RESTRICT __restrict__
@@ -1594,7 +1596,7 @@ concept KnowsItself = requires(const T& t) {
 /// Any transport, held by value; one virtual call per message.
 class any_transport {
  public:
-  any_transport() : any_transport(solo_transport{}) {}
+  any_transport();
 
   /// Any transport is one, without a cast. What is none is told from the first call alone: asking it for moves would ask
   /// for conversions to this type again.
@@ -1660,6 +1662,8 @@ CAUSEWAY_DECL result<std::size_t> solo_transport::wait(operation, time_point) {
   return fail(errc::peer_lost, "solo transport", "there is no other peer in this run");
 }
 
+CAUSEWAY_DECL any_transport::any_transport() : any_transport(solo_transport{}) {}
+
 CAUSEWAY_DECL operation any_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
   return model_->send(to, id, bytes);
 }
@@ -1699,9 +1703,9 @@ struct comm_traits {
   bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;     ///< whether parts of a gradient may be given to it, which have to be added up
-  bool prepares_anew = false;      ///< what a round exchanges is made of the parameters, in the gradients, at every attempt
-  bool own_parameters = false;     ///< each peer has its own: a newcomer gets some from those whom it meets
-  bool gathers_samples = false;    ///< a round is so many samples of all peers together: a member needs as many at hand
+  bool prepares_anew = false;   ///< what a round exchanges is made of all parameters, anew at every attempt, and is one row
+  bool own_parameters = false;  ///< each peer has its own: a newcomer gets some from those whom it meets
+  bool gathers_samples = false;      ///< a round is so many samples of all peers together: a member needs as many at hand
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
@@ -4059,8 +4063,8 @@ class model_part {
  public:
   /// All of a model.
   model_part() = default;
-  explicit model_part(std::vector<block_range> ranges) : ranges_{std::move(ranges)} {}
-  explicit model_part(block_range range) : ranges_{range} {}
+  explicit model_part(std::vector<block_range> ranges);
+  explicit model_part(block_range range);
 
   /// Embedding and output layer, and no block.
   [[nodiscard]] static model_part ends();
@@ -4100,6 +4104,10 @@ class model_part {
 // Bodies of nn/model_part.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+CAUSEWAY_DECL model_part::model_part(std::vector<block_range> ranges) : ranges_{std::move(ranges)} {}
+
+CAUSEWAY_DECL model_part::model_part(block_range range) : ranges_{range} {}
 
 CAUSEWAY_DECL model_part model_part::ends() {
   model_part p;
@@ -5321,7 +5329,7 @@ class sample_buffers {
   /// The committed buffer, or null.
   [[nodiscard]] const sample_buffer* find(const sample_key& key) const;
   /// Whether a buffer is there or will be after the step.
-  [[nodiscard]] bool knows(const sample_key& key) const { return buffers_.contains(key) || staged_.contains(key); }
+  [[nodiscard]] bool knows(const sample_key& key) const;
 
   void stage(const sample_key& key, sample_buffer buffer, std::uint64_t seed, std::size_t place);
   void forget_staged();
@@ -5368,6 +5376,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 CAUSEWAY_DECL void sample_buffer::seal() noexcept {
   const auto hash = static_cast<std::uint32_t>(hash_bytes(std::as_bytes(std::span{bytes})));
   tag = hash == 0 ? 1 : hash;
+}
+
+CAUSEWAY_DECL bool sample_buffers::knows(const sample_key& key) const {
+  return buffers_.contains(key) || staged_.contains(key);
 }
 
 CAUSEWAY_DECL const sample_buffer* sample_buffers::find(const sample_key& key) const {
@@ -6653,22 +6665,47 @@ struct attention_shape {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
-/// cos and sin of position · theta^(-2i/head_size), f32 [T, head_size/2] each, made once. Angles are computed in f64.
+/// How Llama 3.1 stretches wavelengths for contexts longer than those that a model was trained with first: frequencies
+/// that turn less than `low` times in the original context are divided by `factor`, those that turn more than `high` times
+/// stay, and between them it is blended.
+struct rotary_scaling {
+  float factor = 1.0F;  ///< 1: nothing is stretched
+  float low = 1.0F;
+  float high = 4.0F;
+  std::int64_t original_context = 8192;
+
+  [[nodiscard]] double stretched(double frequency) const noexcept {
+    if (factor == 1.0F) return frequency;
+    constexpr double full_turn = 6.283185307179586;
+    const double turns = static_cast<double>(original_context) * frequency / full_turn;
+    if (turns > static_cast<double>(high)) return frequency;
+    const double slow = frequency / static_cast<double>(factor);
+    if (turns < static_cast<double>(low)) return slow;
+    const double kept = (turns - static_cast<double>(low)) / static_cast<double>(high - low);
+    return (1.0 - kept) * slow + kept * frequency;
+  }
+
+  friend bool operator==(const rotary_scaling&, const rotary_scaling&) = default;
+};
+
+/// cos and sin of position · frequency, f32 [T, head_size/2] each, made once; the frequencies are theta^(-2i/head_size),
+/// stretched. Angles are computed in f64.
 class rotary_table {
  public:
   rotary_table() = default;
-  rotary_table(std::int64_t positions, std::int64_t head_size, double theta = 10000.0)
+  rotary_table(std::int64_t positions, std::int64_t head_size, double theta = 10000.0, rotary_scaling scaling = {})
       : cosine_{static_cast<std::size_t>(positions * (head_size / 2))},
         sine_{cosine_.size()},
         positions_{positions},
         head_size_{head_size},
-        theta_{theta} {
+        theta_{theta},
+        scaling_{scaling} {
     CAUSEWAY_EXPECT(head_size % 2 == 0);
     const std::int64_t half = head_size / 2;
     for (std::int64_t t = 0; t < positions; ++t) {
       for (std::int64_t i = 0; i < half; ++i) {
         const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(head_size);
-        const double angle = static_cast<double>(t) * std::pow(theta, exponent);
+        const double angle = static_cast<double>(t) * scaling.stretched(std::pow(theta, exponent));
         cosine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::cos(angle));
         sine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::sin(angle));
       }
@@ -6680,6 +6717,7 @@ class rotary_table {
   [[nodiscard]] std::int64_t positions() const noexcept { return positions_; }
   [[nodiscard]] std::int64_t head_size() const noexcept { return head_size_; }
   [[nodiscard]] double theta() const noexcept { return theta_; }
+  [[nodiscard]] const rotary_scaling& scaling() const noexcept { return scaling_; }
 
  private:
   aligned_buffer<float> cosine_;
@@ -6687,6 +6725,7 @@ class rotary_table {
   std::int64_t positions_ = 0;
   std::int64_t head_size_ = 0;
   double theta_ = 0.0;
+  rotary_scaling scaling_;
 };
 
 namespace detail {
@@ -10720,6 +10759,12 @@ class basic_cpu_backend {
 
 using cpu_backend = basic_cpu_backend<>;
 
+/// Whether what a backend computes is in memory that the host reads at once.
+template <class B>
+inline constexpr bool computes_on_host = false;
+template <class GemmType>
+inline constexpr bool computes_on_host<basic_cpu_backend<GemmType>> = true;
+
 /// What models and trainers ask of a backend. `ops()` has the operations of basic_cpu_backend; `pool()` are threads of the
 /// host, for what is done there.
 template <class B>
@@ -11417,16 +11462,16 @@ concept ExpertDirectory = requires(const D& d, expert_id prefix, std::size_t axi
 /// All entries in one place. Not safe to share between threads while it changes.
 class expert_directory {
  public:
-  explicit expert_directory(expert_grid grid) : grid_{std::move(grid)} {}
+  explicit expert_directory(expert_grid grid);
 
   [[nodiscard]] const expert_grid& grid() const noexcept { return grid_; }
   [[nodiscard]] std::size_t size() const noexcept { return alive_.size(); }
-  [[nodiscard]] bool contains(expert_id e) const { return alive_.contains(e); }
+  [[nodiscard]] bool contains(expert_id e) const;
 
   /// The expert is there until then, or longer if it was said before. Precondition: a place of the grid.
   void announce(expert_id e, time_point until = no_deadline);
   /// The expert did not answer.
-  void remove(expert_id e) { alive_.erase(e); }
+  void remove(expert_id e);
   /// Forgets whoever did not announce itself again.
   void expire(time_point now);
 
@@ -11465,6 +11510,12 @@ CAUSEWAY_DECL expert_grid::expert_grid(std::vector<std::uint32_t> sides)
 CAUSEWAY_DECL std::uint32_t expert_grid::coordinate(expert_id e, std::size_t axis) const noexcept {
   return static_cast<std::uint32_t>(e / below_[axis] % sides_[axis]);
 }
+
+CAUSEWAY_DECL expert_directory::expert_directory(expert_grid grid) : grid_{std::move(grid)} {}
+
+CAUSEWAY_DECL bool expert_directory::contains(expert_id e) const { return alive_.contains(e); }
+
+CAUSEWAY_DECL void expert_directory::remove(expert_id e) { alive_.erase(e); }
 
 CAUSEWAY_DECL void expert_directory::announce(expert_id e, time_point until) {
   CAUSEWAY_EXPECT(e < grid_.places());
@@ -11949,6 +12000,138 @@ template <class Backend>
 
 #endif  // CAUSEWAY_AUTOGRAD_LOW_RANK_HPP
 
+// ---- causeway/kernels/decode.hpp ----
+#ifndef CAUSEWAY_KERNELS_DECODE_HPP
+#define CAUSEWAY_KERNELS_DECODE_HPP
+
+// One token more of a text whose earlier tokens are known: its rotary turn, and its attention to their keys and values.
+// Reads each of these once, so it costs as much as memory does.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+namespace detail {
+
+struct decode_kernel {
+  static constexpr bool exact = false;
+
+  /// One head: out = Σ softmax(q·k · scale) v over `count` rows of keys and values; `weights` has room for as many.
+  template <class T>
+  CAUSEWAY_ALWAYS_INLINE static void run(const attention_shape& s, const T* q, const T* keys, const T* values,
+                                         std::int64_t count, T* out, float* weights) {
+    float top = -std::numeric_limits<float>::infinity();
+    for (std::int64_t t = 0; t < count; ++t) {
+      f32x16 sums{};
+      for_lanes(s.head_size, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+        f32x16 a, b;
+        load(a, q + i, part);
+        load(b, keys + t * s.k_stride + i, part);
+        sums += a * b;
+      });
+      float dot = 0.0F;
+      for (std::int64_t i = 0; i < vector_lanes; ++i) dot += sums[i];
+      weights[t] = dot * s.scale;
+      top = std::max(top, weights[t]);
+    }
+    float total = 0.0F;
+    for (std::int64_t t = 0; t < count; ++t) {
+      weights[t] = std::exp(weights[t] - top);
+      total += weights[t];
+    }
+    for_lanes(s.head_size, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 mean{};
+      for (std::int64_t t = 0; t < count; ++t) {
+        f32x16 v;
+        load(v, values + t * s.v_stride + i, part);
+        mean += weights[t] * v;
+      }
+      store(out + i, mean / total, part);
+    });
+  }
+};
+
+}  // namespace detail
+
+/// Attention of one query row to `count` rows of keys and values, of which the last is its own. `shape` as for
+/// attention_forward; its batch, T and strides of q and out are not looked at.
+template <Activation Act>
+void decode_attention(thread_pool& pool, const attention_shape& shape, const Act* q, const Act* keys, const Act* values,
+                      std::int64_t count, Act* out, simd_level level = detect_simd_level()) {
+  std::vector<float> weights(static_cast<std::size_t>(shape.heads * count));
+  const std::int64_t shared = shape.heads / shape.kv_heads;
+  detail::for_rows(pool, shape.heads, shape.head_size * count, [&](index_range part) {
+    for (std::int64_t h = part.begin; h < part.end; ++h) {
+      const std::int64_t from = h / shared * shape.head_size, to = h * shape.head_size;
+      detail::dispatch<detail::decode_kernel>(level, shape, q + to, keys + from, values + from, count, out + to,
+                                              weights.data() + h * count);
+    }
+  });
+}
+
+/// Rotates `heads` contiguous heads of one row, which is at `position` of its text, in place.
+template <Activation Act>
+void rotary_turn(const rotary_table& table, Act* row, std::int64_t heads, std::int64_t position,
+                 simd_level level = detect_simd_level()) {
+  CAUSEWAY_EXPECT(position >= 0 && position < table.positions());
+  const std::int64_t size = table.head_size(), first = position * (size / 2);
+  detail::dispatch<detail::rotary_kernel>(level, table.cosine() + first, table.sine() + first, row, std::int64_t{0},
+                                          std::int64_t{1}, std::int64_t{1}, heads * size, heads, size, 1.0F);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_DECODE_HPP
+
+// ---- causeway/nn/key_value_cache.hpp ----
+#ifndef CAUSEWAY_NN_KEY_VALUE_CACHE_HPP
+#define CAUSEWAY_NN_KEY_VALUE_CACHE_HPP
+
+// What attention needs of the tokens that a text has so far, so that the next one costs a single row and not the whole text
+// again. Of one model, for as long as its parameters stay as they are.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+/// Keys and values of each block, rotated where the model rotates them. Memory: blocks · context · 2 · width of the key and
+/// value heads · size of an activation, taken when the first token comes.
+class key_value_cache {
+ public:
+  key_value_cache(std::int64_t blocks, std::int64_t context) : rows_(static_cast<std::size_t>(blocks)), context_{context} {}
+
+  /// Tokens that it has seen.
+  [[nodiscard]] std::int64_t length() const noexcept { return length_; }
+  [[nodiscard]] std::int64_t context() const noexcept { return context_; }
+  /// For another text.
+  void clear() noexcept { length_ = 0; }
+
+  /// Puts `count` rows of `columns` elements, which are `stride` apart, behind those of `block`. They count once `advance`
+  /// is called, after all blocks.
+  template <class Act>
+  void keep(std::size_t block, const Act* from, std::int64_t count, std::int64_t stride, std::int64_t columns) {
+    CAUSEWAY_EXPECT(length_ + count <= context_);
+    const auto bytes = static_cast<std::size_t>(columns) * sizeof(Act);
+    auto& rows = rows_[block];
+    if (rows.size() == 0) rows = aligned_buffer<std::byte>{static_cast<std::size_t>(context_) * bytes};
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::memcpy(rows.data() + static_cast<std::size_t>(length_ + i) * bytes, from + i * stride, bytes);
+    }
+  }
+  void advance(std::int64_t count) noexcept { length_ += count; }
+
+  /// The rows of a block, in the type that they were kept in.
+  template <class Act>
+  [[nodiscard]] const Act* rows(std::size_t block) const noexcept {
+    return reinterpret_cast<const Act*>(rows_[block].data());
+  }
+
+ private:
+  std::vector<aligned_buffer<std::byte>> rows_;
+  std::int64_t context_;
+  std::int64_t length_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_KEY_VALUE_CACHE_HPP
+
 // ---- causeway/nn/pass.hpp ----
 #ifndef CAUSEWAY_NN_PASS_HPP
 #define CAUSEWAY_NN_PASS_HPP
@@ -11968,6 +12151,7 @@ struct pass {
   std::uint64_t dropout_stream = 0;
   float dropout = 0.0F;                      ///< 0 outside training
   const block_adapters* adapters = nullptr;  ///< of the block that is computed; null: none
+  key_value_cache* past = nullptr;           ///< the tokens before these, in memory of the host; null: there are none
 
   /// The type of operands of products.
   [[nodiscard]] dtype type() const noexcept { return low != nullptr ? dtype::bf16 : dtype::f32; }
@@ -11975,6 +12159,43 @@ struct pass {
   [[nodiscard]] autograd::parameter operator[](std::size_t segment) const noexcept {
     const auto& s = store->segments()[segment];
     return {store->value(segment), low != nullptr ? low + s.offset : nullptr, store->gradient(segment), s.rows, s.columns};
+  }
+
+  /// The rows of a table of positions from the first token of this pass on.
+  [[nodiscard]] autograd::parameter positions(std::size_t segment) const noexcept {
+    autograd::parameter table = (*this)[segment];
+    if (past != nullptr) table.value += past->length() * table.columns;
+    return table;
+  }
+
+  /// Queries and keys, rotated to the positions of their tokens.
+  [[nodiscard]] autograd::variable rotated(autograd::tape<Backend>& t, autograd::variable qkv,
+                                           const kernels::rotary_table& table, const autograd::head_layout& l) const {
+    if (past == nullptr || past->length() == 0) return autograd::rotary(t, std::move(qkv), table, l);
+    tensor y = t.exclusive(std::move(qkv.value));
+    autograd::detail::with_activation_type(y.type(), [&]<class Act>() {
+      kernels::rotary_turn(table, y.template data<Act>(), l.heads + l.kv_heads, past->length());
+    });
+    return {std::move(y)};
+  }
+
+  /// Attention of block i to these tokens and those before them, of which the cache keeps keys and values.
+  [[nodiscard]] autograd::variable attended(autograd::tape<Backend>& t, const autograd::variable& qkv,
+                                            const autograd::head_layout& l, std::size_t i) const {
+    if (past == nullptr) return autograd::attention(t, qkv, l);
+    const std::int64_t queries = l.heads * l.head_size, values = l.kv_heads * l.head_size;
+    return autograd::detail::with_activation_type(qkv.value.type(), [&]<class Act>() -> autograd::variable {
+      const Act* const row = qkv.value.template data<Act>();
+      past->keep(i, row + queries, T, l.row(), 2 * values);
+      if (past->length() == 0) return autograd::attention(t, qkv, l);
+      tensor o = t.make(qkv.value.type(), {1, queries});
+      auto shape = autograd::detail::attention_shape_of(l);
+      shape.k_stride = shape.v_stride = 2 * values;
+      const Act* const kept = past->template rows<Act>(i);
+      kernels::decode_attention(t.backend().pool(), shape, row, kept, kept + values, past->length() + 1,
+                                o.template data<Act>());
+      return {std::move(o)};
+    });
   }
 
   /// x after dropout. `place` tells the places of one model apart, so that no two share a mask.
@@ -13066,7 +13287,7 @@ class route_clock {
   double run();
 
   /// What each peer has done, without redundant forwards; an operation's chunk is its stage.
-  [[nodiscard]] std::vector<std::vector<operation>> take_orders() { return std::move(orders_); }
+  [[nodiscard]] std::vector<std::vector<operation>> take_orders();
 
  private:
   enum kind : std::uint8_t { gradient, forward, weight, shadow, kinds };  // in the order of preference
@@ -13151,6 +13372,8 @@ CAUSEWAY_DECL route_clock::route_clock(const routed_step& step) : step_{step}, s
   orders_.resize(peers);
   for (std::uint32_t m = 0; m < step.routes.size(); ++m) peers_[step.routes[m][0]].ready[forward].insert({m, 0});
 }
+
+CAUSEWAY_DECL std::vector<std::vector<operation>> route_clock::take_orders() { return std::move(orders_); }
 
 CAUSEWAY_DECL double route_clock::run() {
   for (std::uint32_t p = 0; p < peers_.size(); ++p) choose(p);
@@ -13278,8 +13501,7 @@ namespace detail {
 
 class routed_check {
  public:
-  explicit routed_check(const routed_schedule& s)
-      : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
+  explicit routed_check(const routed_schedule& s);
 
   [[nodiscard]] result<void> run();
 
@@ -13348,6 +13570,9 @@ CAUSEWAY_DECL std::int64_t peak_activations(const routed_schedule& s, std::size_
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL routed_check::routed_check(const routed_schedule& s)
+    : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
 
 CAUSEWAY_DECL result<void> routed_check::run() {
   if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
@@ -13885,14 +14110,7 @@ namespace detail {
 /// Runs all ranks of a pipeline of the shape (ranks, chunks, micro-batches) of a schedule; its orders are not read.
 class pipeline_clock {
  public:
-  pipeline_clock(const schedule& shape, const stage_costs& costs, const jitter& noise)
-      : shape_{shape},
-        costs_{costs},
-        noise_{noise},
-        running_(shape.ranks),
-        link_free_(std::size_t{2} * shape.ranks),
-        arrives_(std::size_t{2} * virtual_stages(shape) * shape.micro_batches, never),
-        expected_(arrives_) {}
+  pipeline_clock(const schedule& shape, const stage_costs& costs, const jitter& noise);
 
   static constexpr double never = std::numeric_limits<double>::infinity();
 
@@ -13921,7 +14139,7 @@ class pipeline_clock {
   }
 
   /// Asks this rank again at this moment.
-  void wake(std::uint32_t rank) { wake(now_, rank); }
+  void wake(std::uint32_t rank);
 
  private:
   struct state {
@@ -13931,7 +14149,7 @@ class pipeline_clock {
   };
   using event = std::pair<double, std::uint32_t>;  // when, rank
 
-  void wake(double when, std::uint32_t rank) { events_.emplace(when, rank); }
+  void wake(double when, std::uint32_t rank);
 
   [[nodiscard]] std::size_t input(std::uint32_t stage, const operation& op) const noexcept;
 
@@ -13978,6 +14196,19 @@ class pipeline_clock {
 // Bodies of plan/pipeline_clock.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL pipeline_clock::pipeline_clock(const schedule& shape, const stage_costs& costs, const jitter& noise)
+    : shape_{shape},
+      costs_{costs},
+      noise_{noise},
+      running_(shape.ranks),
+      link_free_(std::size_t{2} * shape.ranks),
+      arrives_(std::size_t{2} * virtual_stages(shape) * shape.micro_batches, never),
+      expected_(arrives_) {}
+
+CAUSEWAY_DECL void pipeline_clock::wake(std::uint32_t rank) { wake(now_, rank); }
+
+CAUSEWAY_DECL void pipeline_clock::wake(double when, std::uint32_t rank) { events_.emplace(when, rank); }
 
 CAUSEWAY_DECL bool pipeline_clock::arrived(std::uint32_t rank, const operation& op) const noexcept {
   return !source_of(shape_, rank, op) || arrives_[input(virtual_stage(shape_, {rank, op.chunk}), op)] <= now_;
@@ -14623,8 +14854,7 @@ constexpr unsigned bit_of(work kind) noexcept { return 1U << static_cast<unsigne
 /// Walks one rank's order and remembers what each micro-batch and chunk has been through.
 class rank_order_check {
  public:
-  rank_order_check(const schedule& s, std::size_t rank)
-      : s_{s}, rank_{rank}, seen_(std::size_t{s.chunks} * s.micro_batches) {}
+  rank_order_check(const schedule& s, std::size_t rank);
 
   [[nodiscard]] result<void> run();
 
@@ -14641,8 +14871,7 @@ class rank_order_check {
 /// Runs all ranks in order without clocks. A rank that cannot go on sleeps until what it waits for has run.
 class deadlock_check {
  public:
-  explicit deadlock_check(const schedule& s)
-      : s_{s}, next_(s.ranks), there_(std::size_t{2} * virtual_stages(s) * s.micro_batches) {}
+  explicit deadlock_check(const schedule& s);
 
   [[nodiscard]] result<void> run();
 
@@ -14694,6 +14923,9 @@ CAUSEWAY_DECL error wrong_operation(const schedule& s, std::size_t rank, std::si
               message);
 }
 
+CAUSEWAY_DECL rank_order_check::rank_order_check(const schedule& s, std::size_t rank)
+    : s_{s}, rank_{rank}, seen_(std::size_t{s.chunks} * s.micro_batches) {}
+
 CAUSEWAY_DECL result<void> rank_order_check::run() {
   const std::vector<operation>& order = s_.orders[rank_];
   for (std::size_t i = 0; i < order.size(); ++i) CAUSEWAY_TRY(take(i, order[i]));
@@ -14734,6 +14966,9 @@ CAUSEWAY_DECL result<void> rank_order_check::complete(std::size_t unit) const {
   if (is_missing(work::weight_gradient)) return missing(work::weight_gradient);
   return {};
 }
+
+CAUSEWAY_DECL deadlock_check::deadlock_check(const schedule& s)
+    : s_{s}, next_(s.ranks), there_(std::size_t{2} * virtual_stages(s) * s.micro_batches) {}
 
 CAUSEWAY_DECL result<void> deadlock_check::run() {
   std::vector<std::uint32_t> awake;
@@ -14875,8 +15110,7 @@ class schedule_cursor {
   };
 
   /// `s` must have passed `check` of schedule_check.hpp. The limit is what the order itself needs at most.
-  schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode = run_order::strict)
-      : schedule_cursor{s, rank, mode, peak_memory(s, rank)} {}
+  schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode = run_order::strict);
 
   /// With another limit: at least what the order itself needs; more lets an opportunistic rank run further ahead.
   schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode, const held_memory& limit);
@@ -14958,6 +15192,9 @@ class schedule_cursor {
 // Bodies of plan/schedule_cursor.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL schedule_cursor::schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode)
+    : schedule_cursor{s, rank, mode, peak_memory(s, rank)} {}
 
 CAUSEWAY_DECL schedule_cursor::schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode,
                                                const held_memory& limit)
@@ -15340,7 +15577,7 @@ class morph {
   static constexpr std::string_view name = "morph";
   static constexpr recovery_traits traits{};
 
-  explicit morph(morph_options options = {}) : options_{std::move(options)} {}
+  explicit morph(morph_options options = {});
 
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
@@ -15364,6 +15601,8 @@ static_assert(Recovery<morph>);
 // Bodies of stage/recovery_morph.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
+
+CAUSEWAY_DECL morph::morph(morph_options options) : options_{std::move(options)} {}
 
 CAUSEWAY_DECL result<layout> morph::arrange(const gathering& g) {
   plan::varuna_calibration calibration = options_.calibration;
@@ -15862,7 +16101,7 @@ namespace detail {
 /// What steps of a model take in different shapes. The job must outlive it.
 class shape_speeds {
  public:
-  shape_speeds(const plan::recovery_job& job, double device_memory) : job_{job}, device_memory_{device_memory} {}
+  shape_speeds(const plan::recovery_job& job, double device_memory);
 
   /// Seconds of a step; infinite where the model does not fit, or a pipeline would have no micro-batch.
   double seconds(const plan::pipeline_shape& s);
@@ -15888,7 +16127,7 @@ class proactive {
   static constexpr std::string_view name = "proactive";
   static constexpr recovery_traits traits{};
 
-  explicit proactive(proactive_options options = {}) : options_{std::move(options)} {}
+  explicit proactive(proactive_options options = {});
 
   [[nodiscard]] std::uint64_t interval() const noexcept { return options_.interval; }
 
@@ -15932,6 +16171,9 @@ static_assert(Recovery<proactive>);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery { namespace detail {
 
+CAUSEWAY_DECL shape_speeds::shape_speeds(const plan::recovery_job& job, double device_memory)
+    : job_{job}, device_memory_{device_memory} {}
+
 CAUSEWAY_DECL double shape_speeds::seconds(const plan::pipeline_shape& s) {
   if (s.instances() == 0 || s.stages > job_.model.blocks.size() || s.replicas > job_.micro_batches) return plan::no_step;
   const auto [known, fresh] = seconds_.try_emplace({s.replicas, s.stages}, plan::no_step);
@@ -15954,6 +16196,8 @@ CAUSEWAY_DECL plan::pipeline_shape shape_speeds::quickest(std::size_t peers) {
 }}}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
+
+CAUSEWAY_DECL proactive::proactive(proactive_options options) : options_{std::move(options)} {}
 
 CAUSEWAY_DECL result<layout> proactive::arrange(const gathering& g) {
   CAUSEWAY_ASSIGN(const plan::recovery_job job, job_for(g));
@@ -16376,8 +16620,7 @@ struct list_rule {
 /// One rank's progress, and its next operation by a rule.
 class list_scheduler {
  public:
-  list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank)
-      : options_{options}, rule_{rule}, rank_{rank}, done_(options.chunks) {}
+  list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank);
 
   [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
 
@@ -16442,6 +16685,9 @@ class list_scheduler {
 // Bodies of plan/schedule_greedy.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL list_scheduler::list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank)
+    : options_{options}, rule_{rule}, rank_{rank}, done_(options.chunks) {}
 
 CAUSEWAY_DECL std::optional<operation> list_scheduler::choose(const pipeline_clock& clock) {
   const auto forward = best(clock, work::forward);
@@ -16774,8 +17020,7 @@ class reroute {
   static constexpr recovery_traits traits{};
 
   /// `costs`: of the stages and the links between them, equal on all peers; none: stages are alike, links cost nothing.
-  explicit reroute(std::int64_t stages = 2, plan::stage_costs costs = {})
-      : stages_{stages}, costs_{std::move(costs)}, even_{stages} {}
+  explicit reroute(std::int64_t stages = 2, plan::stage_costs costs = {});
 
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
@@ -16824,6 +17069,9 @@ static_assert(Rerouting<reroute>);
 // Bodies of stage/recovery_reroute.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
+
+CAUSEWAY_DECL reroute::reroute(std::int64_t stages, plan::stage_costs costs)
+    : stages_{stages}, costs_{std::move(costs)}, even_{stages} {}
 
 CAUSEWAY_DECL result<layout> reroute::arrange(const gathering& g) {
   if (stages_ < 1 || stages_ > g.layers) return even_.arrange(g);  // says what is wrong
@@ -16991,8 +17239,7 @@ namespace detail {
 
 class template_cutter {
  public:
-  template_cutter(const model_cost& model, const template_peers& peers, std::size_t micro_batches)
-      : sums_{model}, blocks_{model.blocks.size()}, peers_{peers}, micro_batches_{micro_batches} {}
+  template_cutter(const model_cost& model, const template_peers& peers, std::size_t micro_batches);
 
   /// The best template of `n` peers; no stages: the model does not fit, or has too few blocks.
   [[nodiscard]] pipeline_template best(std::size_t n);
@@ -17068,6 +17315,10 @@ CAUSEWAY_DECL const pipeline_template& template_set::of(std::size_t peers) const
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL template_cutter::template_cutter(const model_cost& model, const template_peers& peers,
+                                               std::size_t micro_batches)
+    : sums_{model}, blocks_{model.blocks.size()}, peers_{peers}, micro_batches_{micro_batches} {}
 
 CAUSEWAY_DECL pipeline_template template_cutter::best(std::size_t n) {
   fill(n);
@@ -17218,8 +17469,7 @@ double least_time(std::span<const pipeline_template* const> kinds, std::size_t m
 /// Which sizes add up to exactly `peers`, at least `least` of them, and do the most micro-batches within a limit.
 class template_knapsack {
  public:
-  template_knapsack(const template_set& set, std::size_t peers, std::size_t least)
-      : set_{set}, peers_{peers}, least_{least}, best_((peers + 1) * (least + 1)), last_(best_.size()) {}
+  template_knapsack(const template_set& set, std::size_t peers, std::size_t least);
 
   /// The most micro-batches, or `none`.
   std::size_t solve(double limit, std::size_t most);
@@ -17263,6 +17513,9 @@ CAUSEWAY_DECL result<template_choice> choose_templates(const template_set& set, 
 // Bodies of plan/template_choice.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL template_knapsack::template_knapsack(const template_set& set, std::size_t peers, std::size_t least)
+    : set_{set}, peers_{peers}, least_{least}, best_((peers + 1) * (least + 1)), last_(best_.size()) {}
 
 CAUSEWAY_DECL std::size_t template_knapsack::solve(double limit, std::size_t most) {
   std::fill(best_.begin(), best_.end(), none);
@@ -17374,7 +17627,7 @@ class templates {
   static constexpr std::string_view name = "templates";
   static constexpr recovery_traits traits{};
 
-  explicit templates(templates_options options = {}) : options_{std::move(options)} {}
+  explicit templates(templates_options options = {});
 
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
@@ -17399,6 +17652,8 @@ static_assert(Recovery<templates>);
 // Bodies of stage/recovery_templates.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
+
+CAUSEWAY_DECL templates::templates(templates_options options) : options_{std::move(options)} {}
 
 CAUSEWAY_DECL result<layout> templates::arrange(const gathering& g) {
   if (!set_) {
@@ -17475,7 +17730,7 @@ class roster {
   void measured(net::peer_id id, double seconds);
 
   /// A boundary tensor takes so many seconds between the two, whichever way. 0 where nothing was measured.
-  void link(net::peer_id a, net::peer_id b, double seconds) { delays_[ordered(a, b)] = seconds; }
+  void link(net::peer_id a, net::peer_id b, double seconds);
   [[nodiscard]] double link(net::peer_id a, net::peer_id b) const;
 
   /// Those that may be chosen.
@@ -17486,7 +17741,7 @@ class roster {
 
  private:
   static bool before(const server& s, net::peer_id id) noexcept { return s.id < id; }
-  static std::pair<net::peer_id, net::peer_id> ordered(net::peer_id a, net::peer_id b) { return std::minmax(a, b); }
+  static std::pair<net::peer_id, net::peer_id> ordered(net::peer_id a, net::peer_id b);
 
   void erase(std::uint32_t stage, net::peer_id id);
   [[nodiscard]] server* find(net::peer_id id);
@@ -17531,6 +17786,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace
 
 CAUSEWAY_DECL roster::roster(std::uint32_t stages, double smoothing) : stages_(stages), smoothing_{smoothing} {
   CAUSEWAY_EXPECT(stages > 0 && smoothing > 0 && smoothing <= 1);
+}
+
+CAUSEWAY_DECL void roster::link(net::peer_id a, net::peer_id b, double seconds) { delays_[ordered(a, b)] = seconds; }
+
+CAUSEWAY_DECL std::pair<net::peer_id, net::peer_id> roster::ordered(net::peer_id a, net::peer_id b) {
+  return std::minmax(a, b);
 }
 
 CAUSEWAY_DECL void roster::announced(net::peer_id id, std::uint32_t stage) {
@@ -17630,7 +17891,7 @@ class least_load {
  public:
   static constexpr std::string_view name = "least_load";
 
-  explicit least_load(least_load_options options = {}) : options_{options}, random_{options.seed, 0x6C6F6164} {}
+  explicit least_load(least_load_options options = {});
 
   void begin(const step_size&, const roster&) {}
 
@@ -17693,6 +17954,8 @@ static_assert(Router<random>);
 // Bodies of stage/routing_by_chance.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
+
+CAUSEWAY_DECL least_load::least_load(least_load_options options) : options_{options}, random_{options.seed, 0x6C6F6164} {}
 
 CAUSEWAY_DECL net::peer_id least_load::choose(const roster& known, std::uint32_t stage, std::uint32_t) {
   const auto peers = known.usable(stage);
@@ -17768,7 +18031,7 @@ namespace detail {
 /// A directed graph with integer capacities; its flow of least cost. Costs are at least 0.
 class flow_graph {
  public:
-  explicit flow_graph(std::size_t vertices) : out_(vertices) {}
+  explicit flow_graph(std::size_t vertices);
 
   void connect(std::size_t from, std::size_t to, std::uint32_t capacity, double cost);
 
@@ -17845,6 +18108,8 @@ static_assert(Router<min_cost_flow>);
 // Bodies of stage/routing_flow.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing { namespace detail {
+
+CAUSEWAY_DECL flow_graph::flow_graph(std::size_t vertices) : out_(vertices) {}
 
 CAUSEWAY_DECL void flow_graph::connect(std::size_t from, std::size_t to, std::uint32_t capacity, double cost) {
   out_[from].push_back(arcs_.size());
@@ -18715,8 +18980,7 @@ class subspace_adamw {
  public:
   static constexpr std::string_view name = "subspace_adamw";
 
-  subspace_adamw(subspace_basis basis, std::vector<confined_pieces> pieces, optim::adamw_options options = {})
-      : options_{options}, basis_{std::move(basis)}, pieces_{std::move(pieces)} {}
+  subspace_adamw(subspace_basis basis, std::vector<confined_pieces> pieces, optim::adamw_options options = {});
 
   void reset(std::int64_t length);
 
@@ -18765,6 +19029,10 @@ static_assert(optim::Optimizer<subspace_adamw>);
 // Bodies of stage/subspace_adamw.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+CAUSEWAY_DECL subspace_adamw::subspace_adamw(subspace_basis basis, std::vector<confined_pieces> pieces,
+                                             optim::adamw_options options)
+    : options_{options}, basis_{std::move(basis)}, pieces_{std::move(pieces)} {}
 
 CAUSEWAY_DECL void subspace_adamw::reset(std::int64_t length) {
   first_ = optim::state_buffer{length};
@@ -18959,8 +19227,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 /// width² values. Its bits depend on the machine: one peer's S, or the mean of all, has to be the one that all use.
 class subspace_statistics {
  public:
-  explicit subspace_statistics(std::int64_t width = 0)
-      : width_{width}, sums_(static_cast<std::size_t>(width) * static_cast<std::size_t>(width)) {}
+  explicit subspace_statistics(std::int64_t width = 0);
 
   /// `gradient` is [rows, width]: 2 · width operations a value.
   void add(thread_pool& pool, scratch& memory, std::span<const float> gradient);
@@ -19009,6 +19276,9 @@ CAUSEWAY_DECL result<subspace_basis> refreshed(thread_pool& pool, const subspace
 // Bodies of stage/subspace_refresh.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+CAUSEWAY_DECL subspace_statistics::subspace_statistics(std::int64_t width)
+    : width_{width}, sums_(static_cast<std::size_t>(width) * static_cast<std::size_t>(width)) {}
 
 CAUSEWAY_DECL void subspace_statistics::add(thread_pool& pool, scratch& memory, std::span<const float> gradient) {
   CAUSEWAY_EXPECT(width_ > 0 && gradient.size() % static_cast<std::size_t>(width_) == 0);
@@ -19731,8 +20001,7 @@ inline constexpr float initial_deviation = 0.02F;
 class declaration {
  public:
   /// `store` gets what belongs to `part` of a model with `layers` blocks.
-  declaration(parameter_store& store, const model_part& part, std::int64_t layers)
-      : store_{store}, part_{part}, layers_{layers} {}
+  declaration(parameter_store& store, const model_part& part, std::int64_t layers);
 
   /// The block that the next parameters belong to (`parameter_segment::block`); `layers` after the last.
   void in_block(std::int64_t block) noexcept { block_ = block; }
@@ -19779,6 +20048,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept {
   return initial_deviation / std::sqrt(2.0F * static_cast<float>(layers));
 }
+
+CAUSEWAY_DECL declaration::declaration(parameter_store& store, const model_part& part, std::int64_t layers)
+    : store_{store}, part_{part}, layers_{layers} {}
 
 CAUSEWAY_DECL std::size_t declaration::token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
   return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
@@ -20309,25 +20581,27 @@ class language_model {
 
   /// Scores of the token that follows `tokens` (1 to context length of them) into `out`, one for each of the vocabulary.
   [[nodiscard]] result<void> next_token_logits(std::span<const std::int32_t> tokens, std::span<float> out) {
-    CAUSEWAY_TRY(check_whole());
-    const micro_batch b{tokens, {}, 1, 0.0F, 0};
-    CAUSEWAY_TRY(check_inputs(limits(), b));
-    if (static_cast<std::int64_t>(out.size()) != vocabulary()) {
-      return fail(errc::invalid_argument, std::string{Family::name} + " logits",
-                  "room for " + std::to_string(out.size()) + " numbers; it must be the vocabulary, " +
-                      std::to_string(vocabulary()));
-    }
-    tape_type& t = engine_->tape;
-    tensor logits;
-    CAUSEWAY_TRY(guarded(t, false, [&] {
-      const auto p = prepare(b, false);
-      const auto x = run_blocks(t, p, {0, blocks()}, family().embed(t, p, tokens));
-      const tensor last = tensor::borrow(x.value.template data<float>() + (p.T - 1) * width(), {1, width()});
-      logits = logits_of(t, p, family().finish(t, p, {last}).value);
-    }));
-    std::copy_n(logits.data<float>(), vocabulary(), out.data());
-    return {};
+    return logits_after(tokens, out, nullptr);
   }
+
+  /// The same for a text of which `past` has seen all but `tokens`, which are at most as many as fit in the context behind
+  /// it. Costs a forward pass of these alone: several at once at the beginning of a text, then one by one. Up to rounding,
+  /// the scores are those of the whole text. Start with `make_cache()`.
+  [[nodiscard]] result<void> next_token_logits(std::span<const std::int32_t> tokens, std::span<float> out,
+                                               key_value_cache& past) requires kernels::computes_on_host<BackendType> {
+    if (past.context() - past.length() < static_cast<std::int64_t>(tokens.size())) {
+      return fail(errc::invalid_argument, std::string{Family::name} + " cache",
+                  std::to_string(past.length()) + " tokens and " + std::to_string(tokens.size()) +
+                      " more; the context has room for " + std::to_string(past.context()) +
+                      ". Clear it, and give the newest tokens again");
+    }
+    while (past.length() > 0 && tokens.size() > 1) {
+      CAUSEWAY_TRY(logits_after(tokens.first(1), out, &past));
+      tokens = tokens.subspan(1);
+    }
+    return logits_after(tokens, out, &past);
+  }
+  [[nodiscard]] key_value_cache make_cache() const { return {blocks(), context_length()}; }
 
   /// A tape of its own for a micro-batch that waits between forward and backward, as in a pipeline. Must not outlive the
   /// model.
@@ -20456,6 +20730,30 @@ class language_model {
   [[nodiscard]] double loss_of(tape_type& t, const pass<BackendType>& p, const autograd::variable& x,
                                const micro_batch& b) {
     return autograd::cross_entropy(t, family().finish(t, p, x), p[family().head()], b.targets, b.grad_scale);
+  }
+
+  [[nodiscard]] result<void> logits_after(std::span<const std::int32_t> tokens, std::span<float> out,
+                                          key_value_cache* past) {
+    CAUSEWAY_TRY(check_whole());
+    const micro_batch b{tokens, {}, 1, 0.0F, 0};
+    CAUSEWAY_TRY(check_inputs(limits(), b));
+    if (static_cast<std::int64_t>(out.size()) != vocabulary()) {
+      return fail(errc::invalid_argument, std::string{Family::name} + " logits",
+                  "room for " + std::to_string(out.size()) + " numbers; it must be the vocabulary, " +
+                      std::to_string(vocabulary()));
+    }
+    tape_type& t = engine_->tape;
+    tensor logits;
+    CAUSEWAY_TRY(guarded(t, false, [&] {
+      auto p = prepare(b, false);
+      p.past = past;
+      const auto x = run_blocks(t, p, {0, blocks()}, family().embed(t, p, tokens));
+      const tensor last = tensor::borrow(x.value.template data<float>() + (p.T - 1) * width(), {1, width()});
+      logits = logits_of(t, p, family().finish(t, p, {last}).value);
+    }));
+    std::copy_n(logits.data<float>(), vocabulary(), out.data());
+    if (past != nullptr) past->advance(static_cast<std::int64_t>(tokens.size()));
+    return {};
   }
 
   [[nodiscard]] tensor logits_of(tape_type& t, const pass<BackendType>& p, const tensor& x) {
@@ -20689,11 +20987,18 @@ struct pipeline_talk {
 
 namespace detail {
 
-enum talk_kind : std::uint32_t { parts_kind, loss_kind, norm_kind, table_kind = 5, base_kind = 7 };  // a gather takes two
+enum talk_kind : std::uint32_t {
+  parts_kind,
+  loss_kind,
+  norm_kind,
+  table_kind = 5,
+  base_kind = 7,
+  round_kind = 9
+};  // a gather takes two
 
 /// One message each way between first and last rank.
-CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const float> mine, std::span<float> theirs,
-                                     const pipeline_talk& talk);
+CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const std::byte> mine,
+                                     std::span<std::byte> theirs, const net::message_id& id, const pipeline_talk& talk);
 
 [[nodiscard]] CAUSEWAY_DECL bool is_an_end(const collective::group_view& view);
 
@@ -20723,6 +21028,9 @@ CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, doubl
 CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
                                     std::vector<float>& other, const pipeline_talk& talk);
 
+/// Of the first and the last rank, whether `mine` is true at either; false on the others. A byte each way.
+CAUSEWAY_DECL result<bool> at_either_end(collective::group_view& view, bool mine, const pipeline_talk& talk);
+
 /// The last rank's table becomes that of the first. Bytes: the table, once.
 CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk);
 
@@ -20749,16 +21057,16 @@ CAUSEWAY_DECL net::message_id pipeline_talk::on(std::uint32_t kind) const noexce
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
-CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const float> mine, std::span<float> theirs,
-                                     const pipeline_talk& talk) {
+CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const std::byte> mine,
+                                     std::span<std::byte> theirs, const net::message_id& id, const pipeline_talk& talk) {
   const net::peer_index other = view.self() == 0 ? view.size() - 1 : 0;
-  const auto inward = view.receive(other, talk.on(table_kind), std::as_writable_bytes(theirs));
-  const auto outward = view.send(other, talk.on(table_kind), std::as_bytes(mine));
+  const auto inward = view.receive(other, id, theirs);
+  const auto outward = view.send(other, id, mine);
   const auto sent = view.wait(outward, talk.options.deadline);
   const auto got = view.wait(inward, talk.options.deadline);
   if (!sent) return sent.error();
   if (!got) return got.error();
-  if (*got != theirs.size_bytes()) {
+  if (*got != theirs.size()) {
     return fail(errc::protocol, "rank " + std::to_string(other), "it sent a token table of another size");
   }
   return {};
@@ -20838,9 +21146,18 @@ CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& p
                                     std::vector<float>& other, const pipeline_talk& talk) {
   if (!detail::is_an_end(view)) return {};
   other.resize(table.size());
-  CAUSEWAY_TRY(detail::swap_ends(view, table, other, talk));
+  CAUSEWAY_TRY(detail::swap_ends(view, std::as_bytes(table), std::as_writable_bytes(std::span{other}),
+                                 talk.on(detail::table_kind), talk));
   kernels::add(pool, table.data(), table.data(), other.data(), static_cast<std::int64_t>(table.size()));
   return {};
+}
+
+CAUSEWAY_DECL result<bool> at_either_end(collective::group_view& view, bool mine, const pipeline_talk& talk) {
+  if (!detail::is_an_end(view)) return false;
+  const std::byte own{mine ? std::uint8_t{1} : std::uint8_t{0}};
+  std::byte other{};
+  CAUSEWAY_TRY(detail::swap_ends(view, {&own, 1}, {&other, 1}, talk.on(detail::round_kind), talk));
+  return mine || other != std::byte{};
 }
 
 CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk) {
@@ -22450,7 +22767,7 @@ class byte_writer {
   byte_writer& put_text(std::string_view text) { return put_bytes(std::as_bytes(std::span{text.data(), text.size()})); }
 
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
-  [[nodiscard]] std::vector<std::byte> take() && noexcept { return std::move(bytes_); }
+  [[nodiscard]] std::vector<std::byte> take() && noexcept;
 
  private:
   std::vector<std::byte> bytes_;
@@ -22509,6 +22826,8 @@ class byte_reader {
 // Bodies of net/codec.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+CAUSEWAY_DECL std::vector<std::byte> byte_writer::take() && noexcept { return std::move(bytes_); }
 
 CAUSEWAY_DECL byte_writer& byte_writer::put_bytes(std::span<const std::byte> blob) {
   CAUSEWAY_EXPECT(blob.size() <= UINT32_MAX);
@@ -23323,13 +23642,7 @@ class block_server_directory : protected net::fabric_events {
 
  protected:
   block_server_directory(std::shared_ptr<net::fabric> fabric, std::uint64_t run, std::int64_t layers,
-                         block_client_options options, log_sink log)
-      : fabric_{std::move(fabric)},
-        options_{std::move(options)},
-        run_{run},
-        log_{std::move(log)},
-        directory_{layers, options_.directory},
-        addresses_{options_.dial.begin(), options_.dial.end()} {}
+                         block_client_options options, log_sink log);
   ~block_server_directory() override = default;
 
   void listen();
@@ -23350,16 +23663,16 @@ class block_server_directory : protected net::fabric_events {
  private:
   // ---- net::fabric_events
 
-  void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
-  void on_down(net::peer_index link, const error&) override;
+  CAUSEWAY_DECL void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
+  CAUSEWAY_DECL void on_down(net::peer_index link, const error&) override;
   void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
-  void on_wake() override;
+  CAUSEWAY_DECL void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  CAUSEWAY_DECL void on_wake() override;
 
   void hear(net::peer_index link, const block_wire::announcement& a);
   void hear(net::peer_index, const block_wire::addresses& a);
-  void hear(net::peer_index, const block_wire::request&) {}
-  void hear(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
+  void hear(net::peer_index, const block_wire::request&);
+  void hear(net::peer_index link, const block_wire::probe& p);
   void hear(net::peer_index link, const block_wire::echo& e);
 
   [[nodiscard]] std::uint64_t mark() const { return static_cast<std::uint64_t>(fabric_->now().since_start.count()); }
@@ -23380,6 +23693,22 @@ class block_server_directory : protected net::fabric_events {
 // Bodies of parallel/block_server_directory.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL block_server_directory::block_server_directory(std::shared_ptr<net::fabric> fabric, std::uint64_t run,
+                                                             std::int64_t layers, block_client_options options,
+                                                             log_sink log)
+    : fabric_{std::move(fabric)},
+      options_{std::move(options)},
+      run_{run},
+      log_{std::move(log)},
+      directory_{layers, options_.directory},
+      addresses_{options_.dial.begin(), options_.dial.end()} {}
+
+CAUSEWAY_DECL void block_server_directory::hear(net::peer_index, const block_wire::request&) {}
+
+CAUSEWAY_DECL void block_server_directory::hear(net::peer_index link, const block_wire::probe& p) {
+  post(link, block_wire::echo{p.mark});
+}
 
 CAUSEWAY_DECL result<bool> block_server_directory::wait_for_blocks(time_point deadline) {
   return fabric_->block(
@@ -24017,10 +24346,8 @@ struct section_stamp {
 /// A section to be written: owns its bytes, or refers to bytes that outlive it (large ones: parameters, moments).
 class section {
  public:
-  section(std::string name, std::uint32_t version, byte_vector content)
-      : name_{std::move(name)}, version_{version}, content_{std::move(content)} {}
-  section(std::string name, std::uint32_t version, std::span<const std::byte> content)
-      : name_{std::move(name)}, version_{version}, content_{content} {}
+  section(std::string name, std::uint32_t version, byte_vector content);
+  section(std::string name, std::uint32_t version, std::span<const std::byte> content);
 
   /// Refers to `values` as they lie in memory.
   template <class T>
@@ -24097,6 +24424,12 @@ CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<c
 // Bodies of io/section.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, byte_vector content)
+    : name_{std::move(name)}, version_{version}, content_{std::move(content)} {}
+
+CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, std::span<const std::byte> content)
+    : name_{std::move(name)}, version_{version}, content_{content} {}
 
 CAUSEWAY_DECL std::span<const std::byte> section::bytes() const noexcept {
   if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
@@ -24667,7 +25000,7 @@ using saved_states = std::array<saved_blocks, 4>;
 /// Copies share the storage. The two newest steps of each block stay.
 class block_store {
  public:
-  block_store(io::any_storage storage, std::string folder) : storage_{std::move(storage)}, folder_{std::move(folder)} {}
+  block_store(io::any_storage storage, std::string folder);
 
   /// Durable on return.
   result<void> save(const crew_words& state, std::int64_t block, std::span<const float> contents);
@@ -24704,6 +25037,9 @@ class block_store {
 // Bodies of parallel/block_store.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL block_store::block_store(io::any_storage storage, std::string folder)
+    : storage_{std::move(storage)}, folder_{std::move(folder)} {}
 
 CAUSEWAY_DECL result<void> block_store::save(const crew_words& state, std::int64_t block, std::span<const float> contents) {
   std::vector<io::section> sections;
@@ -25133,12 +25469,7 @@ class block_request_handler : protected net::fabric_events {
   };
 
   block_request_handler(std::shared_ptr<net::fabric> fabric, block_server_options options, const model_limits& limits,
-                        log_sink log)
-      : fabric_{std::move(fabric)},
-        options_{std::move(options)},
-        limits_{limits},
-        log_{std::move(log)},
-        addresses_{options_.dial.begin(), options_.dial.end()} {}
+                        log_sink log);
   ~block_request_handler() override = default;
 
   void listen();
@@ -25190,17 +25521,17 @@ class block_request_handler : protected net::fabric_events {
 
   // ---- net::fabric_events
 
-  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
+  CAUSEWAY_DECL void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
   void on_down(net::peer_index link, const error&) override { forget(link); }
   void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
-  void on_wake() override;
+  CAUSEWAY_DECL void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  CAUSEWAY_DECL void on_wake() override;
 
   void take(net::peer_index link, const block_wire::request& r);
   void take(net::peer_index link, const block_wire::announcement& a);
   void take(net::peer_index, const block_wire::addresses& a);
-  void take(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
-  void take(net::peer_index, const block_wire::echo&) {}
+  void take(net::peer_index link, const block_wire::probe& p);
+  void take(net::peer_index, const block_wire::echo&);
 
   void learn(const std::string& address);
   void tell_addresses(net::peer_index link);
@@ -25223,6 +25554,21 @@ class block_request_handler : protected net::fabric_events {
 // Bodies of parallel/block_request_handler.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL block_request_handler::block_request_handler(std::shared_ptr<net::fabric> fabric,
+                                                           block_server_options options, const model_limits& limits,
+                                                           log_sink log)
+    : fabric_{std::move(fabric)},
+      options_{std::move(options)},
+      limits_{limits},
+      log_{std::move(log)},
+      addresses_{options_.dial.begin(), options_.dial.end()} {}
+
+CAUSEWAY_DECL void block_request_handler::take(net::peer_index link, const block_wire::probe& p) {
+  post(link, block_wire::echo{p.mark});
+}
+
+CAUSEWAY_DECL void block_request_handler::take(net::peer_index, const block_wire::echo&) {}
 
 CAUSEWAY_DECL void block_request_handler::listen() {
   fabric_->attach(this);
@@ -25664,7 +26010,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// For the trainer's thread.
 class block_savers {
  public:
-  void begin(block_store store) { store_ = std::move(store); }
+  void begin(block_store store);
   /// None: nothing is saved.
   [[nodiscard]] const std::optional<block_store>& store() const noexcept { return store_; }
   [[nodiscard]] bool saves() const noexcept { return store_.has_value(); }
@@ -25701,6 +26047,8 @@ class block_savers {
 // Bodies of parallel/block_savers.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL void block_savers::begin(block_store store) { store_ = std::move(store); }
 
 CAUSEWAY_DECL std::uint64_t block_savers::identity(std::uint64_t fresh, const log_sink& log) {
   if (!store_ || (own_ != 0 && looked_ > 1)) return own_;
@@ -27074,14 +27422,7 @@ struct block_roads {
 class part_change {
  public:
   part_change(block_ownership& held, const crew_words& words, const crew_facts& facts, const stage::layout& to,
-              const block_roads& roads)
-      : held_{held},
-        words_{words},
-        facts_{facts},
-        roads_{roads},
-        moves_{moves_for(to, facts.gathered)},
-        made_{made_up_for(facts.gathered)},
-        sources_{sources_of(made_, to, facts.gathered)} {}
+              const block_roads& roads);
 
   /// Whether anything moves or is made up, at whatever peer.
   [[nodiscard]] bool concerns_anybody() const noexcept { return !moves_.empty() || !made_.empty(); }
@@ -27176,6 +27517,16 @@ class part_change {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
+CAUSEWAY_DECL part_change::part_change(block_ownership& held, const crew_words& words, const crew_facts& facts,
+                                       const stage::layout& to, const block_roads& roads)
+    : held_{held},
+      words_{words},
+      facts_{facts},
+      roads_{roads},
+      moves_{moves_for(to, facts.gathered)},
+      made_{made_up_for(facts.gathered)},
+      sources_{sources_of(made_, to, facts.gathered)} {}
+
 CAUSEWAY_DECL result<void> part_change::exchange(const net::message_id& id, std::span<const block_move> moves,
                                                  const by_block& outward, by_block& inward) {
   return move_blocks(roads_.transport, id, roads_.deadline, moves, facts_.self, facts_.index_of, outward, inward);
@@ -27246,7 +27597,7 @@ class resumed_clock {
     double begin = 0;
     operation op{};
     // gradients first, then the micro-batch that came in first, then the stage nearer the loss
-    [[nodiscard]] auto rank() const { return std::tuple{begin, op.kind == work::forward, op.micro_batch, ~op.chunk}; }
+    [[nodiscard]] auto rank() const;
   };
 
   static void consider(const std::optional<candidate>& c, std::optional<candidate>& first);
@@ -27309,6 +27660,10 @@ CAUSEWAY_DECL step_progress step_progress::fresh(std::size_t stages, std::size_t
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL auto resumed_clock::candidate::rank() const {
+  return std::tuple{begin, op.kind == work::forward, op.micro_batch, ~op.chunk};
+}
 
 CAUSEWAY_DECL resumed_clock::resumed_clock(const step_progress& p)
     : p_{p}, left_{p}, row_(p.stages()), forward_at_(p.stages(), std::vector<double>(p.micro_batches())) {
@@ -29106,10 +29461,10 @@ class expert_client final : private net::fabric_events {
   // ---- net::fabric_events
 
   void on_up(net::peer_index, net::peer_id, const std::string&) override {}
-  void on_down(net::peer_index link, const error&) override;
+  CAUSEWAY_DECL void on_down(net::peer_index link, const error&) override;
   void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
-  void on_wake() override;
+  CAUSEWAY_DECL void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  CAUSEWAY_DECL void on_wake() override;
 
   void learn(net::peer_index link, const expert_wire::announcement& a);
 
@@ -29344,8 +29699,7 @@ class expert_layer {
   [[nodiscard]] std::uint64_t lost_backwards() const noexcept { return lost_; }
 
  private:
-  expert_layer(expert_client& client, const stage::expert_grid& grid, std::uint32_t layer, stage::product_key_gate gate)
-      : client_{&client}, grid_{grid}, layer_{layer}, gate_{std::move(gate)} {}
+  expert_layer(expert_client& client, const stage::expert_grid& grid, std::uint32_t layer, stage::product_key_gate gate);
 
   [[nodiscard]] std::size_t width() const noexcept { return static_cast<std::size_t>(client_->mixture().width); }
 
@@ -29376,6 +29730,10 @@ CAUSEWAY_DECL void layer_directory::extensions(stage::expert_id prefix, std::siz
   const std::uint64_t prefixes = grid_.places() / grid_.below(axis) / grid_.sides()[axis];
   all_.extensions(layer_ * prefixes + prefix, axis + 1, out);
 }
+
+CAUSEWAY_DECL expert_layer::expert_layer(expert_client& client, const stage::expert_grid& grid, std::uint32_t layer,
+                                         stage::product_key_gate gate)
+    : client_{&client}, grid_{grid}, layer_{layer}, gate_{std::move(gate)} {}
 
 CAUSEWAY_DECL result<expert_layer> expert_layer::create(expert_client& client, const stage::product_key_options& gate,
                                                         std::uint32_t layer) {
@@ -29561,8 +29919,7 @@ class expert_gpt {
   };
 
   expert_gpt(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> layers,
-             backend_type backend)
-      : engine_{std::make_unique<engine>(o, m, std::move(layers), std::move(backend))} {}
+             backend_type backend);
 
   result<double> run(const nn::micro_batch& b, bool training);
 
@@ -29588,6 +29945,10 @@ class expert_gpt {
 // Bodies of parallel/expert_gpt.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL expert_gpt::expert_gpt(const expert_gpt_options& o, const expert_mixture_options& m,
+                                     std::vector<expert_layer> layers, backend_type backend)
+    : engine_{std::make_unique<engine>(o, m, std::move(layers), std::move(backend))} {}
 
 CAUSEWAY_DECL result<expert_gpt> expert_gpt::create(const expert_gpt_options& options, expert_client& client,
                                                     backend_type backend) {
@@ -29792,7 +30153,7 @@ class swarm_table_fetch {
   bool take(net::peer_id from, const swarm_wire::table_piece& p);
   void lost(net::peer_id peer);
   /// Whether it had nothing, though it said otherwise; until `forgive`.
-  [[nodiscard]] bool refused(net::peer_id peer) const { return refused_.contains(peer); }
+  [[nodiscard]] bool refused(net::peer_id peer) const;
   void forgive() { refused_.clear(); }
 
   [[nodiscard]] bool has(std::uint64_t step) const noexcept { return wanted_ && step_ == step && complete(); }
@@ -29861,6 +30222,8 @@ CAUSEWAY_DECL swarm_wire::table_piece answer(const swarm_wire::table_request& as
   p.values.assign(part.begin(), part.end());
   return p;
 }
+
+CAUSEWAY_DECL bool swarm_table_fetch::refused(net::peer_id peer) const { return refused_.contains(peer); }
 
 CAUSEWAY_DECL void swarm_table_fetch::want(std::uint64_t step, std::size_t length) {
   if (wanted_ && step_ == step && values_.size() == length) return;
@@ -29958,7 +30321,7 @@ inline constexpr std::uint64_t most_evaluations = (std::uint64_t{1} << turn_bits
 class batch_set {
  public:
   batch_set() = default;
-  explicit batch_set(std::uint32_t size) : size_{size}, words_((size + 63U) / 64U, 0) {}
+  explicit batch_set(std::uint32_t size);
 
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
   [[nodiscard]] bool has(std::uint32_t m) const noexcept { return m < size_ && (words_[m / 64U] >> (m % 64U) & 1U) != 0; }
@@ -30160,6 +30523,8 @@ CAUSEWAY_DECL void read(net::byte_reader& in, delays& m);
 // Bodies of parallel/swarm_messages.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace swarm_wire {
+
+CAUSEWAY_DECL batch_set::batch_set(std::uint32_t size) : size_{size}, words_((size + 63U) / 64U, 0) {}
 
 CAUSEWAY_DECL void batch_set::add(std::uint32_t m) {
   CAUSEWAY_EXPECT(m < size_);
@@ -30397,8 +30762,8 @@ struct swarm_plan {
 [[nodiscard]] CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                                    const swarm_wire::batch_set& wanted, bool needs_part = false);
 
-/// What `self` weighs in a mean over all micro-batches, where parts are means over those of each peer.
-[[nodiscard]] CAUSEWAY_DECL double weight_of(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self);
+/// What each peer weighs in a mean over all micro-batches, where parts are means over those of each; somebody's sum all.
+[[nodiscard]] CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan);
 
 /// A peer's gradient while it goes in and out of exchanges: what it has computed itself, and its stage's sum.
 class swarm_gradients {
@@ -30411,8 +30776,8 @@ class swarm_gradients {
   /// Another one for every sum.
   [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
 
-  /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it, if `keeps`.
-  void put_in(swarm_part part, std::span<float> gradients, bool keeps = true);
+  /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it.
+  void put_in(swarm_part part, std::span<float> gradients);
   /// Adds the other end's part to `table`, a place in what was put in; `restore` undoes that too.
   void add_part(std::span<const float> part, std::span<float> table);
   /// `table`: the place of `add_part`, or empty.
@@ -30467,12 +30832,16 @@ CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::ui
   return plan;
 }
 
-CAUSEWAY_DECL double weight_of(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
-  if (plan.parts[self] == swarm_part::sum) return 1;
-  if (plan.parts[self] != swarm_part::own) return 0;
+CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan) {
+  std::vector<double> weights(all.size(), 0.0);
   double together = 0;
-  for (std::size_t p = 0; p < all.size(); ++p) together += plan.parts[p] == swarm_part::own ? all[p].done.count() : 0;
-  return all[self].done.count() / together;
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    if (plan.parts[p] == swarm_part::sum) weights[p] = 1;
+    if (plan.parts[p] == swarm_part::own) weights[p] = all[p].done.count();
+    together += weights[p];
+  }
+  for (double& w : weights) w = together > 0 ? w / together : 0;
+  return weights;
 }
 
 CAUSEWAY_DECL void swarm_gradients::begin(std::uint64_t step) {
@@ -30487,9 +30856,9 @@ CAUSEWAY_DECL void swarm_gradients::keep_sum(std::uint64_t step, std::vector<flo
   ++version_;
 }
 
-CAUSEWAY_DECL void swarm_gradients::put_in(swarm_part part, std::span<float> gradients, bool keeps) {
+CAUSEWAY_DECL void swarm_gradients::put_in(swarm_part part, std::span<float> gradients) {
   if (part == swarm_part::own) return;
-  if (keeps && part != swarm_part::dropped) own_.assign(gradients.begin(), gradients.end());
+  if (part != swarm_part::dropped) own_.assign(gradients.begin(), gradients.end());
   if (part == swarm_part::sum) {
     std::copy(sum_.begin(), sum_.end(), gradients.begin());
   } else {
@@ -30571,8 +30940,7 @@ struct swarm_shipment {
 /// Outputs and input gradients are kept until the turn ends: a peer that stands in for a lost neighbour needs them.
 class swarm_station {
  public:
-  swarm_station(net::peer_id self, std::uint32_t stage, std::uint32_t stages)
-      : self_{self}, stage_{stage}, stages_{stages} {}
+  swarm_station(net::peer_id self, std::uint32_t stage, std::uint32_t stages);
 
   /// `counted`: what this peer has contributed before; of the same size, or empty for nothing.
   void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {});
@@ -30618,7 +30986,7 @@ class swarm_station {
   /// an evaluation.
   void contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input, std::uint64_t pass = 0);
 
-  [[nodiscard]] std::vector<swarm_shipment> take_shipments() { return std::exchange(shipments_, {}); }
+  [[nodiscard]] std::vector<swarm_shipment> take_shipments();
 
   // ---- to look at ------------------------------------------------------------------------------------------------------
 
@@ -30691,6 +31059,11 @@ class swarm_station {
 // Bodies of parallel/swarm_station.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL swarm_station::swarm_station(net::peer_id self, std::uint32_t stage, std::uint32_t stages)
+    : self_{self}, stage_{stage}, stages_{stages} {}
+
+CAUSEWAY_DECL std::vector<swarm_shipment> swarm_station::take_shipments() { return std::exchange(shipments_, {}); }
 
 CAUSEWAY_DECL void swarm_station::begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted) {
   turn_ = turn;
@@ -30948,8 +31321,15 @@ struct swarm_tied_table {
 /// The whole sum of a stage's gradients in a step.
 struct swarm_sum {
   std::uint64_t step = 0;
-  double squares = 0;  ///< of its 2-norm
-  std::span<float> values{};
+  double squares = 0;         ///< of its 2-norm
+  std::span<float> values{};  ///< in the gradients; none where peers take local steps, which write none to a disk
+};
+
+/// What a peer puts into its stage's exchange.
+struct swarm_part_taken {
+  std::vector<double> weights;               ///< of every peer's row
+  std::optional<std::uint32_t> result_at{};  ///< with local steps: who has what an earlier attempt came to, which counts
+  std::span<const float> result{};           ///< that, where this peer has it
 };
 
 /// A peer's part in the steps of a swarm, as train/swarm_group.hpp and parallel/swarm.hpp use it. All functions are for the
@@ -30984,12 +31364,13 @@ class swarm_round {
   [[nodiscard]] virtual bool called_away() const noexcept = 0;
   /// What this peer could put into its stage's sum.
   [[nodiscard]] virtual swarm_holding holding() = 0;
-  /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, and gives its weight in the
-  /// sum. errc::cancelled: the parts do not make the whole.
-  virtual result<double> take_part(std::span<const swarm_holding> all, std::size_t self) = 0;
-  /// The gradients hold the stage's sum; nobody has been told. What is on disk before `all_summed` tells the other stages
-  /// lets this one take the step, whoever is lost afterwards.
-  virtual result<swarm_sum> keep_sum() = 0;
+  /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, unless it takes local steps,
+  /// and gives the weights in the sum. errc::cancelled: the parts do not make the whole.
+  virtual result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) = 0;
+  /// `sum` is the stage's, in the gradients unless peers take local steps; nobody has been told. What is on disk before
+  /// `all_summed` tells the other stages lets this one take the step, whoever is lost afterwards. `sum` must stay until
+  /// then.
+  virtual result<swarm_sum> keep_sum(std::span<const float> sum) = 0;
   /// From that disk, in a new process, before the first step: the sum of a step that may have to be made again; without
   /// values, what only others may ask for.
   virtual void restore_sum(const swarm_sum& kept) = 0;
@@ -31328,8 +31709,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// for peers that are lost, which are derived in docs/design/swarm.md. With M micro-batches a step, of which peer i of a
 /// stage had the set S_i(k) in step k:
 ///   θ_i ← inner(θ_i, 1/|S_i(k)| Σ_{m ∈ S_i(k)} ∇_m),  k = 1 ... H;    Δ_i = θ − θ_i;
-///   Δ = Σ_i n_i Δ_i / Σ_i n_i,  n_i = Σ_k |S_i(k)|;    θ ← outer(θ, Δ);  θ_i ← θ.
-/// Needs comm::periodic with H = swarm_options::local_steps and pseudo_gradient::difference, fault::quorum, and an
+///   Δ = Σ_i n_i Δ_i / Σ_i n_i (as the policy's exchange makes a weighted mean),  n_i = Σ_k |S_i(k)|;    θ ← outer(θ, Δ);
+///   θ_i ← θ.
+/// Needs a policy that moves all parameters in one exchange (rule C6: comm::periodic, or comm::rounds with every{H}, whole
+/// and blocking) with H = swarm_options::local_steps and contents that are a difference, fault::quorum, and an
 /// environment whose group is a train::swarm_group over the same swarm_round. Every peer of every stage is given the same
 /// global batch, as a function of trainer.context().step(); the schedule of the learning rate goes by that step, so by
 /// global samples.
@@ -31413,7 +31796,7 @@ class local_swarm {
     const std::size_t before = b.inputs.size() * step;
     if (inputs_.size() < before) {
       return fail(errc::invalid_argument, std::string{name},
-                  "global batches of one round differ in size, or local_steps is not comm::periodic's");
+                  "global batches of one round differ in size, or local_steps is not the communication policy's");
     }
     inputs_.resize(before);
     targets_.resize(before);
@@ -31501,17 +31884,19 @@ class pipeline {
     return norm_of_pipeline(view, squares(ctx), talk(ctx));
   }
 
-  /// What this step taught the codec counts from now on. After a round, first and last rank hold the same tied table again:
-  /// exchanges of the two groups add up in different orders.
+  /// What this step taught the codec counts from now on. After a round of either, first and last rank hold the same tied
+  /// table again, the first one's: exchanges of the two groups add up in different orders, and where fragments take turns
+  /// the table is not due at both at once.
   result<void> after_step(auto& ctx) {
-    if (ctx.round() != round_) {
-      if (has_tied_table(ctx)) {
-        auto view = view_of(ctx);
+    if (has_tied_table(ctx)) {
+      auto view = view_of(ctx);
+      CAUSEWAY_ASSIGN(const bool moved, at_either_end(view, ctx.round() != round_, talk(ctx)));
+      if (moved) {
         CAUSEWAY_TRY(copy_to_last(view, tied(ctx, ctx.parameters()), talk(ctx)));
         ctx.parameters_changed();
       }
-      round_ = ctx.round();
     }
+    round_ = ctx.round();
     return codec_.commit_step();
   }
 
@@ -31688,7 +32073,7 @@ class queue_meter {
 /// Queues as peers told of them since the last comparison.
 class queue_watch {
  public:
-  void saw(net::peer_id id, double queued) { sums_[id] += queued; }
+  void saw(net::peer_id id, double queued);
   void looked() { ++looks_; }
   [[nodiscard]] double mean(net::peer_id id) const;
   /// Whether it is time to compare; the first time one period after the first question.
@@ -31758,6 +32143,8 @@ CAUSEWAY_DECL void queue_meter::began(std::size_t waiting) {
   sum_ += static_cast<double>(waiting);
   ++begun_;
 }
+
+CAUSEWAY_DECL void queue_watch::saw(net::peer_id id, double queued) { sums_[id] += queued; }
 
 CAUSEWAY_DECL double queue_watch::mean(net::peer_id id) const {
   const auto at = sums_.find(id);
@@ -32190,7 +32577,7 @@ struct swarm_neighbour {
 /// Thread safety: none; the fabric's lock serves.
 class swarm_table {
  public:
-  swarm_table(net::peer_id self, std::uint32_t stages) : self_{self}, sums_(stages) {}
+  swarm_table(net::peer_id self, std::uint32_t stages);
 
   void up(net::peer_id id, net::peer_index link, const std::string& address, time_point now);
   /// Who is down is forgotten where many are known: strangers come with new ids for ever.
@@ -32277,6 +32664,8 @@ class swarm_table {
 // Bodies of parallel/swarm_table.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL swarm_table::swarm_table(net::peer_id self, std::uint32_t stages) : self_{self}, sums_(stages) {}
 
 CAUSEWAY_DECL void swarm_table::up(net::peer_id id, net::peer_index link, const std::string& address, time_point now) {
   swarm_neighbour& p = peers_[id];
@@ -32449,14 +32838,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// To be used with the fabric's lock held.
 class swarm_talk {
  protected:
-  swarm_talk(std::shared_ptr<net::fabric> fabric, swarm_options options, log_sink log)
-      : fabric_{std::move(fabric)},
-        options_{std::move(options)},
-        log_{std::move(log)},
-        table_{fabric_->id(), options_.stages},
-        station_{fabric_->id(), options_.stage, options_.stages},
-        addresses_{options_.dial.begin(), options_.dial.end()},
-        run_{options_.run} {}
+  swarm_talk(std::shared_ptr<net::fabric> fabric, swarm_options options, log_sink log);
   ~swarm_talk() = default;
 
   /// `bulk`: others pass first.
@@ -32523,6 +32905,15 @@ class swarm_talk {
 // Bodies of parallel/swarm_talk.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL swarm_talk::swarm_talk(std::shared_ptr<net::fabric> fabric, swarm_options options, log_sink log)
+    : fabric_{std::move(fabric)},
+      options_{std::move(options)},
+      log_{std::move(log)},
+      table_{fabric_->id(), options_.stages},
+      station_{fabric_->id(), options_.stage, options_.stages},
+      addresses_{options_.dial.begin(), options_.dial.end()},
+      run_{options_.run} {}
 
 CAUSEWAY_DECL void swarm_talk::announce_to(std::vector<net::peer_id> some) {
   if (drives_) return announce();
@@ -33407,7 +33798,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// For the trainer's thread, without the fabric's lock; `any_done` with it.
 class swarm_mail {
  public:
-  explicit swarm_mail(net::fabric& fabric) : fabric_{fabric}, mail_{fabric} {}
+  explicit swarm_mail(net::fabric& fabric);
 
   using arrival = parcel_mail<swarm_wire::parcel>::arrival;
 
@@ -33416,8 +33807,8 @@ class swarm_mail {
   void expect(net::peer_index from, const swarm_wire::parcel& p, std::size_t most);
 
   /// What has come, whole. What broke is passed over: its sender sends it again, or another peer does.
-  [[nodiscard]] std::vector<arrival> collect() { return mail_.collect(); }
-  [[nodiscard]] bool any_done() const { return mail_.any_done(); }
+  [[nodiscard]] std::vector<arrival> collect();
+  [[nodiscard]] bool any_done() const;
 
   /// What belongs to earlier steps is no longer received.
   void forget_before(std::uint64_t turn) { fabric_.cancel_before(epoch_of(turn)); }
@@ -33444,6 +33835,12 @@ class swarm_mail {
 // Bodies of parallel/swarm_mail.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL swarm_mail::swarm_mail(net::fabric& fabric) : fabric_{fabric}, mail_{fabric} {}
+
+CAUSEWAY_DECL std::vector<swarm_mail::arrival> swarm_mail::collect() { return mail_.collect(); }
+
+CAUSEWAY_DECL bool swarm_mail::any_done() const { return mail_.any_done(); }
 
 CAUSEWAY_DECL void swarm_mail::send(net::peer_index to, const swarm_wire::parcel& p, boundary_bytes bytes) {
   mail_.send(to, id_of(p), std::move(bytes));
@@ -33806,7 +34203,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     });
   }
 
-  result<double> take_part(std::span<const swarm_holding> all, std::size_t self) override {
+  result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) override {
     const swarm_plan plan = plan_shares(all, this->step(), this->wanted(), this->is_last_of_tied());
     if (plan.parts[self] == swarm_part::dropped) this->drop_everything();
     if (!plan.complete) {
@@ -33821,18 +34218,20 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
       return fail(errc::cancelled, "stage " + std::to_string(options_.stage),
                   "micro-batches are missing; they are computed first");
     }
-    gradients_.put_in(plan.parts[self], computer_->gradients(), !this->steps_alone());
+    if (this->steps_alone()) return part_of_mean(all, plan);
+    gradients_.put_in(plan.parts[self], computer_->gradients());
     if (plan.adds_part == self) locked([this] { this->add_part(computer_->gradients()); });
-    return this->steps_alone() ? weight_of(all, plan, self) : 1.0;  // every peer's, so that parts are summed
+    return swarm_part_taken{std::vector(all.size(), 1.0)};  // so that parts are summed
   }
 
-  result<swarm_sum> keep_sum() override {
-    const double squares = computer_->squares();
+  result<swarm_sum> keep_sum(std::span<const float> sum) override {
+    const double squares = this->steps_alone() ? sum_of_squares(sum) : computer_->squares();
     if (!std::isfinite(squares)) {
       return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "the gradient is not finite");
     }
     kept_ = {this->step(), squares};
-    return swarm_sum{kept_.step, squares, computer_->gradients()};
+    summed_ = sum;
+    return swarm_sum{kept_.step, squares, this->steps_alone() ? std::span<float>{} : computer_->gradients()};
   }
 
   void restore_sum(const swarm_sum& kept) override {
@@ -33843,7 +34242,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     const std::uint64_t step = kept_.step;
     const auto g = computer_->gradients();
     locked([&] {
-      has_summed(kept_, {g.begin(), g.end()});
+      has_summed(kept_, {summed_.begin(), summed_.end()});
       this->announce();
       this->settle();
     });
@@ -33898,6 +34297,19 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   }
 
  private:
+  // What somebody has is taken as it is; else everybody's row counts by its micro-batches.
+  [[nodiscard]] result<swarm_part_taken> part_of_mean(std::span<const swarm_holding> all, const swarm_plan& plan) {
+    swarm_part_taken part{weights_of(all, plan)};
+    const auto at = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
+    if (at == plan.parts.end()) return part;
+    part.result_at = static_cast<std::uint32_t>(at - plan.parts.begin());
+    if (with_lock([&] { return this->has_sum(); })) part.result = gradients_.sum();
+    return part;
+  }
+  [[nodiscard]] static double sum_of_squares(std::span<const float> values) {
+    return std::accumulate(values.begin(), values.end(), 0.0, [](double sum, float v) { return sum + double{v} * v; });
+  }
+
   void has_summed(const swarm_wire::stage_sum& what, std::vector<float> sum) {
     gradients_.keep_sum(what.step, std::move(sum));
     table_.remember(options_.stage, what);
@@ -33982,6 +34394,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   std::uint64_t evaluated_step_ = 0;
   std::uint64_t evaluations_ = 0;  // before that step
   swarm_wire::stage_sum kept_;     // of this stage, which the others hear of next
+  std::span<const float> summed_;  // what that is of
   double norm_ = 0;
   bool open_ = false;
   time_point again_from_;  // another attempt at the exchange
@@ -34049,7 +34462,7 @@ class gpt_family {
   template <class Backend>
   [[nodiscard]] autograd::variable embed(autograd::tape<Backend>& t, const pass<Backend>& p,
                                          std::span<const std::int32_t> tokens) const {
-    return p.drop(t, autograd::embedding(t, tokens, p[tokens_], p[positions_], p.batch), 0);
+    return p.drop(t, autograd::embedding(t, tokens, p[tokens_], p.positions(positions_), p.batch), 0);
   }
 
   /// Block i on the residual stream: x += attention(norm(x)), then x += mlp(norm(x)).
@@ -34059,7 +34472,7 @@ class gpt_family {
     const block_segments& b = blocks_[i];
     const autograd::head_layout layout{p.batch, p.T, options_.heads, options_.heads, options_.width / options_.heads};
     const auto qkv = packed(t, p, b, norm(t, p, b.norm1, x), layout);
-    const auto x1 = p.add_linear(t, x, autograd::attention(t, qkv, layout), p[b.projection], p[b.projection + 1],
+    const auto x1 = p.add_linear(t, x, p.attended(t, qkv, layout, i), p[b.projection], p[b.projection + 1],
                                  linear_map::output, 2 * i + 1);
     const auto y = norm(t, p, b.norm2, x1);
     const auto residual = p.dropout > 0.0F ? autograd::variable{} : x1;

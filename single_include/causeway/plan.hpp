@@ -46,8 +46,10 @@
 // object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>).
 #ifdef CAUSEWAY_COMPILED
 #define CAUSEWAY_DECL
+#define CAUSEWAY_DECL_WHERE_CALLED
 #else
 #define CAUSEWAY_DECL inline
+#define CAUSEWAY_DECL_WHERE_CALLED template <class...>  // instead of CAUSEWAY_DECL, where a body instantiates much
 #endif
 
 #define CAUSEWAY_RESTRICT __restrict__
@@ -512,12 +514,7 @@ namespace detail {
 class cluster_search {
  public:
   cluster_search(std::span<const cluster_peer> peers, const cluster_task& task, std::size_t clusters,
-                 const cluster_options& options)
-      : peers_{peers.begin(), peers.end()},
-        task_{task},
-        clusters_{clusters},
-        options_{options},
-        draw_{options.seed, mix(0x636C7573U)} {}
+                 const cluster_options& options);
 
   /// Lower is better: bytes missing in all clusters, the slowest, the mean.
   struct rated {
@@ -569,6 +566,14 @@ CAUSEWAY_DECL result<cluster_plan> plan_clusters(std::span<const cluster_peer> p
 // Bodies of plan/clusters.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL cluster_search::cluster_search(std::span<const cluster_peer> peers, const cluster_task& task,
+                                             std::size_t clusters, const cluster_options& options)
+    : peers_{peers.begin(), peers.end()},
+      task_{task},
+      clusters_{clusters},
+      options_{options},
+      draw_{options.seed, mix(0x636C7573U)} {}
 
 CAUSEWAY_DECL bool cluster_search::rated::operator<(const rated& o) const {
   if (missing != o.missing) return missing < o.missing;
@@ -1567,8 +1572,7 @@ namespace detail {
 
 class dtfm_search {
  public:
-  dtfm_search(const link_matrix& links, const pipeline_task& task, const dtfm_options& options)
-      : scorer_{links, task}, options_{options}, draw_{options.seed, mix(0x6474666DU)} {}
+  dtfm_search(const link_matrix& links, const pipeline_task& task, const dtfm_options& options);
 
   dtfm_plan run();
 
@@ -1656,6 +1660,9 @@ CAUSEWAY_DECL result<dtfm_plan> plan_dtfm(const link_matrix& links, const pipeli
 // Bodies of plan/dtfm.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL dtfm_search::dtfm_search(const link_matrix& links, const pipeline_task& task, const dtfm_options& options)
+    : scorer_{links, task}, options_{options}, draw_{options.seed, mix(0x6474666DU)} {}
 
 CAUSEWAY_DECL dtfm_plan dtfm_search::run() {
   found();
@@ -2257,7 +2264,7 @@ class peer_grid {
   static constexpr std::uint32_t hole = std::numeric_limits<std::uint32_t>::max();
   using place = std::pair<std::size_t, std::size_t>;  // pipeline, stage
 
-  explicit peer_grid(std::size_t stages) : stages_{stages} { CAUSEWAY_EXPECT(stages > 0); }
+  explicit peer_grid(std::size_t stages);
 
   [[nodiscard]] std::size_t stages() const { return stages_; }
   [[nodiscard]] std::size_t pipelines() const { return cells_.size(); }
@@ -2272,7 +2279,7 @@ class peer_grid {
   /// Peers that are there, spare ones too.
   [[nodiscard]] std::size_t peers() const { return pipelines() * stages_ - holes() + spares(); }
 
-  void add_spares(std::span<const std::uint32_t> peers) { spare_.insert(spare_.end(), peers.begin(), peers.end()); }
+  void add_spares(std::span<const std::uint32_t> peers);
 
   /// Makes holes of sorted `peers`; which.
   std::vector<place> lose(std::span<const std::uint32_t> peers);
@@ -2305,6 +2312,12 @@ class peer_grid {
 // Bodies of plan/peer_grid.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL peer_grid::peer_grid(std::size_t stages) : stages_{stages} { CAUSEWAY_EXPECT(stages > 0); }
+
+CAUSEWAY_DECL void peer_grid::add_spares(std::span<const std::uint32_t> peers) {
+  spare_.insert(spare_.end(), peers.begin(), peers.end());
+}
 
 CAUSEWAY_DECL std::size_t peer_grid::holes(std::size_t pipeline) const {
   return static_cast<std::size_t>(std::count(cells_[pipeline].begin(), cells_[pipeline].end(), hole));
@@ -2703,14 +2716,7 @@ namespace detail {
 /// Runs all ranks of a pipeline of the shape (ranks, chunks, micro-batches) of a schedule; its orders are not read.
 class pipeline_clock {
  public:
-  pipeline_clock(const schedule& shape, const stage_costs& costs, const jitter& noise)
-      : shape_{shape},
-        costs_{costs},
-        noise_{noise},
-        running_(shape.ranks),
-        link_free_(std::size_t{2} * shape.ranks),
-        arrives_(std::size_t{2} * virtual_stages(shape) * shape.micro_batches, never),
-        expected_(arrives_) {}
+  pipeline_clock(const schedule& shape, const stage_costs& costs, const jitter& noise);
 
   static constexpr double never = std::numeric_limits<double>::infinity();
 
@@ -2739,7 +2745,7 @@ class pipeline_clock {
   }
 
   /// Asks this rank again at this moment.
-  void wake(std::uint32_t rank) { wake(now_, rank); }
+  void wake(std::uint32_t rank);
 
  private:
   struct state {
@@ -2749,7 +2755,7 @@ class pipeline_clock {
   };
   using event = std::pair<double, std::uint32_t>;  // when, rank
 
-  void wake(double when, std::uint32_t rank) { events_.emplace(when, rank); }
+  void wake(double when, std::uint32_t rank);
 
   [[nodiscard]] std::size_t input(std::uint32_t stage, const operation& op) const noexcept;
 
@@ -2796,6 +2802,19 @@ class pipeline_clock {
 // Bodies of plan/pipeline_clock.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL pipeline_clock::pipeline_clock(const schedule& shape, const stage_costs& costs, const jitter& noise)
+    : shape_{shape},
+      costs_{costs},
+      noise_{noise},
+      running_(shape.ranks),
+      link_free_(std::size_t{2} * shape.ranks),
+      arrives_(std::size_t{2} * virtual_stages(shape) * shape.micro_batches, never),
+      expected_(arrives_) {}
+
+CAUSEWAY_DECL void pipeline_clock::wake(std::uint32_t rank) { wake(now_, rank); }
+
+CAUSEWAY_DECL void pipeline_clock::wake(double when, std::uint32_t rank) { events_.emplace(when, rank); }
 
 CAUSEWAY_DECL bool pipeline_clock::arrived(std::uint32_t rank, const operation& op) const noexcept {
   return !source_of(shape_, rank, op) || arrives_[input(virtual_stage(shape_, {rank, op.chunk}), op)] <= now_;
@@ -2894,8 +2913,7 @@ constexpr unsigned bit_of(work kind) noexcept { return 1U << static_cast<unsigne
 /// Walks one rank's order and remembers what each micro-batch and chunk has been through.
 class rank_order_check {
  public:
-  rank_order_check(const schedule& s, std::size_t rank)
-      : s_{s}, rank_{rank}, seen_(std::size_t{s.chunks} * s.micro_batches) {}
+  rank_order_check(const schedule& s, std::size_t rank);
 
   [[nodiscard]] result<void> run();
 
@@ -2912,8 +2930,7 @@ class rank_order_check {
 /// Runs all ranks in order without clocks. A rank that cannot go on sleeps until what it waits for has run.
 class deadlock_check {
  public:
-  explicit deadlock_check(const schedule& s)
-      : s_{s}, next_(s.ranks), there_(std::size_t{2} * virtual_stages(s) * s.micro_batches) {}
+  explicit deadlock_check(const schedule& s);
 
   [[nodiscard]] result<void> run();
 
@@ -2965,6 +2982,9 @@ CAUSEWAY_DECL error wrong_operation(const schedule& s, std::size_t rank, std::si
               message);
 }
 
+CAUSEWAY_DECL rank_order_check::rank_order_check(const schedule& s, std::size_t rank)
+    : s_{s}, rank_{rank}, seen_(std::size_t{s.chunks} * s.micro_batches) {}
+
 CAUSEWAY_DECL result<void> rank_order_check::run() {
   const std::vector<operation>& order = s_.orders[rank_];
   for (std::size_t i = 0; i < order.size(); ++i) CAUSEWAY_TRY(take(i, order[i]));
@@ -3005,6 +3025,9 @@ CAUSEWAY_DECL result<void> rank_order_check::complete(std::size_t unit) const {
   if (is_missing(work::weight_gradient)) return missing(work::weight_gradient);
   return {};
 }
+
+CAUSEWAY_DECL deadlock_check::deadlock_check(const schedule& s)
+    : s_{s}, next_(s.ranks), there_(std::size_t{2} * virtual_stages(s) * s.micro_batches) {}
 
 CAUSEWAY_DECL result<void> deadlock_check::run() {
   std::vector<std::uint32_t> awake;
@@ -3146,8 +3169,7 @@ class schedule_cursor {
   };
 
   /// `s` must have passed `check` of schedule_check.hpp. The limit is what the order itself needs at most.
-  schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode = run_order::strict)
-      : schedule_cursor{s, rank, mode, peak_memory(s, rank)} {}
+  schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode = run_order::strict);
 
   /// With another limit: at least what the order itself needs; more lets an opportunistic rank run further ahead.
   schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode, const held_memory& limit);
@@ -3229,6 +3251,9 @@ class schedule_cursor {
 // Bodies of plan/schedule_cursor.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL schedule_cursor::schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode)
+    : schedule_cursor{s, rank, mode, peak_memory(s, rank)} {}
 
 CAUSEWAY_DECL schedule_cursor::schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode,
                                                const held_memory& limit)
@@ -4648,7 +4673,7 @@ class route_clock {
   double run();
 
   /// What each peer has done, without redundant forwards; an operation's chunk is its stage.
-  [[nodiscard]] std::vector<std::vector<operation>> take_orders() { return std::move(orders_); }
+  [[nodiscard]] std::vector<std::vector<operation>> take_orders();
 
  private:
   enum kind : std::uint8_t { gradient, forward, weight, shadow, kinds };  // in the order of preference
@@ -4733,6 +4758,8 @@ CAUSEWAY_DECL route_clock::route_clock(const routed_step& step) : step_{step}, s
   orders_.resize(peers);
   for (std::uint32_t m = 0; m < step.routes.size(); ++m) peers_[step.routes[m][0]].ready[forward].insert({m, 0});
 }
+
+CAUSEWAY_DECL std::vector<std::vector<operation>> route_clock::take_orders() { return std::move(orders_); }
 
 CAUSEWAY_DECL double route_clock::run() {
   for (std::uint32_t p = 0; p < peers_.size(); ++p) choose(p);
@@ -5207,8 +5234,7 @@ CAUSEWAY_DECL std::vector<std::string_view> fields_of(std::string_view line);
 
 class trace_reader {
  public:
-  explicit trace_reader(const trace_text_options& o)
-      : options_{o}, per_second_{o.per_second}, draw_{o.seed, mix(0x636f756e74U)} {}
+  explicit trace_reader(const trace_text_options& o);
 
   result<preemption_trace> read(std::string_view text);
 
@@ -5216,7 +5242,7 @@ class trace_reader {
   static constexpr std::size_t absent = static_cast<std::size_t>(-1);
 
   [[nodiscard]] error wrong(const std::string& what) const;
-  static std::string quoted(std::string_view field) { return '"' + std::string{field.substr(0, 40)} + '"'; }
+  static std::string quoted(std::string_view field);
 
   result<void> take(const std::vector<std::string_view>& fields);
 
@@ -5284,6 +5310,13 @@ CAUSEWAY_DECL std::vector<std::string_view> fields_of(std::string_view line) {
     if (end == std::string_view::npos) return fields;
     line.remove_prefix(end + 1);
   }
+}
+
+CAUSEWAY_DECL trace_reader::trace_reader(const trace_text_options& o)
+    : options_{o}, per_second_{o.per_second}, draw_{o.seed, mix(0x636f756e74U)} {}
+
+CAUSEWAY_DECL std::string trace_reader::quoted(std::string_view field) {
+  return '"' + std::string{field.substr(0, 40)} + '"';
 }
 
 CAUSEWAY_DECL result<preemption_trace> trace_reader::read(std::string_view text) {
@@ -6108,8 +6141,7 @@ class neighbour_recovery {
   [[nodiscard]] const peer_grid& grid() const { return grid_; }
 
  private:
-  neighbour_recovery(cut_job cut, const neighbour_options& options)
-      : cut_{std::move(cut)}, options_{options}, grid_{options.stages} {}
+  neighbour_recovery(cut_job cut, const neighbour_options& options);
 
   cut_job cut_;
   neighbour_options options_;
@@ -6131,6 +6163,9 @@ class neighbour_recovery {
 // Bodies of plan/recovery_neighbour.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL neighbour_recovery::neighbour_recovery(cut_job cut, const neighbour_options& options)
+    : cut_{std::move(cut)}, options_{options}, grid_{options.stages} {}
 
 CAUSEWAY_DECL result<neighbour_recovery> neighbour_recovery::make(const recovery_job& job,
                                                                   const neighbour_options& options) {
@@ -6194,7 +6229,7 @@ struct proactive_options {
 
 class proactive_recovery {
  public:
-  proactive_recovery(const recovery_job& job, const proactive_options& options) : job_{&job}, options_{options} {}
+  proactive_recovery(const recovery_job& job, const proactive_options& options);
 
   recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
@@ -6244,6 +6279,9 @@ class proactive_recovery {
 // Bodies of plan/recovery_proactive.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL proactive_recovery::proactive_recovery(const recovery_job& job, const proactive_options& options)
+    : job_{&job}, options_{options} {}
 
 CAUSEWAY_DECL recovery_action proactive_recovery::changed(std::span<const std::uint32_t> lost,
                                                           std::span<const std::uint32_t> come) {
@@ -6371,8 +6409,7 @@ class redundant_recovery {
   [[nodiscard]] const peer_grid& grid() const { return grid_; }
 
  private:
-  redundant_recovery(cut_job cut, const redundant_options& options)
-      : cut_{std::move(cut)}, options_{options}, grid_{options.stages} {}
+  redundant_recovery(cut_job cut, const redundant_options& options);
 
   [[nodiscard]] std::size_t before(std::size_t s) const { return s == 0 ? cut_.stages() - 1 : s - 1; }
 
@@ -6413,6 +6450,9 @@ class redundant_recovery {
 // Bodies of plan/recovery_redundant.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL redundant_recovery::redundant_recovery(cut_job cut, const redundant_options& options)
+    : cut_{std::move(cut)}, options_{options}, grid_{options.stages} {}
 
 CAUSEWAY_DECL result<redundant_recovery> redundant_recovery::make(const recovery_job& job,
                                                                   const redundant_options& options) {
@@ -6524,7 +6564,7 @@ class reroute_recovery {
   [[nodiscard]] const peer_grid& grid() const { return grid_; }
 
  private:
-  explicit reroute_recovery(cut_job cut) : cut_{std::move(cut)}, grid_{cut_.stages()} {}
+  explicit reroute_recovery(cut_job cut);
 
   [[nodiscard]] std::size_t fewest() const;
 
@@ -6556,6 +6596,8 @@ class reroute_recovery {
 // Bodies of plan/recovery_reroute.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL reroute_recovery::reroute_recovery(cut_job cut) : cut_{std::move(cut)}, grid_{cut_.stages()} {}
 
 CAUSEWAY_DECL result<reroute_recovery> reroute_recovery::make(const recovery_job& job, std::size_t stages) {
   CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, stages));
@@ -6678,7 +6720,7 @@ class restart_recovery {
   [[nodiscard]] std::size_t replicas() const { return replicas_; }
 
  private:
-  explicit restart_recovery(cut_job cut) : cut_{std::move(cut)} {}
+  explicit restart_recovery(cut_job cut);
 
   cut_job cut_;
   std::vector<std::uint32_t> active_, spare_;
@@ -6698,6 +6740,8 @@ class restart_recovery {
 // Bodies of plan/recovery_restart.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL restart_recovery::restart_recovery(cut_job cut) : cut_{std::move(cut)} {}
 
 CAUSEWAY_DECL result<restart_recovery> restart_recovery::make(const recovery_job& job, std::size_t stages) {
   CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, stages));
@@ -6756,8 +6800,7 @@ class swarm_recovery {
   [[nodiscard]] std::size_t peers_of(std::size_t stage) const { return of_stage_[stage].size(); }
 
  private:
-  swarm_recovery(cut_job cut, const swarm_options& options)
-      : cut_{std::move(cut)}, options_{options}, of_stage_(options.stages) {}
+  swarm_recovery(cut_job cut, const swarm_options& options);
 
   [[nodiscard]] std::size_t extreme(bool most) const;
   [[nodiscard]] std::size_t fewest() const { return of_stage_[extreme(false)].size(); }
@@ -6788,6 +6831,9 @@ class swarm_recovery {
 // Bodies of plan/recovery_swarm.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL swarm_recovery::swarm_recovery(cut_job cut, const swarm_options& options)
+    : cut_{std::move(cut)}, options_{options}, of_stage_(options.stages) {}
 
 CAUSEWAY_DECL result<swarm_recovery> swarm_recovery::make(const recovery_job& job, const swarm_options& options) {
   CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, options.stages));
@@ -6924,8 +6970,7 @@ namespace detail {
 
 class template_cutter {
  public:
-  template_cutter(const model_cost& model, const template_peers& peers, std::size_t micro_batches)
-      : sums_{model}, blocks_{model.blocks.size()}, peers_{peers}, micro_batches_{micro_batches} {}
+  template_cutter(const model_cost& model, const template_peers& peers, std::size_t micro_batches);
 
   /// The best template of `n` peers; no stages: the model does not fit, or has too few blocks.
   [[nodiscard]] pipeline_template best(std::size_t n);
@@ -7001,6 +7046,10 @@ CAUSEWAY_DECL const pipeline_template& template_set::of(std::size_t peers) const
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL template_cutter::template_cutter(const model_cost& model, const template_peers& peers,
+                                               std::size_t micro_batches)
+    : sums_{model}, blocks_{model.blocks.size()}, peers_{peers}, micro_batches_{micro_batches} {}
 
 CAUSEWAY_DECL pipeline_template template_cutter::best(std::size_t n) {
   fill(n);
@@ -7151,8 +7200,7 @@ double least_time(std::span<const pipeline_template* const> kinds, std::size_t m
 /// Which sizes add up to exactly `peers`, at least `least` of them, and do the most micro-batches within a limit.
 class template_knapsack {
  public:
-  template_knapsack(const template_set& set, std::size_t peers, std::size_t least)
-      : set_{set}, peers_{peers}, least_{least}, best_((peers + 1) * (least + 1)), last_(best_.size()) {}
+  template_knapsack(const template_set& set, std::size_t peers, std::size_t least);
 
   /// The most micro-batches, or `none`.
   std::size_t solve(double limit, std::size_t most);
@@ -7196,6 +7244,9 @@ CAUSEWAY_DECL result<template_choice> choose_templates(const template_set& set, 
 // Bodies of plan/template_choice.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL template_knapsack::template_knapsack(const template_set& set, std::size_t peers, std::size_t least)
+    : set_{set}, peers_{peers}, least_{least}, best_((peers + 1) * (least + 1)), last_(best_.size()) {}
 
 CAUSEWAY_DECL std::size_t template_knapsack::solve(double limit, std::size_t most) {
   std::fill(best_.begin(), best_.end(), none);
@@ -7478,7 +7529,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 class template_recovery {
  public:
   /// `set`: of the job's model.
-  template_recovery(const recovery_job& job, template_set set) : job_{&job}, set_{std::move(set)} {}
+  template_recovery(const recovery_job& job, template_set set);
 
   recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come);
 
@@ -7536,6 +7587,9 @@ class template_recovery {
 // Bodies of plan/recovery_templates.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL template_recovery::template_recovery(const recovery_job& job, template_set set)
+    : job_{&job}, set_{std::move(set)} {}
 
 CAUSEWAY_DECL recovery_action template_recovery::changed(std::span<const std::uint32_t> lost,
                                                          std::span<const std::uint32_t> come) {
@@ -7745,7 +7799,7 @@ class resumed_clock {
     double begin = 0;
     operation op{};
     // gradients first, then the micro-batch that came in first, then the stage nearer the loss
-    [[nodiscard]] auto rank() const { return std::tuple{begin, op.kind == work::forward, op.micro_batch, ~op.chunk}; }
+    [[nodiscard]] auto rank() const;
   };
 
   static void consider(const std::optional<candidate>& c, std::optional<candidate>& first);
@@ -7808,6 +7862,10 @@ CAUSEWAY_DECL step_progress step_progress::fresh(std::size_t stages, std::size_t
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL auto resumed_clock::candidate::rank() const {
+  return std::tuple{begin, op.kind == work::forward, op.micro_batch, ~op.chunk};
+}
 
 CAUSEWAY_DECL resumed_clock::resumed_clock(const step_progress& p)
     : p_{p}, left_{p}, row_(p.stages()), forward_at_(p.stages(), std::vector<double>(p.micro_batches())) {
@@ -7964,8 +8022,7 @@ namespace detail {
 
 class role_search {
  public:
-  role_search(std::span<const role_peer> peers, double batch, double bytes)
-      : peers_{peers.begin(), peers.end()}, batch_{batch}, bytes_{bytes} {}
+  role_search(std::span<const role_peer> peers, double batch, double bytes);
 
   /// With these trainers.
   [[nodiscard]] role_plan rated(std::vector<bool> trains) const;
@@ -8009,6 +8066,9 @@ CAUSEWAY_DECL role_plan assign_roles(std::span<const role_peer> peers, double ba
 // Bodies of plan/roles.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL role_search::role_search(std::span<const role_peer> peers, double batch, double bytes)
+    : peers_{peers.begin(), peers.end()}, batch_{batch}, bytes_{bytes} {}
 
 CAUSEWAY_DECL role_plan role_search::rated(std::vector<bool> trains) const {
   role_plan p{std::move(trains), std::vector<double>(peers_.size())};
@@ -8145,8 +8205,7 @@ namespace detail {
 
 class routed_check {
  public:
-  explicit routed_check(const routed_schedule& s)
-      : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
+  explicit routed_check(const routed_schedule& s);
 
   [[nodiscard]] result<void> run();
 
@@ -8215,6 +8274,9 @@ CAUSEWAY_DECL std::int64_t peak_activations(const routed_schedule& s, std::size_
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL routed_check::routed_check(const routed_schedule& s)
+    : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
 
 CAUSEWAY_DECL result<void> routed_check::run() {
   if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
@@ -8336,8 +8398,7 @@ struct list_rule {
 /// One rank's progress, and its next operation by a rule.
 class list_scheduler {
  public:
-  list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank)
-      : options_{options}, rule_{rule}, rank_{rank}, done_(options.chunks) {}
+  list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank);
 
   [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
 
@@ -8402,6 +8463,9 @@ class list_scheduler {
 // Bodies of plan/schedule_greedy.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL list_scheduler::list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank)
+    : options_{options}, rule_{rule}, rank_{rank}, done_(options.chunks) {}
 
 CAUSEWAY_DECL std::optional<operation> list_scheduler::choose(const pipeline_clock& clock) {
   const auto forward = best(clock, work::forward);

@@ -46,8 +46,10 @@
 // object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>).
 #ifdef CAUSEWAY_COMPILED
 #define CAUSEWAY_DECL
+#define CAUSEWAY_DECL_WHERE_CALLED
 #else
 #define CAUSEWAY_DECL inline
+#define CAUSEWAY_DECL_WHERE_CALLED template <class...>  // instead of CAUSEWAY_DECL, where a body instantiates much
 #endif
 
 #define CAUSEWAY_RESTRICT __restrict__
@@ -566,7 +568,7 @@ class periods {
   static constexpr bool watches_movement = false;
   static constexpr bool by_tensor = true;
 
-  explicit periods(std::vector<std::uint32_t> steps = {32, 96, 192}) : steps_{std::move(steps)} {}
+  explicit periods(std::vector<std::uint32_t> steps = {32, 96, 192});
 
   [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t) const noexcept;
@@ -614,6 +616,8 @@ CAUSEWAY_DECL std::uint32_t staggered::first(std::size_t f, std::size_t count) c
   const std::uint64_t share = (f + 1) * std::uint64_t{local_steps};
   return static_cast<std::uint32_t>((share + count - 1) / count);
 }
+
+CAUSEWAY_DECL periods::periods(std::vector<std::uint32_t> steps) : steps_{std::move(steps)} {}
 
 CAUSEWAY_DECL result<void> periods::check(std::size_t) const {
   if (steps_.empty()) return detail::check_steps(0, "periods");
@@ -980,7 +984,7 @@ concept KnowsItself = requires(const T& t) {
 /// Any transport, held by value; one virtual call per message.
 class any_transport {
  public:
-  any_transport() : any_transport(solo_transport{}) {}
+  any_transport();
 
   /// Any transport is one, without a cast. What is none is told from the first call alone: asking it for moves would ask
   /// for conversions to this type again.
@@ -1045,6 +1049,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 CAUSEWAY_DECL result<std::size_t> solo_transport::wait(operation, time_point) {
   return fail(errc::peer_lost, "solo transport", "there is no other peer in this run");
 }
+
+CAUSEWAY_DECL any_transport::any_transport() : any_transport(solo_transport{}) {}
 
 CAUSEWAY_DECL operation any_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
   return model_->send(to, id, bytes);
@@ -3525,8 +3531,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 class conversation {
  public:
   conversation() = default;
-  conversation(conversation&& other) noexcept
-      : transport_{std::exchange(other.transport_, nullptr)}, id_{other.id_}, places_{std::move(other.places_)} {}
+  conversation(conversation&& other) noexcept;
   conversation& operator=(conversation&& other) noexcept;
   ~conversation() { close(); }
 
@@ -3565,6 +3570,9 @@ class conversation {
 // Bodies of collective/conversation.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL conversation::conversation(conversation&& other) noexcept
+    : transport_{std::exchange(other.transport_, nullptr)}, id_{other.id_}, places_{std::move(other.places_)} {}
 
 CAUSEWAY_DECL conversation& conversation::operator=(conversation&& other) noexcept {
   std::swap(transport_, other.transport_);
@@ -4727,7 +4735,7 @@ class held_transport {
   held_transport(held_transport&&) noexcept = default;
   held_transport& operator=(held_transport&& other) noexcept;
 
-  void hold(group_view group) { transport_ = std::make_unique<net::any_transport>(std::move(group)); }
+  void hold(group_view group);
   [[nodiscard]] net::any_transport& get() const noexcept { return *transport_; }
 
  private:
@@ -5007,6 +5015,10 @@ class two_level_mean {
 // Bodies of collective/two_level_mean.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
+
+CAUSEWAY_DECL void held_transport::hold(group_view group) {
+  transport_ = std::make_unique<net::any_transport>(std::move(group));
+}
 
 CAUSEWAY_DECL held_transport& held_transport::operator=(held_transport&& other) noexcept {
   std::swap(transport_, other.transport_);
@@ -6737,11 +6749,11 @@ class gossip_nesterov {
   static constexpr part decides = part::outer;
   static constexpr bool wants_mean_shared = true;
 
-  explicit gossip_nesterov(gossip_nesterov_options options = {}) : options_{options} {}
+  explicit gossip_nesterov(gossip_nesterov_options options = {});
 
   /// Where the velocity is to lie from now on.
   void keep_in(const memory_source& memory) { move_to(memory, velocity_); }
-  void reset(std::int64_t size) { velocity_.assign(static_cast<std::size_t>(size), 0.0F); }
+  void reset(std::int64_t size);
 
   void step(thread_pool& pool, std::span<float> shared, std::span<float> mean, std::span<const float> mean_shared);
   /// The same wherever the rows lie.
@@ -6772,6 +6784,10 @@ static_assert(Outer<outer<>> && Outer<gossip_nesterov>);
 // Bodies of axis/outer.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+CAUSEWAY_DECL gossip_nesterov::gossip_nesterov(gossip_nesterov_options options) : options_{options} {}
+
+CAUSEWAY_DECL void gossip_nesterov::reset(std::int64_t size) { velocity_.assign(static_cast<std::size_t>(size), 0.0F); }
 
 CAUSEWAY_DECL void gossip_nesterov::step(thread_pool& pool, std::span<float> shared, std::span<float> mean,
                                          std::span<const float> mean_shared) {
@@ -7023,7 +7039,7 @@ struct star {
 
   [[nodiscard]] result<void> check(std::uint32_t peers) const;
   [[nodiscard]] std::vector<hub_level> levels(std::uint32_t peers) const;
-  [[nodiscard]] static std::tuple<> outers() { return {}; }
+  [[nodiscard]] static std::tuple<> outers();
 };
 
 /// A hub in every region, which is a client of the first region's hub (HALoS, Kim et al. 2025): only hubs talk over the
@@ -7084,6 +7100,8 @@ static_assert(Hubs<star> && Hubs<regions<>>);
 // Bodies of axis/hubs.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+CAUSEWAY_DECL std::tuple<> star::outers() { return {}; }
 
 CAUSEWAY_DECL result<void> star::check(std::uint32_t peers) const {
   if (hub < peers) return {};
@@ -9345,9 +9363,9 @@ struct comm_traits {
   bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;     ///< whether parts of a gradient may be given to it, which have to be added up
-  bool prepares_anew = false;      ///< what a round exchanges is made of the parameters, in the gradients, at every attempt
-  bool own_parameters = false;     ///< each peer has its own: a newcomer gets some from those whom it meets
-  bool gathers_samples = false;    ///< a round is so many samples of all peers together: a member needs as many at hand
+  bool prepares_anew = false;   ///< what a round exchanges is made of all parameters, anew at every attempt, and is one row
+  bool own_parameters = false;  ///< each peer has its own: a newcomer gets some from those whom it meets
+  bool gathers_samples = false;      ///< a round is so many samples of all peers together: a member needs as many at hand
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
@@ -9952,8 +9970,8 @@ class grid {
   static constexpr part decides = part::group;
   static constexpr bool everybody = false;
 
-  grid() : grid(4, 2) {}
-  grid(std::uint32_t side, std::uint32_t dimensions) : side_{side}, dimensions_{dimensions} {}
+  grid();
+  grid(std::uint32_t side, std::uint32_t dimensions);
 
   [[nodiscard]] result<void> check(std::uint32_t) const;
 
@@ -9986,8 +10004,8 @@ class key_groups {
   static constexpr part decides = part::group;
   static constexpr bool everybody = false;
 
-  key_groups() : key_groups(2, 2) {}
-  key_groups(std::uint32_t bits, std::uint32_t step) : bits_{bits}, step_{step} {}
+  key_groups();
+  key_groups(std::uint32_t bits, std::uint32_t step);
 
   [[nodiscard]] result<void> check(std::uint32_t) const;
 
@@ -10056,6 +10074,10 @@ CAUSEWAY_DECL std::vector<net::peer_index> random_groups::members(const group_qu
   return group;
 }
 
+CAUSEWAY_DECL grid::grid() : grid(4, 2) {}
+
+CAUSEWAY_DECL grid::grid(std::uint32_t side, std::uint32_t dimensions) : side_{side}, dimensions_{dimensions} {}
+
 CAUSEWAY_DECL result<void> grid::check(std::uint32_t) const {
   if (side_ >= 2 && dimensions_ >= 1 && dimensions_ <= 16) return {};
   return fail(errc::invalid_argument, "grid", "a side of at least 2 and 1 to 16 dimensions, please");
@@ -10111,6 +10133,10 @@ CAUSEWAY_DECL bool grid::meets(const std::vector<std::uint32_t>& places, net::pe
   }
   return true;
 }
+
+CAUSEWAY_DECL key_groups::key_groups() : key_groups(2, 2) {}
+
+CAUSEWAY_DECL key_groups::key_groups(std::uint32_t bits, std::uint32_t step) : bits_{bits}, step_{step} {}
 
 CAUSEWAY_DECL result<void> key_groups::check(std::uint32_t) const {
   if (bits_ <= 30 && step_ >= 1 && step_ <= 16) return {};
@@ -10373,6 +10399,13 @@ constexpr bool elastic(round_mix m) {
   return alike && (!m.waits_a_round || late) && !m.trigger_talks && !m.names_peers;
 }
 
+/// Whether a row is made of the live parameters at every attempt, of all of them, for all peers: what a peer of a swarm
+/// steps on when the exchange is due is in it then. Fragments' rows hold steps from before the last exchange, which could
+/// not be computed again.
+constexpr bool prepares_anew(round_mix m) {
+  return m.anchored && m.single && m.everybody && m.waits_at_once && !m.sends_anchor && elastic(m);
+}
+
 }  // namespace rules
 
 namespace detail {
@@ -10444,6 +10477,7 @@ struct round_rules {
   static constexpr bool identical = rules::identical(mix);
   static constexpr bool elastic = rules::elastic(mix);
   static constexpr bool own_parameters = rules::own_parameters(mix);
+  static constexpr bool prepares_anew = rules::prepares_anew(mix);
 
  private:
   static_assert(
@@ -10534,9 +10568,13 @@ class round_rows {
     means_.clear();
     for (const std::span<const float> tensor : tensors(ctx)) means_.emplace_back(tensor.begin(), tensor.end());
   }
+  /// What all hold alike, which the live parameters follow.
+  [[nodiscard]] std::span<const float> followed() const noexcept {
+    return content_type::anchored ? std::span<const float>{anchor_} : means_.front();
+  }
   /// What all hold alike was replaced: the live parameters move along from `previous`, or are that where it is empty.
   void follow_shared(auto& ctx, std::span<const float> previous) {
-    const std::span<const float> shared = content_type::anchored ? std::span<const float>{anchor_} : means_.front();
+    const std::span<const float> shared = followed();
     const auto local = ctx.parameters();
     for (std::size_t i = 0; i < previous.size(); ++i) local[i] += shared[i] - previous[i];
     for (std::size_t i = 0; i < own_.size(); ++i) base_[i] = shared[i] + own_[i];
@@ -10579,11 +10617,27 @@ class round_rows {
     s.own_late.assign(anchor_.size(), 0.0F);
   }
   /// Before `land`: means ← row, where something came.
-  result<void> note_mean(auto& ctx, const state& s) {
-    CAUSEWAY_ASSIGN(const auto kept, opened(ctx, s, means_[s.tensor], local_));
-    const bool alone = s.terms.members.size() == 1;
-    CAUSEWAY_TRY(s.counts.empty() || alone ? ctx.rows().copy(kept, s.row) : take_over(ctx.rows(), kept, s.row, s.counts));
-    return put_back(ctx, s, kept, means_[s.tensor]);
+  result<void> note_mean(auto& ctx, const state& s) { return note_mean(ctx, s, means_[s.tensor]); }
+  /// After `land`, where other policies land on the live parameters, too: alike ← what all hold alike of these now.
+  result<void> note_alike(auto& ctx, const state& s, std::span<float> alike) {
+    if (s.tensor > 0) return {};
+    if constexpr (content_type::anchored && keeps_in_parameters) {
+      if (s.terms.contributors == 0) return {};
+      CAUSEWAY_ASSIGN(const auto kept, opened(ctx, s, alike, local_));
+      CAUSEWAY_TRY(ctx.rows().add(kept, 1.0F, room(moved_, kept.size())));
+      return put_back(ctx, s, kept, alike);
+    } else if constexpr (content_type::anchored) {
+      CAUSEWAY_ASSIGN(const auto row, opened(ctx, s, anchor_, shared_));
+      return s.cut->is_whole(alike.size()) ? ctx.rows().copy(alike, row) : ctx.rows().scatter(s.cut->ranges, row, alike);
+    } else {
+      return note_mean(ctx, s, alike);
+    }
+  }
+  /// What `land` changes, where results are waited for at once.
+  void visit_landing(auto& ctx, auto& ar) {
+    for (const std::span<float> tensor : tensors(ctx)) ar.view(tensor);
+    if constexpr (content_type::anchored) ar(anchor_);
+    if constexpr (content_type::sums_updates) ar(updates_);
   }
   /// Where the rows are to lie from now on.
   void keep_in(const memory_source& memory) {
@@ -10808,6 +10862,13 @@ class round_rows {
   [[nodiscard]] static std::int64_t count(std::span<const float> row) { return static_cast<std::int64_t>(row.size()); }
 
  private:
+  /// A fragment of `all` ← row, where something came.
+  result<void> note_mean(auto& ctx, const state& s, std::span<float> all) {
+    CAUSEWAY_ASSIGN(const auto kept, opened(ctx, s, all, local_));
+    const bool alone = s.terms.members.size() == 1;
+    CAUSEWAY_TRY(s.counts.empty() || alone ? ctx.rows().copy(kept, s.row) : take_over(ctx.rows(), kept, s.row, s.counts));
+    return put_back(ctx, s, kept, all);
+  }
   result<void> take_out(auto& ctx, state& s) {
     CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
     CAUSEWAY_TRY(add_sent(ctx, s, local));
@@ -10930,6 +10991,7 @@ struct talk_terms {
   float weight = 1;                      ///< of its row, if it does
   std::uint64_t seed = 0;                ///< of the exchange
   net::message_id id;
+  std::uint64_t part = 0;  ///< of the attempt, where the context exchanges
   std::span<const float> reference;
 };
 
@@ -11021,6 +11083,7 @@ struct round_state {
   result<void> begin(Context& ctx, bool wants_residual, bool wants_counts) {
     begun = turned = false;
     row.resize(input.size());
+    if (!axis::by_context<Recipe> && ctx.result_is_known()) return begin_at_result(ctx);
     CAUSEWAY_TRY(ctx.rows().copy(row, input));
     next_residual.resize(wants_residual ? row.size() : 0);
     CAUSEWAY_TRY(ctx.rows().zero(next_residual));
@@ -11040,7 +11103,7 @@ struct round_state {
   template <class Context>
   result<void> turn(Context& ctx) {
     if constexpr (!axis::by_context<Recipe>) {
-      if (terms.members.size() > 1) {
+      if (terms.members.size() > 1 && !ctx.result_is_known()) {
         CAUSEWAY_TRY(failing(ctx, exchange->turn(port(ctx), exchange_row(), message_context(ctx))));
       }
     }
@@ -11054,14 +11117,23 @@ struct round_state {
     if constexpr (axis::by_context<Recipe>) {
       return failing(ctx, mean_by_context(ctx, recipe));
     } else {
-      if (terms.members.size() > 1) {
+      if (terms.members.size() > 1 && !ctx.result_is_known()) {
         CAUSEWAY_TRY(failing(ctx, exchange->finish(port(ctx), exchange_row(), message_context(ctx))));
       }
-      return failing(ctx, ctx.left_exchange());
+      return failing(ctx, ctx.left_exchange(row));
     }
   }
 
  private:
+  // Who knew the result left out of its row what it left out then; who did not put nothing in.
+  template <class Context>
+  result<void> begin_at_result(Context& ctx) {
+    CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(row)));
+    begun = true;
+    if (ctx.knows_result() || next_residual.empty()) return {};
+    return residual.empty() ? ctx.rows().zero(next_residual) : ctx.rows().copy(next_residual, residual);
+  }
+
   template <class Context>
   result<void> failing(Context& ctx, result<void> outcome) {
     outcome = ctx.or_unusable(ctx.or_device_error(std::move(outcome)));
@@ -11079,7 +11151,7 @@ struct round_state {
     if (terms.contributors != terms.members.size()) {
       CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? terms.rescale : 0.0F));
     }
-    return ctx.mean(recipe.codec, row, part);
+    return ctx.mean(recipe.codec, row, terms.part);
   }
 
   // What the codec will leave out of this row: it decodes to the same values however the context cuts it.
@@ -11308,7 +11380,7 @@ struct round_core {
     }
   }
   [[nodiscard]] net::message_id id_of(auto& ctx, const state& s) const {
-    if (ctx.elastic()) return ctx.exchange_id(channel, s.part);
+    if (ctx.elastic()) return ctx.exchange_id(channel, first_part + s.part);
     const bool at_once = landing_type::waits == axis::waiting::at_once;
     return {.channel = channel,
             .step = s.number * states.size() + s.part,
@@ -11338,10 +11410,11 @@ struct round_core {
     s.terms = {.members = members(ctx, s, q),
                .contributors = 0,
                .rescale = 1,
-               .contributes = participation.contributes(q) && weight > 0,
+               .contributes = is_drawn(ctx, q, q.self) && weight > 0,
                .weight = weight,
                .seed = mix(q.seed, s.number),
                .id = id_of(ctx, s),
+               .part = first_part + s.part,
                .reference = {}};
     s.terms.contributors = static_cast<std::uint32_t>(s.terms.members.size());
     if constexpr (!participation_type::always) count_contributors(ctx, s, q);
@@ -11360,13 +11433,24 @@ struct round_core {
     }
     return {};
   }
-  /// Of those drawn, the ones with something to say.
-  void count_contributors(auto& ctx, state& s, axis::group_question q) const {
+  /// Where peers come and go, lots are drawn among those with something to say: else nobody might be left who has.
+  [[nodiscard]] bool is_drawn(auto& ctx, axis::group_question q, net::peer_index peer) const {
+    q.self = peer;
+    if (participation_type::always || !ctx.elastic()) return participation.contributes(q);
+    if (!(ctx.share_of(peer) > 0)) return false;
+    q.self = q.peers = 0;
+    for (net::peer_index p = 0; p < ctx.peers(); ++p) {
+      if (!(ctx.share_of(p) > 0)) continue;
+      q.self += p < peer ? 1U : 0U;
+      ++q.peers;
+    }
+    return participation.contributes(q);
+  }
+  void count_contributors(auto& ctx, state& s, const axis::group_question& q) const {
     s.terms.contributors = 0;
     double share = 0;
     for (const net::peer_index p : s.terms.members) {
-      q.self = p;
-      const bool counts = participation.contributes(q) && (!ctx.elastic() || ctx.share_of(p) > 0);
+      const bool counts = is_drawn(ctx, q, p);
       s.terms.contributors += counts ? 1U : 0U;
       share += counts && ctx.elastic() ? ctx.share_of(p) : 0;
     }
@@ -11414,7 +11498,8 @@ struct round_core {
   memory_source memory;  ///< of the rows
   rows_type rows;
   std::vector<axis::fragment> cuts;
-  std::vector<state> states;  ///< fragments of the first tensor, then of the next
+  std::vector<state> states;     ///< fragments of the first tensor, then of the next
+  std::uint64_t first_part = 0;  ///< names the messages of several policies that exchange in one attempt
   std::uint64_t outer_steps = 0;
   std::uint64_t gathered = 0;  ///< samples in the sum of gradients, for a trigger that accumulates
   std::uint64_t at = 0;        ///< inner steps of the run; where peers come and go, in the schedule that all hold alike
@@ -11423,6 +11508,345 @@ struct round_core {
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
 #endif  // CAUSEWAY_COMM_ROUND_CORE_HPP
+
+// ---- causeway/membership/state_image.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+#define CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+
+// The committed state of a peer as memory: a list of parts, seen as one row of bytes and cut into chunks of equal size. The
+// hashes of the chunks and the sizes of the parts make the root, which names the state: peers whose roots are equal hold
+// the same bytes. Hashes are kept until `touch()`: whoever changes the memory says so. All peers must have the same byte
+// order.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+/// Bytes of a chunk: 1,024 of them make 256 MiB, and one crosses a line of 100 Mbit/s in 21 ms.
+inline constexpr std::uint32_t default_chunk_bytes = std::uint32_t{256} << 10U;
+/// A state has at most this many parts.
+inline constexpr std::size_t max_state_parts = 16384;
+
+/// The sizes of a state's parts and how it is cut: equal on peers that can share a run.
+struct image_layout {
+  std::uint32_t chunk_bytes = default_chunk_bytes;
+  std::vector<std::uint64_t> sizes;
+
+  [[nodiscard]] std::uint64_t bytes() const noexcept;
+  [[nodiscard]] std::size_t chunks() const noexcept;
+
+  friend bool operator==(const image_layout&, const image_layout&) = default;
+};
+
+/// The name of a state from its layout and the digest of its chunks' hashes.
+[[nodiscard]] CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept;
+
+[[nodiscard]] CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept;
+
+/// Success, or errc::wrong_model with the sizes of both sides.
+[[nodiscard]] CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs);
+
+/// An archive that copies nothing: notes where the memory lies that a `serialize` member names. What it is given must stay
+/// where it is, vectors too. Takes numbers, enumerations, strings, vectors of any of these, and types with `serialize`.
+/// Types with padding are refused at compile time: the bytes between their members are not part of a state.
+class image_collector {
+ public:
+  template <class... Ts>
+  void operator()(Ts&... values) {
+    (visit(values), ...);
+  }
+
+  template <class T>
+  void view(std::span<T> values) {
+    static_assert(plain<T>, "a state is made of numbers, enumerations and structures of them without padding");
+    parts_.push_back(std::as_writable_bytes(values));
+  }
+
+  /// What is no part of the state, since every peer has its own, but is to be kept with it on this peer's disk.
+  template <class... Ts>
+  void own(Ts&&... values) {
+    parts_.swap(own_);
+    (visit(values), ...);
+    parts_.swap(own_);
+  }
+
+  [[nodiscard]] const std::vector<std::span<std::byte>>& parts() const noexcept { return parts_; }
+  [[nodiscard]] const std::vector<std::span<std::byte>>& own_parts() const noexcept { return own_; }
+
+ private:
+  template <class T>
+  static constexpr bool plain = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
+                                (std::is_floating_point_v<T> || std::has_unique_object_representations_v<T>);
+
+  template <class T>
+  void visit(T& value) {
+    if constexpr (requires { value.serialize(*this); }) {
+      value.serialize(*this);
+    } else {
+      view(std::span{&value, 1});
+    }
+  }
+
+  template <class T, class Memory>
+  void visit(std::vector<T, Memory>& values) {
+    if constexpr (plain<T>) {
+      view(std::span{values});
+    } else {
+      for (T& value : values) visit(value);
+    }
+  }
+
+  template <class T>
+  void visit(std::span<T> values) {
+    view(values);
+  }
+
+  void visit(std::string& text) { view(std::span{text.data(), text.size()}); }
+
+  std::vector<std::span<std::byte>> parts_;
+  std::vector<std::span<std::byte>> own_;
+};
+
+/// Not safe to share between threads while hashes are being made: `root` makes them, afterwards everything marked const
+/// only reads. Cost of hashing: one pass over the memory, on all threads of the pool.
+class state_image {
+ public:
+  explicit state_image(std::uint32_t chunk_bytes = default_chunk_bytes);
+
+  /// The memory of these objects, in this order.
+  template <class... Ts>
+  [[nodiscard]] static state_image of(Ts&... values) {
+    image_collector all;
+    all(values...);
+    state_image image;
+    for (const auto part : all.parts()) image.add(part);
+    return image;
+  }
+
+  /// Appends a part; it must stay where it is.
+  void add(std::span<std::byte> part);
+
+  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
+  [[nodiscard]] std::span<const std::span<std::byte>> parts() const noexcept { return parts_; }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::size_t chunks() const noexcept { return layout_.chunks(); }
+  /// The last chunk may be shorter.
+  [[nodiscard]] std::size_t chunk_size(std::size_t chunk) const noexcept;
+
+  /// The memory was changed: hashes will be made anew.
+  void touch() noexcept { hashed_ = false; }
+
+  /// Names the state. Makes the hashes if the memory was touched.
+  [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const;
+  [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const;
+  [[nodiscard]] std::uint64_t chunk_hash(std::size_t chunk) const { return hashes()[chunk]; }
+
+  /// Copies a chunk out. Precondition: `out` has chunk_size(chunk) bytes.
+  void read(std::size_t chunk, std::span<std::byte> out) const;
+
+  /// Puts bytes where a chunk lies; call touch() when all are there. Precondition: `in` has chunk_size(chunk) bytes.
+  void write(std::size_t chunk, std::span<const std::byte> in);
+
+ private:
+  // Calls f(piece, offset in the chunk) on the pieces of parts that a chunk covers; never on an empty one.
+  template <class F>
+  void for_each_piece(std::size_t chunk, F&& f) const {
+    std::uint64_t at = std::uint64_t{chunk} * layout_.chunk_bytes;
+    const std::uint64_t begin = at;
+    const std::uint64_t end = begin + chunk_size(chunk);
+    auto part = static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), at) - starts_.begin()) - 1;
+    for (; at < end; ++part) {
+      const auto inside = static_cast<std::size_t>(at - starts_[part]);
+      const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(parts_[part].size() - inside, end - at));
+      if (length > 0) f(parts_[part].subspan(inside, length), static_cast<std::size_t>(at - begin));
+      at += length;
+    }
+  }
+
+  // How a state is cut into parts must not show in a chunk's hash, so a chunk of several pieces is put together first.
+  [[nodiscard]] std::uint64_t hash_chunk(std::size_t chunk) const;
+
+  void make_hashes(thread_pool* pool) const;
+
+  image_layout layout_;
+  std::vector<std::span<std::byte>> parts_;
+  std::vector<std::uint64_t> starts_;
+  std::uint64_t bytes_ = 0;
+  mutable std::vector<std::uint64_t> hashes_;
+  mutable std::uint64_t root_ = 0;
+  mutable bool hashed_ = false;
+};
+
+/// Chunks of another state that wait beside an image until all that differ are there. Memory: the chunks put, no more.
+class staging {
+ public:
+  staging() = default;
+  explicit staging(const image_layout& layout);
+
+  /// Keeps a copy of a chunk whose hash was found right.
+  void put(std::size_t chunk, std::span<const std::byte> bytes);
+
+  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
+  [[nodiscard]] bool has(std::size_t chunk) const noexcept { return chunks_[chunk] != nullptr; }
+  [[nodiscard]] std::size_t chunks_held() const noexcept { return count_; }
+
+  /// Puts the chunks into `image`, frees them, and makes sure that the image is now the state named `root`.
+  /// errc::diverged: it is another one, because its memory was changed since its hashes were made; nothing in it can be
+  /// relied on then. Cost: a copy of the chunks put and one pass of hashing.
+  result<void> commit(state_image& image, std::uint64_t root, thread_pool* pool = nullptr);
+
+ private:
+  image_layout layout_;
+  std::vector<std::unique_ptr<std::byte[]>> chunks_;
+  std::size_t count_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+
+// ---- causeway/membership/impl/state_image.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+
+// Bodies of membership/state_image.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL std::uint64_t image_layout::bytes() const noexcept {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t size : sizes) sum += size;
+  return sum;
+}
+
+CAUSEWAY_DECL std::size_t image_layout::chunks() const noexcept {
+  return static_cast<std::size_t>((bytes() + chunk_bytes - 1) / chunk_bytes);
+}
+
+CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept {
+  hasher h;
+  h.add_value(std::uint64_t{layout.chunk_bytes}).add_value(std::uint64_t{layout.sizes.size()});
+  return h.add_values(std::span{layout.sizes}).add_value(digest).finish();
+}
+
+CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept {
+  return hash_bytes(std::as_bytes(hashes));
+}
+
+CAUSEWAY_DECL state_image::state_image(std::uint32_t chunk_bytes) : layout_{chunk_bytes, {}} {
+  CAUSEWAY_EXPECT(chunk_bytes > 0 && chunk_bytes % 64 == 0);
+}
+
+CAUSEWAY_DECL void state_image::add(std::span<std::byte> part) {
+  CAUSEWAY_EXPECT(parts_.size() < max_state_parts);
+  starts_.push_back(bytes_);
+  parts_.push_back(part);
+  layout_.sizes.push_back(part.size());
+  bytes_ += part.size();
+  touch();
+}
+
+CAUSEWAY_DECL std::size_t state_image::chunk_size(std::size_t chunk) const noexcept {
+  const std::uint64_t begin = std::uint64_t{chunk} * layout_.chunk_bytes;
+  return static_cast<std::size_t>(std::min<std::uint64_t>(layout_.chunk_bytes, bytes_ - begin));
+}
+
+CAUSEWAY_DECL std::uint64_t state_image::root(thread_pool* pool) const {
+  (void)hashes(pool);
+  return root_;
+}
+
+CAUSEWAY_DECL const std::vector<std::uint64_t>& state_image::hashes(thread_pool* pool) const {
+  if (!hashed_) make_hashes(pool);
+  return hashes_;
+}
+
+CAUSEWAY_DECL void state_image::read(std::size_t chunk, std::span<std::byte> out) const {
+  CAUSEWAY_EXPECT(chunk < chunks() && out.size() == chunk_size(chunk));
+  for_each_piece(
+      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(out.data() + at, piece.data(), piece.size()); });
+}
+
+CAUSEWAY_DECL void state_image::write(std::size_t chunk, std::span<const std::byte> in) {
+  CAUSEWAY_EXPECT(chunk < chunks() && in.size() == chunk_size(chunk));
+  for_each_piece(
+      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(piece.data(), in.data() + at, piece.size()); });
+}
+
+CAUSEWAY_DECL std::uint64_t state_image::hash_chunk(std::size_t chunk) const {
+  const std::size_t size = chunk_size(chunk);
+  std::uint64_t hash = 0;
+  bool whole = false;
+  for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t) {
+    if (piece.size() == size) {
+      whole = true;
+      hash = hash_bytes(piece);
+    }
+  });
+  if (whole) return hash;
+  std::vector<std::byte> gathered(size);
+  read(chunk, gathered);
+  return hash_bytes(gathered);
+}
+
+CAUSEWAY_DECL void state_image::make_hashes(thread_pool* pool) const {
+  hashes_.resize(chunks());
+  const auto some = [&](index_range range) {
+    for (std::int64_t i = range.begin; i < range.end; ++i) {
+      hashes_[static_cast<std::size_t>(i)] = hash_chunk(static_cast<std::size_t>(i));
+    }
+  };
+  const auto count = static_cast<std::int64_t>(hashes_.size());
+  if (pool != nullptr) {
+    pool->for_range(count, 1, some);
+  } else {
+    some({0, count});
+  }
+  root_ = state_root(layout_, digest_of(hashes_));
+  hashed_ = true;
+}
+
+CAUSEWAY_DECL staging::staging(const image_layout& layout) : layout_{layout}, chunks_(layout.chunks()) {}
+
+CAUSEWAY_DECL void staging::put(std::size_t chunk, std::span<const std::byte> bytes) {
+  CAUSEWAY_EXPECT(chunk < chunks_.size() && bytes.size() <= layout_.chunk_bytes);
+  if (!chunks_[chunk]) ++count_;
+  chunks_[chunk] = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
+  std::memcpy(chunks_[chunk].get(), bytes.data(), bytes.size());
+}
+
+CAUSEWAY_DECL result<void> staging::commit(state_image& image, std::uint64_t root, thread_pool* pool) {
+  CAUSEWAY_EXPECT(image.layout() == layout_);
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    if (chunks_[i]) image.write(i, {chunks_[i].get(), image.chunk_size(i)});
+    chunks_[i].reset();
+  }
+  count_ = 0;
+  image.touch();
+  if (image.root(pool) == root) return {};
+  return fail(errc::diverged, "state transfer",
+              "the state in memory is not the one that was fetched: it was changed meanwhile; fetch it again");
+}
+
+CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs) {
+  if (ours == theirs) return {};
+  const auto text = [](const image_layout& l) {
+    return std::to_string(l.bytes()) + " bytes in " + std::to_string(l.sizes.size()) + " parts, chunks of " +
+           std::to_string(l.chunk_bytes);
+  };
+  std::string message = "the shared state here is " + text(ours) + "; the run's is " + text(theirs);
+  for (std::size_t i = 0; i < std::min(ours.sizes.size(), theirs.sizes.size()); ++i) {
+    if (ours.sizes[i] == theirs.sizes[i]) continue;
+    message += "; part " + std::to_string(i) + " has " + std::to_string(ours.sizes[i]) + " bytes here and " +
+               std::to_string(theirs.sizes[i]) + " there";
+    break;
+  }
+  return fail(errc::wrong_model, "state transfer", message + ". Use the model and policies that the run uses");
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+#endif
 
 // ---- causeway/comm/round_turns.hpp ----
 #ifndef CAUSEWAY_COMM_ROUND_TURNS_HPP
@@ -11436,6 +11860,25 @@ struct round_core {
 // after it, and lands with the next.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Memory as it is now, to be put back.
+class memory_as_it_was {
+ public:
+  explicit memory_as_it_was(std::vector<std::span<std::byte>> parts) : parts_{std::move(parts)} {
+    for (const auto part : parts_) bytes_.insert(bytes_.end(), part.begin(), part.end());
+  }
+  void put_back() const {
+    auto from = bytes_.begin();
+    for (const auto part : parts_) {
+      std::copy_n(from, part.size(), part.begin());
+      from += static_cast<std::ptrdiff_t>(part.size());
+    }
+  }
+
+ private:
+  std::vector<std::span<std::byte>> parts_;
+  std::vector<std::byte> bytes_;
+};
 
 /// Of one policy, whose `Core` is given to each call. Nothing that all hold alike changes before the exchange went through
 /// for this peer; what is under way when an attempt fails is sent again as it was.
@@ -11500,20 +11943,15 @@ class round_turns {
   result<void> exchange(auto& ctx, Core& c) {
     due_list due = turn(c);
     if (!is_under_way(ctx, *due.front())) CAUSEWAY_TRY(send(ctx, c, due));
-    if constexpr (keeps_means) {
-      if (ctx.is_last_exchange()) return end_alike(ctx, c, due);
-    }
-    if (ctx.is_last_exchange() && due.size() < c.states.size()) {
-      const due_list later = due_between(c, due.front()->due_at + 1, never);
+    if (ctx.is_last_exchange() && !keeps_means && due.size() < c.states.size()) {
+      due_list later = due_between(c, due.front()->due_at + 1, never);
       CAUSEWAY_TRY(send(ctx, c, later));
       due.insert(due.end(), later.begin(), later.end());
     }
-    ctx.in_parts(due.size());
-    for (state* s : due) {
-      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
-    }
-    for (state* s : due) CAUSEWAY_TRY(c.finish(ctx, *s));
-    return land(ctx, c, due);
+    ctx.in_parts(parts(ctx, due));
+    CAUSEWAY_TRY(receive(ctx, c, due));
+    CAUSEWAY_TRY(land(ctx, c, due));
+    return Core::content_type::before_inner_step ? result<void>{} : c.commit(ctx, *due.front());
   }
 
   /// The same by a peer that made no step for it.
@@ -11522,6 +11960,115 @@ class round_turns {
     c.at = std::max(c.at, committed_at_);
     return {};
   }
+
+  // ---- the parts of a turn, for who puts those of several policies under one record (comm/stacked_turns.hpp) ------------
+
+  using due_fragments = due_list;
+
+  /// The step after which the next turn is due. A row that is made before its result is wanted waits till then: only one
+  /// turn is under way at a time, and it must not keep others from theirs.
+  [[nodiscard]] std::uint64_t next(Core& c) const { return turn(c).front()->due_at + delay(c); }
+  [[nodiscard]] due_list due_at(Core& c, std::uint64_t step) const {
+    return step < delay(c) ? due_list{} : due_between(c, step - delay(c), step - delay(c));
+  }
+  [[nodiscard]] due_list all(Core& c) const { return due_between(c, 0, never); }
+
+  /// Makes the rows that wait, of what is due after `step`, or was before.
+  result<void> set_aside(auto& ctx, Core& c, std::uint64_t step) {
+    if constexpr (overlaps) {
+      for (state& s : c.states) {
+        if (s.pending || s.due_at > step) continue;
+        CAUSEWAY_TRY(compose(ctx, c, s));
+        s.pending = true;
+        s.waited = 0;
+        s.restart();
+      }
+    }
+    return {};
+  }
+  /// Makes the rows, and lets this peer into the exchange.
+  result<void> prepare(auto& ctx, Core& c, const due_list& due) {
+    for (state* s : due) {
+      if (!s->pending) CAUSEWAY_TRY(compose(ctx, c, *s));
+    }
+    for (state* s : due) CAUSEWAY_TRY(ctx.check_own(s->input));
+    CAUSEWAY_TRY(ctx.enter_exchange());
+    return {};
+  }
+  /// Sends them. At the run's end parameters themselves go by `receive` alone.
+  result<void> launch(auto& ctx, Core& c, const due_list& due) {
+    sent_in_ = ctx.attempt();
+    if (ends_alike(ctx)) return {};
+    for (state* s : due) {
+      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, *s));
+      CAUSEWAY_TRY(c.begin(ctx, *s));
+      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.take_out_sent(ctx, *s));
+    }
+    return {};
+  }
+  /// Exchanges that `receive` ends.
+  [[nodiscard]] std::size_t parts(auto& ctx, const due_list& due) const {
+    return !due.empty() && ends_alike(ctx) ? 1 : due.size();
+  }
+  /// Waits for the means.
+  result<void> receive(auto& ctx, Core& c, const due_list& due) {
+    if (due.empty()) return {};
+    if constexpr (keeps_means) {
+      if (ends_alike(ctx)) return mean_of_all(ctx, c);
+    }
+    for (state* s : due) {
+      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
+    }
+    for (state* s : due) CAUSEWAY_TRY(c.finish(ctx, *s));
+    return {};
+  }
+  /// Calls `then` with the live parameters as they will be once what was received has landed, and takes it back. Only where
+  /// nothing lands a round late. Memory meanwhile: what lands, again.
+  template <class Then>
+  result<void> ahead(auto& ctx, Core& c, const due_list& due, Then&& then) {
+    if (due.empty()) return then();
+    membership::image_collector changing;
+    c.rows.visit_landing(ctx, changing);
+    for (state* s : due) changing(s->outer);
+    const memory_as_it_was before{changing.parts()};
+    result<void> outcome = land_rows(ctx, c, due);
+    if (outcome) outcome = then();
+    before.put_back();
+    ctx.parameters_changed();
+    return outcome;
+  }
+  /// What was received lands, for good. `alike`: where several policies share the live parameters, what all peers hold
+  /// alike of these, which follows.
+  result<void> land(auto& ctx, Core& c, const due_list& due, std::span<float> alike = {}) {
+    if (due.empty()) return {};
+    landed_ = true;
+    if constexpr (keeps_means) {
+      if (ends_alike(ctx)) {
+        CAUSEWAY_TRY(end_alike(ctx, c));
+        end(c, due);
+        return alike.empty() ? result<void>{} : ctx.rows().copy(alike, ctx.parameters());
+      }
+    }
+    for (state* s : due) s->taken_out = false;
+    if constexpr (lands_late) CAUSEWAY_TRY(make_rows(ctx, c, due, true));
+    if constexpr (own_parameters) CAUSEWAY_TRY(take_own(ctx, c, due));
+    for (state* s : due) {
+      if (lands_late) continue;
+      if constexpr (keeps_means && !own_parameters) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
+      CAUSEWAY_TRY(c.land(ctx, *s));
+      if (!alike.empty()) CAUSEWAY_TRY(c.rows.note_alike(ctx, *s, alike));
+    }
+    end(c, due);
+    if constexpr (Core::content_type::anchored && !Core::content_type::before_inner_step) {
+      if (ctx.is_last_exchange()) CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), c.rows.anchor()));
+      if (ctx.is_last_exchange() && !alike.empty()) CAUSEWAY_TRY(ctx.rows().copy(alike, ctx.parameters()));
+    }
+    return {};
+  }
+  [[nodiscard]] std::uint64_t committed_at() const noexcept { return committed_at_; }
+  [[nodiscard]] std::uint64_t adoptions() const noexcept { return adoptions_; }
+  /// Another policy's turn, due after `step`, was committed with the one record that both have.
+  void passed(std::uint64_t step) noexcept { committed_at_ = moved_from_ = step; }
 
   /// Whether a turn landed since this was asked last.
   [[nodiscard]] bool landed() noexcept { return std::exchange(landed_, false); }
@@ -11542,6 +12089,7 @@ class round_turns {
       if constexpr (Core::landing_type::own_is_fresh) c.rows.found_own(s);
     }
     sent_in_ = 0;
+    ++adoptions_;
     if (lands_late && !keeps_progress) ctx.contribution().open();
     if (keeps_progress) {
       c.at += committed_at_ - moved_from_;  // as many steps away from the next round as before
@@ -11555,6 +12103,21 @@ class round_turns {
   }
 
  private:
+  [[nodiscard]] static std::uint64_t delay(const Core& c) { return overlaps ? c.rows.landing().steps : 0; }
+  result<void> compose(auto& ctx, Core& c, state& s) {
+    if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, s));
+    CAUSEWAY_TRY(c.rows.compose(ctx, s));
+    return Core::notes_departure ? c.rows.note_departure(ctx, s) : result<void>{};
+  }
+
+  /// What `land` does to rows, and nothing else.
+  result<void> land_rows(auto& ctx, Core& c, const due_list& due) {
+    if (ends_alike(ctx)) return ctx.rows().copy(ctx.parameters(), c.rows.updates());
+    for (state* s : due) CAUSEWAY_TRY(c.rows.land(ctx, *s));
+    if (!Core::content_type::anchored || !ctx.is_last_exchange()) return {};
+    return ctx.rows().copy(ctx.parameters(), c.rows.anchor());
+  }
+
   /// Who missed more than one exchange of a fragment, or has values that are not finite, has nothing of its own to go on
   /// from.
   void keep_own(auto& ctx, Core& c, bool keeps_progress) {
@@ -11606,7 +12169,7 @@ class round_turns {
 
   /// The way to a turn that lands late: the first row of a run is made a round before, later ones when the turn before
   /// lands.
-  result<void> before_landing(auto& ctx, Core& c, const due_list& due) {
+  result<void> before_landing(auto& ctx, Core& c, due_list due) {
     const state& one = *due.front();
     const bool first = c.outer_steps == 0 && c.at + c.period(one) >= one.due_at;
     if (!one.pending && !first) return {};
@@ -11643,7 +12206,7 @@ class round_turns {
     return {};
   }
 
-  result<void> depart(auto& ctx, Core& c, const due_list& due) {
+  result<void> depart(auto& ctx, Core& c, due_list due) {
     CAUSEWAY_TRY(send(ctx, c, due));
     for (state* s : due) {
       s->pending = true;
@@ -11653,61 +12216,38 @@ class round_turns {
     return ctx.is_last_exchange() ? exchange(ctx, c) : result<void>{};
   }
 
-  /// Composes and sends; what was sent before is sent again as it was.
-  result<void> send(auto& ctx, Core& c, const due_list& due) {
-    if (lands_late && !due.front()->pending) CAUSEWAY_TRY(make_rows(ctx, c, due, false));
-    for (state* s : due) {
-      if (s->pending) continue;
-      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, *s));
-      CAUSEWAY_TRY(c.rows.compose(ctx, *s));
-      if constexpr (Core::notes_departure) CAUSEWAY_TRY(c.rows.note_departure(ctx, *s));
+  /// Composes and sends what is due; what was sent before is sent again as it was. A peer may take the others' state over
+  /// while it waits to be let in: then another turn may be due, of other rows.
+  result<void> send(auto& ctx, Core& c, due_list& due) {
+    for (;;) {
+      const std::uint64_t adopted = adoptions_;
+      if (lands_late && !due.front()->pending) CAUSEWAY_TRY(make_rows(ctx, c, due, false));
+      CAUSEWAY_TRY(prepare(ctx, c, due));
+      if (adoptions_ == adopted) return launch(ctx, c, due);
+      due = turn(c);
     }
-    for (state* s : due) CAUSEWAY_TRY(ctx.check_own(s->input));
-    CAUSEWAY_TRY(ctx.enter_exchange());
-    sent_in_ = ctx.attempt();
-    if (keeps_means && ctx.is_last_exchange()) return {};
-    for (state* s : due) {
-      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, *s));
-      CAUSEWAY_TRY(c.begin(ctx, *s));
-      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.take_out_sent(ctx, *s));
-    }
-    return {};
   }
 
-  result<void> land(auto& ctx, Core& c, const due_list& due) {
-    landed_ = true;
-    for (state* s : due) s->taken_out = false;
-    if constexpr (lands_late) CAUSEWAY_TRY(make_rows(ctx, c, due, true));
-    if constexpr (own_parameters) CAUSEWAY_TRY(take_own(ctx, c, due));
-    for (state* s : due) {
-      if (lands_late) continue;
-      if constexpr (keeps_means && !own_parameters) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
-      CAUSEWAY_TRY(c.land(ctx, *s));
-    }
-    end(c, due);
-    if constexpr (Core::content_type::before_inner_step) return {};
-    if constexpr (Core::content_type::anchored) {
-      if (ctx.is_last_exchange()) CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), c.rows.anchor()));
-    }
-    return c.commit(ctx, *due.front());
-  }
+  /// Whether the turn is the run's last, and of parameters themselves: then it is their mean over all, whatever was due.
+  [[nodiscard]] static bool ends_alike(auto& ctx) { return keeps_means && ctx.is_last_exchange(); }
 
-  /// The run's last turn where parameters are exchanged: their mean over all, whatever else was due.
-  result<void> end_alike(auto& ctx, Core& c, const due_list& due) {
+  /// The run's last turn where parameters are exchanged: updates ← their mean over all.
+  result<void> mean_of_all(auto& ctx, Core& c) {
     for (state& s : c.states) s.cancel();
     auto& mean = c.rows.updates();
     mean.resize(ctx.parameters().size());
     CAUSEWAY_TRY(ctx.rows().copy(mean, ctx.parameters()));
-    ctx.in_parts(1);
-    CAUSEWAY_TRY(ctx.mean(compress::none{}, mean, c.states.size()));
+    return ctx.mean(compress::none{}, mean, c.first_part + c.states.size());
+  }
+  result<void> end_alike(auto& ctx, Core& c) {
+    auto& mean = c.rows.updates();
     CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), mean));
     CAUSEWAY_TRY(ctx.rows().copy(c.rows.means().front(), mean));
     if constexpr (Core::content_type::anchored) CAUSEWAY_TRY(ctx.rows().copy(c.rows.anchor(), mean));
     ended_ = 1;
     mean.clear();
     ctx.parameters_changed();
-    end(c, due);
-    return c.commit(ctx, *due.front());
+    return {};
   }
 
   void end(Core& c, const due_list& due) {
@@ -11729,8 +12269,31 @@ class round_turns {
   std::uint64_t committed_at_ = 0;  ///< the step that the last turn was due after
   std::uint64_t moved_from_ = 0;    ///< the same, when this peer landed it or took it over
   std::uint64_t sent_in_ = 0;       ///< the attempt that the rows of a turn are under way in
+  std::uint64_t adoptions_ = 0;     ///< of the others' state, by this peer
   bool landed_ = false;
   std::uint8_t ended_ = 0;  ///< the run's last record is there: all hold the same, and a mean is what they hold
+};
+
+/// A policy that takes part in turns: its own state, which stays where it is.
+template <class Core>
+struct turn_part {
+  using due_fragments = typename round_turns<Core>::due_fragments;
+
+  Core& core;
+  round_turns<Core>& turns;
+
+  [[nodiscard]] std::uint64_t next() const { return turns.next(core); }
+  [[nodiscard]] due_fragments due(std::uint64_t step, bool last) const {
+    return last ? turns.all(core) : turns.due_at(core, step);
+  }
+  result<void> set_aside(auto& ctx, std::uint64_t step) const { return turns.set_aside(ctx, core, step); }
+  result<void> prepare(auto& ctx, const due_fragments& due) const { return turns.prepare(ctx, core, due); }
+  /// Sends what was prepared, and waits for the means.
+  result<void> talk(auto& ctx, const due_fragments& due) const {
+    if (due.empty()) return {};
+    CAUSEWAY_TRY(turns.launch(ctx, core, due));
+    return turns.receive(ctx, core, due);
+  }
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
@@ -11782,10 +12345,17 @@ class rounds : round_rules<Axes...> {
                                       .needs_global_step = content_type::before_inner_step,
                                       .identical_replicas = laws::identical,
                                       .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
+                                      .prepares_anew = laws::prepares_anew,
                                       .own_parameters = laws::own_parameters,
                                       .gathers_samples = accumulates,
                                       .rounds_at_hand = core_type::lands_late ? 2U : 1U};
   static constexpr std::uint32_t state_version = 3;
+
+  /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
+  /// and go. Gradients in every step leave the other nothing to exchange. Gaps: results that land a round late, rows that
+  /// leave the live parameters when they are sent, and peers with parameters of their own.
+  static constexpr bool takes_turns = laws::elastic && !core_type::lands_late && !content_type::before_inner_step &&
+                                      !(overlaps && laws::mix.residual_in_parameters) && !laws::own_parameters;
 
   rounds() : rounds(std::tuple<>{}) {}
   explicit rounds(Axes... values) requires(sizeof...(Axes) > 0) : rounds(std::tuple<Axes...>{std::move(values)...}) {}
@@ -11905,6 +12475,27 @@ class rounds : round_rules<Axes...> {
     return {};
   }
 
+  // ---- for comm::stacked ------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] auto turn_part() requires takes_turns { return detail::turn_part<core_type>{core_, turns_}; }
+  /// What all hold alike, which the live parameters follow.
+  [[nodiscard]] std::span<const float> followed() const noexcept { return core_.rows.followed(); }
+  /// One inner step more.
+  void count_step(auto& ctx) {
+    const double computed = measures_speed ? seconds(ctx.clock().now() - left_) : 0;
+    const std::uint64_t samples = ctx.elastic() ? 0 : ctx.samples() - std::exchange(samples_used_, ctx.samples());
+    for (state& s : core_.states) {
+      ++s.since;
+      s.samples += samples;
+      s.compute_seconds += computed;
+      s.waited += s.pending ? 1 : 0;
+    }
+    if constexpr (chooses) {
+      if (!ctx.elastic()) core_.trigger.step(core_.states.size(), [&](std::size_t f) { return core_.states[f].pending; });
+    }
+    ++core_.at;
+  }
+
  private:
   template <class... Given>
   explicit rounds(std::tuple<Given...> values) : core_{std::move(values)} {}
@@ -11980,21 +12571,8 @@ class rounds : round_rules<Axes...> {
   // ---- the flow of a step ---------------------------------------------------------------------------------------------
 
   result<void> count_and_exchange(auto& ctx) {
-    if (!counted_) {  // once a step, however often the hook is called
-      const double computed = measures_speed ? seconds(ctx.clock().now() - left_) : 0;
-      const std::uint64_t samples = ctx.elastic() ? 0 : ctx.samples() - std::exchange(samples_used_, ctx.samples());
-      for (state& s : core_.states) {
-        ++s.since;
-        s.samples += samples;
-        s.compute_seconds += computed;
-        s.waited += s.pending ? 1 : 0;
-      }
-      if constexpr (chooses) {
-        if (!ctx.elastic()) core_.trigger.step(core_.states.size(), [&](std::size_t f) { return core_.states[f].pending; });
-      }
-      ++core_.at;
-      counted_ = true;
-    }
+    if (!counted_) count_step(ctx);  // once a step, however often the hook is called
+    counted_ = true;
     CAUSEWAY_TRY(visit_all(ctx));
     counted_ = false;
     if (measures_speed) left_ = ctx.clock().now();
@@ -13670,7 +14248,7 @@ struct async_local_sgd_options {
 };
 using async_local_sgd =
     comm::async_parameter_server<axis::by_speed, axis::one_by_one, axis::outer<optim::delayed_nesterov>>;
-[[nodiscard]] CAUSEWAY_DECL async_local_sgd make(const async_local_sgd_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] async_local_sgd make(const async_local_sgd_options& o);
 
 /// Decoupled DiLoCo (Douillard et al. 2026): fragments one after another to a hub that waits for a quorum and as long as
 /// overlap leaves free, merges with norms and directions apart (embeddings: as they are) and weights of tokens times tokens
@@ -13691,7 +14269,7 @@ struct decoupled_diloco_options {
 using decoupled_diloco = comm::async_parameter_server<axis::staggered, axis::balanced, axis::delayed, axis::quorum,
                                                       axis::push<compress::bits<4>, collective::radial_directional>,
                                                       axis::outer<optim::nesterov_in_parts>>;
-[[nodiscard]] CAUSEWAY_DECL decoupled_diloco make(const decoupled_diloco_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] decoupled_diloco make(const decoupled_diloco_options& o);
 
 /// HALoS (Kim et al. 2025): peers push to their region's hub, which pushes to the global one after every few, and mixes the
 /// answer in: own ← (1−α)·own + α·global. All asynchronous, delayed Nesterov on both levels. Pushes that reach a region's
@@ -13711,7 +14289,7 @@ struct halos_options {
   float global_share = 0.25F;  ///< α
 };
 using halos = comm::async_parameter_server<axis::every, axis::regions<>, axis::outer<optim::delayed_nesterov>>;
-[[nodiscard]] CAUSEWAY_DECL halos make(const halos_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] halos make(const halos_options& o);
 
 /// DLion (Hong & Chandra 2021), synchronous form: batches in proportion to speed (weighted dynamic batching), the larger
 /// part of what changed from everybody to everybody in each step, weighted by batch, the rest later. Who feeds the trainer
@@ -13727,7 +14305,7 @@ using dlion_codec = compress::sparse<compress::no_transform, compress::threshold
 }
 using dlion = comm::rounds<axis::batch_by_speed, axis::error_feedback, axis::gather_mean<detail::dlion_codec>,
                            axis::outer<optim::sgd>>;
-[[nodiscard]] CAUSEWAY_DECL dlion make(const dlion_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] dlion make(const dlion_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -13742,14 +14320,14 @@ using dlion = comm::rounds<axis::batch_by_speed, axis::error_feedback, axis::gat
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL async_local_sgd make(const async_local_sgd_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED async_local_sgd make(const async_local_sgd_options& o) {
   return async_local_sgd{
       axis::by_speed{{.local_steps = o.local_steps, .percentile = o.percentile}}, axis::one_by_one{o.grace_seconds},
       axis::outer<optim::delayed_nesterov>{o.outer_learning_rate,
                                            optim::delayed_nesterov{{.momentum = o.outer_momentum, .period = o.period}}}};
 }
 
-CAUSEWAY_DECL decoupled_diloco make(const decoupled_diloco_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED decoupled_diloco make(const decoupled_diloco_options& o) {
   return decoupled_diloco{axis::staggered{o.local_steps},
                           axis::balanced{o.fragments},
                           axis::delayed{o.overlap_steps, o.local_share},
@@ -13769,14 +14347,14 @@ CAUSEWAY_DECL axis::outer<optim::delayed_nesterov> outer_of_pushes(float rate, f
 
 }  // namespace detail
 
-CAUSEWAY_DECL halos make(const halos_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED halos make(const halos_options& o) {
   const auto upper = detail::outer_of_pushes(o.global_learning_rate, o.global_momentum, o.global_period);
   return halos{axis::every{o.local_steps},
                axis::regions<>{.members = o.regions, .pushes = o.pushes, .upper_share = o.global_share, .upper = upper},
                detail::outer_of_pushes(o.region_learning_rate, o.region_momentum, o.region_period)};
 }
 
-CAUSEWAY_DECL dlion make(const dlion_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED dlion make(const dlion_options& o) {
   const detail::dlion_codec codec{compress::no_transform{}, compress::threshold{{.least = o.threshold}}};
   return dlion{axis::batch_by_speed{{.local_steps = o.local_steps, .sequences = o.sequences}}, axis::error_feedback{},
                axis::gather_mean<detail::dlion_codec>{codec}, axis::outer<optim::sgd>{1.0F}};
@@ -13809,7 +14387,7 @@ class global_samples {
   static constexpr bool watches_movement = false;
   static constexpr bool accumulates = true;
 
-  explicit global_samples(std::uint64_t target = 4096) : target_{target} {}
+  explicit global_samples(std::uint64_t target = 4096);
   global_samples(global_samples&&) noexcept = default;
   global_samples& operator=(global_samples&&) noexcept = default;
 
@@ -13945,6 +14523,8 @@ static_assert(Trigger<global_samples>);
 // Bodies of axis/global_samples.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+CAUSEWAY_DECL global_samples::global_samples(std::uint64_t target) : target_{target} {}
 
 CAUSEWAY_DECL result<void> global_samples::check(std::size_t) const {
   if (target_ > 0) return {};
@@ -14232,7 +14812,7 @@ class low_rank_exchange {
   static constexpr collective::exchange_traits traits{
       .bit_parity = true, .own_support = false, .residual = true, .counts = false, .stateful = true};
 
-  explicit low_rank_exchange(std::uint32_t rank) : rank_{rank} {}
+  explicit low_rank_exchange(std::uint32_t rank);
 
   result<void> begin(const collective::exchange_port& port, const collective::exchange_row& row,
                      const compress::message_context& ctx);
@@ -14250,7 +14830,7 @@ class low_rank_exchange {
 
   /// The exchange before is over for everybody: the next one starts from its right factors. They stay where they are, as
   /// others may be given them.
-  void keep() { std::copy(next_.begin(), next_.end(), right_.begin()); }
+  void keep();
 
   void serialize(auto& ar) { ar(right_); }
   /// What all peers have alike; after `prepare`.
@@ -14315,6 +14895,10 @@ static_assert(collective::Exchange<detail::low_rank_exchange, compress::message_
 // Bodies of axis/low_rank_mean.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
+
+CAUSEWAY_DECL low_rank_exchange::low_rank_exchange(std::uint32_t rank) : rank_{rank} {}
+
+CAUSEWAY_DECL void low_rank_exchange::keep() { std::copy(next_.begin(), next_.end(), right_.begin()); }
 
 CAUSEWAY_DECL result<void> low_rank_exchange::begin(const collective::exchange_port& port,
                                                     const collective::exchange_row& row,
@@ -14423,6 +15007,106 @@ CAUSEWAY_DECL void low_rank_exchange::leave_residual(const collective::exchange_
 #endif  // CAUSEWAY_AXIS_IMPL_LOW_RANK_MEAN_IPP
 #endif
 
+// ---- causeway/comm/stacked_turns.hpp ----
+#ifndef CAUSEWAY_COMM_STACKED_TURNS_HPP
+#define CAUSEWAY_COMM_STACKED_TURNS_HPP
+
+// The order of things where two policies of comm::rounds exchange among peers that come and go. What is due first is a
+// turn, of one of them or of both; a turn is one attempt of the membership and one record, and the last turn of a run is of
+// everything. In a turn of both the second policy's rows are made of parameters that the first one's results have landed
+// on, as among fixed peers. These have not landed yet: nothing that all hold alike moves before all exchanges of the
+// attempt went through. So they land, the rows are made, and it is taken back.
+//
+// A row that is made before its result is wanted waits until then, and is sent in the turn in which it lands. So what peers
+// hold is what it is among fixed ones, and the exchange overlaps with nothing.
+//
+// Both policies move the live parameters. What all hold alike of these is a row of its own: where a newcomer begins, and
+// what the progress of a peer that missed a turn is moved along with.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of two policies, which are given to each call.
+class stacked_turns {
+ public:
+  /// The first part holds what all have alike of the live parameters.
+  void shared(auto& ar) { ar(alike_); }
+
+  /// Once, when a run begins.
+  void found(auto& ctx, auto first, auto second) {
+    move_to(ctx.memory(), alike_);
+    alike_.assign(ctx.parameters().begin(), ctx.parameters().end());
+    second.core.first_part = first.core.states.size() + 1;  // its messages have other names
+  }
+
+  /// After an inner step.
+  result<void> visit(auto& ctx, auto first, auto second) {
+    if (first.core.at >= next(first, second)) return exchange(ctx, first, second);
+    CAUSEWAY_TRY(first.set_aside(ctx, first.core.at));
+    return second.set_aside(ctx, first.core.at);
+  }
+
+  /// A turn. By a peer that made no step for it, too.
+  result<void> exchange(auto& ctx, auto first, auto second) {
+    CAUSEWAY_ASSIGN(const std::uint64_t step, enter(ctx, first, second));
+    const bool last = ctx.is_last_exchange();
+    const auto a = first.due(step, last);
+    const auto b = second.due(step, last);
+    if (last) CAUSEWAY_TRY(first.prepare(ctx, a));
+    ctx.in_parts(first.turns.parts(ctx, a) + second.turns.parts(ctx, b));
+    CAUSEWAY_TRY(first.talk(ctx, a));
+    if (!b.empty()) CAUSEWAY_TRY(first.turns.ahead(ctx, first.core, a, [&] { return second.prepare(ctx, b); }));
+    CAUSEWAY_TRY(second.talk(ctx, b));
+    return land(ctx, first, a, second, b, step);
+  }
+
+  result<void> catch_up(auto& ctx, auto first, auto second) {
+    CAUSEWAY_TRY(exchange(ctx, first, second));
+    first.core.at = second.core.at = std::max(first.core.at, first.turns.committed_at());
+    ctx.resume_at(first.core.at);
+    return {};
+  }
+
+  /// What all hold alike was replaced: the live parameters move along from `previous`, or are that where it is empty.
+  void follow(auto& ctx, std::span<const float> previous) {
+    const auto local = ctx.parameters();
+    for (std::size_t i = 0; i < previous.size(); ++i) local[i] += alike_[i] - previous[i];
+    if (previous.empty()) std::copy(alike_.begin(), alike_.end(), local.begin());
+    ctx.parameters_changed();
+  }
+
+ private:
+  [[nodiscard]] static std::uint64_t next(auto first, auto second) { return std::min(first.next(), second.next()); }
+
+  /// Lets this peer in, with the rows that go out first. The step of the turn: while this peer waits it may take the
+  /// others' state over, and then another turn may be due, of other rows.
+  result<std::uint64_t> enter(auto& ctx, auto first, auto second) {
+    for (;;) {
+      const std::uint64_t adopted = first.turns.adoptions();
+      const std::uint64_t step = next(first, second);
+      const auto a = first.due(step, false);
+      CAUSEWAY_TRY(a.empty() ? second.prepare(ctx, second.due(step, false)) : first.prepare(ctx, a));
+      if (first.turns.adoptions() == adopted) return step;
+    }
+  }
+
+  result<void> land(auto& ctx, auto first, const auto& a, auto second, const auto& b, std::uint64_t step) {
+    CAUSEWAY_TRY(first.turns.land(ctx, first.core, a, alike_));
+    CAUSEWAY_TRY(first.set_aside(ctx, step));
+    CAUSEWAY_TRY(second.turns.land(ctx, second.core, b, alike_));
+    CAUSEWAY_TRY(second.set_aside(ctx, step));
+    first.turns.passed(step);
+    second.turns.passed(step);
+    ctx.commit_round();
+    return {};
+  }
+
+  source_vector<float> alike_;  ///< of the live parameters
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_STACKED_TURNS_HPP
+
 // ---- causeway/comm/stacked.hpp ----
 #ifndef CAUSEWAY_COMM_STACKED_HPP
 #define CAUSEWAY_COMM_STACKED_HPP
@@ -14432,18 +15116,34 @@ CAUSEWAY_DECL void low_rank_exchange::leave_residual(const collective::exchange_
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
 
+namespace detail {
+
+/// Whether a policy's exchanges can be put under one record with those of another.
+template <class P>
+inline constexpr bool takes_turns = false;
+template <class P>
+  requires requires { P::takes_turns; }
+inline constexpr bool takes_turns<P> = P::takes_turns;
+
+}  // namespace detail
+
 /// `First`, then `Second`, in each hook. What they exchange must differ in kind (gradients, parameters, pseudo-gradients),
 /// so that their messages cannot be mistaken for each other. Replicas are identical where the second's are, after its
-/// rounds; peers are fixed. Bytes, rounds and state: the sum. A hook that failed goes on where it stopped.
+/// rounds. Bytes, rounds and state: the sum. A hook that failed goes on where it stopped.
+///
+/// Peers may come and go if both policies are comm::rounds that let them (rounds::takes_turns): see comm/stacked_turns.hpp.
+/// That takes 4 more bytes a value, and in a turn of both, while it lasts, what the first one lands on again. Rows count by
+/// the samples since the last record, of whichever policy.
 template <class First, class Second>
 class stacked {
   static_assert(!detail::looks_ahead<First> && !detail::looks_ahead<Second>,
                 "a policy that looks ahead must be the trainer's own: nobody else asks it for gradients");
+  static constexpr bool elastic = detail::takes_turns<First> && detail::takes_turns<Second>;
 
  public:
   static constexpr std::string_view name = "stacked";
   static constexpr comm_traits traits{
-      .tolerates = peers::fixed,
+      .tolerates = elastic ? peers::elastic : peers::fixed,
       .needs_global_step = First::traits.needs_global_step || Second::traits.needs_global_step,
       .identical_replicas = Second::traits.identical_replicas,
       .rounds_by_steps = First::traits.rounds_by_steps && Second::traits.rounds_by_steps};
@@ -14457,12 +15157,19 @@ class stacked {
 
   result<void> start(auto& ctx) {
     CAUSEWAY_TRY(first_.start(ctx));
-    return second_.start(ctx);
+    CAUSEWAY_TRY(second_.start(ctx));
+    if constexpr (elastic) {
+      if (ctx.elastic()) turns_.found(ctx, first_.turn_part(), second_.turn_part());
+    }
+    return {};
   }
   result<void> before_inner_step(auto& ctx) {
     return both([&](auto& policy) { return policy.before_inner_step(ctx); });
   }
   result<void> after_inner_step(auto& ctx) {
+    if constexpr (elastic) {
+      if (ctx.elastic()) return take_turns(ctx);
+    }
     return both([&](auto& policy) { return policy.after_inner_step(ctx); });
   }
   result<void> finish(auto& ctx) {
@@ -14471,7 +15178,32 @@ class stacked {
 
   void serialize(auto& ar) { ar(first_, second_, first_done_); }
 
+  void shared(auto& ar) {
+    turns_.shared(ar);
+    first_.shared(ar);
+    second_.shared(ar);
+  }
+  /// Neither moves the live parameters along: that is done once, by what all hold alike of them.
+  void adopt(auto& ctx, std::span<const float> previous) {
+    const bool keeps = !previous.empty();
+    first_.adopt(ctx, keeps ? first_.followed() : previous);
+    second_.adopt(ctx, keeps ? second_.followed() : previous);
+    turns_.follow(ctx, previous);
+    counted_ = counted_ && keeps;
+  }
+  result<void> catch_up(auto& ctx) { return turns_.catch_up(ctx, first_.turn_part(), second_.turn_part()); }
+
  private:
+  result<void> take_turns(auto& ctx) {
+    if (!counted_) {
+      first_.count_step(ctx);
+      second_.count_step(ctx);
+      counted_ = true;
+    }
+    CAUSEWAY_TRY(turns_.visit(ctx, first_.turn_part(), second_.turn_part()));
+    counted_ = false;
+    return {};
+  }
   template <class Hook>
   result<void> both(Hook&& hook) {
     if (!first_done_) CAUSEWAY_TRY(hook(first_));
@@ -14484,6 +15216,8 @@ class stacked {
   First first_;
   Second second_;
   bool first_done_ = false;  // in a hook that is called again
+  detail::stacked_turns turns_;
+  bool counted_ = false;  // this inner step is in both counters already; where peers come and go
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::comm
@@ -15989,7 +16723,7 @@ using sparse_loco_codec = compress::sparse<compress::no_transform, compress::top
 using sparse_loco =
     comm::rounds<axis::every, axis::error_feedback,
                  axis::gather_mean<detail::sparse_loco_codec, collective::contributor_mean>, axis::outer<optim::sgd>>;
-[[nodiscard]] CAUSEWAY_DECL sparse_loco make(const sparse_loco_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] sparse_loco make(const sparse_loco_options& o);
 
 /// SPARTA (2025): in every step the same small random part of the parameters is averaged on all peers.
 struct sparta_options {
@@ -16001,7 +16735,7 @@ using sparta_codec = compress::sparse<compress::no_transform, compress::shared_m
 }
 using sparta =
     comm::rounds<axis::every, axis::parameters, axis::gather_mean<detail::sparta_codec, collective::contributor_mean>>;
-[[nodiscard]] CAUSEWAY_DECL sparta make(const sparta_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] sparta make(const sparta_options& o);
 
 /// SPARTA between the rounds of DiLoCo, which can then be ten times longer.
 struct sparta_diloco_options {
@@ -16011,7 +16745,7 @@ struct sparta_diloco_options {
   float outer_momentum = 0.9F;
 };
 using sparta_diloco = comm::stacked<sparta, comm::rounds<axis::every, axis::outer<optim::nesterov>>>;
-[[nodiscard]] CAUSEWAY_DECL sparta_diloco make(const sparta_diloco_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] sparta_diloco make(const sparta_diloco_options& o);
 
 /// DeMo (Peng et al. 2024): every step the k largest DCT coefficients of each 64×64 tile of the momentum (of 64 values of a
 /// vector) leave it and are sent; each coefficient's mean is over those who sent it, and the step is the sign of its
@@ -16026,7 +16760,7 @@ using demo_exchange = axis::gather_mean<compress::sparse<compress::dct_tiles, co
                                         collective::sign_of<collective::contributor_mean>>;
 }
 using demo = comm::rounds<axis::every, axis::gradient, axis::momentum_residual, detail::demo_exchange<compress::none>>;
-[[nodiscard]] CAUSEWAY_DECL demo make(const demo_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] demo make(const demo_options& o);
 
 /// DisTrO as Psyche runs it (Nous Research 2024): DeMo whose coefficients travel as their signs and leave the momentum as
 /// they are, used one step late, so that the exchange has a whole step; gradients are taken where the parameters would be
@@ -16035,7 +16769,7 @@ using demo = comm::rounds<axis::every, axis::gradient, axis::momentum_residual, 
 struct distro_options : demo_options {};
 using distro = comm::rounds<axis::every, axis::gradient_ahead, axis::momentum_residual, axis::one_round_late,
                             detail::demo_exchange<compress::unit_sign>>;
-[[nodiscard]] CAUSEWAY_DECL distro make(const distro_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] distro make(const distro_options& o);
 
 /// CocktailSGD (Wang et al. 2023): a random fifth of the distance to the shared parameters, of that the largest, in 4 bits,
 /// to the owner of each part, who keeps a residual of his own and answers likewise; one step late, and till then what was
@@ -16050,7 +16784,7 @@ using cocktail_codec =
 }
 using cocktail_sgd = comm::rounds<axis::every, axis::implicit_residual, axis::one_round_late,
                                   axis::split_mean<detail::cocktail_codec>, axis::outer<optim::sgd>>;
-[[nodiscard]] CAUSEWAY_DECL cocktail_sgd make(const cocktail_sgd_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] cocktail_sgd make(const cocktail_sgd_options& o);
 
 /// Gaia (Hsieh et al. 2017) between sites: after every step the updates travel that are significant, |u/w| > v_0/√t; the
 /// others go on accumulating where they are. Every site adds what the others send to its own copy: updates of n sites add
@@ -16063,14 +16797,14 @@ using gaia_codec = compress::sparse<compress::no_transform, compress::significan
 }
 using gaia = comm::rounds<axis::every, axis::implicit_residual, axis::gather_mean<detail::gaia_codec, collective::sum>,
                           axis::outer<optim::sgd>>;
-[[nodiscard]] CAUSEWAY_DECL gaia make(const gaia_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] gaia make(const gaia_options& o);
 
 /// PowerSGD (Vogels et al. 2019): gradients as two thin factors a matrix, with error feedback; the rest in f32.
 struct power_sgd_options {
   std::uint32_t rank = 4;
 };
 using power_sgd = comm::rounds<axis::every, axis::gradient, axis::error_feedback, axis::low_rank_mean>;
-[[nodiscard]] CAUSEWAY_DECL power_sgd make(const power_sgd_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] power_sgd make(const power_sgd_options& o);
 
 /// DeDLOC (Diskin et al. 2021): peers gather gradients at their own pace until all have `batch` samples together, then
 /// average, weighted by samples, and step. `shares` are those of the peers as aggregators, from their bandwidths
@@ -16080,7 +16814,7 @@ struct dedloc_options {
   std::vector<double> shares{};  ///< only with a fixed set of peers
 };
 using dedloc = comm::rounds<axis::global_samples, axis::gradient, axis::split_mean<>>;
-[[nodiscard]] CAUSEWAY_DECL dedloc make(const dedloc_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] dedloc make(const dedloc_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -16095,39 +16829,39 @@ using dedloc = comm::rounds<axis::global_samples, axis::gradient, axis::split_me
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL sparse_loco make(const sparse_loco_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED sparse_loco make(const sparse_loco_options& o) {
   const detail::sparse_loco_codec codec{compress::no_transform{}, compress::top_k{{.k = o.k}}};
   return sparse_loco{axis::every{o.local_steps}, axis::error_feedback{o.error_decay, 1.0F},
                      axis::gather_mean<detail::sparse_loco_codec, collective::contributor_mean>{codec},
                      axis::outer<optim::sgd>{o.outer_learning_rate}};
 }
 
-CAUSEWAY_DECL sparta make(const sparta_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED sparta make(const sparta_options& o) {
   const detail::sparta_codec codec{compress::no_transform{}, compress::shared_mask{{.share = o.share, .order = o.order}}};
   return sparta{axis::every{1}, axis::parameters{},
                 axis::gather_mean<detail::sparta_codec, collective::contributor_mean>{codec}};
 }
 
-CAUSEWAY_DECL sparta_diloco make(const sparta_diloco_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED sparta_diloco make(const sparta_diloco_options& o) {
   return sparta_diloco{make(o.sparta), comm::rounds<axis::every, axis::outer<optim::nesterov>>{
                                            axis::every{o.local_steps},
                                            axis::outer<optim::nesterov>{o.outer_learning_rate,
                                                                         optim::nesterov{{.momentum = o.outer_momentum}}}}};
 }
 
-CAUSEWAY_DECL demo make(const demo_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED demo make(const demo_options& o) {
   using codec = compress::sparse<compress::dct_tiles, compress::top_k, compress::none>;
   return demo{axis::every{1}, axis::gradient{}, axis::momentum_residual{o.momentum},
               detail::demo_exchange<compress::none>{codec{compress::dct_tiles{}, compress::top_k{{.k = o.k}}}}};
 }
 
-CAUSEWAY_DECL distro make(const distro_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED distro make(const distro_options& o) {
   using codec = compress::sparse<compress::dct_tiles, compress::top_k, compress::unit_sign>;
   return distro{axis::every{1}, axis::gradient_ahead{}, axis::momentum_residual{o.momentum}, axis::one_round_late{},
                 detail::demo_exchange<compress::unit_sign>{codec{compress::dct_tiles{}, compress::top_k{{.k = o.k}}}}};
 }
 
-CAUSEWAY_DECL cocktail_sgd make(const cocktail_sgd_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED cocktail_sgd make(const cocktail_sgd_options& o) {
   const detail::cocktail_codec codec{
       compress::no_transform{},
       compress::stacked<compress::shared_mask, compress::top_k>{compress::shared_mask{{.share = o.mask_share}},
@@ -16138,17 +16872,17 @@ CAUSEWAY_DECL cocktail_sgd make(const cocktail_sgd_options& o) {
                       axis::outer<optim::sgd>{1.0F}};
 }
 
-CAUSEWAY_DECL gaia make(const gaia_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED gaia make(const gaia_options& o) {
   const detail::gaia_codec codec{compress::no_transform{}, compress::significant{{.first = o.threshold}}};
   return gaia{axis::every{1}, axis::implicit_residual{}, axis::gather_mean<detail::gaia_codec, collective::sum>{codec},
               axis::outer<optim::sgd>{1.0F}};
 }
 
-CAUSEWAY_DECL power_sgd make(const power_sgd_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED power_sgd make(const power_sgd_options& o) {
   return power_sgd{axis::every{1}, axis::gradient{}, axis::error_feedback{}, axis::low_rank_mean{o.rank}};
 }
 
-CAUSEWAY_DECL dedloc make(const dedloc_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED dedloc make(const dedloc_options& o) {
   return dedloc{axis::global_samples{o.batch}, axis::gradient{}, axis::split_mean<>{.options = {.shares = o.shares}}};
 }
 
@@ -16284,8 +17018,8 @@ class model_part {
  public:
   /// All of a model.
   model_part() = default;
-  explicit model_part(std::vector<block_range> ranges) : ranges_{std::move(ranges)} {}
-  explicit model_part(block_range range) : ranges_{range} {}
+  explicit model_part(std::vector<block_range> ranges);
+  explicit model_part(block_range range);
 
   /// Embedding and output layer, and no block.
   [[nodiscard]] static model_part ends();
@@ -16325,6 +17059,10 @@ class model_part {
 // Bodies of nn/model_part.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+CAUSEWAY_DECL model_part::model_part(std::vector<block_range> ranges) : ranges_{std::move(ranges)} {}
+
+CAUSEWAY_DECL model_part::model_part(block_range range) : ranges_{range} {}
 
 CAUSEWAY_DECL model_part model_part::ends() {
   model_part p;
@@ -17077,7 +17815,7 @@ class route_clock {
   double run();
 
   /// What each peer has done, without redundant forwards; an operation's chunk is its stage.
-  [[nodiscard]] std::vector<std::vector<operation>> take_orders() { return std::move(orders_); }
+  [[nodiscard]] std::vector<std::vector<operation>> take_orders();
 
  private:
   enum kind : std::uint8_t { gradient, forward, weight, shadow, kinds };  // in the order of preference
@@ -17162,6 +17900,8 @@ CAUSEWAY_DECL route_clock::route_clock(const routed_step& step) : step_{step}, s
   orders_.resize(peers);
   for (std::uint32_t m = 0; m < step.routes.size(); ++m) peers_[step.routes[m][0]].ready[forward].insert({m, 0});
 }
+
+CAUSEWAY_DECL std::vector<std::vector<operation>> route_clock::take_orders() { return std::move(orders_); }
 
 CAUSEWAY_DECL double route_clock::run() {
   for (std::uint32_t p = 0; p < peers_.size(); ++p) choose(p);
@@ -17289,8 +18029,7 @@ namespace detail {
 
 class routed_check {
  public:
-  explicit routed_check(const routed_schedule& s)
-      : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
+  explicit routed_check(const routed_schedule& s);
 
   [[nodiscard]] result<void> run();
 
@@ -17359,6 +18098,9 @@ CAUSEWAY_DECL std::int64_t peak_activations(const routed_schedule& s, std::size_
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL routed_check::routed_check(const routed_schedule& s)
+    : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
 
 CAUSEWAY_DECL result<void> routed_check::run() {
   if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
@@ -17840,10 +18582,8 @@ struct section_stamp {
 /// A section to be written: owns its bytes, or refers to bytes that outlive it (large ones: parameters, moments).
 class section {
  public:
-  section(std::string name, std::uint32_t version, byte_vector content)
-      : name_{std::move(name)}, version_{version}, content_{std::move(content)} {}
-  section(std::string name, std::uint32_t version, std::span<const std::byte> content)
-      : name_{std::move(name)}, version_{version}, content_{content} {}
+  section(std::string name, std::uint32_t version, byte_vector content);
+  section(std::string name, std::uint32_t version, std::span<const std::byte> content);
 
   /// Refers to `values` as they lie in memory.
   template <class T>
@@ -17920,6 +18660,12 @@ CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<c
 // Bodies of io/section.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, byte_vector content)
+    : name_{std::move(name)}, version_{version}, content_{std::move(content)} {}
+
+CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, std::span<const std::byte> content)
+    : name_{std::move(name)}, version_{version}, content_{content} {}
 
 CAUSEWAY_DECL std::span<const std::byte> section::bytes() const noexcept {
   if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
@@ -18439,7 +19185,7 @@ using saved_states = std::array<saved_blocks, 4>;
 /// Copies share the storage. The two newest steps of each block stay.
 class block_store {
  public:
-  block_store(io::any_storage storage, std::string folder) : storage_{std::move(storage)}, folder_{std::move(folder)} {}
+  block_store(io::any_storage storage, std::string folder);
 
   /// Durable on return.
   result<void> save(const crew_words& state, std::int64_t block, std::span<const float> contents);
@@ -18476,6 +19222,9 @@ class block_store {
 // Bodies of parallel/block_store.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL block_store::block_store(io::any_storage storage, std::string folder)
+    : storage_{std::move(storage)}, folder_{std::move(folder)} {}
 
 CAUSEWAY_DECL result<void> block_store::save(const crew_words& state, std::int64_t block, std::span<const float> contents) {
   std::vector<io::section> sections;
@@ -18599,8 +19348,7 @@ inline constexpr float initial_deviation = 0.02F;
 class declaration {
  public:
   /// `store` gets what belongs to `part` of a model with `layers` blocks.
-  declaration(parameter_store& store, const model_part& part, std::int64_t layers)
-      : store_{store}, part_{part}, layers_{layers} {}
+  declaration(parameter_store& store, const model_part& part, std::int64_t layers);
 
   /// The block that the next parameters belong to (`parameter_segment::block`); `layers` after the last.
   void in_block(std::int64_t block) noexcept { block_ = block; }
@@ -18647,6 +19395,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept {
   return initial_deviation / std::sqrt(2.0F * static_cast<float>(layers));
 }
+
+CAUSEWAY_DECL declaration::declaration(parameter_store& store, const model_part& part, std::int64_t layers)
+    : store_{store}, part_{part}, layers_{layers} {}
 
 CAUSEWAY_DECL std::size_t declaration::token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
   return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
@@ -19045,7 +19796,7 @@ class byte_writer {
   byte_writer& put_text(std::string_view text) { return put_bytes(std::as_bytes(std::span{text.data(), text.size()})); }
 
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
-  [[nodiscard]] std::vector<std::byte> take() && noexcept { return std::move(bytes_); }
+  [[nodiscard]] std::vector<std::byte> take() && noexcept;
 
  private:
   std::vector<std::byte> bytes_;
@@ -19104,6 +19855,8 @@ class byte_reader {
 // Bodies of net/codec.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+CAUSEWAY_DECL std::vector<std::byte> byte_writer::take() && noexcept { return std::move(bytes_); }
 
 CAUSEWAY_DECL byte_writer& byte_writer::put_bytes(std::span<const std::byte> blob) {
   CAUSEWAY_EXPECT(blob.size() <= UINT32_MAX);
@@ -19474,7 +20227,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// For the trainer's thread.
 class block_savers {
  public:
-  void begin(block_store store) { store_ = std::move(store); }
+  void begin(block_store store);
   /// None: nothing is saved.
   [[nodiscard]] const std::optional<block_store>& store() const noexcept { return store_; }
   [[nodiscard]] bool saves() const noexcept { return store_.has_value(); }
@@ -19511,6 +20264,8 @@ class block_savers {
 // Bodies of parallel/block_savers.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL void block_savers::begin(block_store store) { store_ = std::move(store); }
 
 CAUSEWAY_DECL std::uint64_t block_savers::identity(std::uint64_t fresh, const log_sink& log) {
   if (!store_ || (own_ != 0 && looked_ > 1)) return own_;
@@ -20412,14 +21167,7 @@ struct block_roads {
 class part_change {
  public:
   part_change(block_ownership& held, const crew_words& words, const crew_facts& facts, const stage::layout& to,
-              const block_roads& roads)
-      : held_{held},
-        words_{words},
-        facts_{facts},
-        roads_{roads},
-        moves_{moves_for(to, facts.gathered)},
-        made_{made_up_for(facts.gathered)},
-        sources_{sources_of(made_, to, facts.gathered)} {}
+              const block_roads& roads);
 
   /// Whether anything moves or is made up, at whatever peer.
   [[nodiscard]] bool concerns_anybody() const noexcept { return !moves_.empty() || !made_.empty(); }
@@ -20513,6 +21261,16 @@ class part_change {
 // Bodies of parallel/part_change.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL part_change::part_change(block_ownership& held, const crew_words& words, const crew_facts& facts,
+                                       const stage::layout& to, const block_roads& roads)
+    : held_{held},
+      words_{words},
+      facts_{facts},
+      roads_{roads},
+      moves_{moves_for(to, facts.gathered)},
+      made_{made_up_for(facts.gathered)},
+      sources_{sources_of(made_, to, facts.gathered)} {}
 
 CAUSEWAY_DECL result<void> part_change::exchange(const net::message_id& id, std::span<const block_move> moves,
                                                  const by_block& outward, by_block& inward) {
@@ -21231,11 +21989,18 @@ struct pipeline_talk {
 
 namespace detail {
 
-enum talk_kind : std::uint32_t { parts_kind, loss_kind, norm_kind, table_kind = 5, base_kind = 7 };  // a gather takes two
+enum talk_kind : std::uint32_t {
+  parts_kind,
+  loss_kind,
+  norm_kind,
+  table_kind = 5,
+  base_kind = 7,
+  round_kind = 9
+};  // a gather takes two
 
 /// One message each way between first and last rank.
-CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const float> mine, std::span<float> theirs,
-                                     const pipeline_talk& talk);
+CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const std::byte> mine,
+                                     std::span<std::byte> theirs, const net::message_id& id, const pipeline_talk& talk);
 
 [[nodiscard]] CAUSEWAY_DECL bool is_an_end(const collective::group_view& view);
 
@@ -21265,6 +22030,9 @@ CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, doubl
 CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
                                     std::vector<float>& other, const pipeline_talk& talk);
 
+/// Of the first and the last rank, whether `mine` is true at either; false on the others. A byte each way.
+CAUSEWAY_DECL result<bool> at_either_end(collective::group_view& view, bool mine, const pipeline_talk& talk);
+
 /// The last rank's table becomes that of the first. Bytes: the table, once.
 CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk);
 
@@ -21291,16 +22059,16 @@ CAUSEWAY_DECL net::message_id pipeline_talk::on(std::uint32_t kind) const noexce
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
-CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const float> mine, std::span<float> theirs,
-                                     const pipeline_talk& talk) {
+CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const std::byte> mine,
+                                     std::span<std::byte> theirs, const net::message_id& id, const pipeline_talk& talk) {
   const net::peer_index other = view.self() == 0 ? view.size() - 1 : 0;
-  const auto inward = view.receive(other, talk.on(table_kind), std::as_writable_bytes(theirs));
-  const auto outward = view.send(other, talk.on(table_kind), std::as_bytes(mine));
+  const auto inward = view.receive(other, id, theirs);
+  const auto outward = view.send(other, id, mine);
   const auto sent = view.wait(outward, talk.options.deadline);
   const auto got = view.wait(inward, talk.options.deadline);
   if (!sent) return sent.error();
   if (!got) return got.error();
-  if (*got != theirs.size_bytes()) {
+  if (*got != theirs.size()) {
     return fail(errc::protocol, "rank " + std::to_string(other), "it sent a token table of another size");
   }
   return {};
@@ -21380,9 +22148,18 @@ CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& p
                                     std::vector<float>& other, const pipeline_talk& talk) {
   if (!detail::is_an_end(view)) return {};
   other.resize(table.size());
-  CAUSEWAY_TRY(detail::swap_ends(view, table, other, talk));
+  CAUSEWAY_TRY(detail::swap_ends(view, std::as_bytes(table), std::as_writable_bytes(std::span{other}),
+                                 talk.on(detail::table_kind), talk));
   kernels::add(pool, table.data(), table.data(), other.data(), static_cast<std::int64_t>(table.size()));
   return {};
+}
+
+CAUSEWAY_DECL result<bool> at_either_end(collective::group_view& view, bool mine, const pipeline_talk& talk) {
+  if (!detail::is_an_end(view)) return false;
+  const std::byte own{mine ? std::uint8_t{1} : std::uint8_t{0}};
+  std::byte other{};
+  CAUSEWAY_TRY(detail::swap_ends(view, {&own, 1}, {&other, 1}, talk.on(detail::round_kind), talk));
+  return mine || other != std::byte{};
 }
 
 CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk) {
@@ -22237,22 +23014,47 @@ struct attention_shape {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
-/// cos and sin of position · theta^(-2i/head_size), f32 [T, head_size/2] each, made once. Angles are computed in f64.
+/// How Llama 3.1 stretches wavelengths for contexts longer than those that a model was trained with first: frequencies
+/// that turn less than `low` times in the original context are divided by `factor`, those that turn more than `high` times
+/// stay, and between them it is blended.
+struct rotary_scaling {
+  float factor = 1.0F;  ///< 1: nothing is stretched
+  float low = 1.0F;
+  float high = 4.0F;
+  std::int64_t original_context = 8192;
+
+  [[nodiscard]] double stretched(double frequency) const noexcept {
+    if (factor == 1.0F) return frequency;
+    constexpr double full_turn = 6.283185307179586;
+    const double turns = static_cast<double>(original_context) * frequency / full_turn;
+    if (turns > static_cast<double>(high)) return frequency;
+    const double slow = frequency / static_cast<double>(factor);
+    if (turns < static_cast<double>(low)) return slow;
+    const double kept = (turns - static_cast<double>(low)) / static_cast<double>(high - low);
+    return (1.0 - kept) * slow + kept * frequency;
+  }
+
+  friend bool operator==(const rotary_scaling&, const rotary_scaling&) = default;
+};
+
+/// cos and sin of position · frequency, f32 [T, head_size/2] each, made once; the frequencies are theta^(-2i/head_size),
+/// stretched. Angles are computed in f64.
 class rotary_table {
  public:
   rotary_table() = default;
-  rotary_table(std::int64_t positions, std::int64_t head_size, double theta = 10000.0)
+  rotary_table(std::int64_t positions, std::int64_t head_size, double theta = 10000.0, rotary_scaling scaling = {})
       : cosine_{static_cast<std::size_t>(positions * (head_size / 2))},
         sine_{cosine_.size()},
         positions_{positions},
         head_size_{head_size},
-        theta_{theta} {
+        theta_{theta},
+        scaling_{scaling} {
     CAUSEWAY_EXPECT(head_size % 2 == 0);
     const std::int64_t half = head_size / 2;
     for (std::int64_t t = 0; t < positions; ++t) {
       for (std::int64_t i = 0; i < half; ++i) {
         const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(head_size);
-        const double angle = static_cast<double>(t) * std::pow(theta, exponent);
+        const double angle = static_cast<double>(t) * scaling.stretched(std::pow(theta, exponent));
         cosine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::cos(angle));
         sine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::sin(angle));
       }
@@ -22264,6 +23066,7 @@ class rotary_table {
   [[nodiscard]] std::int64_t positions() const noexcept { return positions_; }
   [[nodiscard]] std::int64_t head_size() const noexcept { return head_size_; }
   [[nodiscard]] double theta() const noexcept { return theta_; }
+  [[nodiscard]] const rotary_scaling& scaling() const noexcept { return scaling_; }
 
  private:
   aligned_buffer<float> cosine_;
@@ -22271,6 +23074,7 @@ class rotary_table {
   std::int64_t positions_ = 0;
   std::int64_t head_size_ = 0;
   double theta_ = 0.0;
+  rotary_scaling scaling_;
 };
 
 namespace detail {
@@ -26027,6 +26831,12 @@ class basic_cpu_backend {
 
 using cpu_backend = basic_cpu_backend<>;
 
+/// Whether what a backend computes is in memory that the host reads at once.
+template <class B>
+inline constexpr bool computes_on_host = false;
+template <class GemmType>
+inline constexpr bool computes_on_host<basic_cpu_backend<GemmType>> = true;
+
 /// What models and trainers ask of a backend. `ops()` has the operations of basic_cpu_backend; `pool()` are threads of the
 /// host, for what is done there.
 template <class B>
@@ -26046,6 +26856,57 @@ concept Backend = std::move_constructible<B> &&
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
 #endif  // CAUSEWAY_KERNELS_BACKEND_HPP
+
+// ---- causeway/nn/key_value_cache.hpp ----
+#ifndef CAUSEWAY_NN_KEY_VALUE_CACHE_HPP
+#define CAUSEWAY_NN_KEY_VALUE_CACHE_HPP
+
+// What attention needs of the tokens that a text has so far, so that the next one costs a single row and not the whole text
+// again. Of one model, for as long as its parameters stay as they are.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+/// Keys and values of each block, rotated where the model rotates them. Memory: blocks · context · 2 · width of the key and
+/// value heads · size of an activation, taken when the first token comes.
+class key_value_cache {
+ public:
+  key_value_cache(std::int64_t blocks, std::int64_t context) : rows_(static_cast<std::size_t>(blocks)), context_{context} {}
+
+  /// Tokens that it has seen.
+  [[nodiscard]] std::int64_t length() const noexcept { return length_; }
+  [[nodiscard]] std::int64_t context() const noexcept { return context_; }
+  /// For another text.
+  void clear() noexcept { length_ = 0; }
+
+  /// Puts `count` rows of `columns` elements, which are `stride` apart, behind those of `block`. They count once `advance`
+  /// is called, after all blocks.
+  template <class Act>
+  void keep(std::size_t block, const Act* from, std::int64_t count, std::int64_t stride, std::int64_t columns) {
+    CAUSEWAY_EXPECT(length_ + count <= context_);
+    const auto bytes = static_cast<std::size_t>(columns) * sizeof(Act);
+    auto& rows = rows_[block];
+    if (rows.size() == 0) rows = aligned_buffer<std::byte>{static_cast<std::size_t>(context_) * bytes};
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::memcpy(rows.data() + static_cast<std::size_t>(length_ + i) * bytes, from + i * stride, bytes);
+    }
+  }
+  void advance(std::int64_t count) noexcept { length_ += count; }
+
+  /// The rows of a block, in the type that they were kept in.
+  template <class Act>
+  [[nodiscard]] const Act* rows(std::size_t block) const noexcept {
+    return reinterpret_cast<const Act*>(rows_[block].data());
+  }
+
+ private:
+  std::vector<aligned_buffer<std::byte>> rows_;
+  std::int64_t context_;
+  std::int64_t length_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_KEY_VALUE_CACHE_HPP
 
 // ---- causeway/autograd/low_rank.hpp ----
 #ifndef CAUSEWAY_AUTOGRAD_LOW_RANK_HPP
@@ -26128,6 +26989,87 @@ template <class Backend>
 }}}  // namespace causeway::CAUSEWAY_ABI::autograd
 
 #endif  // CAUSEWAY_AUTOGRAD_LOW_RANK_HPP
+
+// ---- causeway/kernels/decode.hpp ----
+#ifndef CAUSEWAY_KERNELS_DECODE_HPP
+#define CAUSEWAY_KERNELS_DECODE_HPP
+
+// One token more of a text whose earlier tokens are known: its rotary turn, and its attention to their keys and values.
+// Reads each of these once, so it costs as much as memory does.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+namespace detail {
+
+struct decode_kernel {
+  static constexpr bool exact = false;
+
+  /// One head: out = Σ softmax(q·k · scale) v over `count` rows of keys and values; `weights` has room for as many.
+  template <class T>
+  CAUSEWAY_ALWAYS_INLINE static void run(const attention_shape& s, const T* q, const T* keys, const T* values,
+                                         std::int64_t count, T* out, float* weights) {
+    float top = -std::numeric_limits<float>::infinity();
+    for (std::int64_t t = 0; t < count; ++t) {
+      f32x16 sums{};
+      for_lanes(s.head_size, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+        f32x16 a, b;
+        load(a, q + i, part);
+        load(b, keys + t * s.k_stride + i, part);
+        sums += a * b;
+      });
+      float dot = 0.0F;
+      for (std::int64_t i = 0; i < vector_lanes; ++i) dot += sums[i];
+      weights[t] = dot * s.scale;
+      top = std::max(top, weights[t]);
+    }
+    float total = 0.0F;
+    for (std::int64_t t = 0; t < count; ++t) {
+      weights[t] = std::exp(weights[t] - top);
+      total += weights[t];
+    }
+    for_lanes(s.head_size, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 mean{};
+      for (std::int64_t t = 0; t < count; ++t) {
+        f32x16 v;
+        load(v, values + t * s.v_stride + i, part);
+        mean += weights[t] * v;
+      }
+      store(out + i, mean / total, part);
+    });
+  }
+};
+
+}  // namespace detail
+
+/// Attention of one query row to `count` rows of keys and values, of which the last is its own. `shape` as for
+/// attention_forward; its batch, T and strides of q and out are not looked at.
+template <Activation Act>
+void decode_attention(thread_pool& pool, const attention_shape& shape, const Act* q, const Act* keys, const Act* values,
+                      std::int64_t count, Act* out, simd_level level = detect_simd_level()) {
+  std::vector<float> weights(static_cast<std::size_t>(shape.heads * count));
+  const std::int64_t shared = shape.heads / shape.kv_heads;
+  detail::for_rows(pool, shape.heads, shape.head_size * count, [&](index_range part) {
+    for (std::int64_t h = part.begin; h < part.end; ++h) {
+      const std::int64_t from = h / shared * shape.head_size, to = h * shape.head_size;
+      detail::dispatch<detail::decode_kernel>(level, shape, q + to, keys + from, values + from, count, out + to,
+                                              weights.data() + h * count);
+    }
+  });
+}
+
+/// Rotates `heads` contiguous heads of one row, which is at `position` of its text, in place.
+template <Activation Act>
+void rotary_turn(const rotary_table& table, Act* row, std::int64_t heads, std::int64_t position,
+                 simd_level level = detect_simd_level()) {
+  CAUSEWAY_EXPECT(position >= 0 && position < table.positions());
+  const std::int64_t size = table.head_size(), first = position * (size / 2);
+  detail::dispatch<detail::rotary_kernel>(level, table.cosine() + first, table.sine() + first, row, std::int64_t{0},
+                                          std::int64_t{1}, std::int64_t{1}, heads * size, heads, size, 1.0F);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_DECODE_HPP
 
 // ---- causeway/nn/adapters.hpp ----
 #ifndef CAUSEWAY_NN_ADAPTERS_HPP
@@ -26315,6 +27257,7 @@ struct pass {
   std::uint64_t dropout_stream = 0;
   float dropout = 0.0F;                      ///< 0 outside training
   const block_adapters* adapters = nullptr;  ///< of the block that is computed; null: none
+  key_value_cache* past = nullptr;           ///< the tokens before these, in memory of the host; null: there are none
 
   /// The type of operands of products.
   [[nodiscard]] dtype type() const noexcept { return low != nullptr ? dtype::bf16 : dtype::f32; }
@@ -26322,6 +27265,43 @@ struct pass {
   [[nodiscard]] autograd::parameter operator[](std::size_t segment) const noexcept {
     const auto& s = store->segments()[segment];
     return {store->value(segment), low != nullptr ? low + s.offset : nullptr, store->gradient(segment), s.rows, s.columns};
+  }
+
+  /// The rows of a table of positions from the first token of this pass on.
+  [[nodiscard]] autograd::parameter positions(std::size_t segment) const noexcept {
+    autograd::parameter table = (*this)[segment];
+    if (past != nullptr) table.value += past->length() * table.columns;
+    return table;
+  }
+
+  /// Queries and keys, rotated to the positions of their tokens.
+  [[nodiscard]] autograd::variable rotated(autograd::tape<Backend>& t, autograd::variable qkv,
+                                           const kernels::rotary_table& table, const autograd::head_layout& l) const {
+    if (past == nullptr || past->length() == 0) return autograd::rotary(t, std::move(qkv), table, l);
+    tensor y = t.exclusive(std::move(qkv.value));
+    autograd::detail::with_activation_type(y.type(), [&]<class Act>() {
+      kernels::rotary_turn(table, y.template data<Act>(), l.heads + l.kv_heads, past->length());
+    });
+    return {std::move(y)};
+  }
+
+  /// Attention of block i to these tokens and those before them, of which the cache keeps keys and values.
+  [[nodiscard]] autograd::variable attended(autograd::tape<Backend>& t, const autograd::variable& qkv,
+                                            const autograd::head_layout& l, std::size_t i) const {
+    if (past == nullptr) return autograd::attention(t, qkv, l);
+    const std::int64_t queries = l.heads * l.head_size, values = l.kv_heads * l.head_size;
+    return autograd::detail::with_activation_type(qkv.value.type(), [&]<class Act>() -> autograd::variable {
+      const Act* const row = qkv.value.template data<Act>();
+      past->keep(i, row + queries, T, l.row(), 2 * values);
+      if (past->length() == 0) return autograd::attention(t, qkv, l);
+      tensor o = t.make(qkv.value.type(), {1, queries});
+      auto shape = autograd::detail::attention_shape_of(l);
+      shape.k_stride = shape.v_stride = 2 * values;
+      const Act* const kept = past->template rows<Act>(i);
+      kernels::decode_attention(t.backend().pool(), shape, row, kept, kept + values, past->length() + 1,
+                                o.template data<Act>());
+      return {std::move(o)};
+    });
   }
 
   /// x after dropout. `place` tells the places of one model apart, so that no two share a mask.
@@ -26858,25 +27838,27 @@ class language_model {
 
   /// Scores of the token that follows `tokens` (1 to context length of them) into `out`, one for each of the vocabulary.
   [[nodiscard]] result<void> next_token_logits(std::span<const std::int32_t> tokens, std::span<float> out) {
-    CAUSEWAY_TRY(check_whole());
-    const micro_batch b{tokens, {}, 1, 0.0F, 0};
-    CAUSEWAY_TRY(check_inputs(limits(), b));
-    if (static_cast<std::int64_t>(out.size()) != vocabulary()) {
-      return fail(errc::invalid_argument, std::string{Family::name} + " logits",
-                  "room for " + std::to_string(out.size()) + " numbers; it must be the vocabulary, " +
-                      std::to_string(vocabulary()));
-    }
-    tape_type& t = engine_->tape;
-    tensor logits;
-    CAUSEWAY_TRY(guarded(t, false, [&] {
-      const auto p = prepare(b, false);
-      const auto x = run_blocks(t, p, {0, blocks()}, family().embed(t, p, tokens));
-      const tensor last = tensor::borrow(x.value.template data<float>() + (p.T - 1) * width(), {1, width()});
-      logits = logits_of(t, p, family().finish(t, p, {last}).value);
-    }));
-    std::copy_n(logits.data<float>(), vocabulary(), out.data());
-    return {};
+    return logits_after(tokens, out, nullptr);
   }
+
+  /// The same for a text of which `past` has seen all but `tokens`, which are at most as many as fit in the context behind
+  /// it. Costs a forward pass of these alone: several at once at the beginning of a text, then one by one. Up to rounding,
+  /// the scores are those of the whole text. Start with `make_cache()`.
+  [[nodiscard]] result<void> next_token_logits(std::span<const std::int32_t> tokens, std::span<float> out,
+                                               key_value_cache& past) requires kernels::computes_on_host<BackendType> {
+    if (past.context() - past.length() < static_cast<std::int64_t>(tokens.size())) {
+      return fail(errc::invalid_argument, std::string{Family::name} + " cache",
+                  std::to_string(past.length()) + " tokens and " + std::to_string(tokens.size()) +
+                      " more; the context has room for " + std::to_string(past.context()) +
+                      ". Clear it, and give the newest tokens again");
+    }
+    while (past.length() > 0 && tokens.size() > 1) {
+      CAUSEWAY_TRY(logits_after(tokens.first(1), out, &past));
+      tokens = tokens.subspan(1);
+    }
+    return logits_after(tokens, out, &past);
+  }
+  [[nodiscard]] key_value_cache make_cache() const { return {blocks(), context_length()}; }
 
   /// A tape of its own for a micro-batch that waits between forward and backward, as in a pipeline. Must not outlive the
   /// model.
@@ -27005,6 +27987,30 @@ class language_model {
   [[nodiscard]] double loss_of(tape_type& t, const pass<BackendType>& p, const autograd::variable& x,
                                const micro_batch& b) {
     return autograd::cross_entropy(t, family().finish(t, p, x), p[family().head()], b.targets, b.grad_scale);
+  }
+
+  [[nodiscard]] result<void> logits_after(std::span<const std::int32_t> tokens, std::span<float> out,
+                                          key_value_cache* past) {
+    CAUSEWAY_TRY(check_whole());
+    const micro_batch b{tokens, {}, 1, 0.0F, 0};
+    CAUSEWAY_TRY(check_inputs(limits(), b));
+    if (static_cast<std::int64_t>(out.size()) != vocabulary()) {
+      return fail(errc::invalid_argument, std::string{Family::name} + " logits",
+                  "room for " + std::to_string(out.size()) + " numbers; it must be the vocabulary, " +
+                      std::to_string(vocabulary()));
+    }
+    tape_type& t = engine_->tape;
+    tensor logits;
+    CAUSEWAY_TRY(guarded(t, false, [&] {
+      auto p = prepare(b, false);
+      p.past = past;
+      const auto x = run_blocks(t, p, {0, blocks()}, family().embed(t, p, tokens));
+      const tensor last = tensor::borrow(x.value.template data<float>() + (p.T - 1) * width(), {1, width()});
+      logits = logits_of(t, p, family().finish(t, p, {last}).value);
+    }));
+    std::copy_n(logits.data<float>(), vocabulary(), out.data());
+    if (past != nullptr) past->advance(static_cast<std::int64_t>(tokens.size()));
+    return {};
   }
 
   [[nodiscard]] tensor logits_of(tape_type& t, const pass<BackendType>& p, const tensor& x) {
@@ -27399,8 +28405,7 @@ class schedule_cursor {
   };
 
   /// `s` must have passed `check` of schedule_check.hpp. The limit is what the order itself needs at most.
-  schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode = run_order::strict)
-      : schedule_cursor{s, rank, mode, peak_memory(s, rank)} {}
+  schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode = run_order::strict);
 
   /// With another limit: at least what the order itself needs; more lets an opportunistic rank run further ahead.
   schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode, const held_memory& limit);
@@ -27482,6 +28487,9 @@ class schedule_cursor {
 // Bodies of plan/schedule_cursor.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
+
+CAUSEWAY_DECL schedule_cursor::schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode)
+    : schedule_cursor{s, rank, mode, peak_memory(s, rank)} {}
 
 CAUSEWAY_DECL schedule_cursor::schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode,
                                                const held_memory& limit)
@@ -27928,14 +28936,7 @@ namespace detail {
 /// Runs all ranks of a pipeline of the shape (ranks, chunks, micro-batches) of a schedule; its orders are not read.
 class pipeline_clock {
  public:
-  pipeline_clock(const schedule& shape, const stage_costs& costs, const jitter& noise)
-      : shape_{shape},
-        costs_{costs},
-        noise_{noise},
-        running_(shape.ranks),
-        link_free_(std::size_t{2} * shape.ranks),
-        arrives_(std::size_t{2} * virtual_stages(shape) * shape.micro_batches, never),
-        expected_(arrives_) {}
+  pipeline_clock(const schedule& shape, const stage_costs& costs, const jitter& noise);
 
   static constexpr double never = std::numeric_limits<double>::infinity();
 
@@ -27964,7 +28965,7 @@ class pipeline_clock {
   }
 
   /// Asks this rank again at this moment.
-  void wake(std::uint32_t rank) { wake(now_, rank); }
+  void wake(std::uint32_t rank);
 
  private:
   struct state {
@@ -27974,7 +28975,7 @@ class pipeline_clock {
   };
   using event = std::pair<double, std::uint32_t>;  // when, rank
 
-  void wake(double when, std::uint32_t rank) { events_.emplace(when, rank); }
+  void wake(double when, std::uint32_t rank);
 
   [[nodiscard]] std::size_t input(std::uint32_t stage, const operation& op) const noexcept;
 
@@ -28021,6 +29022,19 @@ class pipeline_clock {
 // Bodies of plan/pipeline_clock.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL pipeline_clock::pipeline_clock(const schedule& shape, const stage_costs& costs, const jitter& noise)
+    : shape_{shape},
+      costs_{costs},
+      noise_{noise},
+      running_(shape.ranks),
+      link_free_(std::size_t{2} * shape.ranks),
+      arrives_(std::size_t{2} * virtual_stages(shape) * shape.micro_batches, never),
+      expected_(arrives_) {}
+
+CAUSEWAY_DECL void pipeline_clock::wake(std::uint32_t rank) { wake(now_, rank); }
+
+CAUSEWAY_DECL void pipeline_clock::wake(double when, std::uint32_t rank) { events_.emplace(when, rank); }
 
 CAUSEWAY_DECL bool pipeline_clock::arrived(std::uint32_t rank, const operation& op) const noexcept {
   return !source_of(shape_, rank, op) || arrives_[input(virtual_stage(shape_, {rank, op.chunk}), op)] <= now_;
@@ -28119,8 +29133,7 @@ constexpr unsigned bit_of(work kind) noexcept { return 1U << static_cast<unsigne
 /// Walks one rank's order and remembers what each micro-batch and chunk has been through.
 class rank_order_check {
  public:
-  rank_order_check(const schedule& s, std::size_t rank)
-      : s_{s}, rank_{rank}, seen_(std::size_t{s.chunks} * s.micro_batches) {}
+  rank_order_check(const schedule& s, std::size_t rank);
 
   [[nodiscard]] result<void> run();
 
@@ -28137,8 +29150,7 @@ class rank_order_check {
 /// Runs all ranks in order without clocks. A rank that cannot go on sleeps until what it waits for has run.
 class deadlock_check {
  public:
-  explicit deadlock_check(const schedule& s)
-      : s_{s}, next_(s.ranks), there_(std::size_t{2} * virtual_stages(s) * s.micro_batches) {}
+  explicit deadlock_check(const schedule& s);
 
   [[nodiscard]] result<void> run();
 
@@ -28190,6 +29202,9 @@ CAUSEWAY_DECL error wrong_operation(const schedule& s, std::size_t rank, std::si
               message);
 }
 
+CAUSEWAY_DECL rank_order_check::rank_order_check(const schedule& s, std::size_t rank)
+    : s_{s}, rank_{rank}, seen_(std::size_t{s.chunks} * s.micro_batches) {}
+
 CAUSEWAY_DECL result<void> rank_order_check::run() {
   const std::vector<operation>& order = s_.orders[rank_];
   for (std::size_t i = 0; i < order.size(); ++i) CAUSEWAY_TRY(take(i, order[i]));
@@ -28230,6 +29245,9 @@ CAUSEWAY_DECL result<void> rank_order_check::complete(std::size_t unit) const {
   if (is_missing(work::weight_gradient)) return missing(work::weight_gradient);
   return {};
 }
+
+CAUSEWAY_DECL deadlock_check::deadlock_check(const schedule& s)
+    : s_{s}, next_(s.ranks), there_(std::size_t{2} * virtual_stages(s) * s.micro_batches) {}
 
 CAUSEWAY_DECL result<void> deadlock_check::run() {
   std::vector<std::uint32_t> awake;
@@ -28464,8 +29482,7 @@ struct list_rule {
 /// One rank's progress, and its next operation by a rule.
 class list_scheduler {
  public:
-  list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank)
-      : options_{options}, rule_{rule}, rank_{rank}, done_(options.chunks) {}
+  list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank);
 
   [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock);
 
@@ -28530,6 +29547,9 @@ class list_scheduler {
 // Bodies of plan/schedule_greedy.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL list_scheduler::list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank)
+    : options_{options}, rule_{rule}, rank_{rank}, done_(options.chunks) {}
 
 CAUSEWAY_DECL std::optional<operation> list_scheduler::choose(const pipeline_clock& clock) {
   const auto forward = best(clock, work::forward);
@@ -29099,7 +30119,7 @@ class resumed_clock {
     double begin = 0;
     operation op{};
     // gradients first, then the micro-batch that came in first, then the stage nearer the loss
-    [[nodiscard]] auto rank() const { return std::tuple{begin, op.kind == work::forward, op.micro_batch, ~op.chunk}; }
+    [[nodiscard]] auto rank() const;
   };
 
   static void consider(const std::optional<candidate>& c, std::optional<candidate>& first);
@@ -29162,6 +30182,10 @@ CAUSEWAY_DECL step_progress step_progress::fresh(std::size_t stages, std::size_t
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL auto resumed_clock::candidate::rank() const {
+  return std::tuple{begin, op.kind == work::forward, op.micro_batch, ~op.chunk};
+}
 
 CAUSEWAY_DECL resumed_clock::resumed_clock(const step_progress& p)
     : p_{p}, left_{p}, row_(p.stages()), forward_at_(p.stages(), std::vector<double>(p.micro_batches())) {
@@ -30868,8 +31892,7 @@ namespace detail {
 
 class template_cutter {
  public:
-  template_cutter(const model_cost& model, const template_peers& peers, std::size_t micro_batches)
-      : sums_{model}, blocks_{model.blocks.size()}, peers_{peers}, micro_batches_{micro_batches} {}
+  template_cutter(const model_cost& model, const template_peers& peers, std::size_t micro_batches);
 
   /// The best template of `n` peers; no stages: the model does not fit, or has too few blocks.
   [[nodiscard]] pipeline_template best(std::size_t n);
@@ -30945,6 +31968,10 @@ CAUSEWAY_DECL const pipeline_template& template_set::of(std::size_t peers) const
 }}}  // namespace causeway::CAUSEWAY_ABI::plan
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL template_cutter::template_cutter(const model_cost& model, const template_peers& peers,
+                                               std::size_t micro_batches)
+    : sums_{model}, blocks_{model.blocks.size()}, peers_{peers}, micro_batches_{micro_batches} {}
 
 CAUSEWAY_DECL pipeline_template template_cutter::best(std::size_t n) {
   fill(n);
@@ -31406,7 +32433,7 @@ class morph {
   static constexpr std::string_view name = "morph";
   static constexpr recovery_traits traits{};
 
-  explicit morph(morph_options options = {}) : options_{std::move(options)} {}
+  explicit morph(morph_options options = {});
 
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
@@ -31430,6 +32457,8 @@ static_assert(Recovery<morph>);
 // Bodies of stage/recovery_morph.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
+
+CAUSEWAY_DECL morph::morph(morph_options options) : options_{std::move(options)} {}
 
 CAUSEWAY_DECL result<layout> morph::arrange(const gathering& g) {
   plan::varuna_calibration calibration = options_.calibration;
@@ -31926,7 +32955,7 @@ namespace detail {
 /// What steps of a model take in different shapes. The job must outlive it.
 class shape_speeds {
  public:
-  shape_speeds(const plan::recovery_job& job, double device_memory) : job_{job}, device_memory_{device_memory} {}
+  shape_speeds(const plan::recovery_job& job, double device_memory);
 
   /// Seconds of a step; infinite where the model does not fit, or a pipeline would have no micro-batch.
   double seconds(const plan::pipeline_shape& s);
@@ -31952,7 +32981,7 @@ class proactive {
   static constexpr std::string_view name = "proactive";
   static constexpr recovery_traits traits{};
 
-  explicit proactive(proactive_options options = {}) : options_{std::move(options)} {}
+  explicit proactive(proactive_options options = {});
 
   [[nodiscard]] std::uint64_t interval() const noexcept { return options_.interval; }
 
@@ -31996,6 +33025,9 @@ static_assert(Recovery<proactive>);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery { namespace detail {
 
+CAUSEWAY_DECL shape_speeds::shape_speeds(const plan::recovery_job& job, double device_memory)
+    : job_{job}, device_memory_{device_memory} {}
+
 CAUSEWAY_DECL double shape_speeds::seconds(const plan::pipeline_shape& s) {
   if (s.instances() == 0 || s.stages > job_.model.blocks.size() || s.replicas > job_.micro_batches) return plan::no_step;
   const auto [known, fresh] = seconds_.try_emplace({s.replicas, s.stages}, plan::no_step);
@@ -32018,6 +33050,8 @@ CAUSEWAY_DECL plan::pipeline_shape shape_speeds::quickest(std::size_t peers) {
 }}}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
+
+CAUSEWAY_DECL proactive::proactive(proactive_options options) : options_{std::move(options)} {}
 
 CAUSEWAY_DECL result<layout> proactive::arrange(const gathering& g) {
   CAUSEWAY_ASSIGN(const plan::recovery_job job, job_for(g));
@@ -32430,8 +33464,7 @@ class reroute {
   static constexpr recovery_traits traits{};
 
   /// `costs`: of the stages and the links between them, equal on all peers; none: stages are alike, links cost nothing.
-  explicit reroute(std::int64_t stages = 2, plan::stage_costs costs = {})
-      : stages_{stages}, costs_{std::move(costs)}, even_{stages} {}
+  explicit reroute(std::int64_t stages = 2, plan::stage_costs costs = {});
 
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
@@ -32480,6 +33513,9 @@ static_assert(Rerouting<reroute>);
 // Bodies of stage/recovery_reroute.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
+
+CAUSEWAY_DECL reroute::reroute(std::int64_t stages, plan::stage_costs costs)
+    : stages_{stages}, costs_{std::move(costs)}, even_{stages} {}
 
 CAUSEWAY_DECL result<layout> reroute::arrange(const gathering& g) {
   if (stages_ < 1 || stages_ > g.layers) return even_.arrange(g);  // says what is wrong
@@ -32625,8 +33661,7 @@ double least_time(std::span<const pipeline_template* const> kinds, std::size_t m
 /// Which sizes add up to exactly `peers`, at least `least` of them, and do the most micro-batches within a limit.
 class template_knapsack {
  public:
-  template_knapsack(const template_set& set, std::size_t peers, std::size_t least)
-      : set_{set}, peers_{peers}, least_{least}, best_((peers + 1) * (least + 1)), last_(best_.size()) {}
+  template_knapsack(const template_set& set, std::size_t peers, std::size_t least);
 
   /// The most micro-batches, or `none`.
   std::size_t solve(double limit, std::size_t most);
@@ -32670,6 +33705,9 @@ CAUSEWAY_DECL result<template_choice> choose_templates(const template_set& set, 
 // Bodies of plan/template_choice.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
+
+CAUSEWAY_DECL template_knapsack::template_knapsack(const template_set& set, std::size_t peers, std::size_t least)
+    : set_{set}, peers_{peers}, least_{least}, best_((peers + 1) * (least + 1)), last_(best_.size()) {}
 
 CAUSEWAY_DECL std::size_t template_knapsack::solve(double limit, std::size_t most) {
   std::fill(best_.begin(), best_.end(), none);
@@ -32781,7 +33819,7 @@ class templates {
   static constexpr std::string_view name = "templates";
   static constexpr recovery_traits traits{};
 
-  explicit templates(templates_options options = {}) : options_{std::move(options)} {}
+  explicit templates(templates_options options = {});
 
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
@@ -32806,6 +33844,8 @@ static_assert(Recovery<templates>);
 // Bodies of stage/recovery_templates.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
+
+CAUSEWAY_DECL templates::templates(templates_options options) : options_{std::move(options)} {}
 
 CAUSEWAY_DECL result<layout> templates::arrange(const gathering& g) {
   if (!set_) {
@@ -32859,7 +33899,7 @@ struct oobleck_options {
   std::optional<io::any_storage> storage{};  ///< shared by machines, or one for each: the last resort
 };
 using oobleck = parallel::elastic_pipeline<stage::recovery::templates, stage::one_f_one_b>;
-[[nodiscard]] CAUSEWAY_DECL oobleck make(const oobleck_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] oobleck make(const oobleck_options& o);
 
 /// Varuna's job morphing (Athlur et al., EuroSys 2022): another number of stages and pipelines whenever peers come and go,
 /// with the same global batch, and its schedule in each. The paper loads a checkpoint when it morphs; here blocks are
@@ -32872,7 +33912,7 @@ struct varuna_morphing_options {
   std::uint64_t store_every = 100;           ///< steps between copies there
 };
 using varuna_morphing = parallel::elastic_pipeline<stage::recovery::morph, stage::varuna>;
-[[nodiscard]] CAUSEWAY_DECL varuna_morphing make(const varuna_morphing_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] varuna_morphing make(const varuna_morphing_options& o);
 
 /// Parcae (Duan et al., NSDI 2024): the number of stages and pipelines that is expected to train most over the next
 /// intervals, given how many peers the run had so far, which of them may go, and what a change costs; changed before peers
@@ -32886,7 +33926,7 @@ struct parcae_options {
   std::uint64_t store_every = 100;            ///< steps between copies there
 };
 using parcae = parallel::elastic_pipeline<stage::recovery::proactive, stage::one_f_one_b>;
-[[nodiscard]] CAUSEWAY_DECL parcae make(const parcae_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] parcae make(const parcae_options& o);
 
 /// Bamboo (Thorpe et al., NSDI 2023): every peer holds its successor's stage too, repeats its forwards in idle time and
 /// keeps their activations. When the successor is lost, its predecessor does what is left of both stages, and the step goes
@@ -32902,7 +33942,7 @@ struct bamboo_options {
   std::uint64_t store_every = 100;  ///< steps between copies there
 };
 using bamboo = parallel::elastic_pipeline<stage::recovery::redundant_forward, stage::one_f_one_b>;
-[[nodiscard]] CAUSEWAY_DECL bamboo make(const bamboo_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] bamboo make(const bamboo_options& o);
 
 /// ReCycle (Gandhi et al., SOSP 2024): a lost peer's micro-batches go to the peers of the same stage in other pipelines,
 /// while its own pipeline goes on with its other stages. No block moves, and no peer has to be spare; backwards are split,
@@ -32916,7 +33956,7 @@ struct recycle_options {
   std::optional<io::any_storage> storage{};  ///< shared by machines, or one for each: for when a stage's last peer is lost
 };
 using recycle = parallel::elastic_pipeline<stage::recovery::reroute, stage::one_f_one_b>;
-[[nodiscard]] CAUSEWAY_DECL recycle make(const recycle_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] recycle make(const recycle_options& o);
 
 /// CheckFree (Blagoev et al., 2025): no checkpoints and no redundancy. A lost stage between others is made up from its two
 /// neighbours, weighted by the squared norms of their gradients (the authors' code: by the clipped norms). Not here: the
@@ -32929,7 +33969,7 @@ struct checkfree_options {
   std::int64_t stages = 4;                  ///< of each pipeline
 };
 using checkfree = parallel::elastic_pipeline<stage::recovery::neighbour_init, stage::one_f_one_b>;
-[[nodiscard]] CAUSEWAY_DECL checkfree make(const checkfree_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] checkfree make(const checkfree_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -32944,36 +33984,36 @@ using checkfree = parallel::elastic_pipeline<stage::recovery::neighbour_init, st
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL oobleck make(const oobleck_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED oobleck make(const oobleck_options& o) {
   return oobleck{o.peers,
                  {.micro_batches = o.micro_batches, .storage = o.storage},
                  stage::recovery::templates{{o.failures, o.most_peers, o.model, o.kind}}};
 }
 
-CAUSEWAY_DECL varuna_morphing make(const varuna_morphing_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED varuna_morphing make(const varuna_morphing_options& o) {
   return varuna_morphing{o.peers,
                          {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
                          stage::recovery::morph{o.search}};
 }
 
-CAUSEWAY_DECL parcae make(const parcae_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED parcae make(const parcae_options& o) {
   return parcae{o.peers,
                 {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
                 stage::recovery::proactive{o.plan}};
 }
 
-CAUSEWAY_DECL bamboo make(const bamboo_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED bamboo make(const bamboo_options& o) {
   return bamboo{o.peers,
                 {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
                 stage::recovery::redundant_forward{o.stages}};
 }
 
-CAUSEWAY_DECL recycle make(const recycle_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED recycle make(const recycle_options& o) {
   return recycle{
       o.peers, {.micro_batches = o.micro_batches, .storage = o.storage}, stage::recovery::reroute{o.stages, o.costs}};
 }
 
-CAUSEWAY_DECL checkfree make(const checkfree_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED checkfree make(const checkfree_options& o) {
   return checkfree{o.peers, {.micro_batches = o.micro_batches}, stage::recovery::neighbour_init{o.stages}};
 }
 
@@ -33225,16 +34265,16 @@ concept ExpertDirectory = requires(const D& d, expert_id prefix, std::size_t axi
 /// All entries in one place. Not safe to share between threads while it changes.
 class expert_directory {
  public:
-  explicit expert_directory(expert_grid grid) : grid_{std::move(grid)} {}
+  explicit expert_directory(expert_grid grid);
 
   [[nodiscard]] const expert_grid& grid() const noexcept { return grid_; }
   [[nodiscard]] std::size_t size() const noexcept { return alive_.size(); }
-  [[nodiscard]] bool contains(expert_id e) const { return alive_.contains(e); }
+  [[nodiscard]] bool contains(expert_id e) const;
 
   /// The expert is there until then, or longer if it was said before. Precondition: a place of the grid.
   void announce(expert_id e, time_point until = no_deadline);
   /// The expert did not answer.
-  void remove(expert_id e) { alive_.erase(e); }
+  void remove(expert_id e);
   /// Forgets whoever did not announce itself again.
   void expire(time_point now);
 
@@ -33273,6 +34313,12 @@ CAUSEWAY_DECL expert_grid::expert_grid(std::vector<std::uint32_t> sides)
 CAUSEWAY_DECL std::uint32_t expert_grid::coordinate(expert_id e, std::size_t axis) const noexcept {
   return static_cast<std::uint32_t>(e / below_[axis] % sides_[axis]);
 }
+
+CAUSEWAY_DECL expert_directory::expert_directory(expert_grid grid) : grid_{std::move(grid)} {}
+
+CAUSEWAY_DECL bool expert_directory::contains(expert_id e) const { return alive_.contains(e); }
+
+CAUSEWAY_DECL void expert_directory::remove(expert_id e) { alive_.erase(e); }
 
 CAUSEWAY_DECL void expert_directory::announce(expert_id e, time_point until) {
   CAUSEWAY_EXPECT(e < grid_.places());
@@ -33961,10 +35007,10 @@ class expert_client final : private net::fabric_events {
   // ---- net::fabric_events
 
   void on_up(net::peer_index, net::peer_id, const std::string&) override {}
-  void on_down(net::peer_index link, const error&) override;
+  CAUSEWAY_DECL void on_down(net::peer_index link, const error&) override;
   void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
-  void on_wake() override;
+  CAUSEWAY_DECL void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  CAUSEWAY_DECL void on_wake() override;
 
   void learn(net::peer_index link, const expert_wire::announcement& a);
 
@@ -34463,8 +35509,7 @@ class expert_layer {
   [[nodiscard]] std::uint64_t lost_backwards() const noexcept { return lost_; }
 
  private:
-  expert_layer(expert_client& client, const stage::expert_grid& grid, std::uint32_t layer, stage::product_key_gate gate)
-      : client_{&client}, grid_{grid}, layer_{layer}, gate_{std::move(gate)} {}
+  expert_layer(expert_client& client, const stage::expert_grid& grid, std::uint32_t layer, stage::product_key_gate gate);
 
   [[nodiscard]] std::size_t width() const noexcept { return static_cast<std::size_t>(client_->mixture().width); }
 
@@ -34495,6 +35540,10 @@ CAUSEWAY_DECL void layer_directory::extensions(stage::expert_id prefix, std::siz
   const std::uint64_t prefixes = grid_.places() / grid_.below(axis) / grid_.sides()[axis];
   all_.extensions(layer_ * prefixes + prefix, axis + 1, out);
 }
+
+CAUSEWAY_DECL expert_layer::expert_layer(expert_client& client, const stage::expert_grid& grid, std::uint32_t layer,
+                                         stage::product_key_gate gate)
+    : client_{&client}, grid_{grid}, layer_{layer}, gate_{std::move(gate)} {}
 
 CAUSEWAY_DECL result<expert_layer> expert_layer::create(expert_client& client, const stage::product_key_options& gate,
                                                         std::uint32_t layer) {
@@ -34680,8 +35729,7 @@ class expert_gpt {
   };
 
   expert_gpt(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> layers,
-             backend_type backend)
-      : engine_{std::make_unique<engine>(o, m, std::move(layers), std::move(backend))} {}
+             backend_type backend);
 
   result<double> run(const nn::micro_batch& b, bool training);
 
@@ -34707,6 +35755,10 @@ class expert_gpt {
 // Bodies of parallel/expert_gpt.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL expert_gpt::expert_gpt(const expert_gpt_options& o, const expert_mixture_options& m,
+                                     std::vector<expert_layer> layers, backend_type backend)
+    : engine_{std::make_unique<engine>(o, m, std::move(layers), std::move(backend))} {}
 
 CAUSEWAY_DECL result<expert_gpt> expert_gpt::create(const expert_gpt_options& options, expert_client& client,
                                                     backend_type backend) {
@@ -34859,7 +35911,7 @@ struct learning_at_home_options {
   std::uint32_t local_steps = 100;
 };
 using learning_at_home = comm::rounds<axis::every, axis::outer<optim::sgd>>;
-[[nodiscard]] CAUSEWAY_DECL learning_at_home make(const learning_at_home_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] learning_at_home make(const learning_at_home_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -34874,7 +35926,7 @@ using learning_at_home = comm::rounds<axis::every, axis::outer<optim::sgd>>;
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL learning_at_home make(const learning_at_home_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED learning_at_home make(const learning_at_home_options& o) {
   return learning_at_home{axis::every{o.local_steps}, axis::outer<optim::sgd>{1.0F}};
 }
 
@@ -35308,7 +36360,7 @@ struct noloco_options {
 };
 using noloco = comm::rounds<axis::every, axis::random_groups, axis::pseudo_gradient_and_anchor, axis::gather_mean<>,
                             axis::gossip_nesterov>;
-[[nodiscard]] CAUSEWAY_DECL noloco make(const noloco_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] noloco make(const noloco_options& o);
 
 /// Moshpit SGD (Ryabinin et al. 2021): every τ steps parameters are averaged along one axis of a grid of peers.
 struct moshpit_sgd_options {
@@ -35317,7 +36369,7 @@ struct moshpit_sgd_options {
   std::uint32_t dimensions = 2;
 };
 using moshpit_sgd = comm::rounds<axis::every, axis::grid, axis::parameters, axis::split_mean<>>;
-[[nodiscard]] CAUSEWAY_DECL moshpit_sgd make(const moshpit_sgd_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] moshpit_sgd make(const moshpit_sgd_options& o);
 
 /// BACombo (Jiang et al. 2020): gossip with segments; each segment of the parameters meets a partner of its own, one with a
 /// good link but for a share ε of random ones, and each counts by its samples. Who pulls from whom is mutual here. Measure
@@ -35331,7 +36383,7 @@ struct bacombo_options {
 };
 using bacombo =
     comm::rounds<axis::every, axis::linked_groups, axis::parameters, axis::balanced, axis::gather_mean<>, axis::by_samples>;
-[[nodiscard]] CAUSEWAY_DECL bacombo make(const bacombo_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] bacombo make(const bacombo_options& o);
 
 /// Ravnest (Menon et al. 2024) between its clusters: each averages for itself, their hubs around a ring. Its pipelines
 /// inside a cluster are not this policy's.
@@ -35341,7 +36393,7 @@ struct ravnest_options {
 };
 using ravnest =
     comm::rounds<axis::every, axis::two_level_mean<axis::quantised_ring<compress::none>>, axis::outer<optim::sgd>>;
-[[nodiscard]] CAUSEWAY_DECL ravnest make(const ravnest_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] ravnest make(const ravnest_options& o);
 
 /// NETSTORM (2024): gradients cut into shares, each with a tree of its own to a root of its own. Trees are by index: order
 /// the peers by measured links (collective/ring_order.hpp) first.
@@ -35351,7 +36403,7 @@ struct netstorm_options {
   std::vector<net::peer_index> roots{0, 1, 2, 3};
 };
 using netstorm = comm::rounds<axis::every, axis::gradient, axis::balanced, axis::tree_mean<>>;
-[[nodiscard]] CAUSEWAY_DECL netstorm make(const netstorm_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] netstorm make(const netstorm_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -35366,28 +36418,28 @@ using netstorm = comm::rounds<axis::every, axis::gradient, axis::balanced, axis:
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL noloco make(const noloco_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED noloco make(const noloco_options& o) {
   return noloco{axis::every{o.local_steps}, axis::random_groups{o.group_size}, axis::pseudo_gradient_and_anchor{},
                 axis::gather_mean<>{}, axis::gossip_nesterov{o.outer}};
 }
 
-CAUSEWAY_DECL moshpit_sgd make(const moshpit_sgd_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED moshpit_sgd make(const moshpit_sgd_options& o) {
   return moshpit_sgd{axis::every{o.local_steps}, axis::grid{o.side, o.dimensions}, axis::parameters{},
                      axis::split_mean<>{}};
 }
 
-CAUSEWAY_DECL bacombo make(const bacombo_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED bacombo make(const bacombo_options& o) {
   return bacombo{axis::every{o.local_steps}, axis::linked_groups{o.group_size, o.link_costs, o.explore},
                  axis::parameters{},         axis::balanced{o.segments},
                  axis::gather_mean<>{},      axis::by_samples{}};
 }
 
-CAUSEWAY_DECL ravnest make(const ravnest_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED ravnest make(const ravnest_options& o) {
   return ravnest{axis::every{o.local_steps}, axis::two_level_mean<axis::quantised_ring<compress::none>>{o.clusters},
                  axis::outer<optim::sgd>{1.0F}};
 }
 
-CAUSEWAY_DECL netstorm make(const netstorm_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED netstorm make(const netstorm_options& o) {
   return netstorm{axis::every{1}, axis::gradient{}, axis::balanced{o.shares}, axis::tree_mean<>{o.arity, o.roots}};
 }
 
@@ -35827,12 +36879,12 @@ struct diloco_options {
   float outer_momentum = 0.9F;
 };
 using diloco = comm::rounds<axis::every, axis::outer<optim::nesterov>>;
-[[nodiscard]] CAUSEWAY_DECL diloco make(const diloco_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] diloco make(const diloco_options& o);
 
 /// OpenDiLoCo (Jaghouar et al. 2024): DiLoCo with fp16 pseudo-gradients.
 struct open_diloco_options : diloco_options {};
 using open_diloco = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::all_reduce<compress::fp16>>;
-[[nodiscard]] CAUSEWAY_DECL open_diloco make(const open_diloco_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] open_diloco make(const open_diloco_options& o);
 
 /// INTELLECT-1 / PRIME (Jaghouar et al. 2024): DiLoCo every 100 steps, with 8-bit codes of a range 6σ wide and codebooks
 /// that travel, around a ring whose ends are equal bit for bit. The part inside a site (FSDP) is not this policy's.
@@ -35842,7 +36894,7 @@ struct intellect1_options {
   float outer_momentum = 0.9F;
 };
 using intellect1 = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::quantised_ring<compress::sigma_int8>>;
-[[nodiscard]] CAUSEWAY_DECL intellect1 make(const intellect1_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] intellect1 make(const intellect1_options& o);
 
 /// MuLoCo (Thérien et al. 2025): DiLoCo with inner Muon (give the trainer optim::muon; theirs has momentum 0.9 and no
 /// Nesterov), error feedback, and 2 bits with a codebook for each row of the hidden matrices; embeddings, head and vectors
@@ -35856,14 +36908,14 @@ struct muloco_options {
 };
 using muloco = comm::rounds<axis::every, axis::outer<optim::nesterov>,
                             axis::gather_mean<compress::codebook_rows<2>, collective::recoded<>>, axis::error_feedback>;
-[[nodiscard]] CAUSEWAY_DECL muloco make(const muloco_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] muloco make(const muloco_options& o);
 
 /// Local SGD (Stich 2019): parameters are averaged every H steps.
 struct local_sgd_options {
   std::uint32_t local_steps = 20;
 };
 using local_sgd = comm::rounds<axis::every, axis::outer<optim::sgd>>;
-[[nodiscard]] CAUSEWAY_DECL local_sgd make(const local_sgd_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] local_sgd make(const local_sgd_options& o);
 
 /// FedAvg (McMahan et al. 2017, algorithm 1): a share C of the peers is drawn for each round, trains `local_steps` batches
 /// (E epochs of its data) and is averaged by its samples; the others rest, and send no row.
@@ -35872,7 +36924,7 @@ struct fedavg_options {
   double share = 1.0;
 };
 using fedavg = comm::rounds<axis::every, axis::outer<optim::sgd>, axis::sampled_peers, axis::split_mean<>>;
-[[nodiscard]] CAUSEWAY_DECL fedavg make(const fedavg_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] fedavg make(const fedavg_options& o);
 
 /// Photon (Sani et al. 2024): small batches with a high inner rate, sampled peers as in FedAvg, an outer momentum (FedMom;
 /// momentum 0 and rate 1 is FedAvg). 64 to 512 local steps: as many times less traffic.
@@ -35883,7 +36935,7 @@ struct photon_options {
   float outer_momentum = 0.0F;
 };
 using photon = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::sampled_peers, axis::split_mean<>>;
-[[nodiscard]] CAUSEWAY_DECL photon make(const photon_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] photon make(const photon_options& o);
 
 /// Co-learning (Xu et al. 2019): averaging, with rounds that double when the model moves by less than a tolerance, each a
 /// cycle of the learning rate: it falls exponentially, and begins anew with the next round. That it falls to a quarter is a
@@ -35892,7 +36944,7 @@ struct co_learning_options {
   axis::growing_options rounds{.local_steps = 20, .most = 1280, .factor = 2, .tolerance = 0.01, .cycle_end = 0.25F};
 };
 using co_learning = comm::rounds<axis::growing, axis::outer<optim::sgd>>;
-[[nodiscard]] CAUSEWAY_DECL co_learning make(const co_learning_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] co_learning make(const co_learning_options& o);
 
 /// DES-LOC (Iacob et al. 2025): parameters and both moments of the inner optimizer are averaged, each with a period of its
 /// own. The inner optimizer must have moments (optim::adamw).
@@ -35902,7 +36954,7 @@ struct des_loc_options {
   std::uint32_t second_moment_every = 192;
 };
 using des_loc = comm::rounds<axis::periods, axis::parameters_and_moments, axis::split_mean<>>;
-[[nodiscard]] CAUSEWAY_DECL des_loc make(const des_loc_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] des_loc make(const des_loc_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -35917,50 +36969,50 @@ using des_loc = comm::rounds<axis::periods, axis::parameters_and_moments, axis::
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL diloco make(const diloco_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED diloco make(const diloco_options& o) {
   return diloco{axis::every{o.local_steps},
                 axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
 }
 
-CAUSEWAY_DECL open_diloco make(const open_diloco_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED open_diloco make(const open_diloco_options& o) {
   return open_diloco{axis::every{o.local_steps},
                      axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
                      axis::all_reduce<compress::fp16>{}};
 }
 
-CAUSEWAY_DECL intellect1 make(const intellect1_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED intellect1 make(const intellect1_options& o) {
   return intellect1{axis::every{o.local_steps},
                     axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
                     axis::quantised_ring<compress::sigma_int8>{}};
 }
 
-CAUSEWAY_DECL muloco make(const muloco_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED muloco make(const muloco_options& o) {
   return muloco{axis::every{o.local_steps},
                 axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
                 axis::gather_mean<compress::codebook_rows<2>, collective::recoded<>>{},
                 axis::error_feedback{o.error_decay, 1.0F}};
 }
 
-CAUSEWAY_DECL local_sgd make(const local_sgd_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED local_sgd make(const local_sgd_options& o) {
   return local_sgd{axis::every{o.local_steps}, axis::outer<optim::sgd>{1.0F}};
 }
 
-CAUSEWAY_DECL fedavg make(const fedavg_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED fedavg make(const fedavg_options& o) {
   return fedavg{axis::every{o.local_steps}, axis::outer<optim::sgd>{1.0F}, axis::sampled_peers{o.share},
                 axis::split_mean<>{}};
 }
 
-CAUSEWAY_DECL photon make(const photon_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED photon make(const photon_options& o) {
   return photon{axis::every{o.local_steps},
                 axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
                 axis::sampled_peers{o.share}, axis::split_mean<>{}};
 }
 
-CAUSEWAY_DECL co_learning make(const co_learning_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED co_learning make(const co_learning_options& o) {
   return co_learning{axis::growing{o.rounds}, axis::outer<optim::sgd>{1.0F}};
 }
 
-CAUSEWAY_DECL des_loc make(const des_loc_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED des_loc make(const des_loc_options& o) {
   return des_loc{axis::periods{{o.parameters_every, o.first_moment_every, o.second_moment_every}},
                  axis::parameters_and_moments{}, axis::split_mean<>{}};
 }
@@ -36110,7 +37162,7 @@ struct dipaco_options {
 };
 using dipaco =
     comm::rounds<axis::every, axis::consecutive, axis::module_groups, axis::split_mean<>, axis::outer<optim::nesterov>>;
-[[nodiscard]] CAUSEWAY_DECL dipaco make(const dipaco_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] dipaco make(const dipaco_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -36125,7 +37177,7 @@ using dipaco =
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL dipaco make(const dipaco_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED dipaco make(const dipaco_options& o) {
   return dipaco{axis::every{o.local_steps}, axis::consecutive{o.blocks_per_level},
                 axis::module_groups{o.paths, o.weights, o.lengthen}, axis::split_mean<>{},
                 axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
@@ -36160,7 +37212,7 @@ class by_change {
   static constexpr part decides = part::trigger;
   static constexpr bool watches_movement = true;
 
-  explicit by_change(by_change_options options = {}) : options_{options} {}
+  explicit by_change(by_change_options options = {});
 
   [[nodiscard]] const by_change_options& options() const noexcept { return options_; }
 
@@ -36244,6 +37296,8 @@ static_assert(Trigger<by_change>);
 // Bodies of axis/by_change.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+CAUSEWAY_DECL by_change::by_change(by_change_options options) : options_{options} {}
 
 CAUSEWAY_DECL std::uint32_t by_change::exchanges_for(std::uint32_t local_steps, double step_seconds,
                                                      double exchange_seconds, std::size_t fragments, double share) {
@@ -36477,7 +37531,7 @@ struct streaming_diloco_options {
 };
 using streaming_diloco = comm::rounds<axis::staggered, axis::strided, axis::gather_mean<compress::e3m0>, axis::delayed,
                                       axis::outer<optim::nesterov>>;
-[[nodiscard]] CAUSEWAY_DECL streaming_diloco make(const streaming_diloco_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] streaming_diloco make(const streaming_diloco_options& o);
 
 /// Eager updates for DiLoCo (Kale et al. 2025): the exchange has a whole round; a peer's own part of the outer gradient is
 /// fresh, the others' is one round old. Where rounds are short and move far, that and a momentum of 0.9 swing: use less.
@@ -36487,7 +37541,7 @@ struct eager_diloco_options {
   float outer_momentum = 0.9F;
 };
 using eager_diloco = comm::rounds<axis::every, axis::eager, axis::split_mean<>, axis::outer<optim::nesterov>>;
-[[nodiscard]] CAUSEWAY_DECL eager_diloco make(const eager_diloco_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] eager_diloco make(const eager_diloco_options& o);
 
 /// CoCoDC (Zhu et al. 2025): Streaming DiLoCo with delay compensation of the steps that were taken meanwhile, and fragments
 /// that take turns by how much they change. How many exchanges the link carries is measured before:
@@ -36504,7 +37558,7 @@ struct cocodc_options {
 };
 using cocodc =
     comm::rounds<axis::by_change, axis::strided, axis::split_mean<>, axis::compensated, axis::outer<optim::nesterov>>;
-[[nodiscard]] CAUSEWAY_DECL cocodc make(const cocodc_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] cocodc make(const cocodc_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -36519,19 +37573,19 @@ using cocodc =
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL streaming_diloco make(const streaming_diloco_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED streaming_diloco make(const streaming_diloco_options& o) {
   return streaming_diloco{
       axis::staggered{o.local_steps}, axis::strided{o.blocks_in_fragment}, axis::gather_mean<compress::e3m0>{},
       axis::delayed{o.overlap_steps, o.local_share},
       axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
 }
 
-CAUSEWAY_DECL eager_diloco make(const eager_diloco_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED eager_diloco make(const eager_diloco_options& o) {
   return eager_diloco{axis::every{o.local_steps}, axis::eager{}, axis::split_mean<>{},
                       axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
 }
 
-CAUSEWAY_DECL cocodc make(const cocodc_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED cocodc make(const cocodc_options& o) {
   return cocodc{axis::by_change{{.local_steps = o.local_steps, .exchanges = o.exchanges}},
                 axis::strided{o.blocks_in_fragment}, axis::split_mean<>{}, axis::compensated{o.overlap_steps, o.lambda},
                 axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
@@ -37637,17 +38691,19 @@ class pipeline {
     return norm_of_pipeline(view, squares(ctx), talk(ctx));
   }
 
-  /// What this step taught the codec counts from now on. After a round, first and last rank hold the same tied table again:
-  /// exchanges of the two groups add up in different orders.
+  /// What this step taught the codec counts from now on. After a round of either, first and last rank hold the same tied
+  /// table again, the first one's: exchanges of the two groups add up in different orders, and where fragments take turns
+  /// the table is not due at both at once.
   result<void> after_step(auto& ctx) {
-    if (ctx.round() != round_) {
-      if (has_tied_table(ctx)) {
-        auto view = view_of(ctx);
+    if (has_tied_table(ctx)) {
+      auto view = view_of(ctx);
+      CAUSEWAY_ASSIGN(const bool moved, at_either_end(view, ctx.round() != round_, talk(ctx)));
+      if (moved) {
         CAUSEWAY_TRY(copy_to_last(view, tied(ctx, ctx.parameters()), talk(ctx)));
         ctx.parameters_changed();
       }
-      round_ = ctx.round();
     }
+    round_ = ctx.round();
     return codec_.commit_step();
   }
 
@@ -38225,7 +39281,7 @@ class sample_buffers {
   /// The committed buffer, or null.
   [[nodiscard]] const sample_buffer* find(const sample_key& key) const;
   /// Whether a buffer is there or will be after the step.
-  [[nodiscard]] bool knows(const sample_key& key) const { return buffers_.contains(key) || staged_.contains(key); }
+  [[nodiscard]] bool knows(const sample_key& key) const;
 
   void stage(const sample_key& key, sample_buffer buffer, std::uint64_t seed, std::size_t place);
   void forget_staged();
@@ -38272,6 +39328,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 CAUSEWAY_DECL void sample_buffer::seal() noexcept {
   const auto hash = static_cast<std::uint32_t>(hash_bytes(std::as_bytes(std::span{bytes})));
   tag = hash == 0 ? 1 : hash;
+}
+
+CAUSEWAY_DECL bool sample_buffers::knows(const sample_key& key) const {
+  return buffers_.contains(key) || staged_.contains(key);
 }
 
 CAUSEWAY_DECL const sample_buffer* sample_buffers::find(const sample_key& key) const {
@@ -38606,7 +39666,7 @@ struct varuna_options {
   std::uint32_t stored_inputs = 0;  ///< at most, on each rank; 0: twice the ranks
 };
 using varuna = parallel::pipeline<stage::varuna, stage::coded<compress::fp16>>;
-[[nodiscard]] CAUSEWAY_DECL varuna make(const varuna_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] varuna make(const varuna_options& o);
 
 /// DTFM (Yuan et al., NeurIPS 2022): GPipe on the placement that plan::plan_dtfm finds on measured links, with half
 /// precision on the wire.
@@ -38616,7 +39676,7 @@ struct dtfm_options {
   std::uint32_t ranks = 0;  ///< where there is no placement
 };
 using dtfm = parallel::pipeline<stage::gpipe, stage::coded<compress::fp16>>;
-[[nodiscard]] CAUSEWAY_DECL dtfm make(const dtfm_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] dtfm make(const dtfm_options& o);
 
 /// AQ-SGD (Wang et al., NeurIPS 2022): activations as quantised changes since the sample's last visit, gradients quantised
 /// directly. Needs samples that come again: batches with `samples`, and a sampler without shifted grid.
@@ -38626,7 +39686,7 @@ struct aq_sgd_pipeline_options {
   std::size_t memory_limit = std::size_t{1} << 30U;  ///< bytes of the samples' buffers on a peer
 };
 using aq_sgd_pipeline = parallel::pipeline<stage::gpipe, stage::delta<4, 8, compress::fp16>>;
-[[nodiscard]] CAUSEWAY_DECL aq_sgd_pipeline make(const aq_sgd_pipeline_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] aq_sgd_pipeline make(const aq_sgd_pipeline_options& o);
 
 /// CrossPipe (2025): the order that list scheduling finds on an explicit model of delays and bandwidths, with backwards in
 /// halves. Derived from the paper's model, not from its solver.
@@ -38637,7 +39697,7 @@ struct crosspipe_options {
   std::uint32_t activations = 0;  ///< micro-batches that a rank may hold; 0: twice the ranks
 };
 using crosspipe = parallel::pipeline<stage::crosspipe, stage::coded<compress::bf16>>;
-[[nodiscard]] CAUSEWAY_DECL crosspipe make(const crosspipe_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] crosspipe make(const crosspipe_options& o);
 
 /// FusionLLM (Tang et al. 2024): GPipe over peers of unequal links, each of which sends the largest values, as many as it
 /// carries in the time that all take. Its cut by measured devices is plan::stage_split, given as `cuts`.
@@ -38649,7 +39709,7 @@ struct fusion_llm_options {
   std::vector<std::int64_t> cuts{};  ///< first block of every stage but the first; none: even
 };
 using fusion_llm = parallel::pipeline<stage::gpipe, stage::adaptive_top_k<>>;
-[[nodiscard]] CAUSEWAY_DECL fusion_llm make(const fusion_llm_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] fusion_llm make(const fusion_llm_options& o);
 
 /// NAG-PP (Ajanthan et al., ICML 2025): stages that never wait for a flush, late gradients, and an inner optim::nadam whose
 /// look-ahead makes up for the delay. Backwards use the parameters of their forward, as the authors' program does; without
@@ -38661,7 +39721,7 @@ struct nag_pp_options {
   std::uint32_t ahead = 0;  ///< micro-batches in flight on each boundary besides one: hides latency, delays gradients
 };
 using nag_pp = parallel::async_pipeline<stage::plain>;
-[[nodiscard]] CAUSEWAY_DECL nag_pp make(const nag_pp_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] nag_pp make(const nag_pp_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -38690,31 +39750,31 @@ CAUSEWAY_DECL std::vector<std::vector<net::peer_index>> rows_of(const plan::plac
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL varuna make(const varuna_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED varuna make(const varuna_options& o) {
   return varuna{{.micro_batches = o.micro_batches, .ranks = o.ranks}, stage::varuna{o.costs, o.stored_inputs}};
 }
 
-CAUSEWAY_DECL dtfm make(const dtfm_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED dtfm make(const dtfm_options& o) {
   return dtfm{{.micro_batches = o.micro_batches, .ranks = o.ranks, .placement = detail::rows_of(o.where)}};
 }
 
-CAUSEWAY_DECL aq_sgd_pipeline make(const aq_sgd_pipeline_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED aq_sgd_pipeline make(const aq_sgd_pipeline_options& o) {
   return aq_sgd_pipeline{{.micro_batches = o.micro_batches, .ranks = o.ranks},
                          {},
                          stage::delta<4, 8, compress::fp16>{{.memory_limit = o.memory_limit}}};
 }
 
-CAUSEWAY_DECL crosspipe make(const crosspipe_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED crosspipe make(const crosspipe_options& o) {
   return crosspipe{{.micro_batches = o.micro_batches, .ranks = o.ranks}, stage::crosspipe{o.costs, o.activations}};
 }
 
-CAUSEWAY_DECL fusion_llm make(const fusion_llm_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED fusion_llm make(const fusion_llm_options& o) {
   return fusion_llm{{.micro_batches = o.micro_batches, .ranks = o.ranks, .cuts = o.cuts},
                     {},
                     stage::adaptive_top_k<>{{.ratio = o.ratio, .speeds = o.speeds}}};
 }
 
-CAUSEWAY_DECL nag_pp make(const nag_pp_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED nag_pp make(const nag_pp_options& o) {
   return nag_pp{{.cut = {.micro_batches = o.micro_batches, .ranks = o.ranks}, .stashing = o.stashing, .ahead = o.ahead}};
 }
 
@@ -38966,7 +40026,7 @@ class gpt_family {
   template <class Backend>
   [[nodiscard]] autograd::variable embed(autograd::tape<Backend>& t, const pass<Backend>& p,
                                          std::span<const std::int32_t> tokens) const {
-    return p.drop(t, autograd::embedding(t, tokens, p[tokens_], p[positions_], p.batch), 0);
+    return p.drop(t, autograd::embedding(t, tokens, p[tokens_], p.positions(positions_), p.batch), 0);
   }
 
   /// Block i on the residual stream: x += attention(norm(x)), then x += mlp(norm(x)).
@@ -38976,7 +40036,7 @@ class gpt_family {
     const block_segments& b = blocks_[i];
     const autograd::head_layout layout{p.batch, p.T, options_.heads, options_.heads, options_.width / options_.heads};
     const auto qkv = packed(t, p, b, norm(t, p, b.norm1, x), layout);
-    const auto x1 = p.add_linear(t, x, autograd::attention(t, qkv, layout), p[b.projection], p[b.projection + 1],
+    const auto x1 = p.add_linear(t, x, p.attended(t, qkv, layout, i), p[b.projection], p[b.projection + 1],
                                  linear_map::output, 2 * i + 1);
     const auto y = norm(t, p, b.norm2, x1);
     const auto residual = p.dropout > 0.0F ? autograd::variable{} : x1;
@@ -39831,12 +40891,7 @@ class block_request_handler : protected net::fabric_events {
   };
 
   block_request_handler(std::shared_ptr<net::fabric> fabric, block_server_options options, const model_limits& limits,
-                        log_sink log)
-      : fabric_{std::move(fabric)},
-        options_{std::move(options)},
-        limits_{limits},
-        log_{std::move(log)},
-        addresses_{options_.dial.begin(), options_.dial.end()} {}
+                        log_sink log);
   ~block_request_handler() override = default;
 
   void listen();
@@ -39888,17 +40943,17 @@ class block_request_handler : protected net::fabric_events {
 
   // ---- net::fabric_events
 
-  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
+  CAUSEWAY_DECL void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
   void on_down(net::peer_index link, const error&) override { forget(link); }
   void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
-  void on_wake() override;
+  CAUSEWAY_DECL void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  CAUSEWAY_DECL void on_wake() override;
 
   void take(net::peer_index link, const block_wire::request& r);
   void take(net::peer_index link, const block_wire::announcement& a);
   void take(net::peer_index, const block_wire::addresses& a);
-  void take(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
-  void take(net::peer_index, const block_wire::echo&) {}
+  void take(net::peer_index link, const block_wire::probe& p);
+  void take(net::peer_index, const block_wire::echo&);
 
   void learn(const std::string& address);
   void tell_addresses(net::peer_index link);
@@ -39921,6 +40976,21 @@ class block_request_handler : protected net::fabric_events {
 // Bodies of parallel/block_request_handler.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL block_request_handler::block_request_handler(std::shared_ptr<net::fabric> fabric,
+                                                           block_server_options options, const model_limits& limits,
+                                                           log_sink log)
+    : fabric_{std::move(fabric)},
+      options_{std::move(options)},
+      limits_{limits},
+      log_{std::move(log)},
+      addresses_{options_.dial.begin(), options_.dial.end()} {}
+
+CAUSEWAY_DECL void block_request_handler::take(net::peer_index link, const block_wire::probe& p) {
+  post(link, block_wire::echo{p.mark});
+}
+
+CAUSEWAY_DECL void block_request_handler::take(net::peer_index, const block_wire::echo&) {}
 
 CAUSEWAY_DECL void block_request_handler::listen() {
   fabric_->attach(this);
@@ -40881,13 +41951,7 @@ class block_server_directory : protected net::fabric_events {
 
  protected:
   block_server_directory(std::shared_ptr<net::fabric> fabric, std::uint64_t run, std::int64_t layers,
-                         block_client_options options, log_sink log)
-      : fabric_{std::move(fabric)},
-        options_{std::move(options)},
-        run_{run},
-        log_{std::move(log)},
-        directory_{layers, options_.directory},
-        addresses_{options_.dial.begin(), options_.dial.end()} {}
+                         block_client_options options, log_sink log);
   ~block_server_directory() override = default;
 
   void listen();
@@ -40908,16 +41972,16 @@ class block_server_directory : protected net::fabric_events {
  private:
   // ---- net::fabric_events
 
-  void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
-  void on_down(net::peer_index link, const error&) override;
+  CAUSEWAY_DECL void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
+  CAUSEWAY_DECL void on_down(net::peer_index link, const error&) override;
   void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
-  void on_wake() override;
+  CAUSEWAY_DECL void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+  CAUSEWAY_DECL void on_wake() override;
 
   void hear(net::peer_index link, const block_wire::announcement& a);
   void hear(net::peer_index, const block_wire::addresses& a);
-  void hear(net::peer_index, const block_wire::request&) {}
-  void hear(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
+  void hear(net::peer_index, const block_wire::request&);
+  void hear(net::peer_index link, const block_wire::probe& p);
   void hear(net::peer_index link, const block_wire::echo& e);
 
   [[nodiscard]] std::uint64_t mark() const { return static_cast<std::uint64_t>(fabric_->now().since_start.count()); }
@@ -40938,6 +42002,22 @@ class block_server_directory : protected net::fabric_events {
 // Bodies of parallel/block_server_directory.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL block_server_directory::block_server_directory(std::shared_ptr<net::fabric> fabric, std::uint64_t run,
+                                                             std::int64_t layers, block_client_options options,
+                                                             log_sink log)
+    : fabric_{std::move(fabric)},
+      options_{std::move(options)},
+      run_{run},
+      log_{std::move(log)},
+      directory_{layers, options_.directory},
+      addresses_{options_.dial.begin(), options_.dial.end()} {}
+
+CAUSEWAY_DECL void block_server_directory::hear(net::peer_index, const block_wire::request&) {}
+
+CAUSEWAY_DECL void block_server_directory::hear(net::peer_index link, const block_wire::probe& p) {
+  post(link, block_wire::echo{p.mark});
+}
 
 CAUSEWAY_DECL result<bool> block_server_directory::wait_for_blocks(time_point deadline) {
   return fabric_->block(
@@ -41833,8 +42913,8 @@ template <class Options>
 
 }  // namespace detail
 
-[[nodiscard]] CAUSEWAY_DECL result<petals_finetune> make(const petals_finetune_options& o);
-[[nodiscard]] CAUSEWAY_DECL result<petals_lora> make(const petals_lora_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] result<petals_finetune> make(const petals_finetune_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] result<petals_lora> make(const petals_lora_options& o);
 
 /// The servers of both.
 using petals_server = parallel::block_server<stage::frozen_blocks<nn::gpt_family>, stage::coded<compress::block_int8>>;
@@ -41852,11 +42932,11 @@ using petals_server = parallel::block_server<stage::frozen_blocks<nn::gpt_family
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL result<petals_finetune> make(const petals_finetune_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED result<petals_finetune> make(const petals_finetune_options& o) {
   return detail::tuned_by(o, {.prompts = o.prompts, .adapters = {}});
 }
 
-CAUSEWAY_DECL result<petals_lora> make(const petals_lora_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED result<petals_lora> make(const petals_lora_options& o) {
   return detail::tuned_by(o, {.prompts = {}, .adapters = o.adapters});
 }
 
@@ -42270,8 +43350,7 @@ class subspace_adamw {
  public:
   static constexpr std::string_view name = "subspace_adamw";
 
-  subspace_adamw(subspace_basis basis, std::vector<confined_pieces> pieces, optim::adamw_options options = {})
-      : options_{options}, basis_{std::move(basis)}, pieces_{std::move(pieces)} {}
+  subspace_adamw(subspace_basis basis, std::vector<confined_pieces> pieces, optim::adamw_options options = {});
 
   void reset(std::int64_t length);
 
@@ -42320,6 +43399,10 @@ static_assert(optim::Optimizer<subspace_adamw>);
 // Bodies of stage/subspace_adamw.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
+
+CAUSEWAY_DECL subspace_adamw::subspace_adamw(subspace_basis basis, std::vector<confined_pieces> pieces,
+                                             optim::adamw_options options)
+    : options_{options}, basis_{std::move(basis)}, pieces_{std::move(pieces)} {}
 
 CAUSEWAY_DECL void subspace_adamw::reset(std::int64_t length) {
   first_ = optim::state_buffer{length};
@@ -42517,7 +43600,7 @@ struct protocol_models_options {
   std::uint64_t seed = 0;  ///< of the directions: the same on all peers
 };
 using protocol_models = parallel::pipeline<stage::gpipe, stage::subspace<>>;
-[[nodiscard]] CAUSEWAY_DECL protocol_models make(const protocol_models_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] protocol_models make(const protocol_models_options& o);
 
 /// Puts the parameters of an nn::gpt or nn::llama, or of a part of one, into the subspace, and gives the inner optimizer
 /// that keeps them there. Before training; not for a checkpoint that is resumed, whose parameters are in it.
@@ -42543,7 +43626,7 @@ template <class Model>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL protocol_models make(const protocol_models_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED protocol_models make(const protocol_models_options& o) {
   return protocol_models{
       {.micro_batches = o.micro_batches, .ranks = o.ranks}, {}, stage::subspace<>{{.rank = o.rank, .seed = o.seed}}};
 }
@@ -42781,7 +43864,7 @@ class swarm_table_fetch {
   bool take(net::peer_id from, const swarm_wire::table_piece& p);
   void lost(net::peer_id peer);
   /// Whether it had nothing, though it said otherwise; until `forgive`.
-  [[nodiscard]] bool refused(net::peer_id peer) const { return refused_.contains(peer); }
+  [[nodiscard]] bool refused(net::peer_id peer) const;
   void forgive() { refused_.clear(); }
 
   [[nodiscard]] bool has(std::uint64_t step) const noexcept { return wanted_ && step_ == step && complete(); }
@@ -42850,6 +43933,8 @@ CAUSEWAY_DECL swarm_wire::table_piece answer(const swarm_wire::table_request& as
   p.values.assign(part.begin(), part.end());
   return p;
 }
+
+CAUSEWAY_DECL bool swarm_table_fetch::refused(net::peer_id peer) const { return refused_.contains(peer); }
 
 CAUSEWAY_DECL void swarm_table_fetch::want(std::uint64_t step, std::size_t length) {
   if (wanted_ && step_ == step && values_.size() == length) return;
@@ -42947,7 +44032,7 @@ inline constexpr std::uint64_t most_evaluations = (std::uint64_t{1} << turn_bits
 class batch_set {
  public:
   batch_set() = default;
-  explicit batch_set(std::uint32_t size) : size_{size}, words_((size + 63U) / 64U, 0) {}
+  explicit batch_set(std::uint32_t size);
 
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
   [[nodiscard]] bool has(std::uint32_t m) const noexcept { return m < size_ && (words_[m / 64U] >> (m % 64U) & 1U) != 0; }
@@ -43149,6 +44234,8 @@ CAUSEWAY_DECL void read(net::byte_reader& in, delays& m);
 // Bodies of parallel/swarm_messages.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace swarm_wire {
+
+CAUSEWAY_DECL batch_set::batch_set(std::uint32_t size) : size_{size}, words_((size + 63U) / 64U, 0) {}
 
 CAUSEWAY_DECL void batch_set::add(std::uint32_t m) {
   CAUSEWAY_EXPECT(m < size_);
@@ -43386,8 +44473,8 @@ struct swarm_plan {
 [[nodiscard]] CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
                                                    const swarm_wire::batch_set& wanted, bool needs_part = false);
 
-/// What `self` weighs in a mean over all micro-batches, where parts are means over those of each peer.
-[[nodiscard]] CAUSEWAY_DECL double weight_of(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self);
+/// What each peer weighs in a mean over all micro-batches, where parts are means over those of each; somebody's sum all.
+[[nodiscard]] CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan);
 
 /// A peer's gradient while it goes in and out of exchanges: what it has computed itself, and its stage's sum.
 class swarm_gradients {
@@ -43400,8 +44487,8 @@ class swarm_gradients {
   /// Another one for every sum.
   [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
 
-  /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it, if `keeps`.
-  void put_in(swarm_part part, std::span<float> gradients, bool keeps = true);
+  /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it.
+  void put_in(swarm_part part, std::span<float> gradients);
   /// Adds the other end's part to `table`, a place in what was put in; `restore` undoes that too.
   void add_part(std::span<const float> part, std::span<float> table);
   /// `table`: the place of `add_part`, or empty.
@@ -43456,12 +44543,16 @@ CAUSEWAY_DECL swarm_plan plan_shares(std::span<const swarm_holding> all, std::ui
   return plan;
 }
 
-CAUSEWAY_DECL double weight_of(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
-  if (plan.parts[self] == swarm_part::sum) return 1;
-  if (plan.parts[self] != swarm_part::own) return 0;
+CAUSEWAY_DECL std::vector<double> weights_of(std::span<const swarm_holding> all, const swarm_plan& plan) {
+  std::vector<double> weights(all.size(), 0.0);
   double together = 0;
-  for (std::size_t p = 0; p < all.size(); ++p) together += plan.parts[p] == swarm_part::own ? all[p].done.count() : 0;
-  return all[self].done.count() / together;
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    if (plan.parts[p] == swarm_part::sum) weights[p] = 1;
+    if (plan.parts[p] == swarm_part::own) weights[p] = all[p].done.count();
+    together += weights[p];
+  }
+  for (double& w : weights) w = together > 0 ? w / together : 0;
+  return weights;
 }
 
 CAUSEWAY_DECL void swarm_gradients::begin(std::uint64_t step) {
@@ -43476,9 +44567,9 @@ CAUSEWAY_DECL void swarm_gradients::keep_sum(std::uint64_t step, std::vector<flo
   ++version_;
 }
 
-CAUSEWAY_DECL void swarm_gradients::put_in(swarm_part part, std::span<float> gradients, bool keeps) {
+CAUSEWAY_DECL void swarm_gradients::put_in(swarm_part part, std::span<float> gradients) {
   if (part == swarm_part::own) return;
-  if (keeps && part != swarm_part::dropped) own_.assign(gradients.begin(), gradients.end());
+  if (part != swarm_part::dropped) own_.assign(gradients.begin(), gradients.end());
   if (part == swarm_part::sum) {
     std::copy(sum_.begin(), sum_.end(), gradients.begin());
   } else {
@@ -43560,8 +44651,7 @@ struct swarm_shipment {
 /// Outputs and input gradients are kept until the turn ends: a peer that stands in for a lost neighbour needs them.
 class swarm_station {
  public:
-  swarm_station(net::peer_id self, std::uint32_t stage, std::uint32_t stages)
-      : self_{self}, stage_{stage}, stages_{stages} {}
+  swarm_station(net::peer_id self, std::uint32_t stage, std::uint32_t stages);
 
   /// `counted`: what this peer has contributed before; of the same size, or empty for nothing.
   void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {});
@@ -43607,7 +44697,7 @@ class swarm_station {
   /// an evaluation.
   void contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input, std::uint64_t pass = 0);
 
-  [[nodiscard]] std::vector<swarm_shipment> take_shipments() { return std::exchange(shipments_, {}); }
+  [[nodiscard]] std::vector<swarm_shipment> take_shipments();
 
   // ---- to look at ------------------------------------------------------------------------------------------------------
 
@@ -43680,6 +44770,11 @@ class swarm_station {
 // Bodies of parallel/swarm_station.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL swarm_station::swarm_station(net::peer_id self, std::uint32_t stage, std::uint32_t stages)
+    : self_{self}, stage_{stage}, stages_{stages} {}
+
+CAUSEWAY_DECL std::vector<swarm_shipment> swarm_station::take_shipments() { return std::exchange(shipments_, {}); }
 
 CAUSEWAY_DECL void swarm_station::begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted) {
   turn_ = turn;
@@ -43937,8 +45032,15 @@ struct swarm_tied_table {
 /// The whole sum of a stage's gradients in a step.
 struct swarm_sum {
   std::uint64_t step = 0;
-  double squares = 0;  ///< of its 2-norm
-  std::span<float> values{};
+  double squares = 0;         ///< of its 2-norm
+  std::span<float> values{};  ///< in the gradients; none where peers take local steps, which write none to a disk
+};
+
+/// What a peer puts into its stage's exchange.
+struct swarm_part_taken {
+  std::vector<double> weights;               ///< of every peer's row
+  std::optional<std::uint32_t> result_at{};  ///< with local steps: who has what an earlier attempt came to, which counts
+  std::span<const float> result{};           ///< that, where this peer has it
 };
 
 /// A peer's part in the steps of a swarm, as train/swarm_group.hpp and parallel/swarm.hpp use it. All functions are for the
@@ -43973,12 +45075,13 @@ class swarm_round {
   [[nodiscard]] virtual bool called_away() const noexcept = 0;
   /// What this peer could put into its stage's sum.
   [[nodiscard]] virtual swarm_holding holding() = 0;
-  /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, and gives its weight in the
-  /// sum. errc::cancelled: the parts do not make the whole.
-  virtual result<double> take_part(std::span<const swarm_holding> all, std::size_t self) = 0;
-  /// The gradients hold the stage's sum; nobody has been told. What is on disk before `all_summed` tells the other stages
-  /// lets this one take the step, whoever is lost afterwards.
-  virtual result<swarm_sum> keep_sum() = 0;
+  /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, unless it takes local steps,
+  /// and gives the weights in the sum. errc::cancelled: the parts do not make the whole.
+  virtual result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) = 0;
+  /// `sum` is the stage's, in the gradients unless peers take local steps; nobody has been told. What is on disk before
+  /// `all_summed` tells the other stages lets this one take the step, whoever is lost afterwards. `sum` must stay until
+  /// then.
+  virtual result<swarm_sum> keep_sum(std::span<const float> sum) = 0;
   /// From that disk, in a new process, before the first step: the sum of a step that may have to be made again; without
   /// values, what only others may ask for.
   virtual void restore_sum(const swarm_sum& kept) = 0;
@@ -44317,8 +45420,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// for peers that are lost, which are derived in docs/design/swarm.md. With M micro-batches a step, of which peer i of a
 /// stage had the set S_i(k) in step k:
 ///   θ_i ← inner(θ_i, 1/|S_i(k)| Σ_{m ∈ S_i(k)} ∇_m),  k = 1 ... H;    Δ_i = θ − θ_i;
-///   Δ = Σ_i n_i Δ_i / Σ_i n_i,  n_i = Σ_k |S_i(k)|;    θ ← outer(θ, Δ);  θ_i ← θ.
-/// Needs comm::periodic with H = swarm_options::local_steps and pseudo_gradient::difference, fault::quorum, and an
+///   Δ = Σ_i n_i Δ_i / Σ_i n_i (as the policy's exchange makes a weighted mean),  n_i = Σ_k |S_i(k)|;    θ ← outer(θ, Δ);
+///   θ_i ← θ.
+/// Needs a policy that moves all parameters in one exchange (rule C6: comm::periodic, or comm::rounds with every{H}, whole
+/// and blocking) with H = swarm_options::local_steps and contents that are a difference, fault::quorum, and an
 /// environment whose group is a train::swarm_group over the same swarm_round. Every peer of every stage is given the same
 /// global batch, as a function of trainer.context().step(); the schedule of the learning rate goes by that step, so by
 /// global samples.
@@ -44402,7 +45507,7 @@ class local_swarm {
     const std::size_t before = b.inputs.size() * step;
     if (inputs_.size() < before) {
       return fail(errc::invalid_argument, std::string{name},
-                  "global batches of one round differ in size, or local_steps is not comm::periodic's");
+                  "global batches of one round differ in size, or local_steps is not the communication policy's");
     }
     inputs_.resize(before);
     targets_.resize(before);
@@ -44485,7 +45590,7 @@ class queue_meter {
 /// Queues as peers told of them since the last comparison.
 class queue_watch {
  public:
-  void saw(net::peer_id id, double queued) { sums_[id] += queued; }
+  void saw(net::peer_id id, double queued);
   void looked() { ++looks_; }
   [[nodiscard]] double mean(net::peer_id id) const;
   /// Whether it is time to compare; the first time one period after the first question.
@@ -44555,6 +45660,8 @@ CAUSEWAY_DECL void queue_meter::began(std::size_t waiting) {
   sum_ += static_cast<double>(waiting);
   ++begun_;
 }
+
+CAUSEWAY_DECL void queue_watch::saw(net::peer_id id, double queued) { sums_[id] += queued; }
 
 CAUSEWAY_DECL double queue_watch::mean(net::peer_id id) const {
   const auto at = sums_.find(id);
@@ -44628,7 +45735,7 @@ class roster {
   void measured(net::peer_id id, double seconds);
 
   /// A boundary tensor takes so many seconds between the two, whichever way. 0 where nothing was measured.
-  void link(net::peer_id a, net::peer_id b, double seconds) { delays_[ordered(a, b)] = seconds; }
+  void link(net::peer_id a, net::peer_id b, double seconds);
   [[nodiscard]] double link(net::peer_id a, net::peer_id b) const;
 
   /// Those that may be chosen.
@@ -44639,7 +45746,7 @@ class roster {
 
  private:
   static bool before(const server& s, net::peer_id id) noexcept { return s.id < id; }
-  static std::pair<net::peer_id, net::peer_id> ordered(net::peer_id a, net::peer_id b) { return std::minmax(a, b); }
+  static std::pair<net::peer_id, net::peer_id> ordered(net::peer_id a, net::peer_id b);
 
   void erase(std::uint32_t stage, net::peer_id id);
   [[nodiscard]] server* find(net::peer_id id);
@@ -44684,6 +45791,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace
 
 CAUSEWAY_DECL roster::roster(std::uint32_t stages, double smoothing) : stages_(stages), smoothing_{smoothing} {
   CAUSEWAY_EXPECT(stages > 0 && smoothing > 0 && smoothing <= 1);
+}
+
+CAUSEWAY_DECL void roster::link(net::peer_id a, net::peer_id b, double seconds) { delays_[ordered(a, b)] = seconds; }
+
+CAUSEWAY_DECL std::pair<net::peer_id, net::peer_id> roster::ordered(net::peer_id a, net::peer_id b) {
+  return std::minmax(a, b);
 }
 
 CAUSEWAY_DECL void roster::announced(net::peer_id id, std::uint32_t stage) {
@@ -45160,7 +46273,7 @@ struct swarm_neighbour {
 /// Thread safety: none; the fabric's lock serves.
 class swarm_table {
  public:
-  swarm_table(net::peer_id self, std::uint32_t stages) : self_{self}, sums_(stages) {}
+  swarm_table(net::peer_id self, std::uint32_t stages);
 
   void up(net::peer_id id, net::peer_index link, const std::string& address, time_point now);
   /// Who is down is forgotten where many are known: strangers come with new ids for ever.
@@ -45247,6 +46360,8 @@ class swarm_table {
 // Bodies of parallel/swarm_table.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL swarm_table::swarm_table(net::peer_id self, std::uint32_t stages) : self_{self}, sums_(stages) {}
 
 CAUSEWAY_DECL void swarm_table::up(net::peer_id id, net::peer_index link, const std::string& address, time_point now) {
   swarm_neighbour& p = peers_[id];
@@ -45419,14 +46534,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// To be used with the fabric's lock held.
 class swarm_talk {
  protected:
-  swarm_talk(std::shared_ptr<net::fabric> fabric, swarm_options options, log_sink log)
-      : fabric_{std::move(fabric)},
-        options_{std::move(options)},
-        log_{std::move(log)},
-        table_{fabric_->id(), options_.stages},
-        station_{fabric_->id(), options_.stage, options_.stages},
-        addresses_{options_.dial.begin(), options_.dial.end()},
-        run_{options_.run} {}
+  swarm_talk(std::shared_ptr<net::fabric> fabric, swarm_options options, log_sink log);
   ~swarm_talk() = default;
 
   /// `bulk`: others pass first.
@@ -45493,6 +46601,15 @@ class swarm_talk {
 // Bodies of parallel/swarm_talk.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL swarm_talk::swarm_talk(std::shared_ptr<net::fabric> fabric, swarm_options options, log_sink log)
+    : fabric_{std::move(fabric)},
+      options_{std::move(options)},
+      log_{std::move(log)},
+      table_{fabric_->id(), options_.stages},
+      station_{fabric_->id(), options_.stage, options_.stages},
+      addresses_{options_.dial.begin(), options_.dial.end()},
+      run_{options_.run} {}
 
 CAUSEWAY_DECL void swarm_talk::announce_to(std::vector<net::peer_id> some) {
   if (drives_) return announce();
@@ -46377,7 +47494,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// For the trainer's thread, without the fabric's lock; `any_done` with it.
 class swarm_mail {
  public:
-  explicit swarm_mail(net::fabric& fabric) : fabric_{fabric}, mail_{fabric} {}
+  explicit swarm_mail(net::fabric& fabric);
 
   using arrival = parcel_mail<swarm_wire::parcel>::arrival;
 
@@ -46386,8 +47503,8 @@ class swarm_mail {
   void expect(net::peer_index from, const swarm_wire::parcel& p, std::size_t most);
 
   /// What has come, whole. What broke is passed over: its sender sends it again, or another peer does.
-  [[nodiscard]] std::vector<arrival> collect() { return mail_.collect(); }
-  [[nodiscard]] bool any_done() const { return mail_.any_done(); }
+  [[nodiscard]] std::vector<arrival> collect();
+  [[nodiscard]] bool any_done() const;
 
   /// What belongs to earlier steps is no longer received.
   void forget_before(std::uint64_t turn) { fabric_.cancel_before(epoch_of(turn)); }
@@ -46414,6 +47531,12 @@ class swarm_mail {
 // Bodies of parallel/swarm_mail.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL swarm_mail::swarm_mail(net::fabric& fabric) : fabric_{fabric}, mail_{fabric} {}
+
+CAUSEWAY_DECL std::vector<swarm_mail::arrival> swarm_mail::collect() { return mail_.collect(); }
+
+CAUSEWAY_DECL bool swarm_mail::any_done() const { return mail_.any_done(); }
 
 CAUSEWAY_DECL void swarm_mail::send(net::peer_index to, const swarm_wire::parcel& p, boundary_bytes bytes) {
   mail_.send(to, id_of(p), std::move(bytes));
@@ -46776,7 +47899,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     });
   }
 
-  result<double> take_part(std::span<const swarm_holding> all, std::size_t self) override {
+  result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) override {
     const swarm_plan plan = plan_shares(all, this->step(), this->wanted(), this->is_last_of_tied());
     if (plan.parts[self] == swarm_part::dropped) this->drop_everything();
     if (!plan.complete) {
@@ -46791,18 +47914,20 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
       return fail(errc::cancelled, "stage " + std::to_string(options_.stage),
                   "micro-batches are missing; they are computed first");
     }
-    gradients_.put_in(plan.parts[self], computer_->gradients(), !this->steps_alone());
+    if (this->steps_alone()) return part_of_mean(all, plan);
+    gradients_.put_in(plan.parts[self], computer_->gradients());
     if (plan.adds_part == self) locked([this] { this->add_part(computer_->gradients()); });
-    return this->steps_alone() ? weight_of(all, plan, self) : 1.0;  // every peer's, so that parts are summed
+    return swarm_part_taken{std::vector(all.size(), 1.0)};  // so that parts are summed
   }
 
-  result<swarm_sum> keep_sum() override {
-    const double squares = computer_->squares();
+  result<swarm_sum> keep_sum(std::span<const float> sum) override {
+    const double squares = this->steps_alone() ? sum_of_squares(sum) : computer_->squares();
     if (!std::isfinite(squares)) {
       return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "the gradient is not finite");
     }
     kept_ = {this->step(), squares};
-    return swarm_sum{kept_.step, squares, computer_->gradients()};
+    summed_ = sum;
+    return swarm_sum{kept_.step, squares, this->steps_alone() ? std::span<float>{} : computer_->gradients()};
   }
 
   void restore_sum(const swarm_sum& kept) override {
@@ -46813,7 +47938,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     const std::uint64_t step = kept_.step;
     const auto g = computer_->gradients();
     locked([&] {
-      has_summed(kept_, {g.begin(), g.end()});
+      has_summed(kept_, {summed_.begin(), summed_.end()});
       this->announce();
       this->settle();
     });
@@ -46868,6 +47993,19 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   }
 
  private:
+  // What somebody has is taken as it is; else everybody's row counts by its micro-batches.
+  [[nodiscard]] result<swarm_part_taken> part_of_mean(std::span<const swarm_holding> all, const swarm_plan& plan) {
+    swarm_part_taken part{weights_of(all, plan)};
+    const auto at = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
+    if (at == plan.parts.end()) return part;
+    part.result_at = static_cast<std::uint32_t>(at - plan.parts.begin());
+    if (with_lock([&] { return this->has_sum(); })) part.result = gradients_.sum();
+    return part;
+  }
+  [[nodiscard]] static double sum_of_squares(std::span<const float> values) {
+    return std::accumulate(values.begin(), values.end(), 0.0, [](double sum, float v) { return sum + double{v} * v; });
+  }
+
   void has_summed(const swarm_wire::stage_sum& what, std::vector<float> sum) {
     gradients_.keep_sum(what.step, std::move(sum));
     table_.remember(options_.stage, what);
@@ -46952,6 +48090,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   std::uint64_t evaluated_step_ = 0;
   std::uint64_t evaluations_ = 0;  // before that step
   swarm_wire::stage_sum kept_;     // of this stage, which the others hear of next
+  std::span<const float> summed_;  // what that is of
   double norm_ = 0;
   bool open_ = false;
   time_point again_from_;  // another attempt at the exchange
@@ -46990,7 +48129,7 @@ class least_load {
  public:
   static constexpr std::string_view name = "least_load";
 
-  explicit least_load(least_load_options options = {}) : options_{options}, random_{options.seed, 0x6C6F6164} {}
+  explicit least_load(least_load_options options = {});
 
   void begin(const step_size&, const roster&) {}
 
@@ -47053,6 +48192,8 @@ static_assert(Router<random>);
 // Bodies of stage/routing_by_chance.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
+
+CAUSEWAY_DECL least_load::least_load(least_load_options options) : options_{options}, random_{options.seed, 0x6C6F6164} {}
 
 CAUSEWAY_DECL net::peer_id least_load::choose(const roster& known, std::uint32_t stage, std::uint32_t) {
   const auto peers = known.usable(stage);
@@ -47128,7 +48269,7 @@ namespace detail {
 /// A directed graph with integer capacities; its flow of least cost. Costs are at least 0.
 class flow_graph {
  public:
-  explicit flow_graph(std::size_t vertices) : out_(vertices) {}
+  explicit flow_graph(std::size_t vertices);
 
   void connect(std::size_t from, std::size_t to, std::uint32_t capacity, double cost);
 
@@ -47205,6 +48346,8 @@ static_assert(Router<min_cost_flow>);
 // Bodies of stage/routing_flow.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing { namespace detail {
+
+CAUSEWAY_DECL flow_graph::flow_graph(std::size_t vertices) : out_(vertices) {}
 
 CAUSEWAY_DECL void flow_graph::connect(std::size_t from, std::size_t to, std::uint32_t capacity, double cost) {
   out_[from].push_back(arcs_.size());
@@ -47401,7 +48544,7 @@ struct swarm_options {
   log_sink log{};
 };
 using swarm = parallel::swarm<stage::coded<compress::block_int8>>;
-[[nodiscard]] CAUSEWAY_DECL swarm make(const swarm_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] swarm make(const swarm_options& o);
 
 /// DiLoCo-SWARM: SWARM's stages and wiring, but the peers of a stage take H steps of AdamW on what passed through them and
 /// then an outer step of Nesterov on the mean of what they moved (DiLoCo, arXiv 2311.08105, with its 0.7 and 0.9), instead
@@ -47418,7 +48561,7 @@ struct diloco_swarm_options {
   log_sink log{};
 };
 using diloco_swarm = parallel::local_swarm<stage::coded<compress::block_int8>>;
-[[nodiscard]] CAUSEWAY_DECL diloco_swarm make(const diloco_swarm_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] diloco_swarm make(const diloco_swarm_options& o);
 /// The trainer's communication policy.
 [[nodiscard]] CAUSEWAY_DECL comm::periodic<> rounds_of(const diloco_swarm_options& o);
 
@@ -47431,7 +48574,7 @@ struct gwtf_options {
   log_sink log{};
 };
 using gwtf = parallel::swarm<stage::plain>;
-[[nodiscard]] CAUSEWAY_DECL gwtf make(const gwtf_options& o);
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] gwtf make(const gwtf_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
@@ -47446,11 +48589,11 @@ using gwtf = parallel::swarm<stage::plain>;
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-CAUSEWAY_DECL swarm make(const swarm_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED swarm make(const swarm_options& o) {
   return detail::swarm_of<swarm>(o.fabric, o.peer, stage::routing::least_load{{o.seed, o.newcomers}}, o.log);
 }
 
-CAUSEWAY_DECL diloco_swarm make(const diloco_swarm_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED diloco_swarm make(const diloco_swarm_options& o) {
   parallel::swarm_options peer = o.peer;
   peer.local_steps = o.local_steps;
   return detail::swarm_of<diloco_swarm>(o.fabric, peer, stage::routing::least_load{{o.seed, o.newcomers}}, o.log);
@@ -47461,7 +48604,7 @@ CAUSEWAY_DECL comm::periodic<> rounds_of(const diloco_swarm_options& o) {
                           optim::nesterov{{.momentum = o.momentum}}};
 }
 
-CAUSEWAY_DECL gwtf make(const gwtf_options& o) {
+CAUSEWAY_DECL_WHERE_CALLED gwtf make(const gwtf_options& o) {
   return detail::swarm_of<gwtf>(o.fabric, o.peer, stage::routing::min_cost_flow{}, o.log);
 }
 

@@ -46,8 +46,10 @@
 // object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>).
 #ifdef CAUSEWAY_COMPILED
 #define CAUSEWAY_DECL
+#define CAUSEWAY_DECL_WHERE_CALLED
 #else
 #define CAUSEWAY_DECL inline
+#define CAUSEWAY_DECL_WHERE_CALLED template <class...>  // instead of CAUSEWAY_DECL, where a body instantiates much
 #endif
 
 #define CAUSEWAY_RESTRICT __restrict__
@@ -323,9 +325,9 @@ struct link {
 
 class link_map {
  public:
-  explicit link_map(const link_options& otherwise) : otherwise_{otherwise} {}
+  explicit link_map(const link_options& otherwise);
 
-  void add_host(std::uint32_t region) { regions_.push_back(region); }
+  void add_host(std::uint32_t region);
 
   /// The line from `from` to `to`. It stays where it is.
   link& between(host_index from, host_index to);
@@ -371,6 +373,10 @@ CAUSEWAY_DECL duration transfer_time(double bytes, double bytes_per_s);
 // Bodies of sim/links.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
+
+CAUSEWAY_DECL link_map::link_map(const link_options& otherwise) : otherwise_{otherwise} {}
+
+CAUSEWAY_DECL void link_map::add_host(std::uint32_t region) { regions_.push_back(region); }
 
 CAUSEWAY_DECL link& link_map::between(host_index from, host_index to) {
   const auto [at, made] = links_.try_emplace(std::uint64_t{from} << 32U | to);
@@ -678,7 +684,7 @@ concept KnowsItself = requires(const T& t) {
 /// Any transport, held by value; one virtual call per message.
 class any_transport {
  public:
-  any_transport() : any_transport(solo_transport{}) {}
+  any_transport();
 
   /// Any transport is one, without a cast. What is none is told from the first call alone: asking it for moves would ask
   /// for conversions to this type again.
@@ -743,6 +749,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 CAUSEWAY_DECL result<std::size_t> solo_transport::wait(operation, time_point) {
   return fail(errc::peer_lost, "solo transport", "there is no other peer in this run");
 }
+
+CAUSEWAY_DECL any_transport::any_transport() : any_transport(solo_transport{}) {}
 
 CAUSEWAY_DECL operation any_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
   return model_->send(to, id, bytes);
@@ -1228,7 +1236,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 class host_clock {
  public:
   /// `world`: the time of the world, which must not move the pointer.
-  explicit host_clock(std::shared_ptr<const time_point> world) : world_{std::move(world)} {}
+  explicit host_clock(std::shared_ptr<const time_point> world);
 
   [[nodiscard]] time_point now() const noexcept { return local(*world_); }
 
@@ -1274,6 +1282,8 @@ static_assert(Clock<host_clock>);
 // Bodies of sim/host_clock.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
+
+CAUSEWAY_DECL host_clock::host_clock(std::shared_ptr<const time_point> world) : world_{std::move(world)} {}
 
 CAUSEWAY_DECL time_point host_clock::local(time_point world) const noexcept {
   if (exact()) return world;
@@ -1464,7 +1474,7 @@ struct event_label {
 /// The time of a scheduler. Models Clock; stays readable when the scheduler is gone.
 class virtual_clock {
  public:
-  explicit virtual_clock(std::shared_ptr<const time_point> now) : now_{std::move(now)} {}
+  explicit virtual_clock(std::shared_ptr<const time_point> now);
   [[nodiscard]] time_point now() const noexcept { return *now_; }
 
  private:
@@ -1478,9 +1488,9 @@ class scheduler {
   using ticket = std::uint64_t;
 
   [[nodiscard]] time_point now() const noexcept { return *now_; }
-  [[nodiscard]] virtual_clock clock() const { return virtual_clock{now_}; }
+  [[nodiscard]] virtual_clock clock() const;
   /// What the clocks of hosts are made from.
-  [[nodiscard]] std::shared_ptr<const time_point> shared_now() const { return now_; }
+  [[nodiscard]] std::shared_ptr<const time_point> shared_now() const;
 
   /// `what` happens at `when`; a time in the past means now. Cost: O(log n).
   ticket at(time_point when, const event_label& label, std::function<void()> what);
@@ -1558,6 +1568,12 @@ class scheduler {
 // Bodies of sim/scheduler.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
+
+CAUSEWAY_DECL virtual_clock::virtual_clock(std::shared_ptr<const time_point> now) : now_{std::move(now)} {}
+
+CAUSEWAY_DECL virtual_clock scheduler::clock() const { return virtual_clock{now_}; }
+
+CAUSEWAY_DECL std::shared_ptr<const time_point> scheduler::shared_now() const { return now_; }
 
 CAUSEWAY_DECL auto scheduler::at(time_point when, const event_label& label, std::function<void()> what) -> ticket {
   const std::uint32_t slot = free_slot();
@@ -1694,7 +1710,7 @@ enum standstill : std::uint8_t {
 
 /// A host as its network card and its kernel are: there whether or not a process runs.
 struct machine {
-  explicit machine(std::shared_ptr<const time_point> now) : clock{std::move(now)} {}
+  explicit machine(std::shared_ptr<const time_point> now);
 
   host_options options;
   host_clock clock;
@@ -1720,8 +1736,7 @@ struct machine {
 
 class transit {
  public:
-  transit(const world_options& options, scheduler& events)
-      : options_{options}, events_{events}, links_{options.link}, random_{options.seed, mix(0x6E65740000ULL)} {}
+  transit(const world_options& options, scheduler& events);
   transit(const transit&) = delete;
   transit& operator=(const transit&) = delete;
 
@@ -1864,6 +1879,11 @@ class transit {
 // Bodies of sim/transit.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
+
+CAUSEWAY_DECL machine::machine(std::shared_ptr<const time_point> now) : clock{std::move(now)} {}
+
+CAUSEWAY_DECL transit::transit(const world_options& options, scheduler& events)
+    : options_{options}, events_{events}, links_{options.link}, random_{options.seed, mix(0x6E65740000ULL)} {}
 
 CAUSEWAY_DECL void transit::add_host(const host_options& options) {
   machines_.emplace_back(events_.shared_now()).options = options;
@@ -2249,7 +2269,7 @@ class network {
   void add_host(const host_options& options);
   [[nodiscard]] host_index host_called(const std::string& name) const;
 
-  void listen(host_index host, std::uint32_t port, socket_owner* owner) { at(host).listeners[port] = owner; }
+  void listen(host_index host, std::uint32_t port, socket_owner* owner);
 
   /// Tells `owner` on_connected or on_refused, with `tag`. The SYN, its answer and what the dialer then says take one and
   /// a half round trips, and a random delay on top (world_options::connect_delay_*).
@@ -2355,6 +2375,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace d
 CAUSEWAY_DECL network::network(const world_options& options, scheduler& events)
     : options_{options}, events_{events}, transit_{options, events} {
   transit_.on_delivery = [this](end_ref e, parcel_ptr message) { delivered(e, std::move(message)); };
+}
+
+CAUSEWAY_DECL void network::listen(host_index host, std::uint32_t port, socket_owner* owner) {
+  at(host).listeners[port] = owner;
 }
 
 CAUSEWAY_DECL void network::add_host(const host_options& options) {
@@ -2633,8 +2657,7 @@ class acquaintance {
 
 class dialer {
  public:
-  dialer(network& net, host_index host, net::peer_id id, std::string address, socket_owner& sockets, acquaintance& owner)
-      : net_{net}, host_{host}, id_{id}, address_{std::move(address)}, sockets_{sockets}, owner_{owner} {}
+  dialer(network& net, host_index host, net::peer_id id, std::string address, socket_owner& sockets, acquaintance& owner);
 
   /// Once for each address at a time; ends with met or not_met.
   void dial(const std::string& address, const network_address& to);
@@ -2737,6 +2760,10 @@ CAUSEWAY_DECL network_address parse_address(const network& net, const std::strin
   }
   return {net.host_called(text.substr(0, colon)), port};
 }
+
+CAUSEWAY_DECL dialer::dialer(network& net, host_index host, net::peer_id id, std::string address, socket_owner& sockets,
+                             acquaintance& owner)
+    : net_{net}, host_{host}, id_{id}, address_{std::move(address)}, sockets_{sockets}, owner_{owner} {}
 
 CAUSEWAY_DECL void dialer::dial(const std::string& address, const network_address& to) {
   if (find(address) != dials_.end()) return;
@@ -3379,8 +3406,7 @@ class disk_folder {
 /// All of a disk's files and folders. Members give 0 or an errno.
 class disk_tree {
  public:
-  disk_tree(std::size_t page_bytes, std::size_t sector_bytes)
-      : page_bytes_{page_bytes}, sector_bytes_{sector_bytes}, folders_{{root, {}}} {}
+  disk_tree(std::size_t page_bytes, std::size_t sector_bytes);
 
   int create(const std::string& path, std::uint64_t& inode);
 
@@ -3504,6 +3530,9 @@ CAUSEWAY_DECL void disk_folder::apply_to(names& where, const change& made) {
     }
   }
 }
+
+CAUSEWAY_DECL disk_tree::disk_tree(std::size_t page_bytes, std::size_t sector_bytes)
+    : page_bytes_{page_bytes}, sector_bytes_{sector_bytes}, folders_{{root, {}}} {}
 
 CAUSEWAY_DECL int disk_tree::create(const std::string& path, std::uint64_t& inode) {
   const place at = resolve(path);
@@ -3762,7 +3791,7 @@ class disk {
   /// Draws from [0, bound): decides what a crash leaves.
   using chooser = std::function<std::uint64_t(std::uint64_t bound)>;
 
-  explicit disk(disk_options options = {}) : shared_{std::make_shared<shared>(options)} {}
+  explicit disk(disk_options options = {});
 
   // ---- what a process may call: io::FileSystem ------------------------------------------------------------------------
 
@@ -3813,7 +3842,7 @@ class disk {
 
  private:
   struct shared {
-    explicit shared(const disk_options& o) : options{o}, tree{o.page_bytes, o.sector_bytes}, draws{o.seed} {}
+    explicit shared(const disk_options& o);
     shared(const shared& other) = default;
 
     disk_options options;
@@ -3841,12 +3870,12 @@ class disk {
     shared* operator->() const { return state; }
     shared* state;
   };
-  [[nodiscard]] locked open() const { return {std::unique_lock{*mutex_}, shared_.get()}; }
+  [[nodiscard]] locked open() const;
 
   /// Without the lock: others may use the disk meanwhile.
   void let_pass(duration d) const;
 
-  static error halted(const std::string& path) { return io::os_error(path, "reach the disk, which has stopped", EIO); }
+  static error halted(const std::string& path);
   static result<void> outcome(int code, const std::string& path, const char* doing);
 
   std::shared_ptr<std::mutex> mutex_ = std::make_shared<std::mutex>();
@@ -3875,6 +3904,16 @@ static_assert(io::FileSystem<disk>);
 // Bodies of sim/disk.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
+
+CAUSEWAY_DECL disk::disk(disk_options options) : shared_{std::make_shared<shared>(options)} {}
+
+CAUSEWAY_DECL disk::locked disk::open() const { return {std::unique_lock{*mutex_}, shared_.get()}; }
+
+CAUSEWAY_DECL error disk::halted(const std::string& path) {
+  return io::os_error(path, "reach the disk, which has stopped", EIO);
+}
+
+CAUSEWAY_DECL disk::shared::shared(const disk_options& o) : options{o}, tree{o.page_bytes, o.sector_bytes}, draws{o.seed} {}
 
 CAUSEWAY_DECL auto disk::shared::choice() -> chooser {
   return [this](std::uint64_t bound) { return draws.below(bound); };
@@ -4243,11 +4282,11 @@ using net::detail::slot_index;
 
 class mailbox {
  public:
-  explicit mailbox(traffic& counters) : counters_{counters} {}
+  explicit mailbox(traffic& counters);
 
   /// What errors call the peer of a new link.
-  void add_link(std::string name) { links_.emplace_back().name = std::move(name); }
-  void rename(net::peer_index link, std::string name) { links_[link].name = std::move(name); }
+  void add_link(std::string name);
+  void rename(net::peer_index link, std::string name);
   [[nodiscard]] const std::string& name(net::peer_index link) const { return links_[link].name; }
 
   // ---- operations ------------------------------------------------------------------------------------------------------
@@ -4363,6 +4402,12 @@ class mailbox {
 // Bodies of sim/mailbox.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
+
+CAUSEWAY_DECL mailbox::mailbox(traffic& counters) : counters_{counters} {}
+
+CAUSEWAY_DECL void mailbox::add_link(std::string name) { links_.emplace_back().name = std::move(name); }
+
+CAUSEWAY_DECL void mailbox::rename(net::peer_index link, std::string name) { links_[link].name = std::move(name); }
 
 CAUSEWAY_DECL slot_index mailbox::start_send(net::peer_index link, const net::message_id& id, std::size_t bytes,
                                              time_point now, bool up) {
@@ -4826,7 +4871,7 @@ class endpoint {
 
 /// What all parts of a world share.
 struct core {
-  explicit core(const world_options& o) : options{o}, net{options, events}, stacks{o.stack_bytes} {}
+  explicit core(const world_options& o);
 
   world_options options;
   scheduler events;
@@ -4849,18 +4894,7 @@ enum class wake_reason : std::uint8_t {
 class process {
  public:
   process(detail::core& shared, host_index host, std::uint32_t incarnation, io::any_storage storage,
-          std::function<void(process&)> program)
-      : core_{shared},
-        host_{host},
-        incarnation_{incarnation},
-        storage_{std::move(storage)},
-        random_{shared.options.seed, mix(0x70726F63ULL, host, incarnation)},
-        fiber_{shared.stacks, [this, run = std::move(program)] {
-                 try {
-                   run(*this);
-                 } catch (const detail::process_killed&) {
-                 }
-               }} {}
+          std::function<void(process&)> program);
   process(const process&) = delete;
   process& operator=(const process&) = delete;
 
@@ -4917,8 +4951,8 @@ class process {
   void wake();
 
   [[nodiscard]] detail::core& shared() noexcept { return core_; }
-  void add(detail::endpoint* e) { endpoints_.push_back(e); }
-  void remove(const detail::endpoint* e) { std::erase(endpoints_, e); }
+  void add(detail::endpoint* e);
+  void remove(const detail::endpoint* e);
 
   // ---- for the world ---------------------------------------------------------------------------------------------------
 
@@ -4970,6 +5004,24 @@ class process {
 // Bodies of sim/process.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
+
+CAUSEWAY_DECL process::process(detail::core& shared, host_index host, std::uint32_t incarnation, io::any_storage storage,
+                               std::function<void(process&)> program)
+    : core_{shared},
+      host_{host},
+      incarnation_{incarnation},
+      storage_{std::move(storage)},
+      random_{shared.options.seed, mix(0x70726F63ULL, host, incarnation)},
+      fiber_{shared.stacks, [this, run = std::move(program)] {
+               try {
+                 run(*this);
+               } catch (const detail::process_killed&) {
+               }
+             }} {}
+
+CAUSEWAY_DECL void process::add(detail::endpoint* e) { endpoints_.push_back(e); }
+
+CAUSEWAY_DECL void process::remove(const detail::endpoint* e) { std::erase(endpoints_, e); }
 
 CAUSEWAY_DECL process::~process() {
   std::erase(core_.ready, this);
@@ -5066,6 +5118,12 @@ CAUSEWAY_DECL void process::make_ready() {
 
 }}}  // namespace causeway::CAUSEWAY_ABI::sim
 
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
+
+CAUSEWAY_DECL core::core(const world_options& o) : options{o}, net{options, events}, stacks{o.stack_bytes} {}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::sim::detail
+
 #endif  // CAUSEWAY_SIM_IMPL_PROCESS_IPP
 #endif
 
@@ -5090,41 +5148,43 @@ class fabric final : public net::fabric,
   fabric& operator=(const fabric&) = delete;
 
   /// Says goodbye: what was sent before still arrives.
-  ~fabric() override;
+  CAUSEWAY_DECL ~fabric() override;
 
   [[nodiscard]] net::peer_id id() const override { return id_; }
-  [[nodiscard]] std::string address() const override { return address_; }
+  [[nodiscard]] CAUSEWAY_DECL std::string address() const override;
   [[nodiscard]] time_point now() const override { return clock_.now(); }
 
-  void attach(net::fabric_events* events) override;
+  CAUSEWAY_DECL void attach(net::fabric_events* events) override;
 
-  void dial(const std::string& address) override;
+  CAUSEWAY_DECL void dial(const std::string& address) override;
 
-  void close(net::peer_index link, const std::string& why) override;
+  CAUSEWAY_DECL void close(net::peer_index link, const std::string& why) override;
 
-  [[nodiscard]] bool is_up(net::peer_index link) const override;
+  [[nodiscard]] CAUSEWAY_DECL bool is_up(net::peer_index link) const override;
 
-  void post(net::peer_index link, std::vector<std::byte> message, bool bulk = false) override;
+  CAUSEWAY_DECL void post(net::peer_index link, std::vector<std::byte> message, bool bulk = false) override;
 
-  void wake_at(time_point when) override;
+  CAUSEWAY_DECL void wake_at(time_point when) override;
 
-  void cancel_before(std::uint32_t epoch) override;
+  CAUSEWAY_DECL void cancel_before(std::uint32_t epoch) override;
 
   /// All of it happens now; what the disk takes passes before `then`.
-  void aside(std::function<void()> work, std::function<void()> then) override;
+  CAUSEWAY_DECL void aside(std::function<void()> work, std::function<void()> then) override;
 
-  net::operation send(net::peer_index link, const net::message_id& id, std::span<const std::byte> bytes) override;
+  CAUSEWAY_DECL net::operation send(net::peer_index link, const net::message_id& id,
+                                    std::span<const std::byte> bytes) override;
 
-  net::operation receive(net::peer_index link, const net::message_id& id, std::span<std::byte> buffer) override;
+  CAUSEWAY_DECL net::operation receive(net::peer_index link, const net::message_id& id,
+                                       std::span<std::byte> buffer) override;
 
-  result<std::size_t> wait(net::operation op, time_point deadline) override;
+  CAUSEWAY_DECL result<std::size_t> wait(net::operation op, time_point deadline) override;
 
   /// Depends on virtual time alone: messages arrive while the process waits or computes, never between two looks.
   [[nodiscard]] bool done(net::operation op) const override { return mail_.ended(op); }
 
-  void locked(const std::function<void()>& what) override;
+  CAUSEWAY_DECL void locked(const std::function<void()>& what) override;
 
-  result<bool> block(const std::function<bool()>& done, time_point deadline) override;
+  CAUSEWAY_DECL result<bool> block(const std::function<bool()>& done, time_point deadline) override;
 
   [[nodiscard]] traffic stats() const override { return counters_; }
   [[nodiscard]] std::string describe_waits() const override { return mail_.describe(now()); }
@@ -5132,13 +5192,13 @@ class fabric final : public net::fabric,
   // ---- beyond the contract ---------------------------------------------------------------------------------------------
 
   /// What errors call the peer of a link; "peer <link>" otherwise.
-  void rename(net::peer_index link, std::string name) { mail_.rename(link, std::move(name)); }
+  void rename(net::peer_index link, std::string name);
   /// Bytes of messages that came before anybody asked for them.
   [[nodiscard]] std::size_t kept_bytes() const noexcept { return mail_.kept_bytes(); }
 
-  void clock_changed() override;
+  CAUSEWAY_DECL void clock_changed() override;
 
-  void process_ended(bool killed) override;
+  CAUSEWAY_DECL void process_ended(bool killed) override;
 
  private:
   /// While the process holds the lock. Also undone where it is killed meanwhile.
@@ -5168,19 +5228,19 @@ class fabric final : public net::fabric,
 
   void on_refused(std::uint64_t tag, const error& why) override { dialer_.failed(tag, why); }
 
-  void on_message(detail::end_ref end, detail::parcel_ptr message) override;
+  CAUSEWAY_DECL void on_message(detail::end_ref end, detail::parcel_ptr message) override;
 
-  void on_closed(detail::end_ref end, const error& why) override;
+  CAUSEWAY_DECL void on_closed(detail::end_ref end, const error& why) override;
 
-  void on_sent(detail::end_ref, std::uint32_t operation) override;
+  CAUSEWAY_DECL void on_sent(detail::end_ref, std::uint32_t operation) override;
 
   // ---- links -----------------------------------------------------------------------------------------------------------
 
-  bool connected_to(net::peer_id id) override;
+  CAUSEWAY_DECL bool connected_to(net::peer_id id) override;
 
-  void met(detail::end_ref end, net::peer_id id, const std::string& address) override;
+  CAUSEWAY_DECL void met(detail::end_ref end, net::peer_id id, const std::string& address) override;
 
-  void not_met(const std::string& address, const error& why) override;
+  CAUSEWAY_DECL void not_met(const std::string& address, const error& why) override;
 
   /// As many as there are links: the peer has none yet.
   [[nodiscard]] net::peer_index find_link(net::peer_id id) const;
@@ -5269,6 +5329,10 @@ CAUSEWAY_DECL fabric::fabric(process& owner, net::peer_id id, std::uint32_t firs
       dialer_{core_.net, host_, id_, address_, *this, *this} {
   owner.add(this);
 }
+
+CAUSEWAY_DECL std::string fabric::address() const { return address_; }
+
+CAUSEWAY_DECL void fabric::rename(net::peer_index link, std::string name) { mail_.rename(link, std::move(name)); }
 
 CAUSEWAY_DECL fabric::~fabric() {
   if (process_ == nullptr) return;
@@ -6312,8 +6376,7 @@ CAUSEWAY_DECL void shuffle(std::vector<std::uint32_t>& items, rng& draws);
 /// for one changes nothing for the others.
 class plan_writer {
  public:
-  plan_writer(const fault_profile& profile, std::uint32_t hosts, duration horizon, std::uint64_t seed)
-      : profile_{profile}, hosts_{hosts}, last_{horizon - duration{1}}, seed_{seed} {}
+  plan_writer(const fault_profile& profile, std::uint32_t hosts, duration horizon, std::uint64_t seed);
 
   fault_plan write();
 
@@ -6439,6 +6502,10 @@ CAUSEWAY_DECL duration between(duration least, duration most, rng& draws) {
 CAUSEWAY_DECL void shuffle(std::vector<std::uint32_t>& items, rng& draws) {
   for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[draws.below(i)]);
 }
+
+CAUSEWAY_DECL plan_writer::plan_writer(const fault_profile& profile, std::uint32_t hosts, duration horizon,
+                                       std::uint64_t seed)
+    : profile_{profile}, hosts_{hosts}, last_{horizon - duration{1}}, seed_{seed} {}
 
 CAUSEWAY_DECL fault_plan plan_writer::write() {
   for (std::uint32_t host = 0; host < hosts_; ++host) {
@@ -6856,11 +6923,11 @@ class meeting final : public net::fabric_events {
   [[nodiscard]] const std::vector<net::peer_index>& links() const noexcept { return links_; }
   [[nodiscard]] std::string absent() const;
 
-  void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
+  CAUSEWAY_DECL void on_up(net::peer_index link, net::peer_id id, const std::string&) override;
   void on_down(net::peer_index, const error&) override {}
-  void on_unreachable(const std::string& address, const error&) override;
+  CAUSEWAY_DECL void on_unreachable(const std::string& address, const error&) override;
   void on_control(net::peer_index, std::span<const std::byte>) override {}
-  void on_wake() override;
+  CAUSEWAY_DECL void on_wake() override;
 
  private:
   fabric& fabric_;
@@ -6877,8 +6944,7 @@ class meeting final : public net::fabric_events {
 /// See process::make_transport. Movable; its destruction says goodbye to the others, who still get what was sent.
 class transport {
  public:
-  transport(std::unique_ptr<fabric> here, std::unique_ptr<detail::meeting> met, net::peer_index self)
-      : meeting_{std::move(met)}, fabric_{std::move(here)}, self_{self} {}
+  transport(std::unique_ptr<fabric> here, std::unique_ptr<detail::meeting> met, net::peer_index self);
 
   [[nodiscard]] net::peer_index self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(meeting_->links().size()); }
@@ -6953,6 +7019,9 @@ CAUSEWAY_DECL void meeting::on_wake() {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
+CAUSEWAY_DECL transport::transport(std::unique_ptr<fabric> here, std::unique_ptr<detail::meeting> met, net::peer_index self)
+    : meeting_{std::move(met)}, fabric_{std::move(here)}, self_{self} {}
+
 CAUSEWAY_DECL net::operation transport::send(net::peer_index to, const net::message_id& id,
                                              std::span<const std::byte> bytes) {
   return fabric_->send(link_of(to), id, bytes);
@@ -7014,7 +7083,7 @@ struct storage_faults {
 /// Models Storage. Copies share one disk, as two handles to one folder do. Thread-safe.
 class memory_storage {
  public:
-  explicit memory_storage(storage_faults faults = {}) : disk_{std::make_shared<disk>()} { disk_->faults = faults; }
+  explicit memory_storage(storage_faults faults = {});
 
   result<void> write_atomic(const std::string& path, const byte_producer& producer);
 
@@ -7060,6 +7129,10 @@ static_assert(Storage<memory_storage>);
 // Bodies of io/memory_storage.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+CAUSEWAY_DECL memory_storage::memory_storage(storage_faults faults) : disk_{std::make_shared<disk>()} {
+  disk_->faults = faults;
+}
 
 CAUSEWAY_DECL result<void> memory_storage::write_atomic(const std::string& path, const byte_producer& producer) {
   byte_vector content;
@@ -7154,7 +7227,7 @@ class world {
   using program = std::function<void(process&)>;
   using host_set = std::vector<host_index>;
 
-  explicit world(const world_options& options = {}) : core_{options} {}
+  explicit world(const world_options& options = {});
   world(const world&) = delete;
   world& operator=(const world&) = delete;
 
@@ -7179,7 +7252,7 @@ class world {
   /// The host's disk, from its next process on. None was set: an io::memory_storage.
   void set_storage(host_index host, io::any_storage disk) { seats_[host].disk = std::move(disk); }
   [[nodiscard]] io::any_storage storage(host_index host) { return seats_[host].disk; }
-  void set_log(world_log log) { core_.log = std::move(log); }
+  void set_log(world_log log);
 
   // ---- processes -------------------------------------------------------------------------------------------------------
 
@@ -7244,7 +7317,7 @@ class world {
   // ---- time ------------------------------------------------------------------------------------------------------------
 
   void at(time_point when, std::function<void()> what);
-  void after(duration delay, std::function<void()> what) { at(now() + delay, std::move(what)); }
+  void after(duration delay, std::function<void()> what);
 
   [[nodiscard]] time_point now() const noexcept { return core_.events.now(); }
   [[nodiscard]] any_clock clock() const { return any_clock{core_.events.clock()}; }
@@ -7329,6 +7402,12 @@ class world {
 // Bodies of sim/world.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
+
+CAUSEWAY_DECL world::world(const world_options& options) : core_{options} {}
+
+CAUSEWAY_DECL void world::set_log(world_log log) { core_.log = std::move(log); }
+
+CAUSEWAY_DECL void world::after(duration delay, std::function<void()> what) { at(now() + delay, std::move(what)); }
 
 CAUSEWAY_DECL world::~world() {
   for (host_index h = 0; h < seats_.size(); ++h) end_process(h, true);

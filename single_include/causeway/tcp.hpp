@@ -46,8 +46,10 @@
 // object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>).
 #ifdef CAUSEWAY_COMPILED
 #define CAUSEWAY_DECL
+#define CAUSEWAY_DECL_WHERE_CALLED
 #else
 #define CAUSEWAY_DECL inline
+#define CAUSEWAY_DECL_WHERE_CALLED template <class...>  // instead of CAUSEWAY_DECL, where a body instantiates much
 #endif
 
 #define CAUSEWAY_RESTRICT __restrict__
@@ -491,8 +493,7 @@ class accepting : public std::enable_shared_from_this<accepting> {
   using taken_handler = std::function<void(tcp::socket)>;
   using failed_handler = std::function<void(const std::string&)>;
 
-  accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken, failed_handler failed)
-      : acceptor_{std::move(acceptor)}, pause_{io}, taken_{std::move(taken)}, failed_{std::move(failed)} {}
+  accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken, failed_handler failed);
 
   void start();
 
@@ -522,6 +523,10 @@ class accepting : public std::enable_shared_from_this<accepting> {
 // Bodies of net/asio_accept.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL accepting::accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken,
+                                   failed_handler failed)
+    : acceptor_{std::move(acceptor)}, pause_{io}, taken_{std::move(taken)}, failed_{std::move(failed)} {}
 
 CAUSEWAY_DECL void accepting::start() {
   if (over_) return;
@@ -690,7 +695,7 @@ class byte_writer {
   byte_writer& put_text(std::string_view text) { return put_bytes(std::as_bytes(std::span{text.data(), text.size()})); }
 
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
-  [[nodiscard]] std::vector<std::byte> take() && noexcept { return std::move(bytes_); }
+  [[nodiscard]] std::vector<std::byte> take() && noexcept;
 
  private:
   std::vector<std::byte> bytes_;
@@ -749,6 +754,8 @@ class byte_reader {
 // Bodies of net/codec.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+CAUSEWAY_DECL std::vector<std::byte> byte_writer::take() && noexcept { return std::move(bytes_); }
 
 CAUSEWAY_DECL byte_writer& byte_writer::put_bytes(std::span<const std::byte> blob) {
   CAUSEWAY_EXPECT(blob.size() <= UINT32_MAX);
@@ -1124,7 +1131,7 @@ concept KnowsItself = requires(const T& t) {
 /// Any transport, held by value; one virtual call per message.
 class any_transport {
  public:
-  any_transport() : any_transport(solo_transport{}) {}
+  any_transport();
 
   /// Any transport is one, without a cast. What is none is told from the first call alone: asking it for moves would ask
   /// for conversions to this type again.
@@ -1189,6 +1196,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 CAUSEWAY_DECL result<std::size_t> solo_transport::wait(operation, time_point) {
   return fail(errc::peer_lost, "solo transport", "there is no other peer in this run");
 }
+
+CAUSEWAY_DECL any_transport::any_transport() : any_transport(solo_transport{}) {}
 
 CAUSEWAY_DECL operation any_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
   return model_->send(to, id, bytes);
@@ -1466,9 +1475,9 @@ class conversation : public std::enable_shared_from_this<conversation> {
   using frame_handler = std::function<void(const frame_header&, std::span<const std::byte>)>;
   using end_handler = std::function<void(const error&)>;
 
-  explicit conversation(tcp::socket socket) : socket_{std::move(socket)}, timer_{socket_.get_executor()} {}
+  explicit conversation(tcp::socket socket);
 
-  void on_end(end_handler handler) { ended_ = std::move(handler); }
+  void on_end(end_handler handler);
 
   /// Reads one frame of at most `limit` bytes behind its header, within `patience`; then calls `handler`.
   void next(std::size_t limit, std::chrono::nanoseconds patience, frame_handler handler);
@@ -1533,13 +1542,7 @@ class dialer : public std::enable_shared_from_this<dialer> {
   using connect_handler = std::function<void(conversation_ptr)>;
   using failure_handler = std::function<void(const error&)>;
 
-  dialer(asio::io_context& io, endpoint target, connect_handler connected, failure_handler failed = {})
-      : resolver_{io},
-        socket_{io},
-        timer_{io},
-        target_{std::move(target)},
-        connected_{std::move(connected)},
-        failed_{std::move(failed)} {}
+  dialer(asio::io_context& io, endpoint target, connect_handler connected, failure_handler failed = {});
 
   void dial();
 
@@ -1592,6 +1595,10 @@ CAUSEWAY_DECL error wrong_run() {
       errc::wrong_run, "",
       "this address serves another run; check the name and the seed of the run that you want to join, or its address");
 }
+
+CAUSEWAY_DECL conversation::conversation(tcp::socket socket) : socket_{std::move(socket)}, timer_{socket_.get_executor()} {}
+
+CAUSEWAY_DECL void conversation::on_end(end_handler handler) { ended_ = std::move(handler); }
 
 CAUSEWAY_DECL void conversation::next(std::size_t limit, std::chrono::nanoseconds patience, frame_handler handler) {
   framed_ = std::move(handler);
@@ -1712,6 +1719,14 @@ CAUSEWAY_DECL void conversation::end(const error& why) {
   if (handler) handler(why);
 }
 
+CAUSEWAY_DECL dialer::dialer(asio::io_context& io, endpoint target, connect_handler connected, failure_handler failed)
+    : resolver_{io},
+      socket_{io},
+      timer_{io},
+      target_{std::move(target)},
+      connected_{std::move(connected)},
+      failed_{std::move(failed)} {}
+
 CAUSEWAY_DECL void dialer::dial() {
   std::error_code failure;
   const auto address = asio::ip::make_address(target_.host, failure);
@@ -1796,7 +1811,7 @@ namespace detail {
 /// Answers strangers. Not thread-safe: all of it happens in one event loop.
 class informant {
  public:
-  explicit informant(piece_source pieces = {}) : pieces_{std::move(pieces)} {}
+  explicit informant(piece_source pieces = {});
   ~informant() { stop(); }
   informant(const informant&) = delete;
   informant& operator=(const informant&) = delete;
@@ -1860,8 +1875,7 @@ class inquiry {
     ~state();
   };
 
-  inquiry(endpoint address, const inquiry_options& options)
-      : address_{std::move(address)}, options_{options}, state_{std::make_unique<state>()} {}
+  inquiry(endpoint address, const inquiry_options& options);
 
   result<void> connect();
 
@@ -1904,6 +1918,8 @@ class inquiry {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
+CAUSEWAY_DECL informant::informant(piece_source pieces) : pieces_{std::move(pieces)} {}
+
 CAUSEWAY_DECL void informant::serve(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body) {
   if (!pieces_) return who->refuse(fail(errc::unsupported, "", "this run tells newcomers nothing"));
   if (talks_.size() >= most_talks) {
@@ -1943,6 +1959,9 @@ CAUSEWAY_DECL void informant::hear(const conversation_ptr& who, std::uint64_t ru
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+CAUSEWAY_DECL inquiry::inquiry(endpoint address, const inquiry_options& options)
+    : address_{std::move(address)}, options_{options}, state_{std::make_unique<state>()} {}
 
 CAUSEWAY_DECL result<inquiry> inquiry::open(const endpoint& address, const inquiry_options& options) {
   inquiry made{address, options};
@@ -2257,12 +2276,10 @@ struct inbox_limits {
 
 class inbox {
  public:
-  inbox(operation_table& operations, peer_index peer, const inbox_limits& limits)
-      : inbox{operations, peer_name(peer), limits} {}
+  inbox(operation_table& operations, peer_index peer, const inbox_limits& limits);
 
   /// `name`: of the peer, for messages.
-  inbox(operation_table& operations, std::string name, const inbox_limits& limits)
-      : operations_{&operations}, name_{std::move(name)}, limits_{limits} {}
+  inbox(operation_table& operations, std::string name, const inbox_limits& limits);
   ~inbox() { free(kept_); }
   inbox(const inbox&) = delete;
   inbox& operator=(const inbox&) = delete;
@@ -2363,7 +2380,7 @@ class inbox {
 
   void discard(message& m);
 
-  void retire_if_complete(message_map::iterator at) { retire_if_complete(at, frontier_); }
+  void retire_if_complete(message_map::iterator at);
 
   void retire_if_complete(message_map::iterator at, std::uint64_t frontier);
 
@@ -2392,6 +2409,14 @@ class inbox {
 // Bodies of net/inbox.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL inbox::inbox(operation_table& operations, peer_index peer, const inbox_limits& limits)
+    : inbox{operations, peer_name(peer), limits} {}
+
+CAUSEWAY_DECL inbox::inbox(operation_table& operations, std::string name, const inbox_limits& limits)
+    : operations_{&operations}, name_{std::move(name)}, limits_{limits} {}
+
+CAUSEWAY_DECL void inbox::retire_if_complete(message_map::iterator at) { retire_if_complete(at, frontier_); }
 
 CAUSEWAY_DECL result<landing> inbox::begin_chunk(const frame_header& h) {
   CAUSEWAY_ASSIGN(message* const m, announce(h));
@@ -2741,7 +2766,7 @@ struct outgoing_frame {
 struct stream {
   static constexpr std::size_t staging_bytes = std::size_t{16} << 10U;
 
-  explicit stream(tcp::socket s) : socket{std::move(s)}, staging(staging_bytes) {}
+  explicit stream(tcp::socket s);
 
   tcp::socket socket;
   bool open = true;
@@ -2783,6 +2808,8 @@ struct stream {
 // Bodies of net/asio_stream.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL stream::stream(tcp::socket s) : socket{std::move(s)}, staging(staging_bytes) {}
 
 CAUSEWAY_DECL error out_of_memory(std::string name) {
   return fail(errc::peer_lost, std::move(name), "there was no memory left for what it sent; its connection was given up");
@@ -2838,12 +2865,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace d
 /// Not thread-safe: the transport locks.
 class outbox {
  public:
-  outbox(link_context& shared, std::size_t chunk) : shared_{&shared}, chunk_{chunk} {}
+  outbox(link_context& shared, std::size_t chunk);
   ~outbox() { count_control(0); }
   outbox(const outbox&) = delete;
   outbox& operator=(const outbox&) = delete;
 
-  void send(slot_index slot) { sends_.push_back(slot); }
+  void send(slot_index slot);
 
   /// Queues a control message. False when the peer has not taken far too many already.
   bool post(frame_kind kind, std::vector<std::byte> bytes, bool bulk);
@@ -2904,6 +2931,10 @@ class outbox {
 // Bodies of net/asio_outbox.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL outbox::outbox(link_context& shared, std::size_t chunk) : shared_{&shared}, chunk_{chunk} {}
+
+CAUSEWAY_DECL void outbox::send(slot_index slot) { sends_.push_back(slot); }
 
 CAUSEWAY_DECL bool outbox::post(frame_kind kind, std::vector<std::byte> bytes, bool bulk) {
   const std::size_t after = control_bytes_ + bytes.size() + header_bytes;
@@ -3119,11 +3150,7 @@ class link {
   link(link_context& shared, link_identity who, std::vector<tcp::socket> sockets);
 
   /// A link of a mesh whose peers all know each other by the same numbers.
-  link(link_context& shared, peer_index peer, std::vector<tcp::socket> sockets)
-      : link{shared,
-             {peer, peer, peer_name(peer), chunk_for(shared.options.chunk_bytes, sockets.size()),
-              chunk_for(shared.options.chunk_bytes, sockets.size())},
-             std::move(sockets)} {}
+  link(link_context& shared, peer_index peer, std::vector<tcp::socket> sockets);
 
   // All members need the context's lock.
 
@@ -3263,7 +3290,7 @@ class link {
   /// After the grace we wait no longer for the other side to hear our last words.
   void end_farewell();
 
-  static error closed_error() { return fail(errc::cancelled, "transport", "it was closed before this was waited for"); }
+  static error closed_error();
 
   static void shut(stream& s);
 
@@ -3295,6 +3322,12 @@ class link {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
+CAUSEWAY_DECL link::link(link_context& shared, peer_index peer, std::vector<tcp::socket> sockets)
+    : link{shared,
+           {peer, peer, peer_name(peer), chunk_for(shared.options.chunk_bytes, sockets.size()),
+            chunk_for(shared.options.chunk_bytes, sockets.size())},
+           std::move(sockets)} {}
+
 CAUSEWAY_DECL link::link(link_context& shared, link_identity who, std::vector<tcp::socket> sockets)
     : shared_{&shared},
       who_{std::move(who)},
@@ -3305,6 +3338,10 @@ CAUSEWAY_DECL link::link(link_context& shared, link_identity who, std::vector<tc
       last_heard_{shared.clock.now()},
       gaps_{arrival_options{.floor = shared.options.silence, .cap = shared.options.silence * 12}} {
   for (tcp::socket& socket : sockets) take_socket(std::move(socket));
+}
+
+CAUSEWAY_DECL error link::closed_error() {
+  return fail(errc::cancelled, "transport", "it was closed before this was waited for");
 }
 
 CAUSEWAY_DECL void link::start_reading() {
@@ -3778,7 +3815,7 @@ CAUSEWAY_DECL std::chrono::steady_clock::time_point to_standard(time_point when,
 
 class event_loop {
  public:
-  event_loop(std::unique_ptr<asio::io_context> io, std::mutex& mutex) : io_{std::move(io)}, mutex_{&mutex} {}
+  event_loop(std::unique_ptr<asio::io_context> io, std::mutex& mutex);
   event_loop(const event_loop&) = delete;
   event_loop& operator=(const event_loop&) = delete;
 
@@ -3871,6 +3908,9 @@ CAUSEWAY_DECL std::chrono::steady_clock::time_point to_standard(time_point when,
   return std::chrono::steady_clock::time_point{
       std::chrono::duration_cast<std::chrono::steady_clock::duration>(capped.since_start)};
 }
+
+CAUSEWAY_DECL event_loop::event_loop(std::unique_ptr<asio::io_context> io, std::mutex& mutex)
+    : io_{std::move(io)}, mutex_{&mutex} {}
 
 CAUSEWAY_DECL void event_loop::start() {
   background_ = std::thread{[this] { run_background(); }};
@@ -4187,8 +4227,7 @@ class listener {
   std::unique_ptr<asio::io_context> io;
   std::unique_ptr<detail::tcp::acceptor> acceptor;
 
-  listener(std::unique_ptr<asio::io_context> context, std::unique_ptr<detail::tcp::acceptor> bound, endpoint address)
-      : io{std::move(context)}, acceptor{std::move(bound)}, address_{std::move(address)} {}
+  listener(std::unique_ptr<asio::io_context> context, std::unique_ptr<detail::tcp::acceptor> bound, endpoint address);
 
  private:
   endpoint address_;
@@ -4235,6 +4274,10 @@ CAUSEWAY_DECL error bind_error(const endpoint& where, const std::error_code& fai
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+CAUSEWAY_DECL listener::listener(std::unique_ptr<asio::io_context> context, std::unique_ptr<detail::tcp::acceptor> bound,
+                                 endpoint address)
+    : io{std::move(context)}, acceptor{std::move(bound)}, address_{std::move(address)} {}
 
 CAUSEWAY_DECL result<listener> open_listener(const endpoint& where, const log_sink& log) {
   auto io = std::make_unique<asio::io_context>();
@@ -4556,8 +4599,7 @@ class roster {
     bool told = false;               ///< on_up was the last that was told of it
   };
 
-  roster(peer_id self, std::uint64_t incarnation, std::size_t most_peers)
-      : self_{self}, incarnation_{incarnation}, most_peers_{most_peers} {}
+  roster(peer_id self, std::uint64_t incarnation, std::size_t most_peers);
 
   [[nodiscard]] std::size_t size() const noexcept { return places_.size(); }
   place& operator[](peer_index peer) { return places_[peer]; }
@@ -4653,6 +4695,9 @@ class roster {
 // Bodies of net/asio_roster.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL roster::roster(peer_id self, std::uint64_t incarnation, std::size_t most_peers)
+    : self_{self}, incarnation_{incarnation}, most_peers_{most_peers} {}
 
 CAUSEWAY_DECL std::optional<peer_index> roster::find(peer_id id) const {
   const auto found = numbers_.find(id);
@@ -4801,7 +4846,7 @@ class stranger_log {
   static constexpr std::size_t lines = 5;  ///< in full, every `period`
   static constexpr std::chrono::seconds period{10};
 
-  explicit stranger_log(log_sink sink) : sink_{std::move(sink)} {}
+  explicit stranger_log(log_sink sink);
 
   /// Writes the line, or counts it.
   void say(time_point now, std::string line);
@@ -4829,6 +4874,8 @@ class stranger_log {
 // Bodies of net/stranger_log.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL stranger_log::stranger_log(log_sink sink) : sink_{std::move(sink)} {}
 
 CAUSEWAY_DECL void stranger_log::say(time_point now, std::string line) {
   flush(now);
@@ -4904,15 +4951,7 @@ class handshake_owner {
 class handshake_acceptor {
  public:
   handshake_acceptor(asio::io_context& io, std::mutex& mutex, std::unique_ptr<tcp::acceptor> acceptor,
-                     const handshake_options& options, handshake_owner& owner)
-      : io_{&io},
-        mutex_{&mutex},
-        accepting_{make_accepting(std::move(acceptor))},
-        options_{options},
-        owner_{&owner},
-        informant_{options.pieces},
-        strangers_{options.strangers},
-        turned_away_{options.log} {}
+                     const handshake_options& options, handshake_owner& owner);
   handshake_acceptor(const handshake_acceptor&) = delete;
   handshake_acceptor& operator=(const handshake_acceptor&) = delete;
 
@@ -4940,7 +4979,7 @@ class handshake_acceptor {
  private:
   /// A connection on its way to become a link or a stream.
   struct meeting {
-    explicit meeting(asio::io_context& io) : deadline{io} {}
+    explicit meeting(asio::io_context& io);
     std::string dialled;  ///< what `dial` was given; empty for a stranger and for a stream
     endpoint target;      ///< whom we dial; port 0 for a stranger
     std::optional<stream_request> stream;
@@ -4968,7 +5007,7 @@ class handshake_acceptor {
   /// One stranger goes. False when there is none.
   bool make_room();
 
-  void send_away(const meeting_ptr& m) { refuse(m, fail(errc::too_large, "", "too many connections at once; try again")); }
+  void send_away(const meeting_ptr& m);
 
   void hear_first(const meeting_ptr& m, const frame_header& h, frame_body body);
 
@@ -5065,6 +5104,24 @@ class handshake_acceptor {
 // Bodies of net/handshake_acceptor.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL handshake_acceptor::handshake_acceptor(asio::io_context& io, std::mutex& mutex,
+                                                     std::unique_ptr<tcp::acceptor> acceptor,
+                                                     const handshake_options& options, handshake_owner& owner)
+    : io_{&io},
+      mutex_{&mutex},
+      accepting_{make_accepting(std::move(acceptor))},
+      options_{options},
+      owner_{&owner},
+      informant_{options.pieces},
+      strangers_{options.strangers},
+      turned_away_{options.log} {}
+
+CAUSEWAY_DECL void handshake_acceptor::send_away(const meeting_ptr& m) {
+  refuse(m, fail(errc::too_large, "", "too many connections at once; try again"));
+}
+
+CAUSEWAY_DECL handshake_acceptor::meeting::meeting(asio::io_context& io) : deadline{io} {}
 
 CAUSEWAY_DECL void handshake_acceptor::dial(const std::string& address) {
   if (over_ || is_dialling(address)) return;
@@ -5574,11 +5631,11 @@ class fabric_core final : public engine, private link_owner, private handshake_o
   /// A handler could not do its work. Whoever caused it is given up; a timer comes again a little later.
   void run_out_of_memory(std::optional<peer_index> about);
 
-  void hear_lost(peer_index peer, const error& why) override;
+  CAUSEWAY_DECL void hear_lost(peer_index peer, const error& why) override;
 
-  void hear_control(peer_index peer, control_message message) override;
+  CAUSEWAY_DECL void hear_control(peer_index peer, control_message message) override;
 
-  void unreachable(const std::string& where, const error& why) override;
+  CAUSEWAY_DECL void unreachable(const std::string& where, const error& why) override;
 
   void arm_wake();
 
@@ -5590,24 +5647,24 @@ class fabric_core final : public engine, private link_owner, private handshake_o
 
   [[nodiscard]] bool stands(const std::string& where) const;
 
-  introduction introduce(const tcp::socket& to, std::size_t spare) override;
+  CAUSEWAY_DECL introduction introduce(const tcp::socket& to, std::size_t spare) override;
 
   bool kernel_has_bbr();
 
-  std::optional<error> objection(const introduction& them) override;
+  CAUSEWAY_DECL std::optional<error> objection(const introduction& them) override;
 
-  bool is_connected(peer_id id, std::uint64_t incarnation) override;
+  CAUSEWAY_DECL bool is_connected(peer_id id, std::uint64_t incarnation) override;
 
   wish wish_for(const introduction& them) override { return peers_.wish_for(them, is_alive(peers_.find(them.id))); }
 
-  std::uint64_t choose(const introduction& them, const wish& theirs) override;
+  CAUSEWAY_DECL std::uint64_t choose(const introduction& them, const wish& theirs) override;
 
   void give_back(const introduction& them, std::uint64_t serial) override { peers_.give_back(them.id, serial); }
 
   // ---- links
 
-  void take(const introduction& us, const introduction& them, std::uint64_t serial, const std::string& dialled,
-            tcp::socket socket) override;
+  CAUSEWAY_DECL void take(const introduction& us, const introduction& them, std::uint64_t serial,
+                          const std::string& dialled, tcp::socket socket) override;
 
   void open_link(peer_index peer, const introduction& us, const introduction& them, tcp::socket socket);
 
@@ -5616,11 +5673,11 @@ class fabric_core final : public engine, private link_owner, private handshake_o
 
   bool wants_stream(const stream_request& which) override { return is_alive(peers_.lacking(which)); }
 
-  void take_stream(const stream_request& which, tcp::socket socket) override;
+  CAUSEWAY_DECL void take_stream(const stream_request& which, tcp::socket socket) override;
 
-  void lose_stream(const stream_request& which, const error& why) override;
+  CAUSEWAY_DECL void lose_stream(const stream_request& which, const error& why) override;
 
-  void tick(duration since) override;
+  CAUSEWAY_DECL void tick(duration since) override;
 
   void clear_graves();
 
@@ -6000,14 +6057,13 @@ static_assert(max_post_bytes == max_control_bytes);
 /// connection is given up.
 class asio_fabric final : public fabric {
  public:
-  asio_fabric(listener at, fabric_options options)
-      : core_{std::make_shared<detail::fabric_core>(std::move(at), std::move(options))} {}
+  asio_fabric(listener at, fabric_options options);
   asio_fabric(const asio_fabric&) = delete;
   asio_fabric& operator=(const asio_fabric&) = delete;
   ~asio_fabric() override { core_->close(); }
 
   [[nodiscard]] peer_id id() const override { return core_->options().id; }
-  [[nodiscard]] std::string address() const override { return core_->address(); }
+  [[nodiscard]] CAUSEWAY_DECL std::string address() const override;
 
   void attach(fabric_events* events) override { core_->attach(events); }
 
@@ -6015,19 +6071,19 @@ class asio_fabric final : public fabric {
   void dial(const std::string& to) override { core_->dial(to); }
   void close(peer_index link, const std::string& why) override { core_->close(link, why); }
   [[nodiscard]] bool is_up(peer_index link) const override { return core_->is_up(link); }
-  void post(peer_index link, std::vector<std::byte> message, bool bulk = false) override;
+  CAUSEWAY_DECL void post(peer_index link, std::vector<std::byte> message, bool bulk = false) override;
   void wake_at(time_point when) override { core_->wake_at(when); }
   void cancel_before(std::uint32_t epoch) override { core_->cancel_before(epoch); }
-  void aside(std::function<void()> work, std::function<void()> then) override;
+  CAUSEWAY_DECL void aside(std::function<void()> work, std::function<void()> then) override;
 
   /// `bytes` must stay valid and unchanged until the operation was waited for, or its epoch was cancelled.
-  operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) override;
-  operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) override;
+  CAUSEWAY_DECL operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) override;
+  CAUSEWAY_DECL operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) override;
   result<std::size_t> wait(operation op, time_point deadline) override { return core_->wait(op, deadline); }
   [[nodiscard]] bool done(operation op) const override { return core_->done(op); }
 
   void locked(const std::function<void()>& what) override { core_->locked(what); }
-  result<bool> block(const std::function<bool()>& done, time_point deadline) override;
+  CAUSEWAY_DECL result<bool> block(const std::function<bool()>& done, time_point deadline) override;
 
   [[nodiscard]] traffic stats() const override { return core_->stats(); }
   [[nodiscard]] std::string describe_waits() const override { return core_->describe_waits(); }
@@ -6067,6 +6123,11 @@ CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(const endpoint& w
 // Bodies of net/asio_fabric.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+CAUSEWAY_DECL asio_fabric::asio_fabric(listener at, fabric_options options)
+    : core_{std::make_shared<detail::fabric_core>(std::move(at), std::move(options))} {}
+
+CAUSEWAY_DECL std::string asio_fabric::address() const { return core_->address(); }
 
 CAUSEWAY_DECL void asio_fabric::post(peer_index link, std::vector<std::byte> message, bool bulk) {
   core_->post(link, std::move(message), bulk);
@@ -6162,8 +6223,7 @@ class mesh_engine final : public engine {
 /// trainer never waits for a message that we refuse to read.
 class asio_transport {
  public:
-  asio_transport(peer_index self, std::uint64_t run_id, detail::mesh connections, transport_options options)
-      : engine_{std::make_shared<detail::mesh_engine>(self, run_id, std::move(connections), std::move(options))} {}
+  asio_transport(peer_index self, std::uint64_t run_id, detail::mesh connections, transport_options options);
 
   [[nodiscard]] peer_index self() const noexcept { return engine_->self(); }
   [[nodiscard]] std::uint32_t size() const noexcept { return engine_->size(); }
@@ -6251,6 +6311,10 @@ CAUSEWAY_DECL void mesh_engine::drop(peer_index peer, const std::string& why) {
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+CAUSEWAY_DECL asio_transport::asio_transport(peer_index self, std::uint64_t run_id, detail::mesh connections,
+                                             transport_options options)
+    : engine_{std::make_shared<detail::mesh_engine>(self, run_id, std::move(connections), std::move(options))} {}
 
 CAUSEWAY_DECL operation asio_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
   return engine_->start({.is_send = true, .peer = to, .id = id, .source = bytes.data(), .length = bytes.size()});
@@ -6403,9 +6467,9 @@ class mesh_builder {
   mesh_builder& operator=(const mesh_builder&) = delete;
   ~mesh_builder() { shut_down(); }
 
-  void on_hello(hello_handler handler) { hello_ = std::move(handler); }
+  void on_hello(hello_handler handler);
   /// Called every 50 ms or more often while `run` runs.
-  void on_tick(std::function<void(time_point)> handler) { tick_ = std::move(handler); }
+  void on_tick(std::function<void(time_point)> handler);
   void set_run(std::uint64_t run_id) { run_id_ = run_id; }
   [[nodiscard]] std::uint64_t run_id() const noexcept { return run_id_; }
   [[nodiscard]] asio::io_context& io() noexcept { return *io_; }
@@ -6418,7 +6482,7 @@ class mesh_builder {
   void disconnect_all();
 
   /// Called once, when the last link stands.
-  void on_complete(std::function<void()> handler) { completed_ = std::move(handler); }
+  void on_complete(std::function<void()> handler);
 
   /// Why dialling failed last: ": reason", or nothing.
   [[nodiscard]] std::string last_failure() const;
@@ -6550,6 +6614,12 @@ CAUSEWAY_DECL mesh_builder::mesh_builder(listener& from, const rendezvous_option
   raise_descriptor_limit();
   accepting_->start();
 }
+
+CAUSEWAY_DECL void mesh_builder::on_hello(hello_handler handler) { hello_ = std::move(handler); }
+
+CAUSEWAY_DECL void mesh_builder::on_tick(std::function<void(time_point)> handler) { tick_ = std::move(handler); }
+
+CAUSEWAY_DECL void mesh_builder::on_complete(std::function<void()> handler) { completed_ = std::move(handler); }
 
 CAUSEWAY_DECL void mesh_builder::connect_all(peer_index self, std::vector<endpoint> addresses, std::uint64_t token,
                                              std::size_t streams) {
@@ -7149,8 +7219,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace d
 /// The joiner's side.
 class join_session {
  public:
-  join_session(listener& own, endpoint host, const rendezvous_options& options)
-      : own_{own.address()}, host_{std::move(host)}, options_{&options}, mesh_{own, options} {}
+  join_session(listener& own, endpoint host, const rendezvous_options& options);
   ~join_session();
   join_session(const join_session&) = delete;
   join_session& operator=(const join_session&) = delete;
@@ -7200,6 +7269,9 @@ class join_session {
 // Bodies of net/asio_join.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL join_session::join_session(listener& own, endpoint host, const rendezvous_options& options)
+    : own_{own.address()}, host_{std::move(host)}, options_{&options}, mesh_{own, options} {}
 
 CAUSEWAY_DECL join_session::~join_session() {
   if (control_) control_->stop();
@@ -7643,7 +7715,7 @@ namespace detail {
 /// All state of a memory network, behind one mutex.
 class memory_hub {
  public:
-  memory_hub(std::uint32_t peers, memory_options options) : options_{std::move(options)}, seats_(peers) {}
+  memory_hub(std::uint32_t peers, memory_options options);
 
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(seats_.size()); }
 
@@ -7685,7 +7757,7 @@ class memory_hub {
     bool stalled = false;
     std::optional<result<std::size_t>> done{};
 
-    void end(result<std::size_t> outcome) { done.emplace(std::move(outcome)); }
+    void end(result<std::size_t> outcome);
     [[nodiscard]] bool open() const { return !done && !stalled; }
   };
 
@@ -7771,14 +7843,13 @@ static_assert(Transport<memory_transport>);
 /// 0.
 class memory_network {
  public:
-  explicit memory_network(std::uint32_t peers, memory_options options = {})
-      : hub_{std::make_shared<detail::memory_hub>(peers, std::move(options))} {}
+  explicit memory_network(std::uint32_t peers, memory_options options = {});
 
   [[nodiscard]] std::uint32_t size() const noexcept { return hub_->size(); }
 
   /// The end of one peer; one at a time per peer. Asking again after it was destroyed or killed is a restart: an empty
   /// mailbox, operations counted from 0 again.
-  [[nodiscard]] memory_transport transport(peer_index peer) const { return {hub_, peer}; }
+  [[nodiscard]] memory_transport transport(peer_index peer) const;
 
   /// Ends all connections of a peer at once, as if its machine had died.
   void kill(peer_index peer) const { hub_->lost(peer); }
@@ -7809,6 +7880,11 @@ class memory_network {
 // Bodies of net/memory_transport.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL void memory_hub::pending::end(result<std::size_t> outcome) { done.emplace(std::move(outcome)); }
+
+CAUSEWAY_DECL memory_hub::memory_hub(std::uint32_t peers, memory_options options)
+    : options_{std::move(options)}, seats_(peers) {}
 
 CAUSEWAY_DECL operation memory_hub::start(peer_index self, peer_index other, const message_id& id,
                                           std::span<const std::byte> out, std::span<std::byte> in, bool is_send) {
@@ -8044,6 +8120,11 @@ CAUSEWAY_DECL operation memory_transport::send(peer_index to, const message_id& 
 CAUSEWAY_DECL operation memory_transport::receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
   return hub_->start(self_, from, id, {}, buffer, false);
 }
+
+CAUSEWAY_DECL memory_network::memory_network(std::uint32_t peers, memory_options options)
+    : hub_{std::make_shared<detail::memory_hub>(peers, std::move(options))} {}
+
+CAUSEWAY_DECL memory_transport memory_network::transport(peer_index peer) const { return {hub_, peer}; }
 
 CAUSEWAY_DECL void memory_network::fail_at(peer_index peer, std::uint64_t nth, errc code) const {
   hub_->plan(peer, nth, detail::memory_hub::effect::fail, code);
@@ -10126,55 +10207,6 @@ CAUSEWAY_DECL bool weighted(thread_pool& pool, std::span<const float> values, fl
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_AGGREGATOR_IPP
 #endif
 
-// ---- causeway/collective/encoding.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_ENCODING_HPP
-#define CAUSEWAY_COLLECTIVE_ENCODING_HPP
-
-// What a collective needs of a codec. Every compress::Codec is one; the codecs themselves live elsewhere, since a
-// collective does not care how a float becomes fewer bytes.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-/// - `C::raw`: the encoded bytes are the floats themselves, so that they may be sent from where they lie;
-/// - `block()`: cutting values at multiples of it does not change what they decode to;
-/// - `encoded_size(n)`: exact bytes of n encoded values; `encode` and `decode` must produce and accept just that many.
-template <class C>
-concept Encoding = requires(const C& c, thread_pool& pool, std::size_t n, std::span<const float> values,
-                            std::span<std::byte> room, std::span<const std::byte> bytes, std::span<float> decoded) {
-  {bool{C::raw}};
-  { c.block() } -> std::same_as<std::size_t>;
-  { c.encoded_size(n) } -> std::same_as<std::size_t>;
-  { c.encode(pool, values, room) } -> std::same_as<std::size_t>;
-  { c.decode(pool, bytes, decoded) } -> std::same_as<result<void>>;
-};
-
-/// Floats as they are. For the plain sums: nothing is ever encoded.
-struct raw_encoding {
-  static constexpr bool raw = true;
-  static constexpr std::size_t block() noexcept { return 1; }
-  static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * sizeof(float); }
-  static std::size_t encode(thread_pool&, std::span<const float>, std::span<std::byte>) noexcept { return 0; }
-  static result<void> decode(thread_pool&, std::span<const std::byte>, std::span<float>) { return {}; }
-};
-static_assert(Encoding<raw_encoding>);
-
-/// Whether finite values are still finite once they were encoded: some are too large for 16 bits. Cost: as a round trip.
-template <Encoding C>
-bool survives(const C& codec, thread_pool& pool, std::span<const float> values) {
-  if constexpr (C::raw) {
-    return true;
-  } else {
-    std::vector<std::byte> bytes(codec.encoded_size(values.size()));
-    std::vector<float> back(values.size());
-    bytes.resize(codec.encode(pool, values, bytes));
-    return codec.decode(pool, bytes, back).has_value();
-  }
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_ENCODING_HPP
-
 // ---- causeway/collective/channels.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_CHANNELS_HPP
 #define CAUSEWAY_COLLECTIVE_CHANNELS_HPP
@@ -10337,6 +10369,235 @@ CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved) {
 
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
 #endif
+
+// ---- causeway/collective/gather.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_GATHER_HPP
+#define CAUSEWAY_COLLECTIVE_GATHER_HPP
+
+// Everybody's bytes to one peer, or to all. Lengths may differ: each peer says its length first, and nobody reserves more
+// than the caller's limit because somebody else says so.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+namespace detail {
+
+/// The places of one gather's operations: for every peer a length and bytes, out and in.
+struct gather_places {
+  std::size_t peers;
+  [[nodiscard]] std::size_t length_out(net::peer_index p) const { return p; }
+  [[nodiscard]] std::size_t bytes_out(net::peer_index p) const { return peers + p; }
+  [[nodiscard]] std::size_t length_in(net::peer_index p) const { return 2 * peers + p; }
+  [[nodiscard]] std::size_t bytes_in(net::peer_index p) const { return 3 * peers + p; }
+};
+
+CAUSEWAY_DECL error too_long(net::peer_index peer, std::size_t offered, std::size_t limit);
+
+/// Receives from all others: `lengths` are under way already.
+template <net::Transport T>
+result<void> collect(flight<T>& ops, const gather_places& at, std::span<const std::size_t> lengths, std::size_t limit,
+                     std::vector<std::vector<std::byte>>& all) {
+  for (net::peer_index p = 0; p < lengths.size(); ++p) {
+    if (p == ops.self()) continue;
+    CAUSEWAY_TRY(ops.wait_exact(at.length_in(p), p, sizeof(std::uint64_t)));
+    if (lengths[p] > limit) return too_long(p, lengths[p], limit);
+    all[p].resize(lengths[p]);
+    ops.receive(at.bytes_in(p), p, part{1}, all[p]);
+  }
+  for (net::peer_index p = 0; p < lengths.size(); ++p) {
+    if (p != ops.self()) CAUSEWAY_TRY(ops.wait_exact(at.bytes_in(p), p, all[p].size()));
+  }
+  return {};
+}
+
+/// Sends `mine` to the peers that `wants` names, and receives from all others if `wants` names this one.
+template <net::Transport T, class Wants>
+result<void> gather_to(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::size_t limit,
+                       std::vector<std::vector<std::byte>>& all, const Wants& wants, const collective_options& options) {
+  static_assert(sizeof(std::size_t) == sizeof(std::uint64_t));  // lengths travel as the workspace holds them
+  const net::peer_index self = transport.self();
+  if (mine.size() > limit) return too_long(self, mine.size(), limit);
+  const gather_places at{transport.size()};
+  collective_workspace own;
+  collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
+  auto& lengths = workspace.sizes();
+  lengths.assign(at.peers, mine.size());
+  flight<T> ops{transport, id, options.deadline, workspace.operations(), 4 * at.peers};
+  for (net::peer_index p = 0; p < at.peers && wants(self); ++p) {
+    if (p != self) ops.receive(at.length_in(p), p, part{0}, std::as_writable_bytes(std::span{&lengths[p], 1}));
+  }
+  for (net::peer_index p = 0; p < at.peers; ++p) {
+    if (p == self || !wants(p)) continue;
+    ops.send(at.length_out(p), p, part{0}, std::as_bytes(std::span{&lengths[self], 1}));
+    ops.send(at.bytes_out(p), p, part{1}, mine);
+  }
+  if (wants(self)) {
+    all.resize(at.peers);
+    all[self].assign(mine.begin(), mine.end());
+    CAUSEWAY_TRY(collect(ops, at, lengths, limit, all));
+  }
+  for (net::peer_index p = 0; p < at.peers; ++p) {
+    CAUSEWAY_TRY(ops.finish(at.length_out(p), p));
+    CAUSEWAY_TRY(ops.finish(at.bytes_out(p), p));
+  }
+  return {};
+}
+
+}  // namespace detail
+
+/// all[p] = the bytes of peer p, on `root`; left alone elsewhere. At most `limit` bytes each (errc::too_large, naming the
+/// peer that offers more). 1 latency; every peer but the root sends its bytes and 8 more.
+template <net::Transport T>
+result<void> gather(T& transport, const net::message_id& id, net::peer_index root, std::span<const std::byte> mine,
+                    std::size_t limit, std::vector<std::vector<std::byte>>& all, const collective_options& options = {}) {
+  CAUSEWAY_EXPECT(root < transport.size());
+  const auto wants = [root](net::peer_index p) { return p == root; };
+  return detail::gather_to(transport, id, mine, limit, all, wants, options);
+}
+
+/// As gather, on every peer: 1 latency; every peer sends n-1 times its bytes and 8 more.
+template <net::Transport T>
+result<void> all_gather(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::size_t limit,
+                        std::vector<std::vector<std::byte>>& all, const collective_options& options = {}) {
+  const auto wants = [](net::peer_index) { return true; };
+  return detail::gather_to(transport, id, mine, limit, all, wants, options);
+}
+
+/// For parts of equal length: `all` has n parts of mine.size() bytes; part p becomes the bytes of peer p. 1 latency; every
+/// peer sends n-1 times its bytes. `mine` may be the peer's own part of `all`.
+template <net::Transport T>
+result<void> all_gather(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::span<std::byte> all,
+                        const collective_options& options = {}) {
+  const net::peer_index self = transport.self();
+  const std::uint32_t peers = transport.size();
+  const std::size_t size = mine.size();
+  CAUSEWAY_EXPECT(all.size() == size * peers);
+  collective_workspace own;
+  collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
+  flight<T> ops{transport, id, options.deadline, workspace.operations(), 2 * std::size_t{peers}};
+  for (std::uint32_t i = 1; i < peers; ++i) {
+    const net::peer_index from = (self + peers - i) % peers;
+    ops.receive(peers + from, from, part{}, all.subspan(from * size, size));
+  }
+  for (std::uint32_t i = 1; i < peers; ++i) ops.send((self + i) % peers, (self + i) % peers, part{}, mine);
+  if (size > 0) std::memmove(all.data() + self * size, mine.data(), size);
+  for (net::peer_index p = 0; p < peers; ++p) {
+    if (p != self) CAUSEWAY_TRY(ops.wait_exact(peers + p, p, size));
+  }
+  for (net::peer_index p = 0; p < peers; ++p) CAUSEWAY_TRY(ops.finish(p, p));
+  return {};
+}
+
+#ifdef CAUSEWAY_COMPILED
+extern template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
+                                        std::size_t, std::vector<std::vector<std::byte>>&, const collective_options&);
+extern template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
+                                        std::span<std::byte>, const collective_options&);
+#endif
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_GATHER_HPP
+
+// ---- causeway/collective/impl/gather.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+
+// Bodies of collective/gather.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL error detail::too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
+  return fail(errc::too_large, peer_name(peer),
+              std::to_string(offered) + " bytes to gather, where the caller allows " + std::to_string(limit));
+}
+
+#ifdef CAUSEWAY_COMPILED
+template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>, std::size_t,
+                                 std::vector<std::vector<std::byte>>&, const collective_options&);
+template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
+                                 std::span<std::byte>, const collective_options&);
+#endif
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+#endif
+
+// ---- causeway/collective/agreement.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_AGREEMENT_HPP
+#define CAUSEWAY_COLLECTIVE_AGREEMENT_HPP
+
+// Whether all peers hold the same thing, by a number that names it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// errc::diverged, with `complaint`, names the first peer whose number is another one. 8 bytes from and to everybody.
+template <net::Transport T>
+result<void> all_equal(T& transport, const net::message_id& id, std::uint64_t own, const std::string& complaint,
+                       const collective_options& options = {}) {
+  if (transport.size() == 1) return {};
+  std::vector<std::uint64_t> all(transport.size());
+  CAUSEWAY_TRY(
+      all_gather(transport, id, std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}), options));
+  for (net::peer_index peer = 0; peer < transport.size(); ++peer) {
+    if (all[peer] != own) return fail(errc::diverged, "peer " + std::to_string(peer), complaint);
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_AGREEMENT_HPP
+
+// ---- causeway/collective/encoding.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_ENCODING_HPP
+#define CAUSEWAY_COLLECTIVE_ENCODING_HPP
+
+// What a collective needs of a codec. Every compress::Codec is one; the codecs themselves live elsewhere, since a
+// collective does not care how a float becomes fewer bytes.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// - `C::raw`: the encoded bytes are the floats themselves, so that they may be sent from where they lie;
+/// - `block()`: cutting values at multiples of it does not change what they decode to;
+/// - `encoded_size(n)`: exact bytes of n encoded values; `encode` and `decode` must produce and accept just that many.
+template <class C>
+concept Encoding = requires(const C& c, thread_pool& pool, std::size_t n, std::span<const float> values,
+                            std::span<std::byte> room, std::span<const std::byte> bytes, std::span<float> decoded) {
+  {bool{C::raw}};
+  { c.block() } -> std::same_as<std::size_t>;
+  { c.encoded_size(n) } -> std::same_as<std::size_t>;
+  { c.encode(pool, values, room) } -> std::same_as<std::size_t>;
+  { c.decode(pool, bytes, decoded) } -> std::same_as<result<void>>;
+};
+
+/// Floats as they are. For the plain sums: nothing is ever encoded.
+struct raw_encoding {
+  static constexpr bool raw = true;
+  static constexpr std::size_t block() noexcept { return 1; }
+  static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * sizeof(float); }
+  static std::size_t encode(thread_pool&, std::span<const float>, std::span<std::byte>) noexcept { return 0; }
+  static result<void> decode(thread_pool&, std::span<const std::byte>, std::span<float>) { return {}; }
+};
+static_assert(Encoding<raw_encoding>);
+
+/// Whether finite values are still finite once they were encoded: some are too large for 16 bits. Cost: as a round trip.
+template <Encoding C>
+bool survives(const C& codec, thread_pool& pool, std::span<const float> values) {
+  if constexpr (C::raw) {
+    return true;
+  } else {
+    std::vector<std::byte> bytes(codec.encoded_size(values.size()));
+    std::vector<float> back(values.size());
+    bytes.resize(codec.encode(pool, values, bytes));
+    return codec.decode(pool, bytes, back).has_value();
+  }
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_ENCODING_HPP
 
 // ---- causeway/collective/butterfly.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_BUTTERFLY_HPP
@@ -10999,8 +11260,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 class conversation {
  public:
   conversation() = default;
-  conversation(conversation&& other) noexcept
-      : transport_{std::exchange(other.transport_, nullptr)}, id_{other.id_}, places_{std::move(other.places_)} {}
+  conversation(conversation&& other) noexcept;
   conversation& operator=(conversation&& other) noexcept;
   ~conversation() { close(); }
 
@@ -11039,6 +11299,9 @@ class conversation {
 // Bodies of collective/conversation.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL conversation::conversation(conversation&& other) noexcept
+    : transport_{std::exchange(other.transport_, nullptr)}, id_{other.id_}, places_{std::move(other.places_)} {}
 
 CAUSEWAY_DECL conversation& conversation::operator=(conversation&& other) noexcept {
   std::swap(transport_, other.transport_);
@@ -11090,160 +11353,6 @@ CAUSEWAY_DECL result<void> conversation::finish(std::size_t place, net::peer_ind
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_CONVERSATION_IPP
-#endif
-
-// ---- causeway/collective/gather.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_GATHER_HPP
-#define CAUSEWAY_COLLECTIVE_GATHER_HPP
-
-// Everybody's bytes to one peer, or to all. Lengths may differ: each peer says its length first, and nobody reserves more
-// than the caller's limit because somebody else says so.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-namespace detail {
-
-/// The places of one gather's operations: for every peer a length and bytes, out and in.
-struct gather_places {
-  std::size_t peers;
-  [[nodiscard]] std::size_t length_out(net::peer_index p) const { return p; }
-  [[nodiscard]] std::size_t bytes_out(net::peer_index p) const { return peers + p; }
-  [[nodiscard]] std::size_t length_in(net::peer_index p) const { return 2 * peers + p; }
-  [[nodiscard]] std::size_t bytes_in(net::peer_index p) const { return 3 * peers + p; }
-};
-
-CAUSEWAY_DECL error too_long(net::peer_index peer, std::size_t offered, std::size_t limit);
-
-/// Receives from all others: `lengths` are under way already.
-template <net::Transport T>
-result<void> collect(flight<T>& ops, const gather_places& at, std::span<const std::size_t> lengths, std::size_t limit,
-                     std::vector<std::vector<std::byte>>& all) {
-  for (net::peer_index p = 0; p < lengths.size(); ++p) {
-    if (p == ops.self()) continue;
-    CAUSEWAY_TRY(ops.wait_exact(at.length_in(p), p, sizeof(std::uint64_t)));
-    if (lengths[p] > limit) return too_long(p, lengths[p], limit);
-    all[p].resize(lengths[p]);
-    ops.receive(at.bytes_in(p), p, part{1}, all[p]);
-  }
-  for (net::peer_index p = 0; p < lengths.size(); ++p) {
-    if (p != ops.self()) CAUSEWAY_TRY(ops.wait_exact(at.bytes_in(p), p, all[p].size()));
-  }
-  return {};
-}
-
-/// Sends `mine` to the peers that `wants` names, and receives from all others if `wants` names this one.
-template <net::Transport T, class Wants>
-result<void> gather_to(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::size_t limit,
-                       std::vector<std::vector<std::byte>>& all, const Wants& wants, const collective_options& options) {
-  static_assert(sizeof(std::size_t) == sizeof(std::uint64_t));  // lengths travel as the workspace holds them
-  const net::peer_index self = transport.self();
-  if (mine.size() > limit) return too_long(self, mine.size(), limit);
-  const gather_places at{transport.size()};
-  collective_workspace own;
-  collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
-  auto& lengths = workspace.sizes();
-  lengths.assign(at.peers, mine.size());
-  flight<T> ops{transport, id, options.deadline, workspace.operations(), 4 * at.peers};
-  for (net::peer_index p = 0; p < at.peers && wants(self); ++p) {
-    if (p != self) ops.receive(at.length_in(p), p, part{0}, std::as_writable_bytes(std::span{&lengths[p], 1}));
-  }
-  for (net::peer_index p = 0; p < at.peers; ++p) {
-    if (p == self || !wants(p)) continue;
-    ops.send(at.length_out(p), p, part{0}, std::as_bytes(std::span{&lengths[self], 1}));
-    ops.send(at.bytes_out(p), p, part{1}, mine);
-  }
-  if (wants(self)) {
-    all.resize(at.peers);
-    all[self].assign(mine.begin(), mine.end());
-    CAUSEWAY_TRY(collect(ops, at, lengths, limit, all));
-  }
-  for (net::peer_index p = 0; p < at.peers; ++p) {
-    CAUSEWAY_TRY(ops.finish(at.length_out(p), p));
-    CAUSEWAY_TRY(ops.finish(at.bytes_out(p), p));
-  }
-  return {};
-}
-
-}  // namespace detail
-
-/// all[p] = the bytes of peer p, on `root`; left alone elsewhere. At most `limit` bytes each (errc::too_large, naming the
-/// peer that offers more). 1 latency; every peer but the root sends its bytes and 8 more.
-template <net::Transport T>
-result<void> gather(T& transport, const net::message_id& id, net::peer_index root, std::span<const std::byte> mine,
-                    std::size_t limit, std::vector<std::vector<std::byte>>& all, const collective_options& options = {}) {
-  CAUSEWAY_EXPECT(root < transport.size());
-  const auto wants = [root](net::peer_index p) { return p == root; };
-  return detail::gather_to(transport, id, mine, limit, all, wants, options);
-}
-
-/// As gather, on every peer: 1 latency; every peer sends n-1 times its bytes and 8 more.
-template <net::Transport T>
-result<void> all_gather(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::size_t limit,
-                        std::vector<std::vector<std::byte>>& all, const collective_options& options = {}) {
-  const auto wants = [](net::peer_index) { return true; };
-  return detail::gather_to(transport, id, mine, limit, all, wants, options);
-}
-
-/// For parts of equal length: `all` has n parts of mine.size() bytes; part p becomes the bytes of peer p. 1 latency; every
-/// peer sends n-1 times its bytes. `mine` may be the peer's own part of `all`.
-template <net::Transport T>
-result<void> all_gather(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::span<std::byte> all,
-                        const collective_options& options = {}) {
-  const net::peer_index self = transport.self();
-  const std::uint32_t peers = transport.size();
-  const std::size_t size = mine.size();
-  CAUSEWAY_EXPECT(all.size() == size * peers);
-  collective_workspace own;
-  collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
-  flight<T> ops{transport, id, options.deadline, workspace.operations(), 2 * std::size_t{peers}};
-  for (std::uint32_t i = 1; i < peers; ++i) {
-    const net::peer_index from = (self + peers - i) % peers;
-    ops.receive(peers + from, from, part{}, all.subspan(from * size, size));
-  }
-  for (std::uint32_t i = 1; i < peers; ++i) ops.send((self + i) % peers, (self + i) % peers, part{}, mine);
-  if (size > 0) std::memmove(all.data() + self * size, mine.data(), size);
-  for (net::peer_index p = 0; p < peers; ++p) {
-    if (p != self) CAUSEWAY_TRY(ops.wait_exact(peers + p, p, size));
-  }
-  for (net::peer_index p = 0; p < peers; ++p) CAUSEWAY_TRY(ops.finish(p, p));
-  return {};
-}
-
-#ifdef CAUSEWAY_COMPILED
-extern template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
-                                        std::size_t, std::vector<std::vector<std::byte>>&, const collective_options&);
-extern template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
-                                        std::span<std::byte>, const collective_options&);
-#endif
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_GATHER_HPP
-
-// ---- causeway/collective/impl/gather.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
-#define CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
-
-// Bodies of collective/gather.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-CAUSEWAY_DECL error detail::too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
-  return fail(errc::too_large, peer_name(peer),
-              std::to_string(offered) + " bytes to gather, where the caller allows " + std::to_string(limit));
-}
-
-#ifdef CAUSEWAY_COMPILED
-template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>, std::size_t,
-                                 std::vector<std::vector<std::byte>>&, const collective_options&);
-template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
-                                 std::span<std::byte>, const collective_options&);
-#endif
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
 #endif
 
 // ---- causeway/collective/gather_mean.hpp ----
@@ -13163,15 +13272,14 @@ class transport_site final : public site {
  public:
   /// `members[r]` is the peer of rank r, this one among them.
   transport_site(net::any_transport& over, std::vector<net::peer_index> members, const net::message_id& id,
-                 const collective_options& options)
-      : group_{over, std::move(members)}, id_{id}, options_{options} {}
+                 const collective_options& options);
 
   [[nodiscard]] std::uint32_t size() const override { return group_.size(); }
   [[nodiscard]] std::uint32_t rank() const override { return group_.self(); }
 
-  [[nodiscard]] result<void> mean(std::span<float> data) override;
-  [[nodiscard]] result<void> broadcast(std::uint32_t from, std::span<float> data) override;
-  [[nodiscard]] result<bool> all_of(bool mine) override;
+  [[nodiscard]] CAUSEWAY_DECL result<void> mean(std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_DECL result<void> broadcast(std::uint32_t from, std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_DECL result<bool> all_of(bool mine) override;
 
  private:
   /// A collective adds up to three phases to its channel.
@@ -13194,6 +13302,10 @@ class transport_site final : public site {
 // Bodies of collective/transport_site.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL transport_site::transport_site(net::any_transport& over, std::vector<net::peer_index> members,
+                                             const net::message_id& id, const collective_options& options)
+    : group_{over, std::move(members)}, id_{id}, options_{options} {}
 
 CAUSEWAY_DECL result<void> transport_site::mean(std::span<float> data) {
   return all_reduce_mean(group_, of_kind(0), data, options_);
@@ -13471,7 +13583,7 @@ class held_transport {
   held_transport(held_transport&&) noexcept = default;
   held_transport& operator=(held_transport&& other) noexcept;
 
-  void hold(group_view group) { transport_ = std::make_unique<net::any_transport>(std::move(group)); }
+  void hold(group_view group);
   [[nodiscard]] net::any_transport& get() const noexcept { return *transport_; }
 
  private:
@@ -13751,6 +13863,10 @@ class two_level_mean {
 // Bodies of collective/two_level_mean.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
+
+CAUSEWAY_DECL void held_transport::hold(group_view group) {
+  transport_ = std::make_unique<net::any_transport>(std::move(group));
+}
 
 CAUSEWAY_DECL held_transport& held_transport::operator=(held_transport&& other) noexcept {
   std::swap(transport_, other.transport_);

@@ -46,8 +46,10 @@
 // object that all share (causeway::compiled, or a source file of one's own that includes <causeway/impl/src.hpp>).
 #ifdef CAUSEWAY_COMPILED
 #define CAUSEWAY_DECL
+#define CAUSEWAY_DECL_WHERE_CALLED
 #else
 #define CAUSEWAY_DECL inline
+#define CAUSEWAY_DECL_WHERE_CALLED template <class...>  // instead of CAUSEWAY_DECL, where a body instantiates much
 #endif
 
 #define CAUSEWAY_RESTRICT __restrict__
@@ -702,10 +704,8 @@ struct section_stamp {
 /// A section to be written: owns its bytes, or refers to bytes that outlive it (large ones: parameters, moments).
 class section {
  public:
-  section(std::string name, std::uint32_t version, byte_vector content)
-      : name_{std::move(name)}, version_{version}, content_{std::move(content)} {}
-  section(std::string name, std::uint32_t version, std::span<const std::byte> content)
-      : name_{std::move(name)}, version_{version}, content_{content} {}
+  section(std::string name, std::uint32_t version, byte_vector content);
+  section(std::string name, std::uint32_t version, std::span<const std::byte> content);
 
   /// Refers to `values` as they lie in memory.
   template <class T>
@@ -782,6 +782,12 @@ CAUSEWAY_DECL byte_vector section_header(const section_stamp& stamp, std::span<c
 // Bodies of io/section.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, byte_vector content)
+    : name_{std::move(name)}, version_{version}, content_{std::move(content)} {}
+
+CAUSEWAY_DECL section::section(std::string name, std::uint32_t version, std::span<const std::byte> content)
+    : name_{std::move(name)}, version_{version}, content_{content} {}
 
 CAUSEWAY_DECL std::span<const std::byte> section::bytes() const noexcept {
   if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
@@ -1486,7 +1492,7 @@ class descriptor {
   [[nodiscard]] int get() const noexcept { return fd_; }
 
   /// False if the system reports a late write error (network file systems do it here).
-  bool close() noexcept { return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0; }
+  bool close() noexcept;
 
  private:
   int fd_;
@@ -1525,7 +1531,7 @@ class posix_file_system {
  public:
   class file_type {
    public:
-    file_type(detail::descriptor opened, std::string path) : descriptor_{std::move(opened)}, path_{std::move(path)} {}
+    file_type(detail::descriptor opened, std::string path);
 
    private:
     friend posix_file_system;
@@ -1576,6 +1582,9 @@ namespace detail {
 // Bodies of io/file.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+CAUSEWAY_DECL posix_file_system::file_type::file_type(detail::descriptor opened, std::string path)
+    : descriptor_{std::move(opened)}, path_{std::move(path)} {}
 
 CAUSEWAY_DECL mapped_file& mapped_file::operator=(mapped_file&& other) noexcept {
   std::swap(data_, other.data_);
@@ -1636,6 +1645,8 @@ CAUSEWAY_DECL result<void> posix_file_system::remove_folder(const std::string& p
 }}}  // namespace causeway::CAUSEWAY_ABI::io
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
+
+CAUSEWAY_DECL bool descriptor::close() noexcept { return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0; }
 
 CAUSEWAY_DECL result<descriptor> open_file(const std::string& path, int flags) {
   for (;;) {
@@ -1752,7 +1763,7 @@ struct storage_faults {
 /// Models Storage. Copies share one disk, as two handles to one folder do. Thread-safe.
 class memory_storage {
  public:
-  explicit memory_storage(storage_faults faults = {}) : disk_{std::make_shared<disk>()} { disk_->faults = faults; }
+  explicit memory_storage(storage_faults faults = {});
 
   result<void> write_atomic(const std::string& path, const byte_producer& producer);
 
@@ -1798,6 +1809,10 @@ static_assert(Storage<memory_storage>);
 // Bodies of io/memory_storage.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
+
+CAUSEWAY_DECL memory_storage::memory_storage(storage_faults faults) : disk_{std::make_shared<disk>()} {
+  disk_->faults = faults;
+}
 
 CAUSEWAY_DECL result<void> memory_storage::write_atomic(const std::string& path, const byte_producer& producer) {
   byte_vector content;
@@ -1988,7 +2003,7 @@ concept KnowsItself = requires(const T& t) {
 /// Any transport, held by value; one virtual call per message.
 class any_transport {
  public:
-  any_transport() : any_transport(solo_transport{}) {}
+  any_transport();
 
   /// Any transport is one, without a cast. What is none is told from the first call alone: asking it for moves would ask
   /// for conversions to this type again.
@@ -2054,6 +2069,8 @@ CAUSEWAY_DECL result<std::size_t> solo_transport::wait(operation, time_point) {
   return fail(errc::peer_lost, "solo transport", "there is no other peer in this run");
 }
 
+CAUSEWAY_DECL any_transport::any_transport() : any_transport(solo_transport{}) {}
+
 CAUSEWAY_DECL operation any_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
   return model_->send(to, id, bytes);
 }
@@ -2092,7 +2109,7 @@ namespace detail {
 /// All state of a memory network, behind one mutex.
 class memory_hub {
  public:
-  memory_hub(std::uint32_t peers, memory_options options) : options_{std::move(options)}, seats_(peers) {}
+  memory_hub(std::uint32_t peers, memory_options options);
 
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(seats_.size()); }
 
@@ -2134,7 +2151,7 @@ class memory_hub {
     bool stalled = false;
     std::optional<result<std::size_t>> done{};
 
-    void end(result<std::size_t> outcome) { done.emplace(std::move(outcome)); }
+    void end(result<std::size_t> outcome);
     [[nodiscard]] bool open() const { return !done && !stalled; }
   };
 
@@ -2220,14 +2237,13 @@ static_assert(Transport<memory_transport>);
 /// 0.
 class memory_network {
  public:
-  explicit memory_network(std::uint32_t peers, memory_options options = {})
-      : hub_{std::make_shared<detail::memory_hub>(peers, std::move(options))} {}
+  explicit memory_network(std::uint32_t peers, memory_options options = {});
 
   [[nodiscard]] std::uint32_t size() const noexcept { return hub_->size(); }
 
   /// The end of one peer; one at a time per peer. Asking again after it was destroyed or killed is a restart: an empty
   /// mailbox, operations counted from 0 again.
-  [[nodiscard]] memory_transport transport(peer_index peer) const { return {hub_, peer}; }
+  [[nodiscard]] memory_transport transport(peer_index peer) const;
 
   /// Ends all connections of a peer at once, as if its machine had died.
   void kill(peer_index peer) const { hub_->lost(peer); }
@@ -2258,6 +2274,11 @@ class memory_network {
 // Bodies of net/memory_transport.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL void memory_hub::pending::end(result<std::size_t> outcome) { done.emplace(std::move(outcome)); }
+
+CAUSEWAY_DECL memory_hub::memory_hub(std::uint32_t peers, memory_options options)
+    : options_{std::move(options)}, seats_(peers) {}
 
 CAUSEWAY_DECL operation memory_hub::start(peer_index self, peer_index other, const message_id& id,
                                           std::span<const std::byte> out, std::span<std::byte> in, bool is_send) {
@@ -2493,6 +2514,11 @@ CAUSEWAY_DECL operation memory_transport::send(peer_index to, const message_id& 
 CAUSEWAY_DECL operation memory_transport::receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
   return hub_->start(self_, from, id, {}, buffer, false);
 }
+
+CAUSEWAY_DECL memory_network::memory_network(std::uint32_t peers, memory_options options)
+    : hub_{std::make_shared<detail::memory_hub>(peers, std::move(options))} {}
+
+CAUSEWAY_DECL memory_transport memory_network::transport(peer_index peer) const { return {hub_, peer}; }
 
 CAUSEWAY_DECL void memory_network::fail_at(peer_index peer, std::uint64_t nth, errc code) const {
   hub_->plan(peer, nth, detail::memory_hub::effect::fail, code);
@@ -2827,8 +2853,7 @@ class token_stream {
   explicit token_stream(std::span<const std::int32_t> tokens);
 
   /// Tokens at `data`, little-endian, kept alive by `owner`. No alignment is needed.
-  token_stream(std::shared_ptr<const void> owner, const std::byte* data, std::int64_t size, token_width width)
-      : owner_{std::move(owner)}, data_{data}, size_{size}, width_{width} {}
+  token_stream(std::shared_ptr<const void> owner, const std::byte* data, std::int64_t size, token_width width);
 
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
 
@@ -2889,6 +2914,10 @@ CAUSEWAY_DECL token_split split_fraction(const token_stream& tokens, double frac
 // Bodies of data/token_stream.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
+
+CAUSEWAY_DECL token_stream::token_stream(std::shared_ptr<const void> owner, const std::byte* data, std::int64_t size,
+                                         token_width width)
+    : owner_{std::move(owner)}, data_{data}, size_{size}, width_{width} {}
 
 CAUSEWAY_DECL token_stream::token_stream(std::span<const std::int32_t> tokens)
     : size_{static_cast<std::int64_t>(tokens.size())} {
@@ -3042,8 +3071,7 @@ class batcher {
   }
 
  private:
-  batcher(token_stream tokens, const sampler& order, std::int64_t global_batch)
-      : tokens_{std::move(tokens)}, order_{order}, global_batch_{global_batch} {}
+  batcher(token_stream tokens, const sampler& order, std::int64_t global_batch);
 
   template <class Number>
   batch fill(std::int64_t sequences, Number&& number) {
@@ -3089,8 +3117,7 @@ class validation_windows {
   batch at(std::int64_t first, std::int64_t count);
 
  private:
-  validation_windows(token_stream tokens, std::int64_t length, std::int64_t count, std::int64_t available)
-      : tokens_{std::move(tokens)}, length_{length}, count_{count}, available_{available} {}
+  validation_windows(token_stream tokens, std::int64_t length, std::int64_t count, std::int64_t available);
 
   token_stream tokens_;
   std::int64_t length_;
@@ -3112,6 +3139,9 @@ class validation_windows {
 // Bodies of data/batcher.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
+
+CAUSEWAY_DECL batcher::batcher(token_stream tokens, const sampler& order, std::int64_t global_batch)
+    : tokens_{std::move(tokens)}, order_{order}, global_batch_{global_batch} {}
 
 CAUSEWAY_DECL result<batcher> batcher::make(token_stream tokens, const sampler_options& options,
                                             std::int64_t global_batch) {
@@ -3147,6 +3177,10 @@ CAUSEWAY_DECL void batcher::set_global_batch(std::int64_t sequences) noexcept {
   CAUSEWAY_EXPECT(sequences > 0);
   global_batch_ = sequences;
 }
+
+CAUSEWAY_DECL validation_windows::validation_windows(token_stream tokens, std::int64_t length, std::int64_t count,
+                                                     std::int64_t available)
+    : tokens_{std::move(tokens)}, length_{length}, count_{count}, available_{available} {}
 
 CAUSEWAY_DECL result<validation_windows> validation_windows::make(token_stream tokens, std::int64_t context_length,
                                                                   std::int64_t limit) {
@@ -3837,7 +3871,7 @@ struct bpe_options {
 /// Counts the pieces of one text after another, then trains. Memory: the different pieces and their places in pairs.
 class bpe_trainer {
  public:
-  explicit bpe_trainer(const bpe_options& options = {}) : options_{options} {}
+  explicit bpe_trainer(const bpe_options& options = {});
 
   void add(std::string_view text);
 
@@ -3902,6 +3936,8 @@ CAUSEWAY_DECL result<bpe_tokenizer> train_bpe(std::span<const document> document
 // Bodies of data/bpe_trainer.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
+
+CAUSEWAY_DECL bpe_trainer::bpe_trainer(const bpe_options& options) : options_{options} {}
 
 CAUSEWAY_DECL void bpe_trainer::add(std::string_view text) {
   for_each_piece(text, [&](std::string_view piece) {
@@ -13281,8 +13317,8 @@ class model_part {
  public:
   /// All of a model.
   model_part() = default;
-  explicit model_part(std::vector<block_range> ranges) : ranges_{std::move(ranges)} {}
-  explicit model_part(block_range range) : ranges_{range} {}
+  explicit model_part(std::vector<block_range> ranges);
+  explicit model_part(block_range range);
 
   /// Embedding and output layer, and no block.
   [[nodiscard]] static model_part ends();
@@ -13322,6 +13358,10 @@ class model_part {
 // Bodies of nn/model_part.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+CAUSEWAY_DECL model_part::model_part(std::vector<block_range> ranges) : ranges_{std::move(ranges)} {}
+
+CAUSEWAY_DECL model_part::model_part(block_range range) : ranges_{range} {}
 
 CAUSEWAY_DECL model_part model_part::ends() {
   model_part p;
@@ -13415,8 +13455,7 @@ inline constexpr float initial_deviation = 0.02F;
 class declaration {
  public:
   /// `store` gets what belongs to `part` of a model with `layers` blocks.
-  declaration(parameter_store& store, const model_part& part, std::int64_t layers)
-      : store_{store}, part_{part}, layers_{layers} {}
+  declaration(parameter_store& store, const model_part& part, std::int64_t layers);
 
   /// The block that the next parameters belong to (`parameter_segment::block`); `layers` after the last.
   void in_block(std::int64_t block) noexcept { block_ = block; }
@@ -13463,6 +13502,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept {
   return initial_deviation / std::sqrt(2.0F * static_cast<float>(layers));
 }
+
+CAUSEWAY_DECL declaration::declaration(parameter_store& store, const model_part& part, std::int64_t layers)
+    : store_{store}, part_{part}, layers_{layers} {}
 
 CAUSEWAY_DECL std::size_t declaration::token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
   return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
@@ -13951,22 +13993,47 @@ struct attention_shape {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
-/// cos and sin of position · theta^(-2i/head_size), f32 [T, head_size/2] each, made once. Angles are computed in f64.
+/// How Llama 3.1 stretches wavelengths for contexts longer than those that a model was trained with first: frequencies
+/// that turn less than `low` times in the original context are divided by `factor`, those that turn more than `high` times
+/// stay, and between them it is blended.
+struct rotary_scaling {
+  float factor = 1.0F;  ///< 1: nothing is stretched
+  float low = 1.0F;
+  float high = 4.0F;
+  std::int64_t original_context = 8192;
+
+  [[nodiscard]] double stretched(double frequency) const noexcept {
+    if (factor == 1.0F) return frequency;
+    constexpr double full_turn = 6.283185307179586;
+    const double turns = static_cast<double>(original_context) * frequency / full_turn;
+    if (turns > static_cast<double>(high)) return frequency;
+    const double slow = frequency / static_cast<double>(factor);
+    if (turns < static_cast<double>(low)) return slow;
+    const double kept = (turns - static_cast<double>(low)) / static_cast<double>(high - low);
+    return (1.0 - kept) * slow + kept * frequency;
+  }
+
+  friend bool operator==(const rotary_scaling&, const rotary_scaling&) = default;
+};
+
+/// cos and sin of position · frequency, f32 [T, head_size/2] each, made once; the frequencies are theta^(-2i/head_size),
+/// stretched. Angles are computed in f64.
 class rotary_table {
  public:
   rotary_table() = default;
-  rotary_table(std::int64_t positions, std::int64_t head_size, double theta = 10000.0)
+  rotary_table(std::int64_t positions, std::int64_t head_size, double theta = 10000.0, rotary_scaling scaling = {})
       : cosine_{static_cast<std::size_t>(positions * (head_size / 2))},
         sine_{cosine_.size()},
         positions_{positions},
         head_size_{head_size},
-        theta_{theta} {
+        theta_{theta},
+        scaling_{scaling} {
     CAUSEWAY_EXPECT(head_size % 2 == 0);
     const std::int64_t half = head_size / 2;
     for (std::int64_t t = 0; t < positions; ++t) {
       for (std::int64_t i = 0; i < half; ++i) {
         const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(head_size);
-        const double angle = static_cast<double>(t) * std::pow(theta, exponent);
+        const double angle = static_cast<double>(t) * scaling.stretched(std::pow(theta, exponent));
         cosine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::cos(angle));
         sine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::sin(angle));
       }
@@ -13978,6 +14045,7 @@ class rotary_table {
   [[nodiscard]] std::int64_t positions() const noexcept { return positions_; }
   [[nodiscard]] std::int64_t head_size() const noexcept { return head_size_; }
   [[nodiscard]] double theta() const noexcept { return theta_; }
+  [[nodiscard]] const rotary_scaling& scaling() const noexcept { return scaling_; }
 
  private:
   aligned_buffer<float> cosine_;
@@ -13985,6 +14053,7 @@ class rotary_table {
   std::int64_t positions_ = 0;
   std::int64_t head_size_ = 0;
   double theta_ = 0.0;
+  rotary_scaling scaling_;
 };
 
 namespace detail {
@@ -16398,6 +16467,12 @@ class basic_cpu_backend {
 
 using cpu_backend = basic_cpu_backend<>;
 
+/// Whether what a backend computes is in memory that the host reads at once.
+template <class B>
+inline constexpr bool computes_on_host = false;
+template <class GemmType>
+inline constexpr bool computes_on_host<basic_cpu_backend<GemmType>> = true;
+
 /// What models and trainers ask of a backend. `ops()` has the operations of basic_cpu_backend; `pool()` are threads of the
 /// host, for what is done there.
 template <class B>
@@ -16452,6 +16527,57 @@ template <class Backend, class Block>
 }}}  // namespace causeway::CAUSEWAY_ABI::autograd
 
 #endif  // CAUSEWAY_AUTOGRAD_CHECKPOINT_HPP
+
+// ---- causeway/nn/key_value_cache.hpp ----
+#ifndef CAUSEWAY_NN_KEY_VALUE_CACHE_HPP
+#define CAUSEWAY_NN_KEY_VALUE_CACHE_HPP
+
+// What attention needs of the tokens that a text has so far, so that the next one costs a single row and not the whole text
+// again. Of one model, for as long as its parameters stay as they are.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+/// Keys and values of each block, rotated where the model rotates them. Memory: blocks · context · 2 · width of the key and
+/// value heads · size of an activation, taken when the first token comes.
+class key_value_cache {
+ public:
+  key_value_cache(std::int64_t blocks, std::int64_t context) : rows_(static_cast<std::size_t>(blocks)), context_{context} {}
+
+  /// Tokens that it has seen.
+  [[nodiscard]] std::int64_t length() const noexcept { return length_; }
+  [[nodiscard]] std::int64_t context() const noexcept { return context_; }
+  /// For another text.
+  void clear() noexcept { length_ = 0; }
+
+  /// Puts `count` rows of `columns` elements, which are `stride` apart, behind those of `block`. They count once `advance`
+  /// is called, after all blocks.
+  template <class Act>
+  void keep(std::size_t block, const Act* from, std::int64_t count, std::int64_t stride, std::int64_t columns) {
+    CAUSEWAY_EXPECT(length_ + count <= context_);
+    const auto bytes = static_cast<std::size_t>(columns) * sizeof(Act);
+    auto& rows = rows_[block];
+    if (rows.size() == 0) rows = aligned_buffer<std::byte>{static_cast<std::size_t>(context_) * bytes};
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::memcpy(rows.data() + static_cast<std::size_t>(length_ + i) * bytes, from + i * stride, bytes);
+    }
+  }
+  void advance(std::int64_t count) noexcept { length_ += count; }
+
+  /// The rows of a block, in the type that they were kept in.
+  template <class Act>
+  [[nodiscard]] const Act* rows(std::size_t block) const noexcept {
+    return reinterpret_cast<const Act*>(rows_[block].data());
+  }
+
+ private:
+  std::vector<aligned_buffer<std::byte>> rows_;
+  std::int64_t context_;
+  std::int64_t length_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_KEY_VALUE_CACHE_HPP
 
 // ---- causeway/autograd/low_rank.hpp ----
 #ifndef CAUSEWAY_AUTOGRAD_LOW_RANK_HPP
@@ -16535,6 +16661,87 @@ template <class Backend>
 
 #endif  // CAUSEWAY_AUTOGRAD_LOW_RANK_HPP
 
+// ---- causeway/kernels/decode.hpp ----
+#ifndef CAUSEWAY_KERNELS_DECODE_HPP
+#define CAUSEWAY_KERNELS_DECODE_HPP
+
+// One token more of a text whose earlier tokens are known: its rotary turn, and its attention to their keys and values.
+// Reads each of these once, so it costs as much as memory does.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+namespace detail {
+
+struct decode_kernel {
+  static constexpr bool exact = false;
+
+  /// One head: out = Σ softmax(q·k · scale) v over `count` rows of keys and values; `weights` has room for as many.
+  template <class T>
+  CAUSEWAY_ALWAYS_INLINE static void run(const attention_shape& s, const T* q, const T* keys, const T* values,
+                                         std::int64_t count, T* out, float* weights) {
+    float top = -std::numeric_limits<float>::infinity();
+    for (std::int64_t t = 0; t < count; ++t) {
+      f32x16 sums{};
+      for_lanes(s.head_size, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+        f32x16 a, b;
+        load(a, q + i, part);
+        load(b, keys + t * s.k_stride + i, part);
+        sums += a * b;
+      });
+      float dot = 0.0F;
+      for (std::int64_t i = 0; i < vector_lanes; ++i) dot += sums[i];
+      weights[t] = dot * s.scale;
+      top = std::max(top, weights[t]);
+    }
+    float total = 0.0F;
+    for (std::int64_t t = 0; t < count; ++t) {
+      weights[t] = std::exp(weights[t] - top);
+      total += weights[t];
+    }
+    for_lanes(s.head_size, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 mean{};
+      for (std::int64_t t = 0; t < count; ++t) {
+        f32x16 v;
+        load(v, values + t * s.v_stride + i, part);
+        mean += weights[t] * v;
+      }
+      store(out + i, mean / total, part);
+    });
+  }
+};
+
+}  // namespace detail
+
+/// Attention of one query row to `count` rows of keys and values, of which the last is its own. `shape` as for
+/// attention_forward; its batch, T and strides of q and out are not looked at.
+template <Activation Act>
+void decode_attention(thread_pool& pool, const attention_shape& shape, const Act* q, const Act* keys, const Act* values,
+                      std::int64_t count, Act* out, simd_level level = detect_simd_level()) {
+  std::vector<float> weights(static_cast<std::size_t>(shape.heads * count));
+  const std::int64_t shared = shape.heads / shape.kv_heads;
+  detail::for_rows(pool, shape.heads, shape.head_size * count, [&](index_range part) {
+    for (std::int64_t h = part.begin; h < part.end; ++h) {
+      const std::int64_t from = h / shared * shape.head_size, to = h * shape.head_size;
+      detail::dispatch<detail::decode_kernel>(level, shape, q + to, keys + from, values + from, count, out + to,
+                                              weights.data() + h * count);
+    }
+  });
+}
+
+/// Rotates `heads` contiguous heads of one row, which is at `position` of its text, in place.
+template <Activation Act>
+void rotary_turn(const rotary_table& table, Act* row, std::int64_t heads, std::int64_t position,
+                 simd_level level = detect_simd_level()) {
+  CAUSEWAY_EXPECT(position >= 0 && position < table.positions());
+  const std::int64_t size = table.head_size(), first = position * (size / 2);
+  detail::dispatch<detail::rotary_kernel>(level, table.cosine() + first, table.sine() + first, row, std::int64_t{0},
+                                          std::int64_t{1}, std::int64_t{1}, heads * size, heads, size, 1.0F);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_DECODE_HPP
+
 // ---- causeway/nn/pass.hpp ----
 #ifndef CAUSEWAY_NN_PASS_HPP
 #define CAUSEWAY_NN_PASS_HPP
@@ -16554,6 +16761,7 @@ struct pass {
   std::uint64_t dropout_stream = 0;
   float dropout = 0.0F;                      ///< 0 outside training
   const block_adapters* adapters = nullptr;  ///< of the block that is computed; null: none
+  key_value_cache* past = nullptr;           ///< the tokens before these, in memory of the host; null: there are none
 
   /// The type of operands of products.
   [[nodiscard]] dtype type() const noexcept { return low != nullptr ? dtype::bf16 : dtype::f32; }
@@ -16561,6 +16769,43 @@ struct pass {
   [[nodiscard]] autograd::parameter operator[](std::size_t segment) const noexcept {
     const auto& s = store->segments()[segment];
     return {store->value(segment), low != nullptr ? low + s.offset : nullptr, store->gradient(segment), s.rows, s.columns};
+  }
+
+  /// The rows of a table of positions from the first token of this pass on.
+  [[nodiscard]] autograd::parameter positions(std::size_t segment) const noexcept {
+    autograd::parameter table = (*this)[segment];
+    if (past != nullptr) table.value += past->length() * table.columns;
+    return table;
+  }
+
+  /// Queries and keys, rotated to the positions of their tokens.
+  [[nodiscard]] autograd::variable rotated(autograd::tape<Backend>& t, autograd::variable qkv,
+                                           const kernels::rotary_table& table, const autograd::head_layout& l) const {
+    if (past == nullptr || past->length() == 0) return autograd::rotary(t, std::move(qkv), table, l);
+    tensor y = t.exclusive(std::move(qkv.value));
+    autograd::detail::with_activation_type(y.type(), [&]<class Act>() {
+      kernels::rotary_turn(table, y.template data<Act>(), l.heads + l.kv_heads, past->length());
+    });
+    return {std::move(y)};
+  }
+
+  /// Attention of block i to these tokens and those before them, of which the cache keeps keys and values.
+  [[nodiscard]] autograd::variable attended(autograd::tape<Backend>& t, const autograd::variable& qkv,
+                                            const autograd::head_layout& l, std::size_t i) const {
+    if (past == nullptr) return autograd::attention(t, qkv, l);
+    const std::int64_t queries = l.heads * l.head_size, values = l.kv_heads * l.head_size;
+    return autograd::detail::with_activation_type(qkv.value.type(), [&]<class Act>() -> autograd::variable {
+      const Act* const row = qkv.value.template data<Act>();
+      past->keep(i, row + queries, T, l.row(), 2 * values);
+      if (past->length() == 0) return autograd::attention(t, qkv, l);
+      tensor o = t.make(qkv.value.type(), {1, queries});
+      auto shape = autograd::detail::attention_shape_of(l);
+      shape.k_stride = shape.v_stride = 2 * values;
+      const Act* const kept = past->template rows<Act>(i);
+      kernels::decode_attention(t.backend().pool(), shape, row, kept, kept + values, past->length() + 1,
+                                o.template data<Act>());
+      return {std::move(o)};
+    });
   }
 
   /// x after dropout. `place` tells the places of one model apart, so that no two share a mask.
@@ -17214,25 +17459,27 @@ class language_model {
 
   /// Scores of the token that follows `tokens` (1 to context length of them) into `out`, one for each of the vocabulary.
   [[nodiscard]] result<void> next_token_logits(std::span<const std::int32_t> tokens, std::span<float> out) {
-    CAUSEWAY_TRY(check_whole());
-    const micro_batch b{tokens, {}, 1, 0.0F, 0};
-    CAUSEWAY_TRY(check_inputs(limits(), b));
-    if (static_cast<std::int64_t>(out.size()) != vocabulary()) {
-      return fail(errc::invalid_argument, std::string{Family::name} + " logits",
-                  "room for " + std::to_string(out.size()) + " numbers; it must be the vocabulary, " +
-                      std::to_string(vocabulary()));
-    }
-    tape_type& t = engine_->tape;
-    tensor logits;
-    CAUSEWAY_TRY(guarded(t, false, [&] {
-      const auto p = prepare(b, false);
-      const auto x = run_blocks(t, p, {0, blocks()}, family().embed(t, p, tokens));
-      const tensor last = tensor::borrow(x.value.template data<float>() + (p.T - 1) * width(), {1, width()});
-      logits = logits_of(t, p, family().finish(t, p, {last}).value);
-    }));
-    std::copy_n(logits.data<float>(), vocabulary(), out.data());
-    return {};
+    return logits_after(tokens, out, nullptr);
   }
+
+  /// The same for a text of which `past` has seen all but `tokens`, which are at most as many as fit in the context behind
+  /// it. Costs a forward pass of these alone: several at once at the beginning of a text, then one by one. Up to rounding,
+  /// the scores are those of the whole text. Start with `make_cache()`.
+  [[nodiscard]] result<void> next_token_logits(std::span<const std::int32_t> tokens, std::span<float> out,
+                                               key_value_cache& past) requires kernels::computes_on_host<BackendType> {
+    if (past.context() - past.length() < static_cast<std::int64_t>(tokens.size())) {
+      return fail(errc::invalid_argument, std::string{Family::name} + " cache",
+                  std::to_string(past.length()) + " tokens and " + std::to_string(tokens.size()) +
+                      " more; the context has room for " + std::to_string(past.context()) +
+                      ". Clear it, and give the newest tokens again");
+    }
+    while (past.length() > 0 && tokens.size() > 1) {
+      CAUSEWAY_TRY(logits_after(tokens.first(1), out, &past));
+      tokens = tokens.subspan(1);
+    }
+    return logits_after(tokens, out, &past);
+  }
+  [[nodiscard]] key_value_cache make_cache() const { return {blocks(), context_length()}; }
 
   /// A tape of its own for a micro-batch that waits between forward and backward, as in a pipeline. Must not outlive the
   /// model.
@@ -17361,6 +17608,30 @@ class language_model {
   [[nodiscard]] double loss_of(tape_type& t, const pass<BackendType>& p, const autograd::variable& x,
                                const micro_batch& b) {
     return autograd::cross_entropy(t, family().finish(t, p, x), p[family().head()], b.targets, b.grad_scale);
+  }
+
+  [[nodiscard]] result<void> logits_after(std::span<const std::int32_t> tokens, std::span<float> out,
+                                          key_value_cache* past) {
+    CAUSEWAY_TRY(check_whole());
+    const micro_batch b{tokens, {}, 1, 0.0F, 0};
+    CAUSEWAY_TRY(check_inputs(limits(), b));
+    if (static_cast<std::int64_t>(out.size()) != vocabulary()) {
+      return fail(errc::invalid_argument, std::string{Family::name} + " logits",
+                  "room for " + std::to_string(out.size()) + " numbers; it must be the vocabulary, " +
+                      std::to_string(vocabulary()));
+    }
+    tape_type& t = engine_->tape;
+    tensor logits;
+    CAUSEWAY_TRY(guarded(t, false, [&] {
+      auto p = prepare(b, false);
+      p.past = past;
+      const auto x = run_blocks(t, p, {0, blocks()}, family().embed(t, p, tokens));
+      const tensor last = tensor::borrow(x.value.template data<float>() + (p.T - 1) * width(), {1, width()});
+      logits = logits_of(t, p, family().finish(t, p, {last}).value);
+    }));
+    std::copy_n(logits.data<float>(), vocabulary(), out.data());
+    if (past != nullptr) past->advance(static_cast<std::int64_t>(tokens.size()));
+    return {};
   }
 
   [[nodiscard]] tensor logits_of(tape_type& t, const pass<BackendType>& p, const tensor& x) {
@@ -17504,7 +17775,7 @@ class gpt_family {
   template <class Backend>
   [[nodiscard]] autograd::variable embed(autograd::tape<Backend>& t, const pass<Backend>& p,
                                          std::span<const std::int32_t> tokens) const {
-    return p.drop(t, autograd::embedding(t, tokens, p[tokens_], p[positions_], p.batch), 0);
+    return p.drop(t, autograd::embedding(t, tokens, p[tokens_], p.positions(positions_), p.batch), 0);
   }
 
   /// Block i on the residual stream: x += attention(norm(x)), then x += mlp(norm(x)).
@@ -17514,7 +17785,7 @@ class gpt_family {
     const block_segments& b = blocks_[i];
     const autograd::head_layout layout{p.batch, p.T, options_.heads, options_.heads, options_.width / options_.heads};
     const auto qkv = packed(t, p, b, norm(t, p, b.norm1, x), layout);
-    const auto x1 = p.add_linear(t, x, autograd::attention(t, qkv, layout), p[b.projection], p[b.projection + 1],
+    const auto x1 = p.add_linear(t, x, p.attended(t, qkv, layout, i), p[b.projection], p[b.projection + 1],
                                  linear_map::output, 2 * i + 1);
     const auto y = norm(t, p, b.norm2, x1);
     const auto residual = p.dropout > 0.0F ? autograd::variable{} : x1;
@@ -17707,6 +17978,7 @@ struct llama_options {
   std::int64_t context = 1024;
   std::int64_t vocabulary = 32000;
   float theta = 10000.0F;  ///< base of the rotary wavelengths
+  kernels::rotary_scaling scaling{};
   float epsilon = 1e-5F;
   bool tie = false;  ///< the output layer is the token table
   nn::precision precision = nn::precision::f32;
@@ -17753,8 +18025,8 @@ class llama_family {
                                          const autograd::variable& x) const {
     const block_segments& b = blocks_[i];
     const autograd::head_layout layout{p.batch, p.T, options_.heads, options_.kv_heads, head_size()};
-    const auto qkv = autograd::rotary(t, packed(t, p, b, norm(t, p, b.norm1, x), layout), rotary_, layout);
-    const auto x1 = p.add_linear(t, x, autograd::attention(t, qkv, layout), p[b.projection], {}, linear_map::output, 0);
+    const auto qkv = p.rotated(t, packed(t, p, b, norm(t, p, b.norm1, x), layout), rotary_, layout);
+    const auto x1 = p.add_linear(t, x, p.attended(t, qkv, layout, i), p[b.projection], {}, linear_map::output, 0);
     const auto hidden = autograd::swiglu(t, gate_up(t, p, b, norm(t, p, b.norm2, x1)));
     return p.add_linear(t, x1, hidden, p[b.down], {}, linear_map::down, 0);
   }
@@ -17847,6 +18119,11 @@ CAUSEWAY_DECL result<void> llama_family::validate(const llama_options& o) {
   }
   CAUSEWAY_TRY(detail::check_positive(name, "epsilon", o.epsilon));
   CAUSEWAY_TRY(detail::check_positive(name, "theta", o.theta));
+  const auto& r = o.scaling;
+  if (!(r.factor >= 1.0F && r.low > 0.0F && r.high > r.low && r.original_context > 0)) {
+    return fail(errc::invalid_argument, std::string{name},
+                "scaling of rotary positions needs a factor of at least 1, 0 < low < high, and an original context");
+  }
   const auto c = static_cast<double>(o.width);
   const double kv = 2.0 * static_cast<double>(o.kv_heads) / static_cast<double>(o.heads);
   const double block = (2.0 + kv) * c * c + 3.0 * c * static_cast<double>(o.hidden);
@@ -17860,7 +18137,7 @@ CAUSEWAY_DECL map_sizes llama_family::maps(const llama_options& o) noexcept {
 }
 
 CAUSEWAY_DECL llama_family::llama_family(const llama_options& o, parameter_store& store, const model_part& part)
-    : options_{o}, rotary_{o.context, head_size(), static_cast<double>(o.theta)} {
+    : options_{o}, rotary_{o.context, head_size(), static_cast<double>(o.theta), o.scaling} {
   declaration d{store, part, o.layers};
   tokens_ = d.token_table("model.embed_tokens.weight", o.vocabulary, o.width, o.tie);
   for (std::int64_t i = 0; i < o.layers; ++i) declare_block(d, i);
@@ -17875,6 +18152,8 @@ CAUSEWAY_DECL void llama_family::hash_into(hasher& h) const noexcept {
   h.add_value(o.layers).add_value(o.heads).add_value(o.kv_heads).add_value(o.width).add_value(o.hidden);
   h.add_value(o.context).add_value(o.vocabulary).add_value(o.theta).add_value(o.epsilon);
   h.add_value(static_cast<std::uint8_t>(o.tie));
+  const auto& r = o.scaling;
+  if (r.factor != 1.0F) h.add_value(r.factor).add_value(r.low).add_value(r.high).add_value(r.original_context);
 }
 
 CAUSEWAY_DECL activation_bytes llama_family::activations(std::int64_t rows, std::size_t size) const noexcept {
@@ -18171,7 +18450,7 @@ class periods {
   static constexpr bool watches_movement = false;
   static constexpr bool by_tensor = true;
 
-  explicit periods(std::vector<std::uint32_t> steps = {32, 96, 192}) : steps_{std::move(steps)} {}
+  explicit periods(std::vector<std::uint32_t> steps = {32, 96, 192});
 
   [[nodiscard]] result<void> check(std::size_t) const;
   [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t) const noexcept;
@@ -18219,6 +18498,8 @@ CAUSEWAY_DECL std::uint32_t staggered::first(std::size_t f, std::size_t count) c
   const std::uint64_t share = (f + 1) * std::uint64_t{local_steps};
   return static_cast<std::uint32_t>((share + count - 1) / count);
 }
+
+CAUSEWAY_DECL periods::periods(std::vector<std::uint32_t> steps) : steps_{std::move(steps)} {}
 
 CAUSEWAY_DECL result<void> periods::check(std::size_t) const {
   if (steps_.empty()) return detail::check_steps(0, "periods");
@@ -18879,7 +19160,7 @@ class by_change {
   static constexpr part decides = part::trigger;
   static constexpr bool watches_movement = true;
 
-  explicit by_change(by_change_options options = {}) : options_{options} {}
+  explicit by_change(by_change_options options = {});
 
   [[nodiscard]] const by_change_options& options() const noexcept { return options_; }
 
@@ -18963,6 +19244,8 @@ static_assert(Trigger<by_change>);
 // Bodies of axis/by_change.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+CAUSEWAY_DECL by_change::by_change(by_change_options options) : options_{options} {}
 
 CAUSEWAY_DECL std::uint32_t by_change::exchanges_for(std::uint32_t local_steps, double step_seconds,
                                                      double exchange_seconds, std::size_t fragments, double share) {
@@ -20059,8 +20342,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 class conversation {
  public:
   conversation() = default;
-  conversation(conversation&& other) noexcept
-      : transport_{std::exchange(other.transport_, nullptr)}, id_{other.id_}, places_{std::move(other.places_)} {}
+  conversation(conversation&& other) noexcept;
   conversation& operator=(conversation&& other) noexcept;
   ~conversation() { close(); }
 
@@ -20099,6 +20381,9 @@ class conversation {
 // Bodies of collective/conversation.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL conversation::conversation(conversation&& other) noexcept
+    : transport_{std::exchange(other.transport_, nullptr)}, id_{other.id_}, places_{std::move(other.places_)} {}
 
 CAUSEWAY_DECL conversation& conversation::operator=(conversation&& other) noexcept {
   std::swap(transport_, other.transport_);
@@ -21259,7 +21544,7 @@ class held_transport {
   held_transport(held_transport&&) noexcept = default;
   held_transport& operator=(held_transport&& other) noexcept;
 
-  void hold(group_view group) { transport_ = std::make_unique<net::any_transport>(std::move(group)); }
+  void hold(group_view group);
   [[nodiscard]] net::any_transport& get() const noexcept { return *transport_; }
 
  private:
@@ -21539,6 +21824,10 @@ class two_level_mean {
 // Bodies of collective/two_level_mean.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
+
+CAUSEWAY_DECL void held_transport::hold(group_view group) {
+  transport_ = std::make_unique<net::any_transport>(std::move(group));
+}
 
 CAUSEWAY_DECL held_transport& held_transport::operator=(held_transport&& other) noexcept {
   std::swap(transport_, other.transport_);
@@ -21900,7 +22189,7 @@ class global_samples {
   static constexpr bool watches_movement = false;
   static constexpr bool accumulates = true;
 
-  explicit global_samples(std::uint64_t target = 4096) : target_{target} {}
+  explicit global_samples(std::uint64_t target = 4096);
   global_samples(global_samples&&) noexcept = default;
   global_samples& operator=(global_samples&&) noexcept = default;
 
@@ -22037,6 +22326,8 @@ static_assert(Trigger<global_samples>);
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
+CAUSEWAY_DECL global_samples::global_samples(std::uint64_t target) : target_{target} {}
+
 CAUSEWAY_DECL result<void> global_samples::check(std::size_t) const {
   if (target_ > 0) return {};
   return fail(errc::invalid_argument, "global_samples", "a target of 0 samples; set it to 1 or more");
@@ -22137,8 +22428,8 @@ class grid {
   static constexpr part decides = part::group;
   static constexpr bool everybody = false;
 
-  grid() : grid(4, 2) {}
-  grid(std::uint32_t side, std::uint32_t dimensions) : side_{side}, dimensions_{dimensions} {}
+  grid();
+  grid(std::uint32_t side, std::uint32_t dimensions);
 
   [[nodiscard]] result<void> check(std::uint32_t) const;
 
@@ -22171,8 +22462,8 @@ class key_groups {
   static constexpr part decides = part::group;
   static constexpr bool everybody = false;
 
-  key_groups() : key_groups(2, 2) {}
-  key_groups(std::uint32_t bits, std::uint32_t step) : bits_{bits}, step_{step} {}
+  key_groups();
+  key_groups(std::uint32_t bits, std::uint32_t step);
 
   [[nodiscard]] result<void> check(std::uint32_t) const;
 
@@ -22241,6 +22532,10 @@ CAUSEWAY_DECL std::vector<net::peer_index> random_groups::members(const group_qu
   return group;
 }
 
+CAUSEWAY_DECL grid::grid() : grid(4, 2) {}
+
+CAUSEWAY_DECL grid::grid(std::uint32_t side, std::uint32_t dimensions) : side_{side}, dimensions_{dimensions} {}
+
 CAUSEWAY_DECL result<void> grid::check(std::uint32_t) const {
   if (side_ >= 2 && dimensions_ >= 1 && dimensions_ <= 16) return {};
   return fail(errc::invalid_argument, "grid", "a side of at least 2 and 1 to 16 dimensions, please");
@@ -22296,6 +22591,10 @@ CAUSEWAY_DECL bool grid::meets(const std::vector<std::uint32_t>& places, net::pe
   }
   return true;
 }
+
+CAUSEWAY_DECL key_groups::key_groups() : key_groups(2, 2) {}
+
+CAUSEWAY_DECL key_groups::key_groups(std::uint32_t bits, std::uint32_t step) : bits_{bits}, step_{step} {}
 
 CAUSEWAY_DECL result<void> key_groups::check(std::uint32_t) const {
   if (bits_ <= 30 && step_ >= 1 && step_ <= 16) return {};
@@ -22686,11 +22985,11 @@ class gossip_nesterov {
   static constexpr part decides = part::outer;
   static constexpr bool wants_mean_shared = true;
 
-  explicit gossip_nesterov(gossip_nesterov_options options = {}) : options_{options} {}
+  explicit gossip_nesterov(gossip_nesterov_options options = {});
 
   /// Where the velocity is to lie from now on.
   void keep_in(const memory_source& memory) { move_to(memory, velocity_); }
-  void reset(std::int64_t size) { velocity_.assign(static_cast<std::size_t>(size), 0.0F); }
+  void reset(std::int64_t size);
 
   void step(thread_pool& pool, std::span<float> shared, std::span<float> mean, std::span<const float> mean_shared);
   /// The same wherever the rows lie.
@@ -22721,6 +23020,10 @@ static_assert(Outer<outer<>> && Outer<gossip_nesterov>);
 // Bodies of axis/outer.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+CAUSEWAY_DECL gossip_nesterov::gossip_nesterov(gossip_nesterov_options options) : options_{options} {}
+
+CAUSEWAY_DECL void gossip_nesterov::reset(std::int64_t size) { velocity_.assign(static_cast<std::size_t>(size), 0.0F); }
 
 CAUSEWAY_DECL void gossip_nesterov::step(thread_pool& pool, std::span<float> shared, std::span<float> mean,
                                          std::span<const float> mean_shared) {
@@ -22766,7 +23069,7 @@ struct star {
 
   [[nodiscard]] result<void> check(std::uint32_t peers) const;
   [[nodiscard]] std::vector<hub_level> levels(std::uint32_t peers) const;
-  [[nodiscard]] static std::tuple<> outers() { return {}; }
+  [[nodiscard]] static std::tuple<> outers();
 };
 
 /// A hub in every region, which is a client of the first region's hub (HALoS, Kim et al. 2025): only hubs talk over the
@@ -22827,6 +23130,8 @@ static_assert(Hubs<star> && Hubs<regions<>>);
 // Bodies of axis/hubs.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+CAUSEWAY_DECL std::tuple<> star::outers() { return {}; }
 
 CAUSEWAY_DECL result<void> star::check(std::uint32_t peers) const {
   if (hub < peers) return {};
@@ -23445,7 +23750,7 @@ class low_rank_exchange {
   static constexpr collective::exchange_traits traits{
       .bit_parity = true, .own_support = false, .residual = true, .counts = false, .stateful = true};
 
-  explicit low_rank_exchange(std::uint32_t rank) : rank_{rank} {}
+  explicit low_rank_exchange(std::uint32_t rank);
 
   result<void> begin(const collective::exchange_port& port, const collective::exchange_row& row,
                      const compress::message_context& ctx);
@@ -23463,7 +23768,7 @@ class low_rank_exchange {
 
   /// The exchange before is over for everybody: the next one starts from its right factors. They stay where they are, as
   /// others may be given them.
-  void keep() { std::copy(next_.begin(), next_.end(), right_.begin()); }
+  void keep();
 
   void serialize(auto& ar) { ar(right_); }
   /// What all peers have alike; after `prepare`.
@@ -23528,6 +23833,10 @@ static_assert(collective::Exchange<detail::low_rank_exchange, compress::message_
 // Bodies of axis/low_rank_mean.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
+
+CAUSEWAY_DECL low_rank_exchange::low_rank_exchange(std::uint32_t rank) : rank_{rank} {}
+
+CAUSEWAY_DECL void low_rank_exchange::keep() { std::copy(next_.begin(), next_.end(), right_.begin()); }
 
 CAUSEWAY_DECL result<void> low_rank_exchange::begin(const collective::exchange_port& port,
                                                     const collective::exchange_row& row,
@@ -25435,9 +25744,9 @@ struct comm_traits {
   bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;     ///< whether parts of a gradient may be given to it, which have to be added up
-  bool prepares_anew = false;      ///< what a round exchanges is made of the parameters, in the gradients, at every attempt
-  bool own_parameters = false;     ///< each peer has its own: a newcomer gets some from those whom it meets
-  bool gathers_samples = false;    ///< a round is so many samples of all peers together: a member needs as many at hand
+  bool prepares_anew = false;   ///< what a round exchanges is made of all parameters, anew at every attempt, and is one row
+  bool own_parameters = false;  ///< each peer has its own: a newcomer gets some from those whom it meets
+  bool gathers_samples = false;      ///< a round is so many samples of all peers together: a member needs as many at hand
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
@@ -26591,15 +26900,14 @@ class transport_site final : public site {
  public:
   /// `members[r]` is the peer of rank r, this one among them.
   transport_site(net::any_transport& over, std::vector<net::peer_index> members, const net::message_id& id,
-                 const collective_options& options)
-      : group_{over, std::move(members)}, id_{id}, options_{options} {}
+                 const collective_options& options);
 
   [[nodiscard]] std::uint32_t size() const override { return group_.size(); }
   [[nodiscard]] std::uint32_t rank() const override { return group_.self(); }
 
-  [[nodiscard]] result<void> mean(std::span<float> data) override;
-  [[nodiscard]] result<void> broadcast(std::uint32_t from, std::span<float> data) override;
-  [[nodiscard]] result<bool> all_of(bool mine) override;
+  [[nodiscard]] CAUSEWAY_DECL result<void> mean(std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_DECL result<void> broadcast(std::uint32_t from, std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_DECL result<bool> all_of(bool mine) override;
 
  private:
   /// A collective adds up to three phases to its channel.
@@ -26622,6 +26930,10 @@ class transport_site final : public site {
 // Bodies of collective/transport_site.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL transport_site::transport_site(net::any_transport& over, std::vector<net::peer_index> members,
+                                             const net::message_id& id, const collective_options& options)
+    : group_{over, std::move(members)}, id_{id}, options_{options} {}
 
 CAUSEWAY_DECL result<void> transport_site::mean(std::span<float> data) {
   return all_reduce_mean(group_, of_kind(0), data, options_);
@@ -27279,6 +27591,13 @@ constexpr bool elastic(round_mix m) {
   return alike && (!m.waits_a_round || late) && !m.trigger_talks && !m.names_peers;
 }
 
+/// Whether a row is made of the live parameters at every attempt, of all of them, for all peers: what a peer of a swarm
+/// steps on when the exchange is due is in it then. Fragments' rows hold steps from before the last exchange, which could
+/// not be computed again.
+constexpr bool prepares_anew(round_mix m) {
+  return m.anchored && m.single && m.everybody && m.waits_at_once && !m.sends_anchor && elastic(m);
+}
+
 }  // namespace rules
 
 namespace detail {
@@ -27350,6 +27669,7 @@ struct round_rules {
   static constexpr bool identical = rules::identical(mix);
   static constexpr bool elastic = rules::elastic(mix);
   static constexpr bool own_parameters = rules::own_parameters(mix);
+  static constexpr bool prepares_anew = rules::prepares_anew(mix);
 
  private:
   static_assert(
@@ -27440,9 +27760,13 @@ class round_rows {
     means_.clear();
     for (const std::span<const float> tensor : tensors(ctx)) means_.emplace_back(tensor.begin(), tensor.end());
   }
+  /// What all hold alike, which the live parameters follow.
+  [[nodiscard]] std::span<const float> followed() const noexcept {
+    return content_type::anchored ? std::span<const float>{anchor_} : means_.front();
+  }
   /// What all hold alike was replaced: the live parameters move along from `previous`, or are that where it is empty.
   void follow_shared(auto& ctx, std::span<const float> previous) {
-    const std::span<const float> shared = content_type::anchored ? std::span<const float>{anchor_} : means_.front();
+    const std::span<const float> shared = followed();
     const auto local = ctx.parameters();
     for (std::size_t i = 0; i < previous.size(); ++i) local[i] += shared[i] - previous[i];
     for (std::size_t i = 0; i < own_.size(); ++i) base_[i] = shared[i] + own_[i];
@@ -27485,11 +27809,27 @@ class round_rows {
     s.own_late.assign(anchor_.size(), 0.0F);
   }
   /// Before `land`: means ← row, where something came.
-  result<void> note_mean(auto& ctx, const state& s) {
-    CAUSEWAY_ASSIGN(const auto kept, opened(ctx, s, means_[s.tensor], local_));
-    const bool alone = s.terms.members.size() == 1;
-    CAUSEWAY_TRY(s.counts.empty() || alone ? ctx.rows().copy(kept, s.row) : take_over(ctx.rows(), kept, s.row, s.counts));
-    return put_back(ctx, s, kept, means_[s.tensor]);
+  result<void> note_mean(auto& ctx, const state& s) { return note_mean(ctx, s, means_[s.tensor]); }
+  /// After `land`, where other policies land on the live parameters, too: alike ← what all hold alike of these now.
+  result<void> note_alike(auto& ctx, const state& s, std::span<float> alike) {
+    if (s.tensor > 0) return {};
+    if constexpr (content_type::anchored && keeps_in_parameters) {
+      if (s.terms.contributors == 0) return {};
+      CAUSEWAY_ASSIGN(const auto kept, opened(ctx, s, alike, local_));
+      CAUSEWAY_TRY(ctx.rows().add(kept, 1.0F, room(moved_, kept.size())));
+      return put_back(ctx, s, kept, alike);
+    } else if constexpr (content_type::anchored) {
+      CAUSEWAY_ASSIGN(const auto row, opened(ctx, s, anchor_, shared_));
+      return s.cut->is_whole(alike.size()) ? ctx.rows().copy(alike, row) : ctx.rows().scatter(s.cut->ranges, row, alike);
+    } else {
+      return note_mean(ctx, s, alike);
+    }
+  }
+  /// What `land` changes, where results are waited for at once.
+  void visit_landing(auto& ctx, auto& ar) {
+    for (const std::span<float> tensor : tensors(ctx)) ar.view(tensor);
+    if constexpr (content_type::anchored) ar(anchor_);
+    if constexpr (content_type::sums_updates) ar(updates_);
   }
   /// Where the rows are to lie from now on.
   void keep_in(const memory_source& memory) {
@@ -27714,6 +28054,13 @@ class round_rows {
   [[nodiscard]] static std::int64_t count(std::span<const float> row) { return static_cast<std::int64_t>(row.size()); }
 
  private:
+  /// A fragment of `all` ← row, where something came.
+  result<void> note_mean(auto& ctx, const state& s, std::span<float> all) {
+    CAUSEWAY_ASSIGN(const auto kept, opened(ctx, s, all, local_));
+    const bool alone = s.terms.members.size() == 1;
+    CAUSEWAY_TRY(s.counts.empty() || alone ? ctx.rows().copy(kept, s.row) : take_over(ctx.rows(), kept, s.row, s.counts));
+    return put_back(ctx, s, kept, all);
+  }
   result<void> take_out(auto& ctx, state& s) {
     CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
     CAUSEWAY_TRY(add_sent(ctx, s, local));
@@ -27836,6 +28183,7 @@ struct talk_terms {
   float weight = 1;                      ///< of its row, if it does
   std::uint64_t seed = 0;                ///< of the exchange
   net::message_id id;
+  std::uint64_t part = 0;  ///< of the attempt, where the context exchanges
   std::span<const float> reference;
 };
 
@@ -27927,6 +28275,7 @@ struct round_state {
   result<void> begin(Context& ctx, bool wants_residual, bool wants_counts) {
     begun = turned = false;
     row.resize(input.size());
+    if (!axis::by_context<Recipe> && ctx.result_is_known()) return begin_at_result(ctx);
     CAUSEWAY_TRY(ctx.rows().copy(row, input));
     next_residual.resize(wants_residual ? row.size() : 0);
     CAUSEWAY_TRY(ctx.rows().zero(next_residual));
@@ -27946,7 +28295,7 @@ struct round_state {
   template <class Context>
   result<void> turn(Context& ctx) {
     if constexpr (!axis::by_context<Recipe>) {
-      if (terms.members.size() > 1) {
+      if (terms.members.size() > 1 && !ctx.result_is_known()) {
         CAUSEWAY_TRY(failing(ctx, exchange->turn(port(ctx), exchange_row(), message_context(ctx))));
       }
     }
@@ -27960,14 +28309,23 @@ struct round_state {
     if constexpr (axis::by_context<Recipe>) {
       return failing(ctx, mean_by_context(ctx, recipe));
     } else {
-      if (terms.members.size() > 1) {
+      if (terms.members.size() > 1 && !ctx.result_is_known()) {
         CAUSEWAY_TRY(failing(ctx, exchange->finish(port(ctx), exchange_row(), message_context(ctx))));
       }
-      return failing(ctx, ctx.left_exchange());
+      return failing(ctx, ctx.left_exchange(row));
     }
   }
 
  private:
+  // Who knew the result left out of its row what it left out then; who did not put nothing in.
+  template <class Context>
+  result<void> begin_at_result(Context& ctx) {
+    CAUSEWAY_TRY(failing(ctx, ctx.take_known_result(row)));
+    begun = true;
+    if (ctx.knows_result() || next_residual.empty()) return {};
+    return residual.empty() ? ctx.rows().zero(next_residual) : ctx.rows().copy(next_residual, residual);
+  }
+
   template <class Context>
   result<void> failing(Context& ctx, result<void> outcome) {
     outcome = ctx.or_unusable(ctx.or_device_error(std::move(outcome)));
@@ -27985,7 +28343,7 @@ struct round_state {
     if (terms.contributors != terms.members.size()) {
       CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? terms.rescale : 0.0F));
     }
-    return ctx.mean(recipe.codec, row, part);
+    return ctx.mean(recipe.codec, row, terms.part);
   }
 
   // What the codec will leave out of this row: it decodes to the same values however the context cuts it.
@@ -28214,7 +28572,7 @@ struct round_core {
     }
   }
   [[nodiscard]] net::message_id id_of(auto& ctx, const state& s) const {
-    if (ctx.elastic()) return ctx.exchange_id(channel, s.part);
+    if (ctx.elastic()) return ctx.exchange_id(channel, first_part + s.part);
     const bool at_once = landing_type::waits == axis::waiting::at_once;
     return {.channel = channel,
             .step = s.number * states.size() + s.part,
@@ -28244,10 +28602,11 @@ struct round_core {
     s.terms = {.members = members(ctx, s, q),
                .contributors = 0,
                .rescale = 1,
-               .contributes = participation.contributes(q) && weight > 0,
+               .contributes = is_drawn(ctx, q, q.self) && weight > 0,
                .weight = weight,
                .seed = mix(q.seed, s.number),
                .id = id_of(ctx, s),
+               .part = first_part + s.part,
                .reference = {}};
     s.terms.contributors = static_cast<std::uint32_t>(s.terms.members.size());
     if constexpr (!participation_type::always) count_contributors(ctx, s, q);
@@ -28266,13 +28625,24 @@ struct round_core {
     }
     return {};
   }
-  /// Of those drawn, the ones with something to say.
-  void count_contributors(auto& ctx, state& s, axis::group_question q) const {
+  /// Where peers come and go, lots are drawn among those with something to say: else nobody might be left who has.
+  [[nodiscard]] bool is_drawn(auto& ctx, axis::group_question q, net::peer_index peer) const {
+    q.self = peer;
+    if (participation_type::always || !ctx.elastic()) return participation.contributes(q);
+    if (!(ctx.share_of(peer) > 0)) return false;
+    q.self = q.peers = 0;
+    for (net::peer_index p = 0; p < ctx.peers(); ++p) {
+      if (!(ctx.share_of(p) > 0)) continue;
+      q.self += p < peer ? 1U : 0U;
+      ++q.peers;
+    }
+    return participation.contributes(q);
+  }
+  void count_contributors(auto& ctx, state& s, const axis::group_question& q) const {
     s.terms.contributors = 0;
     double share = 0;
     for (const net::peer_index p : s.terms.members) {
-      q.self = p;
-      const bool counts = participation.contributes(q) && (!ctx.elastic() || ctx.share_of(p) > 0);
+      const bool counts = is_drawn(ctx, q, p);
       s.terms.contributors += counts ? 1U : 0U;
       share += counts && ctx.elastic() ? ctx.share_of(p) : 0;
     }
@@ -28320,7 +28690,8 @@ struct round_core {
   memory_source memory;  ///< of the rows
   rows_type rows;
   std::vector<axis::fragment> cuts;
-  std::vector<state> states;  ///< fragments of the first tensor, then of the next
+  std::vector<state> states;     ///< fragments of the first tensor, then of the next
+  std::uint64_t first_part = 0;  ///< names the messages of several policies that exchange in one attempt
   std::uint64_t outer_steps = 0;
   std::uint64_t gathered = 0;  ///< samples in the sum of gradients, for a trigger that accumulates
   std::uint64_t at = 0;        ///< inner steps of the run; where peers come and go, in the schedule that all hold alike
@@ -28329,6 +28700,345 @@ struct round_core {
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
 #endif  // CAUSEWAY_COMM_ROUND_CORE_HPP
+
+// ---- causeway/membership/state_image.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+#define CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+
+// The committed state of a peer as memory: a list of parts, seen as one row of bytes and cut into chunks of equal size. The
+// hashes of the chunks and the sizes of the parts make the root, which names the state: peers whose roots are equal hold
+// the same bytes. Hashes are kept until `touch()`: whoever changes the memory says so. All peers must have the same byte
+// order.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+/// Bytes of a chunk: 1,024 of them make 256 MiB, and one crosses a line of 100 Mbit/s in 21 ms.
+inline constexpr std::uint32_t default_chunk_bytes = std::uint32_t{256} << 10U;
+/// A state has at most this many parts.
+inline constexpr std::size_t max_state_parts = 16384;
+
+/// The sizes of a state's parts and how it is cut: equal on peers that can share a run.
+struct image_layout {
+  std::uint32_t chunk_bytes = default_chunk_bytes;
+  std::vector<std::uint64_t> sizes;
+
+  [[nodiscard]] std::uint64_t bytes() const noexcept;
+  [[nodiscard]] std::size_t chunks() const noexcept;
+
+  friend bool operator==(const image_layout&, const image_layout&) = default;
+};
+
+/// The name of a state from its layout and the digest of its chunks' hashes.
+[[nodiscard]] CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept;
+
+[[nodiscard]] CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept;
+
+/// Success, or errc::wrong_model with the sizes of both sides.
+[[nodiscard]] CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs);
+
+/// An archive that copies nothing: notes where the memory lies that a `serialize` member names. What it is given must stay
+/// where it is, vectors too. Takes numbers, enumerations, strings, vectors of any of these, and types with `serialize`.
+/// Types with padding are refused at compile time: the bytes between their members are not part of a state.
+class image_collector {
+ public:
+  template <class... Ts>
+  void operator()(Ts&... values) {
+    (visit(values), ...);
+  }
+
+  template <class T>
+  void view(std::span<T> values) {
+    static_assert(plain<T>, "a state is made of numbers, enumerations and structures of them without padding");
+    parts_.push_back(std::as_writable_bytes(values));
+  }
+
+  /// What is no part of the state, since every peer has its own, but is to be kept with it on this peer's disk.
+  template <class... Ts>
+  void own(Ts&&... values) {
+    parts_.swap(own_);
+    (visit(values), ...);
+    parts_.swap(own_);
+  }
+
+  [[nodiscard]] const std::vector<std::span<std::byte>>& parts() const noexcept { return parts_; }
+  [[nodiscard]] const std::vector<std::span<std::byte>>& own_parts() const noexcept { return own_; }
+
+ private:
+  template <class T>
+  static constexpr bool plain = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
+                                (std::is_floating_point_v<T> || std::has_unique_object_representations_v<T>);
+
+  template <class T>
+  void visit(T& value) {
+    if constexpr (requires { value.serialize(*this); }) {
+      value.serialize(*this);
+    } else {
+      view(std::span{&value, 1});
+    }
+  }
+
+  template <class T, class Memory>
+  void visit(std::vector<T, Memory>& values) {
+    if constexpr (plain<T>) {
+      view(std::span{values});
+    } else {
+      for (T& value : values) visit(value);
+    }
+  }
+
+  template <class T>
+  void visit(std::span<T> values) {
+    view(values);
+  }
+
+  void visit(std::string& text) { view(std::span{text.data(), text.size()}); }
+
+  std::vector<std::span<std::byte>> parts_;
+  std::vector<std::span<std::byte>> own_;
+};
+
+/// Not safe to share between threads while hashes are being made: `root` makes them, afterwards everything marked const
+/// only reads. Cost of hashing: one pass over the memory, on all threads of the pool.
+class state_image {
+ public:
+  explicit state_image(std::uint32_t chunk_bytes = default_chunk_bytes);
+
+  /// The memory of these objects, in this order.
+  template <class... Ts>
+  [[nodiscard]] static state_image of(Ts&... values) {
+    image_collector all;
+    all(values...);
+    state_image image;
+    for (const auto part : all.parts()) image.add(part);
+    return image;
+  }
+
+  /// Appends a part; it must stay where it is.
+  void add(std::span<std::byte> part);
+
+  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
+  [[nodiscard]] std::span<const std::span<std::byte>> parts() const noexcept { return parts_; }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::size_t chunks() const noexcept { return layout_.chunks(); }
+  /// The last chunk may be shorter.
+  [[nodiscard]] std::size_t chunk_size(std::size_t chunk) const noexcept;
+
+  /// The memory was changed: hashes will be made anew.
+  void touch() noexcept { hashed_ = false; }
+
+  /// Names the state. Makes the hashes if the memory was touched.
+  [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const;
+  [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const;
+  [[nodiscard]] std::uint64_t chunk_hash(std::size_t chunk) const { return hashes()[chunk]; }
+
+  /// Copies a chunk out. Precondition: `out` has chunk_size(chunk) bytes.
+  void read(std::size_t chunk, std::span<std::byte> out) const;
+
+  /// Puts bytes where a chunk lies; call touch() when all are there. Precondition: `in` has chunk_size(chunk) bytes.
+  void write(std::size_t chunk, std::span<const std::byte> in);
+
+ private:
+  // Calls f(piece, offset in the chunk) on the pieces of parts that a chunk covers; never on an empty one.
+  template <class F>
+  void for_each_piece(std::size_t chunk, F&& f) const {
+    std::uint64_t at = std::uint64_t{chunk} * layout_.chunk_bytes;
+    const std::uint64_t begin = at;
+    const std::uint64_t end = begin + chunk_size(chunk);
+    auto part = static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), at) - starts_.begin()) - 1;
+    for (; at < end; ++part) {
+      const auto inside = static_cast<std::size_t>(at - starts_[part]);
+      const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(parts_[part].size() - inside, end - at));
+      if (length > 0) f(parts_[part].subspan(inside, length), static_cast<std::size_t>(at - begin));
+      at += length;
+    }
+  }
+
+  // How a state is cut into parts must not show in a chunk's hash, so a chunk of several pieces is put together first.
+  [[nodiscard]] std::uint64_t hash_chunk(std::size_t chunk) const;
+
+  void make_hashes(thread_pool* pool) const;
+
+  image_layout layout_;
+  std::vector<std::span<std::byte>> parts_;
+  std::vector<std::uint64_t> starts_;
+  std::uint64_t bytes_ = 0;
+  mutable std::vector<std::uint64_t> hashes_;
+  mutable std::uint64_t root_ = 0;
+  mutable bool hashed_ = false;
+};
+
+/// Chunks of another state that wait beside an image until all that differ are there. Memory: the chunks put, no more.
+class staging {
+ public:
+  staging() = default;
+  explicit staging(const image_layout& layout);
+
+  /// Keeps a copy of a chunk whose hash was found right.
+  void put(std::size_t chunk, std::span<const std::byte> bytes);
+
+  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
+  [[nodiscard]] bool has(std::size_t chunk) const noexcept { return chunks_[chunk] != nullptr; }
+  [[nodiscard]] std::size_t chunks_held() const noexcept { return count_; }
+
+  /// Puts the chunks into `image`, frees them, and makes sure that the image is now the state named `root`.
+  /// errc::diverged: it is another one, because its memory was changed since its hashes were made; nothing in it can be
+  /// relied on then. Cost: a copy of the chunks put and one pass of hashing.
+  result<void> commit(state_image& image, std::uint64_t root, thread_pool* pool = nullptr);
+
+ private:
+  image_layout layout_;
+  std::vector<std::unique_ptr<std::byte[]>> chunks_;
+  std::size_t count_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+
+// ---- causeway/membership/impl/state_image.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+
+// Bodies of membership/state_image.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL std::uint64_t image_layout::bytes() const noexcept {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t size : sizes) sum += size;
+  return sum;
+}
+
+CAUSEWAY_DECL std::size_t image_layout::chunks() const noexcept {
+  return static_cast<std::size_t>((bytes() + chunk_bytes - 1) / chunk_bytes);
+}
+
+CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept {
+  hasher h;
+  h.add_value(std::uint64_t{layout.chunk_bytes}).add_value(std::uint64_t{layout.sizes.size()});
+  return h.add_values(std::span{layout.sizes}).add_value(digest).finish();
+}
+
+CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept {
+  return hash_bytes(std::as_bytes(hashes));
+}
+
+CAUSEWAY_DECL state_image::state_image(std::uint32_t chunk_bytes) : layout_{chunk_bytes, {}} {
+  CAUSEWAY_EXPECT(chunk_bytes > 0 && chunk_bytes % 64 == 0);
+}
+
+CAUSEWAY_DECL void state_image::add(std::span<std::byte> part) {
+  CAUSEWAY_EXPECT(parts_.size() < max_state_parts);
+  starts_.push_back(bytes_);
+  parts_.push_back(part);
+  layout_.sizes.push_back(part.size());
+  bytes_ += part.size();
+  touch();
+}
+
+CAUSEWAY_DECL std::size_t state_image::chunk_size(std::size_t chunk) const noexcept {
+  const std::uint64_t begin = std::uint64_t{chunk} * layout_.chunk_bytes;
+  return static_cast<std::size_t>(std::min<std::uint64_t>(layout_.chunk_bytes, bytes_ - begin));
+}
+
+CAUSEWAY_DECL std::uint64_t state_image::root(thread_pool* pool) const {
+  (void)hashes(pool);
+  return root_;
+}
+
+CAUSEWAY_DECL const std::vector<std::uint64_t>& state_image::hashes(thread_pool* pool) const {
+  if (!hashed_) make_hashes(pool);
+  return hashes_;
+}
+
+CAUSEWAY_DECL void state_image::read(std::size_t chunk, std::span<std::byte> out) const {
+  CAUSEWAY_EXPECT(chunk < chunks() && out.size() == chunk_size(chunk));
+  for_each_piece(
+      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(out.data() + at, piece.data(), piece.size()); });
+}
+
+CAUSEWAY_DECL void state_image::write(std::size_t chunk, std::span<const std::byte> in) {
+  CAUSEWAY_EXPECT(chunk < chunks() && in.size() == chunk_size(chunk));
+  for_each_piece(
+      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(piece.data(), in.data() + at, piece.size()); });
+}
+
+CAUSEWAY_DECL std::uint64_t state_image::hash_chunk(std::size_t chunk) const {
+  const std::size_t size = chunk_size(chunk);
+  std::uint64_t hash = 0;
+  bool whole = false;
+  for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t) {
+    if (piece.size() == size) {
+      whole = true;
+      hash = hash_bytes(piece);
+    }
+  });
+  if (whole) return hash;
+  std::vector<std::byte> gathered(size);
+  read(chunk, gathered);
+  return hash_bytes(gathered);
+}
+
+CAUSEWAY_DECL void state_image::make_hashes(thread_pool* pool) const {
+  hashes_.resize(chunks());
+  const auto some = [&](index_range range) {
+    for (std::int64_t i = range.begin; i < range.end; ++i) {
+      hashes_[static_cast<std::size_t>(i)] = hash_chunk(static_cast<std::size_t>(i));
+    }
+  };
+  const auto count = static_cast<std::int64_t>(hashes_.size());
+  if (pool != nullptr) {
+    pool->for_range(count, 1, some);
+  } else {
+    some({0, count});
+  }
+  root_ = state_root(layout_, digest_of(hashes_));
+  hashed_ = true;
+}
+
+CAUSEWAY_DECL staging::staging(const image_layout& layout) : layout_{layout}, chunks_(layout.chunks()) {}
+
+CAUSEWAY_DECL void staging::put(std::size_t chunk, std::span<const std::byte> bytes) {
+  CAUSEWAY_EXPECT(chunk < chunks_.size() && bytes.size() <= layout_.chunk_bytes);
+  if (!chunks_[chunk]) ++count_;
+  chunks_[chunk] = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
+  std::memcpy(chunks_[chunk].get(), bytes.data(), bytes.size());
+}
+
+CAUSEWAY_DECL result<void> staging::commit(state_image& image, std::uint64_t root, thread_pool* pool) {
+  CAUSEWAY_EXPECT(image.layout() == layout_);
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    if (chunks_[i]) image.write(i, {chunks_[i].get(), image.chunk_size(i)});
+    chunks_[i].reset();
+  }
+  count_ = 0;
+  image.touch();
+  if (image.root(pool) == root) return {};
+  return fail(errc::diverged, "state transfer",
+              "the state in memory is not the one that was fetched: it was changed meanwhile; fetch it again");
+}
+
+CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs) {
+  if (ours == theirs) return {};
+  const auto text = [](const image_layout& l) {
+    return std::to_string(l.bytes()) + " bytes in " + std::to_string(l.sizes.size()) + " parts, chunks of " +
+           std::to_string(l.chunk_bytes);
+  };
+  std::string message = "the shared state here is " + text(ours) + "; the run's is " + text(theirs);
+  for (std::size_t i = 0; i < std::min(ours.sizes.size(), theirs.sizes.size()); ++i) {
+    if (ours.sizes[i] == theirs.sizes[i]) continue;
+    message += "; part " + std::to_string(i) + " has " + std::to_string(ours.sizes[i]) + " bytes here and " +
+               std::to_string(theirs.sizes[i]) + " there";
+    break;
+  }
+  return fail(errc::wrong_model, "state transfer", message + ". Use the model and policies that the run uses");
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+#endif
 
 // ---- causeway/comm/round_turns.hpp ----
 #ifndef CAUSEWAY_COMM_ROUND_TURNS_HPP
@@ -28342,6 +29052,25 @@ struct round_core {
 // after it, and lands with the next.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Memory as it is now, to be put back.
+class memory_as_it_was {
+ public:
+  explicit memory_as_it_was(std::vector<std::span<std::byte>> parts) : parts_{std::move(parts)} {
+    for (const auto part : parts_) bytes_.insert(bytes_.end(), part.begin(), part.end());
+  }
+  void put_back() const {
+    auto from = bytes_.begin();
+    for (const auto part : parts_) {
+      std::copy_n(from, part.size(), part.begin());
+      from += static_cast<std::ptrdiff_t>(part.size());
+    }
+  }
+
+ private:
+  std::vector<std::span<std::byte>> parts_;
+  std::vector<std::byte> bytes_;
+};
 
 /// Of one policy, whose `Core` is given to each call. Nothing that all hold alike changes before the exchange went through
 /// for this peer; what is under way when an attempt fails is sent again as it was.
@@ -28406,20 +29135,15 @@ class round_turns {
   result<void> exchange(auto& ctx, Core& c) {
     due_list due = turn(c);
     if (!is_under_way(ctx, *due.front())) CAUSEWAY_TRY(send(ctx, c, due));
-    if constexpr (keeps_means) {
-      if (ctx.is_last_exchange()) return end_alike(ctx, c, due);
-    }
-    if (ctx.is_last_exchange() && due.size() < c.states.size()) {
-      const due_list later = due_between(c, due.front()->due_at + 1, never);
+    if (ctx.is_last_exchange() && !keeps_means && due.size() < c.states.size()) {
+      due_list later = due_between(c, due.front()->due_at + 1, never);
       CAUSEWAY_TRY(send(ctx, c, later));
       due.insert(due.end(), later.begin(), later.end());
     }
-    ctx.in_parts(due.size());
-    for (state* s : due) {
-      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
-    }
-    for (state* s : due) CAUSEWAY_TRY(c.finish(ctx, *s));
-    return land(ctx, c, due);
+    ctx.in_parts(parts(ctx, due));
+    CAUSEWAY_TRY(receive(ctx, c, due));
+    CAUSEWAY_TRY(land(ctx, c, due));
+    return Core::content_type::before_inner_step ? result<void>{} : c.commit(ctx, *due.front());
   }
 
   /// The same by a peer that made no step for it.
@@ -28428,6 +29152,115 @@ class round_turns {
     c.at = std::max(c.at, committed_at_);
     return {};
   }
+
+  // ---- the parts of a turn, for who puts those of several policies under one record (comm/stacked_turns.hpp) ------------
+
+  using due_fragments = due_list;
+
+  /// The step after which the next turn is due. A row that is made before its result is wanted waits till then: only one
+  /// turn is under way at a time, and it must not keep others from theirs.
+  [[nodiscard]] std::uint64_t next(Core& c) const { return turn(c).front()->due_at + delay(c); }
+  [[nodiscard]] due_list due_at(Core& c, std::uint64_t step) const {
+    return step < delay(c) ? due_list{} : due_between(c, step - delay(c), step - delay(c));
+  }
+  [[nodiscard]] due_list all(Core& c) const { return due_between(c, 0, never); }
+
+  /// Makes the rows that wait, of what is due after `step`, or was before.
+  result<void> set_aside(auto& ctx, Core& c, std::uint64_t step) {
+    if constexpr (overlaps) {
+      for (state& s : c.states) {
+        if (s.pending || s.due_at > step) continue;
+        CAUSEWAY_TRY(compose(ctx, c, s));
+        s.pending = true;
+        s.waited = 0;
+        s.restart();
+      }
+    }
+    return {};
+  }
+  /// Makes the rows, and lets this peer into the exchange.
+  result<void> prepare(auto& ctx, Core& c, const due_list& due) {
+    for (state* s : due) {
+      if (!s->pending) CAUSEWAY_TRY(compose(ctx, c, *s));
+    }
+    for (state* s : due) CAUSEWAY_TRY(ctx.check_own(s->input));
+    CAUSEWAY_TRY(ctx.enter_exchange());
+    return {};
+  }
+  /// Sends them. At the run's end parameters themselves go by `receive` alone.
+  result<void> launch(auto& ctx, Core& c, const due_list& due) {
+    sent_in_ = ctx.attempt();
+    if (ends_alike(ctx)) return {};
+    for (state* s : due) {
+      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, *s));
+      CAUSEWAY_TRY(c.begin(ctx, *s));
+      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.take_out_sent(ctx, *s));
+    }
+    return {};
+  }
+  /// Exchanges that `receive` ends.
+  [[nodiscard]] std::size_t parts(auto& ctx, const due_list& due) const {
+    return !due.empty() && ends_alike(ctx) ? 1 : due.size();
+  }
+  /// Waits for the means.
+  result<void> receive(auto& ctx, Core& c, const due_list& due) {
+    if (due.empty()) return {};
+    if constexpr (keeps_means) {
+      if (ends_alike(ctx)) return mean_of_all(ctx, c);
+    }
+    for (state* s : due) {
+      if (!s->turned) CAUSEWAY_TRY(s->turn(ctx));
+    }
+    for (state* s : due) CAUSEWAY_TRY(c.finish(ctx, *s));
+    return {};
+  }
+  /// Calls `then` with the live parameters as they will be once what was received has landed, and takes it back. Only where
+  /// nothing lands a round late. Memory meanwhile: what lands, again.
+  template <class Then>
+  result<void> ahead(auto& ctx, Core& c, const due_list& due, Then&& then) {
+    if (due.empty()) return then();
+    membership::image_collector changing;
+    c.rows.visit_landing(ctx, changing);
+    for (state* s : due) changing(s->outer);
+    const memory_as_it_was before{changing.parts()};
+    result<void> outcome = land_rows(ctx, c, due);
+    if (outcome) outcome = then();
+    before.put_back();
+    ctx.parameters_changed();
+    return outcome;
+  }
+  /// What was received lands, for good. `alike`: where several policies share the live parameters, what all peers hold
+  /// alike of these, which follows.
+  result<void> land(auto& ctx, Core& c, const due_list& due, std::span<float> alike = {}) {
+    if (due.empty()) return {};
+    landed_ = true;
+    if constexpr (keeps_means) {
+      if (ends_alike(ctx)) {
+        CAUSEWAY_TRY(end_alike(ctx, c));
+        end(c, due);
+        return alike.empty() ? result<void>{} : ctx.rows().copy(alike, ctx.parameters());
+      }
+    }
+    for (state* s : due) s->taken_out = false;
+    if constexpr (lands_late) CAUSEWAY_TRY(make_rows(ctx, c, due, true));
+    if constexpr (own_parameters) CAUSEWAY_TRY(take_own(ctx, c, due));
+    for (state* s : due) {
+      if (lands_late) continue;
+      if constexpr (keeps_means && !own_parameters) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
+      CAUSEWAY_TRY(c.land(ctx, *s));
+      if (!alike.empty()) CAUSEWAY_TRY(c.rows.note_alike(ctx, *s, alike));
+    }
+    end(c, due);
+    if constexpr (Core::content_type::anchored && !Core::content_type::before_inner_step) {
+      if (ctx.is_last_exchange()) CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), c.rows.anchor()));
+      if (ctx.is_last_exchange() && !alike.empty()) CAUSEWAY_TRY(ctx.rows().copy(alike, ctx.parameters()));
+    }
+    return {};
+  }
+  [[nodiscard]] std::uint64_t committed_at() const noexcept { return committed_at_; }
+  [[nodiscard]] std::uint64_t adoptions() const noexcept { return adoptions_; }
+  /// Another policy's turn, due after `step`, was committed with the one record that both have.
+  void passed(std::uint64_t step) noexcept { committed_at_ = moved_from_ = step; }
 
   /// Whether a turn landed since this was asked last.
   [[nodiscard]] bool landed() noexcept { return std::exchange(landed_, false); }
@@ -28448,6 +29281,7 @@ class round_turns {
       if constexpr (Core::landing_type::own_is_fresh) c.rows.found_own(s);
     }
     sent_in_ = 0;
+    ++adoptions_;
     if (lands_late && !keeps_progress) ctx.contribution().open();
     if (keeps_progress) {
       c.at += committed_at_ - moved_from_;  // as many steps away from the next round as before
@@ -28461,6 +29295,21 @@ class round_turns {
   }
 
  private:
+  [[nodiscard]] static std::uint64_t delay(const Core& c) { return overlaps ? c.rows.landing().steps : 0; }
+  result<void> compose(auto& ctx, Core& c, state& s) {
+    if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, s));
+    CAUSEWAY_TRY(c.rows.compose(ctx, s));
+    return Core::notes_departure ? c.rows.note_departure(ctx, s) : result<void>{};
+  }
+
+  /// What `land` does to rows, and nothing else.
+  result<void> land_rows(auto& ctx, Core& c, const due_list& due) {
+    if (ends_alike(ctx)) return ctx.rows().copy(ctx.parameters(), c.rows.updates());
+    for (state* s : due) CAUSEWAY_TRY(c.rows.land(ctx, *s));
+    if (!Core::content_type::anchored || !ctx.is_last_exchange()) return {};
+    return ctx.rows().copy(ctx.parameters(), c.rows.anchor());
+  }
+
   /// Who missed more than one exchange of a fragment, or has values that are not finite, has nothing of its own to go on
   /// from.
   void keep_own(auto& ctx, Core& c, bool keeps_progress) {
@@ -28512,7 +29361,7 @@ class round_turns {
 
   /// The way to a turn that lands late: the first row of a run is made a round before, later ones when the turn before
   /// lands.
-  result<void> before_landing(auto& ctx, Core& c, const due_list& due) {
+  result<void> before_landing(auto& ctx, Core& c, due_list due) {
     const state& one = *due.front();
     const bool first = c.outer_steps == 0 && c.at + c.period(one) >= one.due_at;
     if (!one.pending && !first) return {};
@@ -28549,7 +29398,7 @@ class round_turns {
     return {};
   }
 
-  result<void> depart(auto& ctx, Core& c, const due_list& due) {
+  result<void> depart(auto& ctx, Core& c, due_list due) {
     CAUSEWAY_TRY(send(ctx, c, due));
     for (state* s : due) {
       s->pending = true;
@@ -28559,61 +29408,38 @@ class round_turns {
     return ctx.is_last_exchange() ? exchange(ctx, c) : result<void>{};
   }
 
-  /// Composes and sends; what was sent before is sent again as it was.
-  result<void> send(auto& ctx, Core& c, const due_list& due) {
-    if (lands_late && !due.front()->pending) CAUSEWAY_TRY(make_rows(ctx, c, due, false));
-    for (state* s : due) {
-      if (s->pending) continue;
-      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, *s));
-      CAUSEWAY_TRY(c.rows.compose(ctx, *s));
-      if constexpr (Core::notes_departure) CAUSEWAY_TRY(c.rows.note_departure(ctx, *s));
+  /// Composes and sends what is due; what was sent before is sent again as it was. A peer may take the others' state over
+  /// while it waits to be let in: then another turn may be due, of other rows.
+  result<void> send(auto& ctx, Core& c, due_list& due) {
+    for (;;) {
+      const std::uint64_t adopted = adoptions_;
+      if (lands_late && !due.front()->pending) CAUSEWAY_TRY(make_rows(ctx, c, due, false));
+      CAUSEWAY_TRY(prepare(ctx, c, due));
+      if (adoptions_ == adopted) return launch(ctx, c, due);
+      due = turn(c);
     }
-    for (state* s : due) CAUSEWAY_TRY(ctx.check_own(s->input));
-    CAUSEWAY_TRY(ctx.enter_exchange());
-    sent_in_ = ctx.attempt();
-    if (keeps_means && ctx.is_last_exchange()) return {};
-    for (state* s : due) {
-      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, *s));
-      CAUSEWAY_TRY(c.begin(ctx, *s));
-      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.take_out_sent(ctx, *s));
-    }
-    return {};
   }
 
-  result<void> land(auto& ctx, Core& c, const due_list& due) {
-    landed_ = true;
-    for (state* s : due) s->taken_out = false;
-    if constexpr (lands_late) CAUSEWAY_TRY(make_rows(ctx, c, due, true));
-    if constexpr (own_parameters) CAUSEWAY_TRY(take_own(ctx, c, due));
-    for (state* s : due) {
-      if (lands_late) continue;
-      if constexpr (keeps_means && !own_parameters) CAUSEWAY_TRY(c.rows.note_mean(ctx, *s));
-      CAUSEWAY_TRY(c.land(ctx, *s));
-    }
-    end(c, due);
-    if constexpr (Core::content_type::before_inner_step) return {};
-    if constexpr (Core::content_type::anchored) {
-      if (ctx.is_last_exchange()) CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), c.rows.anchor()));
-    }
-    return c.commit(ctx, *due.front());
-  }
+  /// Whether the turn is the run's last, and of parameters themselves: then it is their mean over all, whatever was due.
+  [[nodiscard]] static bool ends_alike(auto& ctx) { return keeps_means && ctx.is_last_exchange(); }
 
-  /// The run's last turn where parameters are exchanged: their mean over all, whatever else was due.
-  result<void> end_alike(auto& ctx, Core& c, const due_list& due) {
+  /// The run's last turn where parameters are exchanged: updates ← their mean over all.
+  result<void> mean_of_all(auto& ctx, Core& c) {
     for (state& s : c.states) s.cancel();
     auto& mean = c.rows.updates();
     mean.resize(ctx.parameters().size());
     CAUSEWAY_TRY(ctx.rows().copy(mean, ctx.parameters()));
-    ctx.in_parts(1);
-    CAUSEWAY_TRY(ctx.mean(compress::none{}, mean, c.states.size()));
+    return ctx.mean(compress::none{}, mean, c.first_part + c.states.size());
+  }
+  result<void> end_alike(auto& ctx, Core& c) {
+    auto& mean = c.rows.updates();
     CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), mean));
     CAUSEWAY_TRY(ctx.rows().copy(c.rows.means().front(), mean));
     if constexpr (Core::content_type::anchored) CAUSEWAY_TRY(ctx.rows().copy(c.rows.anchor(), mean));
     ended_ = 1;
     mean.clear();
     ctx.parameters_changed();
-    end(c, due);
-    return c.commit(ctx, *due.front());
+    return {};
   }
 
   void end(Core& c, const due_list& due) {
@@ -28635,8 +29461,31 @@ class round_turns {
   std::uint64_t committed_at_ = 0;  ///< the step that the last turn was due after
   std::uint64_t moved_from_ = 0;    ///< the same, when this peer landed it or took it over
   std::uint64_t sent_in_ = 0;       ///< the attempt that the rows of a turn are under way in
+  std::uint64_t adoptions_ = 0;     ///< of the others' state, by this peer
   bool landed_ = false;
   std::uint8_t ended_ = 0;  ///< the run's last record is there: all hold the same, and a mean is what they hold
+};
+
+/// A policy that takes part in turns: its own state, which stays where it is.
+template <class Core>
+struct turn_part {
+  using due_fragments = typename round_turns<Core>::due_fragments;
+
+  Core& core;
+  round_turns<Core>& turns;
+
+  [[nodiscard]] std::uint64_t next() const { return turns.next(core); }
+  [[nodiscard]] due_fragments due(std::uint64_t step, bool last) const {
+    return last ? turns.all(core) : turns.due_at(core, step);
+  }
+  result<void> set_aside(auto& ctx, std::uint64_t step) const { return turns.set_aside(ctx, core, step); }
+  result<void> prepare(auto& ctx, const due_fragments& due) const { return turns.prepare(ctx, core, due); }
+  /// Sends what was prepared, and waits for the means.
+  result<void> talk(auto& ctx, const due_fragments& due) const {
+    if (due.empty()) return {};
+    CAUSEWAY_TRY(turns.launch(ctx, core, due));
+    return turns.receive(ctx, core, due);
+  }
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
@@ -28688,10 +29537,17 @@ class rounds : round_rules<Axes...> {
                                       .needs_global_step = content_type::before_inner_step,
                                       .identical_replicas = laws::identical,
                                       .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
+                                      .prepares_anew = laws::prepares_anew,
                                       .own_parameters = laws::own_parameters,
                                       .gathers_samples = accumulates,
                                       .rounds_at_hand = core_type::lands_late ? 2U : 1U};
   static constexpr std::uint32_t state_version = 3;
+
+  /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
+  /// and go. Gradients in every step leave the other nothing to exchange. Gaps: results that land a round late, rows that
+  /// leave the live parameters when they are sent, and peers with parameters of their own.
+  static constexpr bool takes_turns = laws::elastic && !core_type::lands_late && !content_type::before_inner_step &&
+                                      !(overlaps && laws::mix.residual_in_parameters) && !laws::own_parameters;
 
   rounds() : rounds(std::tuple<>{}) {}
   explicit rounds(Axes... values) requires(sizeof...(Axes) > 0) : rounds(std::tuple<Axes...>{std::move(values)...}) {}
@@ -28811,6 +29667,27 @@ class rounds : round_rules<Axes...> {
     return {};
   }
 
+  // ---- for comm::stacked ------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] auto turn_part() requires takes_turns { return detail::turn_part<core_type>{core_, turns_}; }
+  /// What all hold alike, which the live parameters follow.
+  [[nodiscard]] std::span<const float> followed() const noexcept { return core_.rows.followed(); }
+  /// One inner step more.
+  void count_step(auto& ctx) {
+    const double computed = measures_speed ? seconds(ctx.clock().now() - left_) : 0;
+    const std::uint64_t samples = ctx.elastic() ? 0 : ctx.samples() - std::exchange(samples_used_, ctx.samples());
+    for (state& s : core_.states) {
+      ++s.since;
+      s.samples += samples;
+      s.compute_seconds += computed;
+      s.waited += s.pending ? 1 : 0;
+    }
+    if constexpr (chooses) {
+      if (!ctx.elastic()) core_.trigger.step(core_.states.size(), [&](std::size_t f) { return core_.states[f].pending; });
+    }
+    ++core_.at;
+  }
+
  private:
   template <class... Given>
   explicit rounds(std::tuple<Given...> values) : core_{std::move(values)} {}
@@ -28886,21 +29763,8 @@ class rounds : round_rules<Axes...> {
   // ---- the flow of a step ---------------------------------------------------------------------------------------------
 
   result<void> count_and_exchange(auto& ctx) {
-    if (!counted_) {  // once a step, however often the hook is called
-      const double computed = measures_speed ? seconds(ctx.clock().now() - left_) : 0;
-      const std::uint64_t samples = ctx.elastic() ? 0 : ctx.samples() - std::exchange(samples_used_, ctx.samples());
-      for (state& s : core_.states) {
-        ++s.since;
-        s.samples += samples;
-        s.compute_seconds += computed;
-        s.waited += s.pending ? 1 : 0;
-      }
-      if constexpr (chooses) {
-        if (!ctx.elastic()) core_.trigger.step(core_.states.size(), [&](std::size_t f) { return core_.states[f].pending; });
-      }
-      ++core_.at;
-      counted_ = true;
-    }
+    if (!counted_) count_step(ctx);  // once a step, however often the hook is called
+    counted_ = true;
     CAUSEWAY_TRY(visit_all(ctx));
     counted_ = false;
     if (measures_speed) left_ = ctx.clock().now();
@@ -29036,6 +29900,106 @@ rounds(Axes...) -> rounds<Axes...>;
 
 #endif  // CAUSEWAY_COMM_ROUNDS_HPP
 
+// ---- causeway/comm/stacked_turns.hpp ----
+#ifndef CAUSEWAY_COMM_STACKED_TURNS_HPP
+#define CAUSEWAY_COMM_STACKED_TURNS_HPP
+
+// The order of things where two policies of comm::rounds exchange among peers that come and go. What is due first is a
+// turn, of one of them or of both; a turn is one attempt of the membership and one record, and the last turn of a run is of
+// everything. In a turn of both the second policy's rows are made of parameters that the first one's results have landed
+// on, as among fixed peers. These have not landed yet: nothing that all hold alike moves before all exchanges of the
+// attempt went through. So they land, the rows are made, and it is taken back.
+//
+// A row that is made before its result is wanted waits until then, and is sent in the turn in which it lands. So what peers
+// hold is what it is among fixed ones, and the exchange overlaps with nothing.
+//
+// Both policies move the live parameters. What all hold alike of these is a row of its own: where a newcomer begins, and
+// what the progress of a peer that missed a turn is moved along with.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of two policies, which are given to each call.
+class stacked_turns {
+ public:
+  /// The first part holds what all have alike of the live parameters.
+  void shared(auto& ar) { ar(alike_); }
+
+  /// Once, when a run begins.
+  void found(auto& ctx, auto first, auto second) {
+    move_to(ctx.memory(), alike_);
+    alike_.assign(ctx.parameters().begin(), ctx.parameters().end());
+    second.core.first_part = first.core.states.size() + 1;  // its messages have other names
+  }
+
+  /// After an inner step.
+  result<void> visit(auto& ctx, auto first, auto second) {
+    if (first.core.at >= next(first, second)) return exchange(ctx, first, second);
+    CAUSEWAY_TRY(first.set_aside(ctx, first.core.at));
+    return second.set_aside(ctx, first.core.at);
+  }
+
+  /// A turn. By a peer that made no step for it, too.
+  result<void> exchange(auto& ctx, auto first, auto second) {
+    CAUSEWAY_ASSIGN(const std::uint64_t step, enter(ctx, first, second));
+    const bool last = ctx.is_last_exchange();
+    const auto a = first.due(step, last);
+    const auto b = second.due(step, last);
+    if (last) CAUSEWAY_TRY(first.prepare(ctx, a));
+    ctx.in_parts(first.turns.parts(ctx, a) + second.turns.parts(ctx, b));
+    CAUSEWAY_TRY(first.talk(ctx, a));
+    if (!b.empty()) CAUSEWAY_TRY(first.turns.ahead(ctx, first.core, a, [&] { return second.prepare(ctx, b); }));
+    CAUSEWAY_TRY(second.talk(ctx, b));
+    return land(ctx, first, a, second, b, step);
+  }
+
+  result<void> catch_up(auto& ctx, auto first, auto second) {
+    CAUSEWAY_TRY(exchange(ctx, first, second));
+    first.core.at = second.core.at = std::max(first.core.at, first.turns.committed_at());
+    ctx.resume_at(first.core.at);
+    return {};
+  }
+
+  /// What all hold alike was replaced: the live parameters move along from `previous`, or are that where it is empty.
+  void follow(auto& ctx, std::span<const float> previous) {
+    const auto local = ctx.parameters();
+    for (std::size_t i = 0; i < previous.size(); ++i) local[i] += alike_[i] - previous[i];
+    if (previous.empty()) std::copy(alike_.begin(), alike_.end(), local.begin());
+    ctx.parameters_changed();
+  }
+
+ private:
+  [[nodiscard]] static std::uint64_t next(auto first, auto second) { return std::min(first.next(), second.next()); }
+
+  /// Lets this peer in, with the rows that go out first. The step of the turn: while this peer waits it may take the
+  /// others' state over, and then another turn may be due, of other rows.
+  result<std::uint64_t> enter(auto& ctx, auto first, auto second) {
+    for (;;) {
+      const std::uint64_t adopted = first.turns.adoptions();
+      const std::uint64_t step = next(first, second);
+      const auto a = first.due(step, false);
+      CAUSEWAY_TRY(a.empty() ? second.prepare(ctx, second.due(step, false)) : first.prepare(ctx, a));
+      if (first.turns.adoptions() == adopted) return step;
+    }
+  }
+
+  result<void> land(auto& ctx, auto first, const auto& a, auto second, const auto& b, std::uint64_t step) {
+    CAUSEWAY_TRY(first.turns.land(ctx, first.core, a, alike_));
+    CAUSEWAY_TRY(first.set_aside(ctx, step));
+    CAUSEWAY_TRY(second.turns.land(ctx, second.core, b, alike_));
+    CAUSEWAY_TRY(second.set_aside(ctx, step));
+    first.turns.passed(step);
+    second.turns.passed(step);
+    ctx.commit_round();
+    return {};
+  }
+
+  source_vector<float> alike_;  ///< of the live parameters
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_STACKED_TURNS_HPP
+
 // ---- causeway/comm/stacked.hpp ----
 #ifndef CAUSEWAY_COMM_STACKED_HPP
 #define CAUSEWAY_COMM_STACKED_HPP
@@ -29045,18 +30009,34 @@ rounds(Axes...) -> rounds<Axes...>;
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
 
+namespace detail {
+
+/// Whether a policy's exchanges can be put under one record with those of another.
+template <class P>
+inline constexpr bool takes_turns = false;
+template <class P>
+  requires requires { P::takes_turns; }
+inline constexpr bool takes_turns<P> = P::takes_turns;
+
+}  // namespace detail
+
 /// `First`, then `Second`, in each hook. What they exchange must differ in kind (gradients, parameters, pseudo-gradients),
 /// so that their messages cannot be mistaken for each other. Replicas are identical where the second's are, after its
-/// rounds; peers are fixed. Bytes, rounds and state: the sum. A hook that failed goes on where it stopped.
+/// rounds. Bytes, rounds and state: the sum. A hook that failed goes on where it stopped.
+///
+/// Peers may come and go if both policies are comm::rounds that let them (rounds::takes_turns): see comm/stacked_turns.hpp.
+/// That takes 4 more bytes a value, and in a turn of both, while it lasts, what the first one lands on again. Rows count by
+/// the samples since the last record, of whichever policy.
 template <class First, class Second>
 class stacked {
   static_assert(!detail::looks_ahead<First> && !detail::looks_ahead<Second>,
                 "a policy that looks ahead must be the trainer's own: nobody else asks it for gradients");
+  static constexpr bool elastic = detail::takes_turns<First> && detail::takes_turns<Second>;
 
  public:
   static constexpr std::string_view name = "stacked";
   static constexpr comm_traits traits{
-      .tolerates = peers::fixed,
+      .tolerates = elastic ? peers::elastic : peers::fixed,
       .needs_global_step = First::traits.needs_global_step || Second::traits.needs_global_step,
       .identical_replicas = Second::traits.identical_replicas,
       .rounds_by_steps = First::traits.rounds_by_steps && Second::traits.rounds_by_steps};
@@ -29070,12 +30050,19 @@ class stacked {
 
   result<void> start(auto& ctx) {
     CAUSEWAY_TRY(first_.start(ctx));
-    return second_.start(ctx);
+    CAUSEWAY_TRY(second_.start(ctx));
+    if constexpr (elastic) {
+      if (ctx.elastic()) turns_.found(ctx, first_.turn_part(), second_.turn_part());
+    }
+    return {};
   }
   result<void> before_inner_step(auto& ctx) {
     return both([&](auto& policy) { return policy.before_inner_step(ctx); });
   }
   result<void> after_inner_step(auto& ctx) {
+    if constexpr (elastic) {
+      if (ctx.elastic()) return take_turns(ctx);
+    }
     return both([&](auto& policy) { return policy.after_inner_step(ctx); });
   }
   result<void> finish(auto& ctx) {
@@ -29084,7 +30071,32 @@ class stacked {
 
   void serialize(auto& ar) { ar(first_, second_, first_done_); }
 
+  void shared(auto& ar) {
+    turns_.shared(ar);
+    first_.shared(ar);
+    second_.shared(ar);
+  }
+  /// Neither moves the live parameters along: that is done once, by what all hold alike of them.
+  void adopt(auto& ctx, std::span<const float> previous) {
+    const bool keeps = !previous.empty();
+    first_.adopt(ctx, keeps ? first_.followed() : previous);
+    second_.adopt(ctx, keeps ? second_.followed() : previous);
+    turns_.follow(ctx, previous);
+    counted_ = counted_ && keeps;
+  }
+  result<void> catch_up(auto& ctx) { return turns_.catch_up(ctx, first_.turn_part(), second_.turn_part()); }
+
  private:
+  result<void> take_turns(auto& ctx) {
+    if (!counted_) {
+      first_.count_step(ctx);
+      second_.count_step(ctx);
+      counted_ = true;
+    }
+    CAUSEWAY_TRY(turns_.visit(ctx, first_.turn_part(), second_.turn_part()));
+    counted_ = false;
+    return {};
+  }
   template <class Hook>
   result<void> both(Hook&& hook) {
     if (!first_done_) CAUSEWAY_TRY(hook(first_));
@@ -29097,6 +30109,8 @@ class stacked {
   First first_;
   Second second_;
   bool first_done_ = false;  // in a hook that is called again
+  detail::stacked_turns turns_;
+  bool counted_ = false;  // this inner step is in both counters already; where peers come and go
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::comm
@@ -29540,7 +30554,8 @@ struct compatible {
   static_assert(rules::c6(Comm::traits, Parallel::traits),
                 "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
                 "and step on it; "
-                "what is exchanged must be made after that. Use comm::periodic. docs/reference/rules.md#c6");
+                "what is exchanged must be made after that, of all they have moved. Use comm::periodic, or comm::rounds of "
+                "pseudo-gradients of all peers, whole and blocking. docs/reference/rules.md#c6");
 };
 
 struct unchecked {};
@@ -29549,6 +30564,32 @@ struct unchecked {};
 }}  // namespace causeway::CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_POLICY_RULES_HPP
+
+// ---- causeway/collective/agreement.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_AGREEMENT_HPP
+#define CAUSEWAY_COLLECTIVE_AGREEMENT_HPP
+
+// Whether all peers hold the same thing, by a number that names it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// errc::diverged, with `complaint`, names the first peer whose number is another one. 8 bytes from and to everybody.
+template <net::Transport T>
+result<void> all_equal(T& transport, const net::message_id& id, std::uint64_t own, const std::string& complaint,
+                       const collective_options& options = {}) {
+  if (transport.size() == 1) return {};
+  std::vector<std::uint64_t> all(transport.size());
+  CAUSEWAY_TRY(
+      all_gather(transport, id, std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}), options));
+  for (net::peer_index peer = 0; peer < transport.size(); ++peer) {
+    if (all[peer] != own) return fail(errc::diverged, "peer " + std::to_string(peer), complaint);
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_AGREEMENT_HPP
 
 // ---- causeway/collective/pairs.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_PAIRS_HPP
@@ -29667,343 +30708,6 @@ CAUSEWAY_DECL std::uint64_t row_hash(thread_pool& pool, std::span<const float> r
 #endif  // CAUSEWAY_KERNELS_IMPL_ROW_HASH_IPP
 #endif
 
-// ---- causeway/membership/state_image.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
-#define CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
-
-// The committed state of a peer as memory: a list of parts, seen as one row of bytes and cut into chunks of equal size. The
-// hashes of the chunks and the sizes of the parts make the root, which names the state: peers whose roots are equal hold
-// the same bytes. Hashes are kept until `touch()`: whoever changes the memory says so. All peers must have the same byte
-// order.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
-/// Bytes of a chunk: 1,024 of them make 256 MiB, and one crosses a line of 100 Mbit/s in 21 ms.
-inline constexpr std::uint32_t default_chunk_bytes = std::uint32_t{256} << 10U;
-/// A state has at most this many parts.
-inline constexpr std::size_t max_state_parts = 16384;
-
-/// The sizes of a state's parts and how it is cut: equal on peers that can share a run.
-struct image_layout {
-  std::uint32_t chunk_bytes = default_chunk_bytes;
-  std::vector<std::uint64_t> sizes;
-
-  [[nodiscard]] std::uint64_t bytes() const noexcept;
-  [[nodiscard]] std::size_t chunks() const noexcept;
-
-  friend bool operator==(const image_layout&, const image_layout&) = default;
-};
-
-/// The name of a state from its layout and the digest of its chunks' hashes.
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept;
-
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept;
-
-/// Success, or errc::wrong_model with the sizes of both sides.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs);
-
-/// An archive that copies nothing: notes where the memory lies that a `serialize` member names. What it is given must stay
-/// where it is, vectors too. Takes numbers, enumerations, strings, vectors of any of these, and types with `serialize`.
-/// Types with padding are refused at compile time: the bytes between their members are not part of a state.
-class image_collector {
- public:
-  template <class... Ts>
-  void operator()(Ts&... values) {
-    (visit(values), ...);
-  }
-
-  template <class T>
-  void view(std::span<T> values) {
-    static_assert(plain<T>, "a state is made of numbers, enumerations and structures of them without padding");
-    parts_.push_back(std::as_writable_bytes(values));
-  }
-
-  /// What is no part of the state, since every peer has its own, but is to be kept with it on this peer's disk.
-  template <class... Ts>
-  void own(Ts&&... values) {
-    parts_.swap(own_);
-    (visit(values), ...);
-    parts_.swap(own_);
-  }
-
-  [[nodiscard]] const std::vector<std::span<std::byte>>& parts() const noexcept { return parts_; }
-  [[nodiscard]] const std::vector<std::span<std::byte>>& own_parts() const noexcept { return own_; }
-
- private:
-  template <class T>
-  static constexpr bool plain = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
-                                (std::is_floating_point_v<T> || std::has_unique_object_representations_v<T>);
-
-  template <class T>
-  void visit(T& value) {
-    if constexpr (requires { value.serialize(*this); }) {
-      value.serialize(*this);
-    } else {
-      view(std::span{&value, 1});
-    }
-  }
-
-  template <class T, class Memory>
-  void visit(std::vector<T, Memory>& values) {
-    if constexpr (plain<T>) {
-      view(std::span{values});
-    } else {
-      for (T& value : values) visit(value);
-    }
-  }
-
-  template <class T>
-  void visit(std::span<T> values) {
-    view(values);
-  }
-
-  void visit(std::string& text) { view(std::span{text.data(), text.size()}); }
-
-  std::vector<std::span<std::byte>> parts_;
-  std::vector<std::span<std::byte>> own_;
-};
-
-/// Not safe to share between threads while hashes are being made: `root` makes them, afterwards everything marked const
-/// only reads. Cost of hashing: one pass over the memory, on all threads of the pool.
-class state_image {
- public:
-  explicit state_image(std::uint32_t chunk_bytes = default_chunk_bytes);
-
-  /// The memory of these objects, in this order.
-  template <class... Ts>
-  [[nodiscard]] static state_image of(Ts&... values) {
-    image_collector all;
-    all(values...);
-    state_image image;
-    for (const auto part : all.parts()) image.add(part);
-    return image;
-  }
-
-  /// Appends a part; it must stay where it is.
-  void add(std::span<std::byte> part);
-
-  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
-  [[nodiscard]] std::span<const std::span<std::byte>> parts() const noexcept { return parts_; }
-  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
-  [[nodiscard]] std::size_t chunks() const noexcept { return layout_.chunks(); }
-  /// The last chunk may be shorter.
-  [[nodiscard]] std::size_t chunk_size(std::size_t chunk) const noexcept;
-
-  /// The memory was changed: hashes will be made anew.
-  void touch() noexcept { hashed_ = false; }
-
-  /// Names the state. Makes the hashes if the memory was touched.
-  [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const;
-  [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const;
-  [[nodiscard]] std::uint64_t chunk_hash(std::size_t chunk) const { return hashes()[chunk]; }
-
-  /// Copies a chunk out. Precondition: `out` has chunk_size(chunk) bytes.
-  void read(std::size_t chunk, std::span<std::byte> out) const;
-
-  /// Puts bytes where a chunk lies; call touch() when all are there. Precondition: `in` has chunk_size(chunk) bytes.
-  void write(std::size_t chunk, std::span<const std::byte> in);
-
- private:
-  // Calls f(piece, offset in the chunk) on the pieces of parts that a chunk covers; never on an empty one.
-  template <class F>
-  void for_each_piece(std::size_t chunk, F&& f) const {
-    std::uint64_t at = std::uint64_t{chunk} * layout_.chunk_bytes;
-    const std::uint64_t begin = at;
-    const std::uint64_t end = begin + chunk_size(chunk);
-    auto part = static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), at) - starts_.begin()) - 1;
-    for (; at < end; ++part) {
-      const auto inside = static_cast<std::size_t>(at - starts_[part]);
-      const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(parts_[part].size() - inside, end - at));
-      if (length > 0) f(parts_[part].subspan(inside, length), static_cast<std::size_t>(at - begin));
-      at += length;
-    }
-  }
-
-  // How a state is cut into parts must not show in a chunk's hash, so a chunk of several pieces is put together first.
-  [[nodiscard]] std::uint64_t hash_chunk(std::size_t chunk) const;
-
-  void make_hashes(thread_pool* pool) const;
-
-  image_layout layout_;
-  std::vector<std::span<std::byte>> parts_;
-  std::vector<std::uint64_t> starts_;
-  std::uint64_t bytes_ = 0;
-  mutable std::vector<std::uint64_t> hashes_;
-  mutable std::uint64_t root_ = 0;
-  mutable bool hashed_ = false;
-};
-
-/// Chunks of another state that wait beside an image until all that differ are there. Memory: the chunks put, no more.
-class staging {
- public:
-  staging() = default;
-  explicit staging(const image_layout& layout) : layout_{layout}, chunks_(layout.chunks()) {}
-
-  /// Keeps a copy of a chunk whose hash was found right.
-  void put(std::size_t chunk, std::span<const std::byte> bytes);
-
-  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
-  [[nodiscard]] bool has(std::size_t chunk) const noexcept { return chunks_[chunk] != nullptr; }
-  [[nodiscard]] std::size_t chunks_held() const noexcept { return count_; }
-
-  /// Puts the chunks into `image`, frees them, and makes sure that the image is now the state named `root`.
-  /// errc::diverged: it is another one, because its memory was changed since its hashes were made; nothing in it can be
-  /// relied on then. Cost: a copy of the chunks put and one pass of hashing.
-  result<void> commit(state_image& image, std::uint64_t root, thread_pool* pool = nullptr);
-
- private:
-  image_layout layout_;
-  std::vector<std::unique_ptr<std::byte[]>> chunks_;
-  std::size_t count_ = 0;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
-
-// ---- causeway/membership/impl/state_image.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
-
-// Bodies of membership/state_image.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
-CAUSEWAY_DECL std::uint64_t image_layout::bytes() const noexcept {
-  std::uint64_t sum = 0;
-  for (const std::uint64_t size : sizes) sum += size;
-  return sum;
-}
-
-CAUSEWAY_DECL std::size_t image_layout::chunks() const noexcept {
-  return static_cast<std::size_t>((bytes() + chunk_bytes - 1) / chunk_bytes);
-}
-
-CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept {
-  hasher h;
-  h.add_value(std::uint64_t{layout.chunk_bytes}).add_value(std::uint64_t{layout.sizes.size()});
-  return h.add_values(std::span{layout.sizes}).add_value(digest).finish();
-}
-
-CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept {
-  return hash_bytes(std::as_bytes(hashes));
-}
-
-CAUSEWAY_DECL state_image::state_image(std::uint32_t chunk_bytes) : layout_{chunk_bytes, {}} {
-  CAUSEWAY_EXPECT(chunk_bytes > 0 && chunk_bytes % 64 == 0);
-}
-
-CAUSEWAY_DECL void state_image::add(std::span<std::byte> part) {
-  CAUSEWAY_EXPECT(parts_.size() < max_state_parts);
-  starts_.push_back(bytes_);
-  parts_.push_back(part);
-  layout_.sizes.push_back(part.size());
-  bytes_ += part.size();
-  touch();
-}
-
-CAUSEWAY_DECL std::size_t state_image::chunk_size(std::size_t chunk) const noexcept {
-  const std::uint64_t begin = std::uint64_t{chunk} * layout_.chunk_bytes;
-  return static_cast<std::size_t>(std::min<std::uint64_t>(layout_.chunk_bytes, bytes_ - begin));
-}
-
-CAUSEWAY_DECL std::uint64_t state_image::root(thread_pool* pool) const {
-  (void)hashes(pool);
-  return root_;
-}
-
-CAUSEWAY_DECL const std::vector<std::uint64_t>& state_image::hashes(thread_pool* pool) const {
-  if (!hashed_) make_hashes(pool);
-  return hashes_;
-}
-
-CAUSEWAY_DECL void state_image::read(std::size_t chunk, std::span<std::byte> out) const {
-  CAUSEWAY_EXPECT(chunk < chunks() && out.size() == chunk_size(chunk));
-  for_each_piece(
-      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(out.data() + at, piece.data(), piece.size()); });
-}
-
-CAUSEWAY_DECL void state_image::write(std::size_t chunk, std::span<const std::byte> in) {
-  CAUSEWAY_EXPECT(chunk < chunks() && in.size() == chunk_size(chunk));
-  for_each_piece(
-      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(piece.data(), in.data() + at, piece.size()); });
-}
-
-CAUSEWAY_DECL std::uint64_t state_image::hash_chunk(std::size_t chunk) const {
-  const std::size_t size = chunk_size(chunk);
-  std::uint64_t hash = 0;
-  bool whole = false;
-  for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t) {
-    if (piece.size() == size) {
-      whole = true;
-      hash = hash_bytes(piece);
-    }
-  });
-  if (whole) return hash;
-  std::vector<std::byte> gathered(size);
-  read(chunk, gathered);
-  return hash_bytes(gathered);
-}
-
-CAUSEWAY_DECL void state_image::make_hashes(thread_pool* pool) const {
-  hashes_.resize(chunks());
-  const auto some = [&](index_range range) {
-    for (std::int64_t i = range.begin; i < range.end; ++i) {
-      hashes_[static_cast<std::size_t>(i)] = hash_chunk(static_cast<std::size_t>(i));
-    }
-  };
-  const auto count = static_cast<std::int64_t>(hashes_.size());
-  if (pool != nullptr) {
-    pool->for_range(count, 1, some);
-  } else {
-    some({0, count});
-  }
-  root_ = state_root(layout_, digest_of(hashes_));
-  hashed_ = true;
-}
-
-CAUSEWAY_DECL void staging::put(std::size_t chunk, std::span<const std::byte> bytes) {
-  CAUSEWAY_EXPECT(chunk < chunks_.size() && bytes.size() <= layout_.chunk_bytes);
-  if (!chunks_[chunk]) ++count_;
-  chunks_[chunk] = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
-  std::memcpy(chunks_[chunk].get(), bytes.data(), bytes.size());
-}
-
-CAUSEWAY_DECL result<void> staging::commit(state_image& image, std::uint64_t root, thread_pool* pool) {
-  CAUSEWAY_EXPECT(image.layout() == layout_);
-  for (std::size_t i = 0; i < chunks_.size(); ++i) {
-    if (chunks_[i]) image.write(i, {chunks_[i].get(), image.chunk_size(i)});
-    chunks_[i].reset();
-  }
-  count_ = 0;
-  image.touch();
-  if (image.root(pool) == root) return {};
-  return fail(errc::diverged, "state transfer",
-              "the state in memory is not the one that was fetched: it was changed meanwhile; fetch it again");
-}
-
-CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs) {
-  if (ours == theirs) return {};
-  const auto text = [](const image_layout& l) {
-    return std::to_string(l.bytes()) + " bytes in " + std::to_string(l.sizes.size()) + " parts, chunks of " +
-           std::to_string(l.chunk_bytes);
-  };
-  std::string message = "the shared state here is " + text(ours) + "; the run's is " + text(theirs);
-  for (std::size_t i = 0; i < std::min(ours.sizes.size(), theirs.sizes.size()); ++i) {
-    if (ours.sizes[i] == theirs.sizes[i]) continue;
-    message += "; part " + std::to_string(i) + " has " + std::to_string(ours.sizes[i]) + " bytes here and " +
-               std::to_string(theirs.sizes[i]) + " there";
-    break;
-  }
-  return fail(errc::wrong_model, "state transfer", message + ". Use the model and policies that the run uses");
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
-#endif
-
 // ---- causeway/train/contribution.hpp ----
 #ifndef CAUSEWAY_TRAIN_CONTRIBUTION_HPP
 #define CAUSEWAY_TRAIN_CONTRIBUTION_HPP
@@ -30094,6 +30798,10 @@ struct round_entry {
   bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
   std::uint32_t attempt = 0;                ///< another one for every attempt at a round
   bool last = false;                        ///< with it all samples of the run's budget are contributed
+  /// An exchange of this round that was called off afterwards had come to its end at this peer: what it came to counts, and
+  /// goes from there to everybody.
+  std::optional<net::peer_index> result_at{};
+  std::span<const float> result{};  ///< that, where this peer has it
 };
 
 /// Thread safety: all calls from the trainer's thread.
@@ -30125,11 +30833,9 @@ class elastic_group {
   virtual void leave() {}
 
   /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
-  /// come of it.
-  virtual result<void> exchanged() = 0;
-
-  /// After it: the mean of all that was exchanged, the same bits on all peers. For those who could not take part.
-  virtual void exchanged_mean(std::span<const float>) {}
+  /// come of it. `mean`: what came of it, the same bits on all peers, for those who could not take part; empty where that
+  /// was more than one row.
+  virtual result<void> exchanged(std::span<const float> mean) = 0;
 
   /// Judges an attempted step. `candidate`: the shared state in memory is that of the round entered, complete. commit: the
   /// shared state is that of a committed round. retry: the exchange has to be entered again. An error: this peer is out.
@@ -30377,17 +31083,14 @@ class training_context {
 
   /// data ← mean over all peers, through `codec`, in place; bit-identical everywhere. Nothing is sent by a peer alone.
   /// Where peers come and go, they count by the samples that they trained on: Σ n_i·x_i / Σ n_i.
-  /// Bytes: 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs().
-  /// `part`: of what goes out in this round, see `in_parts`.
+  /// Bytes: 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs(). `part`: see `in_parts`.
   template <class Codec>
   result<void> mean(const Codec& codec, std::span<float> data, std::uint64_t part = 0) {
     if (can_sit_out()) CAUSEWAY_TRY(keep_finite(data));
     CAUSEWAY_TRY(enter());
-    if (peers() == 1) return exchanged(data);
+    if (peers() == 1 && !result_is_known()) return exchanged(data);
     if (keeps_inputs_ && !can_sit_out()) kept_.assign(data.begin(), data.end());
-    if (elastic()) CAUSEWAY_TRY(weigh(data));
-    auto outcome = or_device_error(collective::exchange_mean(transport(), exchange_id(collective::channels::updates, part),
-                                                             codec, data, own_exchange_options()));
+    auto outcome = weighed_mean(codec, data, part);
     if (outcome && data.size() == parameters().size())
       outcome = kernels::clear(rows(), padding_of(view().segments, data.size()), data);
     if (outcome) outcome = exchanged(data);
@@ -30432,16 +31135,25 @@ class training_context {
   void skip_inner_step() noexcept { skip_ = true; }
 
   /// An exchange that a policy runs itself, through collective/, is framed by these two: the first lets this peer in and
-  /// gives the weight that its row has, the second says that the result is there. With fixed peers the weight is 1; where
-  /// they come and go, transport(), self() and peers() are those of the exchange from then on, and the weights those of the
-  /// samples: a peer that has just joined has 0.
+  /// gives the weight that its row has, the second says that the result is there, in `row`. With fixed peers the weight is
+  /// 1; where they come and go, transport(), self() and peers() are those of the exchange from then on, and the weights
+  /// those of the samples: a peer that has just joined has 0.
   result<float> enter_exchange() {
     CAUSEWAY_TRY(enter());
     return elastic() ? static_cast<float>(entry_.share * peers()) : 1.0F;
   }
-  result<void> left_exchange() { return exchanged(); }
+  result<void> left_exchange(std::span<const float> row) { return exchanged(row); }
   /// Between them: the round has so many such exchanges, and is over with the last.
-  void in_parts(std::size_t count) noexcept { parts_left_ = count; }
+  void in_parts(std::size_t count) noexcept { parts_ = parts_left_ = count; }
+  /// Nothing is exchanged in this attempt: an earlier one had come to its end at some peer, and what it came to counts.
+  [[nodiscard]] bool result_is_known() const noexcept { return entry_.result_at.has_value(); }
+  [[nodiscard]] bool knows_result() const noexcept { return !entry_.result.empty(); }  ///< this peer itself
+  /// row ← that. All take part. 4 bytes a value to and from each peer.
+  result<void> take_known_result(std::span<float> row) {
+    if (knows_result()) std::copy(entry_.result.begin(), entry_.result.end(), row.begin());
+    return collective::broadcast(transport(), exchange_id(collective::channels::updates), *entry_.result_at, row,
+                                 exchange_options());
+  }
   /// Names the attempt that this peer was let into, until that is judged; never 0.
   [[nodiscard]] std::uint64_t attempt() const noexcept { return entered_ ? std::uint64_t{1} + entry_.attempt : 0; }
   /// Whether the exchange entered last is the run's last: every sample of its budget is contributed with it.
@@ -30568,9 +31280,10 @@ class training_context {
   /// All peers must start from the same parameters. One hash from and to everybody.
   result<void> agree_on_start() {
     parent_ = hash_of(parameters());
-    return verify_parent(
-        "starts from other parameters; all peers need the same seed, the same options and checkpoints of "
-        "the same round");
+    return collective::all_equal(transport(), {.channel = collective::channels::state, .step = round_}, parent_,
+                                 "starts from other parameters; all peers need the same seed, the same options and "
+                                 "checkpoints of the same round",
+                                 own_exchange_options());
   }
 
   /// Clears gradients before a step.
@@ -30637,16 +31350,22 @@ class training_context {
     if (!elastic() || entered_) return {};
     CAUSEWAY_ASSIGN(entry_, env_.group->enter(contribution_.all() - contribution_.later(), contribution_.later()));
     entered_ = true;
-    parts_left_ = 1;
+    in_parts(1);
     return {};
   }
 
-  result<void> exchanged(std::span<const float> mean = {}) {
+  result<void> exchanged(std::span<const float> mean) {
     if (!elastic() || --parts_left_ > 0) return {};
     parts_left_ = 1;
-    CAUSEWAY_TRY(env_.group->exchanged());
-    if (!mean.empty()) env_.group->exchanged_mean(mean);
-    return {};
+    return env_.group->exchanged(std::exchange(parts_, 1) == 1 ? mean : std::span<const float>{});
+  }
+
+  template <class Codec>
+  result<void> weighed_mean(const Codec& codec, std::span<float> data, std::uint64_t part) {
+    if (result_is_known()) return take_known_result(data);
+    if (elastic()) CAUSEWAY_TRY(weigh(data));
+    return or_device_error(collective::exchange_mean(transport(), exchange_id(collective::channels::updates, part), codec,
+                                                     data, own_exchange_options()));
   }
 
   // ---- contributions that are not finite, where peers come and go -----------------------------------------------------
@@ -30729,18 +31448,6 @@ class training_context {
     return options;
   }
 
-  result<void> verify_parent(const std::string& complaint) {
-    if (peers() == 1) return {};
-    std::vector<std::uint64_t> hashes(peers());
-    CAUSEWAY_TRY(collective::all_gather(transport(), {.channel = collective::channels::state, .step = round_},
-                                        std::as_bytes(std::span{&parent_, 1}), std::as_writable_bytes(std::span{hashes}),
-                                        own_exchange_options()));
-    for (std::uint32_t peer = 0; peer < peers(); ++peer) {
-      if (hashes[peer] != parent_) return fail(errc::diverged, "peer " + std::to_string(peer), complaint);
-    }
-    return {};
-  }
-
   M model_;
   Inner inner_;
   environment env_;  // its transport is moved to world_
@@ -30766,10 +31473,10 @@ class training_context {
   std::uint32_t skipped_ = 0;  // inner steps in a row whose gradient was not finite
   bool skip_ = false;          // the next inner step
   std::optional<std::uint64_t> scheduled_at_;
-  bool resumed_ = false;        // step_ was set during the step under way
-  bool entered_ = false;        // into the exchange under way
-  std::size_t parts_left_ = 1;  // of it
-  bool candidate_ = false;      // the shared state is that of a round which is not settled yet
+  bool resumed_ = false;                    // step_ was set during the step under way
+  bool entered_ = false;                    // into the exchange under way
+  std::size_t parts_ = 1, parts_left_ = 1;  // of it
+  bool candidate_ = false;                  // the shared state is that of a round which is not settled yet
   detail::contribution contribution_;
 
   std::span<float> updates_;
@@ -31130,11 +31837,11 @@ namespace detail {
 /// Appends to a vector.
 class vector_streambuf final : public std::streambuf {
  public:
-  explicit vector_streambuf(byte_vector& out) : out_{&out} {}
+  explicit vector_streambuf(byte_vector& out);
 
  protected:
-  std::streamsize xsputn(const char* s, std::streamsize n) override;
-  int_type overflow(int_type c) override;
+  CAUSEWAY_DECL std::streamsize xsputn(const char* s, std::streamsize n) override;
+  CAUSEWAY_DECL int_type overflow(int_type c) override;
 
  private:
   byte_vector* out_;
@@ -31195,6 +31902,8 @@ result<void> from_bytes(std::span<const std::byte> bytes, T& value) {
 // Bodies of io/archive.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
+
+CAUSEWAY_DECL vector_streambuf::vector_streambuf(byte_vector& out) : out_{&out} {}
 
 CAUSEWAY_DECL std::streamsize vector_streambuf::xsputn(const char* s, std::streamsize n) {
   const auto bytes = std::as_bytes(std::span{s, static_cast<std::size_t>(n)});

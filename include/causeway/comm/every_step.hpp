@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
@@ -29,7 +30,8 @@ class every_step {
 
  public:
   static constexpr std::string_view name = "every_step";
-  static constexpr comm_traits traits{.tolerates = peers::elastic, .needs_global_step = true, .sums_gradients = true};
+  static constexpr comm_traits traits{
+      .tolerates = peers::elastic, .needs_global_step = true, .sums_gradients = std::is_same_v<Codec, compress::none>};
   static constexpr std::uint32_t state_version = 2;
 
   explicit every_step(Codec codec = Codec{}) : codec_{std::move(codec)} {}

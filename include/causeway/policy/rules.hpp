@@ -54,7 +54,7 @@ struct compatible {
   static_assert(
       rules::c5(Comm::traits, Parallel::traits),
       "causeway-C5: each peer of a swarm computes a part of its stage's gradient, which must be summed in every step. "
-      "Use comm::every_step. docs/reference/rules.md#c5");
+      "Use comm::every_step without a codec. docs/reference/rules.md#c5");
   static_assert(rules::c6(Comm::traits, Parallel::traits),
                 "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
                 "and step on it; "

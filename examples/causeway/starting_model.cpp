@@ -2,14 +2,12 @@
 #include "starting_model.hpp"
 
 #include <causeway/formats/huggingface.hpp>
-#include <causeway/formats/tokenizer_json.hpp>
+#include <causeway/formats/tokenizer_folder.hpp>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <filesystem>
-#include <system_error>
 #include <variant>
 
 #include "chosen_model.hpp"
@@ -20,8 +18,6 @@ namespace {
 namespace formats = causeway::formats;
 using causeway::errc;
 using causeway::fail;
-
-std::string tokenizer_file(const settings& s) { return s.model.init + "/tokenizer.json"; }
 
 std::string hash_of(const formats::weight_files& files) {
   std::array<char, 16> digits{};
@@ -64,10 +60,6 @@ causeway::result<void> take_tokenizer(settings& s, const origins& from) {
   if (from.contains("data.tokenizer")) return {};
   const std::string otherwise =
       "; to train on other tokens than the model knows, say so with --data.tokenizer bytes or bpe";
-  std::error_code ignored;
-  if (!std::filesystem::exists(tokenizer_file(s), ignored)) {
-    return fail(errc::not_found, tokenizer_file(s), "is not there to say what the model's tokens are" + otherwise);
-  }
   auto stored = tokenizer_of_model(s);
   if (!stored) {
     stored.error().message += otherwise;
@@ -104,8 +96,7 @@ causeway::result<causeway::data::bpe_tokenizer> tokenizer_of_model(const setting
                 "is that of the model that the run starts from; give a copy of its folder with --model.init, or leave "
                 "data.path out to get the tokens from another peer");
   }
-  CAUSEWAY_ASSIGN(const std::string text, formats::read_text_file(tokenizer_file(s), "data.tokenizer model needs it"));
-  return formats::read_tokenizer(text, tokenizer_file(s));
+  return formats::read_tokenizer_of(s.model.init);
 }
 
 causeway::result<void> start_from(chosen_model& model, const settings& s, bool state_comes) {

@@ -100,6 +100,7 @@
 #include <causeway/tensor/tensor.hpp>
 
 #include <causeway/data/batcher.hpp>
+#include <causeway/data/bpe_table.hpp>
 #include <causeway/data/bpe_tokenizer.hpp>
 #include <causeway/data/bpe_trainer.hpp>
 #include <causeway/data/pre_tokenizer.hpp>
@@ -108,6 +109,8 @@
 #include <causeway/data/token_shard.hpp>
 #include <causeway/data/token_stream.hpp>
 #include <causeway/data/tokenizer.hpp>
+#include <causeway/data/unicode_classes.hpp>
+#include <causeway/data/unicode_pieces.hpp>
 #include <causeway/kernels/activation.hpp>
 #include <causeway/kernels/attention.hpp>
 #include <causeway/kernels/attention_backward.hpp>
@@ -331,6 +334,7 @@
 #include <causeway/axis/participation.hpp>
 #include <causeway/axis/parts.hpp>
 #include <causeway/axis/residual.hpp>
+#include <causeway/formats/byte_letters.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/adaptive_top_k.hpp>
 #include <causeway/stage/block_choice.hpp>
@@ -525,7 +529,9 @@
 #include <causeway/formats/json.hpp>
 #include <causeway/formats/model_config.hpp>
 #include <causeway/formats/safetensors.hpp>
+#include <causeway/formats/tokenizer_folder.hpp>
 #include <causeway/formats/tokenizer_json.hpp>
+#include <causeway/formats/tokenizer_parts.hpp>
 #include <causeway/formats/weight_files.hpp>
 #endif
 

@@ -23,6 +23,7 @@
 #include <causeway/net/transport.hpp>
 
 #include <causeway/data/batcher.hpp>
+#include <causeway/data/bpe_table.hpp>
 #include <causeway/data/bpe_tokenizer.hpp>
 #include <causeway/data/bpe_trainer.hpp>
 #include <causeway/data/pre_tokenizer.hpp>
@@ -31,6 +32,8 @@
 #include <causeway/data/token_shard.hpp>
 #include <causeway/data/token_stream.hpp>
 #include <causeway/data/tokenizer.hpp>
+#include <causeway/data/unicode_classes.hpp>
+#include <causeway/data/unicode_pieces.hpp>
 #include <causeway/kernels/cblas_gemm.hpp>
 #include <causeway/kernels/onednn_gemm.hpp>
 

@@ -1702,7 +1702,7 @@ struct comm_traits {
   bool needs_global_step = false;  ///< whether all peers must finish the same step together
   bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
-  bool sums_gradients = false;     ///< whether parts of a gradient may be given to it, which have to be added up
+  bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
   bool prepares_anew = false;   ///< what a round exchanges is made of all parameters, anew at every attempt, and is one row
   bool own_parameters = false;  ///< each peer has its own: a newcomer gets some from those whom it meets
   bool gathers_samples = false;      ///< a round is so many samples of all peers together: a member needs as many at hand

@@ -3219,6 +3219,33 @@ CAUSEWAY_DECL batch validation_windows::at(std::int64_t first, std::int64_t coun
 #endif  // CAUSEWAY_DATA_IMPL_BATCHER_IPP
 #endif
 
+// ---- causeway/data/unicode_pieces.hpp ----
+#ifndef CAUSEWAY_DATA_UNICODE_PIECES_HPP
+#define CAUSEWAY_DATA_UNICODE_PIECES_HPP
+
+// Cuts text into pieces as other programs' tokenizers do, by scanners written for their patterns (regular expressions):
+//   gpt2    's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+//   llama3  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|
+//           \s+(?!\S)|\s+                                                                  (tiktoken's cl100k_base, too)
+// The references take valid UTF-8 only. Here each byte that is not part of it is a character that is neither letter nor
+// number nor space, and stays as it is: the pieces in order are the text, for any bytes. A piece may be as long as the
+// text.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
+
+/// Whose pieces: those of data/pre_tokenizer.hpp, or those of the patterns above.
+enum class piece_rule : std::uint8_t { causeway, gpt2, llama3 };
+
+/// Their names in files, by number.
+inline constexpr std::array<std::string_view, 3> piece_rule_names{"causeway", "gpt2", "llama3"};
+
+/// Length of the first piece of `text`; 0 only for an empty text.
+[[nodiscard]] CAUSEWAY_DECL std::size_t first_piece(std::string_view text, piece_rule rule) noexcept;
+
+}}}  // namespace causeway::CAUSEWAY_ABI::data
+
+#endif  // CAUSEWAY_DATA_UNICODE_PIECES_HPP
+
 // ---- causeway/data/pre_tokenizer.hpp ----
 #ifndef CAUSEWAY_DATA_PRE_TOKENIZER_HPP
 #define CAUSEWAY_DATA_PRE_TOKENIZER_HPP
@@ -3491,6 +3518,527 @@ CAUSEWAY_DECL result<std::vector<document>> load_documents(const std::string& pa
 #endif  // CAUSEWAY_DATA_IMPL_TEXT_IPP
 #endif
 
+// ---- causeway/data/unicode_classes.hpp ----
+#ifndef CAUSEWAY_DATA_UNICODE_CLASSES_HPP
+#define CAUSEWAY_DATA_UNICODE_CLASSES_HPP
+
+// Which characters are letters (general category L), numbers (N) and white space (the property White_Space), in Unicode
+// 16.0.0. Written by tools/unicode_classes.py; another version has more letters, so that text gets other tokens.
+
+#include <iterator>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
+
+inline constexpr const char* unicode_version = "16.0.0";
+
+/// What a character is to the patterns that cut text.
+enum class character_class : std::uint8_t { letter, number, space, other };
+
+namespace detail {
+
+/// Characters from the first to the last one.
+struct character_range {
+  std::uint32_t first;
+  std::uint32_t last;
+};
+
+inline constexpr std::array<character_range, 677> letter_ranges{
+    {{0x41, 0x5A},       {0x61, 0x7A},       {0xAA, 0xAA},       {0xB5, 0xB5},       {0xBA, 0xBA},       {0xC0, 0xD6},
+     {0xD8, 0xF6},       {0xF8, 0x2C1},      {0x2C6, 0x2D1},     {0x2E0, 0x2E4},     {0x2EC, 0x2EC},     {0x2EE, 0x2EE},
+     {0x370, 0x374},     {0x376, 0x377},     {0x37A, 0x37D},     {0x37F, 0x37F},     {0x386, 0x386},     {0x388, 0x38A},
+     {0x38C, 0x38C},     {0x38E, 0x3A1},     {0x3A3, 0x3F5},     {0x3F7, 0x481},     {0x48A, 0x52F},     {0x531, 0x556},
+     {0x559, 0x559},     {0x560, 0x588},     {0x5D0, 0x5EA},     {0x5EF, 0x5F2},     {0x620, 0x64A},     {0x66E, 0x66F},
+     {0x671, 0x6D3},     {0x6D5, 0x6D5},     {0x6E5, 0x6E6},     {0x6EE, 0x6EF},     {0x6FA, 0x6FC},     {0x6FF, 0x6FF},
+     {0x710, 0x710},     {0x712, 0x72F},     {0x74D, 0x7A5},     {0x7B1, 0x7B1},     {0x7CA, 0x7EA},     {0x7F4, 0x7F5},
+     {0x7FA, 0x7FA},     {0x800, 0x815},     {0x81A, 0x81A},     {0x824, 0x824},     {0x828, 0x828},     {0x840, 0x858},
+     {0x860, 0x86A},     {0x870, 0x887},     {0x889, 0x88E},     {0x8A0, 0x8C9},     {0x904, 0x939},     {0x93D, 0x93D},
+     {0x950, 0x950},     {0x958, 0x961},     {0x971, 0x980},     {0x985, 0x98C},     {0x98F, 0x990},     {0x993, 0x9A8},
+     {0x9AA, 0x9B0},     {0x9B2, 0x9B2},     {0x9B6, 0x9B9},     {0x9BD, 0x9BD},     {0x9CE, 0x9CE},     {0x9DC, 0x9DD},
+     {0x9DF, 0x9E1},     {0x9F0, 0x9F1},     {0x9FC, 0x9FC},     {0xA05, 0xA0A},     {0xA0F, 0xA10},     {0xA13, 0xA28},
+     {0xA2A, 0xA30},     {0xA32, 0xA33},     {0xA35, 0xA36},     {0xA38, 0xA39},     {0xA59, 0xA5C},     {0xA5E, 0xA5E},
+     {0xA72, 0xA74},     {0xA85, 0xA8D},     {0xA8F, 0xA91},     {0xA93, 0xAA8},     {0xAAA, 0xAB0},     {0xAB2, 0xAB3},
+     {0xAB5, 0xAB9},     {0xABD, 0xABD},     {0xAD0, 0xAD0},     {0xAE0, 0xAE1},     {0xAF9, 0xAF9},     {0xB05, 0xB0C},
+     {0xB0F, 0xB10},     {0xB13, 0xB28},     {0xB2A, 0xB30},     {0xB32, 0xB33},     {0xB35, 0xB39},     {0xB3D, 0xB3D},
+     {0xB5C, 0xB5D},     {0xB5F, 0xB61},     {0xB71, 0xB71},     {0xB83, 0xB83},     {0xB85, 0xB8A},     {0xB8E, 0xB90},
+     {0xB92, 0xB95},     {0xB99, 0xB9A},     {0xB9C, 0xB9C},     {0xB9E, 0xB9F},     {0xBA3, 0xBA4},     {0xBA8, 0xBAA},
+     {0xBAE, 0xBB9},     {0xBD0, 0xBD0},     {0xC05, 0xC0C},     {0xC0E, 0xC10},     {0xC12, 0xC28},     {0xC2A, 0xC39},
+     {0xC3D, 0xC3D},     {0xC58, 0xC5A},     {0xC5D, 0xC5D},     {0xC60, 0xC61},     {0xC80, 0xC80},     {0xC85, 0xC8C},
+     {0xC8E, 0xC90},     {0xC92, 0xCA8},     {0xCAA, 0xCB3},     {0xCB5, 0xCB9},     {0xCBD, 0xCBD},     {0xCDD, 0xCDE},
+     {0xCE0, 0xCE1},     {0xCF1, 0xCF2},     {0xD04, 0xD0C},     {0xD0E, 0xD10},     {0xD12, 0xD3A},     {0xD3D, 0xD3D},
+     {0xD4E, 0xD4E},     {0xD54, 0xD56},     {0xD5F, 0xD61},     {0xD7A, 0xD7F},     {0xD85, 0xD96},     {0xD9A, 0xDB1},
+     {0xDB3, 0xDBB},     {0xDBD, 0xDBD},     {0xDC0, 0xDC6},     {0xE01, 0xE30},     {0xE32, 0xE33},     {0xE40, 0xE46},
+     {0xE81, 0xE82},     {0xE84, 0xE84},     {0xE86, 0xE8A},     {0xE8C, 0xEA3},     {0xEA5, 0xEA5},     {0xEA7, 0xEB0},
+     {0xEB2, 0xEB3},     {0xEBD, 0xEBD},     {0xEC0, 0xEC4},     {0xEC6, 0xEC6},     {0xEDC, 0xEDF},     {0xF00, 0xF00},
+     {0xF40, 0xF47},     {0xF49, 0xF6C},     {0xF88, 0xF8C},     {0x1000, 0x102A},   {0x103F, 0x103F},   {0x1050, 0x1055},
+     {0x105A, 0x105D},   {0x1061, 0x1061},   {0x1065, 0x1066},   {0x106E, 0x1070},   {0x1075, 0x1081},   {0x108E, 0x108E},
+     {0x10A0, 0x10C5},   {0x10C7, 0x10C7},   {0x10CD, 0x10CD},   {0x10D0, 0x10FA},   {0x10FC, 0x1248},   {0x124A, 0x124D},
+     {0x1250, 0x1256},   {0x1258, 0x1258},   {0x125A, 0x125D},   {0x1260, 0x1288},   {0x128A, 0x128D},   {0x1290, 0x12B0},
+     {0x12B2, 0x12B5},   {0x12B8, 0x12BE},   {0x12C0, 0x12C0},   {0x12C2, 0x12C5},   {0x12C8, 0x12D6},   {0x12D8, 0x1310},
+     {0x1312, 0x1315},   {0x1318, 0x135A},   {0x1380, 0x138F},   {0x13A0, 0x13F5},   {0x13F8, 0x13FD},   {0x1401, 0x166C},
+     {0x166F, 0x167F},   {0x1681, 0x169A},   {0x16A0, 0x16EA},   {0x16F1, 0x16F8},   {0x1700, 0x1711},   {0x171F, 0x1731},
+     {0x1740, 0x1751},   {0x1760, 0x176C},   {0x176E, 0x1770},   {0x1780, 0x17B3},   {0x17D7, 0x17D7},   {0x17DC, 0x17DC},
+     {0x1820, 0x1878},   {0x1880, 0x1884},   {0x1887, 0x18A8},   {0x18AA, 0x18AA},   {0x18B0, 0x18F5},   {0x1900, 0x191E},
+     {0x1950, 0x196D},   {0x1970, 0x1974},   {0x1980, 0x19AB},   {0x19B0, 0x19C9},   {0x1A00, 0x1A16},   {0x1A20, 0x1A54},
+     {0x1AA7, 0x1AA7},   {0x1B05, 0x1B33},   {0x1B45, 0x1B4C},   {0x1B83, 0x1BA0},   {0x1BAE, 0x1BAF},   {0x1BBA, 0x1BE5},
+     {0x1C00, 0x1C23},   {0x1C4D, 0x1C4F},   {0x1C5A, 0x1C7D},   {0x1C80, 0x1C8A},   {0x1C90, 0x1CBA},   {0x1CBD, 0x1CBF},
+     {0x1CE9, 0x1CEC},   {0x1CEE, 0x1CF3},   {0x1CF5, 0x1CF6},   {0x1CFA, 0x1CFA},   {0x1D00, 0x1DBF},   {0x1E00, 0x1F15},
+     {0x1F18, 0x1F1D},   {0x1F20, 0x1F45},   {0x1F48, 0x1F4D},   {0x1F50, 0x1F57},   {0x1F59, 0x1F59},   {0x1F5B, 0x1F5B},
+     {0x1F5D, 0x1F5D},   {0x1F5F, 0x1F7D},   {0x1F80, 0x1FB4},   {0x1FB6, 0x1FBC},   {0x1FBE, 0x1FBE},   {0x1FC2, 0x1FC4},
+     {0x1FC6, 0x1FCC},   {0x1FD0, 0x1FD3},   {0x1FD6, 0x1FDB},   {0x1FE0, 0x1FEC},   {0x1FF2, 0x1FF4},   {0x1FF6, 0x1FFC},
+     {0x2071, 0x2071},   {0x207F, 0x207F},   {0x2090, 0x209C},   {0x2102, 0x2102},   {0x2107, 0x2107},   {0x210A, 0x2113},
+     {0x2115, 0x2115},   {0x2119, 0x211D},   {0x2124, 0x2124},   {0x2126, 0x2126},   {0x2128, 0x2128},   {0x212A, 0x212D},
+     {0x212F, 0x2139},   {0x213C, 0x213F},   {0x2145, 0x2149},   {0x214E, 0x214E},   {0x2183, 0x2184},   {0x2C00, 0x2CE4},
+     {0x2CEB, 0x2CEE},   {0x2CF2, 0x2CF3},   {0x2D00, 0x2D25},   {0x2D27, 0x2D27},   {0x2D2D, 0x2D2D},   {0x2D30, 0x2D67},
+     {0x2D6F, 0x2D6F},   {0x2D80, 0x2D96},   {0x2DA0, 0x2DA6},   {0x2DA8, 0x2DAE},   {0x2DB0, 0x2DB6},   {0x2DB8, 0x2DBE},
+     {0x2DC0, 0x2DC6},   {0x2DC8, 0x2DCE},   {0x2DD0, 0x2DD6},   {0x2DD8, 0x2DDE},   {0x2E2F, 0x2E2F},   {0x3005, 0x3006},
+     {0x3031, 0x3035},   {0x303B, 0x303C},   {0x3041, 0x3096},   {0x309D, 0x309F},   {0x30A1, 0x30FA},   {0x30FC, 0x30FF},
+     {0x3105, 0x312F},   {0x3131, 0x318E},   {0x31A0, 0x31BF},   {0x31F0, 0x31FF},   {0x3400, 0x4DBF},   {0x4E00, 0xA48C},
+     {0xA4D0, 0xA4FD},   {0xA500, 0xA60C},   {0xA610, 0xA61F},   {0xA62A, 0xA62B},   {0xA640, 0xA66E},   {0xA67F, 0xA69D},
+     {0xA6A0, 0xA6E5},   {0xA717, 0xA71F},   {0xA722, 0xA788},   {0xA78B, 0xA7CD},   {0xA7D0, 0xA7D1},   {0xA7D3, 0xA7D3},
+     {0xA7D5, 0xA7DC},   {0xA7F2, 0xA801},   {0xA803, 0xA805},   {0xA807, 0xA80A},   {0xA80C, 0xA822},   {0xA840, 0xA873},
+     {0xA882, 0xA8B3},   {0xA8F2, 0xA8F7},   {0xA8FB, 0xA8FB},   {0xA8FD, 0xA8FE},   {0xA90A, 0xA925},   {0xA930, 0xA946},
+     {0xA960, 0xA97C},   {0xA984, 0xA9B2},   {0xA9CF, 0xA9CF},   {0xA9E0, 0xA9E4},   {0xA9E6, 0xA9EF},   {0xA9FA, 0xA9FE},
+     {0xAA00, 0xAA28},   {0xAA40, 0xAA42},   {0xAA44, 0xAA4B},   {0xAA60, 0xAA76},   {0xAA7A, 0xAA7A},   {0xAA7E, 0xAAAF},
+     {0xAAB1, 0xAAB1},   {0xAAB5, 0xAAB6},   {0xAAB9, 0xAABD},   {0xAAC0, 0xAAC0},   {0xAAC2, 0xAAC2},   {0xAADB, 0xAADD},
+     {0xAAE0, 0xAAEA},   {0xAAF2, 0xAAF4},   {0xAB01, 0xAB06},   {0xAB09, 0xAB0E},   {0xAB11, 0xAB16},   {0xAB20, 0xAB26},
+     {0xAB28, 0xAB2E},   {0xAB30, 0xAB5A},   {0xAB5C, 0xAB69},   {0xAB70, 0xABE2},   {0xAC00, 0xD7A3},   {0xD7B0, 0xD7C6},
+     {0xD7CB, 0xD7FB},   {0xF900, 0xFA6D},   {0xFA70, 0xFAD9},   {0xFB00, 0xFB06},   {0xFB13, 0xFB17},   {0xFB1D, 0xFB1D},
+     {0xFB1F, 0xFB28},   {0xFB2A, 0xFB36},   {0xFB38, 0xFB3C},   {0xFB3E, 0xFB3E},   {0xFB40, 0xFB41},   {0xFB43, 0xFB44},
+     {0xFB46, 0xFBB1},   {0xFBD3, 0xFD3D},   {0xFD50, 0xFD8F},   {0xFD92, 0xFDC7},   {0xFDF0, 0xFDFB},   {0xFE70, 0xFE74},
+     {0xFE76, 0xFEFC},   {0xFF21, 0xFF3A},   {0xFF41, 0xFF5A},   {0xFF66, 0xFFBE},   {0xFFC2, 0xFFC7},   {0xFFCA, 0xFFCF},
+     {0xFFD2, 0xFFD7},   {0xFFDA, 0xFFDC},   {0x10000, 0x1000B}, {0x1000D, 0x10026}, {0x10028, 0x1003A}, {0x1003C, 0x1003D},
+     {0x1003F, 0x1004D}, {0x10050, 0x1005D}, {0x10080, 0x100FA}, {0x10280, 0x1029C}, {0x102A0, 0x102D0}, {0x10300, 0x1031F},
+     {0x1032D, 0x10340}, {0x10342, 0x10349}, {0x10350, 0x10375}, {0x10380, 0x1039D}, {0x103A0, 0x103C3}, {0x103C8, 0x103CF},
+     {0x10400, 0x1049D}, {0x104B0, 0x104D3}, {0x104D8, 0x104FB}, {0x10500, 0x10527}, {0x10530, 0x10563}, {0x10570, 0x1057A},
+     {0x1057C, 0x1058A}, {0x1058C, 0x10592}, {0x10594, 0x10595}, {0x10597, 0x105A1}, {0x105A3, 0x105B1}, {0x105B3, 0x105B9},
+     {0x105BB, 0x105BC}, {0x105C0, 0x105F3}, {0x10600, 0x10736}, {0x10740, 0x10755}, {0x10760, 0x10767}, {0x10780, 0x10785},
+     {0x10787, 0x107B0}, {0x107B2, 0x107BA}, {0x10800, 0x10805}, {0x10808, 0x10808}, {0x1080A, 0x10835}, {0x10837, 0x10838},
+     {0x1083C, 0x1083C}, {0x1083F, 0x10855}, {0x10860, 0x10876}, {0x10880, 0x1089E}, {0x108E0, 0x108F2}, {0x108F4, 0x108F5},
+     {0x10900, 0x10915}, {0x10920, 0x10939}, {0x10980, 0x109B7}, {0x109BE, 0x109BF}, {0x10A00, 0x10A00}, {0x10A10, 0x10A13},
+     {0x10A15, 0x10A17}, {0x10A19, 0x10A35}, {0x10A60, 0x10A7C}, {0x10A80, 0x10A9C}, {0x10AC0, 0x10AC7}, {0x10AC9, 0x10AE4},
+     {0x10B00, 0x10B35}, {0x10B40, 0x10B55}, {0x10B60, 0x10B72}, {0x10B80, 0x10B91}, {0x10C00, 0x10C48}, {0x10C80, 0x10CB2},
+     {0x10CC0, 0x10CF2}, {0x10D00, 0x10D23}, {0x10D4A, 0x10D65}, {0x10D6F, 0x10D85}, {0x10E80, 0x10EA9}, {0x10EB0, 0x10EB1},
+     {0x10EC2, 0x10EC4}, {0x10F00, 0x10F1C}, {0x10F27, 0x10F27}, {0x10F30, 0x10F45}, {0x10F70, 0x10F81}, {0x10FB0, 0x10FC4},
+     {0x10FE0, 0x10FF6}, {0x11003, 0x11037}, {0x11071, 0x11072}, {0x11075, 0x11075}, {0x11083, 0x110AF}, {0x110D0, 0x110E8},
+     {0x11103, 0x11126}, {0x11144, 0x11144}, {0x11147, 0x11147}, {0x11150, 0x11172}, {0x11176, 0x11176}, {0x11183, 0x111B2},
+     {0x111C1, 0x111C4}, {0x111DA, 0x111DA}, {0x111DC, 0x111DC}, {0x11200, 0x11211}, {0x11213, 0x1122B}, {0x1123F, 0x11240},
+     {0x11280, 0x11286}, {0x11288, 0x11288}, {0x1128A, 0x1128D}, {0x1128F, 0x1129D}, {0x1129F, 0x112A8}, {0x112B0, 0x112DE},
+     {0x11305, 0x1130C}, {0x1130F, 0x11310}, {0x11313, 0x11328}, {0x1132A, 0x11330}, {0x11332, 0x11333}, {0x11335, 0x11339},
+     {0x1133D, 0x1133D}, {0x11350, 0x11350}, {0x1135D, 0x11361}, {0x11380, 0x11389}, {0x1138B, 0x1138B}, {0x1138E, 0x1138E},
+     {0x11390, 0x113B5}, {0x113B7, 0x113B7}, {0x113D1, 0x113D1}, {0x113D3, 0x113D3}, {0x11400, 0x11434}, {0x11447, 0x1144A},
+     {0x1145F, 0x11461}, {0x11480, 0x114AF}, {0x114C4, 0x114C5}, {0x114C7, 0x114C7}, {0x11580, 0x115AE}, {0x115D8, 0x115DB},
+     {0x11600, 0x1162F}, {0x11644, 0x11644}, {0x11680, 0x116AA}, {0x116B8, 0x116B8}, {0x11700, 0x1171A}, {0x11740, 0x11746},
+     {0x11800, 0x1182B}, {0x118A0, 0x118DF}, {0x118FF, 0x11906}, {0x11909, 0x11909}, {0x1190C, 0x11913}, {0x11915, 0x11916},
+     {0x11918, 0x1192F}, {0x1193F, 0x1193F}, {0x11941, 0x11941}, {0x119A0, 0x119A7}, {0x119AA, 0x119D0}, {0x119E1, 0x119E1},
+     {0x119E3, 0x119E3}, {0x11A00, 0x11A00}, {0x11A0B, 0x11A32}, {0x11A3A, 0x11A3A}, {0x11A50, 0x11A50}, {0x11A5C, 0x11A89},
+     {0x11A9D, 0x11A9D}, {0x11AB0, 0x11AF8}, {0x11BC0, 0x11BE0}, {0x11C00, 0x11C08}, {0x11C0A, 0x11C2E}, {0x11C40, 0x11C40},
+     {0x11C72, 0x11C8F}, {0x11D00, 0x11D06}, {0x11D08, 0x11D09}, {0x11D0B, 0x11D30}, {0x11D46, 0x11D46}, {0x11D60, 0x11D65},
+     {0x11D67, 0x11D68}, {0x11D6A, 0x11D89}, {0x11D98, 0x11D98}, {0x11EE0, 0x11EF2}, {0x11F02, 0x11F02}, {0x11F04, 0x11F10},
+     {0x11F12, 0x11F33}, {0x11FB0, 0x11FB0}, {0x12000, 0x12399}, {0x12480, 0x12543}, {0x12F90, 0x12FF0}, {0x13000, 0x1342F},
+     {0x13441, 0x13446}, {0x13460, 0x143FA}, {0x14400, 0x14646}, {0x16100, 0x1611D}, {0x16800, 0x16A38}, {0x16A40, 0x16A5E},
+     {0x16A70, 0x16ABE}, {0x16AD0, 0x16AED}, {0x16B00, 0x16B2F}, {0x16B40, 0x16B43}, {0x16B63, 0x16B77}, {0x16B7D, 0x16B8F},
+     {0x16D40, 0x16D6C}, {0x16E40, 0x16E7F}, {0x16F00, 0x16F4A}, {0x16F50, 0x16F50}, {0x16F93, 0x16F9F}, {0x16FE0, 0x16FE1},
+     {0x16FE3, 0x16FE3}, {0x17000, 0x187F7}, {0x18800, 0x18CD5}, {0x18CFF, 0x18D08}, {0x1AFF0, 0x1AFF3}, {0x1AFF5, 0x1AFFB},
+     {0x1AFFD, 0x1AFFE}, {0x1B000, 0x1B122}, {0x1B132, 0x1B132}, {0x1B150, 0x1B152}, {0x1B155, 0x1B155}, {0x1B164, 0x1B167},
+     {0x1B170, 0x1B2FB}, {0x1BC00, 0x1BC6A}, {0x1BC70, 0x1BC7C}, {0x1BC80, 0x1BC88}, {0x1BC90, 0x1BC99}, {0x1D400, 0x1D454},
+     {0x1D456, 0x1D49C}, {0x1D49E, 0x1D49F}, {0x1D4A2, 0x1D4A2}, {0x1D4A5, 0x1D4A6}, {0x1D4A9, 0x1D4AC}, {0x1D4AE, 0x1D4B9},
+     {0x1D4BB, 0x1D4BB}, {0x1D4BD, 0x1D4C3}, {0x1D4C5, 0x1D505}, {0x1D507, 0x1D50A}, {0x1D50D, 0x1D514}, {0x1D516, 0x1D51C},
+     {0x1D51E, 0x1D539}, {0x1D53B, 0x1D53E}, {0x1D540, 0x1D544}, {0x1D546, 0x1D546}, {0x1D54A, 0x1D550}, {0x1D552, 0x1D6A5},
+     {0x1D6A8, 0x1D6C0}, {0x1D6C2, 0x1D6DA}, {0x1D6DC, 0x1D6FA}, {0x1D6FC, 0x1D714}, {0x1D716, 0x1D734}, {0x1D736, 0x1D74E},
+     {0x1D750, 0x1D76E}, {0x1D770, 0x1D788}, {0x1D78A, 0x1D7A8}, {0x1D7AA, 0x1D7C2}, {0x1D7C4, 0x1D7CB}, {0x1DF00, 0x1DF1E},
+     {0x1DF25, 0x1DF2A}, {0x1E030, 0x1E06D}, {0x1E100, 0x1E12C}, {0x1E137, 0x1E13D}, {0x1E14E, 0x1E14E}, {0x1E290, 0x1E2AD},
+     {0x1E2C0, 0x1E2EB}, {0x1E4D0, 0x1E4EB}, {0x1E5D0, 0x1E5ED}, {0x1E5F0, 0x1E5F0}, {0x1E7E0, 0x1E7E6}, {0x1E7E8, 0x1E7EB},
+     {0x1E7ED, 0x1E7EE}, {0x1E7F0, 0x1E7FE}, {0x1E800, 0x1E8C4}, {0x1E900, 0x1E943}, {0x1E94B, 0x1E94B}, {0x1EE00, 0x1EE03},
+     {0x1EE05, 0x1EE1F}, {0x1EE21, 0x1EE22}, {0x1EE24, 0x1EE24}, {0x1EE27, 0x1EE27}, {0x1EE29, 0x1EE32}, {0x1EE34, 0x1EE37},
+     {0x1EE39, 0x1EE39}, {0x1EE3B, 0x1EE3B}, {0x1EE42, 0x1EE42}, {0x1EE47, 0x1EE47}, {0x1EE49, 0x1EE49}, {0x1EE4B, 0x1EE4B},
+     {0x1EE4D, 0x1EE4F}, {0x1EE51, 0x1EE52}, {0x1EE54, 0x1EE54}, {0x1EE57, 0x1EE57}, {0x1EE59, 0x1EE59}, {0x1EE5B, 0x1EE5B},
+     {0x1EE5D, 0x1EE5D}, {0x1EE5F, 0x1EE5F}, {0x1EE61, 0x1EE62}, {0x1EE64, 0x1EE64}, {0x1EE67, 0x1EE6A}, {0x1EE6C, 0x1EE72},
+     {0x1EE74, 0x1EE77}, {0x1EE79, 0x1EE7C}, {0x1EE7E, 0x1EE7E}, {0x1EE80, 0x1EE89}, {0x1EE8B, 0x1EE9B}, {0x1EEA1, 0x1EEA3},
+     {0x1EEA5, 0x1EEA9}, {0x1EEAB, 0x1EEBB}, {0x20000, 0x2A6DF}, {0x2A700, 0x2B739}, {0x2B740, 0x2B81D}, {0x2B820, 0x2CEA1},
+     {0x2CEB0, 0x2EBE0}, {0x2EBF0, 0x2EE5D}, {0x2F800, 0x2FA1D}, {0x30000, 0x3134A}, {0x31350, 0x323AF}}};
+inline constexpr std::array<character_range, 144> number_ranges{
+    {{0x30, 0x39},       {0xB2, 0xB3},       {0xB9, 0xB9},       {0xBC, 0xBE},       {0x660, 0x669},
+     {0x6F0, 0x6F9},     {0x7C0, 0x7C9},     {0x966, 0x96F},     {0x9E6, 0x9EF},     {0x9F4, 0x9F9},
+     {0xA66, 0xA6F},     {0xAE6, 0xAEF},     {0xB66, 0xB6F},     {0xB72, 0xB77},     {0xBE6, 0xBF2},
+     {0xC66, 0xC6F},     {0xC78, 0xC7E},     {0xCE6, 0xCEF},     {0xD58, 0xD5E},     {0xD66, 0xD78},
+     {0xDE6, 0xDEF},     {0xE50, 0xE59},     {0xED0, 0xED9},     {0xF20, 0xF33},     {0x1040, 0x1049},
+     {0x1090, 0x1099},   {0x1369, 0x137C},   {0x16EE, 0x16F0},   {0x17E0, 0x17E9},   {0x17F0, 0x17F9},
+     {0x1810, 0x1819},   {0x1946, 0x194F},   {0x19D0, 0x19DA},   {0x1A80, 0x1A89},   {0x1A90, 0x1A99},
+     {0x1B50, 0x1B59},   {0x1BB0, 0x1BB9},   {0x1C40, 0x1C49},   {0x1C50, 0x1C59},   {0x2070, 0x2070},
+     {0x2074, 0x2079},   {0x2080, 0x2089},   {0x2150, 0x2182},   {0x2185, 0x2189},   {0x2460, 0x249B},
+     {0x24EA, 0x24FF},   {0x2776, 0x2793},   {0x2CFD, 0x2CFD},   {0x3007, 0x3007},   {0x3021, 0x3029},
+     {0x3038, 0x303A},   {0x3192, 0x3195},   {0x3220, 0x3229},   {0x3248, 0x324F},   {0x3251, 0x325F},
+     {0x3280, 0x3289},   {0x32B1, 0x32BF},   {0xA620, 0xA629},   {0xA6E6, 0xA6EF},   {0xA830, 0xA835},
+     {0xA8D0, 0xA8D9},   {0xA900, 0xA909},   {0xA9D0, 0xA9D9},   {0xA9F0, 0xA9F9},   {0xAA50, 0xAA59},
+     {0xABF0, 0xABF9},   {0xFF10, 0xFF19},   {0x10107, 0x10133}, {0x10140, 0x10178}, {0x1018A, 0x1018B},
+     {0x102E1, 0x102FB}, {0x10320, 0x10323}, {0x10341, 0x10341}, {0x1034A, 0x1034A}, {0x103D1, 0x103D5},
+     {0x104A0, 0x104A9}, {0x10858, 0x1085F}, {0x10879, 0x1087F}, {0x108A7, 0x108AF}, {0x108FB, 0x108FF},
+     {0x10916, 0x1091B}, {0x109BC, 0x109BD}, {0x109C0, 0x109CF}, {0x109D2, 0x109FF}, {0x10A40, 0x10A48},
+     {0x10A7D, 0x10A7E}, {0x10A9D, 0x10A9F}, {0x10AEB, 0x10AEF}, {0x10B58, 0x10B5F}, {0x10B78, 0x10B7F},
+     {0x10BA9, 0x10BAF}, {0x10CFA, 0x10CFF}, {0x10D30, 0x10D39}, {0x10D40, 0x10D49}, {0x10E60, 0x10E7E},
+     {0x10F1D, 0x10F26}, {0x10F51, 0x10F54}, {0x10FC5, 0x10FCB}, {0x11052, 0x1106F}, {0x110F0, 0x110F9},
+     {0x11136, 0x1113F}, {0x111D0, 0x111D9}, {0x111E1, 0x111F4}, {0x112F0, 0x112F9}, {0x11450, 0x11459},
+     {0x114D0, 0x114D9}, {0x11650, 0x11659}, {0x116C0, 0x116C9}, {0x116D0, 0x116E3}, {0x11730, 0x1173B},
+     {0x118E0, 0x118F2}, {0x11950, 0x11959}, {0x11BF0, 0x11BF9}, {0x11C50, 0x11C6C}, {0x11D50, 0x11D59},
+     {0x11DA0, 0x11DA9}, {0x11F50, 0x11F59}, {0x11FC0, 0x11FD4}, {0x12400, 0x1246E}, {0x16130, 0x16139},
+     {0x16A60, 0x16A69}, {0x16AC0, 0x16AC9}, {0x16B50, 0x16B59}, {0x16B5B, 0x16B61}, {0x16D70, 0x16D79},
+     {0x16E80, 0x16E96}, {0x1CCF0, 0x1CCF9}, {0x1D2C0, 0x1D2D3}, {0x1D2E0, 0x1D2F3}, {0x1D360, 0x1D378},
+     {0x1D7CE, 0x1D7FF}, {0x1E140, 0x1E149}, {0x1E2F0, 0x1E2F9}, {0x1E4F0, 0x1E4F9}, {0x1E5F1, 0x1E5FA},
+     {0x1E8C7, 0x1E8CF}, {0x1E950, 0x1E959}, {0x1EC71, 0x1ECAB}, {0x1ECAD, 0x1ECAF}, {0x1ECB1, 0x1ECB4},
+     {0x1ED01, 0x1ED2D}, {0x1ED2F, 0x1ED3D}, {0x1F100, 0x1F10C}, {0x1FBF0, 0x1FBF9}}};
+inline constexpr std::array<character_range, 10> space_ranges{{{0x9, 0xD},
+                                                               {0x20, 0x20},
+                                                               {0x85, 0x85},
+                                                               {0xA0, 0xA0},
+                                                               {0x1680, 0x1680},
+                                                               {0x2000, 0x200A},
+                                                               {0x2028, 0x2029},
+                                                               {0x202F, 0x202F},
+                                                               {0x205F, 0x205F},
+                                                               {0x3000, 0x3000}}};
+
+/// `ranges` are sorted and apart.
+template <class Ranges>
+constexpr bool is_among(const Ranges& ranges, std::uint32_t character) noexcept {
+  const auto after = std::upper_bound(std::begin(ranges), std::end(ranges), character,
+                                      [](std::uint32_t c, const character_range& r) { return c < r.first; });
+  return after != std::begin(ranges) && character <= std::prev(after)->last;
+}
+
+}  // namespace detail
+
+/// The class of a code point; `other` for what is none.
+constexpr character_class class_of_character(std::uint32_t character) noexcept {
+  if (detail::is_among(detail::letter_ranges, character)) return character_class::letter;
+  if (detail::is_among(detail::number_ranges, character)) return character_class::number;
+  return detail::is_among(detail::space_ranges, character) ? character_class::space : character_class::other;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::data
+
+#endif  // CAUSEWAY_DATA_UNICODE_CLASSES_HPP
+
+// ---- causeway/data/impl/unicode_pieces.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_DATA_IMPL_UNICODE_PIECES_IPP
+#define CAUSEWAY_DATA_IMPL_UNICODE_PIECES_IPP
+
+// Bodies of data/unicode_pieces.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace data { namespace detail {
+
+/// A character of a text; length 0 is the end of the text.
+struct character {
+  character_class kind = character_class::other;
+  std::size_t length = 0;
+
+  [[nodiscard]] bool is(character_class wanted) const noexcept { return length > 0 && kind == wanted; }
+};
+
+/// The code point of a well-formed sequence.
+inline std::uint32_t code_point(std::string_view sequence) noexcept {
+  const auto first = static_cast<unsigned char>(sequence[0]);
+  std::uint32_t code = sequence.size() == 2 ? first & 0x1FU : sequence.size() == 3 ? first & 0x0FU : first & 0x07U;
+  for (const char c : sequence.substr(1)) code = (code << 6U) | (static_cast<unsigned char>(c) & 0x3FU);
+  return code;
+}
+
+inline character character_at(std::string_view text, std::size_t at) noexcept {
+  if (at >= text.size()) return {};
+  if (static_cast<unsigned char>(text[at]) < 0x80) {
+    switch (class_of(text[at])) {
+      case byte_class::letter: return {character_class::letter, 1};
+      case byte_class::digit: return {character_class::number, 1};
+      case byte_class::blank: return {character_class::space, 1};
+      default: return {character_class::other, 1};
+    }
+  }
+  const std::size_t length = utf8_sequence(text.substr(at));
+  if (length == 0) return {character_class::other, 1};
+  return {class_of_character(code_point(text.substr(at, length))), length};
+}
+
+/// Where the run of characters of this class ends that starts at `at`, after at most `most` of them.
+inline std::size_t run_end(std::string_view text, std::size_t at, character_class kind,
+                           std::size_t most = static_cast<std::size_t>(-1)) noexcept {
+  for (character c = character_at(text, at); c.is(kind) && most > 0; c = character_at(text, at), --most) at += c.length;
+  return at;
+}
+
+/// \s+(?!\S)|\s+ where a space is first: the last space before something else goes with what follows.
+inline std::size_t spaces_length(std::string_view text) noexcept {
+  std::size_t last = 0, end = 0;
+  for (character c = character_at(text, 0); c.is(character_class::space); c = character_at(text, end)) {
+    last = end;
+    end += c.length;
+  }
+  return end == text.size() || last == 0 ? end : last;
+}
+
+/// (?i:'s|'t|'re|'ve|'m|'ll|'d) at the start, or 0. The only character beyond ASCII that folds to one of these letters is
+/// U+017F, the long s.
+inline std::size_t contraction_of_any_case(std::string_view text) noexcept {
+  if (text.starts_with("'\xC5\xBF")) return 3;
+  std::array<char, 3> small{};
+  const std::size_t length = text.copy(small.data(), small.size());
+  for (char& c : small) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return contraction({small.data(), length});
+}
+
+inline std::size_t gpt2_piece(std::string_view text) noexcept {
+  if (const std::size_t length = contraction(text)) return length;
+  const std::size_t start = text[0] == ' ' ? 1 : 0;
+  const character c = character_at(text, start);
+  if (c.length > 0 && c.kind != character_class::space) return run_end(text, start, c.kind);
+  return spaces_length(text);
+}
+
+inline bool is_line_end(char c) noexcept { return c == '\r' || c == '\n'; }
+
+inline std::size_t llama3_piece(std::string_view text) noexcept {
+  if (const std::size_t length = contraction_of_any_case(text)) return length;
+  const character c = character_at(text, 0);
+  const bool may_lead = c.kind != character_class::number && !is_line_end(text[0]);
+  if (c.kind == character_class::letter) return run_end(text, 0, character_class::letter);
+  if (may_lead && character_at(text, c.length).is(character_class::letter)) {
+    return run_end(text, c.length, character_class::letter);
+  }
+  if (c.kind == character_class::number) return run_end(text, 0, character_class::number, 3);
+  const std::size_t start = text[0] == ' ' ? 1 : 0;
+  if (character_at(text, start).is(character_class::other)) {
+    std::size_t end = run_end(text, start, character_class::other);
+    while (end < text.size() && is_line_end(text[end])) ++end;
+    return end;
+  }
+  const std::size_t spaces = run_end(text, 0, character_class::space);
+  const std::size_t line_end = text.substr(0, spaces).find_last_of("\r\n");
+  return line_end == std::string_view::npos ? spaces_length(text) : line_end + 1;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::data::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
+
+CAUSEWAY_DECL std::size_t first_piece(std::string_view text, piece_rule rule) noexcept {
+  if (text.empty()) return 0;
+  switch (rule) {
+    case piece_rule::gpt2: return detail::gpt2_piece(text);
+    case piece_rule::llama3: return detail::llama3_piece(text);
+    default: return first_piece(text);
+  }
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::data
+
+#endif  // CAUSEWAY_DATA_IMPL_UNICODE_PIECES_IPP
+#endif
+
+// ---- causeway/data/bpe_table.hpp ----
+#ifndef CAUSEWAY_DATA_BPE_TABLE_HPP
+#define CAUSEWAY_DATA_BPE_TABLE_HPP
+
+// What a byte-level BPE tokenizer consists of, where tokens may have any numbers, and its text: lines of ASCII, the last
+// one a checksum. The table of a tokenizer of others, such as GPT-2's, comes from formats/.
+
+#include <charconv>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
+
+/// Joins token `left` and the token `right` after it.
+struct bpe_merge {
+  std::int32_t left = 0;
+  std::int32_t right = 0;
+
+  friend constexpr bool operator==(const bpe_merge&, const bpe_merge&) = default;
+  friend constexpr auto operator<=>(const bpe_merge&, const bpe_merge&) = default;
+};
+
+/// A token that no text is cut into, and that has no bytes: the end of a text, for one.
+struct special_token {
+  std::int32_t token = 0;
+  std::string name;
+
+  friend bool operator==(const special_token&, const special_token&) = default;
+};
+
+struct bpe_table {
+  /// The bytes of token i; empty for special tokens and numbers that no token has. No two are equal.
+  std::vector<std::string> tokens;
+  /// The first one that fits is applied first. What it makes is the token with these bytes.
+  std::vector<bpe_merge> merges;
+  std::vector<special_token> specials;
+  std::optional<std::int32_t> end_of_text;  ///< one of the special tokens
+  piece_rule pieces = piece_rule::gpt2;
+  bool whole_pieces = false;  ///< a piece that is a token is that token, whatever merges there are
+  bool by_number = false;     ///< tiktoken: all neighbours merge that are a token together, the lowest number first
+
+  friend bool operator==(const bpe_table&, const bpe_table&) = default;
+};
+
+/// The table as text: format 2 of tokenizer files.
+[[nodiscard]] CAUSEWAY_DECL std::string table_text(const bpe_table& table);
+
+/// The inverse, of a text whose checksum fits; `name` is for messages. Whether the parts fit each other is not checked
+/// here: bpe_tokenizer::make does.
+CAUSEWAY_DECL result<bpe_table> read_table(std::string_view text, const std::string& name);
+
+namespace detail {
+
+/// Takes lines and words off the front of a text.
+class word_reader {
+ public:
+  explicit word_reader(std::string_view text) noexcept : rest_{text} {}
+
+  /// True if the next characters are `wanted`.
+  bool skip(std::string_view wanted) noexcept;
+  template <class T>
+  bool number(T& value, int base = 10) noexcept {
+    const auto [end, failure] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value, base);
+    if (failure != std::errc{}) return false;
+    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+    return true;
+  }
+  /// Bytes as pairs of hexadecimal digits, up to the end of the line, which it takes too.
+  bool hex_line(std::string& bytes);
+  [[nodiscard]] std::size_t left() const noexcept { return rest_.size(); }
+
+ private:
+  std::string_view rest_;
+};
+
+CAUSEWAY_DECL std::string checksum_line(std::string_view body);
+
+}  // namespace detail
+
+}}}  // namespace causeway::CAUSEWAY_ABI::data
+
+#endif  // CAUSEWAY_DATA_BPE_TABLE_HPP
+
+// ---- causeway/data/impl/bpe_table.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_DATA_IMPL_BPE_TABLE_IPP
+#define CAUSEWAY_DATA_IMPL_BPE_TABLE_IPP
+
+// Bodies of data/bpe_table.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace data { namespace detail {
+
+CAUSEWAY_DECL bool word_reader::skip(std::string_view wanted) noexcept {
+  if (!rest_.starts_with(wanted)) return false;
+  rest_.remove_prefix(wanted.size());
+  return true;
+}
+
+CAUSEWAY_DECL bool word_reader::hex_line(std::string& bytes) {
+  const std::size_t end = rest_.find('\n');
+  if (end == std::string_view::npos || end % 2 != 0) return false;
+  bytes.clear();
+  for (std::size_t i = 0; i < end; i += 2) {
+    unsigned value = 0;
+    const auto [stop, failure] = std::from_chars(rest_.data() + i, rest_.data() + i + 2, value, 16);
+    if (failure != std::errc{} || stop != rest_.data() + i + 2) return false;
+    bytes += static_cast<char>(value);
+  }
+  rest_.remove_prefix(end + 1);
+  return true;
+}
+
+CAUSEWAY_DECL std::string checksum_line(std::string_view body) {
+  std::array<char, 17> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + 16, hash_text(body), 16).ptr;
+  return "checksum " + std::string(digits.data(), end) + "\n";
+}
+
+inline std::string hex_line_of(std::string_view bytes) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string line;
+  for (const char c : bytes) {
+    line += digits[static_cast<unsigned char>(c) >> 4U];
+    line += digits[static_cast<unsigned char>(c) & 15U];
+  }
+  return line + '\n';
+}
+
+/// A count, then what `one` reads, as often.
+template <class T, class One>
+bool read_list(word_reader& reader, std::string_view name, std::vector<T>& all, One&& one) {
+  std::size_t count = 0;
+  bool sound = reader.skip(name) && reader.number(count) && reader.skip("\n");
+  while (sound && all.size() < count) {
+    T next;
+    sound = one(next);
+    if (sound) all.push_back(std::move(next));
+  }
+  return sound;
+}
+
+inline bool read_rule(word_reader& reader, piece_rule& rule) {
+  if (!reader.skip("\npieces ")) return false;
+  for (std::size_t i = 0; i < piece_rule_names.size(); ++i) {
+    if (!reader.skip(piece_rule_names[i])) continue;
+    rule = static_cast<piece_rule>(i);
+    return true;
+  }
+  return false;
+}
+
+inline bool read_flag(word_reader& reader, std::string_view name, bool& flag) {
+  int value = 0;
+  const bool sound = reader.skip(name) && reader.number(value) && (value == 0 || value == 1);
+  flag = value == 1;
+  return sound;
+}
+
+inline bool read_table(word_reader& reader, bpe_table& table) {
+  std::int32_t end = -1;
+  const bool head = reader.skip("causeway-bpe 2") && read_rule(reader, table.pieces) &&
+                    read_flag(reader, "\nwhole_pieces ", table.whole_pieces) &&
+                    read_flag(reader, "\nby_number ", table.by_number) && reader.skip("\nend_of_text ") &&
+                    reader.number(end) && reader.skip("\n");
+  if (end >= 0) table.end_of_text = end;
+  return head &&
+         read_list(
+             reader, "specials ", table.specials,
+             [&](special_token& s) { return reader.number(s.token) && reader.skip(" ") && reader.hex_line(s.name); }) &&
+         read_list(reader, "tokens ", table.tokens, [&](std::string& bytes) { return reader.hex_line(bytes); }) &&
+         read_list(reader, "merges ", table.merges, [&](bpe_merge& m) {
+           return reader.number(m.left) && reader.skip(" ") && reader.number(m.right) && reader.skip("\n");
+         });
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::data::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
+
+CAUSEWAY_DECL std::string table_text(const bpe_table& table) {
+  const auto flag = [](bool on) { return std::string{on ? "1" : "0"}; };
+  std::string text = "causeway-bpe 2\npieces ";
+  text += piece_rule_names[static_cast<std::size_t>(table.pieces)];
+  text += "\nwhole_pieces " + flag(table.whole_pieces) + "\nby_number " + flag(table.by_number) + "\nend_of_text " +
+          std::to_string(table.end_of_text.value_or(-1)) + "\n";
+  text += "specials " + std::to_string(table.specials.size()) + "\n";
+  for (const special_token& s : table.specials) text += std::to_string(s.token) + ' ' + detail::hex_line_of(s.name);
+  text += "tokens " + std::to_string(table.tokens.size()) + "\n";
+  for (const std::string& bytes : table.tokens) text += detail::hex_line_of(bytes);
+  text += "merges " + std::to_string(table.merges.size()) + "\n";
+  for (const bpe_merge& m : table.merges) text += std::to_string(m.left) + ' ' + std::to_string(m.right) + '\n';
+  return text + detail::checksum_line(text);
+}
+
+CAUSEWAY_DECL result<bpe_table> read_table(std::string_view text, const std::string& name) {
+  bpe_table table;
+  detail::word_reader reader{text};
+  if (detail::read_table(reader, table) && reader.left() == text.size() - std::min(text.rfind("checksum "), text.size())) {
+    return table;
+  }
+  return fail(errc::corrupt, name, "the lines do not make sense. Fetch the tokenizer file again");
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::data
+
+#endif  // CAUSEWAY_DATA_IMPL_BPE_TABLE_IPP
+#endif
+
 // ---- causeway/data/tokenizer.hpp ----
 #ifndef CAUSEWAY_DATA_TOKENIZER_HPP
 #define CAUSEWAY_DATA_TOKENIZER_HPP
@@ -3595,23 +4143,14 @@ CAUSEWAY_DECL result<void> byte_tokenizer::decode(std::span<const std::int32_t> 
 #ifndef CAUSEWAY_DATA_BPE_TOKENIZER_HPP
 #define CAUSEWAY_DATA_BPE_TOKENIZER_HPP
 
-// Byte-level byte-pair encoding (Sennrich et al. 2016, on bytes as in GPT-2): tokens 0..255 are the bytes, token 256+i is
-// the pair that merge i joins. Any bytes can be encoded and come back exactly. Trained by data/bpe_trainer.hpp.
+// Byte-level byte-pair encoding (Sennrich et al. 2016, on bytes as in GPT-2). In our own tokenizers tokens 0..255 are the
+// bytes, and token 256+i is the pair that merge i joins; those of others number their tokens as they like, and cut text by
+// their own rules. Any bytes can be encoded and come back exactly. Trained by data/bpe_trainer.hpp.
 
-#include <charconv>
 #include <limits>
 #include <unordered_map>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
-
-/// Joins token `left` and the token `right` after it.
-struct bpe_merge {
-  std::int32_t left = 0;
-  std::int32_t right = 0;
-
-  friend constexpr bool operator==(const bpe_merge&, const bpe_merge&) = default;
-  friend constexpr auto operator<=>(const bpe_merge&, const bpe_merge&) = default;
-};
 
 /// Models Tokenizer. Keeps the tokens of words it has seen, so encoding changes it: one thread at a time, or a copy each.
 class bpe_tokenizer {
@@ -3621,17 +4160,30 @@ class bpe_tokenizer {
 
   /// errc::corrupt if a merge joins tokens that do not exist yet, repeats an earlier one, or gives more than 64 bytes.
   static result<bpe_tokenizer> make(std::span<const bpe_merge> merges, bool with_end_of_text);
+  /// One of others. errc::corrupt if the parts do not fit each other, errc::too_large beyond `most_tokens` or a token of
+  /// more than `longest_token` bytes.
+  static result<bpe_tokenizer> make(bpe_table table);
 
-  [[nodiscard]] std::int64_t vocabulary() const noexcept;
-  /// The last token of the vocabulary.
-  [[nodiscard]] std::optional<std::int32_t> end_of_text() const noexcept;
-  [[nodiscard]] std::span<const bpe_merge> merges() const noexcept { return merges_; }
+  static constexpr std::size_t most_tokens = std::size_t{1} << 20U;  // the largest in use have some 260,000
+  static constexpr std::size_t longest_token = 512;                  // theirs have 128 bytes at most
+
+  /// Numbers that tokens may have, also where some are missing.
+  [[nodiscard]] std::int64_t vocabulary() const noexcept { return static_cast<std::int64_t>(table_.tokens.size()); }
+  [[nodiscard]] std::optional<std::int32_t> end_of_text() const noexcept { return table_.end_of_text; }
+  [[nodiscard]] std::span<const bpe_merge> merges() const noexcept { return table_.merges; }
+  /// Those of a tokenizer `by_number`, too: sorted by the token that they make, then by the ones that they join.
+  [[nodiscard]] std::vector<bpe_merge> all_merges() const;
+  /// All of it. One of our own has `pieces` piece_rule::causeway.
+  [[nodiscard]] const bpe_table& table() const noexcept { return table_; }
   [[nodiscard]] std::uint64_t hash() const noexcept { return hash_text(to_text()); }
 
-  /// The bytes of a token that is not end of text.
-  [[nodiscard]] std::string_view token_bytes(std::int32_t token) const { return bytes_[static_cast<std::size_t>(token)]; }
+  /// Special tokens have none.
+  [[nodiscard]] std::string_view token_bytes(std::int32_t token) const {
+    return table_.tokens[static_cast<std::size_t>(token)];
+  }
 
-  /// Pieces seen before cost one look-up; a new piece of n bytes costs O(n²), with n at most 64.
+  /// Pieces seen before cost one look-up; a new piece of n bytes costs O(n log n). Never a special token, also where the
+  /// text spells one.
   void encode(std::string_view text, std::vector<std::int32_t>& out);
 
   result<void> decode(std::span<const std::int32_t> tokens, std::string& out) const;
@@ -3653,6 +4205,7 @@ class bpe_tokenizer {
   }
 
  private:
+  static constexpr std::string_view end_name = "<|endoftext|>";
   static constexpr std::size_t most_cached = std::size_t{1} << 17U;  // some 15 MB; text has fewer common words
 
   struct text_hash {
@@ -3664,42 +4217,28 @@ class bpe_tokenizer {
     return (static_cast<std::uint64_t>(left) << 32U) | static_cast<std::uint32_t>(right);
   }
 
-  [[nodiscard]] std::vector<std::int32_t> merged(std::string_view piece) const;
+  /// What two neighbours become, and when: the lowest rank first.
+  struct joined {
+    std::int32_t rank = 0;
+    std::int32_t token = 0;
+  };
+  using numbers = std::unordered_map<std::string_view, std::int32_t>;  // of tokens, by their bytes
 
-  std::vector<std::string> bytes_;
-  std::vector<bpe_merge> merges_;
-  std::unordered_map<std::uint64_t, std::int32_t> joined_;  // pair -> its token; looked up only, never walked through
-  bool with_end_ = false;
+  [[nodiscard]] result<numbers> numbered() const;
+  result<void> check_specials() const;
+  result<void> join_listed(const numbers& known);
+  void join_by_number(const numbers& known);
+  [[nodiscard]] std::optional<std::int32_t> whole(std::string_view piece) const;
+  void append_merged(std::string_view piece, std::vector<std::int32_t>& out) const;
+
+  bpe_table table_;
+  std::array<std::int32_t, 256> byte_tokens_{};
+  std::unordered_map<std::uint64_t, joined> joined_;  // sorted where it is walked through
+  std::vector<std::int32_t> by_bytes_;  // tokens in the order of their bytes, where whole pieces are looked up
   std::unordered_map<std::string, std::vector<std::int32_t>, text_hash, std::equal_to<>> cache_;
 };
 
 static_assert(Tokenizer<bpe_tokenizer>);
-
-namespace detail {
-
-/// Takes lines and words off the front of a text.
-class word_reader {
- public:
-  explicit word_reader(std::string_view text) noexcept : rest_{text} {}
-
-  /// True if the next characters are `wanted`.
-  bool skip(std::string_view wanted) noexcept;
-  template <class T>
-  bool number(T& value, int base = 10) noexcept {
-    const auto [end, failure] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value, base);
-    if (failure != std::errc{}) return false;
-    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
-    return true;
-  }
-  [[nodiscard]] std::size_t left() const noexcept { return rest_.size(); }
-
- private:
-  std::string_view rest_;
-};
-
-CAUSEWAY_DECL std::string checksum_line(std::string_view body);
-
-}  // namespace detail
 
 }}}  // namespace causeway::CAUSEWAY_ABI::data
 
@@ -3712,29 +4251,35 @@ CAUSEWAY_DECL std::string checksum_line(std::string_view body);
 
 // Bodies of data/bpe_tokenizer.hpp.
 
+#include <queue>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
-CAUSEWAY_DECL bpe_tokenizer::bpe_tokenizer() : bytes_(256) {
-  for (std::size_t i = 0; i < 256; ++i) bytes_[i] = std::string(1, static_cast<char>(i));
-}
-
-CAUSEWAY_DECL std::int64_t bpe_tokenizer::vocabulary() const noexcept {
-  return static_cast<std::int64_t>(bytes_.size()) + (with_end_ ? 1 : 0);
-}
-
-CAUSEWAY_DECL std::optional<std::int32_t> bpe_tokenizer::end_of_text() const noexcept {
-  return with_end_ ? std::optional<std::int32_t>{static_cast<std::int32_t>(bytes_.size())} : std::nullopt;
+CAUSEWAY_DECL bpe_tokenizer::bpe_tokenizer() {
+  table_.pieces = piece_rule::causeway;
+  for (std::size_t i = 0; i < 256; ++i) {
+    table_.tokens.emplace_back(1, static_cast<char>(i));
+    byte_tokens_[i] = static_cast<std::int32_t>(i);
+  }
 }
 
 CAUSEWAY_DECL void bpe_tokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) {
-  for_each_piece(text, [&](std::string_view piece) {
+  while (!text.empty()) {
+    const std::string_view piece = text.substr(0, first_piece(text, table_.pieces));
+    text.remove_prefix(piece.size());
+    if (piece.size() > longest_piece) {  // of others: rare, and not worth the memory
+      append_merged(piece, out);
+      continue;
+    }
     auto known = cache_.find(piece);
     if (known == cache_.end()) {
       if (cache_.size() >= most_cached) cache_.clear();
-      known = cache_.emplace(std::string{piece}, merged(piece)).first;
+      std::vector<std::int32_t> tokens;
+      append_merged(piece, tokens);
+      known = cache_.emplace(std::string{piece}, std::move(tokens)).first;
     }
     out.insert(out.end(), known->second.begin(), known->second.end());
-  });
+  }
 }
 
 CAUSEWAY_DECL result<void> bpe_tokenizer::decode(std::span<const std::int32_t> tokens, std::string& out) const {
@@ -3743,76 +4288,193 @@ CAUSEWAY_DECL result<void> bpe_tokenizer::decode(std::span<const std::int32_t> t
       return fail(errc::invalid_argument, "token " + std::to_string(token),
                   "outside the vocabulary of " + std::to_string(vocabulary()) + ". Use the tokenizer that made it");
     }
-    if (token != end_of_text()) out += bytes_[static_cast<std::size_t>(token)];
+    out += token_bytes(token);
   }
   return {};
 }
 
 CAUSEWAY_DECL result<bpe_tokenizer> bpe_tokenizer::make(std::span<const bpe_merge> merges, bool with_end_of_text) {
   bpe_tokenizer made;
-  made.with_end_ = with_end_of_text;
   for (const bpe_merge& m : merges) {
-    const auto next = static_cast<std::int32_t>(made.bytes_.size());
+    const auto next = static_cast<std::int32_t>(made.vocabulary());
     const auto bad = [&](const char* why) {
       return fail(errc::corrupt, "merge " + std::to_string(next - 256), std::string{why} + ". Train the tokenizer again");
     };
     if (m.left < 0 || m.right < 0 || m.left >= next || m.right >= next) return bad("joins a token that does not exist yet");
-    std::string joined{made.token_bytes(m.left)};
-    joined += made.token_bytes(m.right);
-    if (joined.size() > longest_piece) return bad("makes a token longer than any piece of text");
-    if (!made.joined_.emplace(key_of(m.left, m.right), next).second) return bad("repeats an earlier one");
-    made.bytes_.push_back(std::move(joined));
-    made.merges_.push_back(m);
+    std::string bytes{made.token_bytes(m.left)};
+    bytes += made.token_bytes(m.right);
+    if (bytes.size() > longest_piece) return bad("makes a token longer than any piece of text");
+    if (!made.joined_.emplace(key_of(m.left, m.right), joined{next, next}).second) return bad("repeats an earlier one");
+    made.table_.tokens.push_back(std::move(bytes));
+    made.table_.merges.push_back(m);
+  }
+  if (with_end_of_text) {
+    made.table_.end_of_text = static_cast<std::int32_t>(made.vocabulary());
+    made.table_.specials.push_back({*made.table_.end_of_text, std::string{end_name}});
+    made.table_.tokens.emplace_back();
   }
   return made;
 }
 
-/// Applies the earliest possible merge until there is none: all its places, from the left.
-CAUSEWAY_DECL std::vector<std::int32_t> bpe_tokenizer::merged(std::string_view piece) const {
-  std::vector<std::int32_t> tokens;
-  for (const char c : piece) tokens.push_back(static_cast<unsigned char>(c));
-  for (;;) {
-    std::int32_t best = std::numeric_limits<std::int32_t>::max();
-    for (std::size_t i = 0; i + 1 < tokens.size(); ++i) {
-      const auto found = joined_.find(key_of(tokens[i], tokens[i + 1]));
-      if (found != joined_.end() && found->second < best) best = found->second;
+CAUSEWAY_DECL result<bpe_tokenizer> bpe_tokenizer::make(bpe_table table) {
+  bpe_tokenizer made;
+  made.table_ = std::move(table);
+  if (made.table_.pieces == piece_rule::causeway) {
+    return fail(errc::corrupt, "tokenizer", "has a table, which our own do not need. Train the tokenizer again");
+  }
+  CAUSEWAY_ASSIGN(const numbers known, made.numbered());
+  for (std::size_t b = 0; b < 256; ++b) {
+    const char byte = static_cast<char>(b);
+    const auto token = known.find({&byte, 1});
+    if (token == known.end()) {
+      return fail(
+          errc::unsupported, "tokenizer",
+          "has no token for byte " + std::to_string(b) + ", so that some text has none. Use one that has all bytes");
     }
-    if (best == std::numeric_limits<std::int32_t>::max()) return tokens;
-    const bpe_merge merge = merges_[static_cast<std::size_t>(best) - 256];
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < tokens.size(); ++kept) {
-      const bool here = i + 1 < tokens.size() && tokens[i] == merge.left && tokens[i + 1] == merge.right;
-      tokens[kept] = here ? best : tokens[i];
-      i += here ? 2 : 1;
+    made.byte_tokens_[b] = token->second;
+  }
+  CAUSEWAY_TRY(made.check_specials());
+  CAUSEWAY_TRY(made.join_listed(known));
+  if (made.table_.by_number) made.join_by_number(known);
+  if (!made.table_.whole_pieces) return made;
+  for (const auto& [bytes, token] : known) made.by_bytes_.push_back(token);
+  std::sort(made.by_bytes_.begin(), made.by_bytes_.end(),
+            [&](std::int32_t a, std::int32_t b) { return made.token_bytes(a) < made.token_bytes(b); });
+  return made;
+}
+
+CAUSEWAY_DECL result<bpe_tokenizer::numbers> bpe_tokenizer::numbered() const {
+  if (table_.tokens.size() > most_tokens) {
+    return fail(errc::too_large, "tokenizer",
+                "has token numbers above " + std::to_string(most_tokens) + ". Use one with fewer tokens");
+  }
+  numbers known;
+  for (std::size_t i = 0; i < table_.tokens.size(); ++i) {
+    const std::string& bytes = table_.tokens[i];
+    const std::string where = "token " + std::to_string(i);
+    if (bytes.size() > longest_token) {
+      return fail(errc::too_large, where, "has more than " + std::to_string(longest_token) + " bytes. Get the file again");
     }
-    tokens.resize(kept);
+    if (!bytes.empty() && !known.emplace(bytes, static_cast<std::int32_t>(i)).second) {
+      return fail(errc::corrupt, where, "has the bytes of another token. Get the file again");
+    }
+  }
+  return known;
+}
+
+CAUSEWAY_DECL result<void> bpe_tokenizer::check_specials() const {
+  const auto bad = [](std::int32_t token, const char* why) {
+    return fail(errc::corrupt, "special token " + std::to_string(token), std::string{why} + ". Get the file again");
+  };
+  bool has_end = !table_.end_of_text;
+  std::vector<std::int32_t> seen;
+  for (const special_token& s : table_.specials) {
+    if (s.token < 0 || s.token >= vocabulary()) return bad(s.token, "is outside of the vocabulary");
+    if (!token_bytes(s.token).empty()) return bad(s.token, "has the number of another token");
+    seen.push_back(s.token);
+    has_end = has_end || s.token == table_.end_of_text;
+  }
+  std::sort(seen.begin(), seen.end());
+  const auto twice = std::adjacent_find(seen.begin(), seen.end());
+  if (twice != seen.end()) return bad(*twice, "has two names");
+  if (!has_end) return bad(*table_.end_of_text, "ends a text, and is not in the list");
+  return {};
+}
+
+CAUSEWAY_DECL result<void> bpe_tokenizer::join_listed(const numbers& known) {
+  for (std::size_t i = 0; i < table_.merges.size(); ++i) {
+    const bpe_merge m = table_.merges[i];
+    const auto bad = [&](const char* why) {
+      return fail(errc::corrupt, "merge " + std::to_string(i), std::string{why} + ". Get the file again");
+    };
+    const auto is_token = [&](std::int32_t t) { return t >= 0 && t < vocabulary() && !token_bytes(t).empty(); };
+    if (!is_token(m.left) || !is_token(m.right)) return bad("joins a token that does not exist");
+    const auto made = known.find(std::string{token_bytes(m.left)} + std::string{token_bytes(m.right)});
+    if (made == known.end()) return bad("makes no token");
+    if (!joined_.emplace(key_of(m.left, m.right), joined{static_cast<std::int32_t>(i), made->second}).second) {
+      return bad("repeats an earlier one");
+    }
+  }
+  if (table_.by_number && !table_.merges.empty()) {
+    return fail(errc::corrupt, "tokenizer", "has a list of merges besides those of its numbers. Get the file again");
+  }
+  return {};
+}
+
+CAUSEWAY_DECL void bpe_tokenizer::join_by_number(const numbers& known) {
+  for (std::int32_t token = 0; token < vocabulary(); ++token) {
+    const std::string_view bytes = token_bytes(token);
+    for (std::size_t cut = 1; cut < bytes.size(); ++cut) {
+      const auto left = known.find(bytes.substr(0, cut));
+      if (left == known.end()) continue;
+      const auto right = known.find(bytes.substr(cut));
+      if (right != known.end()) joined_.emplace(key_of(left->second, right->second), joined{token, token});
+    }
   }
 }
 
-}}}  // namespace causeway::CAUSEWAY_ABI::data
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace data { namespace detail {
-
-CAUSEWAY_DECL bool word_reader::skip(std::string_view wanted) noexcept {
-  if (!rest_.starts_with(wanted)) return false;
-  rest_.remove_prefix(wanted.size());
-  return true;
+CAUSEWAY_DECL std::vector<bpe_merge> bpe_tokenizer::all_merges() const {
+  std::vector<std::pair<std::int32_t, bpe_merge>> ranked;
+  for (const auto& [key, made] : joined_) {
+    const bpe_merge merge{static_cast<std::int32_t>(key >> 32U), static_cast<std::int32_t>(key & 0xFFFFFFFFU)};
+    ranked.emplace_back(made.rank, merge);
+  }
+  std::sort(ranked.begin(), ranked.end());
+  std::vector<bpe_merge> merges;
+  for (const auto& [rank, merge] : ranked) merges.push_back(merge);
+  return merges;
 }
 
-CAUSEWAY_DECL std::string checksum_line(std::string_view body) {
-  std::array<char, 17> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + 16, hash_text(body), 16).ptr;
-  return "checksum " + std::string(digits.data(), end) + "\n";
+CAUSEWAY_DECL std::optional<std::int32_t> bpe_tokenizer::whole(std::string_view piece) const {
+  const auto found =
+      std::lower_bound(by_bytes_.begin(), by_bytes_.end(), piece,
+                       [&](std::int32_t token, std::string_view wanted) { return token_bytes(token) < wanted; });
+  return found != by_bytes_.end() && token_bytes(*found) == piece ? std::optional{*found} : std::nullopt;
 }
 
-}}}}  // namespace causeway::CAUSEWAY_ABI::data::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
+/// Joins the neighbours of the lowest rank, the first of them in the text, until none can be joined.
+CAUSEWAY_DECL void bpe_tokenizer::append_merged(std::string_view piece, std::vector<std::int32_t>& out) const {
+  if (const auto token = whole(piece)) return out.push_back(*token);
+  struct part {
+    std::int32_t token;
+    std::size_t before, after;  // positions; parts that went into the one before them have token -1
+  };
+  const std::size_t size = piece.size();
+  std::vector<part> parts;
+  for (std::size_t i = 0; i < size; ++i) {
+    parts.push_back({byte_tokens_[static_cast<unsigned char>(piece[i])], i - 1, i + 1});
+  }
+  const auto joined_at = [&](std::size_t at) {
+    const bool both = parts[at].token >= 0 && parts[at].after < size;
+    return both ? joined_.find(key_of(parts[at].token, parts[parts[at].after].token)) : joined_.end();
+  };
+  using candidate = std::pair<std::int32_t, std::size_t>;  // rank and position
+  std::priority_queue<candidate, std::vector<candidate>, std::greater<>> next;
+  const auto offer = [&](std::size_t at) {
+    if (const auto found = joined_at(at); found != joined_.end()) next.emplace(found->second.rank, at);
+  };
+  for (std::size_t i = 0; i < size; ++i) offer(i);
+  while (!next.empty()) {
+    const auto [rank, at] = next.top();
+    next.pop();
+    const auto found = joined_at(at);
+    if (found == joined_.end() || found->second.rank != rank) continue;  // a part of it was joined otherwise
+    part& swallowed = parts[parts[at].after];
+    parts[at].token = found->second.token;
+    parts[at].after = swallowed.after;
+    swallowed.token = -1;
+    if (swallowed.after < size) parts[swallowed.after].before = at;
+    if (parts[at].before < size) offer(parts[at].before);
+    offer(at);
+  }
+  for (std::size_t i = 0; i < size; i = parts[i].after) out.push_back(parts[i].token);
+}
 
 CAUSEWAY_DECL std::string bpe_tokenizer::to_text() const {
-  std::string text = "causeway-bpe 1\nend_of_text " + std::to_string(with_end_ ? 1 : 0) + "\nmerges " +
-                     std::to_string(merges_.size()) + "\n";
-  for (const bpe_merge& m : merges_) text += std::to_string(m.left) + ' ' + std::to_string(m.right) + '\n';
+  if (table_.pieces != piece_rule::causeway) return table_text(table_);
+  std::string text = "causeway-bpe 1\nend_of_text " + std::to_string(end_of_text() ? 1 : 0) + "\nmerges " +
+                     std::to_string(merges().size()) + "\n";
+  for (const bpe_merge& m : merges()) text += std::to_string(m.left) + ' ' + std::to_string(m.right) + '\n';
   return text + detail::checksum_line(text);
 }
 
@@ -3827,9 +4489,17 @@ CAUSEWAY_DECL result<bpe_tokenizer> bpe_tokenizer::from_text(std::string_view te
   if (last == std::string_view::npos || text.substr(last) != detail::checksum_line(text.substr(0, last))) {
     return corrupt("the file was cut or changed: it does not fit its checksum");
   }
+  const auto named = [&](result<bpe_tokenizer> made) {
+    if (!made) made.error().where = name + ", " + made.error().where;
+    return made;
+  };
+  if (format == 2) {
+    CAUSEWAY_ASSIGN(bpe_table table, read_table(text, name));
+    return named(make(std::move(table)));
+  }
   if (format != 1) {
     return fail(errc::version_mismatch, name,
-                "tokenizer format " + std::to_string(format) + "; this program reads format 1. Use a newer library");
+                "tokenizer format " + std::to_string(format) + "; this program reads formats 1 and 2. Use a newer library");
   }
   std::uint32_t with_end = 0;
   std::size_t count = 0;
@@ -3840,9 +4510,7 @@ CAUSEWAY_DECL result<bpe_tokenizer> bpe_tokenizer::from_text(std::string_view te
     sound = reader.number(m.left) && reader.skip(" ") && reader.number(m.right) && reader.skip("\n");
   }
   if (!sound || reader.left() != text.size() - last) return corrupt("the lines do not make sense");
-  auto made = make(merges, with_end == 1);
-  if (!made) made.error().where = name + ", " + made.error().where;
-  return made;
+  return named(make(merges, with_end == 1));
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::data
@@ -19291,8 +19959,6 @@ CAUSEWAY_DECL bool by_change::comes_before(const turn& a, const turn& b) const {
 // A trigger that gives slow peers fewer inner steps, so that all come at about the same time (dynamic local updates, DyLU;
 // Liu et al. 2024, section 4). Speeds are inner steps a second of computing, without what a peer waited.
 
-#include <iterator>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 struct by_speed_options {
@@ -25743,7 +26409,7 @@ struct comm_traits {
   bool needs_global_step = false;  ///< whether all peers must finish the same step together
   bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
-  bool sums_gradients = false;     ///< whether parts of a gradient may be given to it, which have to be added up
+  bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
   bool prepares_anew = false;   ///< what a round exchanges is made of all parameters, anew at every attempt, and is one row
   bool own_parameters = false;  ///< each peer has its own: a newcomer gets some from those whom it meets
   bool gathers_samples = false;      ///< a round is so many samples of all peers together: a member needs as many at hand
@@ -27442,7 +28108,8 @@ class every_step {
 
  public:
   static constexpr std::string_view name = "every_step";
-  static constexpr comm_traits traits{.tolerates = peers::elastic, .needs_global_step = true, .sums_gradients = true};
+  static constexpr comm_traits traits{
+      .tolerates = peers::elastic, .needs_global_step = true, .sums_gradients = std::is_same_v<Codec, compress::none>};
   static constexpr std::uint32_t state_version = 2;
 
   explicit every_step(Codec codec = Codec{}) : codec_{std::move(codec)} {}
@@ -30550,7 +31217,7 @@ struct compatible {
   static_assert(
       rules::c5(Comm::traits, Parallel::traits),
       "causeway-C5: each peer of a swarm computes a part of its stage's gradient, which must be summed in every step. "
-      "Use comm::every_step. docs/reference/rules.md#c5");
+      "Use comm::every_step without a codec. docs/reference/rules.md#c5");
   static_assert(rules::c6(Comm::traits, Parallel::traits),
                 "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
                 "and step on it; "

@@ -2,17 +2,18 @@
 #ifndef CAUSEWAY_DATA_BPE_TOKENIZER_HPP
 #define CAUSEWAY_DATA_BPE_TOKENIZER_HPP
 
-// Byte-level byte-pair encoding (Sennrich et al. 2016, on bytes as in GPT-2): tokens 0..255 are the bytes, token 256+i is
-// the pair that merge i joins. Any bytes can be encoded and come back exactly. Trained by data/bpe_trainer.hpp.
+// Byte-level byte-pair encoding (Sennrich et al. 2016, on bytes as in GPT-2). In our own tokenizers tokens 0..255 are the
+// bytes, and token 256+i is the pair that merge i joins; those of others number their tokens as they like, and cut text by
+// their own rules. Any bytes can be encoded and come back exactly. Trained by data/bpe_trainer.hpp.
 
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/data/bpe_table.hpp>
 #include <causeway/data/pre_tokenizer.hpp>
 #include <causeway/data/tokenizer.hpp>
 #include <causeway/io/storage.hpp>
 
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -21,21 +22,11 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
-
-/// Joins token `left` and the token `right` after it.
-struct bpe_merge {
-  std::int32_t left = 0;
-  std::int32_t right = 0;
-
-  friend constexpr bool operator==(const bpe_merge&, const bpe_merge&) = default;
-  friend constexpr auto operator<=>(const bpe_merge&, const bpe_merge&) = default;
-};
 
 /// Models Tokenizer. Keeps the tokens of words it has seen, so encoding changes it: one thread at a time, or a copy each.
 class bpe_tokenizer {
@@ -45,17 +36,30 @@ class bpe_tokenizer {
 
   /// errc::corrupt if a merge joins tokens that do not exist yet, repeats an earlier one, or gives more than 64 bytes.
   static result<bpe_tokenizer> make(std::span<const bpe_merge> merges, bool with_end_of_text);
+  /// One of others. errc::corrupt if the parts do not fit each other, errc::too_large beyond `most_tokens` or a token of
+  /// more than `longest_token` bytes.
+  static result<bpe_tokenizer> make(bpe_table table);
 
-  [[nodiscard]] std::int64_t vocabulary() const noexcept;
-  /// The last token of the vocabulary.
-  [[nodiscard]] std::optional<std::int32_t> end_of_text() const noexcept;
-  [[nodiscard]] std::span<const bpe_merge> merges() const noexcept { return merges_; }
+  static constexpr std::size_t most_tokens = std::size_t{1} << 20U;  // the largest in use have some 260,000
+  static constexpr std::size_t longest_token = 512;                  // theirs have 128 bytes at most
+
+  /// Numbers that tokens may have, also where some are missing.
+  [[nodiscard]] std::int64_t vocabulary() const noexcept { return static_cast<std::int64_t>(table_.tokens.size()); }
+  [[nodiscard]] std::optional<std::int32_t> end_of_text() const noexcept { return table_.end_of_text; }
+  [[nodiscard]] std::span<const bpe_merge> merges() const noexcept { return table_.merges; }
+  /// Those of a tokenizer `by_number`, too: sorted by the token that they make, then by the ones that they join.
+  [[nodiscard]] std::vector<bpe_merge> all_merges() const;
+  /// All of it. One of our own has `pieces` piece_rule::causeway.
+  [[nodiscard]] const bpe_table& table() const noexcept { return table_; }
   [[nodiscard]] std::uint64_t hash() const noexcept { return hash_text(to_text()); }
 
-  /// The bytes of a token that is not end of text.
-  [[nodiscard]] std::string_view token_bytes(std::int32_t token) const { return bytes_[static_cast<std::size_t>(token)]; }
+  /// Special tokens have none.
+  [[nodiscard]] std::string_view token_bytes(std::int32_t token) const {
+    return table_.tokens[static_cast<std::size_t>(token)];
+  }
 
-  /// Pieces seen before cost one look-up; a new piece of n bytes costs O(n²), with n at most 64.
+  /// Pieces seen before cost one look-up; a new piece of n bytes costs O(n log n). Never a special token, also where the
+  /// text spells one.
   void encode(std::string_view text, std::vector<std::int32_t>& out);
 
   result<void> decode(std::span<const std::int32_t> tokens, std::string& out) const;
@@ -77,6 +81,7 @@ class bpe_tokenizer {
   }
 
  private:
+  static constexpr std::string_view end_name = "<|endoftext|>";
   static constexpr std::size_t most_cached = std::size_t{1} << 17U;  // some 15 MB; text has fewer common words
 
   struct text_hash {
@@ -88,42 +93,28 @@ class bpe_tokenizer {
     return (static_cast<std::uint64_t>(left) << 32U) | static_cast<std::uint32_t>(right);
   }
 
-  [[nodiscard]] std::vector<std::int32_t> merged(std::string_view piece) const;
+  /// What two neighbours become, and when: the lowest rank first.
+  struct joined {
+    std::int32_t rank = 0;
+    std::int32_t token = 0;
+  };
+  using numbers = std::unordered_map<std::string_view, std::int32_t>;  // of tokens, by their bytes
 
-  std::vector<std::string> bytes_;
-  std::vector<bpe_merge> merges_;
-  std::unordered_map<std::uint64_t, std::int32_t> joined_;  // pair -> its token; looked up only, never walked through
-  bool with_end_ = false;
+  [[nodiscard]] result<numbers> numbered() const;
+  result<void> check_specials() const;
+  result<void> join_listed(const numbers& known);
+  void join_by_number(const numbers& known);
+  [[nodiscard]] std::optional<std::int32_t> whole(std::string_view piece) const;
+  void append_merged(std::string_view piece, std::vector<std::int32_t>& out) const;
+
+  bpe_table table_;
+  std::array<std::int32_t, 256> byte_tokens_{};
+  std::unordered_map<std::uint64_t, joined> joined_;  // sorted where it is walked through
+  std::vector<std::int32_t> by_bytes_;  // tokens in the order of their bytes, where whole pieces are looked up
   std::unordered_map<std::string, std::vector<std::int32_t>, text_hash, std::equal_to<>> cache_;
 };
 
 static_assert(Tokenizer<bpe_tokenizer>);
-
-namespace detail {
-
-/// Takes lines and words off the front of a text.
-class word_reader {
- public:
-  explicit word_reader(std::string_view text) noexcept : rest_{text} {}
-
-  /// True if the next characters are `wanted`.
-  bool skip(std::string_view wanted) noexcept;
-  template <class T>
-  bool number(T& value, int base = 10) noexcept {
-    const auto [end, failure] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value, base);
-    if (failure != std::errc{}) return false;
-    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
-    return true;
-  }
-  [[nodiscard]] std::size_t left() const noexcept { return rest_.size(); }
-
- private:
-  std::string_view rest_;
-};
-
-CAUSEWAY_DECL std::string checksum_line(std::string_view body);
-
-}  // namespace detail
 
 }}}  // namespace causeway::CAUSEWAY_ABI::data
 

@@ -2,15 +2,16 @@
 #ifndef CAUSEWAY_FORMATS_TOKENIZER_JSON_HPP
 #define CAUSEWAY_FORMATS_TOKENIZER_JSON_HPP
 
-// Our tokenizers as tokenizer.json, the file of Hugging Face's tokenizers, and back. There the bytes of a text become
-// letters first and are cut by a regular expression, which makes the pieces of data/pre_tokenizer.hpp: the same tokens for
-// every UTF-8 text, but for one that spells out the end of text, which we never take for one. Tokenizers that cut text by
-// other rules, such as GPT-2's own, are refused when they are read.
+// tokenizer.json, the file of Hugging Face's tokenizers, for byte-level BPE: our own tokenizers, GPT-2's and Llama 3's, and
+// others that cut text by the same rules (data/unicode_pieces.hpp). The same tokens for every UTF-8 text, but for special
+// tokens: we never take them from a text that spells them, and never add any (what the file's post_processor does, such
+// as Llama 3's begin of text). In our own the bytes of a text become letters first and are cut by a regular expression,
+// which makes the pieces of data/pre_tokenizer.hpp. Tokenizers that cut text by other rules are refused when they are read.
 
 #include <causeway/core/result.hpp>
 #include <causeway/data/bpe_tokenizer.hpp>
 
-#include <optional>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -23,7 +24,8 @@ CAUSEWAY_DECL result<std::string> tokenizer_text(const data::bpe_tokenizer& toke
 /// What transformers wants beside it: tokenizer_config.json, for a model with this context.
 [[nodiscard]] CAUSEWAY_DECL std::string tokenizer_config_text(const data::bpe_tokenizer& tokenizer, std::int64_t context);
 
-/// The inverse of `tokenizer_text`. errc::unsupported for a tokenizer that gives other tokens than ours could.
+/// The inverse of `tokenizer_text`, and the files of others. errc::unsupported for a tokenizer that does what ours cannot:
+/// the message names it.
 CAUSEWAY_DECL result<data::bpe_tokenizer> read_tokenizer(std::string_view text, const std::string& where);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::formats

@@ -117,6 +117,7 @@
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 4
 #include <causeway/data/impl/batcher.ipp>
+#include <causeway/data/impl/bpe_table.ipp>
 #include <causeway/data/impl/bpe_tokenizer.ipp>
 #include <causeway/data/impl/bpe_trainer.ipp>
 #include <causeway/data/impl/sampler.ipp>
@@ -124,6 +125,7 @@
 #include <causeway/data/impl/token_shard.ipp>
 #include <causeway/data/impl/token_stream.ipp>
 #include <causeway/data/impl/tokenizer.ipp>
+#include <causeway/data/impl/unicode_pieces.ipp>
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 5
@@ -248,12 +250,15 @@
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 11
+#include <causeway/formats/impl/byte_letters.ipp>
 #if defined(CAUSEWAY_HAS_JSON)
 #include <causeway/formats/impl/huggingface.ipp>
 #include <causeway/formats/impl/json.ipp>
 #include <causeway/formats/impl/model_config.ipp>
 #include <causeway/formats/impl/safetensors.ipp>
+#include <causeway/formats/impl/tokenizer_folder.ipp>
 #include <causeway/formats/impl/tokenizer_json.ipp>
+#include <causeway/formats/impl/tokenizer_parts.ipp>
 #include <causeway/formats/impl/weight_files.ipp>
 #endif
 #endif

@@ -7,41 +7,16 @@
 #include <causeway/formats/tokenizer_json.hpp>
 
 #include <causeway/data/pre_tokenizer.hpp>
+#include <causeway/formats/byte_letters.hpp>
 #include <causeway/formats/json.hpp>
+#include <causeway/formats/tokenizer_parts.hpp>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <set>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace formats { namespace detail {
-
-inline constexpr std::string_view end_of_text_name = "<|endoftext|>";
-
-/// GPT-2's letter for each byte: itself where it is printable in Latin-1, else one of the letters from U+0100 on, in order.
-inline std::array<std::string, 256> byte_letters() {
-  std::array<std::string, 256> letters;
-  unsigned next = 0x100;
-  for (unsigned b = 0; b < 256; ++b) {
-    const bool printable = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
-    const unsigned code = printable ? b : next++;
-    if (code < 0x80) {
-      letters[b] = static_cast<char>(code);
-    } else {
-      letters[b] = {static_cast<char>(0xC0U | (code >> 6U)), static_cast<char>(0x80U | (code & 0x3FU))};
-    }
-  }
-  return letters;
-}
-
-inline std::string letters_of(std::string_view bytes) {
-  static const auto letters = byte_letters();
-  std::string text;
-  for (const char c : bytes) text += letters[static_cast<unsigned char>(c)];
-  return text;
-}
 
 /// The pieces of data::first_piece on the letters of bytes. One letter is one byte, so that lengths are counted in bytes; a
 /// long piece ends where no UTF-8 sequence goes on. Blanks leave the last of them to what follows.
@@ -62,10 +37,26 @@ inline std::string piece_pattern() {
          blank + "]";
 }
 
+/// The patterns of data/unicode_pieces.hpp, letter for letter as other programs write them.
+inline constexpr std::string_view gpt2_pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+inline constexpr std::string_view llama3_pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
 inline std::string pre_tokenizer_text() {
   return R"({"type":"Sequence","pretokenizers":[{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false},)"
          R"({"type":"Split","pattern":{"Regex":)" +
          json_quoted(piece_pattern()) + R"(},"behavior":"Isolated","invert":false}]})";
+}
+
+inline std::string pre_tokenizer_text(data::piece_rule rule) {
+  if (rule == data::piece_rule::causeway) return pre_tokenizer_text();
+  if (rule == data::piece_rule::gpt2) {
+    return R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true})";
+  }
+  return R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":)" + json_quoted(llama3_pattern) +
+         R"(},"behavior":"Isolated","invert":false},)"
+         R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false}]})";
 }
 
 inline bool same(const json_value& a, const json_value& b) {
@@ -78,96 +69,131 @@ inline bool same(const json_value& a, const json_value& b) {
   return true;
 }
 
-/// Reads a tokenizer whose tokens are numbered as ours.
+inline bool is_missing(const json_value& from, const char* name) {
+  const json_value* const v = from.find(name);
+  return v == nullptr || v->is(json_value::kind::null) || (v->is(json_value::kind::text) && v->text.empty());
+}
+inline std::string text_of(const json_value& from, const char* name) {
+  const json_value* const v = from.find(name);
+  return v == nullptr ? std::string{} : v->text;
+}
+/// A flag that may be left out.
+inline bool flag_of(const json_value& from, const char* name, bool otherwise) {
+  const json_value* const v = from.find(name);
+  return v == nullptr || !v->is(json_value::kind::boolean) ? otherwise : v->boolean;
+}
+
 class tokenizer_reader {
  public:
-  tokenizer_reader(const json_value& root, const std::string& where) : root_{root}, where_{where} {}
+  tokenizer_reader(const json_value& root, const std::string& where) : root_{root}, where_{where}, parts_{where} {}
 
   result<data::bpe_tokenizer> read() {
-    CAUSEWAY_ASSIGN(const json_value wanted, parse_json(pre_tokenizer_text(), where_));
-    const json_value* const cuts = root_.find("pre_tokenizer");
-    if (cuts == nullptr || !same(*cuts, wanted)) return refuse("cuts text by other rules");
-    if (!is_missing(root_, "normalizer")) return refuse("changes text before it is cut");
+    CAUSEWAY_ASSIGN(const data::piece_rule rule, read_rule());
+    if (!is_missing(root_, "normalizer")) return parts_.refuse("changes text before it is cut (normalizer)");
     const json_value* const model = root_.find("model");
-    if (model == nullptr || !model->is_object() || text_of(*model, "type") != "BPE") return refuse("is no BPE");
-    for (const char* name : {"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix"}) {
-      if (!is_missing(*model, name)) return refuse(std::string{"has a "} + name);
+    const bool sound = model != nullptr && model->is_object() && model->find("vocab") != nullptr;
+    const std::string type = sound ? text_of(*model, "type") : std::string{};
+    if (!sound || (type != "BPE" && !type.empty())) return parts_.refuse("has a model '" + type + "' that is no BPE");
+    for (const char* name : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
+      if (!is_missing(*model, name)) return parts_.refuse(std::string{"has a "} + name);
     }
-    number_bytes();
-    CAUSEWAY_ASSIGN(const auto merges, read_merges(*model));
-    CAUSEWAY_TRY(check_vocabulary(*model, merges.size()));
-    CAUSEWAY_ASSIGN(const bool with_end, read_end(merges.size()));
-    return data::bpe_tokenizer::make(merges, with_end);
+    if (flag_of(*model, "byte_fallback", false)) return parts_.refuse("has byte_fallback");
+    CAUSEWAY_TRY(read_added());
+    CAUSEWAY_TRY(parts_.add_vocabulary(*model->find("vocab")));
+    CAUSEWAY_TRY(read_merges(*model));
+    parts_.table().pieces = rule;
+    parts_.table().whole_pieces = flag_of(*model, "ignore_merges", false);
+    return rule == data::piece_rule::causeway ? read_own() : std::move(parts_).finish();
   }
 
  private:
-  [[nodiscard]] error refuse(const std::string& why) const {
-    return fail(errc::unsupported, where_,
-                why + ", which the tokenizers here do not; those that causeway export has written can be read");
-  }
-  static bool is_missing(const json_value& from, const char* name) {
-    const json_value* const v = from.find(name);
-    return v == nullptr || v->is(json_value::kind::null) || (v->is(json_value::kind::text) && v->text.empty());
-  }
-  static std::string text_of(const json_value& from, const char* name) {
-    const json_value* const v = from.find(name);
-    return v == nullptr ? std::string{} : v->text;
-  }
-
-  void number_bytes() {
-    for (int b = 0; b < 256; ++b) numbers_[letters_of(std::string(1, static_cast<char>(b)))] = b;
-  }
-
-  // "left right", or a list of both.
-  result<std::vector<data::bpe_merge>> read_merges(const json_value& model) {
-    const json_value* const from = model.find("merges");
-    if (from == nullptr || !from->is(json_value::kind::list)) return refuse("has no merges");
-    std::vector<data::bpe_merge> merges;
-    for (const json_value& m : from->items) {
-      const std::size_t gap = m.text.find(' ');
-      const bool listed = m.is(json_value::kind::list) && m.items.size() == 2;
-      if (!listed && gap == std::string::npos) return refuse("has a merge of something else than two tokens");
-      const std::string left = listed ? m.items[0].text : m.text.substr(0, gap);
-      const std::string right = listed ? m.items[1].text : m.text.substr(gap + 1);
-      const auto l = numbers_.find(left), r = numbers_.find(right);
-      if (l == numbers_.end() || r == numbers_.end()) return refuse("merges tokens that it does not make before");
-      merges.push_back({l->second, r->second});
-      const auto next = static_cast<std::int32_t>(255 + merges.size());
-      if (!numbers_.emplace(left + right, next).second) return refuse("makes a token in two ways");
+  /// By the whole of it for our own, by the pattern for others.
+  result<data::piece_rule> read_rule() {
+    CAUSEWAY_ASSIGN(const json_value own, parse_json(pre_tokenizer_text(), where_));
+    const json_value* const cuts = root_.find("pre_tokenizer");
+    if (cuts == nullptr || !cuts->is_object()) return parts_.refuse("does not cut text (no pre_tokenizer)");
+    if (same(*cuts, own)) return data::piece_rule::causeway;
+    const std::string type = text_of(*cuts, "type");
+    if (type == "ByteLevel") {
+      CAUSEWAY_TRY(check_byte_level(*cuts, true));
+      return data::piece_rule::gpt2;
     }
-    return merges;
+    const json_value* const steps = cuts->find("pretokenizers");
+    if (type != "Sequence" || steps == nullptr) return parts_.refuse("cuts text by other rules (" + type + ")");
+    for (const json_value& step : steps->items) {
+      const std::string kind = text_of(step, "type");
+      if (kind != "Split" && kind != "ByteLevel") return parts_.refuse("cuts text by other rules (" + kind + ")");
+    }
+    const bool known = steps->items.size() == 2 && text_of(steps->items[0], "type") == "Split" &&
+                       text_of(steps->items[1], "type") == "ByteLevel";
+    if (!known) return parts_.refuse("cuts text by other rules (not one Split and one ByteLevel)");
+    CAUSEWAY_TRY(check_byte_level(steps->items[1], false));
+    return rule_of_split(steps->items[0]);
   }
 
-  result<void> check_vocabulary(const json_value& model, std::size_t merges) const {
-    const json_value* const vocabulary = model.find("vocab");
-    if (vocabulary == nullptr || !vocabulary->is_object()) return refuse("has no vocab");
-    std::size_t ours = 0;
-    for (std::size_t i = 0; i < vocabulary->items.size(); ++i) {
-      if (vocabulary->names[i] == end_of_text_name) continue;
-      const auto known = numbers_.find(vocabulary->names[i]);
-      const bool same_number = known != numbers_.end() && vocabulary->items[i].is(json_value::kind::integer) &&
-                               vocabulary->items[i].integer == known->second;
-      if (!same_number) return refuse("numbers its tokens in another order");
-      ++ours;
+  result<void> check_byte_level(const json_value& step, bool cuts) const {
+    if (flag_of(step, "add_prefix_space", true)) return parts_.refuse("puts a space before a text (add_prefix_space)");
+    if (flag_of(step, "use_regex", true) != cuts) {
+      return parts_.refuse(std::string{"cuts text by other rules (ByteLevel with"} + (cuts ? "out" : "") + " use_regex)");
     }
-    if (ours != 256 + merges) return refuse("leaves tokens out");
     return {};
   }
 
-  result<bool> read_end(std::size_t merges) const {
+  result<data::piece_rule> rule_of_split(const json_value& split) const {
+    const json_value* const pattern = split.find("pattern");
+    const std::string regex = pattern == nullptr ? std::string{} : text_of(*pattern, "Regex");
+    if (text_of(split, "behavior") != "Isolated" || flag_of(split, "invert", false)) {
+      return parts_.refuse("cuts text by other rules (a Split that is not Isolated)");
+    }
+    if (regex == gpt2_pattern) return data::piece_rule::gpt2;
+    if (regex == llama3_pattern) return data::piece_rule::llama3;
+    return parts_.refuse("cuts text by other rules (the pattern " + regex.substr(0, 300) + ")");
+  }
+
+  /// Tokens besides the vocabulary. We never take them from a text, so they must be those that texts do not have.
+  result<void> read_added() {
     const json_value* const added = root_.find("added_tokens");
-    if (added == nullptr || added->items.empty()) return false;
-    const json_value& token = added->items.front();
-    const json_value* const id = token.find("id");
-    const bool sound = added->items.size() == 1 && text_of(token, "content") == end_of_text_name && id != nullptr &&
-                       id->integer == static_cast<std::int64_t>(256 + merges);
-    if (!sound) return refuse("has tokens that no text is cut into");
-    return true;
+    if (added == nullptr) return {};
+    for (const json_value& token : added->items) {
+      const json_value* const id = token.find("id");
+      const std::string name = text_of(token, "content");
+      if (id == nullptr || !id->is(json_value::kind::integer))
+        return parts_.refuse("has the added token '" + name + "' without a number");
+      if (!flag_of(token, "special", false)) {
+        return parts_.refuse("takes the added token '" + name + "' from a text before it is cut");
+      }
+      CAUSEWAY_TRY(parts_.add_special(id->integer, name));
+    }
+    return {};
+  }
+
+  // "left right", or a list of both.
+  result<void> read_merges(const json_value& model) {
+    const json_value* const from = model.find("merges");
+    if (from == nullptr || !from->is(json_value::kind::list)) return parts_.refuse("has no merges");
+    for (const json_value& m : from->items) {
+      if (m.is(json_value::kind::text)) {
+        CAUSEWAY_TRY(parts_.add_merge(m.text));
+        continue;
+      }
+      if (m.items.size() != 2) return parts_.refuse("has a merge of something else than two tokens");
+      CAUSEWAY_TRY(parts_.add_merge(m.items[0].text, m.items[1].text));
+    }
+    return {};
+  }
+
+  /// Our own number their tokens by the merges that make them; that they do is compared, whole.
+  result<data::bpe_tokenizer> read_own() {
+    const data::bpe_table& table = parts_.table();
+    auto made = data::bpe_tokenizer::make(table.merges, table.end_of_text.has_value());
+    if (!made || made->table() != table)
+      return parts_.refuse("numbers its tokens in another order than causeway export does");
+    return made;
   }
 
   const json_value& root_;
   const std::string& where_;
-  std::map<std::string, std::int32_t> numbers_;
+  tokenizer_parts parts_;
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::formats::detail
@@ -175,39 +201,44 @@ class tokenizer_reader {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace formats {
 
 CAUSEWAY_DECL result<std::string> tokenizer_text(const data::bpe_tokenizer& tokenizer) {
-  const auto named = [&](std::int32_t token) { return detail::letters_of(tokenizer.token_bytes(token)); };
+  const data::bpe_table& table = tokenizer.table();
+  std::vector<std::string> names;
+  for (const std::string& bytes : table.tokens) names.push_back(letters_of(bytes));
   std::string vocabulary, merges, added;
-  std::set<std::string> names;
-  const auto count = static_cast<std::int32_t>(256 + tokenizer.merges().size());
-  for (std::int32_t i = 0; i < count; ++i) {
-    const std::string name = named(i);
-    vocabulary += (i > 0 ? "," : "") + json_quoted(name) + ":" + std::to_string(i);
-    if (names.insert(name).second) continue;
+  for (const data::special_token& s : table.specials) {
+    names[static_cast<std::size_t>(s.token)] = s.name;
+    added += (added.empty() ? "" : ",") + std::string{"{\"id\":"} + std::to_string(s.token) +
+             ",\"content\":" + json_quoted(s.name) +
+             R"(,"single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true})";
+  }
+  std::set<std::string_view> seen;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i].empty()) continue;
+    vocabulary += (vocabulary.empty() ? "" : ",") + json_quoted(names[i]) + ":" + std::to_string(i);
+    if (seen.insert(names[i]).second) continue;
     return fail(errc::unsupported, "tokenizer.json",
                 "token " + std::to_string(i) +
                     " has the same bytes as one before it, and this format knows tokens by their "
                     "bytes; the model can be used without it");
   }
-  for (const data::bpe_merge& m : tokenizer.merges()) {
-    merges += (merges.empty() ? "" : ",") + json_quoted(named(m.left) + " " + named(m.right));
-  }
-  const std::string end = json_quoted(detail::end_of_text_name);
-  if (const auto token = tokenizer.end_of_text()) {
-    added = "{\"id\":" + std::to_string(*token) + ",\"content\":" + end +
-            R"(,"single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true})";
-    vocabulary += "," + end + ":" + std::to_string(*token);
+  for (const data::bpe_merge& m : tokenizer.all_merges()) {
+    const std::string both = names[static_cast<std::size_t>(m.left)] + " " + names[static_cast<std::size_t>(m.right)];
+    merges += (merges.empty() ? "" : ",") + json_quoted(both);
   }
   return R"({"version":"1.0","truncation":null,"padding":null,"added_tokens":[)" + added +
-         R"(],"normalizer":null,"pre_tokenizer":)" + detail::pre_tokenizer_text() +
+         R"(],"normalizer":null,"pre_tokenizer":)" + detail::pre_tokenizer_text(table.pieces) +
          R"(,"post_processor":null,"decoder":{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false})"
          R"(,"model":{"type":"BPE","dropout":null,"unk_token":null,"continuing_subword_prefix":null,"end_of_word_suffix":null)"
-         R"(,"fuse_unk":false,"byte_fallback":false,"ignore_merges":false,"vocab":{)" +
-         vocabulary + "},\"merges\":[" + merges + "]}}\n";
+         R"(,"fuse_unk":false,"byte_fallback":false,"ignore_merges":)" +
+         std::string{table.whole_pieces ? "true" : "false"} + ",\"vocab\":{" + vocabulary + "},\"merges\":[" + merges +
+         "]}}\n";
 }
 
 CAUSEWAY_DECL std::string tokenizer_config_text(const data::bpe_tokenizer& tokenizer, std::int64_t context) {
   std::string text = "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n  \"clean_up_tokenization_spaces\": false,\n";
-  if (tokenizer.end_of_text()) text += "  \"eos_token\": " + json_quoted(detail::end_of_text_name) + ",\n";
+  for (const data::special_token& s : tokenizer.table().specials) {
+    if (s.token == tokenizer.end_of_text()) text += "  \"eos_token\": " + json_quoted(s.name) + ",\n";
+  }
   return text + "  \"model_max_length\": " + std::to_string(context) + "\n}\n";
 }
 

@@ -142,17 +142,17 @@ class Stages(Elastic):
         joined = both_join()
         self.until(lambda: self.lines(0)[-1]["peers"] == 4, p)
         before = self.round(0)
-        self.until(lambda: self.round(0) > before + 5, p)
+        self.until(lambda: self.round(0) > before + 55, p)  # all save every 50
         stop(*joined, p)
         near, far = [os.path.join(self.dir, where, "causeway", "blocks") for where in ["runs", "other"]]
         for folder in [near, far]:
             self.assertGreater(len(glob.glob(folder + "/block-*/*")), 0, folder)
-        shutil.rmtree(near)
+        for block in os.listdir(far):  # which the peers there happened to have; one machine alone has no longer all
+            shutil.rmtree(os.path.join(near, block), ignore_errors=True)
+        reached = self.round(0)
         p = start()
         joined = both_join()
-        self.until(lambda: "which is saved" in self.logs(), p)
-        reached = self.round(0)
-        self.until(lambda: self.round(0) > reached + 5, p)
+        self.until(lambda: self.round(0) > reached + 55, p)  # beyond what was there, wherever it went back to
         stop(*joined, p)
 
     def test_one_leaves_one_joins(self):

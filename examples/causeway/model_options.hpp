@@ -23,7 +23,7 @@ inline causeway::nn::precision precision_of(const settings& s) {
 
 /// Peers of a swarm that step alone do not share a table with another stage.
 inline bool ties_embeddings(const settings& s, bool by_itself) {
-  if (is_swarm(s) && s.comm.policy != "every_step") return false;
+  if (steps_alone(s)) return false;
   return s.model.tie == "auto" ? by_itself : s.model.tie == "true";
 }
 

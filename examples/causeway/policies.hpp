@@ -7,6 +7,7 @@
 // open_diloco, local_sgd and every_step are composed in compose.hpp.
 
 #include <causeway/core/result.hpp>
+#include <causeway/policy/rules.hpp>
 #include <causeway/policy/traits.hpp>
 
 #include <cstdint>
@@ -35,10 +36,11 @@ struct policy {
 
   /// Whether its peers may come and go.
   [[nodiscard]] bool elastic() const noexcept { return traits.tolerates == causeway::peers::elastic; }
-  /// Whether peers may hold stages: rules C4, and C5 or C6 in a swarm.
-  [[nodiscard]] bool in_pipelines() const noexcept { return traits.rounds_by_steps; }
+  /// Whether peers may hold stages.
+  [[nodiscard]] bool in_pipelines() const noexcept { return causeway::rules::c4(traits, {.staged = true}); }
   [[nodiscard]] bool in_swarms() const noexcept {
-    return elastic() && in_pipelines() && (traits.sums_gradients || traits.prepares_anew);
+    using namespace causeway::rules;
+    return elastic() && in_pipelines() && (c5(traits, {.shares_gradient = true}) || c6(traits, {.computes_late = true}));
   }
 };
 

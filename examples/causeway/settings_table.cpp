@@ -283,7 +283,7 @@ causeway::result<void> validate_swarm(const settings& s) {
   if (chosen.traits.sums_gradients && s.comm.codec != "none") {
     return bad("comm.codec", "a stage's peers sum their gradients as they are; leave it out, or use diloco with it");
   }
-  if (!chosen.traits.sums_gradients) CAUSEWAY_TRY(validate_local_steps(s));
+  if (steps_alone(s)) CAUSEWAY_TRY(validate_local_steps(s));
   if (s.train.optimizer != "adamw") return bad("train.optimizer", "stages are moved by AdamW in a swarm; use adamw");
   if (s.parallel.router != "least_load" && s.parallel.router != "random" && s.parallel.router != "min_cost_flow") {
     return bad("parallel.router", "use least_load, random or min_cost_flow");
@@ -377,7 +377,7 @@ causeway::result<void> validate_model(const settings& s) {
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
   const auto& m = s.model;
   if (m.tie != "auto" && m.tie != "true" && m.tie != "false") return bad("model.tie", "use true, false or auto");
-  if (m.tie == "true" && is_swarm(s) && s.comm.policy != "every_step") {
+  if (m.tie == "true" && steps_alone(s)) {
     return bad("model.tie", "peers of a swarm that step alone share no table between stages; use auto or false");
   }
   if (!m.rope_scaling.empty() && (m.rope_scaling.size() != 4 || m.family != "llama")) {

@@ -51,8 +51,7 @@ causeway::result<void> take_shape(settings& s, const origins& from) {
                 "is " + std::to_string(s.model.context) + "; the model in " + s.model.init + " has " +
                     std::to_string(context) + ", use that or less");
   }
-  const bool alone = is_swarm(s) && s.comm.policy != "every_step";  // its stages share no table
-  s.model.tie = tied && !alone ? "true" : "false";
+  s.model.tie = tied && !steps_alone(s) ? "true" : "false";  // of those, stages share no table
   return {};
 }
 

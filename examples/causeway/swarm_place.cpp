@@ -116,7 +116,7 @@ causeway::parallel::swarm_options swarm_options_of(const settings& s, std::uint6
           .stage = stage,
           .stages = stages_of(s),
           .micro_batches = s.train.micro_batches,
-          .local_steps = s.comm.policy == "every_step" ? 0 : static_cast<std::uint32_t>(steps_of_round(s)),
+          .local_steps = steps_alone(s) ? static_cast<std::uint32_t>(steps_of_round(s)) : 0,
           .dial = {},
           .rebalance_every = std::chrono::seconds{s.parallel.rebalance_every}};
 }

@@ -11410,14 +11410,14 @@ struct round_core {
     s.terms = {.members = members(ctx, s, q),
                .contributors = 0,
                .rescale = 1,
-               .contributes = is_drawn(ctx, q, q.self) && weight > 0,
+               .contributes = weight > 0,
                .weight = weight,
                .seed = mix(q.seed, s.number),
                .id = id_of(ctx, s),
                .part = first_part + s.part,
                .reference = {}};
     s.terms.contributors = static_cast<std::uint32_t>(s.terms.members.size());
-    if constexpr (!participation_type::always) count_contributors(ctx, s, q);
+    if constexpr (!participation_type::always) draw_lots(ctx, s, q);
     CAUSEWAY_TRY(rows.refer(ctx, s));
     CAUSEWAY_TRY(s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts));
     return rows.clear_padding(ctx, s, s.next_residual);
@@ -11433,30 +11433,30 @@ struct round_core {
     }
     return {};
   }
-  /// Where peers come and go, lots are drawn among those with something to say: else nobody might be left who has.
-  [[nodiscard]] bool is_drawn(auto& ctx, axis::group_question q, net::peer_index peer) const {
-    q.self = peer;
-    if (participation_type::always || !ctx.elastic()) return participation.contributes(q);
-    if (!(ctx.share_of(peer) > 0)) return false;
-    q.self = q.peers = 0;
-    for (net::peer_index p = 0; p < ctx.peers(); ++p) {
-      if (!(ctx.share_of(p) > 0)) continue;
-      q.self += p < peer ? 1U : 0U;
-      ++q.peers;
-    }
-    return participation.contributes(q);
-  }
-  void count_contributors(auto& ctx, state& s, const axis::group_question& q) const {
+  /// Whose rows count, this peer's among them. Where peers come and go, lots are drawn among those with something to say:
+  /// else nobody might be left who has.
+  void draw_lots(auto& ctx, state& s, axis::group_question q) const {
+    const net::peer_index self = q.self;
+    const bool elastic = ctx.elastic();
+    const auto& members = s.terms.members;
+    const auto speaks = [&](net::peer_index p) { return !elastic || ctx.share_of(p) > 0; };
+    if (elastic) q.peers = static_cast<std::uint32_t>(std::count_if(members.begin(), members.end(), speaks));
     s.terms.contributors = 0;
+    bool drawn = false;
     double share = 0;
-    for (const net::peer_index p : s.terms.members) {
-      const bool counts = is_drawn(ctx, q, p);
-      s.terms.contributors += counts ? 1U : 0U;
-      share += counts && ctx.elastic() ? ctx.share_of(p) : 0;
+    net::peer_index lot = 0;
+    for (const net::peer_index p : members) {
+      if (!speaks(p)) continue;
+      q.self = elastic ? lot++ : p;
+      if (!participation.contributes(q)) continue;
+      ++s.terms.contributors;
+      drawn = drawn || p == self;
+      share += elastic ? ctx.share_of(p) : 0;
     }
+    s.terms.contributes = s.terms.contributes && drawn;
     if (s.terms.contributors == 0) return;
-    s.terms.rescale = ctx.elastic() ? static_cast<float>(1.0 / share)
-                                    : static_cast<float>(s.terms.members.size()) / static_cast<float>(s.terms.contributors);
+    s.terms.rescale = elastic ? static_cast<float>(1.0 / share)
+                              : static_cast<float>(members.size()) / static_cast<float>(s.terms.contributors);
   }
   /// The result is there: use it.
   result<void> land(auto& ctx, state& s) {

@@ -18,7 +18,7 @@
 
 using namespace causeway;
 using namespace std::chrono_literals;
-using support::all_like_unsplit, support::batch_set, support::nobody, support::three_stages;
+using support::all_like_unsplit, support::batch_set, support::nobody, support::stages_agree, support::three_stages;
 
 namespace {
 
@@ -30,17 +30,6 @@ support::swarm_world_options rounds_of(std::uint32_t local_steps, std::uint64_t 
   o.local_steps = local_steps;
   o.steps = steps;
   return o;
-}
-
-/// All have finished, and those of a stage alike.
-void stages_agree(sgd_swarm& swarm, std::uint32_t except = nobody) {
-  for (std::uint32_t h = 0; h < swarm.hosts(); ++h) {
-    if (h == except) continue;
-    INFO("host " << h << ": " << swarm.at(h).error);
-    REQUIRE(swarm.at(h).finished);
-    const std::uint32_t first = h / 3 * 3 == except ? except + 1 : h / 3 * 3;
-    CHECK(swarm.at(h).parameters == swarm.at(first).parameters);
-  }
 }
 
 /// The gradients of every micro-batch of the first round's steps alone, at the initial parameters: [micro-batch][block].

@@ -20,7 +20,7 @@
 
 using namespace causeway;
 using namespace std::chrono_literals;
-using support::nobody;
+using support::nobody, support::stages_agree;
 
 namespace {
 
@@ -46,18 +46,6 @@ using swarm_of = support::swarm_world<stage::routing::least_load, support::timed
 
 support::swarm_world_options two_stages() {
   return {.speeds = {{1, 1, 1}, {1, 1, 1}}, .steps = 6, .micro_batches = 8, .block_seconds = 0.01, .local_steps = 3};
-}
-
-/// All have finished, and those of a stage alike.
-template <class World>
-void stages_agree(World& swarm, std::uint32_t except = nobody) {
-  for (std::uint32_t h = 0; h < swarm.hosts(); ++h) {
-    if (h == except) continue;
-    INFO("host " << h << ": " << swarm.at(h).error);
-    REQUIRE(swarm.at(h).finished);
-    const std::uint32_t first = h / 3 * 3 == except ? except + 1 : h / 3 * 3;
-    CHECK(swarm.at(h).parameters == swarm.at(first).parameters);
-  }
 }
 
 /// How far `is` is from `was`, in parts of how far that is from where the run began.

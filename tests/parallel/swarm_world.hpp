@@ -315,6 +315,18 @@ void all_like_unsplit(World& swarm, std::uint32_t except = nobody, double most =
   }
 }
 
+/// All have finished, and those of a stage alike, of three each.
+template <class World>
+void stages_agree(World& swarm, std::uint32_t except = nobody) {
+  for (std::uint32_t h = 0; h < swarm.hosts(); ++h) {
+    if (h == except) continue;
+    INFO("host " << h << ": " << swarm.at(h).error);
+    REQUIRE(swarm.at(h).finished);
+    const std::uint32_t first = h / 3 * 3 == except ? except + 1 : h / 3 * 3;
+    CHECK(swarm.at(h).parameters == swarm.at(first).parameters);
+  }
+}
+
 /// Three peers for each of three stages.
 inline const swarm_world_options three_stages{
     .speeds = {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}}, .steps = 3, .micro_batches = 8, .block_seconds = 0.01};

@@ -40,6 +40,16 @@ class Amalgamation:
         self.expanded = set()
         self.seen = set()  # third-party includes already written where no #if can hide them
         self.conditional = False  # inside one of the tier's conditional blocks
+        self.contract = set()  # headers that somebody needs who has no bodies
+
+    def find_contract(self, name):
+        """What header `name` includes for others than its bodies."""
+        if name in self.contract:
+            return
+        self.contract.add(name)
+        for include in tree.read(tree.INCLUDE / name, name).own_includes():
+            if include.target != tree.body_of(name):
+                self.find_contract(include.target)
 
     def expand(self, name):
         """Writes all that header `name` includes and has not been written yet, then its own text and its bodies."""
@@ -63,14 +73,35 @@ class Amalgamation:
             self.expand_body(tree.read(tree.INCLUDE / body, body))
 
     def expand_body(self, source):
-        """Header-only, or in the one file of a program that has the bodies."""
-        for include in source.own_includes():
-            self.expand(include.target)
-        self.out += ["", f"// ---- {source.name} ----", "#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)"]
+        """Header-only, or in the one file of a program that has the bodies. What only bodies include goes along."""
+        hidden = []
+        self.sort_out(source, hidden)
+        with_bodies = "#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)"
         outside, self.conditional = self.conditional, True
+        for header in hidden:
+            self.out += ["", f"// ---- {header.name} ----", with_bodies]
+            self.write(header)
+            self.out.append("#endif")
+        self.out += ["", f"// ---- {source.name} ----", with_bodies]
         self.write(source)
-        self.conditional = outside
         self.out.append("#endif")
+        self.conditional = outside
+        for header in hidden:
+            body = tree.body_of(header.name)
+            if any(include.target == body for include in header.includes):
+                self.expand_body(tree.read(tree.INCLUDE / body, body))
+
+    def sort_out(self, source, hidden):
+        """Writes what is part of the contract; collects what only bodies need, in the order in which it is needed."""
+        for include in source.own_includes():
+            name = include.target
+            if name in self.contract:
+                self.expand(name)
+            elif name not in self.expanded and not name.endswith(".ipp"):
+                self.expanded.add(name)
+                header = tree.read(tree.INCLUDE / name, name)
+                self.sort_out(header, hidden)
+                hidden.append(header)
 
     def write(self, source):
         includes = {i.line: i for i in source.includes}
@@ -97,6 +128,7 @@ def without_body(source):
 
 def amalgamate(tier):
     work = Amalgamation()
+    work.find_contract(tier)
     work.expand(tier)
     what = "all headers" if tier == tree.UMBRELLA else f"what {tier} includes"
     return HEAD.format(version=version(), what=what) + "\n".join(work.out) + "\n"

@@ -72,12 +72,13 @@ class Door:
     headers: str
     condition: str
     remedy: str = ""
+    hidden: bool = False  # only bodies reach it: tiers leave out the headers whose contract needs it, and get them through the others
 
 
 DOORS = {
-    "asio": Door(r"asio\.hpp$|asio/", r"net/(asio_\w+|handshake_acceptor|rendezvous)\.hpp$",
+    "asio": Door(r"asio\.hpp$|asio/", r"net/(impl/)?(asio_\w+|fabric_options|handshake_acceptor|rendezvous)\.[hi]pp$",
                  "__has_include(<asio.hpp>) && !defined(CAUSEWAY_NO_ASIO) && !defined(__CUDACC__)",
-                 "standalone asio (Debian: libasio-dev), and a compiler other than nvcc"),
+                 "standalone asio (Debian: libasio-dev), and a compiler other than nvcc", hidden=True),
     "cereal": Door(r"cereal/", r"io/archive\.hpp$",
                    "__has_include(<cereal/cereal.hpp>) && !defined(CAUSEWAY_NO_CEREAL) && !defined(__CUDACC__)"),
     "json": Door(r"nlohmann/", r"formats/(impl/)?\w+\.[hi]pp$", "defined(CAUSEWAY_HAS_JSON)"),
@@ -172,8 +173,8 @@ def body_of(header):
     return f"{folder}/impl/{name.replace('.hpp', '.ipp')}"
 
 
-def doors_of(name, sources, known=None):
-    """The third-party libraries that a header needs, also through others. An include inside #if is no need."""
+def doors_of(name, sources, known=None, bodies=True):
+    """The third-party libraries that a header needs, also through others, and its bodies. An include inside #if is no need."""
     known = {} if known is None else known
     if name in known:
         return known[name]
@@ -182,11 +183,11 @@ def doors_of(name, sources, known=None):
     if source.folder in SIDE and name not in SIDE_SEAM:
         needs.add(source.folder)
     body = INCLUDE / body_of(name)  # which the header includes, too
-    for include in source.includes + (read(body, body_of(name)).includes if body.exists() else []):
+    for include in source.includes + (read(body, body_of(name)).includes if bodies and body.exists() else []):
         if include.depth > 0:
             continue
         if include.target in sources:
-            needs |= doors_of(include.target, sources, known)
+            needs |= doors_of(include.target, sources, known, bodies)
         needs.update(d for d, door in DOORS.items() if not include.target.startswith("causeway/")
                      and re.match(door.includes, include.target))
     return needs
@@ -217,10 +218,14 @@ def by_doors(order, sources, granted):
     return plain, {needs: groups[needs] for needs in sorted(groups, key=lambda n: (len(n), list(DOORS).index(n[0])))}
 
 
+def is_hidden(name, sources):
+    return any(DOORS[d].hidden for d in doors_of(name, sources, bodies=False) if d in DOORS)
+
+
 def tier_text(name, sources):
     """A tier: first all that a bare compiler can build, then one conditional block for each set of doors."""
     tier = TIERS[name]
-    order = sorted((n for n in sources if re.match("causeway/(" + tier.headers + ")", n)),
+    order = sorted((n for n in sources if re.match("causeway/(" + tier.headers + ")", n) and not is_hidden(n, sources)),
                    key=lambda n: (rank(sources[n].folder), n))
     plain, conditional = by_doors(order, sources, set(tier.requires))
 

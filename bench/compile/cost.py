@@ -26,14 +26,14 @@ ROOT = Path(__file__).resolve().parents[2]
 # Thousands of lines, and of instantiations, header-only and compiled: a tenth above what was measured last. Whoever makes it
 # cheaper lowers them.
 BUDGETS = {
-    "train.hpp": ((162, 41), (159, 33)),
-    "tcp.hpp": ((179, 36), (175, 19)),
-    "elastic.hpp": ((147, 54), (140, 25)),
-    "pipelines.hpp": ((154, 61), (148, 33)),
-    "presets.hpp": ((163, 77), (156, 42)),
+    "train.hpp": ((162, 42), (119, 33)),
+    "tcp.hpp": ((179, 37), (93, 14)),
+    "elastic.hpp": ((147, 54), (98, 25)),
+    "pipelines.hpp": ((154, 61), (106, 33)),
+    "presets.hpp": ((165, 77), (116, 43)),
     "sim.hpp": ((87, 23), (84, 10)),
     "plan.hpp": ((81, 21), (77, 6)),
-    "causeway.hpp": ((239, 157), (218, 72)),
+    "causeway.hpp": ((243, 158), (178, 68)),
 }
 MODES = (("", ()), (", compiled", ("-DCAUSEWAY_COMPILED",)))
 

@@ -43,6 +43,7 @@
 #include <causeway/net/side_thread.hpp>
 #include <causeway/net/stranger_log.hpp>
 #include <causeway/net/transport.hpp>
+#include <causeway/net/transport_options.hpp>
 #include <causeway/plan/availability.hpp>
 #include <causeway/plan/clusters.hpp>
 #include <causeway/plan/dtfm.hpp>
@@ -499,24 +500,12 @@
 #include <causeway/cuda/wire_codec.hpp>
 
 #if __has_include(<asio.hpp>) && !defined(CAUSEWAY_NO_ASIO) && !defined(__CUDACC__)
-#include <causeway/net/asio_accept.hpp>
 #include <causeway/net/asio_ask.hpp>
-#include <causeway/net/asio_conversation.hpp>
-#include <causeway/net/asio_core.hpp>
-#include <causeway/net/asio_engine.hpp>
 #include <causeway/net/asio_fabric.hpp>
 #include <causeway/net/asio_greeting.hpp>
-#include <causeway/net/asio_host.hpp>
-#include <causeway/net/asio_join.hpp>
-#include <causeway/net/asio_library.hpp>
-#include <causeway/net/asio_link.hpp>
 #include <causeway/net/asio_listener.hpp>
-#include <causeway/net/asio_loop.hpp>
-#include <causeway/net/asio_mesh.hpp>
-#include <causeway/net/asio_outbox.hpp>
-#include <causeway/net/asio_stream.hpp>
 #include <causeway/net/asio_transport.hpp>
-#include <causeway/net/handshake_acceptor.hpp>
+#include <causeway/net/fabric_options.hpp>
 #include <causeway/net/rendezvous.hpp>
 #endif
 

@@ -11,34 +11,22 @@
 #error "causeway/tcp.hpp needs standalone asio (Debian: libasio-dev), and a compiler other than nvcc"
 #endif
 
-#include <causeway/net/asio_accept.hpp>
 #include <causeway/net/asio_ask.hpp>
-#include <causeway/net/asio_conversation.hpp>
-#include <causeway/net/asio_core.hpp>
-#include <causeway/net/asio_engine.hpp>
 #include <causeway/net/asio_fabric.hpp>
 #include <causeway/net/asio_greeting.hpp>
-#include <causeway/net/asio_host.hpp>
-#include <causeway/net/asio_join.hpp>
-#include <causeway/net/asio_library.hpp>
-#include <causeway/net/asio_link.hpp>
 #include <causeway/net/asio_listener.hpp>
-#include <causeway/net/asio_loop.hpp>
 #include <causeway/net/asio_meeting.hpp>
-#include <causeway/net/asio_mesh.hpp>
-#include <causeway/net/asio_outbox.hpp>
 #include <causeway/net/asio_roster.hpp>
-#include <causeway/net/asio_stream.hpp>
 #include <causeway/net/asio_transport.hpp>
 #include <causeway/net/codec.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/descriptors.hpp>
 #include <causeway/net/endpoint.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/net/fabric_options.hpp>
 #include <causeway/net/float_packing.hpp>
 #include <causeway/net/frame.hpp>
 #include <causeway/net/half_open.hpp>
-#include <causeway/net/handshake_acceptor.hpp>
 #include <causeway/net/inbox.hpp>
 #include <causeway/net/link_transport.hpp>
 #include <causeway/net/memory_budget.hpp>
@@ -48,6 +36,7 @@
 #include <causeway/net/side_thread.hpp>
 #include <causeway/net/stranger_log.hpp>
 #include <causeway/net/transport.hpp>
+#include <causeway/net/transport_options.hpp>
 
 #include <causeway/collective/aggregator.hpp>
 #include <causeway/collective/agreement.hpp>

@@ -815,7 +815,7 @@ inline constexpr dtype dtype_of<std::uint8_t> = dtype::u8;
 #include <cstring>
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include <xmmintrin.h>  // not immintrin.h, which has 39,000 lines: every program reads this one
 #endif
 
 // A lambda inside a kernel, inlined whatever the compiler thinks of its size.
@@ -7187,7 +7187,37 @@ void bias_gradient(thread_pool& pool, scratch& memory, const T* dy, float* dbias
 
 #endif  // CAUSEWAY_KERNELS_ACTIVATION_HPP
 
+// ---- causeway/kernels/attention.hpp ----
+#ifndef CAUSEWAY_KERNELS_ATTENTION_HPP
+#define CAUSEWAY_KERNELS_ATTENTION_HPP
+
+// Causal attention with grouped queries. Scores and probabilities exist only in strips and blocks: memory is linear in T.
+// The forward pass keeps the logarithm of each row's softmax denominator, from which the backward pass makes the
+// probabilities again. Sums are in f32 for both storage types.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// o = softmax(scale q kT, causal) v. Writes logsumexp [batch, heads, T] for the backward pass. Working memory is about
+/// 2 T head_size values a thread. The result does not depend on the number of threads.
+template <class Act>
+  requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
+void attention_forward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
+                       const Act* v, Act* o, float* logsumexp, simd_level level = detect_simd_level());
+
+/// Gradients of attention_forward. `d_o` has o's layout; dq, dk, dv have q's, k's, v's and are overwritten. Working memory
+/// is about 5 T head_size values a thread. The result is a function of the arguments and the number of threads.
+template <class Act>
+  requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
+void attention_backward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
+                        const Act* v, const Act* o, const Act* d_o, const float* logsumexp, Act* dq, Act* dk, Act* dv,
+                        simd_level level = detect_simd_level());
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_ATTENTION_HPP
+
 // ---- causeway/kernels/attention_tiles.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_KERNELS_ATTENTION_TILES_HPP
 #define CAUSEWAY_KERNELS_ATTENTION_TILES_HPP
 
@@ -7413,8 +7443,10 @@ struct portable_tiles {
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
 #endif  // CAUSEWAY_KERNELS_ATTENTION_TILES_HPP
+#endif
 
 // ---- causeway/kernels/attention_forward.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_KERNELS_ATTENTION_FORWARD_HPP
 #define CAUSEWAY_KERNELS_ATTENTION_FORWARD_HPP
 
@@ -7557,8 +7589,10 @@ void attention_forward_with(thread_pool& pool, scratch& memory, const attention_
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
 #endif  // CAUSEWAY_KERNELS_ATTENTION_FORWARD_HPP
+#endif
 
 // ---- causeway/kernels/attention_backward.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_KERNELS_ATTENTION_BACKWARD_HPP
 #define CAUSEWAY_KERNELS_ATTENTION_BACKWARD_HPP
 
@@ -7788,8 +7822,10 @@ void attention_backward_with(thread_pool& pool, scratch& memory, const attention
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
 #endif  // CAUSEWAY_KERNELS_ATTENTION_BACKWARD_HPP
+#endif
 
 // ---- causeway/kernels/attention_tiles_avx2.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_KERNELS_ATTENTION_TILES_AVX2_HPP
 #define CAUSEWAY_KERNELS_ATTENTION_TILES_AVX2_HPP
 
@@ -8029,8 +8065,10 @@ struct avx2_tiles {
 #endif  // CAUSEWAY_X86_SIMD
 
 #endif  // CAUSEWAY_KERNELS_ATTENTION_TILES_AVX2_HPP
+#endif
 
 // ---- causeway/kernels/attention_tiles_avx512.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_KERNELS_ATTENTION_TILES_AVX512_HPP
 #define CAUSEWAY_KERNELS_ATTENTION_TILES_AVX512_HPP
 
@@ -8320,8 +8358,10 @@ struct avx512_tiles {
 #endif  // CAUSEWAY_X86_SIMD
 
 #endif  // CAUSEWAY_KERNELS_ATTENTION_TILES_AVX512_HPP
+#endif
 
 // ---- causeway/kernels/attention_tiles_bf16.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_KERNELS_ATTENTION_TILES_BF16_HPP
 #define CAUSEWAY_KERNELS_ATTENTION_TILES_BF16_HPP
 
@@ -8492,18 +8532,16 @@ struct avx512_bf16_tiles {
 #endif  // CAUSEWAY_X86_SIMD
 
 #endif  // CAUSEWAY_KERNELS_ATTENTION_TILES_BF16_HPP
+#endif
 
-// ---- causeway/kernels/attention.hpp ----
-#ifndef CAUSEWAY_KERNELS_ATTENTION_HPP
-#define CAUSEWAY_KERNELS_ATTENTION_HPP
+// ---- causeway/kernels/impl/attention.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
+#define CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
 
-// Causal attention with grouped queries. Scores and probabilities exist only in strips and blocks: memory is linear in T.
-// The forward pass keeps the logarithm of each row's softmax denominator, from which the backward pass makes the
-// probabilities again. Sums are in f32 for both storage types.
+// Bodies of kernels/attention.hpp: which instructions compute it.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-namespace detail {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
 
 /// Calls `f` with the steps for `level`, which this machine must support.
 template <class Act, class F>
@@ -8525,27 +8563,25 @@ inline void expect_valid(const attention_shape& s) {
   (void)s;
 }
 
-}  // namespace detail
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
-/// o = softmax(scale q kT, causal) v. Writes logsumexp [batch, heads, T] for the backward pass. Working memory is about
-/// 2 T head_size values a thread. The result does not depend on the number of threads.
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
 template <class Act>
   requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
 void attention_forward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
-                       const Act* v, Act* o, float* logsumexp, simd_level level = detect_simd_level()) {
+                       const Act* v, Act* o, float* logsumexp, simd_level level) {
   detail::expect_valid(shape);
   detail::with_tiles<Act>(level, [&](auto tiles) {
     detail::attention_forward_with<typename decltype(tiles)::type>(pool, memory, shape, q, k, v, o, logsumexp);
   });
 }
 
-/// Gradients of attention_forward. `d_o` has o's layout; dq, dk, dv have q's, k's, v's and are overwritten. Working memory
-/// is about 5 T head_size values a thread. The result is a function of the arguments and the number of threads.
 template <class Act>
   requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
 void attention_backward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
                         const Act* v, const Act* o, const Act* d_o, const float* logsumexp, Act* dq, Act* dk, Act* dv,
-                        simd_level level = detect_simd_level()) {
+                        simd_level level) {
   detail::expect_valid(shape);
   const detail::backward_operands<Act> operands{q, k, v, o, d_o, logsumexp, dq, dk, dv};
   detail::with_tiles<Act>(level, [&](auto tiles) {
@@ -8553,9 +8589,21 @@ void attention_backward(thread_pool& pool, scratch& memory, const attention_shap
   });
 }
 
+#ifdef CAUSEWAY_COMPILED
+template void attention_forward(thread_pool&, scratch&, const attention_shape&, const float*, const float*, const float*,
+                                float*, float*, simd_level);
+template void attention_forward(thread_pool&, scratch&, const attention_shape&, const bf16*, const bf16*, const bf16*,
+                                bf16*, float*, simd_level);
+template void attention_backward(thread_pool&, scratch&, const attention_shape&, const float*, const float*, const float*,
+                                 const float*, const float*, const float*, float*, float*, float*, simd_level);
+template void attention_backward(thread_pool&, scratch&, const attention_shape&, const bf16*, const bf16*, const bf16*,
+                                 const bf16*, const bf16*, const float*, bf16*, bf16*, bf16*, simd_level);
+#endif
+
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
-#endif  // CAUSEWAY_KERNELS_ATTENTION_HPP
+#endif  // CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
+#endif
 
 // ---- causeway/kernels/cross_entropy.hpp ----
 #ifndef CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
@@ -8821,6 +8869,48 @@ class one_openmp_thread {
 
 #endif  // CAUSEWAY_KERNELS_OPENMP_GUARD_HPP
 
+// ---- causeway/kernels/packed_gemm.hpp ----
+#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_HPP
+#define CAUSEWAY_KERNELS_PACKED_GEMM_HPP
+
+// Our own matrix product. It needs no library and no compiler flags: the instruction set is chosen at run time. Operands
+// are copied into panels that the tile kernels read in order (the way of Goto and van de Geijn, "Anatomy of
+// High-Performance Matrix Multiplication", 2008). Every element of C is one sum in one order, whatever the number of
+// threads.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// What our products take: sums are in f32.
+template <class In, class Out>
+concept gemm_types = (std::same_as<In, float> && std::same_as<Out, float>) ||
+                     (std::same_as<In, bf16> && (std::same_as<Out, float> || std::same_as<Out, bf16>));
+
+/// The packed product. Reaches about nine tenths of the multiply-add peak on the shapes of training; works on any machine.
+class packed_gemm {
+ public:
+  static constexpr std::string_view name = "packed";
+
+  /// Uses `level` or less where the machine has less.
+  explicit packed_gemm(simd_level level = detect_simd_level()) : level_{std::min(level, detect_simd_level())} {}
+
+  template <class In, class Out>
+    requires gemm_types<In, Out>
+  void multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments);
+
+  [[nodiscard]] simd_level level() const noexcept { return level_; }
+  [[nodiscard]] std::string describe() const { return "packed gemm (" + std::string{to_string(level_)} + ")"; }
+
+ private:
+  template <class In, class Out>
+  void dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned threads);
+
+  simd_level level_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_HPP
+
 // ---- causeway/kernels/packed_gemm_blocking.hpp ----
 #ifndef CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
 #define CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
@@ -8899,6 +8989,7 @@ operand<In> right_operand(const gemm_args<In, Out>& args) noexcept {
 #endif  // CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
 
 // ---- causeway/kernels/packed_gemm_avx2.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_KERNELS_PACKED_GEMM_AVX2_HPP
 #define CAUSEWAY_KERNELS_PACKED_GEMM_AVX2_HPP
 
@@ -9051,8 +9142,10 @@ struct avx2_tile {
 #endif  // CAUSEWAY_X86_SIMD
 
 #endif  // CAUSEWAY_KERNELS_PACKED_GEMM_AVX2_HPP
+#endif
 
 // ---- causeway/kernels/packed_gemm_avx512.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_HPP
 #define CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_HPP
 
@@ -9258,8 +9351,10 @@ struct avx512_tile : avx512_tile_base {
 #endif  // CAUSEWAY_X86_SIMD
 
 #endif  // CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_HPP
+#endif
 
 // ---- causeway/kernels/packed_gemm_finish.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_KERNELS_PACKED_GEMM_FINISH_HPP
 #define CAUSEWAY_KERNELS_PACKED_GEMM_FINISH_HPP
 
@@ -9342,8 +9437,10 @@ struct finish_kernel {
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
 #endif  // CAUSEWAY_KERNELS_PACKED_GEMM_FINISH_HPP
+#endif
 
 // ---- causeway/kernels/packed_gemm_avx512_bf16.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_BF16_HPP
 #define CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_BF16_HPP
 
@@ -9480,8 +9577,10 @@ struct avx512_bf16_tile : avx512_tile_base {
 #endif  // CAUSEWAY_X86_SIMD
 
 #endif  // CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_BF16_HPP
+#endif
 
 // ---- causeway/kernels/packed_gemm_portable.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_KERNELS_PACKED_GEMM_PORTABLE_HPP
 #define CAUSEWAY_KERNELS_PACKED_GEMM_PORTABLE_HPP
 
@@ -9538,19 +9637,16 @@ struct portable_tile {
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
 #endif  // CAUSEWAY_KERNELS_PACKED_GEMM_PORTABLE_HPP
+#endif
 
-// ---- causeway/kernels/packed_gemm.hpp ----
-#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_HPP
-#define CAUSEWAY_KERNELS_PACKED_GEMM_HPP
+// ---- causeway/kernels/impl/packed_gemm.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_IMPL_PACKED_GEMM_IPP
+#define CAUSEWAY_KERNELS_IMPL_PACKED_GEMM_IPP
 
-// Our own matrix product. It needs no library and no compiler flags: the instruction set is chosen at run time. Operands
-// are copied into panels that the tile kernels read in order (the way of Goto and van de Geijn, "Anatomy of
-// High-Performance Matrix Multiplication", 2008). Every element of C is one sum in one order, whatever the number of
-// threads.
+// Bodies of kernels/packed_gemm.hpp: how a product is cut into shares, blocks and tiles.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-namespace detail {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
 
 /// One product with the kernels of `Tile`, cut into shares.
 template <class Tile, class In, class Out>
@@ -9756,53 +9852,48 @@ class packed_product {
   std::byte* memory_ = nullptr;
 };
 
-}  // namespace detail
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
-/// The packed product. Reaches about nine tenths of the multiply-add peak on the shapes of training; works on any machine.
-class packed_gemm {
- public:
-  static constexpr std::string_view name = "packed";
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
-  /// Uses `level` or less where the machine has less.
-  explicit packed_gemm(simd_level level = detect_simd_level()) : level_{std::min(level, detect_simd_level())} {}
+template <class In, class Out>
+  requires gemm_types<In, Out>
+void packed_gemm::multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments) {
+  const gemm_args<In, Out> args = detail::checked(arguments);
+  if (args.m == 0 || args.n == 0) return;
+  // Below about four microseconds of work, waking a second thread costs more than it brings.
+  const bool small = args.m * args.n * std::max<std::int64_t>(args.k, 1) < 200'000;
+  dispatch(pool, memory, args, small ? 1 : pool.size());
+}
 
-  template <class In, class Out>
-  void multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments) {
-    const gemm_args<In, Out> args = detail::checked(arguments);
-    if (args.m == 0 || args.n == 0) return;
-    // Below about four microseconds of work, waking a second thread costs more than it brings.
-    const bool small = args.m * args.n * std::max<std::int64_t>(args.k, 1) < 200'000;
-    dispatch(pool, memory, args, small ? 1 : pool.size());
-  }
-
-  [[nodiscard]] simd_level level() const noexcept { return level_; }
-  [[nodiscard]] std::string describe() const { return "packed gemm (" + std::string{to_string(level_)} + ")"; }
-
- private:
-  template <class In, class Out>
-  void dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned threads) {
+template <class In, class Out>
+void packed_gemm::dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned threads) {
 #if CAUSEWAY_X86_SIMD
-    if constexpr (std::is_same_v<In, bf16>) {
-      if (level_ >= simd_level::avx512_bf16) {
-        return detail::packed_product<detail::avx512_bf16_tile, In, Out>{args, threads}.run(pool, memory);
-      }
+  if constexpr (std::is_same_v<In, bf16>) {
+    if (level_ >= simd_level::avx512_bf16) {
+      return detail::packed_product<detail::avx512_bf16_tile, In, Out>{args, threads}.run(pool, memory);
     }
-    if (level_ >= simd_level::avx512) {
-      return detail::packed_product<detail::avx512_tile, In, Out>{args, threads}.run(pool, memory);
-    }
-    if (level_ >= simd_level::avx2) {
-      return detail::packed_product<detail::avx2_tile, In, Out>{args, threads}.run(pool, memory);
-    }
-#endif
-    detail::packed_product<detail::portable_tile, In, Out>{args, threads}.run(pool, memory);
   }
+  if (level_ >= simd_level::avx512) {
+    return detail::packed_product<detail::avx512_tile, In, Out>{args, threads}.run(pool, memory);
+  }
+  if (level_ >= simd_level::avx2) {
+    return detail::packed_product<detail::avx2_tile, In, Out>{args, threads}.run(pool, memory);
+  }
+#endif
+  detail::packed_product<detail::portable_tile, In, Out>{args, threads}.run(pool, memory);
+}
 
-  simd_level level_;
-};
+#ifdef CAUSEWAY_COMPILED
+template void packed_gemm::multiply(thread_pool&, scratch&, const gemm_args<float, float>&);
+template void packed_gemm::multiply(thread_pool&, scratch&, const gemm_args<bf16, float>&);
+template void packed_gemm::multiply(thread_pool&, scratch&, const gemm_args<bf16, bf16>&);
+#endif
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
-#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_HPP
+#endif  // CAUSEWAY_KERNELS_IMPL_PACKED_GEMM_IPP
+#endif
 
 // ---- causeway/kernels/onednn_gemm.hpp ----
 #ifndef CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP

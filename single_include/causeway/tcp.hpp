@@ -64,6 +64,72 @@
 
 #endif  // CAUSEWAY_CONFIG_CONFIG_HPP
 
+// ---- causeway/core/clock.hpp ----
+#ifndef CAUSEWAY_CORE_CLOCK_HPP
+#define CAUSEWAY_CORE_CLOCK_HPP
+
+// Time as a dependency. Nothing in the library reads a clock but through these types, so that a simulated cluster can run
+// on virtual time.
+
+#include <chrono>
+#include <concepts>
+#include <memory>
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+using duration = std::chrono::nanoseconds;
+
+/// A moment on some clock, as nanoseconds since an arbitrary start. Moments of different clocks do not compare.
+struct time_point {
+  duration since_start{0};
+
+  friend constexpr auto operator<=>(const time_point&, const time_point&) = default;
+  friend constexpr time_point operator+(time_point t, duration d) { return {t.since_start + d}; }
+  friend constexpr duration operator-(time_point a, time_point b) { return a.since_start - b.since_start; }
+};
+
+/// A deadline that never comes.
+inline constexpr time_point no_deadline{duration::max()};
+
+constexpr double seconds(duration d) noexcept { return std::chrono::duration<double>(d).count(); }
+
+template <class C>
+concept Clock = requires(C& c) {
+  { c.now() } -> std::same_as<time_point>;
+};
+
+/// The monotonic clock of the machine.
+struct steady_clock {
+  time_point now() const {
+    return {std::chrono::duration_cast<duration>(std::chrono::steady_clock::now().time_since_epoch())};
+  }
+};
+
+/// Any clock, held by value. Copies share the clock. Thread-safe if the clock is.
+class any_clock {
+ public:
+  any_clock() : any_clock(steady_clock{}) {}
+
+  template <class C>
+    requires(!std::same_as<C, any_clock>)
+  &&Clock<C>  // in this order: the concept asks for moves of C
+      explicit any_clock(C clock)
+      : state_{std::make_shared<C>(std::move(clock))},
+  now_{[](void* c) { return static_cast<C*>(c)->now(); }} {}
+
+  time_point now() const { return now_(state_.get()); }
+
+ private:
+  std::shared_ptr<void> state_;
+  time_point (*now_)(void*);
+};
+
+static_assert(Clock<steady_clock> && Clock<any_clock>);
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_CORE_CLOCK_HPP
+
 // ---- causeway/core/error.hpp ----
 #ifndef CAUSEWAY_CORE_ERROR_HPP
 #define CAUSEWAY_CORE_ERROR_HPP
@@ -171,7 +237,6 @@ struct error {
 // Nothing in the library throws for a reason that the network, a disk or a peer can cause.
 
 #include <functional>
-#include <memory>
 #include <optional>
 #include <type_traits>
 
@@ -369,264 +434,76 @@ CAUSEWAY_DECL result<endpoint> parse_endpoint(std::string_view text) {
 #endif  // CAUSEWAY_NET_IMPL_ENDPOINT_IPP
 #endif
 
-// ---- causeway/net/asio_library.hpp ----
-#ifndef CAUSEWAY_NET_ASIO_LIBRARY_HPP
-#define CAUSEWAY_NET_ASIO_LIBRARY_HPP
+// ---- causeway/net/asio_ask.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_ASK_HPP
+#define CAUSEWAY_NET_ASIO_ASK_HPP
 
-// The door to standalone asio, and the socket options that our connections use. Debian's asio 1.22.1 is the oldest version
-// we build with.
+// What somebody can ask at the address of a run before he is a peer of it, and knows more than that address: which run it
+// is, and what its program has to say to newcomers, in pieces. One frame asks for one piece, the other side answers with
+// it, and this again and again on one connection. A host of fixed peers and a fabric answer alike.
 
-#if !defined(ASIO_STANDALONE)
-#define ASIO_STANDALONE
-#endif
-
-#include <asio/buffer.hpp>
-#include <asio/connect.hpp>
-#include <asio/io_context.hpp>
-#include <asio/ip/host_name.hpp>
-#include <asio/ip/tcp.hpp>
-#include <asio/post.hpp>
-#include <asio/read.hpp>
-#include <asio/steady_timer.hpp>
-#include <asio/write.hpp>
-
+#include <atomic>
 #include <cstddef>
-#include <fstream>
-#include <system_error>
+#include <span>
+#include <vector>
 
-#if defined(__linux__)
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-#endif
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+/// The most bytes of one piece.
+inline constexpr std::size_t max_piece_bytes = std::size_t{60} << 10U;
 
-using tcp = asio::ip::tcp;
+/// Gives the bytes of `item` from `offset` on: as many as it likes, at most max_piece_bytes. None where there is nothing:
+/// the other side takes that for the end. Called in the event loop of the run: it must not block for long.
+using piece_source = std::function<std::vector<std::byte>(std::uint32_t item, std::uint64_t offset)>;
 
-/// Asks the kernel for BBR, whose rate does not collapse on a lossy long path as CUBIC's does. False where it refuses.
-CAUSEWAY_DECL bool ask_for_bbr([[maybe_unused]] tcp::socket& socket) noexcept;
+struct inquiry_options {
+  time_point deadline = no_deadline;        ///< for an answer to come; dials again until then
+  const std::atomic<bool>* stop = nullptr;  ///< set it to give up (errc::cancelled)
+  bool once = false;                        ///< dial once, and end with errc::unreachable if nobody listens
+};
 
-/// Whether both ends are on this machine. False for a socket that is not connected.
-CAUSEWAY_DECL bool is_loopback(const tcp::socket& socket);
-
-/// Buffers for a link to this machine: 4 MiB save wake-ups (an all-reduce of 64 MiB takes 8 % less time). The kernel clamps
-/// larger wishes silently, and a clamped buffer is worse than one it tunes itself; so only where it allows that much.
-CAUSEWAY_DECL std::size_t loopback_buffer();
-
-/// Prepares a connected socket for streaming: no delay, keep-alive, non-blocking, BBR off the machine if wanted, and
-/// buffers of `buffer` bytes (0: loopback_buffer on this machine, else what the kernel tunes). Refusals are ignored: the
-/// connection works without.
-CAUSEWAY_DECL void tune(tcp::socket& socket, std::size_t buffer, bool bbr);
-
-inline endpoint to_endpoint(const tcp::endpoint& e) { return {e.address().to_string(), e.port()}; }
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_ASIO_LIBRARY_HPP
-
-// ---- causeway/net/impl/asio_library.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_ASIO_LIBRARY_IPP
-#define CAUSEWAY_NET_IMPL_ASIO_LIBRARY_IPP
-
-// Bodies of net/asio_library.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-CAUSEWAY_DECL bool ask_for_bbr([[maybe_unused]] tcp::socket& socket) noexcept {
-#if defined(__linux__) && defined(TCP_CONGESTION)
-  constexpr char name[] = "bbr";
-  return ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, name, sizeof name - 1) == 0;
-#else
-  return false;
-#endif
-}
-
-CAUSEWAY_DECL bool is_loopback(const tcp::socket& socket) {
-  std::error_code failure;
-  const auto remote = socket.remote_endpoint(failure);
-  return !failure && remote.address().is_loopback();
-}
-
-CAUSEWAY_DECL std::size_t loopback_buffer() {
-  constexpr std::size_t wanted = std::size_t{4} << 20U;
-  for (const char* limit : {"/proc/sys/net/core/rmem_max", "/proc/sys/net/core/wmem_max"}) {
-    std::size_t allowed = 0;
-    if (!(std::ifstream{limit} >> allowed) || allowed < wanted) return 0;
-  }
-  return wanted;
-}
-
-CAUSEWAY_DECL void tune(tcp::socket& socket, std::size_t buffer, bool bbr) {
-  if (buffer == 0 && is_loopback(socket)) buffer = loopback_buffer();
-  std::error_code ignored;
-  socket.non_blocking(true, ignored);
-  socket.set_option(tcp::no_delay{true}, ignored);
-  socket.set_option(asio::socket_base::keep_alive{true}, ignored);
-  if (buffer != 0) {
-    socket.set_option(asio::socket_base::send_buffer_size{static_cast<int>(buffer)}, ignored);
-    socket.set_option(asio::socket_base::receive_buffer_size{static_cast<int>(buffer)}, ignored);
-  }
-  if (bbr && !is_loopback(socket)) ask_for_bbr(socket);
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_IMPL_ASIO_LIBRARY_IPP
-#endif
-
-// ---- causeway/net/asio_accept.hpp ----
-#ifndef CAUSEWAY_NET_ASIO_ACCEPT_HPP
-#define CAUSEWAY_NET_ASIO_ACCEPT_HPP
-
-// Accepts connections for as long as it lives. What goes wrong with one of them (no descriptors, no memory, a client that
-// is gone again) never ends the accepting, and is not asked for again at once: that would take a whole core.
-
-#include <chrono>
-#include <new>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-/// Held by shared_ptr; its handlers keep it alive. After `stop` it calls nobody back. Used from the event loop only.
-class accepting : public std::enable_shared_from_this<accepting> {
+/// A connection on which one asks. Blocks the calling thread; not thread-safe.
+class inquiry {
  public:
-  using taken_handler = std::function<void(tcp::socket)>;
-  using failed_handler = std::function<void(const std::string&)>;
+  /// Dials `address` and asks for the first piece of item 0. errc::unreachable or errc::timeout if nobody answers, else
+  /// what the other side says against it.
+  static result<inquiry> open(const endpoint& address, const inquiry_options& options);
 
-  accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken, failed_handler failed);
+  inquiry(inquiry&&) noexcept;
+  inquiry& operator=(inquiry&&) noexcept;
+  ~inquiry();
 
-  void start();
+  [[nodiscard]] std::uint64_t run_id() const noexcept;
+  /// Item 0, of one piece.
+  [[nodiscard]] const std::vector<std::byte>& about() const noexcept { return about_; }
 
-  void stop();
+  /// Reads `length` bytes of `item` from `offset` on, in order, and gives them to `sink`. errc::corrupt if there are fewer.
+  /// Item 0 has one piece, however long.
+  result<void> read(std::uint32_t item, std::uint64_t offset, std::uint64_t length,
+                    const std::function<result<void>(std::span<const std::byte>)>& sink);
 
  private:
-  static constexpr std::chrono::milliseconds pause{100};
+  struct state;  // what handlers point at: stays where it is when the inquiry moves
 
-  void fail(const std::error_code& failure);
+  inquiry(endpoint address, const inquiry_options& options);
 
-  std::unique_ptr<tcp::acceptor> acceptor_;
-  asio::steady_timer pause_;
-  taken_handler taken_;
-  failed_handler failed_;
-  bool over_ = false;
+  result<void> connect();
+
+  void ask(std::uint32_t item, std::uint64_t offset);
+
+  result<std::vector<std::byte>> next_answer();
+
+  result<void> run_until(const std::function<bool()>& done, time_point deadline);
+
+  endpoint address_;
+  inquiry_options options_;
+  std::unique_ptr<state> state_;
+  std::vector<std::byte> about_;
 };
 
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+}}}  // namespace causeway::CAUSEWAY_ABI::net
 
-#endif  // CAUSEWAY_NET_ASIO_ACCEPT_HPP
-
-// ---- causeway/net/impl/asio_accept.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_ASIO_ACCEPT_IPP
-#define CAUSEWAY_NET_IMPL_ASIO_ACCEPT_IPP
-
-// Bodies of net/asio_accept.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-CAUSEWAY_DECL accepting::accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken,
-                                   failed_handler failed)
-    : acceptor_{std::move(acceptor)}, pause_{io}, taken_{std::move(taken)}, failed_{std::move(failed)} {}
-
-CAUSEWAY_DECL void accepting::start() {
-  if (over_) return;
-  acceptor_->async_accept([self = shared_from_this()](std::error_code failure, tcp::socket socket) {
-    if (self->over_ || failure == asio::error::operation_aborted) return;
-    if (failure) return self->fail(failure);
-    try {
-      self->taken_(std::move(socket));
-    } catch (const std::bad_alloc&) {
-      return self->fail(std::make_error_code(std::errc::not_enough_memory));
-    }
-    self->start();
-  });
-}
-
-CAUSEWAY_DECL void accepting::stop() {
-  over_ = true;
-  std::error_code ignored;
-  acceptor_->close(ignored);
-  pause_.cancel();
-  taken_ = {};
-  failed_ = {};
-}
-
-CAUSEWAY_DECL void accepting::fail(const std::error_code& failure) {
-  failed_(failure.message());
-  pause_.expires_after(pause);
-  pause_.async_wait([self = shared_from_this()](std::error_code stopped) {
-    if (!stopped) self->start();
-  });
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_IMPL_ASIO_ACCEPT_IPP
-#endif
-
-// ---- causeway/core/clock.hpp ----
-#ifndef CAUSEWAY_CORE_CLOCK_HPP
-#define CAUSEWAY_CORE_CLOCK_HPP
-
-// Time as a dependency. Nothing in the library reads a clock but through these types, so that a simulated cluster can run
-// on virtual time.
-
-#include <concepts>
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-using duration = std::chrono::nanoseconds;
-
-/// A moment on some clock, as nanoseconds since an arbitrary start. Moments of different clocks do not compare.
-struct time_point {
-  duration since_start{0};
-
-  friend constexpr auto operator<=>(const time_point&, const time_point&) = default;
-  friend constexpr time_point operator+(time_point t, duration d) { return {t.since_start + d}; }
-  friend constexpr duration operator-(time_point a, time_point b) { return a.since_start - b.since_start; }
-};
-
-/// A deadline that never comes.
-inline constexpr time_point no_deadline{duration::max()};
-
-constexpr double seconds(duration d) noexcept { return std::chrono::duration<double>(d).count(); }
-
-template <class C>
-concept Clock = requires(C& c) {
-  { c.now() } -> std::same_as<time_point>;
-};
-
-/// The monotonic clock of the machine.
-struct steady_clock {
-  time_point now() const {
-    return {std::chrono::duration_cast<duration>(std::chrono::steady_clock::now().time_since_epoch())};
-  }
-};
-
-/// Any clock, held by value. Copies share the clock. Thread-safe if the clock is.
-class any_clock {
- public:
-  any_clock() : any_clock(steady_clock{}) {}
-
-  template <class C>
-    requires(!std::same_as<C, any_clock>)
-  &&Clock<C>  // in this order: the concept asks for moves of C
-      explicit any_clock(C clock)
-      : state_{std::make_shared<C>(std::move(clock))},
-  now_{[](void* c) { return static_cast<C*>(c)->now(); }} {}
-
-  time_point now() const { return now_(state_.get()); }
-
- private:
-  std::shared_ptr<void> state_;
-  time_point (*now_)(void*);
-};
-
-static_assert(Clock<steady_clock> && Clock<any_clock>);
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_CORE_CLOCK_HPP
+#endif  // CAUSEWAY_NET_ASIO_ASK_HPP
 
 // ---- causeway/net/codec.hpp ----
 #ifndef CAUSEWAY_NET_CODEC_HPP
@@ -638,8 +515,6 @@ static_assert(Clock<steady_clock> && Clock<any_clock>);
 
 #include <bit>
 #include <cstring>
-#include <span>
-#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
@@ -1455,7 +1330,64 @@ CAUSEWAY_DECL error read_refusal(std::string where, std::span<const std::byte> b
 #endif  // CAUSEWAY_NET_IMPL_FRAME_IPP
 #endif
 
+// ---- causeway/net/asio_library.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_ASIO_LIBRARY_HPP
+#define CAUSEWAY_NET_ASIO_LIBRARY_HPP
+
+// The door to standalone asio, and the socket options that our connections use. Debian's asio 1.22.1 is the oldest version
+// we build with.
+
+#if !defined(ASIO_STANDALONE)
+#define ASIO_STANDALONE
+#endif
+
+#include <asio/buffer.hpp>
+#include <asio/connect.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/host_name.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/post.hpp>
+#include <asio/read.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/write.hpp>
+
+#include <fstream>
+#include <system_error>
+
+#if defined(__linux__)
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#endif
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+using tcp = asio::ip::tcp;
+
+/// Asks the kernel for BBR, whose rate does not collapse on a lossy long path as CUBIC's does. False where it refuses.
+CAUSEWAY_DECL bool ask_for_bbr([[maybe_unused]] tcp::socket& socket) noexcept;
+
+/// Whether both ends are on this machine. False for a socket that is not connected.
+CAUSEWAY_DECL bool is_loopback(const tcp::socket& socket);
+
+/// Buffers for a link to this machine: 4 MiB save wake-ups (an all-reduce of 64 MiB takes 8 % less time). The kernel clamps
+/// larger wishes silently, and a clamped buffer is worse than one it tunes itself; so only where it allows that much.
+CAUSEWAY_DECL std::size_t loopback_buffer();
+
+/// Prepares a connected socket for streaming: no delay, keep-alive, non-blocking, BBR off the machine if wanted, and
+/// buffers of `buffer` bytes (0: loopback_buffer on this machine, else what the kernel tunes). Refusals are ignored: the
+/// connection works without.
+CAUSEWAY_DECL void tune(tcp::socket& socket, std::size_t buffer, bool bbr);
+
+inline endpoint to_endpoint(const tcp::endpoint& e) { return {e.address().to_string(), e.port()}; }
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_LIBRARY_HPP
+#endif
+
 // ---- causeway/net/asio_conversation.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_ASIO_CONVERSATION_HPP
 #define CAUSEWAY_NET_ASIO_CONVERSATION_HPP
 
@@ -1580,6 +1512,190 @@ class dialer : public std::enable_shared_from_this<dialer> {
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
 #endif  // CAUSEWAY_NET_ASIO_CONVERSATION_HPP
+#endif
+
+// ---- causeway/net/impl/asio_ask.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_ASK_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_ASK_IPP
+
+// Bodies of net/asio_ask.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+struct inquiry::state {
+  asio::io_context io;
+  std::shared_ptr<detail::dialer> dialling;
+  detail::conversation_ptr who;
+  std::uint64_t run_id = 0;
+  std::vector<std::byte> piece;
+  bool answered = false;
+  std::optional<error> failure;
+
+  state() = default;
+  state(const state&) = delete;
+  state& operator=(const state&) = delete;
+  ~state() {
+    if (dialling) dialling->stop();
+    if (who) who->stop();
+    io.restart();
+    io.poll();
+  }
+};
+
+CAUSEWAY_DECL inquiry::inquiry(endpoint address, const inquiry_options& options)
+    : address_{std::move(address)}, options_{options}, state_{std::make_unique<state>()} {}
+
+CAUSEWAY_DECL inquiry::inquiry(inquiry&&) noexcept = default;
+CAUSEWAY_DECL inquiry& inquiry::operator=(inquiry&&) noexcept = default;
+CAUSEWAY_DECL inquiry::~inquiry() = default;
+
+CAUSEWAY_DECL std::uint64_t inquiry::run_id() const noexcept { return state_->run_id; }
+
+CAUSEWAY_DECL result<inquiry> inquiry::open(const endpoint& address, const inquiry_options& options) {
+  inquiry made{address, options};
+  CAUSEWAY_TRY(made.connect());
+  CAUSEWAY_TRY(made.read(0, 0, max_piece_bytes, [&](std::span<const std::byte> piece) -> result<void> {
+    made.about_.assign(piece.begin(), piece.end());
+    return {};
+  }));
+  return made;
+}
+
+CAUSEWAY_DECL result<void> inquiry::read(std::uint32_t item, std::uint64_t offset, std::uint64_t length,
+                                         const std::function<result<void>(std::span<const std::byte>)>& sink) {
+  constexpr std::uint64_t ahead = 16;  // pieces asked for before the first is there
+  const std::uint64_t end = offset + length;
+  std::uint64_t asked = offset;
+  while (offset < end) {
+    // Pieces ahead of the answer, as long as the other side sends whole ones.
+    for (; asked < end && asked < offset + ahead * max_piece_bytes; asked += max_piece_bytes) ask(item, asked);
+    CAUSEWAY_ASSIGN(const std::vector<std::byte> piece, next_answer());
+    const std::uint64_t wanted = item == 0 ? piece.size() : std::min<std::uint64_t>(max_piece_bytes, end - offset);
+    if (piece.empty() || piece.size() != wanted) {
+      return fail(errc::corrupt, address_.text(),
+                  "it sent " + std::to_string(piece.size()) + " bytes of a piece of " + std::to_string(wanted));
+    }
+    CAUSEWAY_TRY(sink(piece));
+    if (item == 0) return {};
+    offset += piece.size();
+  }
+  return {};
+}
+
+CAUSEWAY_DECL result<void> inquiry::run_until(const std::function<bool()>& done, time_point deadline) {
+  state& s = *state_;
+  const steady_clock clock;
+  while (!done() && !s.failure) {
+    if (options_.stop != nullptr && options_.stop->load()) {
+      return fail(errc::cancelled, address_.text(), "stopped on request");
+    }
+    if (clock.now() >= deadline) return fail(errc::timeout, address_.text(), "nobody answered in time");
+    s.io.restart();
+    s.io.run_one_for(std::chrono::milliseconds{50});
+  }
+  if (!s.failure) return {};
+  return fail(s.failure->code, address_.text(), s.failure->message);
+}
+
+CAUSEWAY_DECL result<void> inquiry::connect() {
+  state& s = *state_;
+  const auto connected = [&s](const detail::conversation_ptr& who) {
+    s.who = who;
+    who->on_end([&s](const error& why) { s.failure = why; });
+  };
+  detail::dialer::failure_handler failed;
+  if (options_.once) failed = [&s](const error& why) { s.failure = why; };
+  s.dialling = std::make_shared<detail::dialer>(s.io, address_, connected, failed);
+  s.dialling->dial();
+  const auto outcome = run_until([&s] { return s.who != nullptr; }, options_.deadline);
+  if (outcome || outcome.error().code != errc::timeout) return outcome;
+  const std::string why = s.dialling->last_failure();
+  return fail(errc::unreachable, address_.text(),
+              "nobody answers there" + (why.empty() ? std::string{} : ": " + why) +
+                  "; give the address of a peer that is in the run now");
+}
+
+CAUSEWAY_DECL void inquiry::ask(std::uint32_t item, std::uint64_t offset) {
+  byte_writer body;
+  body.put(item).put(offset);
+  state_->who->say(frame_kind::ask, 0, 0, body.bytes());
+}
+
+CAUSEWAY_DECL result<std::vector<std::byte>> inquiry::next_answer() {
+  constexpr std::chrono::seconds patience{30};
+  state& s = *state_;
+  s.answered = false;
+  s.who->next(max_handshake_bytes, patience, [this, &s](const frame_header& h, std::span<const std::byte> body) {
+    if (h.kind == frame_kind::refused) {
+      s.failure = detail::read_refusal(address_.text(), body);
+    } else if (h.kind != frame_kind::told || h.run_id == 0) {
+      s.failure = fail(errc::protocol, address_.text(), "it answered out of turn");
+    } else {
+      s.run_id = h.run_id;
+      s.piece.assign(body.begin(), body.end());
+      s.answered = true;
+    }
+  });
+  CAUSEWAY_TRY(run_until([&s] { return s.answered; }, no_deadline));
+  return std::move(s.piece);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_ASK_IPP
+#endif
+
+// ---- causeway/net/impl/asio_library.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_LIBRARY_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_LIBRARY_IPP
+
+// Bodies of net/asio_library.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL bool ask_for_bbr([[maybe_unused]] tcp::socket& socket) noexcept {
+#if defined(__linux__) && defined(TCP_CONGESTION)
+  constexpr char name[] = "bbr";
+  return ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, name, sizeof name - 1) == 0;
+#else
+  return false;
+#endif
+}
+
+CAUSEWAY_DECL bool is_loopback(const tcp::socket& socket) {
+  std::error_code failure;
+  const auto remote = socket.remote_endpoint(failure);
+  return !failure && remote.address().is_loopback();
+}
+
+CAUSEWAY_DECL std::size_t loopback_buffer() {
+  constexpr std::size_t wanted = std::size_t{4} << 20U;
+  for (const char* limit : {"/proc/sys/net/core/rmem_max", "/proc/sys/net/core/wmem_max"}) {
+    std::size_t allowed = 0;
+    if (!(std::ifstream{limit} >> allowed) || allowed < wanted) return 0;
+  }
+  return wanted;
+}
+
+CAUSEWAY_DECL void tune(tcp::socket& socket, std::size_t buffer, bool bbr) {
+  if (buffer == 0 && is_loopback(socket)) buffer = loopback_buffer();
+  std::error_code ignored;
+  socket.non_blocking(true, ignored);
+  socket.set_option(tcp::no_delay{true}, ignored);
+  socket.set_option(asio::socket_base::keep_alive{true}, ignored);
+  if (buffer != 0) {
+    socket.set_option(asio::socket_base::send_buffer_size{static_cast<int>(buffer)}, ignored);
+    socket.set_option(asio::socket_base::receive_buffer_size{static_cast<int>(buffer)}, ignored);
+  }
+  if (bbr && !is_loopback(socket)) ask_for_bbr(socket);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_LIBRARY_IPP
+#endif
 
 // ---- causeway/net/impl/asio_conversation.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
@@ -1786,266 +1902,398 @@ CAUSEWAY_DECL void dialer::dial_later() {
 #endif  // CAUSEWAY_NET_IMPL_ASIO_CONVERSATION_IPP
 #endif
 
-// ---- causeway/net/asio_ask.hpp ----
-#ifndef CAUSEWAY_NET_ASIO_ASK_HPP
-#define CAUSEWAY_NET_ASIO_ASK_HPP
+// ---- causeway/net/transport_options.hpp ----
+#ifndef CAUSEWAY_NET_TRANSPORT_OPTIONS_HPP
+#define CAUSEWAY_NET_TRANSPORT_OPTIONS_HPP
 
-// What somebody can ask at the address of a run before he is a peer of it, and knows more than that address: which run it
-// is, and what its program has to say to newcomers, in pieces. One frame asks for one piece, the other side answers with
-// it, and this again and again on one connection. A host of fixed peers and a fabric answer alike.
-
-#include <atomic>
-#include <set>
+// What transports and fabrics over TCP are told about their connections.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
-/// The most bytes of one piece.
-inline constexpr std::size_t max_piece_bytes = std::size_t{60} << 10U;
-
-/// Gives the bytes of `item` from `offset` on: as many as it likes, at most max_piece_bytes. None where there is nothing:
-/// the other side takes that for the end. Called in the event loop of the run: it must not block for long.
-using piece_source = std::function<std::vector<std::byte>(std::uint32_t item, std::uint64_t offset)>;
-
-namespace detail {
-
-/// Answers strangers. Not thread-safe: all of it happens in one event loop.
-class informant {
- public:
-  explicit informant(piece_source pieces = {});
-  ~informant() { stop(); }
-  informant(const informant&) = delete;
-  informant& operator=(const informant&) = delete;
-
-  /// Takes a connection over whose first frame asked with `body`.
-  void serve(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body);
-
-  void stop();
-
- private:
-  static constexpr std::size_t most_talks = 32;
-  static constexpr std::size_t question_bytes = 64;
-  static constexpr std::chrono::seconds patience{30};
-
-  void answer(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body);
-
-  void hear(const conversation_ptr& who, std::uint64_t run_id);
-
-  piece_source pieces_;
-  std::set<conversation_ptr> talks_;
-};
-
-}  // namespace detail
-
-struct inquiry_options {
-  time_point deadline = no_deadline;        ///< for an answer to come; dials again until then
-  const std::atomic<bool>* stop = nullptr;  ///< set it to give up (errc::cancelled)
-  bool once = false;                        ///< dial once, and end with errc::unreachable if nobody listens
-};
-
-/// A connection on which one asks. Blocks the calling thread; not thread-safe.
-class inquiry {
- public:
-  /// Dials `address` and asks for the first piece of item 0. errc::unreachable or errc::timeout if nobody answers, else
-  /// what the other side says against it.
-  static result<inquiry> open(const endpoint& address, const inquiry_options& options);
-
-  [[nodiscard]] std::uint64_t run_id() const noexcept { return state_->run_id; }
-  /// Item 0, of one piece.
-  [[nodiscard]] const std::vector<std::byte>& about() const noexcept { return about_; }
-
-  /// Reads `length` bytes of `item` from `offset` on, in order, and gives them to `sink`. errc::corrupt if there are fewer.
-  /// Item 0 has one piece, however long.
-  result<void> read(std::uint32_t item, std::uint64_t offset, std::uint64_t length,
-                    const std::function<result<void>(std::span<const std::byte>)>& sink);
-
- private:
-  static constexpr std::uint64_t ahead = 16;
-  static constexpr std::chrono::seconds patience{30};
-
-  // What handlers point at: stays where it is when the inquiry moves.
-  struct state {
-    asio::io_context io;
-    std::shared_ptr<detail::dialer> dialling;
-    detail::conversation_ptr who;
-    std::uint64_t run_id = 0;
-    std::vector<std::byte> piece;
-    bool answered = false;
-    std::optional<error> failure;
-
-    ~state();
-  };
-
-  inquiry(endpoint address, const inquiry_options& options);
-
-  result<void> connect();
-
-  void ask(std::uint32_t item, std::uint64_t offset);
-
-  result<std::vector<std::byte>> next_answer();
-
-  template <class Done>
-  result<void> run_until(Done done, time_point deadline) {
-    state& s = *state_;
-    const steady_clock clock;
-    while (!done() && !s.failure) {
-      if (options_.stop != nullptr && options_.stop->load()) {
-        return fail(errc::cancelled, address_.text(), "stopped on request");
-      }
-      if (clock.now() >= deadline) return fail(errc::timeout, address_.text(), "nobody answered in time");
-      s.io.restart();
-      s.io.run_one_for(std::chrono::milliseconds{50});
-    }
-    if (!s.failure) return {};
-    return fail(s.failure->code, address_.text(), s.failure->message);
-  }
-
-  endpoint address_;
-  inquiry_options options_;
-  std::unique_ptr<state> state_;
-  std::vector<std::byte> about_;
+struct transport_options {
+  std::size_t chunk_bytes = 0;                            ///< 0: 1 MiB on one stream, 256 KiB on several
+  std::size_t unexpected_bytes = std::size_t{64} << 20U;  ///< kept per peer before reading from it pauses
+  std::size_t unexpected_total = std::size_t{1} << 30U;   ///< the same for all peers together
+  std::size_t socket_buffer = 0;                          ///< 0: the kernel tunes it
+  bool bbr = true;                                        ///< ask the kernel for BBR; false keeps its default
+  duration heartbeat = std::chrono::seconds{1};           ///< how often an idle link says that it lives
+  duration silence = std::chrono::seconds{10};     ///< a peer silent for longer is lost (or longer, see deadline.hpp)
+  duration close_grace = std::chrono::seconds{2};  ///< how long `close` waits for the others' goodbye
+  bool digest = false;  ///< send a checksum of the content with every chunk; the other side verifies it in any case
+  std::size_t control_backlog = std::size_t{256} << 20U;  ///< unsent control messages at which a peer is given up
+  std::size_t control_total = std::size_t{1} << 30U;      ///< of all peers; above it one with a sixteenth is given up
+  log_sink log;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::net
 
-#endif  // CAUSEWAY_NET_ASIO_ASK_HPP
+#endif  // CAUSEWAY_NET_TRANSPORT_OPTIONS_HPP
 
-// ---- causeway/net/impl/asio_ask.ipp ----
+// ---- causeway/net/asio_listener.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_LISTENER_HPP
+#define CAUSEWAY_NET_ASIO_LISTENER_HPP
+
+// What host, join and connect_static are told, and the port that a peer listens on.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+/// How far the gathering of peers is.
+struct gathering {
+  std::uint32_t joined = 0;  ///< peers that are in, ourselves included
+  std::uint32_t wanted = 0;  ///< 0 while a joiner has not reached the host
+  bool connecting = false;   ///< everybody is in; the links are being made
+};
+
+struct rendezvous_options {
+  std::uint64_t run_id = 0;                  ///< which run; a joiner may leave it 0 to take the one that is served
+  std::uint64_t model_hash = 0;              ///< hash of what must be equal on all peers; 0 leaves it unchecked
+  std::optional<peer_index> wanted_index{};  ///< the index we had before; the host's default is 0
+  endpoint listen{};                 ///< where others reach us; anything but loopback is unencrypted and warned about
+  std::string announce{};            ///< host name under which others reach us; empty: the address that the host sees
+  std::uint16_t announce_port = 0;   ///< port under which others reach us; 0: the one that we listen at
+  std::size_t streams_per_link = 0;  ///< 0: one on loopback or where the kernel has BBR, else 16
+  time_point deadline = no_deadline;
+  duration link_patience = std::chrono::seconds{60};  ///< how long no link may be made before those without are given up
+  const std::atomic<bool>* stop = nullptr;            ///< set it to give up (errc::cancelled)
+  std::function<void(const gathering&)> progress{};
+  transport_options transport{};
+  piece_source pieces{};  ///< what a host tells those who ask what run this is; none: they are refused
+};
+
+namespace detail {
+struct bound_port;
+}
+
+/// A port that we listen on. `open_listener` makes it, so that its address is known before anybody waits.
+class listener {
+ public:
+  /// The address as bound: give it to the others.
+  [[nodiscard]] const endpoint& address() const noexcept { return address_; }
+
+  listener(listener&&) noexcept;
+  listener& operator=(listener&&) noexcept;
+  ~listener();
+
+  // For the functions of this folder.
+  listener(std::unique_ptr<detail::bound_port> bound, endpoint address);
+  std::unique_ptr<detail::bound_port> port;
+
+ private:
+  endpoint address_;
+};
+
+namespace detail {
+
+/// Where others dial us.
+CAUSEWAY_DECL std::uint16_t announced_port(const rendezvous_options& options, const endpoint& own) noexcept;
+
+CAUSEWAY_DECL error bind_error(const endpoint& where, const std::error_code& failure);
+
+}  // namespace detail
+
+/// Listens at `where` (port 0: any free port). errc::address_in_use when another program has the port.
+CAUSEWAY_DECL result<listener> open_listener(const endpoint& where, const log_sink& log = {});
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_LISTENER_HPP
+
+// ---- causeway/net/asio_port.hpp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_ASIO_ASK_IPP
-#define CAUSEWAY_NET_IMPL_ASIO_ASK_IPP
+#ifndef CAUSEWAY_NET_ASIO_PORT_HPP
+#define CAUSEWAY_NET_ASIO_PORT_HPP
 
-// Bodies of net/asio_ask.hpp.
+// The socket behind a net::listener. Headers that programs include name it only; this one has the library in it.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
-CAUSEWAY_DECL informant::informant(piece_source pieces) : pieces_{std::move(pieces)} {}
+/// A port that we listen on, and the loop that its connections will live in. Who takes it over takes both.
+struct bound_port {
+  std::unique_ptr<asio::io_context> io;
+  std::unique_ptr<tcp::acceptor> acceptor;
+};
 
-CAUSEWAY_DECL void informant::serve(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body) {
-  if (!pieces_) return who->refuse(fail(errc::unsupported, "", "this run tells newcomers nothing"));
-  if (talks_.size() >= most_talks) {
-    return who->refuse(fail(errc::too_large, "", "too many newcomers ask at once; try later"));
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_PORT_HPP
+#endif
+
+// ---- causeway/net/impl/asio_listener.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_LISTENER_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_LISTENER_IPP
+
+// Bodies of net/asio_listener.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL std::uint16_t announced_port(const rendezvous_options& options, const endpoint& own) noexcept {
+  return options.announce_port != 0 ? options.announce_port : own.port;
+}
+
+CAUSEWAY_DECL error bind_error(const endpoint& where, const std::error_code& failure) {
+  if (failure == asio::error::address_in_use) {
+    return fail(errc::address_in_use, where.text(),
+                "port " + std::to_string(where.port) +
+                    " is taken by another program; choose another with --listen, or port 0 for any free one");
   }
-  talks_.insert(who);
-  who->on_end([this, who](const error&) { talks_.erase(who); });
-  answer(who, run_id, body);
-}
-
-CAUSEWAY_DECL void informant::stop() {
-  for (const auto& who : std::exchange(talks_, {})) who->stop();
-}
-
-CAUSEWAY_DECL void informant::answer(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body) {
-  byte_reader in{body};
-  const auto item = in.get<std::uint32_t>();
-  const auto offset = in.get<std::uint64_t>();
-  if (const auto whole = in.finish("question"); !whole) {
-    talks_.erase(who);
-    return who->refuse(whole.error());
-  }
-  const std::vector<std::byte> piece = pieces_(item, offset);
-  // The next question is read when this answer is out: a stranger costs one piece of memory, however much it asks for.
-  who->say(frame_kind::told, run_id, 0, std::span{piece}.first(std::min(piece.size(), max_piece_bytes)),
-           [this, who, run_id] { hear(who, run_id); });
-}
-
-CAUSEWAY_DECL void informant::hear(const conversation_ptr& who, std::uint64_t run_id) {
-  who->next(question_bytes, patience, [this, who, run_id](const frame_header& h, std::span<const std::byte> body) {
-    if (h.kind == frame_kind::ask) return answer(who, run_id, body);
-    talks_.erase(who);
-    who->refuse(fail(errc::protocol, "", "it stopped asking"));
-  });
+  return fail(errc::io_failed, where.text(), "cannot listen there: " + failure.message());
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
-CAUSEWAY_DECL inquiry::inquiry(endpoint address, const inquiry_options& options)
-    : address_{std::move(address)}, options_{options}, state_{std::make_unique<state>()} {}
+CAUSEWAY_DECL listener::listener(std::unique_ptr<detail::bound_port> bound, endpoint address)
+    : port{std::move(bound)}, address_{std::move(address)} {}
 
-CAUSEWAY_DECL result<inquiry> inquiry::open(const endpoint& address, const inquiry_options& options) {
-  inquiry made{address, options};
-  CAUSEWAY_TRY(made.connect());
-  CAUSEWAY_TRY(made.read(0, 0, max_piece_bytes, [&](std::span<const std::byte> piece) -> result<void> {
-    made.about_.assign(piece.begin(), piece.end());
-    return {};
-  }));
-  return made;
-}
+CAUSEWAY_DECL listener::listener(listener&&) noexcept = default;
+CAUSEWAY_DECL listener& listener::operator=(listener&&) noexcept = default;
+CAUSEWAY_DECL listener::~listener() = default;
 
-CAUSEWAY_DECL result<void> inquiry::read(std::uint32_t item, std::uint64_t offset, std::uint64_t length,
-                                         const std::function<result<void>(std::span<const std::byte>)>& sink) {
-  const std::uint64_t end = offset + length;
-  std::uint64_t asked = offset;
-  while (offset < end) {
-    // Pieces ahead of the answer, as long as the other side sends whole ones.
-    for (; asked < end && asked < offset + ahead * max_piece_bytes; asked += max_piece_bytes) ask(item, asked);
-    CAUSEWAY_ASSIGN(const std::vector<std::byte> piece, next_answer());
-    const std::uint64_t wanted = item == 0 ? piece.size() : std::min<std::uint64_t>(max_piece_bytes, end - offset);
-    if (piece.empty() || piece.size() != wanted) {
-      return fail(errc::corrupt, address_.text(),
-                  "it sent " + std::to_string(piece.size()) + " bytes of a piece of " + std::to_string(wanted));
-    }
-    CAUSEWAY_TRY(sink(piece));
-    if (item == 0) return {};
-    offset += piece.size();
+CAUSEWAY_DECL result<listener> open_listener(const endpoint& where, const log_sink& log) {
+  auto io = std::make_unique<asio::io_context>();
+  std::error_code failure;
+  detail::tcp::resolver resolver{*io};
+  const auto found = resolver.resolve(where.host, std::to_string(where.port), detail::tcp::resolver::passive, failure);
+  if (failure || found.empty()) {
+    return fail(errc::invalid_argument, where.text(), "no address of this machine has that name: " + failure.message());
   }
-  return {};
-}
-
-CAUSEWAY_DECL inquiry::state::~state() {
-  if (dialling) dialling->stop();
-  if (who) who->stop();
-  io.restart();
-  io.poll();
-}
-
-CAUSEWAY_DECL result<void> inquiry::connect() {
-  state& s = *state_;
-  const auto connected = [&s](const detail::conversation_ptr& who) {
-    s.who = who;
-    who->on_end([&s](const error& why) { s.failure = why; });
-  };
-  detail::dialer::failure_handler failed;
-  if (options_.once) failed = [&s](const error& why) { s.failure = why; };
-  s.dialling = std::make_shared<detail::dialer>(s.io, address_, connected, failed);
-  s.dialling->dial();
-  const auto outcome = run_until([&s] { return s.who != nullptr; }, options_.deadline);
-  if (outcome || outcome.error().code != errc::timeout) return outcome;
-  const std::string why = s.dialling->last_failure();
-  return fail(errc::unreachable, address_.text(),
-              "nobody answers there" + (why.empty() ? std::string{} : ": " + why) +
-                  "; give the address of a peer that is in the run now");
-}
-
-CAUSEWAY_DECL void inquiry::ask(std::uint32_t item, std::uint64_t offset) {
-  byte_writer body;
-  body.put(item).put(offset);
-  state_->who->say(frame_kind::ask, 0, 0, body.bytes());
-}
-
-CAUSEWAY_DECL result<std::vector<std::byte>> inquiry::next_answer() {
-  state& s = *state_;
-  s.answered = false;
-  s.who->next(max_handshake_bytes, patience, [this, &s](const frame_header& h, std::span<const std::byte> body) {
-    if (h.kind == frame_kind::refused) {
-      s.failure = detail::read_refusal(address_.text(), body);
-    } else if (h.kind != frame_kind::told || h.run_id == 0) {
-      s.failure = fail(errc::protocol, address_.text(), "it answered out of turn");
-    } else {
-      s.run_id = h.run_id;
-      s.piece.assign(body.begin(), body.end());
-      s.answered = true;
-    }
-  });
-  CAUSEWAY_TRY(run_until([&s] { return s.answered; }, no_deadline));
-  return std::move(s.piece);
+  const detail::tcp::endpoint local = found.begin()->endpoint();
+  auto acceptor = std::make_unique<detail::tcp::acceptor>(*io);
+  if (acceptor->open(local.protocol(), failure); failure) return detail::bind_error(where, failure);
+  acceptor->set_option(asio::socket_base::reuse_address{true}, failure);
+  if (acceptor->bind(local, failure); failure) return detail::bind_error(where, failure);
+  if (acceptor->listen(asio::socket_base::max_listen_connections, failure); failure)
+    return detail::bind_error(where, failure);
+  endpoint bound = detail::to_endpoint(acceptor->local_endpoint(failure));
+  if (!local.address().is_loopback()) {
+    log(severity::warning, "listening on " + bound.text() + ": links are not encrypted; use a private network or a tunnel");
+  }
+  return listener{std::make_unique<detail::bound_port>(detail::bound_port{std::move(io), std::move(acceptor)}),
+                  std::move(bound)};
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::net
 
-#endif  // CAUSEWAY_NET_IMPL_ASIO_ASK_IPP
+#endif  // CAUSEWAY_NET_IMPL_ASIO_LISTENER_IPP
 #endif
+
+// ---- causeway/net/fabric.hpp ----
+#ifndef CAUSEWAY_NET_FABRIC_HPP
+#define CAUSEWAY_NET_FABRIC_HPP
+
+// A network whose peers come and go: what an elastic membership needs beyond net/transport.hpp. Connections are made and
+// lost while the run goes on; small control messages reach a handler even while the trainer computes; big messages travel
+// as on a Transport. TCP and the simulator are its two implementations, so that the very same membership runs on both.
+//
+// A `link` is the place of one peer in this fabric, numbered from 0 as peers are met. A connection that breaks and is made
+// again is the same link. A fabric that has met thousands may give the link of one that is gone to a new peer: on_up names
+// the peer each time.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+/// Who a peer is during the whole run, across restarts and addresses. 0 names nobody.
+using peer_id = std::uint64_t;
+
+/// A control message has at most this many bytes.
+inline constexpr std::size_t max_post_bytes = std::size_t{512} << 10U;
+
+/// What a fabric tells its owner. Events come one at a time, never two at once, with the fabric's lock held, on whatever
+/// thread found them; they must not block. All calls of `fabric` that are marked "from events" may be made inside; they
+/// never call back at once.
+class fabric_events {
+ public:
+  virtual ~fabric_events() = default;
+  /// A connection to `id` stands. `address` is where that peer can be dialled by others. Comes again after a down.
+  virtual void on_up(peer_index link, peer_id id, const std::string& address) = 0;
+  /// The connection ended: closed, reset, or given up. Its operations have ended with errc::peer_lost.
+  virtual void on_down(peer_index link, const error& why) = 0;
+  /// Nobody answered a dial, or the answer was a refusal.
+  virtual void on_unreachable(const std::string& address, const error& why) = 0;
+  /// A control message came. In the order of posting, as long as the connection stands.
+  virtual void on_control(peer_index link, std::span<const std::byte> message) = 0;
+  /// The time asked for with wake_at has come.
+  virtual void on_wake() = 0;
+};
+
+class fabric {
+ public:
+  virtual ~fabric() = default;
+
+  /// This peer, and where others can dial it.
+  [[nodiscard]] virtual peer_id id() const = 0;
+  [[nodiscard]] virtual std::string address() const = 0;
+
+  /// Who gets the events; once, before the first dial. nullptr: no more events from now on. Connections that others make
+  /// before it wait for it.
+  virtual void attach(fabric_events* events) = 0;
+
+  // ---- from events, and inside `locked` ------------------------------------------------------------------------------
+
+  [[nodiscard]] virtual time_point now() const = 0;
+  /// Starts to connect; tells on_up or on_unreachable. Nothing happens if the connection stands or is being made. Dialling
+  /// ourselves is unreachable. Two peers that dial each other at once end with one connection.
+  virtual void dial(const std::string& address) = 0;
+  /// Ends a connection; on_down follows later with `why`, on the other side too. A new one may be made afterwards.
+  virtual void close(peer_index link, const std::string& why) = 0;
+  [[nodiscard]] virtual bool is_up(peer_index link) const = 0;
+  /// Sends a control message, at most max_post_bytes. Lost without notice where the connection is down or breaks: on_down
+  /// tells. `bulk` messages let the others and data pass first.
+  virtual void post(peer_index link, std::vector<std::byte> message, bool bulk = false) = 0;
+  /// Asks for on_wake at `when`; replaces what was asked for before. no_deadline: never.
+  virtual void wake_at(time_point when) = 0;
+  /// Ends all data operations of epochs before `epoch` with errc::cancelled, forgets kept messages of those epochs, and
+  /// from now on drops and counts (frames_rejected) what still arrives of them.
+  virtual void cancel_before(std::uint32_t epoch) = 0;
+
+  /// Runs `work` without the lock, beside everything else: for what may block for seconds, such as fsync. What is given
+  /// runs in the order of the calls, one at a time. `then` comes as an event, while somebody is attached; attach(nullptr)
+  /// returns when no work is under way any more. The destructor lets all of it end.
+  virtual void aside(std::function<void()> work, std::function<void()> then) = 0;
+
+  // ---- for the trainer's thread ---------------------------------------------------------------------------------------
+
+  /// As in net/transport.hpp, with links for peers.
+  virtual operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) = 0;
+  virtual operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) = 0;
+  virtual result<std::size_t> wait(operation op, time_point deadline) = 0;
+  /// Also inside `locked`, and in the question that `block` asks.
+  [[nodiscard]] virtual bool done(operation op) const = 0;
+
+  /// Runs `what` with the lock held: no event comes meanwhile.
+  virtual void locked(const std::function<void()>& what) = 0;
+  /// Blocks until `done` says so; asked with the lock held, now and after every event. False: the deadline came first.
+  /// errc::cancelled: the peer was asked to stop.
+  virtual result<bool> block(const std::function<bool()>& done, time_point deadline) = 0;
+
+  [[nodiscard]] virtual traffic stats() const = 0;
+  /// One line per unfinished data operation: whom it concerns, since when, how far it is. From any thread.
+  [[nodiscard]] virtual std::string describe_waits() const = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_FABRIC_HPP
+
+// ---- causeway/net/fabric_options.hpp ----
+#ifndef CAUSEWAY_NET_FABRIC_OPTIONS_HPP
+#define CAUSEWAY_NET_FABRIC_OPTIONS_HPP
+
+// What a fabric over TCP is told (net/asio_fabric.hpp).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+namespace detail {
+
+struct handshake_options {
+  std::uint64_t run_id = 0;
+  std::size_t strangers = 128;  ///< accepted connections that are no link yet; see net/half_open.hpp
+  std::size_t dials = 64;       ///< under way at once; others wait for their turn
+  std::size_t first_frames = std::size_t{4} << 10U;
+  std::chrono::nanoseconds frame = std::chrono::seconds{5};       ///< for one frame to come
+  std::chrono::nanoseconds handshake = std::chrono::seconds{10};  ///< for all of it, the dialling included
+  log_sink log{};
+  piece_source pieces{};  ///< for those who ask what run this is; none: they are refused
+};
+
+}  // namespace detail
+
+struct fabric_options {
+  std::uint64_t run_id = 0;          ///< which run; never 0
+  peer_id id = 0;                    ///< who we are in it; never 0
+  std::string announce{};            ///< host, or host:port, at which others reach us; empty: where we listen or seem to be
+  std::size_t streams_per_link = 0;  ///< connections for data; 0: one on loopback or where the kernel has BBR, else 16
+  std::size_t most_peers = 4096;     ///< links; a new peer may get the one of a peer that is gone
+  transport_options transport{};     ///< `silence` is the least patience with a silent peer
+  detail::handshake_options handshake{};  ///< limits on strangers; run and log are taken from here
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_FABRIC_OPTIONS_HPP
+
+// ---- causeway/net/asio_fabric.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_FABRIC_HPP
+#define CAUSEWAY_NET_ASIO_FABRIC_HPP
+
+// The fabric over TCP: listens for as long as it lives, dials whom it is told to, keeps one link to each peer, and carries
+// control messages and data on connections of their own, so that neither holds the other up.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+namespace detail {
+class fabric_core;  // net/asio_core.hpp
+}
+
+/// TCP to peers that come and go; made by `open_fabric`. docs/design/network.md says why it is as it is,
+/// docs/reference/wire_format.md what it says to the others.
+///
+/// Threading: see net/fabric.hpp. Events come from the trainer's thread while it is inside `wait` or `block`, else from a
+/// thread of the fabric's. `id`, `address`, `now`, `stats`, `streams` and `describe_waits` may be called from any thread.
+///
+/// Memory: data that nobody asked for yet is kept as in asio_transport; when reading of it pauses, control messages still
+/// come. Control messages that the other side does not take are kept up to transport_options::control_backlog; then its
+/// connection is given up.
+class asio_fabric final : public fabric {
+ public:
+  asio_fabric(listener at, fabric_options options);
+  asio_fabric(const asio_fabric&) = delete;
+  asio_fabric& operator=(const asio_fabric&) = delete;
+  CAUSEWAY_DECL ~asio_fabric() override;
+
+  [[nodiscard]] CAUSEWAY_DECL peer_id id() const override;
+  [[nodiscard]] CAUSEWAY_DECL std::string address() const override;
+
+  CAUSEWAY_DECL void attach(fabric_events* events) override;
+
+  [[nodiscard]] CAUSEWAY_DECL time_point now() const override;
+  CAUSEWAY_DECL void dial(const std::string& to) override;
+  CAUSEWAY_DECL void close(peer_index link, const std::string& why) override;
+  [[nodiscard]] CAUSEWAY_DECL bool is_up(peer_index link) const override;
+  CAUSEWAY_DECL void post(peer_index link, std::vector<std::byte> message, bool bulk = false) override;
+  CAUSEWAY_DECL void wake_at(time_point when) override;
+  CAUSEWAY_DECL void cancel_before(std::uint32_t epoch) override;
+  CAUSEWAY_DECL void aside(std::function<void()> work, std::function<void()> then) override;
+
+  /// `bytes` must stay valid and unchanged until the operation was waited for, or its epoch was cancelled.
+  CAUSEWAY_DECL operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) override;
+  CAUSEWAY_DECL operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) override;
+  CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline) override;
+  [[nodiscard]] CAUSEWAY_DECL bool done(operation op) const override;
+
+  CAUSEWAY_DECL void locked(const std::function<void()>& what) override;
+  CAUSEWAY_DECL result<bool> block(const std::function<bool()>& done, time_point deadline) override;
+
+  [[nodiscard]] CAUSEWAY_DECL traffic stats() const override;
+  [[nodiscard]] CAUSEWAY_DECL std::string describe_waits() const override;
+
+  /// TCP connections for data to a peer that stand.
+  [[nodiscard]] std::size_t streams(peer_index link) const;
+
+  /// A function that ends the trainer's `wait` and `block`, and all later ones, with errc::cancelled: what a signal's
+  /// watcher calls. May be called from any thread, also when the fabric is gone. Connections stay, so that `close` can
+  /// flush.
+  [[nodiscard]] std::function<void()> interrupter() const;
+
+  /// Sends what was posted (but not bulk), says goodbye to everybody, waits up to `close_grace` for theirs, and ends the
+  /// thread. No more events come. Operations that were not waited for end with errc::cancelled. The destructor does the
+  /// same.
+  void close();
+
+ private:
+  std::shared_ptr<detail::fabric_core> core_;
+};
+
+/// Makes a fabric that listens at `at`. It accepts connections once somebody is attached.
+CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(listener at, fabric_options options);
+
+/// The same; listens at `where` (port 0: any free one).
+CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(const endpoint& where, fabric_options options);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_FABRIC_HPP
 
 // ---- causeway/net/memory_budget.hpp ----
 #ifndef CAUSEWAY_NET_MEMORY_BUDGET_HPP
@@ -2252,6 +2500,7 @@ CAUSEWAY_DECL std::string to_text(const message_id& id) {
 // streams. Memory follows the bytes that arrived: a message nobody asked for is kept chunk by chunk, never allocated by its
 // claimed length. Not thread-safe: the transport locks.
 
+#include <deque>
 #include <map>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
@@ -2677,359 +2926,6 @@ CAUSEWAY_DECL auto inbox::erase(message_map::iterator at) -> message_map::iterat
 #endif  // CAUSEWAY_NET_IMPL_INBOX_IPP
 #endif
 
-// ---- causeway/net/asio_stream.hpp ----
-#ifndef CAUSEWAY_NET_ASIO_STREAM_HPP
-#define CAUSEWAY_NET_ASIO_STREAM_HPP
-
-// The state of one TCP connection of a link: how far it is in reading and in writing. And what all links of a transport
-// share. The link drives it; nothing here moves a byte.
-
-#include <mutex>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
-
-struct transport_options {
-  std::size_t chunk_bytes = 0;                            ///< 0: 1 MiB on one stream, 256 KiB on several
-  std::size_t unexpected_bytes = std::size_t{64} << 20U;  ///< kept per peer before reading from it pauses
-  std::size_t unexpected_total = std::size_t{1} << 30U;   ///< the same for all peers together
-  std::size_t socket_buffer = 0;                          ///< 0: the kernel tunes it
-  bool bbr = true;                                        ///< ask the kernel for BBR; false keeps its default
-  duration heartbeat = std::chrono::seconds{1};           ///< how often an idle link says that it lives
-  duration silence = std::chrono::seconds{10};     ///< a peer silent for longer is lost (or longer, see deadline.hpp)
-  duration close_grace = std::chrono::seconds{2};  ///< how long `close` waits for the others' goodbye
-  bool digest = false;  ///< send a checksum of the content with every chunk; the other side verifies it in any case
-  std::size_t control_backlog = std::size_t{256} << 20U;  ///< unsent control messages at which a peer is given up
-  std::size_t control_total = std::size_t{1} << 30U;      ///< of all peers; above it one with a sixteenth is given up
-  log_sink log;
-};
-
-namespace detail {
-
-/// A control message on its way to its reader.
-struct control_message {
-  std::unique_ptr<std::byte[]> bytes;  ///< left uninitialised until it arrives, so that memory follows what came
-  std::size_t length = 0;
-  [[nodiscard]] std::span<const std::byte> view() const { return {bytes.get(), length}; }
-};
-
-/// Who wants to hear of its links. Called with the context's lock held, in the middle of a link's work: it writes down what
-/// it heard and touches no link.
-class link_owner {
- public:
-  virtual ~link_owner() = default;
-  virtual void hear_lost(peer_index peer, const error& why) = 0;
-  virtual void hear_control(peer_index peer, control_message message) = 0;
-};
-
-/// What all links of one transport share. `mutex` guards it and every link.
-struct link_context {
-  std::mutex mutex;
-  operation_table operations;
-  traffic stats;
-  transport_options options;
-  std::uint64_t run_id = 0;
-  peer_index self = 0;  ///< what frames name as their sender
-  steady_clock clock;
-  link_owner* owner = nullptr;  ///< null: control messages are not for us
-  memory_budget early;          ///< messages that came before their receive
-  memory_budget unsent;         ///< control messages
-  std::vector<std::byte> scrap = std::vector<std::byte>(std::size_t{64} << 10U);  ///< for bytes that nobody wants
-};
-
-/// What ends a link that there is no memory for.
-CAUSEWAY_DECL error out_of_memory(std::string name);
-
-/// The chunk length of a link of `streams` streams; both sides compute the same.
-CAUSEWAY_DECL std::size_t chunk_for(std::size_t wanted, std::size_t streams) noexcept;
-
-/// What a stream is writing: a header, perhaps with a digest behind it, then bytes of a send or of a control message.
-struct outgoing_frame {
-  std::array<std::byte, header_bytes + digest_bytes> header;
-  std::size_t header_length = header_bytes;
-  std::size_t header_left = 0;
-  const std::byte* body = nullptr;
-  std::size_t body_left = 0;
-  std::size_t body_length = 0;
-  slot_index slot = no_slot;
-  std::vector<std::byte> own;  ///< a control message, or the rest of a chunk whose send was cancelled
-
-  [[nodiscard]] bool busy() const { return header_left + body_left != 0; }
-  [[nodiscard]] std::array<asio::const_buffer, 2> buffers() const;
-  /// Starts a frame of this header and this content.
-  void begin(frame_header h, std::span<const std::byte> content, bool digest);
-  /// The owner of the bytes wants them back.
-  void rescue();
-  void consume(std::size_t n);
-};
-
-/// One TCP connection of a link, and how far it is in reading and writing.
-struct stream {
-  static constexpr std::size_t staging_bytes = std::size_t{16} << 10U;
-
-  explicit stream(tcp::socket s);
-
-  tcp::socket socket;
-  bool open = true;
-  bool read_armed = false;
-  bool write_armed = false;
-  bool heard_goodbye = false;
-  bool goodbye_due = false;   ///< it follows when the control messages are out
-  bool said_goodbye = false;  ///< nothing is written any more
-  bool wrote_since_tick = false;
-  time_point last_heard;
-  duration silent{0};
-
-  std::vector<std::byte> staging;  ///< headers, small chunks, and the beginnings of large ones
-  std::size_t begin = 0;
-  std::size_t end = 0;
-  bool in_chunk = false;
-  landing spot;
-  std::size_t chunk_left = 0;
-  std::optional<frame_header> parked;   ///< a chunk that the inbox has no room for yet
-  std::optional<std::uint64_t> digest;  ///< of the chunk that is being read
-  control_message control;              ///< being read
-  frame_kind control_kind = frame_kind::control;
-
-  outgoing_frame out;
-  std::deque<frame_header> notices;  ///< frames without content that go before the next chunk
-};
-
-}  // namespace detail
-
-}}}  // namespace causeway::CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_ASIO_STREAM_HPP
-
-// ---- causeway/net/impl/asio_stream.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_ASIO_STREAM_IPP
-#define CAUSEWAY_NET_IMPL_ASIO_STREAM_IPP
-
-// Bodies of net/asio_stream.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-CAUSEWAY_DECL stream::stream(tcp::socket s) : socket{std::move(s)}, staging(staging_bytes) {}
-
-CAUSEWAY_DECL error out_of_memory(std::string name) {
-  return fail(errc::peer_lost, std::move(name), "there was no memory left for what it sent; its connection was given up");
-}
-
-CAUSEWAY_DECL std::size_t chunk_for(std::size_t wanted, std::size_t streams) noexcept {
-  const std::size_t automatic = std::size_t{streams > 1 ? 256U : 1024U} << 10U;
-  return std::clamp(wanted == 0 ? automatic : wanted, min_chunk_bytes, max_chunk_bytes);
-}
-
-CAUSEWAY_DECL std::array<asio::const_buffer, 2> outgoing_frame::buffers() const {
-  return {asio::const_buffer{header.data() + header_length - header_left, header_left},
-          asio::const_buffer{body, body_left}};
-}
-
-CAUSEWAY_DECL void outgoing_frame::begin(frame_header h, std::span<const std::byte> content, bool digest) {
-  h.chunk_length = static_cast<std::uint32_t>(content.size());
-  h.flags = digest ? has_digest : std::uint8_t{0};
-  encode_header(h, header.data());
-  if (digest) store_little(header.data() + header_bytes, hash_bytes(content));
-  header_left = header_length = header_bytes + (digest ? digest_bytes : 0);
-  body = content.data();
-  body_left = body_length = content.size();
-}
-
-CAUSEWAY_DECL void outgoing_frame::rescue() {
-  own.assign(body, body + body_left);
-  body = own.data();
-  slot = no_slot;
-}
-
-CAUSEWAY_DECL void outgoing_frame::consume(std::size_t n) {
-  const std::size_t of_header = std::min(n, header_left);
-  header_left -= of_header;
-  body += n - of_header;
-  body_left -= n - of_header;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_IMPL_ASIO_STREAM_IPP
-#endif
-
-// ---- causeway/net/asio_outbox.hpp ----
-#ifndef CAUSEWAY_NET_ASIO_OUTBOX_HPP
-#define CAUSEWAY_NET_ASIO_OUTBOX_HPP
-
-// What waits to be written to one peer: sends, chunk by chunk, and control messages before and behind them. Streams come
-// and take the next frame; a stream that is quicker takes more chunks. Pure bookkeeping: the link writes.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-/// Not thread-safe: the transport locks.
-class outbox {
- public:
-  outbox(link_context& shared, std::size_t chunk);
-  ~outbox() { count_control(0); }
-  outbox(const outbox&) = delete;
-  outbox& operator=(const outbox&) = delete;
-
-  void send(slot_index slot);
-
-  /// Queues a control message. False when the peer has not taken far too many already.
-  bool post(frame_kind kind, std::vector<std::byte> bytes, bool bulk);
-
-  bool take_urgent(outgoing_frame& out) { return take_control(urgent_, out); }
-  bool take_bulk(outgoing_frame& out) { return take_control(bulk_, out); }
-
-  /// The next chunk of the oldest send.
-  bool take_chunk(outgoing_frame& out);
-
-  /// A frame is out. Ends its send when that was the last of it.
-  void written(outgoing_frame& out);
-
-  /// Gives a send up. The streams must rescue what they hold of it. What to tell the peer, if it has seen a part.
-  std::optional<frame_header> cancel(slot_index slot);
-
-  /// Ends all sends that no stream has begun the last chunk of.
-  void fail_sends(const error& why);
-
-  void drop_bulk();
-
-  void drop_control();
-
-  [[nodiscard]] bool has_sends() const noexcept { return !sends_.empty(); }
-  [[nodiscard]] bool bulk_may_go() const noexcept { return sends_.empty() && !bulk_.empty(); }
-
-  [[nodiscard]] frame_header header(frame_kind kind) const;
-
- private:
-  struct queued {
-    frame_kind kind;
-    std::vector<std::byte> bytes;
-  };
-
-  void count_control(std::size_t bytes);
-
-  bool take_control(std::deque<queued>& from, outgoing_frame& out);
-
-  link_context* shared_;
-  std::size_t chunk_;
-  std::deque<slot_index> sends_;  // with chunks that no stream took yet, oldest first
-  std::deque<queued> urgent_;
-  std::deque<queued> bulk_;
-  std::size_t control_bytes_ = 0;  // of both
-  std::uint64_t next_sequence_ = 0;
-  std::uint64_t next_control_ = 0;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_ASIO_OUTBOX_HPP
-
-// ---- causeway/net/impl/asio_outbox.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_ASIO_OUTBOX_IPP
-#define CAUSEWAY_NET_IMPL_ASIO_OUTBOX_IPP
-
-// Bodies of net/asio_outbox.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-CAUSEWAY_DECL outbox::outbox(link_context& shared, std::size_t chunk) : shared_{&shared}, chunk_{chunk} {}
-
-CAUSEWAY_DECL void outbox::send(slot_index slot) { sends_.push_back(slot); }
-
-CAUSEWAY_DECL bool outbox::post(frame_kind kind, std::vector<std::byte> bytes, bool bulk) {
-  const std::size_t after = control_bytes_ + bytes.size() + header_bytes;
-  (bulk ? bulk_ : urgent_).push_back({kind, std::move(bytes)});
-  count_control(after);
-  const bool too_much_for_all = shared_->unsent.exceeded(0) && after > shared_->options.control_backlog / 16;
-  return after <= shared_->options.control_backlog && !too_much_for_all;
-}
-
-CAUSEWAY_DECL bool outbox::take_chunk(outgoing_frame& out) {
-  if (sends_.empty()) return false;
-  pending_operation& op = shared_->operations[sends_.front()];
-  if (op.taken == 0) op.sequence = next_sequence_++;
-  const std::size_t length = std::min(chunk_, op.length - op.taken);
-  frame_header h = header(frame_kind::data);
-  h.id = op.id;
-  h.sequence = op.sequence;
-  h.message_length = op.length;
-  h.chunk_offset = op.taken;
-  out.begin(h, {op.source + op.taken, length}, shared_->options.digest);
-  out.slot = sends_.front();
-  op.taken += length;
-  if (op.taken == op.length) sends_.pop_front();
-  return true;
-}
-
-CAUSEWAY_DECL void outbox::written(outgoing_frame& out) {
-  ++shared_->stats.frames_sent;
-  if (out.slot == no_slot) return;
-  pending_operation& op = shared_->operations[out.slot];
-  op.moved += out.body_length;
-  if (op.moved == op.length) shared_->operations.finish(out.slot);
-  out.slot = no_slot;
-}
-
-CAUSEWAY_DECL std::optional<frame_header> outbox::cancel(slot_index slot) {
-  const pending_operation& op = shared_->operations[slot];
-  std::erase(sends_, slot);
-  if (op.taken == 0 || op.taken == op.length) return std::nullopt;
-  frame_header h = header(frame_kind::abort);
-  h.id = op.id;
-  h.sequence = op.sequence;
-  h.message_length = op.length;
-  h.chunk_offset = op.taken;
-  return h;
-}
-
-CAUSEWAY_DECL void outbox::fail_sends(const error& why) {
-  for (const slot_index slot : sends_) shared_->operations.finish(slot, why);
-  sends_.clear();
-}
-
-CAUSEWAY_DECL void outbox::drop_bulk() {
-  for (const queued& q : bulk_) count_control(control_bytes_ - q.bytes.size() - header_bytes);
-  bulk_.clear();
-}
-
-CAUSEWAY_DECL void outbox::drop_control() {
-  bulk_.clear();
-  urgent_.clear();
-  count_control(0);
-}
-
-CAUSEWAY_DECL frame_header outbox::header(frame_kind kind) const {
-  frame_header h;
-  h.kind = kind;
-  h.run_id = shared_->run_id;
-  h.sender = shared_->self;
-  return h;
-}
-
-CAUSEWAY_DECL void outbox::count_control(std::size_t bytes) {
-  shared_->unsent.give(control_bytes_);
-  shared_->unsent.take(bytes);
-  control_bytes_ = bytes;
-}
-
-CAUSEWAY_DECL bool outbox::take_control(std::deque<queued>& from, outgoing_frame& out) {
-  if (from.empty()) return false;
-  out.own = std::move(from.front().bytes);
-  frame_header h = header(from.front().kind);
-  from.pop_front();
-  count_control(control_bytes_ - out.own.size() - header_bytes);
-  const bool control = h.kind == frame_kind::control;
-  if (control) h.sequence = next_control_++;
-  if (control) h.message_length = out.own.size();
-  out.begin(h, out.own, control);
-  return true;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_IMPL_ASIO_OUTBOX_IPP
-#endif
-
 // ---- causeway/net/deadline.hpp ----
 #ifndef CAUSEWAY_NET_DEADLINE_HPP
 #define CAUSEWAY_NET_DEADLINE_HPP
@@ -3124,7 +3020,796 @@ CAUSEWAY_DECL duration arrival_statistics::from_seconds(double s) noexcept {
 #endif  // CAUSEWAY_NET_IMPL_DEADLINE_IPP
 #endif
 
+// ---- causeway/net/asio_meeting.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_MEETING_HPP
+#define CAUSEWAY_NET_ASIO_MEETING_HPP
+
+// What two peers of a fabric tell each other on a new connection, and which connection becomes their link. Both say who
+// they are. Then the peer with the smaller id decides alone, so that two who dial each other at once cannot decide
+// differently: the other one says which connection it had last and whether that still stands; the smaller one takes the new
+// connection, under a number that only grows, or declines it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+inline constexpr std::uint32_t most_data_streams = 64;
+
+/// The body of `meet`.
+struct introduction {
+  peer_id id = 0;
+  std::uint64_t incarnation = 0;  ///< tells a restarted program from its predecessor
+  std::uint64_t nonce = 0;        ///< of this connection; the other side repeats it, so that a recording is of no use
+  std::uint32_t streams = 1;      ///< for data; the smaller wish counts
+  std::uint32_t chunk = 0;        ///< bytes in a chunk of what it sends
+  std::string host{};             ///< where it listens; empty: wherever it seems to be
+  std::uint16_t port = 0;
+
+  [[nodiscard]] std::vector<std::byte> encode() const;
+  static result<introduction> decode(std::span<const std::byte> bytes);
+};
+
+/// The body of `want`: what the peer with the larger id knows of earlier connections.
+struct wish {
+  std::uint64_t nonce = 0;  ///< of the other side's introduction
+  std::uint64_t last = 0;   ///< number of the last connection that was taken; 0: none of this incarnation
+  std::uint8_t alive = 0;   ///< that one still stands, as far as it knows
+
+  [[nodiscard]] std::vector<std::byte> encode() const;
+  static result<wish> decode(std::span<const std::byte> bytes);
+};
+
+/// The body of `take`: the answer to a wish.
+struct decision {
+  std::uint64_t nonce = 0;   ///< of the other side's introduction
+  std::uint64_t serial = 0;  ///< the number of the link from now on; 0: we have another connection
+
+  [[nodiscard]] std::vector<std::byte> encode() const;
+  static result<decision> decode(std::span<const std::byte> bytes);
+};
+
+/// One link among all that there ever were with a peer.
+struct link_key {
+  peer_id id = 0;                 ///< the other side
+  std::uint64_t incarnation = 0;  ///< of the other side
+  std::uint64_t serial = 0;
+
+  friend bool operator==(const link_key&, const link_key&) = default;
+};
+
+/// The body of `stream`: to which link a connection belongs. The key names the sender.
+struct stream_request {
+  link_key key;
+  std::uint32_t index = 0;  ///< from 0; smaller than the number agreed on
+
+  [[nodiscard]] std::vector<std::byte> encode() const;
+  static result<stream_request> decode(std::span<const std::byte> bytes);
+};
+
+/// What the peer with the smaller id knows of its link to the other: for `may_replace`.
+struct standing {
+  bool alive = false;             ///< a connection stands, or one was taken just now
+  std::uint64_t incarnation = 0;  ///< of the other side, on that connection
+  std::uint64_t serial = 0;
+};
+
+/// Whether a new connection takes the place of what stands. It does not where the other side has not heard yet that a
+/// connection was taken (both dialled at once), or still has it. It does where the other side has lost it, or is a new
+/// program.
+CAUSEWAY_DECL bool may_replace(const standing& ours, std::uint64_t their_incarnation, const wish& theirs) noexcept;
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_MEETING_HPP
+
+// ---- causeway/net/impl/asio_meeting.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
+
+// Bodies of net/asio_meeting.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL std::vector<std::byte> introduction::encode() const {
+  byte_writer out;
+  out.put(id).put(incarnation).put(nonce).put(streams).put(chunk).put_text(host).put(port);
+  return std::move(out).take();
+}
+
+CAUSEWAY_DECL result<introduction> introduction::decode(std::span<const std::byte> bytes) {
+  byte_reader in{bytes};
+  introduction who;
+  who.id = in.get<std::uint64_t>();
+  who.incarnation = in.get<std::uint64_t>();
+  who.nonce = in.get<std::uint64_t>();
+  who.streams = in.get<std::uint32_t>();
+  who.chunk = in.get<std::uint32_t>();
+  who.host = in.get_text(255);
+  who.port = in.get<std::uint16_t>();
+  CAUSEWAY_TRY(in.finish("introduction"));
+  const bool fits = who.chunk >= min_chunk_bytes && who.chunk <= max_chunk_bytes && who.streams != 0 &&
+                    who.streams <= most_data_streams && who.port != 0;
+  if (who.id == 0 || !fits) return fail(errc::protocol, "introduction", "it makes no sense");
+  return who;
+}
+
+CAUSEWAY_DECL std::vector<std::byte> wish::encode() const {
+  byte_writer out;
+  out.put(nonce).put(last).put(alive);
+  return std::move(out).take();
+}
+
+CAUSEWAY_DECL result<wish> wish::decode(std::span<const std::byte> bytes) {
+  byte_reader in{bytes};
+  wish w;
+  w.nonce = in.get<std::uint64_t>();
+  w.last = in.get<std::uint64_t>();
+  w.alive = in.get<std::uint8_t>();
+  CAUSEWAY_TRY(in.finish("wish"));
+  return w;
+}
+
+CAUSEWAY_DECL std::vector<std::byte> decision::encode() const {
+  byte_writer out;
+  out.put(nonce).put(serial);
+  return std::move(out).take();
+}
+
+CAUSEWAY_DECL result<decision> decision::decode(std::span<const std::byte> bytes) {
+  byte_reader in{bytes};
+  decision d;
+  d.nonce = in.get<std::uint64_t>();
+  d.serial = in.get<std::uint64_t>();
+  CAUSEWAY_TRY(in.finish("decision"));
+  return d;
+}
+
+CAUSEWAY_DECL std::vector<std::byte> stream_request::encode() const {
+  byte_writer out;
+  out.put(key.id).put(key.incarnation).put(key.serial).put(index);
+  return std::move(out).take();
+}
+
+CAUSEWAY_DECL result<stream_request> stream_request::decode(std::span<const std::byte> bytes) {
+  byte_reader in{bytes};
+  stream_request r;
+  r.key.id = in.get<std::uint64_t>();
+  r.key.incarnation = in.get<std::uint64_t>();
+  r.key.serial = in.get<std::uint64_t>();
+  r.index = in.get<std::uint32_t>();
+  CAUSEWAY_TRY(in.finish("stream request"));
+  return r;
+}
+
+CAUSEWAY_DECL bool may_replace(const standing& ours, std::uint64_t their_incarnation, const wish& theirs) noexcept {
+  if (!ours.alive || ours.incarnation != their_incarnation) return true;
+  return theirs.last == ours.serial && theirs.alive == 0;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
+#endif
+
+// ---- causeway/net/asio_roster.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_ROSTER_HPP
+#define CAUSEWAY_NET_ASIO_ROSTER_HPP
+
+// Everybody that a fabric has met, and which connection with each counts. Pure bookkeeping, without sockets: the fabric
+// says whether the link of a peer is alive.
+
+#include <set>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+inline std::string name_of(peer_id id) { return "peer " + std::to_string(id); }
+
+class roster {
+ public:
+  /// A peer that we met. Its number is that of its link.
+  struct place {
+    peer_id id = 0;
+    std::uint64_t incarnation = 0;
+    std::uint64_t serial = 0;  ///< of its last connection
+    std::string address;
+    std::set<std::string> aliases;   ///< addresses that we dialled and found it at
+    std::uint64_t settled = 0;       ///< when its last connection was made, counted in connections
+    std::uint32_t streams = 1;       ///< for data
+    std::uint64_t streams_seen = 0;  ///< one bit for each
+    bool told = false;               ///< on_up was the last that was told of it
+  };
+
+  roster(peer_id self, std::uint64_t incarnation, std::size_t most_peers);
+
+  [[nodiscard]] std::size_t size() const noexcept { return places_.size(); }
+  place& operator[](peer_index peer) { return places_[peer]; }
+  const place& operator[](peer_index peer) const { return places_[peer]; }
+
+  [[nodiscard]] std::optional<peer_index> find(peer_id id) const;
+
+  /// Why we do not talk to this peer; null if we do. `alive(peer)`: its link stands.
+  template <class Alive>
+  [[nodiscard]] std::optional<error> objection(const introduction& them, Alive alive) const {
+    if (them.id == self_ && them.incarnation == incarnation_) {
+      return fail(errc::invalid_argument, "", "that is this peer itself");
+    }
+    if (them.id == self_) {
+      return fail(errc::invalid_argument, "",
+                  "two peers have the id " + std::to_string(self_) + "; each needs its own folder, and with it its own id");
+    }
+    if (!find(them.id) && places_.size() >= most_peers_ && !longest_gone(alive)) {
+      return fail(errc::too_large, "", "this peer has as many connections as it may have; try another one");
+    }
+    return std::nullopt;
+  }
+
+  /// What a peer with a smaller id wants to know.
+  [[nodiscard]] wish wish_for(const introduction& them, bool alive) const;
+
+  /// The number of a new connection with a peer with a larger id, or 0 if another one counts. One that was chosen counts
+  /// until it is claimed or given back.
+  std::uint64_t choose(const introduction& them, const wish& theirs, bool alive);
+
+  void give_back(peer_id id, std::uint64_t serial);
+
+  /// A connection stands; whether it counts. Of those that we chose only the last does.
+  bool claim(peer_id id, std::uint64_t serial);
+
+  /// The place of a peer; if it has none a new one, or that of whoever is gone the longest. Null when all are taken.
+  template <class Alive>
+  std::optional<peer_index> seat(peer_id id, Alive alive) {
+    if (const auto known = find(id)) return known;
+    auto peer = static_cast<peer_index>(places_.size());
+    if (places_.size() >= most_peers_) {
+      const auto free = longest_gone(alive);
+      if (!free) return std::nullopt;
+      peer = *free;
+      numbers_.erase(places_[peer].id);
+      places_[peer] = {};
+    } else {
+      places_.emplace_back();
+    }
+    numbers_[id] = peer;
+    places_[peer].id = id;
+    return peer;
+  }
+
+  /// A connection became the link of a place.
+  void settle(peer_index peer, const introduction& us, const introduction& them, std::uint64_t serial,
+              const std::string& dialled);
+
+  /// The place whose link lacks this stream.
+  [[nodiscard]] std::optional<peer_index> lacking(const stream_request& which) const;
+
+ private:
+  static constexpr std::size_t most_aliases = 16;
+
+  template <class Alive>
+  [[nodiscard]] std::optional<peer_index> longest_gone(Alive alive) const {
+    std::optional<peer_index> oldest;
+    for (peer_index p = 0; p < places_.size(); ++p) {
+      if (!alive(p) && (!oldest || places_[p].settled < places_[*oldest].settled)) oldest = p;
+    }
+    return oldest;
+  }
+
+  peer_id self_;
+  std::uint64_t incarnation_;
+  std::size_t most_peers_;
+  std::vector<place> places_;  // by link
+  std::map<peer_id, peer_index> numbers_;
+  std::map<peer_id, standing> choices_;  // connections that we chose and that are about to be taken
+  std::uint64_t last_serial_ = 0;
+  std::uint64_t settled_ = 0;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_ROSTER_HPP
+
+// ---- causeway/net/impl/asio_roster.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_ROSTER_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_ROSTER_IPP
+
+// Bodies of net/asio_roster.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL roster::roster(peer_id self, std::uint64_t incarnation, std::size_t most_peers)
+    : self_{self}, incarnation_{incarnation}, most_peers_{most_peers} {}
+
+CAUSEWAY_DECL std::optional<peer_index> roster::find(peer_id id) const {
+  const auto found = numbers_.find(id);
+  return found == numbers_.end() ? std::nullopt : std::optional{found->second};
+}
+
+CAUSEWAY_DECL wish roster::wish_for(const introduction& them, bool alive) const {
+  const auto peer = find(them.id);
+  if (!peer || places_[*peer].incarnation != them.incarnation) return {};
+  return {.last = places_[*peer].serial, .alive = alive ? std::uint8_t{1} : std::uint8_t{0}};
+}
+
+CAUSEWAY_DECL std::uint64_t roster::choose(const introduction& them, const wish& theirs, bool alive) {
+  standing ours;
+  if (const auto made = choices_.find(them.id); made != choices_.end()) {
+    ours = made->second;
+  } else if (const auto peer = find(them.id)) {
+    ours = {alive, places_[*peer].incarnation, places_[*peer].serial};
+  }
+  if (!may_replace(ours, them.incarnation, theirs)) return 0;
+  choices_[them.id] = {true, them.incarnation, ++last_serial_};
+  return last_serial_;
+}
+
+CAUSEWAY_DECL void roster::give_back(peer_id id, std::uint64_t serial) {
+  const auto made = choices_.find(id);
+  if (made != choices_.end() && made->second.serial == serial) choices_.erase(made);
+}
+
+CAUSEWAY_DECL bool roster::claim(peer_id id, std::uint64_t serial) {
+  if (id < self_) return true;
+  const auto made = choices_.find(id);
+  if (made == choices_.end() || made->second.serial != serial) return false;
+  choices_.erase(made);
+  return true;
+}
+
+CAUSEWAY_DECL void roster::settle(peer_index peer, const introduction& us, const introduction& them, std::uint64_t serial,
+                                  const std::string& dialled) {
+  place& p = places_[peer];
+  if (p.incarnation != them.incarnation) p.aliases.clear();
+  if (!dialled.empty() && p.aliases.size() < most_aliases) p.aliases.insert(dialled);
+  p.incarnation = them.incarnation;
+  p.settled = ++settled_;
+  p.serial = serial;
+  p.address = endpoint{them.host, them.port}.text();
+  p.streams = std::min(us.streams, them.streams);
+  p.streams_seen = 0;
+}
+
+CAUSEWAY_DECL std::optional<peer_index> roster::lacking(const stream_request& which) const {
+  const auto peer = find(which.key.id);
+  if (!peer) return std::nullopt;
+  const place& p = places_[*peer];
+  const bool fits = which.key == link_key{p.id, p.incarnation, p.serial} && which.index < p.streams;
+  return fits && (p.streams_seen >> which.index & 1U) == 0 ? peer : std::nullopt;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_ROSTER_IPP
+#endif
+
+// ---- causeway/net/half_open.hpp ----
+#ifndef CAUSEWAY_NET_HALF_OPEN_HPP
+#define CAUSEWAY_NET_HALF_OPEN_HPP
+
+// Connections of strangers, from the moment they are accepted until they become something or go. There is room for a fixed
+// number of them. When it is used up a newcomer is let in all the same and another one goes: of those that have not said
+// who they are, the oldest of the address that holds the most. So a flood pushes itself out and not the peer that dials in
+// the middle of it. Pure bookkeeping without sockets.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+/// `Key` names a connection; it is copied and compared. Not thread-safe: its owner locks.
+template <class Key>
+class half_open {
+ public:
+  explicit half_open(std::size_t most) : most_{std::max<std::size_t>(most, 1)} {}
+
+  /// A connection from `source` came. Whom to send away for it, if there is no room. O(n log n) in a flood, else O(1).
+  std::optional<Key> enter(Key key, std::string source) {
+    std::optional<Key> goes;
+    if (entries_.size() >= most_) goes = expel();
+    entries_.push_back({std::move(key), std::move(source)});
+    return goes;
+  }
+
+  /// It has said who it is, in our words: it goes only when nobody silent is left.
+  void introduce(const Key& key) {
+    for (entry& e : entries_) {
+      if (e.key == key) e.introduced = true;
+    }
+  }
+
+  /// It is a stranger no more, or gone.
+  void leave(const Key& key) {
+    std::erase_if(entries_, [&](const entry& e) { return e.key == key; });
+  }
+
+  /// Takes out the one that is to go first. Null when there is nobody.
+  std::optional<Key> expel() {
+    if (entries_.empty()) return std::nullopt;
+    const bool silent = std::any_of(entries_.begin(), entries_.end(), [](const entry& e) { return !e.introduced; });
+    const auto may_go = [silent](const entry& e) { return !silent || !e.introduced; };
+    std::map<std::string_view, std::size_t> held;
+    for (const entry& e : entries_) held[e.source] += may_go(e) ? 1 : 0;
+    std::size_t most = 0;
+    for (const auto& [source, count] : held) most = std::max(most, count);
+    const auto first =
+        std::find_if(entries_.begin(), entries_.end(), [&](const entry& e) { return may_go(e) && held[e.source] == most; });
+    Key key = std::move(first->key);
+    entries_.erase(first);
+    return key;
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+
+ private:
+  struct entry {
+    Key key;
+    std::string source;
+    bool introduced = false;
+  };
+
+  std::size_t most_;
+  std::vector<entry> entries_;  // oldest first
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_HALF_OPEN_HPP
+
+// ---- causeway/net/stranger_log.hpp ----
+#ifndef CAUSEWAY_NET_STRANGER_LOG_HPP
+#define CAUSEWAY_NET_STRANGER_LOG_HPP
+
+// What is written about connections that were refused or dropped before they became a link. Anybody can cause such a line,
+// as often as he likes; so only a few are written in a while, the others are counted, and the count is told.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+/// Not thread-safe: its owner locks.
+class stranger_log {
+ public:
+  static constexpr std::size_t lines = 5;  ///< in full, every `period`
+  static constexpr std::chrono::seconds period{10};
+
+  explicit stranger_log(log_sink sink);
+
+  /// Writes the line, or counts it.
+  void say(time_point now, std::string line);
+
+  /// Tells how many were counted, when the period is over. Call it once in a while.
+  void flush(time_point now);
+
+ private:
+  log_sink sink_;
+  time_point since_;
+  std::size_t said_ = 0;
+  std::uint64_t counted_ = 0;
+  std::string last_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_STRANGER_LOG_HPP
+
+// ---- causeway/net/impl/stranger_log.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_STRANGER_LOG_IPP
+#define CAUSEWAY_NET_IMPL_STRANGER_LOG_IPP
+
+// Bodies of net/stranger_log.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL stranger_log::stranger_log(log_sink sink) : sink_{std::move(sink)} {}
+
+CAUSEWAY_DECL void stranger_log::say(time_point now, std::string line) {
+  flush(now);
+  if (said_ == 0) since_ = now;
+  if (said_ < lines) {
+    ++said_;
+    return sink_(severity::warning, line);
+  }
+  ++counted_;
+  last_ = std::move(line);
+}
+
+CAUSEWAY_DECL void stranger_log::flush(time_point now) {
+  if (said_ == 0 || now - since_ < duration{period}) return;
+  if (counted_ != 0) {
+    sink_(severity::warning, "turned away " + std::to_string(counted_) + " more connections in " +
+                                 std::to_string(period.count()) + " s; the last: " + last_);
+  }
+  said_ = 0;
+  counted_ = 0;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_STRANGER_LOG_IPP
+#endif
+
+// ---- causeway/net/side_thread.hpp ----
+#ifndef CAUSEWAY_NET_SIDE_THREAD_HPP
+#define CAUSEWAY_NET_SIDE_THREAD_HPP
+
+// One thread for work that may block for seconds, such as fsync, so that nobody who serves the network has to wait for it.
+
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+/// Thread-safe, except that the destructor must be the last call. The thread starts with the first work.
+class side_thread {
+ public:
+  side_thread() = default;
+  side_thread(const side_thread&) = delete;
+  side_thread& operator=(const side_thread&) = delete;
+
+  /// All that was pushed is done first.
+  ~side_thread();
+
+  /// Runs later, after all that was pushed before. Where no thread can be started, at once.
+  void push(std::function<void()> work);
+
+  /// Blocks until all that was pushed is done. Not from inside of work.
+  void wait_idle();
+
+ private:
+  [[nodiscard]] bool has_thread();
+
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> work_;
+  bool busy_ = false;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_SIDE_THREAD_HPP
+
+// ---- causeway/net/impl/side_thread.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_SIDE_THREAD_IPP
+#define CAUSEWAY_NET_IMPL_SIDE_THREAD_IPP
+
+// Bodies of net/side_thread.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+CAUSEWAY_DECL side_thread::~side_thread() {
+  {
+    const std::lock_guard lock{mutex_};
+    ending_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+CAUSEWAY_DECL void side_thread::push(std::function<void()> work) {
+  std::unique_lock lock{mutex_};
+  if (!has_thread()) {
+    lock.unlock();
+    return work();
+  }
+  work_.push_back(std::move(work));
+  changed_.notify_all();
+}
+
+CAUSEWAY_DECL void side_thread::wait_idle() {
+  std::unique_lock lock{mutex_};
+  changed_.wait(lock, [this] { return work_.empty() && !busy_; });
+}
+
+CAUSEWAY_DECL bool side_thread::has_thread() {
+  if (thread_.joinable()) return true;
+  try {
+    thread_ = std::thread{[this] { run(); }};
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return true;
+}
+
+CAUSEWAY_DECL void side_thread::run() {
+  std::unique_lock lock{mutex_};
+  for (;;) {
+    changed_.wait(lock, [this] { return ending_ || !work_.empty(); });
+    if (work_.empty()) return;
+    const std::function<void()> next = std::move(work_.front());
+    work_.pop_front();
+    busy_ = true;
+    lock.unlock();
+    next();
+    lock.lock();
+    busy_ = false;
+    changed_.notify_all();
+  }
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_SIDE_THREAD_IPP
+#endif
+
+// ---- causeway/net/asio_stream.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_ASIO_STREAM_HPP
+#define CAUSEWAY_NET_ASIO_STREAM_HPP
+
+// The state of one TCP connection of a link: how far it is in reading and in writing. And what all links of a transport
+// share. The link drives it; nothing here moves a byte.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+/// A control message on its way to its reader.
+struct control_message {
+  std::unique_ptr<std::byte[]> bytes;  ///< left uninitialised until it arrives, so that memory follows what came
+  std::size_t length = 0;
+  [[nodiscard]] std::span<const std::byte> view() const { return {bytes.get(), length}; }
+};
+
+/// Who wants to hear of its links. Called with the context's lock held, in the middle of a link's work: it writes down what
+/// it heard and touches no link.
+class link_owner {
+ public:
+  virtual ~link_owner() = default;
+  virtual void hear_lost(peer_index peer, const error& why) = 0;
+  virtual void hear_control(peer_index peer, control_message message) = 0;
+};
+
+/// What all links of one transport share. `mutex` guards it and every link.
+struct link_context {
+  std::mutex mutex;
+  operation_table operations;
+  traffic stats;
+  transport_options options;
+  std::uint64_t run_id = 0;
+  peer_index self = 0;  ///< what frames name as their sender
+  steady_clock clock;
+  link_owner* owner = nullptr;  ///< null: control messages are not for us
+  memory_budget early;          ///< messages that came before their receive
+  memory_budget unsent;         ///< control messages
+  std::vector<std::byte> scrap = std::vector<std::byte>(std::size_t{64} << 10U);  ///< for bytes that nobody wants
+};
+
+/// What ends a link that there is no memory for.
+CAUSEWAY_DECL error out_of_memory(std::string name);
+
+/// The chunk length of a link of `streams` streams; both sides compute the same.
+CAUSEWAY_DECL std::size_t chunk_for(std::size_t wanted, std::size_t streams) noexcept;
+
+/// What a stream is writing: a header, perhaps with a digest behind it, then bytes of a send or of a control message.
+struct outgoing_frame {
+  std::array<std::byte, header_bytes + digest_bytes> header;
+  std::size_t header_length = header_bytes;
+  std::size_t header_left = 0;
+  const std::byte* body = nullptr;
+  std::size_t body_left = 0;
+  std::size_t body_length = 0;
+  slot_index slot = no_slot;
+  std::vector<std::byte> own;  ///< a control message, or the rest of a chunk whose send was cancelled
+
+  [[nodiscard]] bool busy() const { return header_left + body_left != 0; }
+  [[nodiscard]] std::array<asio::const_buffer, 2> buffers() const;
+  /// Starts a frame of this header and this content.
+  void begin(frame_header h, std::span<const std::byte> content, bool digest);
+  /// The owner of the bytes wants them back.
+  void rescue();
+  void consume(std::size_t n);
+};
+
+/// One TCP connection of a link, and how far it is in reading and writing.
+struct stream {
+  static constexpr std::size_t staging_bytes = std::size_t{16} << 10U;
+
+  explicit stream(tcp::socket s);
+
+  tcp::socket socket;
+  bool open = true;
+  bool read_armed = false;
+  bool write_armed = false;
+  bool heard_goodbye = false;
+  bool goodbye_due = false;   ///< it follows when the control messages are out
+  bool said_goodbye = false;  ///< nothing is written any more
+  bool wrote_since_tick = false;
+  time_point last_heard;
+  duration silent{0};
+
+  std::vector<std::byte> staging;  ///< headers, small chunks, and the beginnings of large ones
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  bool in_chunk = false;
+  landing spot;
+  std::size_t chunk_left = 0;
+  std::optional<frame_header> parked;   ///< a chunk that the inbox has no room for yet
+  std::optional<std::uint64_t> digest;  ///< of the chunk that is being read
+  control_message control;              ///< being read
+  frame_kind control_kind = frame_kind::control;
+
+  outgoing_frame out;
+  std::deque<frame_header> notices;  ///< frames without content that go before the next chunk
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_STREAM_HPP
+#endif
+
+// ---- causeway/net/asio_outbox.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_ASIO_OUTBOX_HPP
+#define CAUSEWAY_NET_ASIO_OUTBOX_HPP
+
+// What waits to be written to one peer: sends, chunk by chunk, and control messages before and behind them. Streams come
+// and take the next frame; a stream that is quicker takes more chunks. Pure bookkeeping: the link writes.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+/// Not thread-safe: the transport locks.
+class outbox {
+ public:
+  outbox(link_context& shared, std::size_t chunk);
+  ~outbox() { count_control(0); }
+  outbox(const outbox&) = delete;
+  outbox& operator=(const outbox&) = delete;
+
+  void send(slot_index slot);
+
+  /// Queues a control message. False when the peer has not taken far too many already.
+  bool post(frame_kind kind, std::vector<std::byte> bytes, bool bulk);
+
+  bool take_urgent(outgoing_frame& out) { return take_control(urgent_, out); }
+  bool take_bulk(outgoing_frame& out) { return take_control(bulk_, out); }
+
+  /// The next chunk of the oldest send.
+  bool take_chunk(outgoing_frame& out);
+
+  /// A frame is out. Ends its send when that was the last of it.
+  void written(outgoing_frame& out);
+
+  /// Gives a send up. The streams must rescue what they hold of it. What to tell the peer, if it has seen a part.
+  std::optional<frame_header> cancel(slot_index slot);
+
+  /// Ends all sends that no stream has begun the last chunk of.
+  void fail_sends(const error& why);
+
+  void drop_bulk();
+
+  void drop_control();
+
+  [[nodiscard]] bool has_sends() const noexcept { return !sends_.empty(); }
+  [[nodiscard]] bool bulk_may_go() const noexcept { return sends_.empty() && !bulk_.empty(); }
+
+  [[nodiscard]] frame_header header(frame_kind kind) const;
+
+ private:
+  struct queued {
+    frame_kind kind;
+    std::vector<std::byte> bytes;
+  };
+
+  void count_control(std::size_t bytes);
+
+  bool take_control(std::deque<queued>& from, outgoing_frame& out);
+
+  link_context* shared_;
+  std::size_t chunk_;
+  std::deque<slot_index> sends_;  // with chunks that no stream took yet, oldest first
+  std::deque<queued> urgent_;
+  std::deque<queued> bulk_;
+  std::size_t control_bytes_ = 0;  // of both
+  std::uint64_t next_sequence_ = 0;
+  std::uint64_t next_control_ = 0;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_OUTBOX_HPP
+#endif
+
 // ---- causeway/net/asio_link.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_ASIO_LINK_HPP
 #define CAUSEWAY_NET_ASIO_LINK_HPP
 
@@ -3132,6 +3817,8 @@ CAUSEWAY_DECL duration arrival_statistics::from_seconds(double s) noexcept {
 // first carries the control messages. When one ends, the link ends. All reads and writes are non-blocking calls made under
 // the transport's lock when a socket is ready, never asynchronous operations on a caller's buffer. So once an operation is
 // cancelled nothing can touch its buffer, and no byte is copied between socket and buffer.
+
+#include <new>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
@@ -3312,6 +3999,861 @@ class link {
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
 #endif  // CAUSEWAY_NET_ASIO_LINK_HPP
+#endif
+
+// ---- causeway/net/asio_loop.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_ASIO_LOOP_HPP
+#define CAUSEWAY_NET_ASIO_LOOP_HPP
+
+// Who runs the event loop. Whoever waits does the input and output: while the trainer's thread is inside `drive`, it runs
+// the loop itself, so that a message costs no hand-over between threads; while it computes, a background thread takes over
+// after a few milliseconds and keeps transfers and heartbeats going. Exactly one of the two runs the loop at a time, so
+// handlers never run two at once; they take the lock for what they share with the trainer's calls.
+
+#include <new>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+/// A moment of causeway::steady_clock on the standard clock, at most an hour from `now` (longer waits are repeated).
+CAUSEWAY_DECL std::chrono::steady_clock::time_point to_standard(time_point when, time_point now);
+
+class event_loop {
+ public:
+  event_loop(std::unique_ptr<asio::io_context> io, std::mutex& mutex);
+  event_loop(const event_loop&) = delete;
+  event_loop& operator=(const event_loop&) = delete;
+
+  [[nodiscard]] asio::io_context& io() noexcept { return *io_; }
+
+  /// Starts the background thread. Needs something in the loop that keeps it busy, such as a timer.
+  void start();
+
+  /// Runs the event loop, or lets the background thread run it, until `done` or the deadline. Needs and keeps the lock.
+  template <class Done>
+  bool drive(std::unique_lock<std::mutex>& lock, time_point deadline, Done done) {
+    trainer_waits_ = true;
+    bool finished = done();
+    if (!finished && clock_.now() >= deadline) finished = look_once(lock, done);
+    while (!finished && clock_.now() < deadline) {
+      const auto until = to_standard(deadline, clock_.now());
+      if (loop_taken_) {
+        trainer_turn_.wait_until(lock, until);
+      } else {
+        run_unlocked(lock, [&] { io_->run_one_until(until); });
+      }
+      finished = done();
+    }
+    trainer_waits_ = false;
+    ++trainer_turns_;
+    return finished;
+  }
+
+  /// Makes a `drive` in progress ask again whether it is done. Needs the lock.
+  void wake();
+
+  /// Ends the background thread. Needs the lock, and gives it up.
+  void stop(std::unique_lock<std::mutex>& lock);
+
+  [[nodiscard]] bool stopping() const noexcept { return stopping_; }
+
+ private:
+  /// How long the trainer may stay away before the background thread takes the event loop over.
+  static constexpr auto patience = std::chrono::milliseconds{2};
+
+  template <class Turn>
+  void run_unlocked(std::unique_lock<std::mutex>& lock, Turn turn) {
+    loop_taken_ = true;
+    lock.unlock();
+    try {
+      turn();
+    } catch (const std::bad_alloc&) {  // of a handler: links and strangers have deadlines, so what it was at ends by itself
+    }
+    lock.lock();
+    loop_taken_ = false;
+  }
+
+  /// What the sockets already hold counts, also when the deadline has passed: a wait with one in the past is a poll.
+  template <class Done>
+  bool look_once(std::unique_lock<std::mutex>& lock, Done done) {
+    if (loop_taken_) return false;
+    run_unlocked(lock, [&] { io_->poll(); });
+    return done();
+  }
+
+  void run_background();
+
+  std::unique_ptr<asio::io_context> io_;
+  std::mutex* mutex_;
+  steady_clock clock_;
+  bool loop_taken_ = false;     // somebody is inside the event loop
+  bool trainer_waits_ = false;  // the trainer's thread is inside drive
+  bool stopping_ = false;
+  std::uint64_t trainer_turns_ = 0;  // ends of drive: tells the background thread that the trainer was here lately
+  std::condition_variable trainer_turn_;
+  std::condition_variable background_turn_;
+  std::thread background_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_LOOP_HPP
+#endif
+
+// ---- causeway/net/asio_engine.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_ASIO_ENGINE_HPP
+#define CAUSEWAY_NET_ASIO_ENGINE_HPP
+
+// What transports and fabrics over TCP have in common: links, operations on them, the event loop with its heartbeat, and
+// one lock that guards all state. Who the peers are and how links come and go is for whoever derives from it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+class engine {
+ public:
+  engine(const engine&) = delete;
+  engine& operator=(const engine&) = delete;
+
+  operation start(pending_operation what);
+
+  result<std::size_t> wait(operation handle, time_point deadline);
+
+  [[nodiscard]] bool done(operation handle) const;
+
+  void interrupt();
+
+  [[nodiscard]] traffic stats() const;
+
+  [[nodiscard]] std::size_t streams(peer_index peer) const;
+
+  [[nodiscard]] std::string describe_waits() const;
+
+ protected:
+  /// `sender`: what our frames name as their sender.
+  engine(std::unique_ptr<asio::io_context> io, std::uint64_t run_id, std::uint32_t sender, transport_options options);
+  ~engine() = default;
+
+  /// Starts the heartbeat and the background thread. Needs the lock.
+  void run();
+
+  /// Says goodbye to everybody, waits up to the grace for theirs, and ends the background thread. Gives the lock up; after
+  /// that nobody but the caller is here. False if it was called before.
+  bool shut_down(std::unique_lock<std::mutex>& lock);
+
+  /// Ends operations of epochs before `epoch`. Needs the lock.
+  void end_epochs_before(std::uint32_t epoch);
+
+  /// Once per heartbeat interval, with the lock held, after the links' ticks.
+  virtual void tick(duration) {}
+
+  // The loop comes before the links: their sockets must go before it does.
+  mutable link_context shared_;
+  event_loop loop_;
+  std::vector<std::unique_ptr<link>> links_;
+  std::uint32_t first_epoch_ = 0;
+  bool closed_ = false;
+  bool interrupted_ = false;
+
+ private:
+  [[nodiscard]] error epoch_over(peer_index peer) const;
+
+  void time_out(slot_index slot);
+
+  void arm_timer();
+
+  static std::string tenths(double s);
+
+  asio::steady_timer timer_;
+  time_point last_tick_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_ENGINE_HPP
+#endif
+
+// ---- causeway/net/asio_accept.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_ASIO_ACCEPT_HPP
+#define CAUSEWAY_NET_ASIO_ACCEPT_HPP
+
+// Accepts connections for as long as it lives. What goes wrong with one of them (no descriptors, no memory, a client that
+// is gone again) never ends the accepting, and is not asked for again at once: that would take a whole core.
+
+#include <new>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+/// Held by shared_ptr; its handlers keep it alive. After `stop` it calls nobody back. Used from the event loop only.
+class accepting : public std::enable_shared_from_this<accepting> {
+ public:
+  using taken_handler = std::function<void(tcp::socket)>;
+  using failed_handler = std::function<void(const std::string&)>;
+
+  accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken, failed_handler failed);
+
+  void start();
+
+  void stop();
+
+ private:
+  static constexpr std::chrono::milliseconds pause{100};
+
+  void fail(const std::error_code& failure);
+
+  std::unique_ptr<tcp::acceptor> acceptor_;
+  asio::steady_timer pause_;
+  taken_handler taken_;
+  failed_handler failed_;
+  bool over_ = false;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_ACCEPT_HPP
+#endif
+
+// ---- causeway/net/asio_informant.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_ASIO_INFORMANT_HPP
+#define CAUSEWAY_NET_ASIO_INFORMANT_HPP
+
+// Answers whoever asks at the address of a run what run this is (net/asio_ask.hpp): for a host of fixed peers and for a
+// fabric.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+/// Answers strangers. Not thread-safe: all of it happens in one event loop.
+class informant {
+ public:
+  explicit informant(piece_source pieces = {});
+  ~informant() { stop(); }
+  informant(const informant&) = delete;
+  informant& operator=(const informant&) = delete;
+
+  /// Takes a connection over whose first frame asked with `body`.
+  void serve(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body);
+
+  void stop();
+
+ private:
+  static constexpr std::size_t most_talks = 32;
+  static constexpr std::size_t question_bytes = 64;
+  static constexpr std::chrono::seconds patience{30};
+
+  void answer(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body);
+
+  void hear(const conversation_ptr& who, std::uint64_t run_id);
+
+  piece_source pieces_;
+  std::set<conversation_ptr> talks_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_INFORMANT_HPP
+#endif
+
+// ---- causeway/net/handshake_acceptor.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_HANDSHAKE_ACCEPTOR_HPP
+#define CAUSEWAY_NET_HANDSHAKE_ACCEPTOR_HPP
+
+// Accepts strangers for a fabric, dials addresses, and leads the handshake on a new connection up to the point where it
+// becomes a link or a stream of one. Everything happens inside the event loop, one handler at a time; handlers
+// take the fabric's lock. A stranger costs at most one connection and 4 KiB, and is shown out after ten seconds, or earlier
+// where others want in.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+/// Who decides what becomes of connections. Called with the lock held; calls nothing of the acceptor back.
+class handshake_owner {
+ public:
+  virtual ~handshake_owner() = default;
+  /// Ourselves, as far as it does not depend on the connection. `spare`: descriptors that connections may still take.
+  virtual introduction introduce(const tcp::socket& to, std::size_t spare) = 0;
+  /// Why we do not talk to this peer; null if we do.
+  virtual std::optional<error> objection(const introduction& them) = 0;
+  virtual bool is_connected(peer_id id, std::uint64_t incarnation) = 0;
+  /// What we know of earlier connections, for a peer with a smaller id.
+  virtual wish wish_for(const introduction& them) = 0;
+  /// For a peer with a larger id: the number of the new link, or 0. A number must be taken or given back.
+  virtual std::uint64_t choose(const introduction& them, const wish& theirs) = 0;
+  virtual void give_back(const introduction& them, std::uint64_t serial) = 0;
+  /// The connection is the link. `us`: what we said of ourselves. `dialled`: the address that we dialled, or empty.
+  virtual void take(const introduction& us, const introduction& them, std::uint64_t serial, const std::string& dialled,
+                    tcp::socket socket) = 0;
+  virtual bool wants_stream(const stream_request& which) = 0;
+  virtual void take_stream(const stream_request& which, tcp::socket socket) = 0;
+  virtual void lose_stream(const stream_request& which, const error& why) = 0;
+  virtual void unreachable(const std::string& address, const error& why) = 0;
+};
+
+class handshake_acceptor {
+ public:
+  handshake_acceptor(asio::io_context& io, std::mutex& mutex, std::unique_ptr<tcp::acceptor> acceptor,
+                     const handshake_options& options, handshake_owner& owner);
+  handshake_acceptor(const handshake_acceptor&) = delete;
+  handshake_acceptor& operator=(const handshake_acceptor&) = delete;
+
+  // All members need the lock; all but `lock_up` are called inside the event loop.
+
+  /// Starts to accept.
+  void open() { accepting_->start(); }
+
+  void dial(const std::string& address);
+
+  /// Once in a while: tells how many strangers were turned away since.
+  void tick() { turned_away_.flush(clock_.now()); }
+
+  /// Makes one more stream of a link that stands. `which.key` names the other side; `ours` is what we call ourselves there.
+  void dial_stream(const tcp::endpoint& at, const stream_request& which, const link_key& ours);
+
+  /// Nobody is let in any more. The rest is `lock_up`'s.
+  void shut() noexcept { over_ = true; }
+
+  /// Ends everything. Only when nobody runs the event loop any more.
+  void lock_up();
+
+  [[nodiscard]] std::size_t meetings() const noexcept { return meetings_.size(); }
+
+ private:
+  /// A connection on its way to become a link or a stream.
+  struct meeting {
+    explicit meeting(asio::io_context& io);
+    std::string dialled;  ///< what `dial` was given; empty for a stranger and for a stream
+    endpoint target;      ///< whom we dial; port 0 for a stranger
+    std::optional<stream_request> stream;
+    link_key our_key;
+    std::shared_ptr<dialer> dialling;
+    conversation_ptr who;
+    std::string source;
+    asio::steady_timer deadline;
+    introduction us;
+    introduction them;
+    std::uint64_t serial = 0;  ///< chosen by us and not taken yet
+    bool over = false;
+  };
+  using meeting_ptr = std::shared_ptr<meeting>;
+  using frame_body = std::span<const std::byte>;
+
+  meeting_ptr start_meeting();
+
+  // ---- strangers
+
+  std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor);
+
+  void meet_stranger(tcp::socket socket);
+
+  /// One stranger goes. False when there is none.
+  bool make_room();
+
+  void send_away(const meeting_ptr& m);
+
+  void hear_first(const meeting_ptr& m, const frame_header& h, frame_body body);
+
+  /// It is no meeting any more.
+  void inform(const meeting_ptr& m, frame_body body);
+
+  void hear_stream_request(const meeting_ptr& m, frame_body body);
+
+  // ---- dialling
+
+  [[nodiscard]] bool is_dialling(const std::string& address) const;
+
+  /// Starts what was asked for, as far as there is room.
+  void dial_next();
+
+  void call(const meeting_ptr& m, bool pause = false);
+
+  void greet(const meeting_ptr& m, const conversation_ptr& who);
+
+  void hear_meet(const meeting_ptr& m, const frame_header& h, frame_body body);
+
+  void hear_stream_ok(const meeting_ptr& m, const frame_header& h, frame_body body);
+
+  // ---- coming to an agreement
+
+  /// Reads who they are. Why we do not want them, if we do not.
+  std::optional<error> understand(const meeting_ptr& m, frame_body body);
+
+  void say_meet(const meeting_ptr& m);
+
+  void agree(const meeting_ptr& m);
+
+  void hear_wish(const meeting_ptr& m, const frame_header& h, frame_body body);
+
+  void hear_decision(const meeting_ptr& m, const frame_header& h, frame_body body);
+
+  void hand_over(const meeting_ptr& m, std::uint64_t serial);
+
+  void hand_over_stream(const meeting_ptr& m);
+
+  // ---- one step of a conversation
+
+  using step = void (handshake_acceptor::*)(const meeting_ptr&, const frame_header&, frame_body);
+
+  void expect(const meeting_ptr& m, step next);
+
+  void say(const meeting_ptr& m, frame_kind kind, frame_body body, const std::function<void()>& then = {});
+
+  void watch(const meeting_ptr& m);
+
+  // ---- endings
+
+  void refuse(const meeting_ptr& m, const error& why);
+
+  /// The connection broke. A stream may be dialled again.
+  void lose(const meeting_ptr& m, const error& why);
+
+  void call_again(const meeting_ptr& m);
+
+  void give_up(const meeting_ptr& m, const error& why);
+
+  void note(bool harmless, const std::string& line);
+
+  void end(const meeting_ptr& m);
+
+  void release_choice(const meeting_ptr& m);
+
+  static std::string name_of(const meeting& m);
+
+  asio::io_context* io_;
+  std::mutex* mutex_;
+  std::shared_ptr<accepting> accepting_;
+  handshake_options options_;
+  handshake_owner* owner_;
+  steady_clock clock_;
+  informant informant_;
+  std::uint64_t talks_ = 0;
+  std::set<meeting_ptr> meetings_;
+  half_open<meeting_ptr> strangers_;  // those of the meetings that we did not dial
+  std::deque<std::string> waiting_;   // addresses to dial when there is room
+  stranger_log turned_away_;
+  bool over_ = false;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_HANDSHAKE_ACCEPTOR_HPP
+#endif
+
+// ---- causeway/net/asio_core.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_ASIO_CORE_HPP
+#define CAUSEWAY_NET_ASIO_CORE_HPP
+
+// The engine of a fabric: who is known, whose connection stands, and what its owner is told. What happens is written down
+// where it is found and told later, in a turn of the event loop of its own; so nobody is called back in the middle of
+// something, and a handler may call whatever it likes.
+
+#include <new>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+class fabric_core final : public engine, private link_owner, private handshake_owner {
+ public:
+  fabric_core(listener at, fabric_options options);
+  ~fabric_core() { close(); }
+
+  [[nodiscard]] const fabric_options& options() const noexcept { return options_; }
+  [[nodiscard]] const std::string& address() const noexcept { return address_; }
+  [[nodiscard]] time_point now() const { return shared_.clock.now(); }
+
+  void attach(fabric_events* events);
+
+  // ---- with the lock held: from events, and inside `locked`
+
+  void dial(const std::string& to);
+
+  void close(peer_index peer, const std::string& why);
+
+  [[nodiscard]] bool is_up(peer_index peer) const;
+
+  void post(peer_index peer, std::vector<std::byte> message, bool bulk);
+
+  void wake_at(time_point when);
+
+  void cancel_before(std::uint32_t epoch);
+
+  void aside(std::function<void()> work, std::function<void()> then);
+
+  // ---- without it
+
+  void locked(const std::function<void()>& what);
+
+  /// Also with the lock held: from the question that `block` asks.
+  [[nodiscard]] bool done(operation handle) const;
+
+  result<bool> block(const std::function<bool()>& done, time_point deadline);
+
+  void close();
+
+ private:
+  struct event {
+    std::optional<peer_index> about;  ///< whose link is given up when there is no memory to handle it
+    std::function<void(fabric_events&)> tell;
+  };
+
+  /// The thread that holds the lock for its owner's sake: where calls marked "from events" may come from.
+  class inside_mark {
+   public:
+    explicit inside_mark(fabric_core& core) : core_{&core} { core.inside_ = std::this_thread::get_id(); }
+    ~inside_mark() { core_->inside_ = std::thread::id{}; }
+    inside_mark(const inside_mark&) = delete;
+    inside_mark& operator=(const inside_mark&) = delete;
+
+   private:
+    fabric_core* core_;
+  };
+  [[nodiscard]] bool is_inside() const { return inside_ == std::this_thread::get_id(); }
+
+  void in_loop(std::function<void()> what);
+
+  /// Differs from that of every other program that ever had our id.
+  [[nodiscard]] std::uint64_t make_incarnation() const;
+
+  static handshake_options handshake_settings(const fabric_options& options);
+
+  void set_address(const endpoint& bound);
+
+  // ---- telling
+
+  void tell(event what);
+
+  void tell_all();
+
+  /// A handler could not do its work. Whoever caused it is given up; a timer comes again a little later.
+  void run_out_of_memory(std::optional<peer_index> about);
+
+  CAUSEWAY_DECL void hear_lost(peer_index peer, const error& why) override;
+
+  CAUSEWAY_DECL void hear_control(peer_index peer, control_message message) override;
+
+  CAUSEWAY_DECL void unreachable(const std::string& where, const error& why) override;
+
+  void arm_wake();
+
+  // ---- who is who
+
+  [[nodiscard]] bool is_alive(peer_index peer) const { return peer < links_.size() && !links_[peer]->lost(); }
+
+  [[nodiscard]] bool is_alive(std::optional<peer_index> peer) const { return peer && is_alive(*peer); }
+
+  [[nodiscard]] bool stands(const std::string& where) const;
+
+  CAUSEWAY_DECL introduction introduce(const tcp::socket& to, std::size_t spare) override;
+
+  bool kernel_has_bbr();
+
+  CAUSEWAY_DECL std::optional<error> objection(const introduction& them) override;
+
+  CAUSEWAY_DECL bool is_connected(peer_id id, std::uint64_t incarnation) override;
+
+  wish wish_for(const introduction& them) override { return peers_.wish_for(them, is_alive(peers_.find(them.id))); }
+
+  CAUSEWAY_DECL std::uint64_t choose(const introduction& them, const wish& theirs) override;
+
+  void give_back(const introduction& them, std::uint64_t serial) override { peers_.give_back(them.id, serial); }
+
+  // ---- links
+
+  CAUSEWAY_DECL void take(const introduction& us, const introduction& them, std::uint64_t serial,
+                          const std::string& dialled, tcp::socket socket) override;
+
+  void open_link(peer_index peer, const introduction& us, const introduction& them, tcp::socket socket);
+
+  /// Whoever dialled makes the streams for data. Sends wait until the first stands.
+  void dial_streams(peer_index peer, const tcp::endpoint& remote);
+
+  bool wants_stream(const stream_request& which) override { return is_alive(peers_.lacking(which)); }
+
+  CAUSEWAY_DECL void take_stream(const stream_request& which, tcp::socket socket) override;
+
+  CAUSEWAY_DECL void lose_stream(const stream_request& which, const error& why) override;
+
+  CAUSEWAY_DECL void tick(duration since) override;
+
+  void clear_graves();
+
+  fabric_options options_;
+  endpoint announced_;
+  std::string address_;
+  std::uint64_t incarnation_;
+  roster peers_;
+  std::optional<bool> has_bbr_;
+
+  std::vector<std::unique_ptr<link>> graves_;  // replaced links whose handlers may not have run yet
+  handshake_acceptor handshakes_;
+
+  fabric_events* events_ = nullptr;
+  std::deque<event> queue_;
+  bool telling_ = false;
+  bool opened_ = false;
+  std::atomic<std::thread::id> inside_;
+  asio::steady_timer wake_timer_;
+  time_point wake_time_ = no_deadline;
+  std::uint64_t wake_round_ = 0;
+  side_thread aside_;  // last: what it runs refers to the rest
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_CORE_HPP
+#endif
+
+// ---- causeway/net/impl/asio_fabric.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_FABRIC_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_FABRIC_IPP
+
+// Bodies of net/asio_fabric.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+static_assert(max_post_bytes == max_control_bytes);
+
+CAUSEWAY_DECL asio_fabric::asio_fabric(listener at, fabric_options options)
+    : core_{std::make_shared<detail::fabric_core>(std::move(at), std::move(options))} {}
+
+CAUSEWAY_DECL asio_fabric::~asio_fabric() { core_->close(); }
+
+CAUSEWAY_DECL peer_id asio_fabric::id() const { return core_->options().id; }
+
+CAUSEWAY_DECL void asio_fabric::attach(fabric_events* events) { core_->attach(events); }
+
+CAUSEWAY_DECL time_point asio_fabric::now() const { return core_->now(); }
+
+CAUSEWAY_DECL void asio_fabric::dial(const std::string& to) { core_->dial(to); }
+
+CAUSEWAY_DECL void asio_fabric::close(peer_index link, const std::string& why) { core_->close(link, why); }
+
+CAUSEWAY_DECL bool asio_fabric::is_up(peer_index link) const { return core_->is_up(link); }
+
+CAUSEWAY_DECL void asio_fabric::wake_at(time_point when) { core_->wake_at(when); }
+
+CAUSEWAY_DECL void asio_fabric::cancel_before(std::uint32_t epoch) { core_->cancel_before(epoch); }
+
+CAUSEWAY_DECL result<std::size_t> asio_fabric::wait(operation op, time_point deadline) { return core_->wait(op, deadline); }
+
+CAUSEWAY_DECL bool asio_fabric::done(operation op) const { return core_->done(op); }
+
+CAUSEWAY_DECL void asio_fabric::locked(const std::function<void()>& what) { core_->locked(what); }
+
+CAUSEWAY_DECL traffic asio_fabric::stats() const { return core_->stats(); }
+
+CAUSEWAY_DECL std::string asio_fabric::describe_waits() const { return core_->describe_waits(); }
+
+CAUSEWAY_DECL std::size_t asio_fabric::streams(peer_index link) const { return core_->streams(link); }
+
+CAUSEWAY_DECL void asio_fabric::close() { core_->close(); }
+
+CAUSEWAY_DECL std::string asio_fabric::address() const { return core_->address(); }
+
+CAUSEWAY_DECL void asio_fabric::post(peer_index link, std::vector<std::byte> message, bool bulk) {
+  core_->post(link, std::move(message), bulk);
+}
+
+CAUSEWAY_DECL void asio_fabric::aside(std::function<void()> work, std::function<void()> then) {
+  core_->aside(std::move(work), std::move(then));
+}
+
+CAUSEWAY_DECL operation asio_fabric::send(peer_index link, const message_id& id, std::span<const std::byte> bytes) {
+  return core_->start({.is_send = true, .peer = link, .id = id, .source = bytes.data(), .length = bytes.size()});
+}
+
+CAUSEWAY_DECL operation asio_fabric::receive(peer_index link, const message_id& id, std::span<std::byte> buffer) {
+  return core_->start({.is_send = false, .peer = link, .id = id, .target = buffer.data(), .length = buffer.size()});
+}
+
+CAUSEWAY_DECL result<bool> asio_fabric::block(const std::function<bool()>& done, time_point deadline) {
+  return core_->block(done, deadline);
+}
+
+CAUSEWAY_DECL std::function<void()> asio_fabric::interrupter() const {
+  return [weak = std::weak_ptr{core_}] {
+    if (const auto core = weak.lock()) core->interrupt();
+  };
+}
+
+CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(listener at, fabric_options options) {
+  if (options.run_id == 0 || options.id == 0) {
+    return fail(errc::invalid_argument, at.address().text(),
+                "a fabric needs the id of a run and of a peer, neither of them 0");
+  }
+  return std::make_shared<asio_fabric>(std::move(at), std::move(options));
+}
+
+CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(const endpoint& where, fabric_options options) {
+  CAUSEWAY_ASSIGN(listener at, open_listener(where, options.transport.log));
+  return open_fabric(std::move(at), std::move(options));
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_FABRIC_IPP
+#endif
+
+// ---- causeway/net/impl/asio_stream.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_STREAM_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_STREAM_IPP
+
+// Bodies of net/asio_stream.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL stream::stream(tcp::socket s) : socket{std::move(s)}, staging(staging_bytes) {}
+
+CAUSEWAY_DECL error out_of_memory(std::string name) {
+  return fail(errc::peer_lost, std::move(name), "there was no memory left for what it sent; its connection was given up");
+}
+
+CAUSEWAY_DECL std::size_t chunk_for(std::size_t wanted, std::size_t streams) noexcept {
+  const std::size_t automatic = std::size_t{streams > 1 ? 256U : 1024U} << 10U;
+  return std::clamp(wanted == 0 ? automatic : wanted, min_chunk_bytes, max_chunk_bytes);
+}
+
+CAUSEWAY_DECL std::array<asio::const_buffer, 2> outgoing_frame::buffers() const {
+  return {asio::const_buffer{header.data() + header_length - header_left, header_left},
+          asio::const_buffer{body, body_left}};
+}
+
+CAUSEWAY_DECL void outgoing_frame::begin(frame_header h, std::span<const std::byte> content, bool digest) {
+  h.chunk_length = static_cast<std::uint32_t>(content.size());
+  h.flags = digest ? has_digest : std::uint8_t{0};
+  encode_header(h, header.data());
+  if (digest) store_little(header.data() + header_bytes, hash_bytes(content));
+  header_left = header_length = header_bytes + (digest ? digest_bytes : 0);
+  body = content.data();
+  body_left = body_length = content.size();
+}
+
+CAUSEWAY_DECL void outgoing_frame::rescue() {
+  own.assign(body, body + body_left);
+  body = own.data();
+  slot = no_slot;
+}
+
+CAUSEWAY_DECL void outgoing_frame::consume(std::size_t n) {
+  const std::size_t of_header = std::min(n, header_left);
+  header_left -= of_header;
+  body += n - of_header;
+  body_left -= n - of_header;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_STREAM_IPP
+#endif
+
+// ---- causeway/net/impl/asio_outbox.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_OUTBOX_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_OUTBOX_IPP
+
+// Bodies of net/asio_outbox.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL outbox::outbox(link_context& shared, std::size_t chunk) : shared_{&shared}, chunk_{chunk} {}
+
+CAUSEWAY_DECL void outbox::send(slot_index slot) { sends_.push_back(slot); }
+
+CAUSEWAY_DECL bool outbox::post(frame_kind kind, std::vector<std::byte> bytes, bool bulk) {
+  const std::size_t after = control_bytes_ + bytes.size() + header_bytes;
+  (bulk ? bulk_ : urgent_).push_back({kind, std::move(bytes)});
+  count_control(after);
+  const bool too_much_for_all = shared_->unsent.exceeded(0) && after > shared_->options.control_backlog / 16;
+  return after <= shared_->options.control_backlog && !too_much_for_all;
+}
+
+CAUSEWAY_DECL bool outbox::take_chunk(outgoing_frame& out) {
+  if (sends_.empty()) return false;
+  pending_operation& op = shared_->operations[sends_.front()];
+  if (op.taken == 0) op.sequence = next_sequence_++;
+  const std::size_t length = std::min(chunk_, op.length - op.taken);
+  frame_header h = header(frame_kind::data);
+  h.id = op.id;
+  h.sequence = op.sequence;
+  h.message_length = op.length;
+  h.chunk_offset = op.taken;
+  out.begin(h, {op.source + op.taken, length}, shared_->options.digest);
+  out.slot = sends_.front();
+  op.taken += length;
+  if (op.taken == op.length) sends_.pop_front();
+  return true;
+}
+
+CAUSEWAY_DECL void outbox::written(outgoing_frame& out) {
+  ++shared_->stats.frames_sent;
+  if (out.slot == no_slot) return;
+  pending_operation& op = shared_->operations[out.slot];
+  op.moved += out.body_length;
+  if (op.moved == op.length) shared_->operations.finish(out.slot);
+  out.slot = no_slot;
+}
+
+CAUSEWAY_DECL std::optional<frame_header> outbox::cancel(slot_index slot) {
+  const pending_operation& op = shared_->operations[slot];
+  std::erase(sends_, slot);
+  if (op.taken == 0 || op.taken == op.length) return std::nullopt;
+  frame_header h = header(frame_kind::abort);
+  h.id = op.id;
+  h.sequence = op.sequence;
+  h.message_length = op.length;
+  h.chunk_offset = op.taken;
+  return h;
+}
+
+CAUSEWAY_DECL void outbox::fail_sends(const error& why) {
+  for (const slot_index slot : sends_) shared_->operations.finish(slot, why);
+  sends_.clear();
+}
+
+CAUSEWAY_DECL void outbox::drop_bulk() {
+  for (const queued& q : bulk_) count_control(control_bytes_ - q.bytes.size() - header_bytes);
+  bulk_.clear();
+}
+
+CAUSEWAY_DECL void outbox::drop_control() {
+  bulk_.clear();
+  urgent_.clear();
+  count_control(0);
+}
+
+CAUSEWAY_DECL frame_header outbox::header(frame_kind kind) const {
+  frame_header h;
+  h.kind = kind;
+  h.run_id = shared_->run_id;
+  h.sender = shared_->self;
+  return h;
+}
+
+CAUSEWAY_DECL void outbox::count_control(std::size_t bytes) {
+  shared_->unsent.give(control_bytes_);
+  shared_->unsent.take(bytes);
+  control_bytes_ = bytes;
+}
+
+CAUSEWAY_DECL bool outbox::take_control(std::deque<queued>& from, outgoing_frame& out) {
+  if (from.empty()) return false;
+  out.own = std::move(from.front().bytes);
+  frame_header h = header(from.front().kind);
+  from.pop_front();
+  count_control(control_bytes_ - out.own.size() - header_bytes);
+  const bool control = h.kind == frame_kind::control;
+  if (control) h.sequence = next_control_++;
+  if (control) h.message_length = out.own.size();
+  out.begin(h, out.own, control);
+  return true;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_OUTBOX_IPP
+#endif
 
 // ---- causeway/net/impl/asio_link.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
@@ -3796,104 +5338,6 @@ CAUSEWAY_DECL void link::shut(stream& s) {
 #endif  // CAUSEWAY_NET_IMPL_ASIO_LINK_IPP
 #endif
 
-// ---- causeway/net/asio_loop.hpp ----
-#ifndef CAUSEWAY_NET_ASIO_LOOP_HPP
-#define CAUSEWAY_NET_ASIO_LOOP_HPP
-
-// Who runs the event loop. Whoever waits does the input and output: while the trainer's thread is inside `drive`, it runs
-// the loop itself, so that a message costs no hand-over between threads; while it computes, a background thread takes over
-// after a few milliseconds and keeps transfers and heartbeats going. Exactly one of the two runs the loop at a time, so
-// handlers never run two at once; they take the lock for what they share with the trainer's calls.
-
-#include <condition_variable>
-#include <thread>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-/// A moment of causeway::steady_clock on the standard clock, at most an hour from `now` (longer waits are repeated).
-CAUSEWAY_DECL std::chrono::steady_clock::time_point to_standard(time_point when, time_point now);
-
-class event_loop {
- public:
-  event_loop(std::unique_ptr<asio::io_context> io, std::mutex& mutex);
-  event_loop(const event_loop&) = delete;
-  event_loop& operator=(const event_loop&) = delete;
-
-  [[nodiscard]] asio::io_context& io() noexcept { return *io_; }
-
-  /// Starts the background thread. Needs something in the loop that keeps it busy, such as a timer.
-  void start();
-
-  /// Runs the event loop, or lets the background thread run it, until `done` or the deadline. Needs and keeps the lock.
-  template <class Done>
-  bool drive(std::unique_lock<std::mutex>& lock, time_point deadline, Done done) {
-    trainer_waits_ = true;
-    bool finished = done();
-    if (!finished && clock_.now() >= deadline) finished = look_once(lock, done);
-    while (!finished && clock_.now() < deadline) {
-      const auto until = to_standard(deadline, clock_.now());
-      if (loop_taken_) {
-        trainer_turn_.wait_until(lock, until);
-      } else {
-        run_unlocked(lock, [&] { io_->run_one_until(until); });
-      }
-      finished = done();
-    }
-    trainer_waits_ = false;
-    ++trainer_turns_;
-    return finished;
-  }
-
-  /// Makes a `drive` in progress ask again whether it is done. Needs the lock.
-  void wake();
-
-  /// Ends the background thread. Needs the lock, and gives it up.
-  void stop(std::unique_lock<std::mutex>& lock);
-
-  [[nodiscard]] bool stopping() const noexcept { return stopping_; }
-
- private:
-  /// How long the trainer may stay away before the background thread takes the event loop over.
-  static constexpr auto patience = std::chrono::milliseconds{2};
-
-  template <class Turn>
-  void run_unlocked(std::unique_lock<std::mutex>& lock, Turn turn) {
-    loop_taken_ = true;
-    lock.unlock();
-    try {
-      turn();
-    } catch (const std::bad_alloc&) {  // of a handler: links and strangers have deadlines, so what it was at ends by itself
-    }
-    lock.lock();
-    loop_taken_ = false;
-  }
-
-  /// What the sockets already hold counts, also when the deadline has passed: a wait with one in the past is a poll.
-  template <class Done>
-  bool look_once(std::unique_lock<std::mutex>& lock, Done done) {
-    if (loop_taken_) return false;
-    run_unlocked(lock, [&] { io_->poll(); });
-    return done();
-  }
-
-  void run_background();
-
-  std::unique_ptr<asio::io_context> io_;
-  std::mutex* mutex_;
-  steady_clock clock_;
-  bool loop_taken_ = false;     // somebody is inside the event loop
-  bool trainer_waits_ = false;  // the trainer's thread is inside drive
-  bool stopping_ = false;
-  std::uint64_t trainer_turns_ = 0;  // ends of drive: tells the background thread that the trainer was here lately
-  std::condition_variable trainer_turn_;
-  std::condition_variable background_turn_;
-  std::thread background_;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_ASIO_LOOP_HPP
-
 // ---- causeway/net/impl/asio_loop.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_ASIO_LOOP_IPP
@@ -3948,77 +5392,6 @@ CAUSEWAY_DECL void event_loop::run_background() {
 
 #endif  // CAUSEWAY_NET_IMPL_ASIO_LOOP_IPP
 #endif
-
-// ---- causeway/net/asio_engine.hpp ----
-#ifndef CAUSEWAY_NET_ASIO_ENGINE_HPP
-#define CAUSEWAY_NET_ASIO_ENGINE_HPP
-
-// What transports and fabrics over TCP have in common: links, operations on them, the event loop with its heartbeat, and
-// one lock that guards all state. Who the peers are and how links come and go is for whoever derives from it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-class engine {
- public:
-  engine(const engine&) = delete;
-  engine& operator=(const engine&) = delete;
-
-  operation start(pending_operation what);
-
-  result<std::size_t> wait(operation handle, time_point deadline);
-
-  [[nodiscard]] bool done(operation handle) const;
-
-  void interrupt();
-
-  [[nodiscard]] traffic stats() const;
-
-  [[nodiscard]] std::size_t streams(peer_index peer) const;
-
-  [[nodiscard]] std::string describe_waits() const;
-
- protected:
-  /// `sender`: what our frames name as their sender.
-  engine(std::unique_ptr<asio::io_context> io, std::uint64_t run_id, std::uint32_t sender, transport_options options);
-  ~engine() = default;
-
-  /// Starts the heartbeat and the background thread. Needs the lock.
-  void run();
-
-  /// Says goodbye to everybody, waits up to the grace for theirs, and ends the background thread. Gives the lock up; after
-  /// that nobody but the caller is here. False if it was called before.
-  bool shut_down(std::unique_lock<std::mutex>& lock);
-
-  /// Ends operations of epochs before `epoch`. Needs the lock.
-  void end_epochs_before(std::uint32_t epoch);
-
-  /// Once per heartbeat interval, with the lock held, after the links' ticks.
-  virtual void tick(duration) {}
-
-  // The loop comes before the links: their sockets must go before it does.
-  mutable link_context shared_;
-  event_loop loop_;
-  std::vector<std::unique_ptr<link>> links_;
-  std::uint32_t first_epoch_ = 0;
-  bool closed_ = false;
-  bool interrupted_ = false;
-
- private:
-  [[nodiscard]] error epoch_over(peer_index peer) const;
-
-  void time_out(slot_index slot);
-
-  void arm_timer();
-
-  static std::string tenths(double s);
-
-  asio::steady_timer timer_;
-  time_point last_tick_;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_ASIO_ENGINE_HPP
 
 // ---- causeway/net/impl/asio_engine.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
@@ -4186,915 +5559,106 @@ CAUSEWAY_DECL std::string engine::tenths(double s) {
 #endif  // CAUSEWAY_NET_IMPL_ASIO_ENGINE_IPP
 #endif
 
-// ---- causeway/net/asio_listener.hpp ----
-#ifndef CAUSEWAY_NET_ASIO_LISTENER_HPP
-#define CAUSEWAY_NET_ASIO_LISTENER_HPP
-
-// What host, join and connect_static are told, and the port that a peer listens on.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
-
-/// How far the gathering of peers is.
-struct gathering {
-  std::uint32_t joined = 0;  ///< peers that are in, ourselves included
-  std::uint32_t wanted = 0;  ///< 0 while a joiner has not reached the host
-  bool connecting = false;   ///< everybody is in; the links are being made
-};
-
-struct rendezvous_options {
-  std::uint64_t run_id = 0;                  ///< which run; a joiner may leave it 0 to take the one that is served
-  std::uint64_t model_hash = 0;              ///< hash of what must be equal on all peers; 0 leaves it unchecked
-  std::optional<peer_index> wanted_index{};  ///< the index we had before; the host's default is 0
-  endpoint listen{};                 ///< where others reach us; anything but loopback is unencrypted and warned about
-  std::string announce{};            ///< host name under which others reach us; empty: the address that the host sees
-  std::uint16_t announce_port = 0;   ///< port under which others reach us; 0: the one that we listen at
-  std::size_t streams_per_link = 0;  ///< 0: one on loopback or where the kernel has BBR, else 16
-  time_point deadline = no_deadline;
-  duration link_patience = std::chrono::seconds{60};  ///< how long no link may be made before those without are given up
-  const std::atomic<bool>* stop = nullptr;            ///< set it to give up (errc::cancelled)
-  std::function<void(const gathering&)> progress{};
-  transport_options transport{};
-  piece_source pieces{};  ///< what a host tells those who ask what run this is; none: they are refused
-};
-
-/// A port that we listen on. `open_listener` makes it, so that its address is known before anybody waits.
-class listener {
- public:
-  /// The address as bound: give it to the others.
-  [[nodiscard]] const endpoint& address() const noexcept { return address_; }
-
-  // For the functions of this folder.
-  std::unique_ptr<asio::io_context> io;
-  std::unique_ptr<detail::tcp::acceptor> acceptor;
-
-  listener(std::unique_ptr<asio::io_context> context, std::unique_ptr<detail::tcp::acceptor> bound, endpoint address);
-
- private:
-  endpoint address_;
-};
-
-namespace detail {
-
-/// Where others dial us.
-CAUSEWAY_DECL std::uint16_t announced_port(const rendezvous_options& options, const endpoint& own) noexcept;
-
-CAUSEWAY_DECL error bind_error(const endpoint& where, const std::error_code& failure);
-
-}  // namespace detail
-
-/// Listens at `where` (port 0: any free port). errc::address_in_use when another program has the port.
-CAUSEWAY_DECL result<listener> open_listener(const endpoint& where, const log_sink& log = {});
-
-}}}  // namespace causeway::CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_ASIO_LISTENER_HPP
-
-// ---- causeway/net/impl/asio_listener.ipp ----
+// ---- causeway/net/impl/asio_accept.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_ASIO_LISTENER_IPP
-#define CAUSEWAY_NET_IMPL_ASIO_LISTENER_IPP
+#ifndef CAUSEWAY_NET_IMPL_ASIO_ACCEPT_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_ACCEPT_IPP
 
-// Bodies of net/asio_listener.hpp.
+// Bodies of net/asio_accept.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
-CAUSEWAY_DECL std::uint16_t announced_port(const rendezvous_options& options, const endpoint& own) noexcept {
-  return options.announce_port != 0 ? options.announce_port : own.port;
+CAUSEWAY_DECL accepting::accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken,
+                                   failed_handler failed)
+    : acceptor_{std::move(acceptor)}, pause_{io}, taken_{std::move(taken)}, failed_{std::move(failed)} {}
+
+CAUSEWAY_DECL void accepting::start() {
+  if (over_) return;
+  acceptor_->async_accept([self = shared_from_this()](std::error_code failure, tcp::socket socket) {
+    if (self->over_ || failure == asio::error::operation_aborted) return;
+    if (failure) return self->fail(failure);
+    try {
+      self->taken_(std::move(socket));
+    } catch (const std::bad_alloc&) {
+      return self->fail(std::make_error_code(std::errc::not_enough_memory));
+    }
+    self->start();
+  });
 }
 
-CAUSEWAY_DECL error bind_error(const endpoint& where, const std::error_code& failure) {
-  if (failure == asio::error::address_in_use) {
-    return fail(errc::address_in_use, where.text(),
-                "port " + std::to_string(where.port) +
-                    " is taken by another program; choose another with --listen, or port 0 for any free one");
-  }
-  return fail(errc::io_failed, where.text(), "cannot listen there: " + failure.message());
+CAUSEWAY_DECL void accepting::stop() {
+  over_ = true;
+  std::error_code ignored;
+  acceptor_->close(ignored);
+  pause_.cancel();
+  taken_ = {};
+  failed_ = {};
+}
+
+CAUSEWAY_DECL void accepting::fail(const std::error_code& failure) {
+  failed_(failure.message());
+  pause_.expires_after(pause);
+  pause_.async_wait([self = shared_from_this()](std::error_code stopped) {
+    if (!stopped) self->start();
+  });
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
-
-CAUSEWAY_DECL listener::listener(std::unique_ptr<asio::io_context> context, std::unique_ptr<detail::tcp::acceptor> bound,
-                                 endpoint address)
-    : io{std::move(context)}, acceptor{std::move(bound)}, address_{std::move(address)} {}
-
-CAUSEWAY_DECL result<listener> open_listener(const endpoint& where, const log_sink& log) {
-  auto io = std::make_unique<asio::io_context>();
-  std::error_code failure;
-  detail::tcp::resolver resolver{*io};
-  const auto found = resolver.resolve(where.host, std::to_string(where.port), detail::tcp::resolver::passive, failure);
-  if (failure || found.empty()) {
-    return fail(errc::invalid_argument, where.text(), "no address of this machine has that name: " + failure.message());
-  }
-  const detail::tcp::endpoint local = found.begin()->endpoint();
-  auto acceptor = std::make_unique<detail::tcp::acceptor>(*io);
-  if (acceptor->open(local.protocol(), failure); failure) return detail::bind_error(where, failure);
-  acceptor->set_option(asio::socket_base::reuse_address{true}, failure);
-  if (acceptor->bind(local, failure); failure) return detail::bind_error(where, failure);
-  if (acceptor->listen(asio::socket_base::max_listen_connections, failure); failure)
-    return detail::bind_error(where, failure);
-  endpoint bound = detail::to_endpoint(acceptor->local_endpoint(failure));
-  if (!local.address().is_loopback()) {
-    log(severity::warning, "listening on " + bound.text() + ": links are not encrypted; use a private network or a tunnel");
-  }
-  return listener{std::move(io), std::move(acceptor), std::move(bound)};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_IMPL_ASIO_LISTENER_IPP
+#endif  // CAUSEWAY_NET_IMPL_ASIO_ACCEPT_IPP
 #endif
 
-// ---- causeway/net/fabric.hpp ----
-#ifndef CAUSEWAY_NET_FABRIC_HPP
-#define CAUSEWAY_NET_FABRIC_HPP
-
-// A network whose peers come and go: what an elastic membership needs beyond net/transport.hpp. Connections are made and
-// lost while the run goes on; small control messages reach a handler even while the trainer computes; big messages travel
-// as on a Transport. TCP and the simulator are its two implementations, so that the very same membership runs on both.
-//
-// A `link` is the place of one peer in this fabric, numbered from 0 as peers are met. A connection that breaks and is made
-// again is the same link. A fabric that has met thousands may give the link of one that is gone to a new peer: on_up names
-// the peer each time.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
-
-/// Who a peer is during the whole run, across restarts and addresses. 0 names nobody.
-using peer_id = std::uint64_t;
-
-/// A control message has at most this many bytes.
-inline constexpr std::size_t max_post_bytes = std::size_t{512} << 10U;
-
-/// What a fabric tells its owner. Events come one at a time, never two at once, with the fabric's lock held, on whatever
-/// thread found them; they must not block. All calls of `fabric` that are marked "from events" may be made inside; they
-/// never call back at once.
-class fabric_events {
- public:
-  virtual ~fabric_events() = default;
-  /// A connection to `id` stands. `address` is where that peer can be dialled by others. Comes again after a down.
-  virtual void on_up(peer_index link, peer_id id, const std::string& address) = 0;
-  /// The connection ended: closed, reset, or given up. Its operations have ended with errc::peer_lost.
-  virtual void on_down(peer_index link, const error& why) = 0;
-  /// Nobody answered a dial, or the answer was a refusal.
-  virtual void on_unreachable(const std::string& address, const error& why) = 0;
-  /// A control message came. In the order of posting, as long as the connection stands.
-  virtual void on_control(peer_index link, std::span<const std::byte> message) = 0;
-  /// The time asked for with wake_at has come.
-  virtual void on_wake() = 0;
-};
-
-class fabric {
- public:
-  virtual ~fabric() = default;
-
-  /// This peer, and where others can dial it.
-  [[nodiscard]] virtual peer_id id() const = 0;
-  [[nodiscard]] virtual std::string address() const = 0;
-
-  /// Who gets the events; once, before the first dial. nullptr: no more events from now on. Connections that others make
-  /// before it wait for it.
-  virtual void attach(fabric_events* events) = 0;
-
-  // ---- from events, and inside `locked` ------------------------------------------------------------------------------
-
-  [[nodiscard]] virtual time_point now() const = 0;
-  /// Starts to connect; tells on_up or on_unreachable. Nothing happens if the connection stands or is being made. Dialling
-  /// ourselves is unreachable. Two peers that dial each other at once end with one connection.
-  virtual void dial(const std::string& address) = 0;
-  /// Ends a connection; on_down follows later with `why`, on the other side too. A new one may be made afterwards.
-  virtual void close(peer_index link, const std::string& why) = 0;
-  [[nodiscard]] virtual bool is_up(peer_index link) const = 0;
-  /// Sends a control message, at most max_post_bytes. Lost without notice where the connection is down or breaks: on_down
-  /// tells. `bulk` messages let the others and data pass first.
-  virtual void post(peer_index link, std::vector<std::byte> message, bool bulk = false) = 0;
-  /// Asks for on_wake at `when`; replaces what was asked for before. no_deadline: never.
-  virtual void wake_at(time_point when) = 0;
-  /// Ends all data operations of epochs before `epoch` with errc::cancelled, forgets kept messages of those epochs, and
-  /// from now on drops and counts (frames_rejected) what still arrives of them.
-  virtual void cancel_before(std::uint32_t epoch) = 0;
-
-  /// Runs `work` without the lock, beside everything else: for what may block for seconds, such as fsync. What is given
-  /// runs in the order of the calls, one at a time. `then` comes as an event, while somebody is attached; attach(nullptr)
-  /// returns when no work is under way any more. The destructor lets all of it end.
-  virtual void aside(std::function<void()> work, std::function<void()> then) = 0;
-
-  // ---- for the trainer's thread ---------------------------------------------------------------------------------------
-
-  /// As in net/transport.hpp, with links for peers.
-  virtual operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) = 0;
-  virtual operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) = 0;
-  virtual result<std::size_t> wait(operation op, time_point deadline) = 0;
-  /// Also inside `locked`, and in the question that `block` asks.
-  [[nodiscard]] virtual bool done(operation op) const = 0;
-
-  /// Runs `what` with the lock held: no event comes meanwhile.
-  virtual void locked(const std::function<void()>& what) = 0;
-  /// Blocks until `done` says so; asked with the lock held, now and after every event. False: the deadline came first.
-  /// errc::cancelled: the peer was asked to stop.
-  virtual result<bool> block(const std::function<bool()>& done, time_point deadline) = 0;
-
-  [[nodiscard]] virtual traffic stats() const = 0;
-  /// One line per unfinished data operation: whom it concerns, since when, how far it is. From any thread.
-  [[nodiscard]] virtual std::string describe_waits() const = 0;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_FABRIC_HPP
-
-// ---- causeway/net/asio_meeting.hpp ----
-#ifndef CAUSEWAY_NET_ASIO_MEETING_HPP
-#define CAUSEWAY_NET_ASIO_MEETING_HPP
-
-// What two peers of a fabric tell each other on a new connection, and which connection becomes their link. Both say who
-// they are. Then the peer with the smaller id decides alone, so that two who dial each other at once cannot decide
-// differently: the other one says which connection it had last and whether that still stands; the smaller one takes the new
-// connection, under a number that only grows, or declines it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-inline constexpr std::uint32_t most_data_streams = 64;
-
-/// The body of `meet`.
-struct introduction {
-  peer_id id = 0;
-  std::uint64_t incarnation = 0;  ///< tells a restarted program from its predecessor
-  std::uint64_t nonce = 0;        ///< of this connection; the other side repeats it, so that a recording is of no use
-  std::uint32_t streams = 1;      ///< for data; the smaller wish counts
-  std::uint32_t chunk = 0;        ///< bytes in a chunk of what it sends
-  std::string host{};             ///< where it listens; empty: wherever it seems to be
-  std::uint16_t port = 0;
-
-  [[nodiscard]] std::vector<std::byte> encode() const;
-  static result<introduction> decode(std::span<const std::byte> bytes);
-};
-
-/// The body of `want`: what the peer with the larger id knows of earlier connections.
-struct wish {
-  std::uint64_t nonce = 0;  ///< of the other side's introduction
-  std::uint64_t last = 0;   ///< number of the last connection that was taken; 0: none of this incarnation
-  std::uint8_t alive = 0;   ///< that one still stands, as far as it knows
-
-  [[nodiscard]] std::vector<std::byte> encode() const;
-  static result<wish> decode(std::span<const std::byte> bytes);
-};
-
-/// The body of `take`: the answer to a wish.
-struct decision {
-  std::uint64_t nonce = 0;   ///< of the other side's introduction
-  std::uint64_t serial = 0;  ///< the number of the link from now on; 0: we have another connection
-
-  [[nodiscard]] std::vector<std::byte> encode() const;
-  static result<decision> decode(std::span<const std::byte> bytes);
-};
-
-/// One link among all that there ever were with a peer.
-struct link_key {
-  peer_id id = 0;                 ///< the other side
-  std::uint64_t incarnation = 0;  ///< of the other side
-  std::uint64_t serial = 0;
-
-  friend bool operator==(const link_key&, const link_key&) = default;
-};
-
-/// The body of `stream`: to which link a connection belongs. The key names the sender.
-struct stream_request {
-  link_key key;
-  std::uint32_t index = 0;  ///< from 0; smaller than the number agreed on
-
-  [[nodiscard]] std::vector<std::byte> encode() const;
-  static result<stream_request> decode(std::span<const std::byte> bytes);
-};
-
-/// What the peer with the smaller id knows of its link to the other: for `may_replace`.
-struct standing {
-  bool alive = false;             ///< a connection stands, or one was taken just now
-  std::uint64_t incarnation = 0;  ///< of the other side, on that connection
-  std::uint64_t serial = 0;
-};
-
-/// Whether a new connection takes the place of what stands. It does not where the other side has not heard yet that a
-/// connection was taken (both dialled at once), or still has it. It does where the other side has lost it, or is a new
-/// program.
-CAUSEWAY_DECL bool may_replace(const standing& ours, std::uint64_t their_incarnation, const wish& theirs) noexcept;
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_ASIO_MEETING_HPP
-
-// ---- causeway/net/impl/asio_meeting.ipp ----
+// ---- causeway/net/impl/asio_informant.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
-#define CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
+#ifndef CAUSEWAY_NET_IMPL_ASIO_INFORMANT_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_INFORMANT_IPP
 
-// Bodies of net/asio_meeting.hpp.
+// Bodies of net/asio_informant.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
-CAUSEWAY_DECL std::vector<std::byte> introduction::encode() const {
-  byte_writer out;
-  out.put(id).put(incarnation).put(nonce).put(streams).put(chunk).put_text(host).put(port);
-  return std::move(out).take();
+CAUSEWAY_DECL informant::informant(piece_source pieces) : pieces_{std::move(pieces)} {}
+
+CAUSEWAY_DECL void informant::serve(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body) {
+  if (!pieces_) return who->refuse(fail(errc::unsupported, "", "this run tells newcomers nothing"));
+  if (talks_.size() >= most_talks) {
+    return who->refuse(fail(errc::too_large, "", "too many newcomers ask at once; try later"));
+  }
+  talks_.insert(who);
+  who->on_end([this, who](const error&) { talks_.erase(who); });
+  answer(who, run_id, body);
 }
 
-CAUSEWAY_DECL result<introduction> introduction::decode(std::span<const std::byte> bytes) {
-  byte_reader in{bytes};
-  introduction who;
-  who.id = in.get<std::uint64_t>();
-  who.incarnation = in.get<std::uint64_t>();
-  who.nonce = in.get<std::uint64_t>();
-  who.streams = in.get<std::uint32_t>();
-  who.chunk = in.get<std::uint32_t>();
-  who.host = in.get_text(255);
-  who.port = in.get<std::uint16_t>();
-  CAUSEWAY_TRY(in.finish("introduction"));
-  const bool fits = who.chunk >= min_chunk_bytes && who.chunk <= max_chunk_bytes && who.streams != 0 &&
-                    who.streams <= most_data_streams && who.port != 0;
-  if (who.id == 0 || !fits) return fail(errc::protocol, "introduction", "it makes no sense");
-  return who;
+CAUSEWAY_DECL void informant::stop() {
+  for (const auto& who : std::exchange(talks_, {})) who->stop();
 }
 
-CAUSEWAY_DECL std::vector<std::byte> wish::encode() const {
-  byte_writer out;
-  out.put(nonce).put(last).put(alive);
-  return std::move(out).take();
+CAUSEWAY_DECL void informant::answer(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body) {
+  byte_reader in{body};
+  const auto item = in.get<std::uint32_t>();
+  const auto offset = in.get<std::uint64_t>();
+  if (const auto whole = in.finish("question"); !whole) {
+    talks_.erase(who);
+    return who->refuse(whole.error());
+  }
+  const std::vector<std::byte> piece = pieces_(item, offset);
+  // The next question is read when this answer is out: a stranger costs one piece of memory, however much it asks for.
+  who->say(frame_kind::told, run_id, 0, std::span{piece}.first(std::min(piece.size(), max_piece_bytes)),
+           [this, who, run_id] { hear(who, run_id); });
 }
 
-CAUSEWAY_DECL result<wish> wish::decode(std::span<const std::byte> bytes) {
-  byte_reader in{bytes};
-  wish w;
-  w.nonce = in.get<std::uint64_t>();
-  w.last = in.get<std::uint64_t>();
-  w.alive = in.get<std::uint8_t>();
-  CAUSEWAY_TRY(in.finish("wish"));
-  return w;
-}
-
-CAUSEWAY_DECL std::vector<std::byte> decision::encode() const {
-  byte_writer out;
-  out.put(nonce).put(serial);
-  return std::move(out).take();
-}
-
-CAUSEWAY_DECL result<decision> decision::decode(std::span<const std::byte> bytes) {
-  byte_reader in{bytes};
-  decision d;
-  d.nonce = in.get<std::uint64_t>();
-  d.serial = in.get<std::uint64_t>();
-  CAUSEWAY_TRY(in.finish("decision"));
-  return d;
-}
-
-CAUSEWAY_DECL std::vector<std::byte> stream_request::encode() const {
-  byte_writer out;
-  out.put(key.id).put(key.incarnation).put(key.serial).put(index);
-  return std::move(out).take();
-}
-
-CAUSEWAY_DECL result<stream_request> stream_request::decode(std::span<const std::byte> bytes) {
-  byte_reader in{bytes};
-  stream_request r;
-  r.key.id = in.get<std::uint64_t>();
-  r.key.incarnation = in.get<std::uint64_t>();
-  r.key.serial = in.get<std::uint64_t>();
-  r.index = in.get<std::uint32_t>();
-  CAUSEWAY_TRY(in.finish("stream request"));
-  return r;
-}
-
-CAUSEWAY_DECL bool may_replace(const standing& ours, std::uint64_t their_incarnation, const wish& theirs) noexcept {
-  if (!ours.alive || ours.incarnation != their_incarnation) return true;
-  return theirs.last == ours.serial && theirs.alive == 0;
+CAUSEWAY_DECL void informant::hear(const conversation_ptr& who, std::uint64_t run_id) {
+  who->next(question_bytes, patience, [this, who, run_id](const frame_header& h, std::span<const std::byte> body) {
+    if (h.kind == frame_kind::ask) return answer(who, run_id, body);
+    talks_.erase(who);
+    who->refuse(fail(errc::protocol, "", "it stopped asking"));
+  });
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
-#endif  // CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
+#endif  // CAUSEWAY_NET_IMPL_ASIO_INFORMANT_IPP
 #endif
-
-// ---- causeway/net/asio_roster.hpp ----
-#ifndef CAUSEWAY_NET_ASIO_ROSTER_HPP
-#define CAUSEWAY_NET_ASIO_ROSTER_HPP
-
-// Everybody that a fabric has met, and which connection with each counts. Pure bookkeeping, without sockets: the fabric
-// says whether the link of a peer is alive.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-inline std::string name_of(peer_id id) { return "peer " + std::to_string(id); }
-
-class roster {
- public:
-  /// A peer that we met. Its number is that of its link.
-  struct place {
-    peer_id id = 0;
-    std::uint64_t incarnation = 0;
-    std::uint64_t serial = 0;  ///< of its last connection
-    std::string address;
-    std::set<std::string> aliases;   ///< addresses that we dialled and found it at
-    std::uint64_t settled = 0;       ///< when its last connection was made, counted in connections
-    std::uint32_t streams = 1;       ///< for data
-    std::uint64_t streams_seen = 0;  ///< one bit for each
-    bool told = false;               ///< on_up was the last that was told of it
-  };
-
-  roster(peer_id self, std::uint64_t incarnation, std::size_t most_peers);
-
-  [[nodiscard]] std::size_t size() const noexcept { return places_.size(); }
-  place& operator[](peer_index peer) { return places_[peer]; }
-  const place& operator[](peer_index peer) const { return places_[peer]; }
-
-  [[nodiscard]] std::optional<peer_index> find(peer_id id) const;
-
-  /// Why we do not talk to this peer; null if we do. `alive(peer)`: its link stands.
-  template <class Alive>
-  [[nodiscard]] std::optional<error> objection(const introduction& them, Alive alive) const {
-    if (them.id == self_ && them.incarnation == incarnation_) {
-      return fail(errc::invalid_argument, "", "that is this peer itself");
-    }
-    if (them.id == self_) {
-      return fail(errc::invalid_argument, "",
-                  "two peers have the id " + std::to_string(self_) + "; each needs its own folder, and with it its own id");
-    }
-    if (!find(them.id) && places_.size() >= most_peers_ && !longest_gone(alive)) {
-      return fail(errc::too_large, "", "this peer has as many connections as it may have; try another one");
-    }
-    return std::nullopt;
-  }
-
-  /// What a peer with a smaller id wants to know.
-  [[nodiscard]] wish wish_for(const introduction& them, bool alive) const;
-
-  /// The number of a new connection with a peer with a larger id, or 0 if another one counts. One that was chosen counts
-  /// until it is claimed or given back.
-  std::uint64_t choose(const introduction& them, const wish& theirs, bool alive);
-
-  void give_back(peer_id id, std::uint64_t serial);
-
-  /// A connection stands; whether it counts. Of those that we chose only the last does.
-  bool claim(peer_id id, std::uint64_t serial);
-
-  /// The place of a peer; if it has none a new one, or that of whoever is gone the longest. Null when all are taken.
-  template <class Alive>
-  std::optional<peer_index> seat(peer_id id, Alive alive) {
-    if (const auto known = find(id)) return known;
-    auto peer = static_cast<peer_index>(places_.size());
-    if (places_.size() >= most_peers_) {
-      const auto free = longest_gone(alive);
-      if (!free) return std::nullopt;
-      peer = *free;
-      numbers_.erase(places_[peer].id);
-      places_[peer] = {};
-    } else {
-      places_.emplace_back();
-    }
-    numbers_[id] = peer;
-    places_[peer].id = id;
-    return peer;
-  }
-
-  /// A connection became the link of a place.
-  void settle(peer_index peer, const introduction& us, const introduction& them, std::uint64_t serial,
-              const std::string& dialled);
-
-  /// The place whose link lacks this stream.
-  [[nodiscard]] std::optional<peer_index> lacking(const stream_request& which) const;
-
- private:
-  static constexpr std::size_t most_aliases = 16;
-
-  template <class Alive>
-  [[nodiscard]] std::optional<peer_index> longest_gone(Alive alive) const {
-    std::optional<peer_index> oldest;
-    for (peer_index p = 0; p < places_.size(); ++p) {
-      if (!alive(p) && (!oldest || places_[p].settled < places_[*oldest].settled)) oldest = p;
-    }
-    return oldest;
-  }
-
-  peer_id self_;
-  std::uint64_t incarnation_;
-  std::size_t most_peers_;
-  std::vector<place> places_;  // by link
-  std::map<peer_id, peer_index> numbers_;
-  std::map<peer_id, standing> choices_;  // connections that we chose and that are about to be taken
-  std::uint64_t last_serial_ = 0;
-  std::uint64_t settled_ = 0;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_ASIO_ROSTER_HPP
-
-// ---- causeway/net/impl/asio_roster.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_ASIO_ROSTER_IPP
-#define CAUSEWAY_NET_IMPL_ASIO_ROSTER_IPP
-
-// Bodies of net/asio_roster.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-CAUSEWAY_DECL roster::roster(peer_id self, std::uint64_t incarnation, std::size_t most_peers)
-    : self_{self}, incarnation_{incarnation}, most_peers_{most_peers} {}
-
-CAUSEWAY_DECL std::optional<peer_index> roster::find(peer_id id) const {
-  const auto found = numbers_.find(id);
-  return found == numbers_.end() ? std::nullopt : std::optional{found->second};
-}
-
-CAUSEWAY_DECL wish roster::wish_for(const introduction& them, bool alive) const {
-  const auto peer = find(them.id);
-  if (!peer || places_[*peer].incarnation != them.incarnation) return {};
-  return {.last = places_[*peer].serial, .alive = alive ? std::uint8_t{1} : std::uint8_t{0}};
-}
-
-CAUSEWAY_DECL std::uint64_t roster::choose(const introduction& them, const wish& theirs, bool alive) {
-  standing ours;
-  if (const auto made = choices_.find(them.id); made != choices_.end()) {
-    ours = made->second;
-  } else if (const auto peer = find(them.id)) {
-    ours = {alive, places_[*peer].incarnation, places_[*peer].serial};
-  }
-  if (!may_replace(ours, them.incarnation, theirs)) return 0;
-  choices_[them.id] = {true, them.incarnation, ++last_serial_};
-  return last_serial_;
-}
-
-CAUSEWAY_DECL void roster::give_back(peer_id id, std::uint64_t serial) {
-  const auto made = choices_.find(id);
-  if (made != choices_.end() && made->second.serial == serial) choices_.erase(made);
-}
-
-CAUSEWAY_DECL bool roster::claim(peer_id id, std::uint64_t serial) {
-  if (id < self_) return true;
-  const auto made = choices_.find(id);
-  if (made == choices_.end() || made->second.serial != serial) return false;
-  choices_.erase(made);
-  return true;
-}
-
-CAUSEWAY_DECL void roster::settle(peer_index peer, const introduction& us, const introduction& them, std::uint64_t serial,
-                                  const std::string& dialled) {
-  place& p = places_[peer];
-  if (p.incarnation != them.incarnation) p.aliases.clear();
-  if (!dialled.empty() && p.aliases.size() < most_aliases) p.aliases.insert(dialled);
-  p.incarnation = them.incarnation;
-  p.settled = ++settled_;
-  p.serial = serial;
-  p.address = endpoint{them.host, them.port}.text();
-  p.streams = std::min(us.streams, them.streams);
-  p.streams_seen = 0;
-}
-
-CAUSEWAY_DECL std::optional<peer_index> roster::lacking(const stream_request& which) const {
-  const auto peer = find(which.key.id);
-  if (!peer) return std::nullopt;
-  const place& p = places_[*peer];
-  const bool fits = which.key == link_key{p.id, p.incarnation, p.serial} && which.index < p.streams;
-  return fits && (p.streams_seen >> which.index & 1U) == 0 ? peer : std::nullopt;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_IMPL_ASIO_ROSTER_IPP
-#endif
-
-// ---- causeway/net/half_open.hpp ----
-#ifndef CAUSEWAY_NET_HALF_OPEN_HPP
-#define CAUSEWAY_NET_HALF_OPEN_HPP
-
-// Connections of strangers, from the moment they are accepted until they become something or go. There is room for a fixed
-// number of them. When it is used up a newcomer is let in all the same and another one goes: of those that have not said
-// who they are, the oldest of the address that holds the most. So a flood pushes itself out and not the peer that dials in
-// the middle of it. Pure bookkeeping without sockets.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-/// `Key` names a connection; it is copied and compared. Not thread-safe: its owner locks.
-template <class Key>
-class half_open {
- public:
-  explicit half_open(std::size_t most) : most_{std::max<std::size_t>(most, 1)} {}
-
-  /// A connection from `source` came. Whom to send away for it, if there is no room. O(n log n) in a flood, else O(1).
-  std::optional<Key> enter(Key key, std::string source) {
-    std::optional<Key> goes;
-    if (entries_.size() >= most_) goes = expel();
-    entries_.push_back({std::move(key), std::move(source)});
-    return goes;
-  }
-
-  /// It has said who it is, in our words: it goes only when nobody silent is left.
-  void introduce(const Key& key) {
-    for (entry& e : entries_) {
-      if (e.key == key) e.introduced = true;
-    }
-  }
-
-  /// It is a stranger no more, or gone.
-  void leave(const Key& key) {
-    std::erase_if(entries_, [&](const entry& e) { return e.key == key; });
-  }
-
-  /// Takes out the one that is to go first. Null when there is nobody.
-  std::optional<Key> expel() {
-    if (entries_.empty()) return std::nullopt;
-    const bool silent = std::any_of(entries_.begin(), entries_.end(), [](const entry& e) { return !e.introduced; });
-    const auto may_go = [silent](const entry& e) { return !silent || !e.introduced; };
-    std::map<std::string_view, std::size_t> held;
-    for (const entry& e : entries_) held[e.source] += may_go(e) ? 1 : 0;
-    std::size_t most = 0;
-    for (const auto& [source, count] : held) most = std::max(most, count);
-    const auto first =
-        std::find_if(entries_.begin(), entries_.end(), [&](const entry& e) { return may_go(e) && held[e.source] == most; });
-    Key key = std::move(first->key);
-    entries_.erase(first);
-    return key;
-  }
-
-  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
-
- private:
-  struct entry {
-    Key key;
-    std::string source;
-    bool introduced = false;
-  };
-
-  std::size_t most_;
-  std::vector<entry> entries_;  // oldest first
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_HALF_OPEN_HPP
-
-// ---- causeway/net/stranger_log.hpp ----
-#ifndef CAUSEWAY_NET_STRANGER_LOG_HPP
-#define CAUSEWAY_NET_STRANGER_LOG_HPP
-
-// What is written about connections that were refused or dropped before they became a link. Anybody can cause such a line,
-// as often as he likes; so only a few are written in a while, the others are counted, and the count is told.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-/// Not thread-safe: its owner locks.
-class stranger_log {
- public:
-  static constexpr std::size_t lines = 5;  ///< in full, every `period`
-  static constexpr std::chrono::seconds period{10};
-
-  explicit stranger_log(log_sink sink);
-
-  /// Writes the line, or counts it.
-  void say(time_point now, std::string line);
-
-  /// Tells how many were counted, when the period is over. Call it once in a while.
-  void flush(time_point now);
-
- private:
-  log_sink sink_;
-  time_point since_;
-  std::size_t said_ = 0;
-  std::uint64_t counted_ = 0;
-  std::string last_;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_STRANGER_LOG_HPP
-
-// ---- causeway/net/impl/stranger_log.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_STRANGER_LOG_IPP
-#define CAUSEWAY_NET_IMPL_STRANGER_LOG_IPP
-
-// Bodies of net/stranger_log.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-CAUSEWAY_DECL stranger_log::stranger_log(log_sink sink) : sink_{std::move(sink)} {}
-
-CAUSEWAY_DECL void stranger_log::say(time_point now, std::string line) {
-  flush(now);
-  if (said_ == 0) since_ = now;
-  if (said_ < lines) {
-    ++said_;
-    return sink_(severity::warning, line);
-  }
-  ++counted_;
-  last_ = std::move(line);
-}
-
-CAUSEWAY_DECL void stranger_log::flush(time_point now) {
-  if (said_ == 0 || now - since_ < duration{period}) return;
-  if (counted_ != 0) {
-    sink_(severity::warning, "turned away " + std::to_string(counted_) + " more connections in " +
-                                 std::to_string(period.count()) + " s; the last: " + last_);
-  }
-  said_ = 0;
-  counted_ = 0;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_IMPL_STRANGER_LOG_IPP
-#endif
-
-// ---- causeway/net/handshake_acceptor.hpp ----
-#ifndef CAUSEWAY_NET_HANDSHAKE_ACCEPTOR_HPP
-#define CAUSEWAY_NET_HANDSHAKE_ACCEPTOR_HPP
-
-// Accepts strangers for a fabric, dials addresses, and leads the handshake on a new connection up to the point where it
-// becomes a link or a stream of one. Everything happens inside the event loop, one handler at a time; handlers
-// take the fabric's lock. A stranger costs at most one connection and 4 KiB, and is shown out after ten seconds, or earlier
-// where others want in.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-struct handshake_options {
-  std::uint64_t run_id = 0;
-  std::size_t strangers = 128;  ///< accepted connections that are no link yet; see net/half_open.hpp
-  std::size_t dials = 64;       ///< under way at once; others wait for their turn
-  std::size_t first_frames = std::size_t{4} << 10U;
-  std::chrono::nanoseconds frame = std::chrono::seconds{5};       ///< for one frame to come
-  std::chrono::nanoseconds handshake = std::chrono::seconds{10};  ///< for all of it, the dialling included
-  log_sink log{};
-  piece_source pieces{};  ///< for those who ask what run this is; none: they are refused
-};
-
-/// Who decides what becomes of connections. Called with the lock held; calls nothing of the acceptor back.
-class handshake_owner {
- public:
-  virtual ~handshake_owner() = default;
-  /// Ourselves, as far as it does not depend on the connection. `spare`: descriptors that connections may still take.
-  virtual introduction introduce(const tcp::socket& to, std::size_t spare) = 0;
-  /// Why we do not talk to this peer; null if we do.
-  virtual std::optional<error> objection(const introduction& them) = 0;
-  virtual bool is_connected(peer_id id, std::uint64_t incarnation) = 0;
-  /// What we know of earlier connections, for a peer with a smaller id.
-  virtual wish wish_for(const introduction& them) = 0;
-  /// For a peer with a larger id: the number of the new link, or 0. A number must be taken or given back.
-  virtual std::uint64_t choose(const introduction& them, const wish& theirs) = 0;
-  virtual void give_back(const introduction& them, std::uint64_t serial) = 0;
-  /// The connection is the link. `us`: what we said of ourselves. `dialled`: the address that we dialled, or empty.
-  virtual void take(const introduction& us, const introduction& them, std::uint64_t serial, const std::string& dialled,
-                    tcp::socket socket) = 0;
-  virtual bool wants_stream(const stream_request& which) = 0;
-  virtual void take_stream(const stream_request& which, tcp::socket socket) = 0;
-  virtual void lose_stream(const stream_request& which, const error& why) = 0;
-  virtual void unreachable(const std::string& address, const error& why) = 0;
-};
-
-class handshake_acceptor {
- public:
-  handshake_acceptor(asio::io_context& io, std::mutex& mutex, std::unique_ptr<tcp::acceptor> acceptor,
-                     const handshake_options& options, handshake_owner& owner);
-  handshake_acceptor(const handshake_acceptor&) = delete;
-  handshake_acceptor& operator=(const handshake_acceptor&) = delete;
-
-  // All members need the lock; all but `lock_up` are called inside the event loop.
-
-  /// Starts to accept.
-  void open() { accepting_->start(); }
-
-  void dial(const std::string& address);
-
-  /// Once in a while: tells how many strangers were turned away since.
-  void tick() { turned_away_.flush(clock_.now()); }
-
-  /// Makes one more stream of a link that stands. `which.key` names the other side; `ours` is what we call ourselves there.
-  void dial_stream(const tcp::endpoint& at, const stream_request& which, const link_key& ours);
-
-  /// Nobody is let in any more. The rest is `lock_up`'s.
-  void shut() noexcept { over_ = true; }
-
-  /// Ends everything. Only when nobody runs the event loop any more.
-  void lock_up();
-
-  [[nodiscard]] std::size_t meetings() const noexcept { return meetings_.size(); }
-
- private:
-  /// A connection on its way to become a link or a stream.
-  struct meeting {
-    explicit meeting(asio::io_context& io);
-    std::string dialled;  ///< what `dial` was given; empty for a stranger and for a stream
-    endpoint target;      ///< whom we dial; port 0 for a stranger
-    std::optional<stream_request> stream;
-    link_key our_key;
-    std::shared_ptr<dialer> dialling;
-    conversation_ptr who;
-    std::string source;
-    asio::steady_timer deadline;
-    introduction us;
-    introduction them;
-    std::uint64_t serial = 0;  ///< chosen by us and not taken yet
-    bool over = false;
-  };
-  using meeting_ptr = std::shared_ptr<meeting>;
-  using frame_body = std::span<const std::byte>;
-
-  meeting_ptr start_meeting();
-
-  // ---- strangers
-
-  std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor);
-
-  void meet_stranger(tcp::socket socket);
-
-  /// One stranger goes. False when there is none.
-  bool make_room();
-
-  void send_away(const meeting_ptr& m);
-
-  void hear_first(const meeting_ptr& m, const frame_header& h, frame_body body);
-
-  /// It is no meeting any more.
-  void inform(const meeting_ptr& m, frame_body body);
-
-  void hear_stream_request(const meeting_ptr& m, frame_body body);
-
-  // ---- dialling
-
-  [[nodiscard]] bool is_dialling(const std::string& address) const;
-
-  /// Starts what was asked for, as far as there is room.
-  void dial_next();
-
-  void call(const meeting_ptr& m, bool pause = false);
-
-  void greet(const meeting_ptr& m, const conversation_ptr& who);
-
-  void hear_meet(const meeting_ptr& m, const frame_header& h, frame_body body);
-
-  void hear_stream_ok(const meeting_ptr& m, const frame_header& h, frame_body body);
-
-  // ---- coming to an agreement
-
-  /// Reads who they are. Why we do not want them, if we do not.
-  std::optional<error> understand(const meeting_ptr& m, frame_body body);
-
-  void say_meet(const meeting_ptr& m);
-
-  void agree(const meeting_ptr& m);
-
-  void hear_wish(const meeting_ptr& m, const frame_header& h, frame_body body);
-
-  void hear_decision(const meeting_ptr& m, const frame_header& h, frame_body body);
-
-  void hand_over(const meeting_ptr& m, std::uint64_t serial);
-
-  void hand_over_stream(const meeting_ptr& m);
-
-  // ---- one step of a conversation
-
-  using step = void (handshake_acceptor::*)(const meeting_ptr&, const frame_header&, frame_body);
-
-  void expect(const meeting_ptr& m, step next);
-
-  void say(const meeting_ptr& m, frame_kind kind, frame_body body, const std::function<void()>& then = {});
-
-  void watch(const meeting_ptr& m);
-
-  // ---- endings
-
-  void refuse(const meeting_ptr& m, const error& why);
-
-  /// The connection broke. A stream may be dialled again.
-  void lose(const meeting_ptr& m, const error& why);
-
-  void call_again(const meeting_ptr& m);
-
-  void give_up(const meeting_ptr& m, const error& why);
-
-  void note(bool harmless, const std::string& line);
-
-  void end(const meeting_ptr& m);
-
-  void release_choice(const meeting_ptr& m);
-
-  static std::string name_of(const meeting& m);
-
-  asio::io_context* io_;
-  std::mutex* mutex_;
-  std::shared_ptr<accepting> accepting_;
-  handshake_options options_;
-  handshake_owner* owner_;
-  steady_clock clock_;
-  informant informant_;
-  std::uint64_t talks_ = 0;
-  std::set<meeting_ptr> meetings_;
-  half_open<meeting_ptr> strangers_;  // those of the meetings that we did not dial
-  std::deque<std::string> waiting_;   // addresses to dial when there is room
-  stranger_log turned_away_;
-  bool over_ = false;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_HANDSHAKE_ACCEPTOR_HPP
 
 // ---- causeway/net/impl/handshake_acceptor.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
@@ -5429,285 +5993,6 @@ CAUSEWAY_DECL std::string handshake_acceptor::name_of(const meeting& m) {
 #endif  // CAUSEWAY_NET_IMPL_HANDSHAKE_ACCEPTOR_IPP
 #endif
 
-// ---- causeway/net/side_thread.hpp ----
-#ifndef CAUSEWAY_NET_SIDE_THREAD_HPP
-#define CAUSEWAY_NET_SIDE_THREAD_HPP
-
-// One thread for work that may block for seconds, such as fsync, so that nobody who serves the network has to wait for it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
-
-/// Thread-safe, except that the destructor must be the last call. The thread starts with the first work.
-class side_thread {
- public:
-  side_thread() = default;
-  side_thread(const side_thread&) = delete;
-  side_thread& operator=(const side_thread&) = delete;
-
-  /// All that was pushed is done first.
-  ~side_thread();
-
-  /// Runs later, after all that was pushed before. Where no thread can be started, at once.
-  void push(std::function<void()> work);
-
-  /// Blocks until all that was pushed is done. Not from inside of work.
-  void wait_idle();
-
- private:
-  [[nodiscard]] bool has_thread();
-
-  void run();
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> work_;
-  bool busy_ = false;
-  bool ending_ = false;
-  std::thread thread_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_SIDE_THREAD_HPP
-
-// ---- causeway/net/impl/side_thread.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_SIDE_THREAD_IPP
-#define CAUSEWAY_NET_IMPL_SIDE_THREAD_IPP
-
-// Bodies of net/side_thread.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
-
-CAUSEWAY_DECL side_thread::~side_thread() {
-  {
-    const std::lock_guard lock{mutex_};
-    ending_ = true;
-  }
-  changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
-}
-
-CAUSEWAY_DECL void side_thread::push(std::function<void()> work) {
-  std::unique_lock lock{mutex_};
-  if (!has_thread()) {
-    lock.unlock();
-    return work();
-  }
-  work_.push_back(std::move(work));
-  changed_.notify_all();
-}
-
-CAUSEWAY_DECL void side_thread::wait_idle() {
-  std::unique_lock lock{mutex_};
-  changed_.wait(lock, [this] { return work_.empty() && !busy_; });
-}
-
-CAUSEWAY_DECL bool side_thread::has_thread() {
-  if (thread_.joinable()) return true;
-  try {
-    thread_ = std::thread{[this] { run(); }};
-  } catch (const std::system_error&) {
-    return false;
-  }
-  return true;
-}
-
-CAUSEWAY_DECL void side_thread::run() {
-  std::unique_lock lock{mutex_};
-  for (;;) {
-    changed_.wait(lock, [this] { return ending_ || !work_.empty(); });
-    if (work_.empty()) return;
-    const std::function<void()> next = std::move(work_.front());
-    work_.pop_front();
-    busy_ = true;
-    lock.unlock();
-    next();
-    lock.lock();
-    busy_ = false;
-    changed_.notify_all();
-  }
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_IMPL_SIDE_THREAD_IPP
-#endif
-
-// ---- causeway/net/asio_core.hpp ----
-#ifndef CAUSEWAY_NET_ASIO_CORE_HPP
-#define CAUSEWAY_NET_ASIO_CORE_HPP
-
-// The engine of a fabric: who is known, whose connection stands, and what its owner is told. What happens is written down
-// where it is found and told later, in a turn of the event loop of its own; so nobody is called back in the middle of
-// something, and a handler may call whatever it likes.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
-
-struct fabric_options {
-  std::uint64_t run_id = 0;          ///< which run; never 0
-  peer_id id = 0;                    ///< who we are in it; never 0
-  std::string announce{};            ///< host, or host:port, at which others reach us; empty: where we listen or seem to be
-  std::size_t streams_per_link = 0;  ///< connections for data; 0: one on loopback or where the kernel has BBR, else 16
-  std::size_t most_peers = 4096;     ///< links; a new peer may get the one of a peer that is gone
-  transport_options transport{};     ///< `silence` is the least patience with a silent peer
-  detail::handshake_options handshake{};  ///< limits on strangers; run and log are taken from here
-};
-
-namespace detail {
-
-class fabric_core final : public engine, private link_owner, private handshake_owner {
- public:
-  fabric_core(listener at, fabric_options options);
-  ~fabric_core() { close(); }
-
-  [[nodiscard]] const fabric_options& options() const noexcept { return options_; }
-  [[nodiscard]] const std::string& address() const noexcept { return address_; }
-  [[nodiscard]] time_point now() const { return shared_.clock.now(); }
-
-  void attach(fabric_events* events);
-
-  // ---- with the lock held: from events, and inside `locked`
-
-  void dial(const std::string& to);
-
-  void close(peer_index peer, const std::string& why);
-
-  [[nodiscard]] bool is_up(peer_index peer) const;
-
-  void post(peer_index peer, std::vector<std::byte> message, bool bulk);
-
-  void wake_at(time_point when);
-
-  void cancel_before(std::uint32_t epoch);
-
-  void aside(std::function<void()> work, std::function<void()> then);
-
-  // ---- without it
-
-  void locked(const std::function<void()>& what);
-
-  /// Also with the lock held: from the question that `block` asks.
-  [[nodiscard]] bool done(operation handle) const;
-
-  result<bool> block(const std::function<bool()>& done, time_point deadline);
-
-  void close();
-
- private:
-  struct event {
-    std::optional<peer_index> about;  ///< whose link is given up when there is no memory to handle it
-    std::function<void(fabric_events&)> tell;
-  };
-
-  /// The thread that holds the lock for its owner's sake: where calls marked "from events" may come from.
-  class inside_mark {
-   public:
-    explicit inside_mark(fabric_core& core) : core_{&core} { core.inside_ = std::this_thread::get_id(); }
-    ~inside_mark() { core_->inside_ = std::thread::id{}; }
-    inside_mark(const inside_mark&) = delete;
-    inside_mark& operator=(const inside_mark&) = delete;
-
-   private:
-    fabric_core* core_;
-  };
-  [[nodiscard]] bool is_inside() const { return inside_ == std::this_thread::get_id(); }
-
-  void in_loop(std::function<void()> what);
-
-  /// Differs from that of every other program that ever had our id.
-  [[nodiscard]] std::uint64_t make_incarnation() const;
-
-  static handshake_options handshake_settings(const fabric_options& options);
-
-  void set_address(const endpoint& bound);
-
-  // ---- telling
-
-  void tell(event what);
-
-  void tell_all();
-
-  /// A handler could not do its work. Whoever caused it is given up; a timer comes again a little later.
-  void run_out_of_memory(std::optional<peer_index> about);
-
-  CAUSEWAY_DECL void hear_lost(peer_index peer, const error& why) override;
-
-  CAUSEWAY_DECL void hear_control(peer_index peer, control_message message) override;
-
-  CAUSEWAY_DECL void unreachable(const std::string& where, const error& why) override;
-
-  void arm_wake();
-
-  // ---- who is who
-
-  [[nodiscard]] bool is_alive(peer_index peer) const { return peer < links_.size() && !links_[peer]->lost(); }
-
-  [[nodiscard]] bool is_alive(std::optional<peer_index> peer) const { return peer && is_alive(*peer); }
-
-  [[nodiscard]] bool stands(const std::string& where) const;
-
-  CAUSEWAY_DECL introduction introduce(const tcp::socket& to, std::size_t spare) override;
-
-  bool kernel_has_bbr();
-
-  CAUSEWAY_DECL std::optional<error> objection(const introduction& them) override;
-
-  CAUSEWAY_DECL bool is_connected(peer_id id, std::uint64_t incarnation) override;
-
-  wish wish_for(const introduction& them) override { return peers_.wish_for(them, is_alive(peers_.find(them.id))); }
-
-  CAUSEWAY_DECL std::uint64_t choose(const introduction& them, const wish& theirs) override;
-
-  void give_back(const introduction& them, std::uint64_t serial) override { peers_.give_back(them.id, serial); }
-
-  // ---- links
-
-  CAUSEWAY_DECL void take(const introduction& us, const introduction& them, std::uint64_t serial,
-                          const std::string& dialled, tcp::socket socket) override;
-
-  void open_link(peer_index peer, const introduction& us, const introduction& them, tcp::socket socket);
-
-  /// Whoever dialled makes the streams for data. Sends wait until the first stands.
-  void dial_streams(peer_index peer, const tcp::endpoint& remote);
-
-  bool wants_stream(const stream_request& which) override { return is_alive(peers_.lacking(which)); }
-
-  CAUSEWAY_DECL void take_stream(const stream_request& which, tcp::socket socket) override;
-
-  CAUSEWAY_DECL void lose_stream(const stream_request& which, const error& why) override;
-
-  CAUSEWAY_DECL void tick(duration since) override;
-
-  void clear_graves();
-
-  fabric_options options_;
-  endpoint announced_;
-  std::string address_;
-  std::uint64_t incarnation_;
-  roster peers_;
-  std::optional<bool> has_bbr_;
-
-  std::vector<std::unique_ptr<link>> graves_;  // replaced links whose handlers may not have run yet
-  handshake_acceptor handshakes_;
-
-  fabric_events* events_ = nullptr;
-  std::deque<event> queue_;
-  bool telling_ = false;
-  bool opened_ = false;
-  std::atomic<std::thread::id> inside_;
-  asio::steady_timer wake_timer_;
-  time_point wake_time_ = no_deadline;
-  std::uint64_t wake_round_ = 0;
-  side_thread aside_;  // last: what it runs refers to the rest
-};
-
-}  // namespace detail
-
-}}}  // namespace causeway::CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_ASIO_CORE_HPP
-
 // ---- causeway/net/impl/asio_core.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_ASIO_CORE_IPP
@@ -5718,11 +6003,11 @@ class fabric_core final : public engine, private link_owner, private handshake_o
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL fabric_core::fabric_core(listener at, fabric_options options)
-    : engine{std::move(at.io), options.run_id, static_cast<std::uint32_t>(options.id), options.transport},
+    : engine{std::move(at.port->io), options.run_id, static_cast<std::uint32_t>(options.id), options.transport},
       options_{std::move(options)},
       incarnation_{make_incarnation()},
       peers_{options_.id, incarnation_, options_.most_peers},
-      handshakes_{loop_.io(), shared_.mutex, std::move(at.acceptor), handshake_settings(options_), *this},
+      handshakes_{loop_.io(), shared_.mutex, std::move(at.port->acceptor), handshake_settings(options_), *this},
       wake_timer_{loop_.io()} {
   shared_.owner = this;
   set_address(at.address());
@@ -6035,144 +6320,6 @@ CAUSEWAY_DECL void fabric_core::clear_graves() {
 #endif  // CAUSEWAY_NET_IMPL_ASIO_CORE_IPP
 #endif
 
-// ---- causeway/net/asio_fabric.hpp ----
-#ifndef CAUSEWAY_NET_ASIO_FABRIC_HPP
-#define CAUSEWAY_NET_ASIO_FABRIC_HPP
-
-// The fabric over TCP: listens for as long as it lives, dials whom it is told to, keeps one link to each peer, and carries
-// control messages and data on connections of their own, so that neither holds the other up.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
-
-static_assert(max_post_bytes == max_control_bytes);
-
-/// TCP to peers that come and go; made by `open_fabric`. docs/design/network.md says why it is as it is,
-/// docs/reference/wire_format.md what it says to the others.
-///
-/// Threading: see net/fabric.hpp. Events come from the trainer's thread while it is inside `wait` or `block`, else from a
-/// thread of the fabric's. `id`, `address`, `now`, `stats`, `streams` and `describe_waits` may be called from any thread.
-///
-/// Memory: data that nobody asked for yet is kept as in asio_transport; when reading of it pauses, control messages still
-/// come. Control messages that the other side does not take are kept up to transport_options::control_backlog; then its
-/// connection is given up.
-class asio_fabric final : public fabric {
- public:
-  asio_fabric(listener at, fabric_options options);
-  asio_fabric(const asio_fabric&) = delete;
-  asio_fabric& operator=(const asio_fabric&) = delete;
-  ~asio_fabric() override { core_->close(); }
-
-  [[nodiscard]] peer_id id() const override { return core_->options().id; }
-  [[nodiscard]] CAUSEWAY_DECL std::string address() const override;
-
-  void attach(fabric_events* events) override { core_->attach(events); }
-
-  [[nodiscard]] time_point now() const override { return core_->now(); }
-  void dial(const std::string& to) override { core_->dial(to); }
-  void close(peer_index link, const std::string& why) override { core_->close(link, why); }
-  [[nodiscard]] bool is_up(peer_index link) const override { return core_->is_up(link); }
-  CAUSEWAY_DECL void post(peer_index link, std::vector<std::byte> message, bool bulk = false) override;
-  void wake_at(time_point when) override { core_->wake_at(when); }
-  void cancel_before(std::uint32_t epoch) override { core_->cancel_before(epoch); }
-  CAUSEWAY_DECL void aside(std::function<void()> work, std::function<void()> then) override;
-
-  /// `bytes` must stay valid and unchanged until the operation was waited for, or its epoch was cancelled.
-  CAUSEWAY_DECL operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) override;
-  CAUSEWAY_DECL operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) override;
-  result<std::size_t> wait(operation op, time_point deadline) override { return core_->wait(op, deadline); }
-  [[nodiscard]] bool done(operation op) const override { return core_->done(op); }
-
-  void locked(const std::function<void()>& what) override { core_->locked(what); }
-  CAUSEWAY_DECL result<bool> block(const std::function<bool()>& done, time_point deadline) override;
-
-  [[nodiscard]] traffic stats() const override { return core_->stats(); }
-  [[nodiscard]] std::string describe_waits() const override { return core_->describe_waits(); }
-
-  /// TCP connections for data to a peer that stand.
-  [[nodiscard]] std::size_t streams(peer_index link) const { return core_->streams(link); }
-
-  /// A function that ends the trainer's `wait` and `block`, and all later ones, with errc::cancelled: what a signal's
-  /// watcher calls. May be called from any thread, also when the fabric is gone. Connections stay, so that `close` can
-  /// flush.
-  [[nodiscard]] std::function<void()> interrupter() const;
-
-  /// Sends what was posted (but not bulk), says goodbye to everybody, waits up to `close_grace` for theirs, and ends the
-  /// thread. No more events come. Operations that were not waited for end with errc::cancelled. The destructor does the
-  /// same.
-  void close() { core_->close(); }
-
- private:
-  std::shared_ptr<detail::fabric_core> core_;
-};
-
-/// Makes a fabric that listens at `at`. It accepts connections once somebody is attached.
-CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(listener at, fabric_options options);
-
-/// The same; listens at `where` (port 0: any free one).
-CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(const endpoint& where, fabric_options options);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_ASIO_FABRIC_HPP
-
-// ---- causeway/net/impl/asio_fabric.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_ASIO_FABRIC_IPP
-#define CAUSEWAY_NET_IMPL_ASIO_FABRIC_IPP
-
-// Bodies of net/asio_fabric.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
-
-CAUSEWAY_DECL asio_fabric::asio_fabric(listener at, fabric_options options)
-    : core_{std::make_shared<detail::fabric_core>(std::move(at), std::move(options))} {}
-
-CAUSEWAY_DECL std::string asio_fabric::address() const { return core_->address(); }
-
-CAUSEWAY_DECL void asio_fabric::post(peer_index link, std::vector<std::byte> message, bool bulk) {
-  core_->post(link, std::move(message), bulk);
-}
-
-CAUSEWAY_DECL void asio_fabric::aside(std::function<void()> work, std::function<void()> then) {
-  core_->aside(std::move(work), std::move(then));
-}
-
-CAUSEWAY_DECL operation asio_fabric::send(peer_index link, const message_id& id, std::span<const std::byte> bytes) {
-  return core_->start({.is_send = true, .peer = link, .id = id, .source = bytes.data(), .length = bytes.size()});
-}
-
-CAUSEWAY_DECL operation asio_fabric::receive(peer_index link, const message_id& id, std::span<std::byte> buffer) {
-  return core_->start({.is_send = false, .peer = link, .id = id, .target = buffer.data(), .length = buffer.size()});
-}
-
-CAUSEWAY_DECL result<bool> asio_fabric::block(const std::function<bool()>& done, time_point deadline) {
-  return core_->block(done, deadline);
-}
-
-CAUSEWAY_DECL std::function<void()> asio_fabric::interrupter() const {
-  return [weak = std::weak_ptr{core_}] {
-    if (const auto core = weak.lock()) core->interrupt();
-  };
-}
-
-CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(listener at, fabric_options options) {
-  if (options.run_id == 0 || options.id == 0) {
-    return fail(errc::invalid_argument, at.address().text(),
-                "a fabric needs the id of a run and of a peer, neither of them 0");
-  }
-  return std::make_shared<asio_fabric>(std::move(at), std::move(options));
-}
-
-CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(const endpoint& where, fabric_options options) {
-  CAUSEWAY_ASSIGN(listener at, open_listener(where, options.transport.log));
-  return open_fabric(std::move(at), std::move(options));
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_IMPL_ASIO_FABRIC_IPP
-#endif
-
 // ---- causeway/net/asio_transport.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_TRANSPORT_HPP
 #define CAUSEWAY_NET_ASIO_TRANSPORT_HPP
@@ -6183,6 +6330,75 @@ CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(const endpoint& w
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 namespace detail {
+class mesh_engine;  // net/asio_mesh_engine.hpp
+}
+
+/// TCP to every other peer of a run; made by `host`, `join` and `connect_static` of net/rendezvous.hpp. Models Transport.
+///
+/// Threading: send, receive and wait come from one thread. `stats` and `describe_waits` may be called from any. Several
+/// transports are independent of each other.
+///
+/// Memory: what arrives before its receive was started is kept, up to `unexpected_bytes` per peer. Beyond that we stop
+/// reading from the peer while no receive from it is open; TCP then slows it down. While a receive is open we read on,
+/// because its message may be behind the others, up to four times the limit; a peer that sends more is dropped. So the
+/// trainer never waits for a message that we refuse to read.
+class asio_transport {
+ public:
+  explicit asio_transport(std::shared_ptr<detail::mesh_engine> engine);
+
+  [[nodiscard]] peer_index self() const noexcept;
+  [[nodiscard]] std::uint32_t size() const noexcept;
+
+  /// Starts sending. Writes at once what the sockets take. Errors come from `wait`.
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+
+  /// Starts receiving. A message whose receive was started before it arrives is read straight into `buffer`.
+  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
+
+  /// Blocks until the operation ended (see Transport). Deadlines are moments of `causeway::steady_clock`.
+  result<std::size_t> wait(operation op, time_point deadline);
+  [[nodiscard]] bool done(operation op) const;
+
+  [[nodiscard]] traffic stats() const;
+
+  /// One line per unfinished operation: whom it concerns, since when, how far it is. Empty when there is none.
+  [[nodiscard]] std::string describe_waits() const;
+
+  /// TCP connections to a peer.
+  [[nodiscard]] std::size_t streams(peer_index peer) const;
+
+  /// Forgets kept messages of epochs before `epoch`. Call it when the membership moved on.
+  void discard_before(std::uint32_t epoch);
+
+  /// Breaks the connection to a peer: what a membership does with a peer that it voted out. Its operations end with
+  /// errc::peer_lost.
+  void drop(peer_index peer, const std::string& why);
+
+  /// A function that ends the trainer's wait, and all later ones, with errc::cancelled: what a signal's watcher calls. May
+  /// be called from any thread, also when the transport is gone. Connections stay, so that `close` can flush.
+  [[nodiscard]] std::function<void()> interrupter() const;
+
+  /// Says goodbye to everybody, waits up to `close_grace` for theirs, and ends the background thread. Operations that
+  /// were not waited for end with errc::cancelled. The destructor does the same.
+  void close();
+
+ private:
+  std::shared_ptr<detail::mesh_engine> engine_;
+};
+static_assert(Transport<asio_transport>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_TRANSPORT_HPP
+
+// ---- causeway/net/asio_mesh_engine.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_ASIO_MESH_ENGINE_HPP
+#define CAUSEWAY_NET_ASIO_MESH_ENGINE_HPP
+
+// The engine behind net::asio_transport: the links of a mesh that stands.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 /// Connected sockets to every other peer; the entry of the peer itself is empty. They live on `io`.
 struct mesh {
@@ -6210,65 +6426,10 @@ class mesh_engine final : public engine {
   peer_index self_;
 };
 
-}  // namespace detail
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
-/// TCP to every other peer of a run; made by `host`, `join` and `connect_static` of net/rendezvous.hpp. Models Transport.
-///
-/// Threading: send, receive and wait come from one thread. `stats` and `describe_waits` may be called from any. Several
-/// transports are independent of each other.
-///
-/// Memory: what arrives before its receive was started is kept, up to `unexpected_bytes` per peer. Beyond that we stop
-/// reading from the peer while no receive from it is open; TCP then slows it down. While a receive is open we read on,
-/// because its message may be behind the others, up to four times the limit; a peer that sends more is dropped. So the
-/// trainer never waits for a message that we refuse to read.
-class asio_transport {
- public:
-  asio_transport(peer_index self, std::uint64_t run_id, detail::mesh connections, transport_options options);
-
-  [[nodiscard]] peer_index self() const noexcept { return engine_->self(); }
-  [[nodiscard]] std::uint32_t size() const noexcept { return engine_->size(); }
-
-  /// Starts sending. Writes at once what the sockets take. Errors come from `wait`.
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
-
-  /// Starts receiving. A message whose receive was started before it arrives is read straight into `buffer`.
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
-
-  /// Blocks until the operation ended (see Transport). Deadlines are moments of `causeway::steady_clock`.
-  result<std::size_t> wait(operation op, time_point deadline) { return engine_->wait(op, deadline); }
-  [[nodiscard]] bool done(operation op) const { return engine_->done(op); }
-
-  [[nodiscard]] traffic stats() const { return engine_->stats(); }
-
-  /// One line per unfinished operation: whom it concerns, since when, how far it is. Empty when there is none.
-  [[nodiscard]] std::string describe_waits() const { return engine_->describe_waits(); }
-
-  /// TCP connections to a peer.
-  [[nodiscard]] std::size_t streams(peer_index peer) const { return engine_->streams(peer); }
-
-  /// Forgets kept messages of epochs before `epoch`. Call it when the membership moved on.
-  void discard_before(std::uint32_t epoch) { engine_->discard_before(epoch); }
-
-  /// Breaks the connection to a peer: what a membership does with a peer that it voted out. Its operations end with
-  /// errc::peer_lost.
-  void drop(peer_index peer, const std::string& why) { engine_->drop(peer, why); }
-
-  /// A function that ends the trainer's wait, and all later ones, with errc::cancelled: what a signal's watcher calls. May
-  /// be called from any thread, also when the transport is gone. Connections stay, so that `close` can flush.
-  [[nodiscard]] std::function<void()> interrupter() const;
-
-  /// Says goodbye to everybody, waits up to `close_grace` for theirs, and ends the background thread. Operations that
-  /// were not waited for end with errc::cancelled. The destructor does the same.
-  void close() { engine_->close(); }
-
- private:
-  std::shared_ptr<detail::mesh_engine> engine_;
-};
-static_assert(Transport<asio_transport>);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_ASIO_TRANSPORT_HPP
+#endif  // CAUSEWAY_NET_ASIO_MESH_ENGINE_HPP
+#endif
 
 // ---- causeway/net/impl/asio_transport.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
@@ -6276,6 +6437,58 @@ static_assert(Transport<asio_transport>);
 #define CAUSEWAY_NET_IMPL_ASIO_TRANSPORT_IPP
 
 // Bodies of net/asio_transport.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+CAUSEWAY_DECL asio_transport::asio_transport(std::shared_ptr<detail::mesh_engine> engine) : engine_{std::move(engine)} {}
+
+CAUSEWAY_DECL operation asio_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
+  return engine_->start({.is_send = true, .peer = to, .id = id, .source = bytes.data(), .length = bytes.size()});
+}
+
+CAUSEWAY_DECL operation asio_transport::receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
+  return engine_->start({.is_send = false, .peer = from, .id = id, .target = buffer.data(), .length = buffer.size()});
+}
+
+CAUSEWAY_DECL peer_index asio_transport::self() const noexcept { return engine_->self(); }
+
+CAUSEWAY_DECL std::uint32_t asio_transport::size() const noexcept { return engine_->size(); }
+
+CAUSEWAY_DECL result<std::size_t> asio_transport::wait(operation op, time_point deadline) {
+  return engine_->wait(op, deadline);
+}
+
+CAUSEWAY_DECL bool asio_transport::done(operation op) const { return engine_->done(op); }
+
+CAUSEWAY_DECL traffic asio_transport::stats() const { return engine_->stats(); }
+
+CAUSEWAY_DECL std::string asio_transport::describe_waits() const { return engine_->describe_waits(); }
+
+CAUSEWAY_DECL std::size_t asio_transport::streams(peer_index peer) const { return engine_->streams(peer); }
+
+CAUSEWAY_DECL void asio_transport::discard_before(std::uint32_t epoch) { engine_->discard_before(epoch); }
+
+CAUSEWAY_DECL void asio_transport::drop(peer_index peer, const std::string& why) { engine_->drop(peer, why); }
+
+CAUSEWAY_DECL void asio_transport::close() { engine_->close(); }
+
+CAUSEWAY_DECL std::function<void()> asio_transport::interrupter() const {
+  return [weak = std::weak_ptr{engine_}] {
+    if (const auto engine = weak.lock()) engine->interrupt();
+  };
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_TRANSPORT_IPP
+#endif
+
+// ---- causeway/net/impl/asio_mesh_engine.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_MESH_ENGINE_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_MESH_ENGINE_IPP
+
+// Bodies of net/asio_mesh_engine.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
@@ -6310,29 +6523,7 @@ CAUSEWAY_DECL void mesh_engine::drop(peer_index peer, const std::string& why) {
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
-
-CAUSEWAY_DECL asio_transport::asio_transport(peer_index self, std::uint64_t run_id, detail::mesh connections,
-                                             transport_options options)
-    : engine_{std::make_shared<detail::mesh_engine>(self, run_id, std::move(connections), std::move(options))} {}
-
-CAUSEWAY_DECL operation asio_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
-  return engine_->start({.is_send = true, .peer = to, .id = id, .source = bytes.data(), .length = bytes.size()});
-}
-
-CAUSEWAY_DECL operation asio_transport::receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
-  return engine_->start({.is_send = false, .peer = from, .id = id, .target = buffer.data(), .length = buffer.size()});
-}
-
-CAUSEWAY_DECL std::function<void()> asio_transport::interrupter() const {
-  return [weak = std::weak_ptr{engine_}] {
-    if (const auto engine = weak.lock()) engine->interrupt();
-  };
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_IMPL_ASIO_TRANSPORT_IPP
+#endif  // CAUSEWAY_NET_IMPL_ASIO_MESH_ENGINE_IPP
 #endif
 
 // ---- causeway/net/asio_greeting.hpp ----
@@ -6440,954 +6631,6 @@ CAUSEWAY_DECL result<address_table> address_table::decode(std::span<const std::b
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
 #endif  // CAUSEWAY_NET_IMPL_ASIO_GREETING_IPP
-#endif
-
-// ---- causeway/net/asio_mesh.hpp ----
-#ifndef CAUSEWAY_NET_ASIO_MESH_HPP
-#define CAUSEWAY_NET_ASIO_MESH_HPP
-
-// How peers that know each other's addresses become a full mesh: everybody listens, dials all peers of a lower index, and
-// names itself on each connection. Also the loop that runs until the mesh stands, a deadline passes or somebody says stop.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-inline constexpr std::chrono::seconds handshake_patience{10};
-inline constexpr std::size_t handshake_bytes = std::size_t{4} << 10U;  ///< parsed of a stranger
-inline constexpr std::size_t most_strangers = 128;
-inline constexpr std::size_t most_streams = 64;
-
-/// Accepts strangers, dials peers, and collects the sockets of all links. Roles with more to say add handlers. Everything
-/// runs on the thread that calls `run`.
-class mesh_builder {
- public:
-  using hello_handler = std::function<void(conversation_ptr, const frame_header&, std::span<const std::byte>)>;
-
-  mesh_builder(listener& from, const rendezvous_options& options);
-  mesh_builder(const mesh_builder&) = delete;
-  mesh_builder& operator=(const mesh_builder&) = delete;
-  ~mesh_builder() { shut_down(); }
-
-  void on_hello(hello_handler handler);
-  /// Called every 50 ms or more often while `run` runs.
-  void on_tick(std::function<void(time_point)> handler);
-  void set_run(std::uint64_t run_id) { run_id_ = run_id; }
-  [[nodiscard]] std::uint64_t run_id() const noexcept { return run_id_; }
-  [[nodiscard]] asio::io_context& io() noexcept { return *io_; }
-
-  /// Starts making the links of peer `self` of `addresses.size()`. `token` tells this gathering from earlier ones.
-  void connect_all(peer_index self, std::vector<endpoint> addresses, std::uint64_t token, std::size_t streams);
-
-  /// Forgets the links made so far, and those that are being made: `connect_all` may be called again. Not from a handler of
-  /// a link that is being made.
-  void disconnect_all();
-
-  /// Called once, when the last link stands.
-  void on_complete(std::function<void()> handler);
-
-  /// Why dialling failed last: ": reason", or nothing.
-  [[nodiscard]] std::string last_failure() const;
-
-  /// All links stand.
-  [[nodiscard]] bool complete() const;
-
-  [[nodiscard]] bool linked(peer_index peer) const { return peer < sockets_.size() && link_complete(sockets_[peer]); }
-  /// Streams that stand.
-  [[nodiscard]] std::size_t streams_made() const;
-
-  /// Dials until somebody answers. `again`: the last connection broke, so pause first.
-  void dial(const endpoint& target, dialer::connect_handler connected, bool again = false);
-
-  void fail_with(error why);
-
-  /// Runs until `done`, the first failure, the deadline or a request to stop. `late` describes what was missing.
-  template <class Done, class Late>
-  result<void> run(Done done, Late late) {
-    while (!failure_ && !done()) {
-      turned_away_.flush(clock_.now());
-      if (tick_) tick_(clock_.now());
-      if (options_->stop != nullptr && options_->stop->load()) {
-        return fail(errc::cancelled, "rendezvous", "stopped on request before all peers were connected");
-      }
-      if (clock_.now() >= options_->deadline) return late();
-      const auto turn = std::chrono::steady_clock::now() + std::chrono::milliseconds{50};
-      const std::chrono::steady_clock::time_point limit{
-          std::chrono::duration_cast<std::chrono::steady_clock::duration>(options_->deadline.since_start)};
-      io_->restart();
-      io_->run_one_until(std::min(turn, limit));
-    }
-    if (failure_) return *failure_;
-    return {};
-  }
-
-  /// Who is still missing, and why as far as we know: for messages.
-  [[nodiscard]] std::string missing() const;
-
-  [[nodiscard]] asio_transport finish();
-
-  void reject(const conversation_ptr& who, const error& why);
-
-  /// The checks that every first frame must pass. Null when it does.
-  std::optional<error> check_run(std::uint64_t run_id, std::uint64_t model) const;
-
- private:
-  using link_sockets = std::vector<std::optional<tcp::socket>>;
-  struct early_link {
-    conversation_ptr who;
-    frame_header header;
-    std::vector<std::byte> body;
-  };
-
-  static bool link_complete(const link_sockets& link);
-  static bool has_value(const std::optional<tcp::socket>& s) { return s.has_value(); }
-
-  /// One stranger goes. False when there is none.
-  bool make_room();
-  void send_away(const conversation_ptr& who);
-
-  // ---- strangers
-
-  std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor);
-
-  void meet(tcp::socket socket);
-
-  // ---- links
-
-  void dial_peer(peer_index peer, std::size_t stream, bool again = false);
-
-  void start_link(peer_index peer, const conversation_ptr& who);
-
-  bool kernel_has_bbr();
-
-  /// A peer of a higher index names itself on a new connection.
-  void take_link(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body);
-
-  void keep(peer_index peer, std::size_t stream, const conversation_ptr& who);
-
-  void tell_if_complete();
-
-  /// Ends everything that is under way, so that no handler refers to us any more. Sockets of links stay.
-  void shut_down();
-
-  std::unique_ptr<asio::io_context> io_;
-  std::shared_ptr<accepting> accepting_;
-  const rendezvous_options* options_;
-  std::uint64_t run_id_;
-  peer_index self_ = 0;
-  informant informant_;
-  std::uint64_t token_ = 0;
-  std::size_t streams_ = 0;
-  std::vector<endpoint> addresses_;
-  std::vector<link_sockets> sockets_;
-  half_open<conversation_ptr> strangers_{most_strangers};  // connected, nothing said yet
-  std::set<conversation_ptr> talking_;                     // between `link` and `link_ok`
-  std::vector<early_link> early_;
-  std::vector<std::shared_ptr<dialer>> dialers_;
-  hello_handler hello_;
-  std::function<void(time_point)> tick_;
-  stranger_log turned_away_;
-  steady_clock clock_;
-  std::function<void()> completed_;
-  std::optional<error> failure_;
-  bool over_ = false;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_ASIO_MESH_HPP
-
-// ---- causeway/net/impl/asio_mesh.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_ASIO_MESH_IPP
-#define CAUSEWAY_NET_IMPL_ASIO_MESH_IPP
-
-// Bodies of net/asio_mesh.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-CAUSEWAY_DECL mesh_builder::mesh_builder(listener& from, const rendezvous_options& options)
-    : io_{std::move(from.io)},
-      accepting_{make_accepting(std::move(from.acceptor))},
-      options_{&options},
-      run_id_{options.run_id},
-      informant_{options.pieces},
-      turned_away_{options.transport.log} {
-  raise_descriptor_limit();
-  accepting_->start();
-}
-
-CAUSEWAY_DECL void mesh_builder::on_hello(hello_handler handler) { hello_ = std::move(handler); }
-
-CAUSEWAY_DECL void mesh_builder::on_tick(std::function<void(time_point)> handler) { tick_ = std::move(handler); }
-
-CAUSEWAY_DECL void mesh_builder::on_complete(std::function<void()> handler) { completed_ = std::move(handler); }
-
-CAUSEWAY_DECL void mesh_builder::connect_all(peer_index self, std::vector<endpoint> addresses, std::uint64_t token,
-                                             std::size_t streams) {
-  self_ = self;
-  token_ = token;
-  streams_ = streams;
-  addresses_ = std::move(addresses);
-  sockets_.resize(addresses_.size());
-  for (peer_index peer = 0; peer < self; ++peer) dial_peer(peer, 0);
-  for (auto& early : std::exchange(early_, {})) take_link(early.who, early.header, early.body);
-  tell_if_complete();
-}
-
-CAUSEWAY_DECL void mesh_builder::disconnect_all() {
-  for (const auto& d : std::exchange(dialers_, {})) d->stop();
-  for (const auto& who : std::exchange(talking_, {})) who->stop();
-  for (const auto& e : std::exchange(early_, {})) e.who->stop();
-  sockets_.clear();
-  addresses_.clear();
-  completed_ = {};
-}
-
-CAUSEWAY_DECL std::string mesh_builder::last_failure() const {
-  for (const auto& d : dialers_) {
-    if (!d->last_failure().empty()) return ": " + d->last_failure();
-  }
-  return {};
-}
-
-CAUSEWAY_DECL bool mesh_builder::complete() const {
-  if (addresses_.empty()) return false;
-  for (std::size_t peer = 0; peer < sockets_.size(); ++peer) {
-    if (peer != self_ && !link_complete(sockets_[peer])) return false;
-  }
-  return true;
-}
-
-CAUSEWAY_DECL std::size_t mesh_builder::streams_made() const {
-  std::size_t made = 0;
-  for (const auto& link : sockets_) made += static_cast<std::size_t>(std::count_if(link.begin(), link.end(), has_value));
-  return made;
-}
-
-CAUSEWAY_DECL void mesh_builder::dial(const endpoint& target, dialer::connect_handler connected, bool again) {
-  std::erase_if(dialers_, [](const auto& d) { return !d->busy(); });
-  dialers_.push_back(std::make_shared<dialer>(*io_, target, std::move(connected)));
-  again ? dialers_.back()->dial_later() : dialers_.back()->dial();
-}
-
-CAUSEWAY_DECL void mesh_builder::fail_with(error why) {
-  if (!failure_) failure_ = std::move(why);
-}
-
-CAUSEWAY_DECL std::string mesh_builder::missing() const {
-  std::string text;
-  for (std::size_t peer = 0; peer < sockets_.size(); ++peer) {
-    if (peer == self_ || link_complete(sockets_[peer])) continue;
-    text += (text.empty() ? "" : ", ") + peer_name(static_cast<peer_index>(peer)) + " (" + addresses_[peer].text() + ")";
-  }
-  for (const auto& d : dialers_) {
-    if (d->busy() && !d->last_failure().empty()) text += "; " + d->target().text() + ": " + d->last_failure();
-  }
-  return text.empty() ? std::string{"nobody"} : text;
-}
-
-CAUSEWAY_DECL asio_transport mesh_builder::finish() {
-  shut_down();
-  std::vector<std::vector<tcp::socket>> sockets;
-  for (auto& link : sockets_) {
-    auto& streams = sockets.emplace_back();
-    for (auto& socket : link) streams.push_back(std::move(*socket));
-  }
-  return asio_transport{self_, run_id_, mesh{std::move(io_), std::move(sockets)}, options_->transport};
-}
-
-CAUSEWAY_DECL void mesh_builder::reject(const conversation_ptr& who, const error& why) {
-  turned_away_.say(clock_.now(), "refused " + who->remote() + ": " + why.message);
-  who->refuse(why);
-}
-
-CAUSEWAY_DECL std::optional<error> mesh_builder::check_run(std::uint64_t run_id, std::uint64_t model) const {
-  if (run_id != run_id_ && run_id != 0) {
-    return wrong_run();
-  }
-  if (model != options_->model_hash && model != 0 && options_->model_hash != 0) {
-    return fail(errc::wrong_model, "",
-                "this run trains another model or with other options; start with the same options as the host");
-  }
-  return std::nullopt;
-}
-
-CAUSEWAY_DECL bool mesh_builder::link_complete(const link_sockets& link) {
-  return !link.empty() && std::all_of(link.begin(), link.end(), has_value);
-}
-
-CAUSEWAY_DECL bool mesh_builder::make_room() {
-  const auto goes = strangers_.expel();
-  if (goes) send_away(*goes);
-  return goes.has_value();
-}
-
-CAUSEWAY_DECL void mesh_builder::send_away(const conversation_ptr& who) {
-  reject(who, fail(errc::too_large, "", "too many connections at once; try again"));
-}
-
-CAUSEWAY_DECL std::shared_ptr<accepting> mesh_builder::make_accepting(std::unique_ptr<tcp::acceptor> acceptor) {
-  return std::make_shared<accepting>(
-      *io_, std::move(acceptor), [this](tcp::socket socket) { meet(std::move(socket)); },
-      [this](const std::string& why) {
-        turned_away_.say(clock_.now(), "cannot accept connections for now: " + why);
-        make_room();
-      });
-}
-
-CAUSEWAY_DECL void mesh_builder::meet(tcp::socket socket) {
-  std::error_code failure;
-  const std::string source = socket.remote_endpoint(failure).address().to_string();
-  const bool scarce = spare_descriptors(socket.native_handle()) == 0;
-  const auto who = std::make_shared<conversation>(std::move(socket));
-  if (scarce && !make_room()) {
-    return reject(who, fail(errc::too_large, "", "this peer has as many connections as it may have; raise its ulimit -n"));
-  }
-  if (const auto goes = strangers_.enter(who, source)) send_away(*goes);
-  who->on_end([this, who](const error& why) {
-    strangers_.leave(who);
-    turned_away_.say(clock_.now(), "dropped a connection during its handshake: " + why.text());
-  });
-  who->next(handshake_bytes, handshake_patience, [this, who](const frame_header& h, std::span<const std::byte> body) {
-    strangers_.leave(who);
-    if (h.kind == frame_kind::ask) return informant_.serve(who, run_id_, body);
-    if (h.kind == frame_kind::link) return take_link(who, h, body);
-    if (h.kind == frame_kind::hello && hello_) return hello_(who, h, body);
-    reject(who,
-           h.kind == frame_kind::hello
-               ? fail(errc::protocol, "", "this address is a peer, not the host of the run; join at the host's address")
-               : fail(errc::protocol, "",
-                      "this address serves a run with a fixed number of peers; join it with the fault policy fail_stop"));
-  });
-}
-
-CAUSEWAY_DECL void mesh_builder::dial_peer(peer_index peer, std::size_t stream, bool again) {
-  const auto connected = [this, peer, stream](const conversation_ptr& who) {
-    talking_.insert(who);
-    if (stream == 0) start_link(peer, who);
-    byte_writer body;
-    body.put(token_).put(options_->model_hash).put(peer);
-    body.put(static_cast<std::uint32_t>(stream)).put(static_cast<std::uint32_t>(sockets_[peer].size()));
-    body.put(static_cast<std::uint32_t>(chunk_for(options_->transport.chunk_bytes, sockets_[peer].size())));
-    who->on_end([this, who, peer, stream](const error&) {
-      talking_.erase(who);
-      dial_peer(peer, stream, true);  // it may have been an earlier program about to end
-    });
-    who->say(frame_kind::link, run_id_, self_, body.bytes());
-    who->next(handshake_bytes, handshake_patience, [this, who, peer, stream](const frame_header& h, auto answer) {
-      talking_.erase(who);
-      if (h.kind == frame_kind::link_ok) return keep(peer, stream, who);
-      who->stop();
-      const error why = h.kind == frame_kind::refused ? read_refusal(addresses_[peer].text(), answer)
-                                                      : fail(errc::protocol, peer_name(peer), "it answered out of turn");
-      if (why.code == errc::not_found) return dial_peer(peer, stream, true);  // its table is older than ours, or newer
-      fail_with(why);
-    });
-  };
-  dial(addresses_[peer], connected, again);
-}
-
-CAUSEWAY_DECL void mesh_builder::start_link(peer_index peer, const conversation_ptr& who) {
-  if (!sockets_[peer].empty()) return;
-  std::size_t streams = options_->streams_per_link != 0 ? options_->streams_per_link : streams_;
-  if (streams == 0) streams = is_loopback(who->socket()) || kernel_has_bbr() ? 1 : 16;
-  const std::size_t spare = spare_descriptors(who->descriptor());
-  sockets_[peer].resize(affordable_streams(std::min(streams, most_streams), spare));
-  for (std::size_t stream = 1; stream < sockets_[peer].size(); ++stream) dial_peer(peer, stream);
-}
-
-CAUSEWAY_DECL bool mesh_builder::kernel_has_bbr() {
-  tcp::socket probe{*io_};
-  std::error_code failure;
-  probe.open(tcp::v4(), failure);
-  return options_->transport.bbr && !failure && ask_for_bbr(probe);
-}
-
-CAUSEWAY_DECL void mesh_builder::take_link(const conversation_ptr& who, const frame_header& h,
-                                           std::span<const std::byte> body) {
-  if (addresses_.empty()) {  // it got the table before we did
-    if (auto wrong = check_run(h.run_id, 0)) return reject(who, *wrong);
-    if (early_.size() < most_strangers) early_.push_back({who, h, {body.begin(), body.end()}});
-    return;
-  }
-  byte_reader in{body};
-  const auto token = in.get<std::uint64_t>();
-  const auto model = in.get<std::uint64_t>();
-  const auto me = in.get<std::uint32_t>();
-  const auto stream = in.get<std::uint32_t>();
-  const auto streams = in.get<std::uint32_t>();
-  const auto chunk = in.get<std::uint32_t>();
-  if (auto outcome = in.finish("link request"); !outcome) return reject(who, outcome.error());
-  if (auto wrong = check_run(h.run_id, model)) return reject(who, *wrong);
-  if (token != token_) return reject(who, fail(errc::not_found, "", "it belongs to another gathering of peers"));
-  if (me != self_ || h.sender <= self_ || h.sender >= sockets_.size()) {
-    return reject(who, fail(errc::protocol, "", "it does not belong to this gathering of peers; start it again"));
-  }
-  if (streams == 0 || streams > most_streams || stream >= streams ||
-      chunk != chunk_for(options_->transport.chunk_bytes, streams)) {
-    return reject(
-        who, fail(errc::invalid_argument, "", "both sides of a link need the same number of streams and chunk length"));
-  }
-  auto& link = sockets_[h.sender];
-  if (link.empty()) link.resize(streams);
-  if (link.size() != streams || link[stream].has_value()) {
-    return reject(who, fail(errc::protocol, "", "somebody connected in the name of this peer already"));
-  }
-  talking_.insert(who);
-  who->say(frame_kind::link_ok, run_id_, self_, {}, [this, who, sender = h.sender, stream] {
-    talking_.erase(who);
-    if (!sockets_[sender][stream]) keep(sender, stream, who);
-  });
-}
-
-CAUSEWAY_DECL void mesh_builder::keep(peer_index peer, std::size_t stream, const conversation_ptr& who) {
-  sockets_[peer][stream] = who->release();
-  tell_if_complete();
-}
-
-CAUSEWAY_DECL void mesh_builder::tell_if_complete() {
-  if (!completed_ || !complete()) return;
-  std::exchange(completed_, {})();
-}
-
-CAUSEWAY_DECL void mesh_builder::shut_down() {
-  if (over_) return;
-  over_ = true;
-  accepting_->stop();
-  for (const auto& d : dialers_) d->stop();
-  while (const auto who = strangers_.expel()) (*who)->stop();
-  for (const auto& who : std::exchange(talking_, {})) who->stop();
-  informant_.stop();
-  for (const auto& e : early_) e.who->stop();
-  early_.clear();
-  hello_ = {};
-  tick_ = {};
-  completed_ = {};
-  io_->restart();
-  io_->poll();
-  io_->restart();
-  accepting_.reset();
-  dialers_.clear();
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_IMPL_ASIO_MESH_IPP
-#endif
-
-// ---- causeway/net/asio_host.hpp ----
-#ifndef CAUSEWAY_NET_ASIO_HOST_HPP
-#define CAUSEWAY_NET_ASIO_HOST_HPP
-
-// The host's side of a rendezvous: seats joiners, hands out addresses, and says go when every link stands.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-/// The host's side: a seat for every peer.
-class host_session {
- public:
-  host_session(listener& from, std::uint32_t peers, std::span<const std::byte> welcome, const rendezvous_options& options);
-  ~host_session();
-  host_session(const host_session&) = delete;
-  host_session& operator=(const host_session&) = delete;
-
-  result<membership> run();
-
- private:
-  struct seat_state {
-    bool taken = false;
-    bool ready = false;
-    bool gone = false;  ///< it has heard that it may go
-    duration silent{0};
-    hello said;
-    std::string seen_host;
-    conversation_ptr who;
-  };
-
-  [[nodiscard]] std::size_t seats_taken() const;
-  [[nodiscard]] bool all_ready() const;
-
-  [[nodiscard]] bool all_gone() const;
-
-  void seat(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body);
-
-  result<peer_index> choose_seat(peer_index wanted) const;
-
-  /// A seated peer answers heartbeats, and says `ready` when its links stand.
-  void listen_to(peer_index index);
-
-  bool hear(peer_index index, frame_kind kind, std::span<const std::byte> body);
-
-  /// Keeps every seat's holder talking, and gives up those who are silent or make no links.
-  void look_after_seats(time_point now);
-
-  void look_after_links(time_point now);
-
-  /// The seat is free again. Where links were being made everybody starts over, when it is taken again.
-  void leave(peer_index index, const error& why);
-
-  /// Tells the program and everybody who waits how many are in.
-  void report();
-
-  void send_tables();
-
-  [[nodiscard]] address_table make_table() const;
-
-  void send_go();
-
-  /// Tells everybody why nothing came of it.
-  void dismiss(const error& why);
-
-  [[nodiscard]] error too_late() const;
-
-  [[nodiscard]] error nobody_came() const;
-
-  mesh_builder mesh_;  // first: its event loop must outlive the conversations of the seats
-  endpoint address_;
-  const rendezvous_options* options_;
-  std::span<const std::byte> welcome_;
-  std::vector<seat_state> seats_;
-  std::vector<endpoint> addresses_;  // empty until everybody is in
-  peer_index self_ = 0;
-  steady_clock clock_;
-  time_point last_beat_;
-  time_point links_moved_;  // when the last link was made
-  std::size_t links_made_ = 0;
-  std::uint64_t token_ = 0;  // of the last table
-  bool going_ = false;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_ASIO_HOST_HPP
-
-// ---- causeway/net/impl/asio_host.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_ASIO_HOST_IPP
-#define CAUSEWAY_NET_IMPL_ASIO_HOST_IPP
-
-// Bodies of net/asio_host.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-CAUSEWAY_DECL host_session::host_session(listener& from, std::uint32_t peers, std::span<const std::byte> welcome,
-                                         const rendezvous_options& options)
-    : mesh_{from, options}, address_{from.address()}, options_{&options}, welcome_{welcome}, seats_(peers) {
-  self_ = options.wanted_index.value_or(0);
-  seats_[self_].taken = true;
-  mesh_.on_tick([this](time_point now) { look_after_seats(now); });
-  mesh_.on_hello(
-      [this](const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body) { seat(who, h, body); });
-}
-
-CAUSEWAY_DECL host_session::~host_session() {
-  for (seat_state& s : seats_) {
-    if (s.who) s.who->stop();
-  }
-}
-
-CAUSEWAY_DECL result<membership> host_session::run() {
-  report();
-  if (seats_taken() == seats_.size()) send_tables();
-  auto outcome = mesh_.run([this] { return mesh_.complete() && all_ready(); }, [this] { return too_late(); });
-  if (!outcome) {
-    dismiss(outcome.error());
-    return outcome.error();
-  }
-  send_go();
-  // They hang up when they have heard it. To do so first could take the word back: what they still say would be unread.
-  const time_point grace = clock_.now() + options_->transport.close_grace;
-  CAUSEWAY_TRY(mesh_.run([&] { return all_gone() || clock_.now() >= grace; }, [this] { return too_late(); }));
-  for (seat_state& s : seats_) {
-    if (s.who) s.who->stop();
-  }
-  return membership{mesh_.finish(), mesh_.run_id(), {welcome_.begin(), welcome_.end()}, addresses_};
-}
-
-CAUSEWAY_DECL std::size_t host_session::seats_taken() const {
-  return static_cast<std::size_t>(std::count_if(seats_.begin(), seats_.end(), [](const auto& s) { return s.taken; }));
-}
-
-CAUSEWAY_DECL bool host_session::all_ready() const {
-  return !addresses_.empty() && std::all_of(seats_.begin(), seats_.end(), [](const auto& s) { return s.ready || !s.who; });
-}
-
-CAUSEWAY_DECL bool host_session::all_gone() const {
-  return std::all_of(seats_.begin(), seats_.end(), [](const auto& s) { return s.gone || !s.who; });
-}
-
-CAUSEWAY_DECL void host_session::seat(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body) {
-  auto said = hello::decode(body);
-  if (!said) return mesh_.reject(who, said.error());
-  if (auto wrong = mesh_.check_run(h.run_id, said->model_hash)) return mesh_.reject(who, *wrong);
-  auto index = choose_seat(said->wanted);
-  if (!index) return mesh_.reject(who, index.error());
-  seat_state& s = seats_[*index];
-  std::error_code failure;
-  s = {.taken = true, .said = *said, .seen_host = who->socket().remote_endpoint(failure).address().to_string(), .who = who};
-  who->on_end([this, seat = *index](const error& why) { leave(seat, why); });
-  listen_to(*index);
-  report();
-  if (seats_taken() == seats_.size()) send_tables();
-}
-
-CAUSEWAY_DECL result<peer_index> host_session::choose_seat(peer_index wanted) const {
-  if (seats_taken() == seats_.size()) {
-    return fail(errc::wrong_run, "", "the run is full: all " + std::to_string(seats_.size()) + " peers are in");
-  }
-  if (wanted == any_index) {
-    const auto free = std::find_if(seats_.begin(), seats_.end(), [](const auto& s) { return !s.taken; });
-    return static_cast<peer_index>(free - seats_.begin());
-  }
-  if (wanted >= seats_.size() || seats_[wanted].taken) {
-    return fail(errc::invalid_argument, "",
-                "index " + std::to_string(wanted) + (wanted >= seats_.size() ? " does not exist" : " is taken") +
-                    "; join without an index, or resume each peer in its own folder");
-  }
-  return wanted;
-}
-
-CAUSEWAY_DECL void host_session::listen_to(peer_index index) {
-  const conversation_ptr who = seats_[index].who;
-  who->next(handshake_bytes, no_patience_limit, [this, index](const frame_header& h, std::span<const std::byte> body) {
-    if (going_) return listen_to(index);
-    if (!hear(index, h.kind, body)) {
-      return leave(index, h.kind == frame_kind::refused
-                              ? read_refusal(peer_name(index), body)
-                              : fail(errc::protocol, peer_name(index), "it answered out of turn"));
-    }
-    seats_[index].silent = {};
-    listen_to(index);
-  });
-}
-
-CAUSEWAY_DECL bool host_session::hear(peer_index index, frame_kind kind, std::span<const std::byte> body) {
-  if (kind != frame_kind::ready) return kind == frame_kind::heartbeat;
-  byte_reader in{body};
-  const auto token = in.get<std::uint64_t>();
-  if (!in.finish("ready")) return false;
-  if (!addresses_.empty() && token == token_) seats_[index].ready = true;  // else it speaks of a table before this one
-  return true;
-}
-
-CAUSEWAY_DECL void host_session::look_after_seats(time_point now) {
-  const transport_options& o = options_->transport;
-  if (now - last_beat_ < o.heartbeat) return;
-  // Time that this process itself was stopped for does not count against the others.
-  const duration passed = std::min(now - last_beat_, o.heartbeat * 2);
-  last_beat_ = now;
-  for (peer_index i = 0; i < seats_.size(); ++i) {
-    if (!seats_[i].who) continue;
-    if ((seats_[i].silent += passed) > o.silence) {
-      leave(i, fail(errc::timeout, peer_name(i), "it said nothing for too long"));
-    } else {
-      seats_[i].who->say(frame_kind::heartbeat, mesh_.run_id(), self_, {});
-    }
-  }
-  if (!addresses_.empty()) look_after_links(now);
-}
-
-CAUSEWAY_DECL void host_session::look_after_links(time_point now) {
-  const auto ready = std::count_if(seats_.begin(), seats_.end(), [](const auto& s) { return s.ready; });
-  const std::size_t made = mesh_.streams_made() + static_cast<std::size_t>(ready);
-  if (made != links_made_) links_moved_ = now;
-  links_made_ = made;
-  if (now - links_moved_ <= options_->link_patience || all_ready()) return;
-  bool somebody = false;
-  for (peer_index i = 0; i < seats_.size() && !addresses_.empty(); ++i) {
-    if (!seats_[i].who || mesh_.linked(i)) continue;
-    leave(i, fail(errc::timeout, peer_name(i), "it made no link to us"));
-    somebody = true;
-  }
-  if (!somebody) mesh_.fail_with(too_late());
-}
-
-CAUSEWAY_DECL void host_session::leave(peer_index index, const error& why) {
-  options_->transport.log(severity::warning,
-                          peer_name(index) + " left before the run was complete, its seat is free: " + why.message);
-  if (!seats_[index].who->over())
-    seats_[index].who->refuse(fail(errc::peer_lost, "", "the host gave you up: " + why.message));
-  seats_[index] = {};
-  if (!addresses_.empty()) {
-    addresses_.clear();
-    for (seat_state& s : seats_) s.ready = false;
-    mesh_.disconnect_all();
-  }
-  report();
-}
-
-CAUSEWAY_DECL void host_session::report() {
-  const auto joined = static_cast<std::uint32_t>(seats_taken());
-  const auto wanted = static_cast<std::uint32_t>(seats_.size());
-  if (options_->progress) options_->progress({joined, wanted, joined == wanted});
-  for (peer_index i = 0; i < seats_.size(); ++i) {
-    if (!seats_[i].who) continue;
-    byte_writer body;
-    body.put(i).put(wanted).put(joined);
-    seats_[i].who->say(frame_kind::accepted, mesh_.run_id(), self_, body.bytes());
-  }
-}
-
-CAUSEWAY_DECL void host_session::send_tables() {
-  const address_table table = make_table();
-  token_ = table.token;
-  for (const seat_state& s : seats_) {
-    if (!s.who) continue;
-    s.who->say(frame_kind::welcome, mesh_.run_id(), self_, welcome_);
-    s.who->say(frame_kind::table, mesh_.run_id(), self_, table.encode());
-  }
-  addresses_ = table.addresses;
-  for (endpoint& e : addresses_) {
-    if (e.host.empty()) e.host = address_.host;
-  }
-  links_moved_ = clock_.now();
-  mesh_.connect_all(self_, addresses_, table.token, table.streams);
-}
-
-CAUSEWAY_DECL address_table host_session::make_table() const {
-  address_table table;
-  bool all_local = true;
-  bool all_bbr = true;
-  const auto now = steady_clock{}.now().since_start.count();
-  table.token = hash_text(address_.text(), static_cast<std::uint64_t>(now) ^ mesh_.run_id());
-  for (const seat_state& s : seats_) {
-    if (!s.who) {
-      table.addresses.push_back({options_->announce, announced_port(*options_, address_)});
-      continue;
-    }
-    const bool local = is_loopback(s.who->socket());
-    all_local = all_local && local;
-    all_bbr = all_bbr && s.said.has_bbr != 0;
-    const std::string seen = local ? std::string{} : s.seen_host;
-    table.addresses.push_back({s.said.announce.empty() ? seen : s.said.announce, s.said.port});
-  }
-  const std::size_t streams = options_->streams_per_link;
-  table.streams = streams != 0 ? static_cast<std::uint32_t>(streams) : all_local || all_bbr ? 1 : 16;
-  return table;
-}
-
-CAUSEWAY_DECL void host_session::send_go() {
-  going_ = true;
-  mesh_.on_tick({});
-  for (seat_state& s : seats_) {
-    if (!s.who) continue;
-    s.who->on_end([&s](const error&) { s.gone = true; });
-    s.who->say(frame_kind::go, mesh_.run_id(), self_, {});
-  }
-}
-
-CAUSEWAY_DECL void host_session::dismiss(const error& why) {
-  for (const seat_state& s : seats_) {
-    if (s.who && !s.who->over()) s.who->refuse(why);
-  }
-  mesh_.io().restart();
-  mesh_.io().poll();
-}
-
-CAUSEWAY_DECL error host_session::too_late() const {
-  if (addresses_.empty()) return nobody_came();
-  std::string slow;
-  for (peer_index i = 0; i < seats_.size(); ++i) {
-    if (seats_[i].who && !seats_[i].ready) slow += " " + peer_name(i);
-  }
-  return fail(errc::timeout, address_.text(),
-              "the links were not made in time; missing here: " + mesh_.missing() + "; not ready:" + slow);
-}
-
-CAUSEWAY_DECL error host_session::nobody_came() const {
-  std::string missing;
-  for (peer_index i = 0; i < seats_.size(); ++i) {
-    if (!seats_[i].taken) missing += (missing.empty() ? "" : ", ") + peer_name(i);
-  }
-  return fail(errc::timeout, address_.text(),
-              "only " + std::to_string(seats_taken()) + " of " + std::to_string(seats_.size()) +
-                  " peers joined before the deadline; missing: " + missing);
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_IMPL_ASIO_HOST_IPP
-#endif
-
-// ---- causeway/net/asio_join.hpp ----
-#ifndef CAUSEWAY_NET_ASIO_JOIN_HPP
-#define CAUSEWAY_NET_ASIO_JOIN_HPP
-
-// The joiner's side of a rendezvous: dials the host, takes the index it is given, and makes its links.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-/// The joiner's side.
-class join_session {
- public:
-  join_session(listener& own, endpoint host, const rendezvous_options& options);
-  ~join_session();
-  join_session(const join_session&) = delete;
-  join_session& operator=(const join_session&) = delete;
-
-  result<membership> run();
-
- private:
-  void introduce(const conversation_ptr& who);
-
-  [[nodiscard]] bool listens_on_loopback() const;
-
-  void listen(std::chrono::nanoseconds patience);
-
-  result<void> hear(const frame_header& h, std::span<const std::byte> body);
-
-  result<void> hear_accepted(const frame_header& h, std::span<const std::byte> body);
-
-  /// Somebody went while the links were made: they are made anew when another one has come.
-  void start_over();
-
-  result<void> hear_table(std::span<const std::byte> body);
-
-  [[nodiscard]] error too_late() const;
-
-  endpoint own_;
-  endpoint host_;
-  const rendezvous_options* options_;
-  std::vector<std::byte> welcome_;
-  std::vector<endpoint> addresses_;
-  peer_index index_ = 0;
-  std::uint32_t wanted_ = 0;
-  bool said_ready_ = false;
-  bool may_go_ = false;
-  mesh_builder mesh_;
-  conversation_ptr control_;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_ASIO_JOIN_HPP
-
-// ---- causeway/net/impl/asio_join.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NET_IMPL_ASIO_JOIN_IPP
-#define CAUSEWAY_NET_IMPL_ASIO_JOIN_IPP
-
-// Bodies of net/asio_join.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-CAUSEWAY_DECL join_session::join_session(listener& own, endpoint host, const rendezvous_options& options)
-    : own_{own.address()}, host_{std::move(host)}, options_{&options}, mesh_{own, options} {}
-
-CAUSEWAY_DECL join_session::~join_session() {
-  if (control_) control_->stop();
-}
-
-CAUSEWAY_DECL result<membership> join_session::run() {
-  mesh_.dial(host_, [this](const conversation_ptr& who) { introduce(who); });
-  auto outcome = mesh_.run([this] { return may_go_; }, [this] { return too_late(); });
-  if (!outcome) return outcome.error();
-  control_->stop();
-  return membership{mesh_.finish(), mesh_.run_id(), std::move(welcome_), std::move(addresses_)};
-}
-
-CAUSEWAY_DECL void join_session::introduce(const conversation_ptr& who) {
-  control_ = who;
-  if (!is_loopback(who->socket()) && options_->announce.empty() && listens_on_loopback()) {
-    return mesh_.fail_with(fail(errc::invalid_argument, own_.text(),
-                                "the run is on another machine, but the other peers cannot reach us there; listen on an "
-                                "address of this machine, for example --listen 0.0.0.0:0"));
-  }
-  tcp::socket probe{mesh_.io()};
-  std::error_code failure;
-  probe.open(tcp::v4(), failure);
-  const hello said{options_->model_hash, options_->wanted_index.value_or(any_index), options_->announce,
-                   announced_port(*options_, own_),
-                   static_cast<std::uint8_t>(options_->transport.bbr && !failure && ask_for_bbr(probe))};
-  who->on_end([this](const error& why) {
-    mesh_.fail_with(fail(why.code == errc::peer_lost ? errc::peer_lost : why.code, host_.text(),
-                         "the host of the run ended the conversation: " + why.message));
-  });
-  who->say(frame_kind::hello, options_->run_id, 0, said.encode());
-  listen(handshake_patience);
-}
-
-CAUSEWAY_DECL bool join_session::listens_on_loopback() const {
-  std::error_code failure;
-  const auto address = asio::ip::make_address(own_.host, failure);
-  return !failure && address.is_loopback();
-}
-
-CAUSEWAY_DECL void join_session::listen(std::chrono::nanoseconds patience) {
-  control_->next(max_handshake_bytes, patience, [this](const frame_header& h, std::span<const std::byte> body) {
-    if (auto outcome = hear(h, body); !outcome) return mesh_.fail_with(outcome.error());
-    if (!may_go_) listen(std::max<std::chrono::nanoseconds>(options_->transport.silence, handshake_patience));
-  });
-}
-
-CAUSEWAY_DECL result<void> join_session::hear(const frame_header& h, std::span<const std::byte> body) {
-  if (h.kind == frame_kind::refused) return read_refusal(host_.text(), body);
-  if (h.kind == frame_kind::accepted) return hear_accepted(h, body);
-  if (h.kind == frame_kind::heartbeat) {
-    control_->say(frame_kind::heartbeat, mesh_.run_id(), index_, {});
-    return {};
-  }
-  if (h.kind == frame_kind::welcome && wanted_ != 0) {
-    welcome_.assign(body.begin(), body.end());
-    return {};
-  }
-  if (h.kind == frame_kind::table && wanted_ != 0 && addresses_.empty()) return hear_table(body);
-  if (h.kind == frame_kind::go && said_ready_) {
-    may_go_ = true;
-    return {};
-  }
-  return fail(errc::protocol, host_.text(), "the host answered out of turn");
-}
-
-CAUSEWAY_DECL result<void> join_session::hear_accepted(const frame_header& h, std::span<const std::byte> body) {
-  byte_reader in{body};
-  index_ = in.get<std::uint32_t>();
-  wanted_ = in.get<std::uint32_t>();
-  const auto joined = in.get<std::uint32_t>();
-  CAUSEWAY_TRY(in.finish("acceptance"));
-  if (wanted_ > most_peers || index_ >= wanted_) return fail(errc::protocol, host_.text(), "it gave us no usable index");
-  if (options_->run_id != 0 && h.run_id != options_->run_id)
-    return fail(errc::wrong_run, host_.text(), "it serves another run");
-  mesh_.set_run(h.run_id);
-  if (!addresses_.empty()) start_over();
-  if (options_->progress) options_->progress({joined, wanted_, joined == wanted_});
-  return {};
-}
-
-CAUSEWAY_DECL void join_session::start_over() {
-  addresses_.clear();
-  said_ready_ = false;
-  mesh_.disconnect_all();
-}
-
-CAUSEWAY_DECL result<void> join_session::hear_table(std::span<const std::byte> body) {
-  CAUSEWAY_ASSIGN(address_table table, address_table::decode(body));
-  if (table.addresses.size() != wanted_) return fail(errc::protocol, host_.text(), "its table of peers is incomplete");
-  for (endpoint& e : table.addresses) {
-    if (e.host.empty()) e.host = host_.host;
-  }
-  addresses_ = table.addresses;
-  mesh_.on_complete([this, token = table.token] {
-    said_ready_ = true;
-    byte_writer of_table;
-    of_table.put(token);
-    control_->say(frame_kind::ready, mesh_.run_id(), index_, of_table.bytes());
-  });
-  mesh_.connect_all(index_, addresses_, table.token, table.streams);
-  return {};
-}
-
-CAUSEWAY_DECL error join_session::too_late() const {
-  if (control_ == nullptr) {
-    return fail(errc::unreachable, host_.text(),
-                "nobody answers there" + mesh_.last_failure() + "; is the first peer running, and is its port open?");
-  }
-  if (addresses_.empty()) return fail(errc::timeout, host_.text(), "the run was not complete before the deadline");
-  return fail(errc::timeout, host_.text(), "the links were not made before the deadline; missing: " + mesh_.missing());
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
-
-#endif  // CAUSEWAY_NET_IMPL_ASIO_JOIN_IPP
 #endif
 
 // ---- causeway/net/float_packing.hpp ----
@@ -8173,6 +7416,304 @@ CAUSEWAY_DECL result<membership> connect_static(peer_index self, const std::vect
 
 #endif  // CAUSEWAY_NET_RENDEZVOUS_HPP
 
+// ---- causeway/net/asio_mesh.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_ASIO_MESH_HPP
+#define CAUSEWAY_NET_ASIO_MESH_HPP
+
+// How peers that know each other's addresses become a full mesh: everybody listens, dials all peers of a lower index, and
+// names itself on each connection. Also the loop that runs until the mesh stands, a deadline passes or somebody says stop.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+inline constexpr std::chrono::seconds handshake_patience{10};
+inline constexpr std::size_t handshake_bytes = std::size_t{4} << 10U;  ///< parsed of a stranger
+inline constexpr std::size_t most_strangers = 128;
+inline constexpr std::size_t most_streams = 64;
+
+/// Accepts strangers, dials peers, and collects the sockets of all links. Roles with more to say add handlers. Everything
+/// runs on the thread that calls `run`.
+class mesh_builder {
+ public:
+  using hello_handler = std::function<void(conversation_ptr, const frame_header&, std::span<const std::byte>)>;
+
+  mesh_builder(listener& from, const rendezvous_options& options);
+  mesh_builder(const mesh_builder&) = delete;
+  mesh_builder& operator=(const mesh_builder&) = delete;
+  ~mesh_builder() { shut_down(); }
+
+  void on_hello(hello_handler handler);
+  /// Called every 50 ms or more often while `run` runs.
+  void on_tick(std::function<void(time_point)> handler);
+  void set_run(std::uint64_t run_id) { run_id_ = run_id; }
+  [[nodiscard]] std::uint64_t run_id() const noexcept { return run_id_; }
+  [[nodiscard]] asio::io_context& io() noexcept { return *io_; }
+
+  /// Starts making the links of peer `self` of `addresses.size()`. `token` tells this gathering from earlier ones.
+  void connect_all(peer_index self, std::vector<endpoint> addresses, std::uint64_t token, std::size_t streams);
+
+  /// Forgets the links made so far, and those that are being made: `connect_all` may be called again. Not from a handler of
+  /// a link that is being made.
+  void disconnect_all();
+
+  /// Called once, when the last link stands.
+  void on_complete(std::function<void()> handler);
+
+  /// Why dialling failed last: ": reason", or nothing.
+  [[nodiscard]] std::string last_failure() const;
+
+  /// All links stand.
+  [[nodiscard]] bool complete() const;
+
+  [[nodiscard]] bool linked(peer_index peer) const { return peer < sockets_.size() && link_complete(sockets_[peer]); }
+  /// Streams that stand.
+  [[nodiscard]] std::size_t streams_made() const;
+
+  /// Dials until somebody answers. `again`: the last connection broke, so pause first.
+  void dial(const endpoint& target, dialer::connect_handler connected, bool again = false);
+
+  void fail_with(error why);
+
+  /// Runs until `done`, the first failure, the deadline or a request to stop. `late` describes what was missing.
+  template <class Done, class Late>
+  result<void> run(Done done, Late late) {
+    while (!failure_ && !done()) {
+      turned_away_.flush(clock_.now());
+      if (tick_) tick_(clock_.now());
+      if (options_->stop != nullptr && options_->stop->load()) {
+        return fail(errc::cancelled, "rendezvous", "stopped on request before all peers were connected");
+      }
+      if (clock_.now() >= options_->deadline) return late();
+      const auto turn = std::chrono::steady_clock::now() + std::chrono::milliseconds{50};
+      const std::chrono::steady_clock::time_point limit{
+          std::chrono::duration_cast<std::chrono::steady_clock::duration>(options_->deadline.since_start)};
+      io_->restart();
+      io_->run_one_until(std::min(turn, limit));
+    }
+    if (failure_) return *failure_;
+    return {};
+  }
+
+  /// Who is still missing, and why as far as we know: for messages.
+  [[nodiscard]] std::string missing() const;
+
+  [[nodiscard]] asio_transport finish();
+
+  void reject(const conversation_ptr& who, const error& why);
+
+  /// The checks that every first frame must pass. Null when it does.
+  std::optional<error> check_run(std::uint64_t run_id, std::uint64_t model) const;
+
+ private:
+  using link_sockets = std::vector<std::optional<tcp::socket>>;
+  struct early_link {
+    conversation_ptr who;
+    frame_header header;
+    std::vector<std::byte> body;
+  };
+
+  static bool link_complete(const link_sockets& link);
+  static bool has_value(const std::optional<tcp::socket>& s) { return s.has_value(); }
+
+  /// One stranger goes. False when there is none.
+  bool make_room();
+  void send_away(const conversation_ptr& who);
+
+  // ---- strangers
+
+  std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor);
+
+  void meet(tcp::socket socket);
+
+  // ---- links
+
+  void dial_peer(peer_index peer, std::size_t stream, bool again = false);
+
+  void start_link(peer_index peer, const conversation_ptr& who);
+
+  bool kernel_has_bbr();
+
+  /// A peer of a higher index names itself on a new connection.
+  void take_link(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body);
+
+  void keep(peer_index peer, std::size_t stream, const conversation_ptr& who);
+
+  void tell_if_complete();
+
+  /// Ends everything that is under way, so that no handler refers to us any more. Sockets of links stay.
+  void shut_down();
+
+  std::unique_ptr<asio::io_context> io_;
+  std::shared_ptr<accepting> accepting_;
+  const rendezvous_options* options_;
+  std::uint64_t run_id_;
+  peer_index self_ = 0;
+  informant informant_;
+  std::uint64_t token_ = 0;
+  std::size_t streams_ = 0;
+  std::vector<endpoint> addresses_;
+  std::vector<link_sockets> sockets_;
+  half_open<conversation_ptr> strangers_{most_strangers};  // connected, nothing said yet
+  std::set<conversation_ptr> talking_;                     // between `link` and `link_ok`
+  std::vector<early_link> early_;
+  std::vector<std::shared_ptr<dialer>> dialers_;
+  hello_handler hello_;
+  std::function<void(time_point)> tick_;
+  stranger_log turned_away_;
+  steady_clock clock_;
+  std::function<void()> completed_;
+  std::optional<error> failure_;
+  bool over_ = false;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_MESH_HPP
+#endif
+
+// ---- causeway/net/asio_host.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_ASIO_HOST_HPP
+#define CAUSEWAY_NET_ASIO_HOST_HPP
+
+// The host's side of a rendezvous: seats joiners, hands out addresses, and says go when every link stands.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+/// The host's side: a seat for every peer.
+class host_session {
+ public:
+  host_session(listener& from, std::uint32_t peers, std::span<const std::byte> welcome, const rendezvous_options& options);
+  ~host_session();
+  host_session(const host_session&) = delete;
+  host_session& operator=(const host_session&) = delete;
+
+  result<membership> run();
+
+ private:
+  struct seat_state {
+    bool taken = false;
+    bool ready = false;
+    bool gone = false;  ///< it has heard that it may go
+    duration silent{0};
+    hello said;
+    std::string seen_host;
+    conversation_ptr who;
+  };
+
+  [[nodiscard]] std::size_t seats_taken() const;
+  [[nodiscard]] bool all_ready() const;
+
+  [[nodiscard]] bool all_gone() const;
+
+  void seat(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body);
+
+  result<peer_index> choose_seat(peer_index wanted) const;
+
+  /// A seated peer answers heartbeats, and says `ready` when its links stand.
+  void listen_to(peer_index index);
+
+  bool hear(peer_index index, frame_kind kind, std::span<const std::byte> body);
+
+  /// Keeps every seat's holder talking, and gives up those who are silent or make no links.
+  void look_after_seats(time_point now);
+
+  void look_after_links(time_point now);
+
+  /// The seat is free again. Where links were being made everybody starts over, when it is taken again.
+  void leave(peer_index index, const error& why);
+
+  /// Tells the program and everybody who waits how many are in.
+  void report();
+
+  void send_tables();
+
+  [[nodiscard]] address_table make_table() const;
+
+  void send_go();
+
+  /// Tells everybody why nothing came of it.
+  void dismiss(const error& why);
+
+  [[nodiscard]] error too_late() const;
+
+  [[nodiscard]] error nobody_came() const;
+
+  mesh_builder mesh_;  // first: its event loop must outlive the conversations of the seats
+  endpoint address_;
+  const rendezvous_options* options_;
+  std::span<const std::byte> welcome_;
+  std::vector<seat_state> seats_;
+  std::vector<endpoint> addresses_;  // empty until everybody is in
+  peer_index self_ = 0;
+  steady_clock clock_;
+  time_point last_beat_;
+  time_point links_moved_;  // when the last link was made
+  std::size_t links_made_ = 0;
+  std::uint64_t token_ = 0;  // of the last table
+  bool going_ = false;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_HOST_HPP
+#endif
+
+// ---- causeway/net/asio_join.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_ASIO_JOIN_HPP
+#define CAUSEWAY_NET_ASIO_JOIN_HPP
+
+// The joiner's side of a rendezvous: dials the host, takes the index it is given, and makes its links.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+/// The joiner's side.
+class join_session {
+ public:
+  join_session(listener& own, endpoint host, const rendezvous_options& options);
+  ~join_session();
+  join_session(const join_session&) = delete;
+  join_session& operator=(const join_session&) = delete;
+
+  result<membership> run();
+
+ private:
+  void introduce(const conversation_ptr& who);
+
+  [[nodiscard]] bool listens_on_loopback() const;
+
+  void listen(std::chrono::nanoseconds patience);
+
+  result<void> hear(const frame_header& h, std::span<const std::byte> body);
+
+  result<void> hear_accepted(const frame_header& h, std::span<const std::byte> body);
+
+  /// Somebody went while the links were made: they are made anew when another one has come.
+  void start_over();
+
+  result<void> hear_table(std::span<const std::byte> body);
+
+  [[nodiscard]] error too_late() const;
+
+  endpoint own_;
+  endpoint host_;
+  const rendezvous_options* options_;
+  std::vector<std::byte> welcome_;
+  std::vector<endpoint> addresses_;
+  peer_index index_ = 0;
+  std::uint32_t wanted_ = 0;
+  bool said_ready_ = false;
+  bool may_go_ = false;
+  mesh_builder mesh_;
+  conversation_ptr control_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_JOIN_HPP
+#endif
+
 // ---- causeway/net/impl/rendezvous.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_RENDEZVOUS_IPP
@@ -8224,6 +7765,663 @@ CAUSEWAY_DECL result<membership> connect_static(peer_index self, const std::vect
 }}}  // namespace causeway::CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_IMPL_RENDEZVOUS_IPP
+#endif
+
+// ---- causeway/net/impl/asio_mesh.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_MESH_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_MESH_IPP
+
+// Bodies of net/asio_mesh.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL mesh_builder::mesh_builder(listener& from, const rendezvous_options& options)
+    : io_{std::move(from.port->io)},
+      accepting_{make_accepting(std::move(from.port->acceptor))},
+      options_{&options},
+      run_id_{options.run_id},
+      informant_{options.pieces},
+      turned_away_{options.transport.log} {
+  raise_descriptor_limit();
+  accepting_->start();
+}
+
+CAUSEWAY_DECL void mesh_builder::on_hello(hello_handler handler) { hello_ = std::move(handler); }
+
+CAUSEWAY_DECL void mesh_builder::on_tick(std::function<void(time_point)> handler) { tick_ = std::move(handler); }
+
+CAUSEWAY_DECL void mesh_builder::on_complete(std::function<void()> handler) { completed_ = std::move(handler); }
+
+CAUSEWAY_DECL void mesh_builder::connect_all(peer_index self, std::vector<endpoint> addresses, std::uint64_t token,
+                                             std::size_t streams) {
+  self_ = self;
+  token_ = token;
+  streams_ = streams;
+  addresses_ = std::move(addresses);
+  sockets_.resize(addresses_.size());
+  for (peer_index peer = 0; peer < self; ++peer) dial_peer(peer, 0);
+  for (auto& early : std::exchange(early_, {})) take_link(early.who, early.header, early.body);
+  tell_if_complete();
+}
+
+CAUSEWAY_DECL void mesh_builder::disconnect_all() {
+  for (const auto& d : std::exchange(dialers_, {})) d->stop();
+  for (const auto& who : std::exchange(talking_, {})) who->stop();
+  for (const auto& e : std::exchange(early_, {})) e.who->stop();
+  sockets_.clear();
+  addresses_.clear();
+  completed_ = {};
+}
+
+CAUSEWAY_DECL std::string mesh_builder::last_failure() const {
+  for (const auto& d : dialers_) {
+    if (!d->last_failure().empty()) return ": " + d->last_failure();
+  }
+  return {};
+}
+
+CAUSEWAY_DECL bool mesh_builder::complete() const {
+  if (addresses_.empty()) return false;
+  for (std::size_t peer = 0; peer < sockets_.size(); ++peer) {
+    if (peer != self_ && !link_complete(sockets_[peer])) return false;
+  }
+  return true;
+}
+
+CAUSEWAY_DECL std::size_t mesh_builder::streams_made() const {
+  std::size_t made = 0;
+  for (const auto& link : sockets_) made += static_cast<std::size_t>(std::count_if(link.begin(), link.end(), has_value));
+  return made;
+}
+
+CAUSEWAY_DECL void mesh_builder::dial(const endpoint& target, dialer::connect_handler connected, bool again) {
+  std::erase_if(dialers_, [](const auto& d) { return !d->busy(); });
+  dialers_.push_back(std::make_shared<dialer>(*io_, target, std::move(connected)));
+  again ? dialers_.back()->dial_later() : dialers_.back()->dial();
+}
+
+CAUSEWAY_DECL void mesh_builder::fail_with(error why) {
+  if (!failure_) failure_ = std::move(why);
+}
+
+CAUSEWAY_DECL std::string mesh_builder::missing() const {
+  std::string text;
+  for (std::size_t peer = 0; peer < sockets_.size(); ++peer) {
+    if (peer == self_ || link_complete(sockets_[peer])) continue;
+    text += (text.empty() ? "" : ", ") + peer_name(static_cast<peer_index>(peer)) + " (" + addresses_[peer].text() + ")";
+  }
+  for (const auto& d : dialers_) {
+    if (d->busy() && !d->last_failure().empty()) text += "; " + d->target().text() + ": " + d->last_failure();
+  }
+  return text.empty() ? std::string{"nobody"} : text;
+}
+
+CAUSEWAY_DECL asio_transport mesh_builder::finish() {
+  shut_down();
+  std::vector<std::vector<tcp::socket>> sockets;
+  for (auto& link : sockets_) {
+    auto& streams = sockets.emplace_back();
+    for (auto& socket : link) streams.push_back(std::move(*socket));
+  }
+  return asio_transport{
+      std::make_shared<mesh_engine>(self_, run_id_, mesh{std::move(io_), std::move(sockets)}, options_->transport)};
+}
+
+CAUSEWAY_DECL void mesh_builder::reject(const conversation_ptr& who, const error& why) {
+  turned_away_.say(clock_.now(), "refused " + who->remote() + ": " + why.message);
+  who->refuse(why);
+}
+
+CAUSEWAY_DECL std::optional<error> mesh_builder::check_run(std::uint64_t run_id, std::uint64_t model) const {
+  if (run_id != run_id_ && run_id != 0) {
+    return wrong_run();
+  }
+  if (model != options_->model_hash && model != 0 && options_->model_hash != 0) {
+    return fail(errc::wrong_model, "",
+                "this run trains another model or with other options; start with the same options as the host");
+  }
+  return std::nullopt;
+}
+
+CAUSEWAY_DECL bool mesh_builder::link_complete(const link_sockets& link) {
+  return !link.empty() && std::all_of(link.begin(), link.end(), has_value);
+}
+
+CAUSEWAY_DECL bool mesh_builder::make_room() {
+  const auto goes = strangers_.expel();
+  if (goes) send_away(*goes);
+  return goes.has_value();
+}
+
+CAUSEWAY_DECL void mesh_builder::send_away(const conversation_ptr& who) {
+  reject(who, fail(errc::too_large, "", "too many connections at once; try again"));
+}
+
+CAUSEWAY_DECL std::shared_ptr<accepting> mesh_builder::make_accepting(std::unique_ptr<tcp::acceptor> acceptor) {
+  return std::make_shared<accepting>(
+      *io_, std::move(acceptor), [this](tcp::socket socket) { meet(std::move(socket)); },
+      [this](const std::string& why) {
+        turned_away_.say(clock_.now(), "cannot accept connections for now: " + why);
+        make_room();
+      });
+}
+
+CAUSEWAY_DECL void mesh_builder::meet(tcp::socket socket) {
+  std::error_code failure;
+  const std::string source = socket.remote_endpoint(failure).address().to_string();
+  const bool scarce = spare_descriptors(socket.native_handle()) == 0;
+  const auto who = std::make_shared<conversation>(std::move(socket));
+  if (scarce && !make_room()) {
+    return reject(who, fail(errc::too_large, "", "this peer has as many connections as it may have; raise its ulimit -n"));
+  }
+  if (const auto goes = strangers_.enter(who, source)) send_away(*goes);
+  who->on_end([this, who](const error& why) {
+    strangers_.leave(who);
+    turned_away_.say(clock_.now(), "dropped a connection during its handshake: " + why.text());
+  });
+  who->next(handshake_bytes, handshake_patience, [this, who](const frame_header& h, std::span<const std::byte> body) {
+    strangers_.leave(who);
+    if (h.kind == frame_kind::ask) return informant_.serve(who, run_id_, body);
+    if (h.kind == frame_kind::link) return take_link(who, h, body);
+    if (h.kind == frame_kind::hello && hello_) return hello_(who, h, body);
+    reject(who,
+           h.kind == frame_kind::hello
+               ? fail(errc::protocol, "", "this address is a peer, not the host of the run; join at the host's address")
+               : fail(errc::protocol, "",
+                      "this address serves a run with a fixed number of peers; join it with the fault policy fail_stop"));
+  });
+}
+
+CAUSEWAY_DECL void mesh_builder::dial_peer(peer_index peer, std::size_t stream, bool again) {
+  const auto connected = [this, peer, stream](const conversation_ptr& who) {
+    talking_.insert(who);
+    if (stream == 0) start_link(peer, who);
+    byte_writer body;
+    body.put(token_).put(options_->model_hash).put(peer);
+    body.put(static_cast<std::uint32_t>(stream)).put(static_cast<std::uint32_t>(sockets_[peer].size()));
+    body.put(static_cast<std::uint32_t>(chunk_for(options_->transport.chunk_bytes, sockets_[peer].size())));
+    who->on_end([this, who, peer, stream](const error&) {
+      talking_.erase(who);
+      dial_peer(peer, stream, true);  // it may have been an earlier program about to end
+    });
+    who->say(frame_kind::link, run_id_, self_, body.bytes());
+    who->next(handshake_bytes, handshake_patience, [this, who, peer, stream](const frame_header& h, auto answer) {
+      talking_.erase(who);
+      if (h.kind == frame_kind::link_ok) return keep(peer, stream, who);
+      who->stop();
+      const error why = h.kind == frame_kind::refused ? read_refusal(addresses_[peer].text(), answer)
+                                                      : fail(errc::protocol, peer_name(peer), "it answered out of turn");
+      if (why.code == errc::not_found) return dial_peer(peer, stream, true);  // its table is older than ours, or newer
+      fail_with(why);
+    });
+  };
+  dial(addresses_[peer], connected, again);
+}
+
+CAUSEWAY_DECL void mesh_builder::start_link(peer_index peer, const conversation_ptr& who) {
+  if (!sockets_[peer].empty()) return;
+  std::size_t streams = options_->streams_per_link != 0 ? options_->streams_per_link : streams_;
+  if (streams == 0) streams = is_loopback(who->socket()) || kernel_has_bbr() ? 1 : 16;
+  const std::size_t spare = spare_descriptors(who->descriptor());
+  sockets_[peer].resize(affordable_streams(std::min(streams, most_streams), spare));
+  for (std::size_t stream = 1; stream < sockets_[peer].size(); ++stream) dial_peer(peer, stream);
+}
+
+CAUSEWAY_DECL bool mesh_builder::kernel_has_bbr() {
+  tcp::socket probe{*io_};
+  std::error_code failure;
+  probe.open(tcp::v4(), failure);
+  return options_->transport.bbr && !failure && ask_for_bbr(probe);
+}
+
+CAUSEWAY_DECL void mesh_builder::take_link(const conversation_ptr& who, const frame_header& h,
+                                           std::span<const std::byte> body) {
+  if (addresses_.empty()) {  // it got the table before we did
+    if (auto wrong = check_run(h.run_id, 0)) return reject(who, *wrong);
+    if (early_.size() < most_strangers) early_.push_back({who, h, {body.begin(), body.end()}});
+    return;
+  }
+  byte_reader in{body};
+  const auto token = in.get<std::uint64_t>();
+  const auto model = in.get<std::uint64_t>();
+  const auto me = in.get<std::uint32_t>();
+  const auto stream = in.get<std::uint32_t>();
+  const auto streams = in.get<std::uint32_t>();
+  const auto chunk = in.get<std::uint32_t>();
+  if (auto outcome = in.finish("link request"); !outcome) return reject(who, outcome.error());
+  if (auto wrong = check_run(h.run_id, model)) return reject(who, *wrong);
+  if (token != token_) return reject(who, fail(errc::not_found, "", "it belongs to another gathering of peers"));
+  if (me != self_ || h.sender <= self_ || h.sender >= sockets_.size()) {
+    return reject(who, fail(errc::protocol, "", "it does not belong to this gathering of peers; start it again"));
+  }
+  if (streams == 0 || streams > most_streams || stream >= streams ||
+      chunk != chunk_for(options_->transport.chunk_bytes, streams)) {
+    return reject(
+        who, fail(errc::invalid_argument, "", "both sides of a link need the same number of streams and chunk length"));
+  }
+  auto& link = sockets_[h.sender];
+  if (link.empty()) link.resize(streams);
+  if (link.size() != streams || link[stream].has_value()) {
+    return reject(who, fail(errc::protocol, "", "somebody connected in the name of this peer already"));
+  }
+  talking_.insert(who);
+  who->say(frame_kind::link_ok, run_id_, self_, {}, [this, who, sender = h.sender, stream] {
+    talking_.erase(who);
+    if (!sockets_[sender][stream]) keep(sender, stream, who);
+  });
+}
+
+CAUSEWAY_DECL void mesh_builder::keep(peer_index peer, std::size_t stream, const conversation_ptr& who) {
+  sockets_[peer][stream] = who->release();
+  tell_if_complete();
+}
+
+CAUSEWAY_DECL void mesh_builder::tell_if_complete() {
+  if (!completed_ || !complete()) return;
+  std::exchange(completed_, {})();
+}
+
+CAUSEWAY_DECL void mesh_builder::shut_down() {
+  if (over_) return;
+  over_ = true;
+  accepting_->stop();
+  for (const auto& d : dialers_) d->stop();
+  while (const auto who = strangers_.expel()) (*who)->stop();
+  for (const auto& who : std::exchange(talking_, {})) who->stop();
+  informant_.stop();
+  for (const auto& e : early_) e.who->stop();
+  early_.clear();
+  hello_ = {};
+  tick_ = {};
+  completed_ = {};
+  io_->restart();
+  io_->poll();
+  io_->restart();
+  accepting_.reset();
+  dialers_.clear();
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_MESH_IPP
+#endif
+
+// ---- causeway/net/impl/asio_host.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_HOST_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_HOST_IPP
+
+// Bodies of net/asio_host.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL host_session::host_session(listener& from, std::uint32_t peers, std::span<const std::byte> welcome,
+                                         const rendezvous_options& options)
+    : mesh_{from, options}, address_{from.address()}, options_{&options}, welcome_{welcome}, seats_(peers) {
+  self_ = options.wanted_index.value_or(0);
+  seats_[self_].taken = true;
+  mesh_.on_tick([this](time_point now) { look_after_seats(now); });
+  mesh_.on_hello(
+      [this](const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body) { seat(who, h, body); });
+}
+
+CAUSEWAY_DECL host_session::~host_session() {
+  for (seat_state& s : seats_) {
+    if (s.who) s.who->stop();
+  }
+}
+
+CAUSEWAY_DECL result<membership> host_session::run() {
+  report();
+  if (seats_taken() == seats_.size()) send_tables();
+  auto outcome = mesh_.run([this] { return mesh_.complete() && all_ready(); }, [this] { return too_late(); });
+  if (!outcome) {
+    dismiss(outcome.error());
+    return outcome.error();
+  }
+  send_go();
+  // They hang up when they have heard it. To do so first could take the word back: what they still say would be unread.
+  const time_point grace = clock_.now() + options_->transport.close_grace;
+  CAUSEWAY_TRY(mesh_.run([&] { return all_gone() || clock_.now() >= grace; }, [this] { return too_late(); }));
+  for (seat_state& s : seats_) {
+    if (s.who) s.who->stop();
+  }
+  return membership{mesh_.finish(), mesh_.run_id(), {welcome_.begin(), welcome_.end()}, addresses_};
+}
+
+CAUSEWAY_DECL std::size_t host_session::seats_taken() const {
+  return static_cast<std::size_t>(std::count_if(seats_.begin(), seats_.end(), [](const auto& s) { return s.taken; }));
+}
+
+CAUSEWAY_DECL bool host_session::all_ready() const {
+  return !addresses_.empty() && std::all_of(seats_.begin(), seats_.end(), [](const auto& s) { return s.ready || !s.who; });
+}
+
+CAUSEWAY_DECL bool host_session::all_gone() const {
+  return std::all_of(seats_.begin(), seats_.end(), [](const auto& s) { return s.gone || !s.who; });
+}
+
+CAUSEWAY_DECL void host_session::seat(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body) {
+  auto said = hello::decode(body);
+  if (!said) return mesh_.reject(who, said.error());
+  if (auto wrong = mesh_.check_run(h.run_id, said->model_hash)) return mesh_.reject(who, *wrong);
+  auto index = choose_seat(said->wanted);
+  if (!index) return mesh_.reject(who, index.error());
+  seat_state& s = seats_[*index];
+  std::error_code failure;
+  s = {.taken = true, .said = *said, .seen_host = who->socket().remote_endpoint(failure).address().to_string(), .who = who};
+  who->on_end([this, seat = *index](const error& why) { leave(seat, why); });
+  listen_to(*index);
+  report();
+  if (seats_taken() == seats_.size()) send_tables();
+}
+
+CAUSEWAY_DECL result<peer_index> host_session::choose_seat(peer_index wanted) const {
+  if (seats_taken() == seats_.size()) {
+    return fail(errc::wrong_run, "", "the run is full: all " + std::to_string(seats_.size()) + " peers are in");
+  }
+  if (wanted == any_index) {
+    const auto free = std::find_if(seats_.begin(), seats_.end(), [](const auto& s) { return !s.taken; });
+    return static_cast<peer_index>(free - seats_.begin());
+  }
+  if (wanted >= seats_.size() || seats_[wanted].taken) {
+    return fail(errc::invalid_argument, "",
+                "index " + std::to_string(wanted) + (wanted >= seats_.size() ? " does not exist" : " is taken") +
+                    "; join without an index, or resume each peer in its own folder");
+  }
+  return wanted;
+}
+
+CAUSEWAY_DECL void host_session::listen_to(peer_index index) {
+  const conversation_ptr who = seats_[index].who;
+  who->next(handshake_bytes, no_patience_limit, [this, index](const frame_header& h, std::span<const std::byte> body) {
+    if (going_) return listen_to(index);
+    if (!hear(index, h.kind, body)) {
+      return leave(index, h.kind == frame_kind::refused
+                              ? read_refusal(peer_name(index), body)
+                              : fail(errc::protocol, peer_name(index), "it answered out of turn"));
+    }
+    seats_[index].silent = {};
+    listen_to(index);
+  });
+}
+
+CAUSEWAY_DECL bool host_session::hear(peer_index index, frame_kind kind, std::span<const std::byte> body) {
+  if (kind != frame_kind::ready) return kind == frame_kind::heartbeat;
+  byte_reader in{body};
+  const auto token = in.get<std::uint64_t>();
+  if (!in.finish("ready")) return false;
+  if (!addresses_.empty() && token == token_) seats_[index].ready = true;  // else it speaks of a table before this one
+  return true;
+}
+
+CAUSEWAY_DECL void host_session::look_after_seats(time_point now) {
+  const transport_options& o = options_->transport;
+  if (now - last_beat_ < o.heartbeat) return;
+  // Time that this process itself was stopped for does not count against the others.
+  const duration passed = std::min(now - last_beat_, o.heartbeat * 2);
+  last_beat_ = now;
+  for (peer_index i = 0; i < seats_.size(); ++i) {
+    if (!seats_[i].who) continue;
+    if ((seats_[i].silent += passed) > o.silence) {
+      leave(i, fail(errc::timeout, peer_name(i), "it said nothing for too long"));
+    } else {
+      seats_[i].who->say(frame_kind::heartbeat, mesh_.run_id(), self_, {});
+    }
+  }
+  if (!addresses_.empty()) look_after_links(now);
+}
+
+CAUSEWAY_DECL void host_session::look_after_links(time_point now) {
+  const auto ready = std::count_if(seats_.begin(), seats_.end(), [](const auto& s) { return s.ready; });
+  const std::size_t made = mesh_.streams_made() + static_cast<std::size_t>(ready);
+  if (made != links_made_) links_moved_ = now;
+  links_made_ = made;
+  if (now - links_moved_ <= options_->link_patience || all_ready()) return;
+  bool somebody = false;
+  for (peer_index i = 0; i < seats_.size() && !addresses_.empty(); ++i) {
+    if (!seats_[i].who || mesh_.linked(i)) continue;
+    leave(i, fail(errc::timeout, peer_name(i), "it made no link to us"));
+    somebody = true;
+  }
+  if (!somebody) mesh_.fail_with(too_late());
+}
+
+CAUSEWAY_DECL void host_session::leave(peer_index index, const error& why) {
+  options_->transport.log(severity::warning,
+                          peer_name(index) + " left before the run was complete, its seat is free: " + why.message);
+  if (!seats_[index].who->over())
+    seats_[index].who->refuse(fail(errc::peer_lost, "", "the host gave you up: " + why.message));
+  seats_[index] = {};
+  if (!addresses_.empty()) {
+    addresses_.clear();
+    for (seat_state& s : seats_) s.ready = false;
+    mesh_.disconnect_all();
+  }
+  report();
+}
+
+CAUSEWAY_DECL void host_session::report() {
+  const auto joined = static_cast<std::uint32_t>(seats_taken());
+  const auto wanted = static_cast<std::uint32_t>(seats_.size());
+  if (options_->progress) options_->progress({joined, wanted, joined == wanted});
+  for (peer_index i = 0; i < seats_.size(); ++i) {
+    if (!seats_[i].who) continue;
+    byte_writer body;
+    body.put(i).put(wanted).put(joined);
+    seats_[i].who->say(frame_kind::accepted, mesh_.run_id(), self_, body.bytes());
+  }
+}
+
+CAUSEWAY_DECL void host_session::send_tables() {
+  const address_table table = make_table();
+  token_ = table.token;
+  for (const seat_state& s : seats_) {
+    if (!s.who) continue;
+    s.who->say(frame_kind::welcome, mesh_.run_id(), self_, welcome_);
+    s.who->say(frame_kind::table, mesh_.run_id(), self_, table.encode());
+  }
+  addresses_ = table.addresses;
+  for (endpoint& e : addresses_) {
+    if (e.host.empty()) e.host = address_.host;
+  }
+  links_moved_ = clock_.now();
+  mesh_.connect_all(self_, addresses_, table.token, table.streams);
+}
+
+CAUSEWAY_DECL address_table host_session::make_table() const {
+  address_table table;
+  bool all_local = true;
+  bool all_bbr = true;
+  const auto now = steady_clock{}.now().since_start.count();
+  table.token = hash_text(address_.text(), static_cast<std::uint64_t>(now) ^ mesh_.run_id());
+  for (const seat_state& s : seats_) {
+    if (!s.who) {
+      table.addresses.push_back({options_->announce, announced_port(*options_, address_)});
+      continue;
+    }
+    const bool local = is_loopback(s.who->socket());
+    all_local = all_local && local;
+    all_bbr = all_bbr && s.said.has_bbr != 0;
+    const std::string seen = local ? std::string{} : s.seen_host;
+    table.addresses.push_back({s.said.announce.empty() ? seen : s.said.announce, s.said.port});
+  }
+  const std::size_t streams = options_->streams_per_link;
+  table.streams = streams != 0 ? static_cast<std::uint32_t>(streams) : all_local || all_bbr ? 1 : 16;
+  return table;
+}
+
+CAUSEWAY_DECL void host_session::send_go() {
+  going_ = true;
+  mesh_.on_tick({});
+  for (seat_state& s : seats_) {
+    if (!s.who) continue;
+    s.who->on_end([&s](const error&) { s.gone = true; });
+    s.who->say(frame_kind::go, mesh_.run_id(), self_, {});
+  }
+}
+
+CAUSEWAY_DECL void host_session::dismiss(const error& why) {
+  for (const seat_state& s : seats_) {
+    if (s.who && !s.who->over()) s.who->refuse(why);
+  }
+  mesh_.io().restart();
+  mesh_.io().poll();
+}
+
+CAUSEWAY_DECL error host_session::too_late() const {
+  if (addresses_.empty()) return nobody_came();
+  std::string slow;
+  for (peer_index i = 0; i < seats_.size(); ++i) {
+    if (seats_[i].who && !seats_[i].ready) slow += " " + peer_name(i);
+  }
+  return fail(errc::timeout, address_.text(),
+              "the links were not made in time; missing here: " + mesh_.missing() + "; not ready:" + slow);
+}
+
+CAUSEWAY_DECL error host_session::nobody_came() const {
+  std::string missing;
+  for (peer_index i = 0; i < seats_.size(); ++i) {
+    if (!seats_[i].taken) missing += (missing.empty() ? "" : ", ") + peer_name(i);
+  }
+  return fail(errc::timeout, address_.text(),
+              "only " + std::to_string(seats_taken()) + " of " + std::to_string(seats_.size()) +
+                  " peers joined before the deadline; missing: " + missing);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_HOST_IPP
+#endif
+
+// ---- causeway/net/impl/asio_join.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_JOIN_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_JOIN_IPP
+
+// Bodies of net/asio_join.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL join_session::join_session(listener& own, endpoint host, const rendezvous_options& options)
+    : own_{own.address()}, host_{std::move(host)}, options_{&options}, mesh_{own, options} {}
+
+CAUSEWAY_DECL join_session::~join_session() {
+  if (control_) control_->stop();
+}
+
+CAUSEWAY_DECL result<membership> join_session::run() {
+  mesh_.dial(host_, [this](const conversation_ptr& who) { introduce(who); });
+  auto outcome = mesh_.run([this] { return may_go_; }, [this] { return too_late(); });
+  if (!outcome) return outcome.error();
+  control_->stop();
+  return membership{mesh_.finish(), mesh_.run_id(), std::move(welcome_), std::move(addresses_)};
+}
+
+CAUSEWAY_DECL void join_session::introduce(const conversation_ptr& who) {
+  control_ = who;
+  if (!is_loopback(who->socket()) && options_->announce.empty() && listens_on_loopback()) {
+    return mesh_.fail_with(fail(errc::invalid_argument, own_.text(),
+                                "the run is on another machine, but the other peers cannot reach us there; listen on an "
+                                "address of this machine, for example --listen 0.0.0.0:0"));
+  }
+  tcp::socket probe{mesh_.io()};
+  std::error_code failure;
+  probe.open(tcp::v4(), failure);
+  const hello said{options_->model_hash, options_->wanted_index.value_or(any_index), options_->announce,
+                   announced_port(*options_, own_),
+                   static_cast<std::uint8_t>(options_->transport.bbr && !failure && ask_for_bbr(probe))};
+  who->on_end([this](const error& why) {
+    mesh_.fail_with(fail(why.code == errc::peer_lost ? errc::peer_lost : why.code, host_.text(),
+                         "the host of the run ended the conversation: " + why.message));
+  });
+  who->say(frame_kind::hello, options_->run_id, 0, said.encode());
+  listen(handshake_patience);
+}
+
+CAUSEWAY_DECL bool join_session::listens_on_loopback() const {
+  std::error_code failure;
+  const auto address = asio::ip::make_address(own_.host, failure);
+  return !failure && address.is_loopback();
+}
+
+CAUSEWAY_DECL void join_session::listen(std::chrono::nanoseconds patience) {
+  control_->next(max_handshake_bytes, patience, [this](const frame_header& h, std::span<const std::byte> body) {
+    if (auto outcome = hear(h, body); !outcome) return mesh_.fail_with(outcome.error());
+    if (!may_go_) listen(std::max<std::chrono::nanoseconds>(options_->transport.silence, handshake_patience));
+  });
+}
+
+CAUSEWAY_DECL result<void> join_session::hear(const frame_header& h, std::span<const std::byte> body) {
+  if (h.kind == frame_kind::refused) return read_refusal(host_.text(), body);
+  if (h.kind == frame_kind::accepted) return hear_accepted(h, body);
+  if (h.kind == frame_kind::heartbeat) {
+    control_->say(frame_kind::heartbeat, mesh_.run_id(), index_, {});
+    return {};
+  }
+  if (h.kind == frame_kind::welcome && wanted_ != 0) {
+    welcome_.assign(body.begin(), body.end());
+    return {};
+  }
+  if (h.kind == frame_kind::table && wanted_ != 0 && addresses_.empty()) return hear_table(body);
+  if (h.kind == frame_kind::go && said_ready_) {
+    may_go_ = true;
+    return {};
+  }
+  return fail(errc::protocol, host_.text(), "the host answered out of turn");
+}
+
+CAUSEWAY_DECL result<void> join_session::hear_accepted(const frame_header& h, std::span<const std::byte> body) {
+  byte_reader in{body};
+  index_ = in.get<std::uint32_t>();
+  wanted_ = in.get<std::uint32_t>();
+  const auto joined = in.get<std::uint32_t>();
+  CAUSEWAY_TRY(in.finish("acceptance"));
+  if (wanted_ > most_peers || index_ >= wanted_) return fail(errc::protocol, host_.text(), "it gave us no usable index");
+  if (options_->run_id != 0 && h.run_id != options_->run_id)
+    return fail(errc::wrong_run, host_.text(), "it serves another run");
+  mesh_.set_run(h.run_id);
+  if (!addresses_.empty()) start_over();
+  if (options_->progress) options_->progress({joined, wanted_, joined == wanted_});
+  return {};
+}
+
+CAUSEWAY_DECL void join_session::start_over() {
+  addresses_.clear();
+  said_ready_ = false;
+  mesh_.disconnect_all();
+}
+
+CAUSEWAY_DECL result<void> join_session::hear_table(std::span<const std::byte> body) {
+  CAUSEWAY_ASSIGN(address_table table, address_table::decode(body));
+  if (table.addresses.size() != wanted_) return fail(errc::protocol, host_.text(), "its table of peers is incomplete");
+  for (endpoint& e : table.addresses) {
+    if (e.host.empty()) e.host = host_.host;
+  }
+  addresses_ = table.addresses;
+  mesh_.on_complete([this, token = table.token] {
+    said_ready_ = true;
+    byte_writer of_table;
+    of_table.put(token);
+    control_->say(frame_kind::ready, mesh_.run_id(), index_, of_table.bytes());
+  });
+  mesh_.connect_all(index_, addresses_, table.token, table.streams);
+  return {};
+}
+
+CAUSEWAY_DECL error join_session::too_late() const {
+  if (control_ == nullptr) {
+    return fail(errc::unreachable, host_.text(),
+                "nobody answers there" + mesh_.last_failure() + "; is the first peer running, and is its port open?");
+  }
+  if (addresses_.empty()) return fail(errc::timeout, host_.text(), "the run was not complete before the deadline");
+  return fail(errc::timeout, host_.text(), "the links were not made before the deadline; missing: " + mesh_.missing());
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_JOIN_IPP
 #endif
 
 // ---- causeway/core/thread_pool.hpp ----
@@ -8368,6 +8566,7 @@ class thread_pool {
 // device computes, memory comes from it: a `memory_source` says how, and the host must be able to read and write it.
 
 #include <cstdlib>
+#include <new>
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -9244,7 +9443,7 @@ inline constexpr dtype dtype_of<std::uint8_t> = dtype::u8;
 // size has no settled calling convention, and compilers say so, even where all is inlined.
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include <xmmintrin.h>  // not immintrin.h, which has 39,000 lines: every program reads this one
 #endif
 
 // A lambda inside a kernel, inlined whatever the compiler thinks of its size.

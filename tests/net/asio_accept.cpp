@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/net/asio_accept.hpp>
 
+#include <causeway/net/asio_listener.hpp>
+#include <causeway/net/asio_port.hpp>
+
 #include "support/catch.hpp"
 #include "support/few_descriptors.hpp"
 #include "support/tcp_peers.hpp"
@@ -15,11 +18,11 @@ using namespace support;
 TEST_CASE("accepting: without descriptors it pauses, says so, and goes on when there are some", "[net][fast]") {
   auto from = open_listener({});
   const endpoint at = from->address();
-  asio::io_context& io = *from->io;
+  asio::io_context& io = *from->port->io;
   int taken = 0;
   int failed = 0;
   const auto door = std::make_shared<net::detail::accepting>(
-      io, std::move(from->acceptor), [&](asio::ip::tcp::socket) { ++taken; }, [&](const std::string&) { ++failed; });
+      io, std::move(from->port->acceptor), [&](asio::ip::tcp::socket) { ++taken; }, [&](const std::string&) { ++failed; });
   door->start();
   const raw_peer waits{at};
   {
@@ -37,10 +40,10 @@ TEST_CASE("accepting: without descriptors it pauses, says so, and goes on when t
 TEST_CASE("accepting: a connection that there is no memory for is dropped, the next one is not", "[net][fast]") {
   auto from = open_listener({});
   const endpoint at = from->address();
-  asio::io_context& io = *from->io;
+  asio::io_context& io = *from->port->io;
   int asked = 0;
   const auto door = std::make_shared<net::detail::accepting>(
-      io, std::move(from->acceptor),
+      io, std::move(from->port->acceptor),
       [&](asio::ip::tcp::socket) {
         if (++asked == 1) throw std::bad_alloc{};
       },

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/net/asio_link.hpp>
 
+#include <causeway/net/asio_listener.hpp>
+#include <causeway/net/asio_port.hpp>
+
 #include "support/catch.hpp"
 #include "support/tcp_peers.hpp"
 
@@ -209,14 +212,14 @@ struct poor_owner final : net::detail::link_owner {
 
 TEST_CASE("link: a message that there is no memory for costs the link, not the process", "[net][fast]") {
   auto from = open_listener({});
-  asio::io_context& io = *from->io;
+  asio::io_context& io = *from->port->io;
   poor_owner owner;
   net::detail::link_context shared;
   shared.run_id = test_run;
   shared.owner = &owner;
   raw_peer peer{from->address()};
   std::vector<asio::ip::tcp::socket> sockets;
-  sockets.push_back(from->acceptor->accept());
+  sockets.push_back(from->port->acceptor->accept());
   net::detail::link link{shared, {.sender = 9, .name = "peer 9", .chunk = chunk, .their_chunk = chunk}, std::move(sockets)};
   link.start_reading();
   const auto content = pattern(100, 1);

@@ -5,6 +5,10 @@
 // Fabrics over real loopback sockets in one process, each with an owner that writes down what it is told.
 
 #include <causeway/net/asio_fabric.hpp>
+#include <causeway/net/asio_meeting.hpp>
+#include <causeway/net/asio_stream.hpp>
+#include <causeway/net/codec.hpp>
+#include <causeway/net/frame.hpp>
 
 #include <cstddef>
 #include <functional>

@@ -4,6 +4,7 @@
 
 // Peers over real loopback sockets in one process, and a stranger that speaks the protocol by hand, well or badly.
 
+#include <causeway/net/asio_stream.hpp>
 #include <causeway/net/frame.hpp>
 #include <causeway/net/rendezvous.hpp>
 

@@ -52,12 +52,14 @@
 #include <causeway/net/impl/asio_fabric.ipp>
 #include <causeway/net/impl/asio_greeting.ipp>
 #include <causeway/net/impl/asio_host.ipp>
+#include <causeway/net/impl/asio_informant.ipp>
 #include <causeway/net/impl/asio_join.ipp>
 #include <causeway/net/impl/asio_library.ipp>
 #include <causeway/net/impl/asio_link.ipp>
 #include <causeway/net/impl/asio_listener.ipp>
 #include <causeway/net/impl/asio_loop.ipp>
 #include <causeway/net/impl/asio_mesh.ipp>
+#include <causeway/net/impl/asio_mesh_engine.ipp>
 #include <causeway/net/impl/asio_outbox.ipp>
 #include <causeway/net/impl/asio_stream.ipp>
 #include <causeway/net/impl/asio_transport.ipp>
@@ -129,8 +131,10 @@
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 5
+#include <causeway/kernels/impl/attention.ipp>
 #include <causeway/kernels/impl/optimizer.ipp>
 #include <causeway/kernels/impl/outer_update.ipp>
+#include <causeway/kernels/impl/packed_gemm.ipp>
 #include <causeway/kernels/impl/reduce.ipp>
 #include <causeway/kernels/impl/row_hash.ipp>
 #endif

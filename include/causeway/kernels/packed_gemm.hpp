@@ -11,232 +11,20 @@
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/cpu_features.hpp>
 #include <causeway/kernels/gemm.hpp>
-#include <causeway/kernels/packed_gemm_avx2.hpp>
-#include <causeway/kernels/packed_gemm_avx512.hpp>
-#include <causeway/kernels/packed_gemm_avx512_bf16.hpp>
-#include <causeway/kernels/packed_gemm_blocking.hpp>
-#include <causeway/kernels/packed_gemm_finish.hpp>
-#include <causeway/kernels/packed_gemm_portable.hpp>
-#include <causeway/kernels/targets.hpp>
 #include <causeway/tensor/dtype.hpp>
 #include <causeway/tensor/scratch.hpp>
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
+#include <concepts>
 #include <string>
 #include <string_view>
-#include <type_traits>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
-namespace detail {
-
-/// One product with the kernels of `Tile`, cut into shares.
-template <class Tile, class In, class Out>
-class packed_product {
- public:
-  packed_product(const gemm_args<In, Out>& args, unsigned threads)
-      : args_{args}, grid_{choose_grid(args.m, args.n, Tile::columns, threads)} {
-    depth_ = even_block(args.k, Tile::blocks.depth, 16);
-    rows_ = even_block(divide_up(args.m, grid_.rows), Tile::blocks.rows, 1);
-    columns_ = even_block(divide_up(args.n, grid_.columns), Tile::blocks.columns, Tile::columns);
-    only_rounds_ =
-        !args.accumulate && args.residual == nullptr && args.act == activation::none && args.pre_activation == nullptr;
-    plain_ = std::is_same_v<Out, float> && args.bias == nullptr && args.residual == nullptr &&
-             args.act == activation::none && args.pre_activation == nullptr;
-  }
-
-  void run(thread_pool& pool, scratch& memory) {
-    auto frame = memory.open();
-    memory_ = frame.template take<std::byte>(share_bytes() * grid_.size());
-    if (grid_.size() == 1) {
-      share(0);
-    } else {
-      pool.run([this](unsigned index) {
-        if (index < grid_.size()) share(index);
-      });
-    }
-  }
-
- private:
-  using packed = typename Tile::packed;
-
-  [[nodiscard]] std::int64_t steps(std::int64_t depth) const noexcept { return divide_up(depth, Tile::depth_step); }
-  [[nodiscard]] static constexpr unsigned panels(std::int64_t rows) noexcept {
-    return static_cast<unsigned>(divide_up(rows, Tile::rows));
-  }
-  [[nodiscard]] static constexpr unsigned strips(std::int64_t columns) noexcept {
-    return static_cast<unsigned>(divide_up(columns, Tile::columns));
-  }
-  /// Panels are nearly equally high, so that none is too low to keep the multipliers busy.
-  [[nodiscard]] static constexpr index_range panel(std::int64_t rows, unsigned i) noexcept {
-    return share_of(rows, i, panels(rows));
-  }
-  [[nodiscard]] static constexpr index_range strip(std::int64_t columns, unsigned i) noexcept {
-    return {i * Tile::columns, std::min<std::int64_t>((i + 1) * Tile::columns, columns)};
-  }
-  /// Elements between two panels of A. Packing may write up to a vector beyond a panel.
-  [[nodiscard]] std::int64_t panel_size() const noexcept { return round_up(Tile::rows * steps(depth_), 16) + 16; }
-  [[nodiscard]] std::int64_t strip_size() const noexcept { return Tile::columns * steps(depth_); }
-  [[nodiscard]] std::size_t a_bytes() const noexcept {
-    return round_to_line(static_cast<std::size_t>(panels(rows_) * panel_size()) * sizeof(packed));
-  }
-  [[nodiscard]] std::size_t b_bytes() const noexcept {
-    return round_to_line(static_cast<std::size_t>(strips(columns_) * strip_size()) * sizeof(packed));
-  }
-  [[nodiscard]] static constexpr std::size_t tile_bytes() noexcept {
-    return round_to_line(sizeof(float) * Tile::rows * Tile::columns);
-  }
-  /// Sums of several blocks of k are kept in f32: in C where it can hold them, else here.
-  [[nodiscard]] std::size_t partial_bytes() const noexcept {
-    if (std::is_same_v<Out, float> || args_.k <= depth_) return 0;
-    const std::int64_t height = divide_up(args_.m, grid_.rows);
-    return round_to_line(static_cast<std::size_t>(height * columns_) * sizeof(float));
-  }
-  [[nodiscard]] std::size_t share_bytes() const noexcept { return a_bytes() + b_bytes() + tile_bytes() + partial_bytes(); }
-  [[nodiscard]] static constexpr std::size_t round_to_line(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
-
-  /// Where a thread works: its part of C and its memory.
-  struct place {
-    index_range rows;
-    packed* a;
-    packed* b;
-    float* tile;
-    float* partial;
-    std::int64_t ld_partial;
-    std::int64_t column;  ///< of the current block of columns
-    std::int64_t width;
-    std::int64_t depth;  ///< of the current block of k
-    bool first;          ///< block of k
-    bool last;
-  };
-
-  void share(unsigned index) {
-    const index_range columns = share_of(args_.n, index % grid_.columns, grid_.columns, Tile::columns);
-    place at{};
-    at.rows = share_of(args_.m, index / grid_.columns, grid_.rows);
-    if (at.rows.size() <= 0) return;
-    std::byte* memory = memory_ + share_bytes() * index;
-    at.a = reinterpret_cast<packed*>(memory);
-    at.b = reinterpret_cast<packed*>(memory + a_bytes());
-    at.tile = reinterpret_cast<float*>(memory + a_bytes() + b_bytes());
-    float* spare = reinterpret_cast<float*>(memory + a_bytes() + b_bytes() + tile_bytes());
-    for (at.column = columns.begin; at.column < columns.end; at.column += columns_) {
-      at.width = std::min(columns_, columns.end - at.column);
-      place_partial(at, spare);
-      column_block(at);
-    }
-  }
-
-  void place_partial(place& at, float* spare) {
-    if constexpr (std::is_same_v<Out, float>) {
-      at.partial = args_.c + at.rows.begin * args_.ldc + at.column;
-      at.ld_partial = args_.ldc;
-    } else {
-      at.partial = spare;
-      at.ld_partial = columns_;
-    }
-  }
-
-  void column_block(place& at) {
-    std::int64_t from = 0;
-    do {
-      at.depth = std::min(depth_, args_.k - from);
-      at.first = from == 0;
-      at.last = from + at.depth >= args_.k;
-      pack<strip>(right_operand(args_).at(at.column, from), at.width, strips(at.width), at.depth, strip_size(), at.b);
-      for (std::int64_t row = at.rows.begin; row < at.rows.end; row += rows_) {
-        const std::int64_t height = std::min(rows_, at.rows.end - row);
-        pack<panel>(left_operand(args_).at(row, from), height, panels(height), at.depth, panel_size(), at.a);
-        row_block(at, row, height);
-      }
-      from += at.depth;
-    } while (from < args_.k);
-  }
-
-  /// Packs `count` panels, `size` elements apart. Where lanes follow each other in memory, eight steps at a time of all
-  /// panels: memory is then read along rows, not in short pieces from many pages.
-  template <index_range (*Part)(std::int64_t, unsigned)>
-  void pack(operand<In> source, std::int64_t lanes, unsigned count, std::int64_t depth, std::int64_t size, packed* out) {
-    const std::int64_t chunk = source.lane_stride == 1 ? 8 * Tile::depth_step : depth;
-    for (std::int64_t p = 0; p < depth; p += chunk) {
-      for (unsigned i = 0; i < count; ++i) {
-        const index_range part = Part(lanes, i);
-        const int used = static_cast<int>(part.size());
-        const int width = Part == strip ? Tile::columns : used;
-        Tile::pack(source.at(part.begin, p), used, std::min(chunk, depth - p), width, out + i * size + steps(p) * width);
-      }
-    }
-  }
-
-  void row_block(const place& at, std::int64_t row, std::int64_t height) {
-    for (unsigned j = 0; j < strips(at.width); ++j) {
-      for (unsigned i = 0; i < panels(height); ++i) {
-        const index_range part = panel(height, i);
-        tile(at, row + part.begin, static_cast<int>(part.size()), j, at.a + i * panel_size());
-      }
-    }
-  }
-
-  /// One tile: the last block of k finishes C where there is more to do than to sum.
-  void tile(const place& at, std::int64_t row, int height, unsigned index, const packed* a) {
-    const packed* b = at.b + index * strip_size();
-    const index_range columns = strip(at.width, index);
-    float* sums = at.partial + (row - at.rows.begin) * at.ld_partial + columns.begin;
-    if (at.last && !plain_) {
-      finished_tile(at, row, at.column + columns.begin, height, static_cast<int>(columns.size()), a, b, sums);
-    } else {
-      summed_tile(at, height, static_cast<int>(columns.size()), a, b, sums);
-    }
-  }
-
-  /// Adds a tile to `sums`, directly where the strip is full or there is room for a full one.
-  void summed_tile(const place& at, int height, int width, const packed* a, const packed* b, float* sums) {
-    constexpr bool in_c = std::is_same_v<Out, float>;
-    const bool add = !at.first || (args_.accumulate && in_c);
-    if (width == Tile::columns || !in_c) {
-      return Tile::multiply(height, steps(at.depth), a, b, sums, at.ld_partial, add);
-    }
-    Tile::multiply(height, steps(at.depth), a, b, at.tile, Tile::columns, false);
-    finish_args<float> to{};
-    to.accumulate = add;
-    to.c = sums;
-    to.ldc = at.ld_partial;
-    finish(at.tile, height, width, to);
-  }
-
-  void finished_tile(const place& at, std::int64_t row, std::int64_t column, int height, int width, const packed* a,
-                     const packed* b, const float* sums) {
-    finish_args<Out> to = finish_at(args_, row, column);
-    if (!at.first) {
-      to.partial = sums;
-      to.ld_partial = at.ld_partial;
-      to.accumulate = args_.accumulate && !std::is_same_v<Out, float>;  // f32 sums started with C
-    }
-    if constexpr (requires { Tile::multiply_and_round(height, at.depth, a, b, to); }) {
-      if (only_rounds_ && width == Tile::columns) return Tile::multiply_and_round(height, steps(at.depth), a, b, to);
-    }
-    Tile::multiply(height, steps(at.depth), a, b, at.tile, Tile::columns, false);
-    finish(at.tile, height, width, to);
-  }
-
-  template <class T>
-  static void finish(const float* tile, int height, int width, const finish_args<T>& to) {
-    dispatch<finish_kernel>(Tile::level, tile, std::int64_t{Tile::columns}, std::int64_t{height}, std::int64_t{width}, &to);
-  }
-
-  const gemm_args<In, Out>& args_;
-  thread_grid grid_;
-  std::int64_t depth_;
-  std::int64_t rows_;
-  std::int64_t columns_;
-  bool plain_;        ///< C is the sums, with nothing to do but to add to it
-  bool only_rounds_;  ///< C is the sums and the bias, rounded
-  std::byte* memory_ = nullptr;
-};
-
-}  // namespace detail
+/// What our products take: sums are in f32.
+template <class In, class Out>
+concept gemm_types = (std::same_as<In, float> && std::same_as<Out, float>) ||
+                     (std::same_as<In, bf16> && (std::same_as<Out, float> || std::same_as<Out, bf16>));
 
 /// The packed product. Reaches about nine tenths of the multiply-add peak on the shapes of training; works on any machine.
 class packed_gemm {
@@ -247,39 +35,23 @@ class packed_gemm {
   explicit packed_gemm(simd_level level = detect_simd_level()) : level_{std::min(level, detect_simd_level())} {}
 
   template <class In, class Out>
-  void multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments) {
-    const gemm_args<In, Out> args = detail::checked(arguments);
-    if (args.m == 0 || args.n == 0) return;
-    // Below about four microseconds of work, waking a second thread costs more than it brings.
-    const bool small = args.m * args.n * std::max<std::int64_t>(args.k, 1) < 200'000;
-    dispatch(pool, memory, args, small ? 1 : pool.size());
-  }
+    requires gemm_types<In, Out>
+  void multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments);
 
   [[nodiscard]] simd_level level() const noexcept { return level_; }
   [[nodiscard]] std::string describe() const { return "packed gemm (" + std::string{to_string(level_)} + ")"; }
 
  private:
   template <class In, class Out>
-  void dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned threads) {
-#if CAUSEWAY_X86_SIMD
-    if constexpr (std::is_same_v<In, bf16>) {
-      if (level_ >= simd_level::avx512_bf16) {
-        return detail::packed_product<detail::avx512_bf16_tile, In, Out>{args, threads}.run(pool, memory);
-      }
-    }
-    if (level_ >= simd_level::avx512) {
-      return detail::packed_product<detail::avx512_tile, In, Out>{args, threads}.run(pool, memory);
-    }
-    if (level_ >= simd_level::avx2) {
-      return detail::packed_product<detail::avx2_tile, In, Out>{args, threads}.run(pool, memory);
-    }
-#endif
-    detail::packed_product<detail::portable_tile, In, Out>{args, threads}.run(pool, memory);
-  }
+  void dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned threads);
 
   simd_level level_;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/kernels/impl/packed_gemm.ipp>
+#endif
 
 #endif  // CAUSEWAY_KERNELS_PACKED_GEMM_HPP

@@ -8,24 +8,14 @@
 
 #include <causeway/core/clock.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/net/asio_conversation.hpp>
-#include <causeway/net/asio_library.hpp>
-#include <causeway/net/codec.hpp>
 #include <causeway/net/endpoint.hpp>
-#include <causeway/net/frame.hpp>
 
-#include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
-#include <set>
 #include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
@@ -36,36 +26,6 @@ inline constexpr std::size_t max_piece_bytes = std::size_t{60} << 10U;
 /// Gives the bytes of `item` from `offset` on: as many as it likes, at most max_piece_bytes. None where there is nothing:
 /// the other side takes that for the end. Called in the event loop of the run: it must not block for long.
 using piece_source = std::function<std::vector<std::byte>(std::uint32_t item, std::uint64_t offset)>;
-
-namespace detail {
-
-/// Answers strangers. Not thread-safe: all of it happens in one event loop.
-class informant {
- public:
-  explicit informant(piece_source pieces = {});
-  ~informant() { stop(); }
-  informant(const informant&) = delete;
-  informant& operator=(const informant&) = delete;
-
-  /// Takes a connection over whose first frame asked with `body`.
-  void serve(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body);
-
-  void stop();
-
- private:
-  static constexpr std::size_t most_talks = 32;
-  static constexpr std::size_t question_bytes = 64;
-  static constexpr std::chrono::seconds patience{30};
-
-  void answer(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body);
-
-  void hear(const conversation_ptr& who, std::uint64_t run_id);
-
-  piece_source pieces_;
-  std::set<conversation_ptr> talks_;
-};
-
-}  // namespace detail
 
 struct inquiry_options {
   time_point deadline = no_deadline;        ///< for an answer to come; dials again until then
@@ -80,7 +40,11 @@ class inquiry {
   /// what the other side says against it.
   static result<inquiry> open(const endpoint& address, const inquiry_options& options);
 
-  [[nodiscard]] std::uint64_t run_id() const noexcept { return state_->run_id; }
+  inquiry(inquiry&&) noexcept;
+  inquiry& operator=(inquiry&&) noexcept;
+  ~inquiry();
+
+  [[nodiscard]] std::uint64_t run_id() const noexcept;
   /// Item 0, of one piece.
   [[nodiscard]] const std::vector<std::byte>& about() const noexcept { return about_; }
 
@@ -90,21 +54,7 @@ class inquiry {
                     const std::function<result<void>(std::span<const std::byte>)>& sink);
 
  private:
-  static constexpr std::uint64_t ahead = 16;
-  static constexpr std::chrono::seconds patience{30};
-
-  // What handlers point at: stays where it is when the inquiry moves.
-  struct state {
-    asio::io_context io;
-    std::shared_ptr<detail::dialer> dialling;
-    detail::conversation_ptr who;
-    std::uint64_t run_id = 0;
-    std::vector<std::byte> piece;
-    bool answered = false;
-    std::optional<error> failure;
-
-    ~state();
-  };
+  struct state;  // what handlers point at: stays where it is when the inquiry moves
 
   inquiry(endpoint address, const inquiry_options& options);
 
@@ -114,21 +64,7 @@ class inquiry {
 
   result<std::vector<std::byte>> next_answer();
 
-  template <class Done>
-  result<void> run_until(Done done, time_point deadline) {
-    state& s = *state_;
-    const steady_clock clock;
-    while (!done() && !s.failure) {
-      if (options_.stop != nullptr && options_.stop->load()) {
-        return fail(errc::cancelled, address_.text(), "stopped on request");
-      }
-      if (clock.now() >= deadline) return fail(errc::timeout, address_.text(), "nobody answered in time");
-      s.io.restart();
-      s.io.run_one_for(std::chrono::milliseconds{50});
-    }
-    if (!s.failure) return {};
-    return fail(s.failure->code, address_.text(), s.failure->message);
-  }
+  result<void> run_until(const std::function<bool()>& done, time_point deadline);
 
   endpoint address_;
   inquiry_options options_;

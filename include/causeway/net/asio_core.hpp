@@ -18,6 +18,7 @@
 #include <causeway/net/asio_roster.hpp>
 #include <causeway/net/descriptors.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/net/fabric_options.hpp>
 #include <causeway/net/handshake_acceptor.hpp>
 #include <causeway/net/side_thread.hpp>
 
@@ -37,19 +38,7 @@
 #include <utility>
 #include <vector>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
-
-struct fabric_options {
-  std::uint64_t run_id = 0;          ///< which run; never 0
-  peer_id id = 0;                    ///< who we are in it; never 0
-  std::string announce{};            ///< host, or host:port, at which others reach us; empty: where we listen or seem to be
-  std::size_t streams_per_link = 0;  ///< connections for data; 0: one on loopback or where the kernel has BBR, else 16
-  std::size_t most_peers = 4096;     ///< links; a new peer may get the one of a peer that is gone
-  transport_options transport{};     ///< `silence` is the least patience with a silent peer
-  detail::handshake_options handshake{};  ///< limits on strangers; run and log are taken from here
-};
-
-namespace detail {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 class fabric_core final : public engine, private link_owner, private handshake_owner {
  public:
@@ -197,9 +186,7 @@ class fabric_core final : public engine, private link_owner, private handshake_o
   side_thread aside_;  // last: what it runs refers to the rest
 };
 
-}  // namespace detail
-
-}}}  // namespace causeway::CAUSEWAY_ABI::net
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
 
 #ifndef CAUSEWAY_COMPILED
 #include <causeway/net/impl/asio_core.ipp>

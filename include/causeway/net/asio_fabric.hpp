@@ -8,10 +8,10 @@
 #include <causeway/core/clock.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/net/asio_core.hpp>
 #include <causeway/net/asio_listener.hpp>
 #include <causeway/net/endpoint.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/net/fabric_options.hpp>
 #include <causeway/net/transport.hpp>
 
 #include <cstddef>
@@ -25,7 +25,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
-static_assert(max_post_bytes == max_control_bytes);
+namespace detail {
+class fabric_core;  // net/asio_core.hpp
+}
 
 /// TCP to peers that come and go; made by `open_fabric`. docs/design/network.md says why it is as it is,
 /// docs/reference/wire_format.md what it says to the others.
@@ -41,36 +43,36 @@ class asio_fabric final : public fabric {
   asio_fabric(listener at, fabric_options options);
   asio_fabric(const asio_fabric&) = delete;
   asio_fabric& operator=(const asio_fabric&) = delete;
-  ~asio_fabric() override { core_->close(); }
+  CAUSEWAY_DECL ~asio_fabric() override;
 
-  [[nodiscard]] peer_id id() const override { return core_->options().id; }
+  [[nodiscard]] CAUSEWAY_DECL peer_id id() const override;
   [[nodiscard]] CAUSEWAY_DECL std::string address() const override;
 
-  void attach(fabric_events* events) override { core_->attach(events); }
+  CAUSEWAY_DECL void attach(fabric_events* events) override;
 
-  [[nodiscard]] time_point now() const override { return core_->now(); }
-  void dial(const std::string& to) override { core_->dial(to); }
-  void close(peer_index link, const std::string& why) override { core_->close(link, why); }
-  [[nodiscard]] bool is_up(peer_index link) const override { return core_->is_up(link); }
+  [[nodiscard]] CAUSEWAY_DECL time_point now() const override;
+  CAUSEWAY_DECL void dial(const std::string& to) override;
+  CAUSEWAY_DECL void close(peer_index link, const std::string& why) override;
+  [[nodiscard]] CAUSEWAY_DECL bool is_up(peer_index link) const override;
   CAUSEWAY_DECL void post(peer_index link, std::vector<std::byte> message, bool bulk = false) override;
-  void wake_at(time_point when) override { core_->wake_at(when); }
-  void cancel_before(std::uint32_t epoch) override { core_->cancel_before(epoch); }
+  CAUSEWAY_DECL void wake_at(time_point when) override;
+  CAUSEWAY_DECL void cancel_before(std::uint32_t epoch) override;
   CAUSEWAY_DECL void aside(std::function<void()> work, std::function<void()> then) override;
 
   /// `bytes` must stay valid and unchanged until the operation was waited for, or its epoch was cancelled.
   CAUSEWAY_DECL operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) override;
   CAUSEWAY_DECL operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) override;
-  result<std::size_t> wait(operation op, time_point deadline) override { return core_->wait(op, deadline); }
-  [[nodiscard]] bool done(operation op) const override { return core_->done(op); }
+  CAUSEWAY_DECL result<std::size_t> wait(operation op, time_point deadline) override;
+  [[nodiscard]] CAUSEWAY_DECL bool done(operation op) const override;
 
-  void locked(const std::function<void()>& what) override { core_->locked(what); }
+  CAUSEWAY_DECL void locked(const std::function<void()>& what) override;
   CAUSEWAY_DECL result<bool> block(const std::function<bool()>& done, time_point deadline) override;
 
-  [[nodiscard]] traffic stats() const override { return core_->stats(); }
-  [[nodiscard]] std::string describe_waits() const override { return core_->describe_waits(); }
+  [[nodiscard]] CAUSEWAY_DECL traffic stats() const override;
+  [[nodiscard]] CAUSEWAY_DECL std::string describe_waits() const override;
 
   /// TCP connections for data to a peer that stand.
-  [[nodiscard]] std::size_t streams(peer_index link) const { return core_->streams(link); }
+  [[nodiscard]] std::size_t streams(peer_index link) const;
 
   /// A function that ends the trainer's `wait` and `block`, and all later ones, with errc::cancelled: what a signal's
   /// watcher calls. May be called from any thread, also when the fabric is gone. Connections stay, so that `close` can
@@ -80,7 +82,7 @@ class asio_fabric final : public fabric {
   /// Sends what was posted (but not bulk), says goodbye to everybody, waits up to `close_grace` for theirs, and ends the
   /// thread. No more events come. Operations that were not waited for end with errc::cancelled. The destructor does the
   /// same.
-  void close() { core_->close(); }
+  void close();
 
  private:
   std::shared_ptr<detail::fabric_core> core_;

@@ -8,10 +8,9 @@
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/asio_ask.hpp>
-#include <causeway/net/asio_library.hpp>
-#include <causeway/net/asio_stream.hpp>
 #include <causeway/net/endpoint.hpp>
 #include <causeway/net/transport.hpp>
+#include <causeway/net/transport_options.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -47,17 +46,23 @@ struct rendezvous_options {
   piece_source pieces{};  ///< what a host tells those who ask what run this is; none: they are refused
 };
 
+namespace detail {
+struct bound_port;
+}
+
 /// A port that we listen on. `open_listener` makes it, so that its address is known before anybody waits.
 class listener {
  public:
   /// The address as bound: give it to the others.
   [[nodiscard]] const endpoint& address() const noexcept { return address_; }
 
-  // For the functions of this folder.
-  std::unique_ptr<asio::io_context> io;
-  std::unique_ptr<detail::tcp::acceptor> acceptor;
+  listener(listener&&) noexcept;
+  listener& operator=(listener&&) noexcept;
+  ~listener();
 
-  listener(std::unique_ptr<asio::io_context> context, std::unique_ptr<detail::tcp::acceptor> bound, endpoint address);
+  // For the functions of this folder.
+  listener(std::unique_ptr<detail::bound_port> bound, endpoint address);
+  std::unique_ptr<detail::bound_port> port;
 
  private:
   endpoint address_;

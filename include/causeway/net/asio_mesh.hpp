@@ -10,6 +10,8 @@
 #include <causeway/core/result.hpp>
 #include <causeway/net/asio_accept.hpp>
 #include <causeway/net/asio_conversation.hpp>
+#include <causeway/net/asio_informant.hpp>
+#include <causeway/net/asio_library.hpp>
 #include <causeway/net/asio_listener.hpp>
 #include <causeway/net/asio_transport.hpp>
 #include <causeway/net/descriptors.hpp>

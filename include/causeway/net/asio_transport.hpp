@@ -8,9 +8,6 @@
 #include <causeway/core/clock.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/net/asio_engine.hpp>
-#include <causeway/net/asio_library.hpp>
-#include <causeway/net/asio_link.hpp>
 #include <causeway/net/operations.hpp>
 #include <causeway/net/transport.hpp>
 
@@ -18,43 +15,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 namespace detail {
-
-/// Connected sockets to every other peer; the entry of the peer itself is empty. They live on `io`.
-struct mesh {
-  std::unique_ptr<asio::io_context> io;
-  std::vector<std::vector<tcp::socket>> sockets;
-};
-
-/// Links between peers that all know each other by the same numbers; none is added later.
-class mesh_engine final : public engine {
- public:
-  mesh_engine(peer_index self, std::uint64_t run_id, mesh connections, transport_options options);
-  ~mesh_engine() { close(); }
-
-  [[nodiscard]] peer_index self() const noexcept { return self_; }
-  [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(links_.size()); }
-
-  void close();
-
-  void discard_before(std::uint32_t epoch);
-
-  /// Breaks the connections to a peer without a goodbye, as a crash would.
-  void drop(peer_index peer, const std::string& why);
-
- private:
-  peer_index self_;
-};
-
-}  // namespace detail
+class mesh_engine;  // net/asio_mesh_engine.hpp
+}
 
 /// TCP to every other peer of a run; made by `host`, `join` and `connect_static` of net/rendezvous.hpp. Models Transport.
 ///
@@ -67,10 +36,10 @@ class mesh_engine final : public engine {
 /// trainer never waits for a message that we refuse to read.
 class asio_transport {
  public:
-  asio_transport(peer_index self, std::uint64_t run_id, detail::mesh connections, transport_options options);
+  explicit asio_transport(std::shared_ptr<detail::mesh_engine> engine);
 
-  [[nodiscard]] peer_index self() const noexcept { return engine_->self(); }
-  [[nodiscard]] std::uint32_t size() const noexcept { return engine_->size(); }
+  [[nodiscard]] peer_index self() const noexcept;
+  [[nodiscard]] std::uint32_t size() const noexcept;
 
   /// Starts sending. Writes at once what the sockets take. Errors come from `wait`.
   operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
@@ -79,23 +48,23 @@ class asio_transport {
   operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
 
   /// Blocks until the operation ended (see Transport). Deadlines are moments of `causeway::steady_clock`.
-  result<std::size_t> wait(operation op, time_point deadline) { return engine_->wait(op, deadline); }
-  [[nodiscard]] bool done(operation op) const { return engine_->done(op); }
+  result<std::size_t> wait(operation op, time_point deadline);
+  [[nodiscard]] bool done(operation op) const;
 
-  [[nodiscard]] traffic stats() const { return engine_->stats(); }
+  [[nodiscard]] traffic stats() const;
 
   /// One line per unfinished operation: whom it concerns, since when, how far it is. Empty when there is none.
-  [[nodiscard]] std::string describe_waits() const { return engine_->describe_waits(); }
+  [[nodiscard]] std::string describe_waits() const;
 
   /// TCP connections to a peer.
-  [[nodiscard]] std::size_t streams(peer_index peer) const { return engine_->streams(peer); }
+  [[nodiscard]] std::size_t streams(peer_index peer) const;
 
   /// Forgets kept messages of epochs before `epoch`. Call it when the membership moved on.
-  void discard_before(std::uint32_t epoch) { engine_->discard_before(epoch); }
+  void discard_before(std::uint32_t epoch);
 
   /// Breaks the connection to a peer: what a membership does with a peer that it voted out. Its operations end with
   /// errc::peer_lost.
-  void drop(peer_index peer, const std::string& why) { engine_->drop(peer, why); }
+  void drop(peer_index peer, const std::string& why);
 
   /// A function that ends the trainer's wait, and all later ones, with errc::cancelled: what a signal's watcher calls. May
   /// be called from any thread, also when the transport is gone. Connections stay, so that `close` can flush.
@@ -103,7 +72,7 @@ class asio_transport {
 
   /// Says goodbye to everybody, waits up to `close_grace` for theirs, and ends the background thread. Operations that
   /// were not waited for end with errc::cancelled. The destructor does the same.
-  void close() { engine_->close(); }
+  void close();
 
  private:
   std::shared_ptr<detail::mesh_engine> engine_;

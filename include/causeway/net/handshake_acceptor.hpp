@@ -12,12 +12,13 @@
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/asio_accept.hpp>
-#include <causeway/net/asio_ask.hpp>
 #include <causeway/net/asio_conversation.hpp>
+#include <causeway/net/asio_informant.hpp>
 #include <causeway/net/asio_library.hpp>
 #include <causeway/net/asio_meeting.hpp>
 #include <causeway/net/descriptors.hpp>
 #include <causeway/net/endpoint.hpp>
+#include <causeway/net/fabric_options.hpp>
 #include <causeway/net/frame.hpp>
 #include <causeway/net/half_open.hpp>
 #include <causeway/net/stranger_log.hpp>
@@ -37,17 +38,6 @@
 #include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-struct handshake_options {
-  std::uint64_t run_id = 0;
-  std::size_t strangers = 128;  ///< accepted connections that are no link yet; see net/half_open.hpp
-  std::size_t dials = 64;       ///< under way at once; others wait for their turn
-  std::size_t first_frames = std::size_t{4} << 10U;
-  std::chrono::nanoseconds frame = std::chrono::seconds{5};       ///< for one frame to come
-  std::chrono::nanoseconds handshake = std::chrono::seconds{10};  ///< for all of it, the dialling included
-  log_sink log{};
-  piece_source pieces{};  ///< for those who ask what run this is; none: they are refused
-};
 
 /// Who decides what becomes of connections. Called with the lock held; calls nothing of the acceptor back.
 class handshake_owner {

@@ -7,16 +7,13 @@
 // caller shows `listener::address()` in its join command. Every refusal says what to do about it.
 
 #include <causeway/core/result.hpp>
-#include <causeway/net/asio_host.hpp>
-#include <causeway/net/asio_join.hpp>
+#include <causeway/net/asio_greeting.hpp>
 #include <causeway/net/asio_listener.hpp>
-#include <causeway/net/asio_mesh.hpp>
 #include <causeway/net/endpoint.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {

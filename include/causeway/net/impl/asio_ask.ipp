@@ -5,53 +5,47 @@
 // Bodies of net/asio_ask.hpp.
 
 #include <causeway/net/asio_ask.hpp>
+#include <causeway/net/asio_conversation.hpp>
+#include <causeway/net/asio_library.hpp>
+#include <causeway/net/codec.hpp>
+#include <causeway/net/frame.hpp>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-CAUSEWAY_DECL informant::informant(piece_source pieces) : pieces_{std::move(pieces)} {}
-
-CAUSEWAY_DECL void informant::serve(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body) {
-  if (!pieces_) return who->refuse(fail(errc::unsupported, "", "this run tells newcomers nothing"));
-  if (talks_.size() >= most_talks) {
-    return who->refuse(fail(errc::too_large, "", "too many newcomers ask at once; try later"));
-  }
-  talks_.insert(who);
-  who->on_end([this, who](const error&) { talks_.erase(who); });
-  answer(who, run_id, body);
-}
-
-CAUSEWAY_DECL void informant::stop() {
-  for (const auto& who : std::exchange(talks_, {})) who->stop();
-}
-
-CAUSEWAY_DECL void informant::answer(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body) {
-  byte_reader in{body};
-  const auto item = in.get<std::uint32_t>();
-  const auto offset = in.get<std::uint64_t>();
-  if (const auto whole = in.finish("question"); !whole) {
-    talks_.erase(who);
-    return who->refuse(whole.error());
-  }
-  const std::vector<std::byte> piece = pieces_(item, offset);
-  // The next question is read when this answer is out: a stranger costs one piece of memory, however much it asks for.
-  who->say(frame_kind::told, run_id, 0, std::span{piece}.first(std::min(piece.size(), max_piece_bytes)),
-           [this, who, run_id] { hear(who, run_id); });
-}
-
-CAUSEWAY_DECL void informant::hear(const conversation_ptr& who, std::uint64_t run_id) {
-  who->next(question_bytes, patience, [this, who, run_id](const frame_header& h, std::span<const std::byte> body) {
-    if (h.kind == frame_kind::ask) return answer(who, run_id, body);
-    talks_.erase(who);
-    who->refuse(fail(errc::protocol, "", "it stopped asking"));
-  });
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
+struct inquiry::state {
+  asio::io_context io;
+  std::shared_ptr<detail::dialer> dialling;
+  detail::conversation_ptr who;
+  std::uint64_t run_id = 0;
+  std::vector<std::byte> piece;
+  bool answered = false;
+  std::optional<error> failure;
+
+  state() = default;
+  state(const state&) = delete;
+  state& operator=(const state&) = delete;
+  ~state() {
+    if (dialling) dialling->stop();
+    if (who) who->stop();
+    io.restart();
+    io.poll();
+  }
+};
+
 CAUSEWAY_DECL inquiry::inquiry(endpoint address, const inquiry_options& options)
     : address_{std::move(address)}, options_{options}, state_{std::make_unique<state>()} {}
+
+CAUSEWAY_DECL inquiry::inquiry(inquiry&&) noexcept = default;
+CAUSEWAY_DECL inquiry& inquiry::operator=(inquiry&&) noexcept = default;
+CAUSEWAY_DECL inquiry::~inquiry() = default;
+
+CAUSEWAY_DECL std::uint64_t inquiry::run_id() const noexcept { return state_->run_id; }
 
 CAUSEWAY_DECL result<inquiry> inquiry::open(const endpoint& address, const inquiry_options& options) {
   inquiry made{address, options};
@@ -65,6 +59,7 @@ CAUSEWAY_DECL result<inquiry> inquiry::open(const endpoint& address, const inqui
 
 CAUSEWAY_DECL result<void> inquiry::read(std::uint32_t item, std::uint64_t offset, std::uint64_t length,
                                          const std::function<result<void>(std::span<const std::byte>)>& sink) {
+  constexpr std::uint64_t ahead = 16;  // pieces asked for before the first is there
   const std::uint64_t end = offset + length;
   std::uint64_t asked = offset;
   while (offset < end) {
@@ -83,11 +78,19 @@ CAUSEWAY_DECL result<void> inquiry::read(std::uint32_t item, std::uint64_t offse
   return {};
 }
 
-CAUSEWAY_DECL inquiry::state::~state() {
-  if (dialling) dialling->stop();
-  if (who) who->stop();
-  io.restart();
-  io.poll();
+CAUSEWAY_DECL result<void> inquiry::run_until(const std::function<bool()>& done, time_point deadline) {
+  state& s = *state_;
+  const steady_clock clock;
+  while (!done() && !s.failure) {
+    if (options_.stop != nullptr && options_.stop->load()) {
+      return fail(errc::cancelled, address_.text(), "stopped on request");
+    }
+    if (clock.now() >= deadline) return fail(errc::timeout, address_.text(), "nobody answered in time");
+    s.io.restart();
+    s.io.run_one_for(std::chrono::milliseconds{50});
+  }
+  if (!s.failure) return {};
+  return fail(s.failure->code, address_.text(), s.failure->message);
 }
 
 CAUSEWAY_DECL result<void> inquiry::connect() {
@@ -115,6 +118,7 @@ CAUSEWAY_DECL void inquiry::ask(std::uint32_t item, std::uint64_t offset) {
 }
 
 CAUSEWAY_DECL result<std::vector<std::byte>> inquiry::next_answer() {
+  constexpr std::chrono::seconds patience{30};
   state& s = *state_;
   s.answered = false;
   s.who->next(max_handshake_bytes, patience, [this, &s](const frame_header& h, std::span<const std::byte> body) {

@@ -5,15 +5,16 @@
 // Bodies of net/asio_core.hpp.
 
 #include <causeway/net/asio_core.hpp>
+#include <causeway/net/asio_port.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL fabric_core::fabric_core(listener at, fabric_options options)
-    : engine{std::move(at.io), options.run_id, static_cast<std::uint32_t>(options.id), options.transport},
+    : engine{std::move(at.port->io), options.run_id, static_cast<std::uint32_t>(options.id), options.transport},
       options_{std::move(options)},
       incarnation_{make_incarnation()},
       peers_{options_.id, incarnation_, options_.most_peers},
-      handshakes_{loop_.io(), shared_.mutex, std::move(at.acceptor), handshake_settings(options_), *this},
+      handshakes_{loop_.io(), shared_.mutex, std::move(at.port->acceptor), handshake_settings(options_), *this},
       wake_timer_{loop_.io()} {
   shared_.owner = this;
   set_address(at.address());

@@ -6,10 +6,46 @@
 
 #include <causeway/net/asio_fabric.hpp>
 
+#include <causeway/net/asio_core.hpp>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+static_assert(max_post_bytes == max_control_bytes);
 
 CAUSEWAY_DECL asio_fabric::asio_fabric(listener at, fabric_options options)
     : core_{std::make_shared<detail::fabric_core>(std::move(at), std::move(options))} {}
+
+CAUSEWAY_DECL asio_fabric::~asio_fabric() { core_->close(); }
+
+CAUSEWAY_DECL peer_id asio_fabric::id() const { return core_->options().id; }
+
+CAUSEWAY_DECL void asio_fabric::attach(fabric_events* events) { core_->attach(events); }
+
+CAUSEWAY_DECL time_point asio_fabric::now() const { return core_->now(); }
+
+CAUSEWAY_DECL void asio_fabric::dial(const std::string& to) { core_->dial(to); }
+
+CAUSEWAY_DECL void asio_fabric::close(peer_index link, const std::string& why) { core_->close(link, why); }
+
+CAUSEWAY_DECL bool asio_fabric::is_up(peer_index link) const { return core_->is_up(link); }
+
+CAUSEWAY_DECL void asio_fabric::wake_at(time_point when) { core_->wake_at(when); }
+
+CAUSEWAY_DECL void asio_fabric::cancel_before(std::uint32_t epoch) { core_->cancel_before(epoch); }
+
+CAUSEWAY_DECL result<std::size_t> asio_fabric::wait(operation op, time_point deadline) { return core_->wait(op, deadline); }
+
+CAUSEWAY_DECL bool asio_fabric::done(operation op) const { return core_->done(op); }
+
+CAUSEWAY_DECL void asio_fabric::locked(const std::function<void()>& what) { core_->locked(what); }
+
+CAUSEWAY_DECL traffic asio_fabric::stats() const { return core_->stats(); }
+
+CAUSEWAY_DECL std::string asio_fabric::describe_waits() const { return core_->describe_waits(); }
+
+CAUSEWAY_DECL std::size_t asio_fabric::streams(peer_index link) const { return core_->streams(link); }
+
+CAUSEWAY_DECL void asio_fabric::close() { core_->close(); }
 
 CAUSEWAY_DECL std::string asio_fabric::address() const { return core_->address(); }
 

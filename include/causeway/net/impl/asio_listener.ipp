@@ -5,6 +5,7 @@
 // Bodies of net/asio_listener.hpp.
 
 #include <causeway/net/asio_listener.hpp>
+#include <causeway/net/asio_port.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
@@ -25,9 +26,12 @@ CAUSEWAY_DECL error bind_error(const endpoint& where, const std::error_code& fai
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
-CAUSEWAY_DECL listener::listener(std::unique_ptr<asio::io_context> context, std::unique_ptr<detail::tcp::acceptor> bound,
-                                 endpoint address)
-    : io{std::move(context)}, acceptor{std::move(bound)}, address_{std::move(address)} {}
+CAUSEWAY_DECL listener::listener(std::unique_ptr<detail::bound_port> bound, endpoint address)
+    : port{std::move(bound)}, address_{std::move(address)} {}
+
+CAUSEWAY_DECL listener::listener(listener&&) noexcept = default;
+CAUSEWAY_DECL listener& listener::operator=(listener&&) noexcept = default;
+CAUSEWAY_DECL listener::~listener() = default;
 
 CAUSEWAY_DECL result<listener> open_listener(const endpoint& where, const log_sink& log) {
   auto io = std::make_unique<asio::io_context>();
@@ -48,7 +52,8 @@ CAUSEWAY_DECL result<listener> open_listener(const endpoint& where, const log_si
   if (!local.address().is_loopback()) {
     log(severity::warning, "listening on " + bound.text() + ": links are not encrypted; use a private network or a tunnel");
   }
-  return listener{std::move(io), std::move(acceptor), std::move(bound)};
+  return listener{std::make_unique<detail::bound_port>(detail::bound_port{std::move(io), std::move(acceptor)}),
+                  std::move(bound)};
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::net

@@ -5,12 +5,14 @@
 // Bodies of net/asio_mesh.hpp.
 
 #include <causeway/net/asio_mesh.hpp>
+#include <causeway/net/asio_mesh_engine.hpp>
+#include <causeway/net/asio_port.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL mesh_builder::mesh_builder(listener& from, const rendezvous_options& options)
-    : io_{std::move(from.io)},
-      accepting_{make_accepting(std::move(from.acceptor))},
+    : io_{std::move(from.port->io)},
+      accepting_{make_accepting(std::move(from.port->acceptor))},
       options_{&options},
       run_id_{options.run_id},
       informant_{options.pieces},
@@ -96,7 +98,8 @@ CAUSEWAY_DECL asio_transport mesh_builder::finish() {
     auto& streams = sockets.emplace_back();
     for (auto& socket : link) streams.push_back(std::move(*socket));
   }
-  return asio_transport{self_, run_id_, mesh{std::move(io_), std::move(sockets)}, options_->transport};
+  return asio_transport{
+      std::make_shared<mesh_engine>(self_, run_id_, mesh{std::move(io_), std::move(sockets)}, options_->transport)};
 }
 
 CAUSEWAY_DECL void mesh_builder::reject(const conversation_ptr& who, const error& why) {

@@ -6,44 +6,13 @@
 
 #include <causeway/net/asio_transport.hpp>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+#include <causeway/net/asio_mesh_engine.hpp>
 
-CAUSEWAY_DECL mesh_engine::mesh_engine(peer_index self, std::uint64_t run_id, mesh connections, transport_options options)
-    : engine{std::move(connections.io), run_id, self, std::move(options)}, self_{self} {
-  const std::lock_guard lock{shared_.mutex};
-  links_.resize(connections.sockets.size());
-  for (std::size_t peer = 0; peer < links_.size(); ++peer) {
-    if (peer == self) continue;
-    links_[peer] = std::make_unique<link>(shared_, static_cast<peer_index>(peer), std::move(connections.sockets[peer]));
-    links_[peer]->start_reading();
-  }
-  run();
-}
-
-CAUSEWAY_DECL void mesh_engine::close() {
-  std::unique_lock lock{shared_.mutex};
-  shut_down(lock);
-}
-
-CAUSEWAY_DECL void mesh_engine::discard_before(std::uint32_t epoch) {
-  const std::lock_guard lock{shared_.mutex};
-  for (const auto& l : links_) {
-    if (l) l->discard_before(epoch);
-  }
-}
-
-CAUSEWAY_DECL void mesh_engine::drop(peer_index peer, const std::string& why) {
-  const std::lock_guard lock{shared_.mutex};
-  if (peer < links_.size() && links_[peer]) links_[peer]->lose(fail(errc::peer_lost, peer_name(peer), why));
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+#include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
-CAUSEWAY_DECL asio_transport::asio_transport(peer_index self, std::uint64_t run_id, detail::mesh connections,
-                                             transport_options options)
-    : engine_{std::make_shared<detail::mesh_engine>(self, run_id, std::move(connections), std::move(options))} {}
+CAUSEWAY_DECL asio_transport::asio_transport(std::shared_ptr<detail::mesh_engine> engine) : engine_{std::move(engine)} {}
 
 CAUSEWAY_DECL operation asio_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
   return engine_->start({.is_send = true, .peer = to, .id = id, .source = bytes.data(), .length = bytes.size()});
@@ -52,6 +21,28 @@ CAUSEWAY_DECL operation asio_transport::send(peer_index to, const message_id& id
 CAUSEWAY_DECL operation asio_transport::receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
   return engine_->start({.is_send = false, .peer = from, .id = id, .target = buffer.data(), .length = buffer.size()});
 }
+
+CAUSEWAY_DECL peer_index asio_transport::self() const noexcept { return engine_->self(); }
+
+CAUSEWAY_DECL std::uint32_t asio_transport::size() const noexcept { return engine_->size(); }
+
+CAUSEWAY_DECL result<std::size_t> asio_transport::wait(operation op, time_point deadline) {
+  return engine_->wait(op, deadline);
+}
+
+CAUSEWAY_DECL bool asio_transport::done(operation op) const { return engine_->done(op); }
+
+CAUSEWAY_DECL traffic asio_transport::stats() const { return engine_->stats(); }
+
+CAUSEWAY_DECL std::string asio_transport::describe_waits() const { return engine_->describe_waits(); }
+
+CAUSEWAY_DECL std::size_t asio_transport::streams(peer_index peer) const { return engine_->streams(peer); }
+
+CAUSEWAY_DECL void asio_transport::discard_before(std::uint32_t epoch) { engine_->discard_before(epoch); }
+
+CAUSEWAY_DECL void asio_transport::drop(peer_index peer, const std::string& why) { engine_->drop(peer, why); }
+
+CAUSEWAY_DECL void asio_transport::close() { engine_->close(); }
 
 CAUSEWAY_DECL std::function<void()> asio_transport::interrupter() const {
   return [weak = std::weak_ptr{engine_}] {

@@ -6,6 +6,12 @@
 
 #include <causeway/net/rendezvous.hpp>
 
+#include <causeway/net/asio_host.hpp>
+#include <causeway/net/asio_join.hpp>
+#include <causeway/net/asio_mesh.hpp>
+
+#include <utility>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 CAUSEWAY_DECL result<membership> host(listener at, std::uint32_t peers, std::span<const std::byte> welcome,

@@ -36,6 +36,7 @@
 #include "starting_model.hpp"
 #include "stop.hpp"
 #include "supervise.hpp"
+#include "tokenize.hpp"
 
 namespace app { namespace {
 
@@ -166,7 +167,7 @@ causeway::result<int> train(settings s, const origins& from, stop_watch& watch) 
     return train_as_member(std::move(in), &member, watch);
   }
   if (s.net.peers == 1) return train_as_member(std::move(in), nullptr, watch);
-  CAUSEWAY_ASSIGN(auto pieces, tell_newcomers(in.s, in.folder, in.data.hash));
+  CAUSEWAY_ASSIGN(auto pieces, tell_newcomers(in.s, in.folder, in.data));
   CAUSEWAY_ASSIGN(causeway::net::membership member, host_run(in.s, run_id, children, std::move(pieces)));
   CAUSEWAY_ASSIGN(const int status, train_as_member(std::move(in), &member, watch));
   const auto others = children.wait();
@@ -212,6 +213,7 @@ causeway::result<int> run(const std::vector<std::string>& arguments) {
   settings s;
   origins from;
   CAUSEWAY_ASSIGN(command_line line, parse(arguments, s, from));
+  CAUSEWAY_TRY(settle_tokenizer(s, from));
   if (line.command == "help") {
     std::printf("%s", help_text().c_str());
     return arguments.empty() ? 2 : 0;
@@ -230,6 +232,7 @@ causeway::result<int> run(const std::vector<std::string>& arguments) {
     return check_journals(line.positional);
   }
   if (line.command == "peer") return run_sibling(std::move(s), from, watch);
+  if (line.command == "tokenize") return tokenize(std::move(s), line.positional);
   if (line.command == "export") return export_to(std::move(s), from, line.positional);
   if (!line.positional.empty()) {
     return fail(errc::invalid_argument, line.positional[0], "is not a setting; settings start with --, files with @");
@@ -248,8 +251,8 @@ causeway::result<int> run(const std::vector<std::string>& arguments) {
   if (line.command == "generate") return generate(s, from);
   if (line.command == "config") return show_settings(s, from);
   return fail(errc::invalid_argument, line.command,
-              "is not a command; use train, join, simulate, generate, export, check-journal, plan, replay, schedule or "
-              "config (--help)");
+              "is not a command; use train, join, simulate, generate, export, tokenize, check-journal, plan, replay, "
+              "schedule or config (--help)");
 }
 
 }}  // namespace app

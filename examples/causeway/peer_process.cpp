@@ -127,7 +127,7 @@ causeway::result<std::shared_ptr<net::asio_fabric>> peer_process::open_public(ne
   reachable_ = reachable_at(at.address(), in_.s.net.announce);
   const std::string announced = announcement(at.address(), in_.s.net.announce);
   net::fabric_options options = fabric_options_of(in_.s, in_.run_id, id, announced, report_.log());
-  CAUSEWAY_ASSIGN(options.handshake.pieces, tell_newcomers(in_.s, in_.folder, in_.data.hash));
+  CAUSEWAY_ASSIGN(options.handshake.pieces, tell_newcomers(in_.s, in_.folder, in_.data));
   return net::open_fabric(std::move(at), std::move(options));
 }
 

@@ -133,7 +133,7 @@ causeway::result<void> apply_flag(std::vector<setting>& all, const given_flag& f
 const std::map<std::string, std::string> short_names{
     {"peers", "net.peers"},      {"listen", "net.listen"},   {"steps", "train.steps"},   {"seed", "run.seed"},
     {"prompt", "sample.prompt"}, {"threads", "net.threads"}, {"restart", "run.restart"}, {"links", "sim.links"},
-    {"faults", "sim.faults"},    {"seeds", "sim.seeds"},     {"history", "sim.history"}};
+    {"faults", "sim.faults"},    {"seeds", "sim.seeds"},     {"history", "sim.history"}, {"tokenizer", "data.tokenizer"}};
 
 bool is_flag(const std::string& argument) { return argument.size() > 2 && argument.starts_with("--"); }
 

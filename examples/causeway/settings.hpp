@@ -66,6 +66,11 @@ struct settings {
     std::string tokenizer = "bpe";
     std::int64_t vocabulary = 1024;
     double validation = 0.05;
+    std::string validation_path;
+    std::string field = "text";
+    std::string token_type;
+    std::string tokenizer_folder;
+    std::int64_t shard_tokens = 100'000'000;
   } data;
 
   struct {
@@ -161,6 +166,9 @@ struct settings {
 [[nodiscard]] inline bool steps_alone(const settings& s) { return is_swarm(s) && s.comm.policy != "every_step"; }
 [[nodiscard]] inline bool has_stages(const settings& s) { return is_pipeline(s) || is_swarm(s); }
 
+/// The folder of a run.
+[[nodiscard]] inline std::string run_folder(const settings& s) { return s.run.directory + "/" + s.run.name; }
+
 /// One setting, as text.
 struct setting {
   std::string name;  ///< "model.layers"
@@ -179,7 +187,7 @@ using origins = std::map<std::string, std::string>;
 
 /// What the command line said besides settings.
 struct command_line {
-  std::string command;                  ///< "train", "join", "simulate", "generate", "config", "help", ...
+  std::string command;                  ///< "train", "join", "simulate", "tokenize", "config", "help", ...
   std::vector<std::string> positional;  ///< what is neither a flag nor @file
   bool effective = false;
 };

@@ -9,6 +9,7 @@
 #include <functional>
 #include <initializer_list>
 #include <iterator>
+#include <limits>
 #include <numeric>
 #include <sstream>
 #include <type_traits>
@@ -122,10 +123,22 @@ std::vector<setting> table(settings& s) {
       make("model.dropout", s.model.dropout, "dropout rate of gpt, 0 to 1"),
       make("model.precision", s.model.precision, "f32 or bf16 (f32 master weights)"),
       make("model.recompute", s.model.recompute, "recompute each block in the backward pass to save memory (true|false)"),
-      make("data.path", s.data.path, "a UTF-8 text file, or a folder of them", local),
-      make("data.tokenizer", s.data.tokenizer, "bytes, bpe (trained on the text), or model (that of model.init)"),
+      make("data.path", s.data.path,
+           "text in UTF-8, JSON lines (.jsonl) or token shards (.bin): a file, a folder, or several separated by commas",
+           local),
+      make("data.field", s.data.field, "the member of JSON lines that is the text"),
+      make("data.token_type", s.data.token_type,
+           "u16 or u32: what is in .bin files without a header, as nanoGPT writes them", local),
+      make("data.tokenizer", s.data.tokenizer,
+           "bytes, bpe (trained on the text), model (that of model.init), or a folder with tokenizer.json, vocab.json and "
+           "merges.txt, tokenizer.model, or tokenizer.bpe of causeway tokenize"),
+      make("data.tokenizer_folder", s.data.tokenizer_folder, "the folder, where data.tokenizer is one; set by it", local),
       make("data.vocabulary", s.data.vocabulary, "size of the bpe vocabulary"),
-      make("data.validation", s.data.validation, "share of the text kept for validation"),
+      make("data.validation", s.data.validation, "share of the text kept for validation, where it has no files of its own"),
+      make("data.validation_path", s.data.validation_path,
+           "data to validate on, as data.path; empty = files with val in their names (val.bin), or a share of the others",
+           local),
+      make("data.shard_tokens", s.data.shard_tokens, "tokenize: tokens in a file", local),
       make("train.steps", s.train.steps,
            "inner steps of each peer; quorum: in all, steps * batch * peers samples, whoever takes part"),
       make("train.batch", s.train.batch,
@@ -402,10 +415,16 @@ causeway::result<void> validate(const settings& s) {
   };
   if (!one_of(s.model.family, {"gpt", "llama"})) return bad("model.family", "'" + s.model.family + "'; use gpt or llama");
   if (!one_of(s.model.precision, {"f32", "bf16"})) return bad("model.precision", "use f32 or bf16");
-  if (!one_of(s.data.tokenizer, {"bytes", "bpe", "model"})) return bad("data.tokenizer", "use bytes, bpe or model");
+  if (!one_of(s.data.tokenizer, {"bytes", "bpe", "model", "folder"})) {
+    return bad("data.tokenizer", "use bytes, bpe, model, or a folder with a tokenizer");
+  }
+  if (!one_of(s.data.token_type, {"", "u16", "u32"})) return bad("data.token_type", "use u16 or u32");
+  if (s.data.shard_tokens < 1 || s.data.shard_tokens > std::numeric_limits<std::int32_t>::max()) {
+    return bad("data.shard_tokens", "use 1 to 2147483647");
+  }
   if (s.data.tokenizer == "model" && s.model.start.empty()) {
     return bad("data.tokenizer",
-               "is that of a model to start from; name its folder with --model.init, or use bytes or bpe");
+               "is that of a model to start from; name its folder with --model.init, or use bytes, bpe or a folder");
   }
   if (!one_of(s.out.type, {"f32", "bf16", "f16"})) return bad("export.type", "use f32, bf16 or f16");
   CAUSEWAY_TRY(validate_model(s));
@@ -551,6 +570,7 @@ std::string help_text() {
       "  causeway train --model.init DIR                     start from a model of Hugging Face's transformers\n"
       "  causeway generate [@run.toml] [--prompt TEXT]      go on from a prompt with a trained model\n"
       "  causeway export [--run.name NAME] DIR              write a trained model as transformers reads it\n"
+      "  causeway tokenize IN OUT [--tokenizer DIR]          cut text into tokens once, into shards for data.path\n"
       "  causeway plan --links FILE --devices FILE [--help] which device should hold which stage of a pipeline, and why\n"
       "  causeway replay --trace FILE [--help]              what is trained while instances come and go, by policy\n"
       "  causeway schedule [--schedule 1f1b] [--help]       draw what each rank of a pipeline does in a step, and when\n"
@@ -566,7 +586,7 @@ std::string help_text() {
   text += "\nWith --fault.policy quorum: " + elastic_policy_names() + ".\n";
   text +=
       "\nShort forms: --peers, --listen, --steps, --seed, --prompt, --threads, --restart, --links, --faults,\n             "
-      "--seeds, --history.\n";
+      "--seeds, --history, --tokenizer.\n";
   return text;
 }
 

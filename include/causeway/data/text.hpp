@@ -45,9 +45,9 @@ CAUSEWAY_DECL result<std::vector<document>> load_documents(const std::string& pa
 CAUSEWAY_DECL result<std::string> load_text(const std::string& path, const text_options& options = {});
 
 /// Where a long text can be cut so that its parts have the tokens of the whole: the first place at `least` or later that is
-/// behind the end of a line, with no white space before and after it, or between an ASCII word and a space with another one.
-/// All rules that cut text into pieces begin a new one there, also where the text ends there. The size of the text if there
-/// is no such place.
+/// behind the end of a line, with no white space before and after it, or between an ASCII word and a space with another
+/// one. All rules that cut text into pieces begin a new one there, also where the text ends there. The size of the text if
+/// there is no such place.
 CAUSEWAY_DECL std::size_t where_to_cut(std::string_view text, std::size_t least) noexcept;
 
 namespace detail {

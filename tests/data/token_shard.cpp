@@ -156,7 +156,7 @@ TEST_CASE("token shard: its bytes can be read anywhere without a file", "[data][
     const auto image = data::shard_image::make(tokens, width).value();
     REQUIRE(image.size() == file.size());
     for (std::uint64_t offset = 1000; offset <= file.size() + 1; ++offset) {
-      for (const std::size_t count : {0, 1, 3, 30, 5000}) {
+      for (const std::size_t count : {0U, 1U, 3U, 30U, 5000U}) {
         const std::size_t first = std::min<std::size_t>(offset, file.size());
         const std::size_t last = std::min<std::size_t>(first + count, file.size());
         REQUIRE(image.read(offset, count) == cw::io::byte_vector(file.begin() + static_cast<std::ptrdiff_t>(first),

@@ -142,8 +142,8 @@ causeway::result<written> write_shards(const settings& s, text_codec& codec, con
 
 void tell(const written& w, const char* what, double seconds, const std::string& where) {
   const auto tokens = static_cast<double>(w.tokens);
-  std::printf("%s: %lld tokens of %s in %u files of %s, %.0f tokens/s\n", what, static_cast<long long>(w.tokens),
-              human_bytes(static_cast<double>(w.bytes)).c_str(), w.files, where.c_str(),
+  std::printf("%s: %lld tokens of %s in %u %s of %s, %.0f tokens/s\n", what, static_cast<long long>(w.tokens),
+              human_bytes(static_cast<double>(w.bytes)).c_str(), w.files, w.files == 1 ? "file" : "files", where.c_str(),
               seconds > 0 ? tokens / seconds : tokens);
 }
 

@@ -8,7 +8,9 @@
 #include <causeway/data/token_shard.hpp>
 #include <causeway/io/file.hpp>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -38,12 +40,31 @@ causeway::result<void> check_length(const settings& s, const corpus& c, const st
                   "; give more text, a shorter model.context, or a larger data.validation");
 }
 
+// What others fetch the tokens by; none if one of the two is too large.
+causeway::result<std::optional<chunk_list>> chunks_of(const text_codec& codec, const data::token_stream& all,
+                                                      const std::optional<data::token_stream>& validation) {
+  const auto tokens = data::shard_image::make(all, codec.width());
+  if (!tokens) return std::optional<chunk_list>{};
+  std::optional<data::shard_image> held_out;
+  if (validation) {
+    CAUSEWAY_ASSIGN(held_out, data::shard_image::make(*validation, codec.width()));
+  }
+  return std::optional{chunk_list::of(*tokens, held_out)};
+}
+
+// `chunks`: where not all tokens can be read.
 causeway::result<corpus> assemble(const settings& s, text_codec codec, const data::token_stream& all,
-                                  const std::optional<data::token_stream>& validation, const std::string& path) {
+                                  const std::optional<data::token_stream>& validation, const std::string& path,
+                                  std::optional<chunk_list> chunks = {}) {
   auto split = validation ? data::token_split{all, *validation} : data::split_fraction(all, s.data.validation);
   corpus c{std::move(codec), std::move(split), static_cast<std::uint64_t>(all.size()), 0, validation.has_value()};
-  c.hash = causeway::mix(all.content_hash(), c.codec.hash());
-  if (validation) c.hash = causeway::mix(c.hash, validation->content_hash());
+  if (chunks) {
+    c.chunks = std::move(chunks);
+  } else {
+    CAUSEWAY_ASSIGN(c.chunks, chunks_of(c.codec, all, validation));
+  }
+  c.hash = causeway::mix(c.chunks ? c.chunks->hash() : all.content_hash(), c.codec.hash());
+  if (validation && !c.chunks) c.hash = causeway::mix(c.hash, validation->content_hash());
   CAUSEWAY_TRY(check_length(s, c, path));
   return c;
 }
@@ -173,6 +194,59 @@ causeway::result<corpus> corpus_of_shards(const settings& s, const data_paths& p
 
 }  // namespace
 
+namespace {
+
+// ---- tokens that come from other peers ------------------------------------------------------------------------------
+
+// What was begun by `fetch_text`: the list of chunks is here, and some of them.
+causeway::result<corpus> corpus_of_chunks(const settings& s, const std::string& folder) {
+  const prepared_files files{folder};
+  io::posix_storage storage;
+  CAUSEWAY_ASSIGN(const auto listed, storage.read(files.chunks));
+  CAUSEWAY_ASSIGN(chunk_list list, chunk_list::decode(listed));
+  CAUSEWAY_ASSIGN(text_codec codec, text_codec::load(s, folder));
+  const std::span<const std::uint64_t> hashes{list.hashes};
+  const std::size_t split = list.token_chunks();
+  CAUSEWAY_ASSIGN(chunk_store tokens, chunk_store::open(files.tokens, list.token_bytes, hashes.first(split)));
+  CAUSEWAY_ASSIGN(chunk_store held_out, chunk_store::open(files.validation, list.validation_bytes, hashes.subspan(split)));
+  CAUSEWAY_ASSIGN(const data::token_stream all, data::open_token_shard(tokens.path()));
+  std::optional<data::token_stream> validation;
+  if (list.validation_bytes > 0) {
+    CAUSEWAY_ASSIGN(validation, data::open_token_shard(held_out.path()));
+  }
+  const auto width = static_cast<std::size_t>(codec.width());
+  CAUSEWAY_ASSIGN(corpus c, assemble(s, std::move(codec), all, validation, files.chunks, list));
+  std::vector<std::string> sources;
+  if (!s.net.join.empty()) sources.push_back(s.net.join);
+  c.fetcher =
+      std::make_shared<token_fetcher>(std::move(list), std::move(tokens), std::move(held_out), width, c.codec.vocabulary(),
+                                      c.hash, std::move(sources), std::chrono::seconds{std::max(1U, s.net.patience)});
+  return c;
+}
+
+std::vector<token_range> ranges_of(std::span<const std::int64_t> firsts, std::int64_t count, std::int64_t shift) {
+  std::vector<token_range> ranges;
+  for (const std::int64_t first : firsts) ranges.push_back({first + shift, count});
+  return ranges;
+}
+
+}  // namespace
+
+causeway::result<void> corpus::need_training(std::span<const std::int64_t> firsts, std::int64_t count) const {
+  if (!fetcher) return {};
+  return fetcher->need(tokens_item, ranges_of(firsts, count, 0));
+}
+
+void corpus::want_training(std::span<const std::int64_t> firsts, std::int64_t count) const {
+  if (fetcher) fetcher->want(tokens_item, ranges_of(firsts, count, 0));
+}
+
+causeway::result<void> corpus::need_validation(std::span<const std::int64_t> firsts, std::int64_t count) const {
+  if (!fetcher) return {};
+  if (has_own_validation) return fetcher->need(validation_item, ranges_of(firsts, count, 0));
+  return fetcher->need(tokens_item, ranges_of(firsts, count, tokens.train.size()));
+}
+
 data::token_stream corpus::main_tokens() const {
   if (has_own_validation) return tokens.train;
   return data::token_stream::joined(std::array{tokens.train, tokens.validation});
@@ -195,6 +269,8 @@ causeway::result<corpus> prepare_corpus(const settings& s, const std::string& fo
   if (s.data.path.empty()) {
     auto kept = kept_corpus(s, folder);
     if (kept || kept.error().code != errc::not_found) return kept;
+    auto coming = corpus_of_chunks(s, folder);
+    if (coming || coming.error().code != errc::not_found) return coming;
     return fail(errc::invalid_argument, "data.path",
                 "nothing to train on; give text, JSON lines or token shards, or a folder of them, with --data.path");
   }

@@ -36,9 +36,10 @@ struct run_notice {
 /// What a peer tells of a run that trains on `data`, and that keeps its tokenizer in `folder`.
 causeway::result<causeway::net::piece_source> tell_newcomers(settings& s, const std::string& folder, const corpus& data);
 
-/// Brings the prepared text of a run from whoever answers `from` to `folder`, and checks it against its hash: after that
+/// Brings the prepared text of a run from whoever answers `from` to `folder`, checked against its hash: after that
 /// `prepare_corpus` needs no data.path. Nothing happens if it is there already; what came before a connection ended is not
-/// fetched again. errc::corrupt: another text came.
+/// fetched again. Of a run of changing peers only the list of chunks: its tokens come while it trains (`token_fetcher`).
+/// errc::corrupt: another text came.
 causeway::result<void> fetch_text(causeway::net::inquiry& from, const run_notice& notice, const settings& s,
                                   const std::string& folder);
 

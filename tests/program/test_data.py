@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Data into the program: python3 tests/program/test_data.py build/dev/bin/causeway."""
-import json, os, re, shutil, signal, struct, subprocess, sys, unittest
+import array, json, os, re, shutil, signal, struct, subprocess, unittest
 
 from support import PROGRAM, SMALL, Program, until, words
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 GPT2 = os.path.join(ROOT, "tests", "golden", "formats", "tokenizers", "gpt2")
 LLAMA3 = os.path.join(ROOT, "tests", "golden", "formats", "tokenizers", "llama3")
+CHUNK = 60 * 1024  # in which tokens are sent
 SHORT = ["--steps", "2", "--sample.tokens", "2", "--train.evaluate_tokens", "256"]
 
 
 def shard(tokens, width=2):
     magic, version = (20240520, 1) if width == 2 else (20240801, 7)
-    return struct.pack("<256i", magic, version, len(tokens), *[0] * 253) + struct.pack(f"<{len(tokens)}{'HI'[width == 4]}", *tokens)
+    return struct.pack("<256i", magic, version, len(tokens), *[0] * 253) + array.array("HI"[width == 4], list(tokens)).tobytes()
 
 
 def tokens_in(path):
@@ -133,7 +134,44 @@ class Text(Data):
         self.fails(self.train(self.text, "--data.tokenizer", "folder", where="other"), "not_found", "--data.tokenizer DIR")
 
 
-class Shards(Data):
+class Joined(Data):
+    """A peer that has no data, in the run of one that has."""
+
+    def setUp(self):
+        super().setUp()
+        self.processes = []
+
+    def tearDown(self):
+        for p in self.processes:
+            if p.poll() is None:
+                p.send_signal(signal.SIGINT)  # a launcher ends its peers, too
+            try:
+                p.communicate(timeout=30)
+            except subprocess.TimeoutExpired:
+                p.kill()
+                p.communicate()
+        super().tearDown()
+
+    def start(self, command):
+        self.processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"))
+        return self.processes[-1]
+
+    def host(self, *args):
+        host = self.start(self.command(*SHORT, "--listen", "127.0.0.1:0", "--peers", "2", "--threads", "1", *args))
+        for line in host.stdout:
+            if match := re.match(r" *causeway join (\S+)$", line):
+                return host, match[1]
+        self.fail(host.stderr.read())
+
+    def join(self, host, address):
+        r = self.works(subprocess.run([PROGRAM, "join", address, "--run.directory", self.path("other"), "--threads", "1"], capture_output=True,
+                                      text=True, errors="replace", timeout=90))
+        host.communicate(timeout=60)
+        self.assertEqual(host.returncode, 0)
+        return r
+
+
+class Shards(Joined):
     def setUp(self):
         super().setUp()
         self.ids = list(words(3000).encode())
@@ -179,22 +217,6 @@ class Shards(Data):
         path = self.put("s/a.bin", shard(self.ids))
         self.fails(self.train(path, "--data.tokenizer", "bpe"), "invalid_argument", "data.tokenizer", "--data.tokenizer DIR")
 
-    def host(self, *args):
-        host = subprocess.Popen(self.command(*SHORT, "--listen", "127.0.0.1:0", "--peers", "2", "--threads", "1", *args), stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True, errors="replace")
-        self.addCleanup(lambda: host.poll() is None and (host.kill(), host.communicate()))
-        for line in host.stdout:
-            if match := re.match(r" *causeway join (\S+)$", line):
-                return host, match[1]
-        self.fail(host.stderr.read())
-
-    def join(self, host, address):
-        r = self.works(subprocess.run([PROGRAM, "join", address, "--run.directory", self.path("other"), "--threads", "1"], capture_output=True,
-                                      text=True, errors="replace", timeout=90))
-        host.communicate(timeout=60)
-        self.assertEqual(host.returncode, 0)
-        return r
-
     def test_a_joiner_gets_the_tokens_and_those_for_validation(self):
         self.put("s/train_0.bin", shard(self.ids[:5000]))
         self.put("s/train_1.bin", shard(self.ids[5000:]))
@@ -205,16 +227,103 @@ class Shards(Data):
 
     def test_a_joiner_fetches_only_what_has_not_come_yet(self):
         ids = list(words(400000).encode())
-        image, chunk = shard(ids), 16 * 60 * 1024
-        self.assertGreater(len(image), 3 * chunk)
+        image = shard(ids)
+        self.assertGreater(len(image), 40 * CHUNK)
         host, address = self.host("--data.path", self.put("s.bin", image))
-        torn = bytearray(image[:2 * chunk + 1000])  # cut in the third chunk, and the first is not what it should be
+        torn = bytearray(image[:30 * CHUNK + 1000])  # cut in a chunk, and the first one is not what it should be
         torn[5000] ^= 1
         part = self.put("other/causeway/tokens.bin.part", torn)
         r = self.join(host, address)
-        self.assertIn(f"fetching {(len(image) - chunk) / 1e6:.1f} MB of the text ({len(image) / 1e6:.1f} MB)", r.stdout)
+        self.assertIn(f"fetching {(len(image) - 29 * CHUNK) / 1e6:.1f} MB of the text ({len(image) / 1e6:.1f} MB)", r.stdout)
         self.assertEqual(tokens_in(self.path("other", "causeway", "tokens.bin")), ids)
         self.assertFalse(os.path.exists(part))
+
+
+class WhileItTrains(Joined):
+    """Who joins a run of changing peers has its tokens sent while it trains."""
+
+    def setUp(self):
+        super().setUp()
+        text = words(800000).encode() * 6
+        tokens = bytearray(2 * len(text))
+        tokens[::2] = text
+        self.image = shard([])[:8] + struct.pack("<i", len(text)) + bytes(1012) + tokens
+        self.put("s/train.bin", self.image)
+        self.put("s/val.bin", shard(text[:2000000]))
+
+    QUORUM = ["--fault.policy", "quorum", "--comm.policy", "diloco", "--comm.local_steps", "2"]
+
+    def start_joiner(self, address, *args):
+        return self.start([PROGRAM, "join", address, "--run.directory", self.path("other"), "--threads", "1", *args])
+
+    def on_disk(self):
+        """The chunks that the joiner has."""
+        with open(self.path("other", "causeway", "tokens.bin.part"), "rb") as f:
+            blob = f.read()
+        self.assertEqual(len(blob), len(self.image))
+        return {i for i in range(len(blob) // CHUNK) if blob[i * CHUNK:(i + 1) * CHUNK] == self.image[i * CHUNK:(i + 1) * CHUNK]}
+
+    def rounds(self, where="other", peer=0):
+        try:
+            with open(self.path(where, "causeway", f"peer-{peer}", "rounds.jsonl")) as f:
+                return sum(line.endswith("}\n") for line in f)
+        except FileNotFoundError:
+            return 0
+
+    def state(self, where):
+        with open(self.path(where, "causeway", "peer-0", "result.json")) as f:
+            return json.load(f)["state"]
+
+    def test_only_what_a_peer_comes_to_is_sent(self):
+        r = self.join(*self.host("--data.path", self.path("s"), *self.QUORUM, "--steps", "8"))
+        self.assertIn("comes from other peers while this one trains", r.stdout)
+        self.assertFalse(os.path.exists(self.path("other", "causeway", "tokens.bin")))
+        here = self.on_disk()
+        self.assertGreater(len(here), 4)
+        self.assertLess(len(here), len(self.image) / CHUNK / 4)
+        self.assertEqual(self.state("runs"), self.state("other"))
+
+    def test_who_comes_back_goes_on_with_what_is_here(self):
+        host, address = self.host("--data.path", self.path("s"), *self.QUORUM, "--steps", "1000000")
+        joiner = self.start_joiner(address)
+        until(lambda: self.rounds() > 1, joiner)
+        joiner.send_signal(signal.SIGINT)
+        joiner.communicate(timeout=60)
+        self.assertEqual(joiner.returncode, 130)
+        before = self.on_disk()
+        again = self.start_joiner(address)
+        seen = self.rounds()
+        until(lambda: self.rounds() > seen + 1, again)
+        again.send_signal(signal.SIGINT)
+        again.communicate(timeout=60)
+        self.assertLess(before, self.on_disk())
+
+    def test_others_have_them_too(self):
+        run = self.start(self.command("--data.path", self.path("s"), *SHORT, *self.QUORUM, "--peers", "2", "--steps", "1000000", "--threads", "1"))
+        until(lambda: self.rounds("runs") > 1, run)
+        with open(self.path("runs", "causeway", "peer-0", "address")) as f:
+            address, pid = f.read().split()[:2]
+        joiner = self.start_joiner(address)
+        until(lambda: self.rounds() > 0, joiner)
+        os.kill(int(pid), signal.SIGKILL)
+        before, seen = len(self.on_disk()), self.rounds()
+        until(lambda: self.rounds() > seen + 4 and len(self.on_disk()) > before + 4, joiner)
+
+    def test_where_nobody_has_them_that_is_said(self):
+        host, address = self.host("--data.path", self.path("s"), *self.QUORUM, "--steps", "1000000")
+        joiner = self.start_joiner(address)
+        until(lambda: self.rounds() > 0, joiner)
+        for p in (joiner, host):
+            p.kill()
+            p.wait()
+        with open(self.path("other", "causeway", "validation.bin.part"), "r+b") as f:
+            f.seek(CHUNK)
+            f.write(bytes(os.path.getsize(f.name) - CHUNK))  # a disk that lost what came
+        again = self.start_joiner(address, "--net.patience", "1")
+        _, errors = again.communicate(timeout=100)
+        self.assertEqual(again.returncode, 1)
+        self.assertIn("no peer has sent any for 1 seconds", errors)
+        self.assertIn("--data.path", errors)
 
 
 class Tokenize(Data):

@@ -65,7 +65,8 @@ causeway::result<void> begin_to_fetch(net::inquiry& from, const chunk_list& list
   CAUSEWAY_ASSIGN(chunk_store held_out, chunk_store::open(files.validation, list.validation_bytes, hashes.subspan(split)));
   if (!tokens.has(0)) CAUSEWAY_TRY(tokens.fetch(from, tokens_item, 0, 1, nothing));
   if (held_out.chunks() > 0 && !held_out.has(0)) CAUSEWAY_TRY(held_out.fetch(from, validation_item, 0, 1, nothing));
-  return {};
+  CAUSEWAY_TRY(held_out.finish());
+  return tokens.finish();  // a short text is here already
 }
 
 // What is not here yet of all tokens and of those for validation.

@@ -309,6 +309,23 @@ class WhileItTrains(Joined):
         before, seen = len(self.on_disk()), self.rounds()
         until(lambda: self.rounds() > seen + 4 and len(self.on_disk()) > before + 4, joiner)
 
+    def test_peers_that_hold_stages_fetch_them_too(self):
+        for policy in ("swarm", "pipeline"):
+            with self.subTest(policy):
+                run = self.start(self.command("--data.path", self.path("s"), *SHORT, "--fault.policy", "quorum", "--comm.policy", "every_step",
+                                              "--parallel.policy", policy, "--peers", "2", "--steps", "1000000", "--threads", "1", where="runs_" + policy))
+                until(lambda: self.rounds("runs_" + policy) > 1, run)
+                with open(self.path("runs_" + policy, "causeway", "peer-0", "address")) as f:
+                    address = f.read().split()[0]
+                joiner = self.start_joiner(address)
+                until(lambda: self.rounds() > 2, joiner)
+                self.assertGreater(len(self.on_disk()), 4)
+                for p in (joiner, run):
+                    p.send_signal(signal.SIGINT)
+                    _, errors = p.communicate(timeout=60)
+                    self.assertEqual(p.returncode, 130, errors)
+                shutil.rmtree(self.path("other"))
+
     def test_where_nobody_has_them_that_is_said(self):
         host, address = self.host("--data.path", self.path("s"), *self.QUORUM, "--steps", "1000000")
         joiner = self.start_joiner(address)

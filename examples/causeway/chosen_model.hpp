@@ -24,8 +24,8 @@
 #include <string_view>
 #include <utility>
 
-#include "corpus.hpp"
 #include "settings.hpp"
+#include "text_codec.hpp"
 
 namespace app {
 

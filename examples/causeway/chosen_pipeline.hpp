@@ -21,8 +21,8 @@
 #include <variant>
 
 #include "chosen_codec.hpp"
-#include "corpus.hpp"
 #include "settings.hpp"
+#include "text_codec.hpp"
 
 namespace app {
 

@@ -76,12 +76,22 @@ command export_command() {
           .more = "docs/how_to/models_in_and_out.md"};
 }
 
+command tokenize_command() {
+  return {.name = "tokenize",
+          .synopsis = "IN OUT [--setting value ...]",
+          .summary = "cut text into tokens once, into shards for data.path",
+          .common = {{"Tokens", {"data.tokenizer", "data.vocabulary", "data.field", "data.shard_tokens", "net.threads"}}},
+          .examples = {{"causeway tokenize books/ shards/ --tokenizer gpt2/", "GPT-2's tokens, in llm.c's format"}},
+          .more = "docs/how_to/data.md"};
+}
+
 std::vector<command> make_commands() {
   return {
       train_command(),
       join_command(),
       generate_command(),
       export_command(),
+      tokenize_command(),
       simulate_command(),
       {.name = "plan",
        .synopsis = "--links FILE --devices FILE [--option value ...]",

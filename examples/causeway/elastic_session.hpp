@@ -69,6 +69,7 @@ class elastic_session {
     batches_.emplace(std::move(batches));
     CAUSEWAY_ASSIGN(auto held_out, held_out_windows(in_));
     held_out_.emplace(std::move(held_out));
+    CAUSEWAY_TRY(fetch_held_out(in_, *held_out_));
     const auto rounds = [&](std::uint64_t steps) {
       return steps == 0 ? 0 : std::max<std::uint64_t>(1, optimizer_steps(in_.s, steps) * fragments_ / per_round_);
     };
@@ -101,6 +102,7 @@ class elastic_session {
     blocked_ += causeway::seconds(ctx().clock().now() - begin);
     if (round() != round_) CAUSEWAY_TRY(after_round());
     if (numbers.empty()) return false;
+    CAUSEWAY_TRY(fetch_samples(in_, *batches_, numbers));
     const std::uint64_t before = ctx().step();
     if (place_.spoils(round())) ctx().parameters()[0] = std::numeric_limits<float>::quiet_NaN();
     CAUSEWAY_ASSIGN(const causeway::step_report report, trainer_.step(batches_->of(numbers)));

@@ -8,8 +8,8 @@
 
 #include <string>
 
-#include "corpus.hpp"
 #include "settings.hpp"
+#include "text_codec.hpp"
 
 namespace app {
 

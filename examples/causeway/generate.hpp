@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "chosen_model.hpp"
-#include "corpus.hpp"
 #include "settings.hpp"
+#include "text_codec.hpp"
 
 namespace app {
 

@@ -39,6 +39,7 @@
 #include "starting_model.hpp"
 #include "stop.hpp"
 #include "supervise.hpp"
+#include "tokenize.hpp"
 
 namespace app { namespace {
 
@@ -169,7 +170,7 @@ causeway::result<int> train(settings s, const origins& from, stop_watch& watch) 
     return train_as_member(std::move(in), &member, watch);
   }
   if (s.net.peers == 1) return train_as_member(std::move(in), nullptr, watch);
-  CAUSEWAY_ASSIGN(auto pieces, tell_newcomers(in.s, in.folder, in.data.hash));
+  CAUSEWAY_ASSIGN(auto pieces, tell_newcomers(in.s, in.folder, in.data));
   CAUSEWAY_ASSIGN(causeway::net::membership member, host_run(in.s, run_id, children, std::move(pieces)));
   CAUSEWAY_ASSIGN(const int status, train_as_member(std::move(in), &member, watch));
   const auto others = children.wait();
@@ -236,6 +237,7 @@ causeway::result<int> act(const command_line& line, settings s, const origins& f
     return check_journals(line.positional);
   }
   if (line.command == "peer") return run_sibling(std::move(s), from, watch);
+  if (line.command == "tokenize") return tokenize(std::move(s), line.positional);
   if (line.command == "export") return export_to(std::move(s), from, line.positional);
   if (line.command == "config") return configure(s, from, line.positional);
   if (!line.positional.empty()) {
@@ -289,6 +291,7 @@ causeway::result<int> run(std::vector<std::string> arguments) {
   stop_watch watch;
   origins from;
   CAUSEWAY_TRY(take_settings(line, s, from));
+  CAUSEWAY_TRY(settle_tokenizer(s, from));
   return act(line, std::move(s), from, watch);
 }
 

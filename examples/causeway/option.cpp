@@ -32,7 +32,7 @@ std::string words_text(const std::vector<std::string>& words) {
   std::string text = words.size() > most_in_a_sentence ? "one of " : "";
   for (std::size_t i = 0; i < words.size(); ++i) {
     const bool last = i + 1 == words.size() && words.size() <= most_in_a_sentence;
-    text += (i == 0 ? "" : last ? " or " : ", ") + words[i];
+    text += (i == 0 ? "" : last ? " or " : ", ") + (words[i].empty() ? "nothing" : words[i]);
   }
   return text;
 }

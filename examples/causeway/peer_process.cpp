@@ -14,6 +14,7 @@
 
 #include "addresses.hpp"
 #include "elastic_run.hpp"
+#include "hearing_fabric.hpp"
 #include "noted_round.hpp"
 #include "run_model.hpp"
 #include "run_notice.hpp"
@@ -122,12 +123,19 @@ std::shared_ptr<net::fabric> peer_process::with_points(std::shared_ptr<net::fabr
   return std::make_shared<passing_fabric>(std::move(tcp), points_);
 }
 
+// Where tokens come from other peers, each that is met may have some.
+std::shared_ptr<net::fabric> peer_process::hearing(std::shared_ptr<net::fabric> tcp) const {
+  if (!in_.data.fetcher) return tcp;
+  return std::make_shared<hearing_fabric>(
+      std::move(tcp), [fetcher = in_.data.fetcher](const std::string& address) { fetcher->hear_of(address); });
+}
+
 // The network on which others find the run.
 causeway::result<std::shared_ptr<net::asio_fabric>> peer_process::open_public(net::listener at, net::peer_id id) {
   reachable_ = reachable_at(at.address(), in_.s.net.announce);
   const std::string announced = announcement(at.address(), in_.s.net.announce);
   net::fabric_options options = fabric_options_of(in_.s, in_.run_id, id, announced, report_.log());
-  CAUSEWAY_ASSIGN(options.handshake.pieces, tell_newcomers(in_.s, in_.folder, in_.data.hash));
+  CAUSEWAY_ASSIGN(options.handshake.pieces, tell_newcomers(in_.s, in_.folder, in_.data));
   return net::open_fabric(std::move(at), std::move(options));
 }
 
@@ -136,7 +144,7 @@ causeway::result<void> peer_process::open_fabric() {
   const auto id = identity(mine_.path(), in_.run_id);
   CAUSEWAY_ASSIGN(const auto tcp, open_public(std::move(at), id));
   watch_.when_patience_ends(tcp->interrupter());
-  place_.fabric = with_points(tcp);
+  place_.fabric = hearing(with_points(tcp));
   return mine_.set_address(tcp->address());
 }
 
@@ -158,7 +166,8 @@ causeway::result<void> peer_process::open_swarm_fabrics() {
   CAUSEWAY_ASSIGN(const auto all, open_public(std::move(at), id));
   watch_.when_patience_ends([one = mates->interrupter(), other = all->interrupter()] { one(), other(); });
   place_.fabric = with_points(mates);
-  front_ = std::make_shared<swarm_front>(all, swarm_seat{seat_.stage, 0, mates->address()}, stages_of(in_.s), talk_);
+  front_ =
+      std::make_shared<swarm_front>(hearing(all), swarm_seat{seat_.stage, 0, mates->address()}, stages_of(in_.s), talk_);
   place_.across = front_;
   CAUSEWAY_TRY(write_text(folder + "/address", mates->address() + "\n"));
   return mine_.set_address(all->address());

@@ -14,15 +14,17 @@
 #include <string>
 #include <vector>
 
+#include "corpus.hpp"
 #include "settings.hpp"
 
 namespace app {
 
 struct run_notice {
-  std::uint64_t text_hash = 0;        ///< of the tokens, and of how the text is cut into them
-  std::uint64_t tokenizer_bytes = 0;  ///< of the file; 0: the tokens are bytes
-  std::uint64_t token_bytes = 0;      ///< of the file
-  std::string settings{};             ///< TOML
+  std::uint64_t text_hash = 0;         ///< of the tokens, and of how the text is cut into them
+  std::uint64_t tokenizer_bytes = 0;   ///< of the file; 0: the tokens are bytes
+  std::uint64_t token_bytes = 0;       ///< of a shard of all tokens; 0: they are too many to be sent
+  std::uint64_t validation_bytes = 0;  ///< of a shard of those for validation; 0: they are a share of the others
+  std::string settings{};              ///< TOML
 
   static constexpr std::uint64_t longest_tokenizer = std::uint64_t{64} << 20U;
   static constexpr std::uint64_t longest_tokens = (std::uint64_t{8} << 30U) + 1024;  ///< a shard has no more
@@ -31,12 +33,13 @@ struct run_notice {
   static causeway::result<run_notice> decode(std::span<const std::byte> bytes);
 };
 
-/// What a peer tells of a run whose text is prepared in `folder`.
-causeway::result<causeway::net::piece_source> tell_newcomers(settings& s, const std::string& folder,
-                                                             std::uint64_t text_hash);
+/// What a peer tells of a run that trains on `data`, and that keeps its tokenizer in `folder`.
+causeway::result<causeway::net::piece_source> tell_newcomers(settings& s, const std::string& folder, const corpus& data);
 
-/// Brings the prepared text of a run from whoever answers `from` to `folder`, and checks it against its hash: after that
-/// `prepare_corpus` needs no data.path. Nothing happens if it is there already. errc::corrupt: another text came.
+/// Brings the prepared text of a run from whoever answers `from` to `folder`, checked against its hash: after that
+/// `prepare_corpus` needs no data.path. Nothing happens if it is there already; what came before a connection ended is not
+/// fetched again. Of a run of changing peers only the list of chunks: its tokens come while it trains (`token_fetcher`).
+/// errc::corrupt: another text came.
 causeway::result<void> fetch_text(causeway::net::inquiry& from, const run_notice& notice, const settings& s,
                                   const std::string& folder);
 

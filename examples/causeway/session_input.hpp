@@ -13,7 +13,9 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "corpus.hpp"
 #include "policies.hpp"
@@ -68,6 +70,29 @@ inline std::string shared_folder(const session_input& in, std::uint32_t peer) {
 inline causeway::result<causeway::data::validation_windows> held_out_windows(const session_input& in) {
   const auto count = std::max<std::int64_t>(1, in.s.train.evaluate_tokens / in.s.model.context);
   return causeway::data::validation_windows::make(in.data.tokens.validation, in.s.model.context, count);
+}
+
+/// Sees that the tokens of these samples are here, where they come from other peers; and has those of the samples fetched
+/// that probably come next.
+inline causeway::result<void> fetch_samples(const session_input& in, const causeway::data::batcher& batches,
+                                            std::span<const std::uint64_t> numbers) {
+  if (!in.data.fetcher) return {};
+  const auto firsts = [&](std::uint64_t ahead) {
+    std::vector<std::int64_t> all;
+    for (const std::uint64_t n : numbers) all.push_back(batches.order().sample_at(n + ahead).first);
+    return all;
+  };
+  CAUSEWAY_TRY(in.data.need_training(firsts(0), in.s.model.context + 1));
+  in.data.want_training(firsts(numbers.size()), in.s.model.context + 1);
+  return {};
+}
+
+/// The same of all windows that validations look at.
+inline causeway::result<void> fetch_held_out(const session_input& in, const causeway::data::validation_windows& windows) {
+  if (!in.data.fetcher) return {};
+  std::vector<std::int64_t> firsts;
+  for (std::int64_t i = 0; i < windows.size(); ++i) firsts.push_back(windows.first_token(i));
+  return in.data.need_validation(firsts, in.s.model.context + 1);
 }
 
 /// Losses summed over tokens.

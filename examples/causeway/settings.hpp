@@ -68,6 +68,11 @@ struct settings {
     std::string tokenizer = "bpe";
     std::int64_t vocabulary = 1024;
     double validation = 0.05;
+    std::string validation_path;
+    std::string field = "text";
+    std::string token_type;
+    std::string tokenizer_folder;
+    std::int64_t shard_tokens = 100'000'000;
   } data;
 
   struct {
@@ -162,6 +167,9 @@ struct settings {
 /// A swarm whose peers take steps on their own between exchanges.
 [[nodiscard]] inline bool steps_alone(const settings& s) { return is_swarm(s) && s.comm.policy != "every_step"; }
 [[nodiscard]] inline bool has_stages(const settings& s) { return is_pipeline(s) || is_swarm(s); }
+
+/// The folder of a run.
+[[nodiscard]] inline std::string run_folder(const settings& s) { return s.run.directory + "/" + s.run.name; }
 
 /// All settings of `s`, in the order of the help. The table refers to `s`.
 std::vector<setting> table(settings& s);

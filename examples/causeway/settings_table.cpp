@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -77,12 +78,31 @@ std::vector<setting> table(settings& s) {
           .one_of({"f32", "bf16"}),
       make("model.recompute", s.model.recompute, "recompute each block in the backward pass to save memory (true|false)")
           .also("recompute"),
-      make("data.path", s.data.path, "a UTF-8 text file, or a folder of them", local).also("data"),
-      make("data.tokenizer", s.data.tokenizer, "bytes, bpe (trained on the text), or model (that of model.init)")
+      make("data.path", s.data.path,
+           "text in UTF-8, JSON lines (.jsonl) or token shards (.bin): a file, a folder, or several separated by commas",
+           local)
+          .also("data"),
+      make("data.field", s.data.field, "the member of JSON lines that is the text"),
+      make("data.token_type", s.data.token_type,
+           "u16 or u32: what is in .bin files without a header, as nanoGPT writes them", local)
+          .one_of({"", "u16", "u32"}),
+      make("data.tokenizer", s.data.tokenizer,
+           "bytes, bpe (trained on the text), model (that of model.init), or a folder with tokenizer.json, vocab.json and "
+           "merges.txt, tokenizer.model, or tokenizer.bpe of causeway tokenize")
           .also("tokenizer")
-          .one_of({"bpe", "bytes", "model"}),
+          .one_of({"bpe", "bytes", "model", "folder"}),
+      make("data.tokenizer_folder", s.data.tokenizer_folder, "the folder, where data.tokenizer is one; set by it", local),
       make("data.vocabulary", s.data.vocabulary, "size of the bpe vocabulary").also("vocab-size").in("tokens"),
-      make("data.validation", s.data.validation, "share of the text kept for validation").above(0).below(1),
+      make("data.validation", s.data.validation, "share of the text kept for validation, where it has no files of its own")
+          .above(0)
+          .below(1),
+      make("data.validation_path", s.data.validation_path,
+           "data to validate on, as data.path; empty = files with val in their names (val.bin), or a share of the others",
+           local),
+      make("data.shard_tokens", s.data.shard_tokens, "tokenize: tokens in a file", local)
+          .in("tokens")
+          .at_least(1)
+          .up_to(std::numeric_limits<std::int32_t>::max()),
       make("train.steps", s.train.steps,
            "inner steps of each peer; quorum: in all, steps * batch * peers samples, whoever takes part")
           .also("steps")
@@ -394,7 +414,7 @@ causeway::result<void> validate(const settings& s) {
   CAUSEWAY_TRY(check_allowed(table(copy)));
   if (s.data.tokenizer == "model" && s.model.start.empty()) {
     return bad("data.tokenizer",
-               "is that of a model to start from; name its folder with --model.init, or use bytes or bpe");
+               "is that of a model to start from; name its folder with --model.init, or use bytes, bpe or a folder");
   }
   CAUSEWAY_TRY(validate_model(s));
   const policy* const chosen = find_policy(s.comm.policy);

@@ -104,8 +104,10 @@
 #include <causeway/data/bpe_table.hpp>
 #include <causeway/data/bpe_tokenizer.hpp>
 #include <causeway/data/bpe_trainer.hpp>
+#include <causeway/data/data_files.hpp>
 #include <causeway/data/pre_tokenizer.hpp>
 #include <causeway/data/sampler.hpp>
+#include <causeway/data/shard_builder.hpp>
 #include <causeway/data/text.hpp>
 #include <causeway/data/token_shard.hpp>
 #include <causeway/data/token_stream.hpp>
@@ -515,8 +517,10 @@
 #endif
 
 #if defined(CAUSEWAY_HAS_JSON)
+#include <causeway/formats/document_reader.hpp>
 #include <causeway/formats/huggingface.hpp>
 #include <causeway/formats/json.hpp>
+#include <causeway/formats/json_lines.hpp>
 #include <causeway/formats/model_config.hpp>
 #include <causeway/formats/safetensors.hpp>
 #include <causeway/formats/tokenizer_folder.hpp>

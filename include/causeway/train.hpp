@@ -26,8 +26,10 @@
 #include <causeway/data/bpe_table.hpp>
 #include <causeway/data/bpe_tokenizer.hpp>
 #include <causeway/data/bpe_trainer.hpp>
+#include <causeway/data/data_files.hpp>
 #include <causeway/data/pre_tokenizer.hpp>
 #include <causeway/data/sampler.hpp>
+#include <causeway/data/shard_builder.hpp>
 #include <causeway/data/text.hpp>
 #include <causeway/data/token_shard.hpp>
 #include <causeway/data/token_stream.hpp>

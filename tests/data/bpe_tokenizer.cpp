@@ -2,10 +2,12 @@
 #include <causeway/data/bpe_tokenizer.hpp>
 
 #include <causeway/core/rng.hpp>
+#include <causeway/data/bpe_trainer.hpp>
 #include <causeway/io/memory_storage.hpp>
 
 #include "support/catch.hpp"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -156,4 +158,39 @@ TEST_CASE("bpe tokenizer: a file that was changed and signed again is checked li
   CHECK(changed("97 97", "97\n97") == cw::errc::corrupt);
   CHECK(changed("end_of_text 1", "end_of_text 2") == cw::errc::corrupt);
   CHECK(changed("bpe 1", "bpe 3") == cw::errc::version_mismatch);
+}
+
+TEST_CASE("bpe tokenizer: a text that is cut as data::where_to_cut says has the tokens of the whole", "[data][fast]") {
+  const std::string all =
+      "one's\nit's 'round\n\n  two\r\n\r\nthree four five  "
+      "\n'em\n1234\n12\n\u3000日本\n語語\n!!\n?\n\u00A0x\nüber\n\n\n\ty \n z\n";
+  std::string text;
+  cw::rng random{7, 1};
+  const std::string_view view{all};
+  for (int i = 0; i < 3000; ++i) {  // lines of it in any order, cut anywhere between characters
+    std::size_t at = random.below(all.size());
+    while (at < all.size() && (static_cast<unsigned char>(all[at]) & 0xC0U) == 0x80U) ++at;
+    std::size_t end = std::min(all.size(), at + random.below(12));
+    while (end < all.size() && (static_cast<unsigned char>(all[end]) & 0xC0U) == 0x80U) ++end;
+    text += view.substr(at, end - at);
+  }
+  const auto table = data::train_bpe(text, {.merges = 200}).value().table();
+  for (const auto rule : {data::piece_rule::causeway, data::piece_rule::gpt2, data::piece_rule::llama3}) {
+    auto ours = data::train_bpe(text, {.merges = 200}).value();
+    if (rule != data::piece_rule::causeway) {
+      auto other = table;
+      other.pieces = rule;
+      ours = data::bpe_tokenizer::make(other).value();
+    }
+    std::vector<std::int32_t> whole, parts;
+    ours.encode(text, whole);
+    int cuts = 0;
+    for (std::string_view left = text; !left.empty(); ++cuts) {
+      const std::size_t end = data::where_to_cut(left, 1);
+      ours.encode(left.substr(0, end), parts);
+      left.remove_prefix(end);
+    }
+    CHECK(cuts > 300);
+    CHECK((parts == whole));
+  }
 }

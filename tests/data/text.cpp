@@ -89,3 +89,22 @@ TEST_CASE("text: a byte that is not UTF-8 is reported with file, offset, line an
   CHECK(outcome.error().message.find("iconv") != std::string::npos);
   CHECK(data::load_text(bad, {.require_utf8 = false}).value().size() == 14);
 }
+
+TEST_CASE("text: cuts are behind the end of a line, where no white space follows, and between words", "[data][fast]") {
+  CHECK(data::where_to_cut("ab\ncd\nef", 0) == 3);
+  CHECK(data::where_to_cut("ab\ncd\nef", 3) == 3);
+  CHECK(data::where_to_cut("ab\ncd\nef", 4) == 6);
+  CHECK(data::where_to_cut("ab\ncd\nef", 7) == 8);
+  CHECK(data::where_to_cut("ab\n cd\n\tef\n\ngh\nij", 0) == 15);  // blanks at an end of a text are one piece
+  CHECK(data::where_to_cut("ab\r\ncd", 1) == 6);
+  CHECK(data::where_to_cut("ab\u3000\ncd", 1) == 8);
+  CHECK(data::where_to_cut("日。\n日", 1) == 7);
+  CHECK(data::where_to_cut("ab\n", 0) == 3);
+  CHECK(data::where_to_cut("", 5) == 0);
+  CHECK(data::where_to_cut("a\n\u3000b\nüc", 0) == 7);  // behind an ideographic space there is none
+  CHECK(data::where_to_cut("a\n\u00A0b\n日", 0) == 6);
+  CHECK(data::where_to_cut("a\n\u2003b\n12", 0) == 7);
+  CHECK(data::where_to_cut("one two  three four", 0) == 3);
+  CHECK(data::where_to_cut("one two  three four", 4) == 14);
+  CHECK(data::where_to_cut("it's 1 2 é e", 0) == 13);
+}

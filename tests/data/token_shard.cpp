@@ -124,3 +124,45 @@ TEST_CASE("token shard: a token that does not fit is an error, and no file is le
   CHECK(outcome.error().code == cw::errc::invalid_argument);
   CHECK(storage.read("d/s.bin").error().code == cw::errc::not_found);
 }
+
+TEST_CASE("token shard: tokens without a header are read where somebody says how wide they are", "[data][fast]") {
+  const cw::test::temporary_folder folder;
+  const std::string path = folder.write("train.bin", std::string{"\x01\x00\x02\x01\xFF\xFF\x00\x00", 8});
+  CHECK(data::open_tokens(path, {}).error().code == cw::errc::unsupported);
+  CHECK(data::open_tokens(path, {}).error().message.find("data.token_type u16 or u32") != std::string::npos);
+  CHECK(all_of(data::open_tokens(path, data::token_width::two).value()) == std::vector<std::int32_t>{1, 258, 65535, 0});
+  CHECK(all_of(data::open_tokens(path, data::token_width::four).value()) == std::vector<std::int32_t>{0x1020001, 65535});
+  const std::string torn = folder.write("torn.bin", "abc");
+  CHECK(data::open_tokens(torn, data::token_width::two).error().code == cw::errc::corrupt);
+  CHECK(data::open_tokens(torn, data::token_width::two).error().where == torn);
+  CHECK(data::open_tokens(folder.write("empty.bin", ""), data::token_width::two).value().size() == 0);
+}
+
+TEST_CASE("token shard: a file that begins as one of llm.c is no file without a header", "[data][fast]") {
+  const cw::test::temporary_folder folder;
+  const auto two = data::token_width::two;
+  CHECK(data::open_tokens(folder.write("a.bin", shard(20240520, 1, 10, 20)), two).value().size() == 10);
+  CHECK(data::open_tokens(folder.write("b.bin", shard(20240520, 1, 10, 18)), two).error().code == cw::errc::corrupt);
+  CHECK(data::open_tokens(folder.write("c.bin", shard(20240522, 1, 10, 20)), two).error().code == cw::errc::corrupt);
+  CHECK(data::open_tokens(folder.write("d.bin", shard(20240801, 7, 10, 40)), {}).value().size() == 10);
+}
+
+TEST_CASE("token shard: its bytes can be read anywhere without a file", "[data][fast]") {
+  cw::io::memory_storage storage;
+  for (const auto width : {data::token_width::two, data::token_width::four}) {
+    const data::token_stream tokens{sequence(100, 501)};
+    REQUIRE(data::write_token_shard(storage, "d/s.bin", tokens, width));
+    const auto file = storage.read("d/s.bin").value();
+    const auto image = data::shard_image::make(tokens, width).value();
+    REQUIRE(image.size() == file.size());
+    for (std::uint64_t offset = 1000; offset <= file.size() + 1; ++offset) {
+      for (const std::size_t count : {0U, 1U, 3U, 30U, 5000U}) {
+        const std::size_t first = std::min<std::size_t>(offset, file.size());
+        const std::size_t last = std::min<std::size_t>(first + count, file.size());
+        REQUIRE(image.read(offset, count) == cw::io::byte_vector(file.begin() + static_cast<std::ptrdiff_t>(first),
+                                                                 file.begin() + static_cast<std::ptrdiff_t>(last)));
+      }
+    }
+    CHECK(image.read(0, file.size()) == file);
+  }
+}

@@ -82,3 +82,26 @@ TEST_CASE("token stream: a token outside the vocabulary is found, with its place
   tokens[7777] = -1;
   CHECK_FALSE(data::token_stream{tokens}.check_vocabulary(257));
 }
+
+TEST_CASE("token stream: streams of any widths are read as one, across their ends", "[data][fast]") {
+  const std::vector<data::token_stream> parts{data::token_stream{numbers(10)}, data::token_stream{},
+                                              data::token_stream{numbers(200'000, 10)}.slice(5, 20),
+                                              data::token_stream{numbers(0)}, data::token_stream{numbers(3, 100)}};
+  const auto all = data::token_stream::joined(parts);
+  std::vector<std::int32_t> expected = numbers(10);
+  for (const std::int32_t t : numbers(20, 15)) expected.push_back(t);
+  for (const std::int32_t t : numbers(3, 100)) expected.push_back(t);
+  CHECK(all_of(all) == expected);
+  CHECK(all.content_hash() == data::token_stream{expected}.content_hash());
+  for (std::int64_t first = 0; first <= all.size(); ++first) {
+    for (std::int64_t count = 0; first + count <= all.size(); ++count) {
+      std::vector<std::int32_t> some(static_cast<std::size_t>(count));
+      all.read(first, some);
+      REQUIRE(some == std::vector<std::int32_t>(expected.begin() + first, expected.begin() + first + count));
+      REQUIRE(all_of(all.slice(first, count)) == some);
+    }
+  }
+  const std::vector<data::token_stream> again{all.slice(8, 5), all.slice(31, 2)};
+  CHECK(all_of(data::token_stream::joined(again)) == std::vector<std::int32_t>{8, 9, 15, 16, 17, 101, 102});
+  CHECK(data::token_stream::joined({}).size() == 0);
+}

@@ -44,6 +44,12 @@ CAUSEWAY_DECL result<std::vector<document>> load_documents(const std::string& pa
 /// All documents as one text, with an empty line between two documents.
 CAUSEWAY_DECL result<std::string> load_text(const std::string& path, const text_options& options = {});
 
+/// Where a long text can be cut so that its parts have the tokens of the whole: the first place at `least` or later that is
+/// behind the end of a line, with no white space before and after it, or between an ASCII word and a space with another
+/// one. All rules that cut text into pieces begin a new one there, also where the text ends there. The size of the text if
+/// there is no such place.
+CAUSEWAY_DECL std::size_t where_to_cut(std::string_view text, std::size_t least) noexcept;
+
 namespace detail {
 
 /// Length of the well-formed sequence at the start of `s`, or 0 (Unicode 15, table 3-7).
@@ -51,9 +57,14 @@ CAUSEWAY_DECL std::size_t utf8_sequence(std::string_view s) noexcept;
 
 CAUSEWAY_DECL result<std::vector<std::string>> text_files(const std::string& folder, const text_options& options);
 
-CAUSEWAY_DECL error not_utf8(const document& d, std::size_t offset);
+CAUSEWAY_DECL error not_utf8(const std::string& name, std::string_view text, std::size_t offset);
 
 CAUSEWAY_DECL result<document> load_document(const std::string& path, const text_options& options);
+
+/// Whether the character at the start of `s` is certainly no white space of Unicode.
+CAUSEWAY_DECL bool begins_visibly(std::string_view s) noexcept;
+/// The same of the character at its end.
+CAUSEWAY_DECL bool ends_visibly(std::string_view s) noexcept;
 
 CAUSEWAY_DECL std::string wanted_extensions(const text_options& options);
 

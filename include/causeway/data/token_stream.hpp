@@ -2,8 +2,8 @@
 #ifndef CAUSEWAY_DATA_TOKEN_STREAM_HPP
 #define CAUSEWAY_DATA_TOKEN_STREAM_HPP
 
-// A long sequence of token numbers that can be read anywhere: made in memory, or mapped from a file. A cheap handle; copies
-// and slices share the tokens, which never change.
+// A long sequence of token numbers that can be read anywhere: made in memory, mapped from a file, or several of these one
+// after the other. A cheap handle; copies and slices share the tokens, which never change.
 
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
@@ -34,6 +34,9 @@ class token_stream {
   /// Tokens at `data`, little-endian, kept alive by `owner`. No alignment is needed.
   token_stream(std::shared_ptr<const void> owner, const std::byte* data, std::int64_t size, token_width width);
 
+  /// One after the other, whatever their widths. Costs nothing but a list of them.
+  static token_stream joined(std::span<const token_stream> parts);
+
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
 
   /// Tokens [first, first + out.size()) into `out`; they must exist.
@@ -49,27 +52,22 @@ class token_stream {
   [[nodiscard]] std::uint64_t content_hash() const;
 
  private:
-  template <class T>
-  void own(std::vector<T> tokens) {
-    auto shared = std::make_shared<const std::vector<T>>(std::move(tokens));
-    data_ = std::as_bytes(std::span{*shared}).data();
-    owner_ = std::move(shared);
-  }
+  struct piece {
+    std::shared_ptr<const void> owner;
+    const std::byte* data = nullptr;
+    std::int64_t begin = 0;  // where it begins in all pieces together
+    std::int64_t size = 0;
+    token_width width = token_width::two;
 
-  template <class T>
-  void copy(std::int64_t first, std::span<std::int32_t> out) const noexcept {
-    const std::byte* from = data_ + first * static_cast<std::int64_t>(sizeof(T));
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      T token;
-      std::memcpy(&token, from + i * sizeof(T), sizeof(T));
-      out[i] = token;
-    }
-  }
+    void read(std::int64_t first, std::span<std::int32_t> out) const noexcept;
+  };
 
-  std::shared_ptr<const void> owner_;
-  const std::byte* data_ = nullptr;
+  void hold(std::vector<piece> pieces);
+  [[nodiscard]] std::vector<piece>::const_iterator piece_with(std::int64_t token) const noexcept;
+
+  std::shared_ptr<const std::vector<piece>> pieces_;
+  std::int64_t first_ = 0;  // of the pieces' tokens
   std::int64_t size_ = 0;
-  token_width width_ = token_width::two;
 };
 
 struct token_split {

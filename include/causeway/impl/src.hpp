@@ -122,7 +122,9 @@
 #include <causeway/data/impl/bpe_table.ipp>
 #include <causeway/data/impl/bpe_tokenizer.ipp>
 #include <causeway/data/impl/bpe_trainer.ipp>
+#include <causeway/data/impl/data_files.ipp>
 #include <causeway/data/impl/sampler.ipp>
+#include <causeway/data/impl/shard_builder.ipp>
 #include <causeway/data/impl/text.ipp>
 #include <causeway/data/impl/token_shard.ipp>
 #include <causeway/data/impl/token_stream.ipp>
@@ -256,8 +258,10 @@
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 11
 #include <causeway/formats/impl/byte_letters.ipp>
 #if defined(CAUSEWAY_HAS_JSON)
+#include <causeway/formats/impl/document_reader.ipp>
 #include <causeway/formats/impl/huggingface.ipp>
 #include <causeway/formats/impl/json.ipp>
+#include <causeway/formats/impl/json_lines.ipp>
 #include <causeway/formats/impl/model_config.ipp>
 #include <causeway/formats/impl/safetensors.ipp>
 #include <causeway/formats/impl/tokenizer_folder.ipp>

@@ -38,6 +38,21 @@ CAUSEWAY_DECL std::size_t utf8_sequence(std::string_view s) noexcept {
   return length;
 }
 
+CAUSEWAY_DECL bool begins_visibly(std::string_view s) noexcept {
+  if (s.empty()) return false;
+  const auto lead = static_cast<unsigned char>(s[0]);
+  if (lead < 0x80) return lead > ' ';
+  if (lead < 0xC3 || lead == 0xE1 || lead == 0xE2) return false;          // U+0085, U+00A0, U+1680, U+2000 and others
+  return lead != 0xE3 || (s.size() > 2 && s.substr(1, 2) != "\x80\x80");  // U+3000
+}
+
+CAUSEWAY_DECL bool ends_visibly(std::string_view s) noexcept {
+  std::size_t lead = s.size();
+  while (lead > 0 && s.size() - lead < 4 && (static_cast<unsigned char>(s[--lead]) & 0xC0U) == 0x80U) {
+  }
+  return begins_visibly(s.substr(lead));
+}
+
 CAUSEWAY_DECL result<std::vector<std::string>> text_files(const std::string& folder, const text_options& options) {
   namespace fs = std::filesystem;
   std::vector<std::string> paths;
@@ -59,11 +74,11 @@ CAUSEWAY_DECL result<std::vector<std::string>> text_files(const std::string& fol
   return paths;
 }
 
-CAUSEWAY_DECL error not_utf8(const document& d, std::size_t offset) {
-  const auto line = 1 + std::count(d.text.begin(), d.text.begin() + static_cast<std::ptrdiff_t>(offset), '\n');
+CAUSEWAY_DECL error not_utf8(const std::string& name, std::string_view text, std::size_t offset) {
+  const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(offset), '\n');
   constexpr std::string_view digits = "0123456789abcdef";
-  const auto bad = static_cast<unsigned char>(d.text[offset]);
-  return fail(errc::bad_text, d.name,
+  const auto bad = static_cast<unsigned char>(text[offset]);
+  return fail(errc::bad_text, name,
               std::string{"not UTF-8: byte 0x"} + digits[bad >> 4U] + digits[bad & 15U] + " at offset " +
                   std::to_string(offset) + ", line " + std::to_string(line) +
                   ". Convert the file (iconv -f LATIN1 -t UTF-8), or leave it out");
@@ -73,7 +88,7 @@ CAUSEWAY_DECL result<document> load_document(const std::string& path, const text
   CAUSEWAY_ASSIGN(const io::mapped_file file, io::mapped_file::open(path));
   document d{path, std::string{reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}};
   if (options.require_utf8) {
-    if (const auto bad = first_invalid_utf8(d.text)) return not_utf8(d, *bad);
+    if (const auto bad = first_invalid_utf8(d.text)) return not_utf8(d.name, d.text, *bad);
   }
   return d;
 }
@@ -96,6 +111,16 @@ CAUSEWAY_DECL std::optional<std::size_t> first_invalid_utf8(std::string_view tex
     at += length;
   }
   return std::nullopt;
+}
+
+CAUSEWAY_DECL std::size_t where_to_cut(std::string_view text, std::size_t least) noexcept {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  for (std::size_t i = std::max<std::size_t>(least, 1); i + 1 < text.size(); ++i) {
+    const bool ends_line = text[i - 1] == '\n' && detail::ends_visibly(text.substr(0, i - 1));
+    if (ends_line && detail::begins_visibly(text.substr(i))) return i;
+    if (is_letter(text[i - 1]) && text[i] == ' ' && is_letter(text[i + 1])) return i;
+  }
+  return text.size();
 }
 
 CAUSEWAY_DECL result<std::vector<document>> load_documents(const std::string& path, const text_options& options) {

@@ -9,33 +9,84 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
 CAUSEWAY_DECL token_stream::token_stream(std::shared_ptr<const void> owner, const std::byte* data, std::int64_t size,
-                                         token_width width)
-    : owner_{std::move(owner)}, data_{data}, size_{size}, width_{width} {}
+                                         token_width width) {
+  hold({{std::move(owner), data, 0, size, width}});
+}
 
-CAUSEWAY_DECL token_stream::token_stream(std::span<const std::int32_t> tokens)
-    : size_{static_cast<std::int64_t>(tokens.size())} {
+CAUSEWAY_DECL token_stream::token_stream(std::span<const std::int32_t> tokens) {
+  const auto own = [&](auto stored, token_width width) {
+    auto shared = std::make_shared<const decltype(stored)>(std::move(stored));
+    const std::byte* const data = std::as_bytes(std::span{*shared}).data();
+    hold({{std::move(shared), data, 0, static_cast<std::int64_t>(tokens.size()), width}});
+  };
   const bool narrow = std::all_of(tokens.begin(), tokens.end(), [](std::int32_t t) { return t >= 0 && t <= 0xFFFF; });
-  width_ = narrow ? token_width::two : token_width::four;
   if (narrow) {
-    own(std::vector<std::uint16_t>(tokens.begin(), tokens.end()));
+    own(std::vector<std::uint16_t>(tokens.begin(), tokens.end()), token_width::two);
   } else {
-    own(std::vector<std::int32_t>(tokens.begin(), tokens.end()));
+    own(std::vector<std::int32_t>(tokens.begin(), tokens.end()), token_width::four);
   }
+}
+
+CAUSEWAY_DECL token_stream token_stream::joined(std::span<const token_stream> parts) {
+  std::vector<piece> pieces;
+  for (const token_stream& part : parts) {
+    const std::int64_t end = part.first_ + part.size_;
+    for (auto at = part.piece_with(part.first_); part.size_ > 0 && at != part.pieces_->end() && at->begin < end; ++at) {
+      const std::int64_t first = std::max(part.first_, at->begin);
+      const std::int64_t size = std::min(end, at->begin + at->size) - first;
+      pieces.push_back(
+          {at->owner, at->data + (first - at->begin) * static_cast<std::int64_t>(at->width), 0, size, at->width});
+    }
+  }
+  token_stream all;
+  all.hold(std::move(pieces));
+  return all;
+}
+
+CAUSEWAY_DECL void token_stream::hold(std::vector<piece> pieces) {
+  std::erase_if(pieces, [](const piece& p) { return p.size == 0; });
+  for (piece& p : pieces) {
+    p.begin = size_;
+    size_ += p.size;
+  }
+  pieces_ = std::make_shared<const std::vector<piece>>(std::move(pieces));
+}
+
+CAUSEWAY_DECL auto token_stream::piece_with(std::int64_t token) const noexcept -> std::vector<piece>::const_iterator {
+  if (pieces_ == nullptr) return {};
+  const auto after = [](std::int64_t t, const piece& p) { return t < p.begin; };
+  const auto next = std::upper_bound(pieces_->begin(), pieces_->end(), token, after);
+  return next == pieces_->begin() ? next : next - 1;
+}
+
+CAUSEWAY_DECL void token_stream::piece::read(std::int64_t from, std::span<std::int32_t> out) const noexcept {
+  const auto copy = [&](auto token) {
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      std::memcpy(&token, data + (static_cast<std::size_t>(from) + i) * sizeof token, sizeof token);
+      out[i] = static_cast<std::int32_t>(token);
+    }
+  };
+  width == token_width::two ? copy(std::uint16_t{}) : copy(std::int32_t{});
 }
 
 CAUSEWAY_DECL void token_stream::read(std::int64_t first, std::span<std::int32_t> out) const noexcept {
   CAUSEWAY_EXPECT(first >= 0 && first + static_cast<std::int64_t>(out.size()) <= size_);
-  if (width_ == token_width::two) {
-    copy<std::uint16_t>(first, out);
-  } else {
-    copy<std::int32_t>(first, out);
+  first += first_;
+  for (auto at = piece_with(first); !out.empty(); ++at) {
+    const auto left = static_cast<std::size_t>(at->begin + at->size - first);
+    const auto count = std::min(left, out.size());
+    at->read(first - at->begin, out.first(count));
+    out = out.subspan(count);
+    first += static_cast<std::int64_t>(count);
   }
 }
 
 CAUSEWAY_DECL token_stream token_stream::slice(std::int64_t first, std::int64_t count) const {
+  token_stream part = *this;
   first = std::clamp<std::int64_t>(first, 0, size_);
-  count = std::clamp<std::int64_t>(count, 0, size_ - first);
-  return {owner_, data_ == nullptr ? nullptr : data_ + first * static_cast<std::int64_t>(width_), count, width_};
+  part.first_ += first;
+  part.size_ = std::clamp<std::int64_t>(count, 0, size_ - first);
+  return part;
 }
 
 CAUSEWAY_DECL result<void> token_stream::check_vocabulary(std::int64_t vocabulary) const {

@@ -34,7 +34,7 @@ struct drawing {
 };
 
 std::vector<flag> options(drawing& d) {
-  return {{"schedule", "gpipe, 1f1b, interleaved, zero_bubble, varuna, asynchronous or greedy", &d.schedule},
+  return {{"schedule", "gpipe, 1f1b, interleaved, zero_bubble[_h2], varuna, asynchronous or greedy", &d.schedule},
           {"stages", "ranks of the pipeline", &d.stages},
           {"micro-batches", "of one step", &d.micro_batches},
           {"chunks", "of the model on each rank; interleaved and greedy", &d.chunks},
@@ -43,7 +43,7 @@ std::vector<flag> options(drawing& d) {
            "below",
            &d.room},
           {"halves", "greedy: split backwards into input and weight gradients", &d.halves},
-          {"with-recompute", "gpipe, 1f1b, interleaved, zero_bubble, asynchronous: recompute activations", &d.recomputing},
+          {"with-recompute", "gpipe, 1f1b, interleaved, zero_bubble[_h2], asynchronous: recompute", &d.recomputing},
           {"forward", "seconds of a forward in a stage (in a chunk)", &d.forward},
           {"backward", "seconds of a backward, both halves", &d.backward},
           {"weight-gradient", "seconds of its second half; -1: half of it", &d.weight_gradient},
@@ -89,6 +89,7 @@ causeway::result<plan::schedule> generate(const drawing& d, const plan::stage_co
   if (d.schedule == "gpipe") return plan::gpipe(d.stages, d.micro_batches);
   if (d.schedule == "1f1b") return plan::one_f_one_b(d.stages, d.micro_batches);
   if (d.schedule == "interleaved") return plan::interleaved(d.stages, d.chunks, d.micro_batches);
+  if (d.schedule == "zero_bubble_h2") return plan::zero_bubble_h2(d.stages, d.micro_batches);
   if (d.schedule == "zero_bubble") return plan::zero_bubble(d.stages, d.micro_batches);
   if (d.schedule == "asynchronous") return plan::asynchronous(d.stages, d.micro_batches);
   if (d.schedule == "varuna") return plan::varuna(costs, d.micro_batches, d.room == 0 ? 2 * d.stages : d.room);
@@ -96,8 +97,9 @@ causeway::result<plan::schedule> generate(const drawing& d, const plan::stage_co
     const std::uint32_t room = d.room == 0 ? d.stages * d.chunks : d.room;
     return plan::greedy(costs, {d.stages, d.chunks, d.micro_batches, room, d.halves});
   }
-  return fail(errc::invalid_argument, "--schedule",
-              "'" + d.schedule + "' is none; use gpipe, 1f1b, interleaved, zero_bubble, varuna, asynchronous or greedy");
+  return fail(
+      errc::invalid_argument, "--schedule",
+      "'" + d.schedule + "' is none; use gpipe, 1f1b, interleaved, zero_bubble[_h2], varuna, asynchronous or greedy");
 }
 
 // What an opportunistic rank may hold: of what it runs ahead with, `room`. None: what its order needs by itself.

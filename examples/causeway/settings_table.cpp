@@ -154,7 +154,8 @@ std::vector<setting> table(settings& s) {
       make("parallel.rebalance_every", s.parallel.rebalance_every,
            "swarm: seconds after which an idle peer may be asked to serve another stage; 0 = never"),
       make("parallel.schedule", s.parallel.schedule,
-           "pipeline: 1f1b, gpipe, interleaved, zero_bubble, varuna, or eager (1f1b, but what is ready runs first)"),
+           "pipeline: 1f1b, gpipe, interleaved, zero_bubble, zero_bubble_h2, varuna, or eager (1f1b, but what is ready "
+           "runs first)"),
       make("parallel.codec", s.parallel.codec,
            "pipeline, swarm: what crosses stages: none (f32), fp16, bf16, int8, ..., delta_int4 or delta_int2 (AQ-SGD)"),
       make("parallel.cuts", s.parallel.cuts,
@@ -328,9 +329,10 @@ causeway::result<void> validate_pipeline(const settings& s) {
                                   "which stages do at different times; use " +
                                   pipeline_policy_names());
   }
-  const std::vector<std::string> schedules{"1f1b", "gpipe", "interleaved", "zero_bubble", "varuna", "eager"};
+  const std::vector<std::string> schedules{"1f1b",           "gpipe",  "interleaved", "zero_bubble",
+                                           "zero_bubble_h2", "varuna", "eager"};
   if (std::find(schedules.begin(), schedules.end(), s.parallel.schedule) == schedules.end()) {
-    return bad("parallel.schedule", "use 1f1b, gpipe, interleaved, zero_bubble, varuna or eager");
+    return bad("parallel.schedule", "use 1f1b, gpipe, interleaved, zero_bubble, zero_bubble_h2, varuna or eager");
   }
   const std::vector<std::string> codecs{"none", "fp16", "bf16", "int8",       "sigma_int8",
                                         "e3m0", "int4", "int2", "delta_int4", "delta_int2"};
@@ -412,9 +414,15 @@ causeway::result<void> validate(const settings& s) {
   const policy* const chosen = find_policy(s.comm.policy);
   if (chosen == nullptr) return bad("comm.policy", "'" + s.comm.policy + "'; use one of " + policy_names());
   const bool has_momentum = one_of(s.comm.policy, {"demo", "distro"});
-  if (has_momentum ? s.train.optimizer != "sgd" : !one_of(s.train.optimizer, {"adamw", "muon"})) {
-    return bad("train.optimizer", "use adamw or muon, and sgd with demo and distro, which have a momentum of their own");
+  const bool is_optimizer = one_of(s.comm.policy, {"snoo", "dion"});
+  if (is_optimizer   ? s.train.optimizer != s.comm.policy
+      : has_momentum ? s.train.optimizer != "sgd"
+                     : !one_of(s.train.optimizer, {"adamw", "muon"})) {
+    return bad("train.optimizer",
+               "use adamw or muon, and sgd with demo and distro, which have a momentum of their own; the policies snoo and "
+               "dion are optimizers, and set it themselves");
   }
+  if (s.comm.policy == "dion" && s.comm.rank == 0) return bad("comm.rank", "use 1 or more");
   if (s.comm.policy == "des_loc" && s.train.optimizer != "adamw") {
     return bad("train.optimizer", "des_loc averages the two moments of adamw; use that");
   }

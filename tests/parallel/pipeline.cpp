@@ -53,6 +53,7 @@ TEST_CASE("pipeline: losses and parameters of the unsplit model, bit for bit, wi
   SECTION("GPipe") { check_schedule({&plan::gpipe}); }
   SECTION("1F1B") { check_schedule({&plan::one_f_one_b}); }
   SECTION("zero bubble") { check_schedule({&plan::zero_bubble}); }
+  SECTION("zero bubble, twice ahead") { check_schedule({&plan::zero_bubble_h2}); }
   SECTION("Varuna, with recomputation") {
     check_schedule({[](std::uint32_t ranks, std::uint32_t m) { return stage::varuna{}.make(ranks, m); }});
   }

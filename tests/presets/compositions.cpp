@@ -44,6 +44,7 @@ constexpr preset communication[] = {
     CAUSEWAY_PRESET(photon),
     CAUSEWAY_PRESET(co_learning),
     CAUSEWAY_PRESET(des_loc),
+    CAUSEWAY_PRESET(edit),
     CAUSEWAY_PRESET(streaming_diloco),
     CAUSEWAY_PRESET(eager_diloco),
     CAUSEWAY_PRESET(cocodc),

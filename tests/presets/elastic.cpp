@@ -180,6 +180,8 @@ struct all_presets {
     (*this)("muloco", [] { return make(presets::muloco_options{.local_steps = 3}); });
     (*this)("fedavg", [] { return make(presets::fedavg_options{.local_steps = 3, .share = 0.5}); });
     (*this)("photon", [] { return make(presets::photon_options{.local_steps = 3, .share = 0.5, .outer_momentum = 0.5F}); });
+    (*this).template operator()<support::blocky>(
+        "edit", [] { return make(presets::edit_options{.local_steps = 2, .warm_up = 2, .threshold = 1}); });
     (*this)("co_learning", [] {
       return make(presets::co_learning_options{.rounds = {.local_steps = 2, .most = 3, .factor = 2, .tolerance = 0.05}});
     });

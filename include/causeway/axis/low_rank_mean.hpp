@@ -10,10 +10,10 @@
 #include <causeway/axis/parts.hpp>
 #include <causeway/collective/exchange.hpp>
 #include <causeway/collective/split_mean.hpp>
-#include <causeway/compress/low_rank.hpp>
 #include <causeway/compress/message.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/kernels/low_rank.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -63,7 +63,7 @@ class low_rank_exchange {
 
  private:
   struct piece {
-    compress::low_rank_shape shape;
+    kernels::low_rank_shape shape;
     std::size_t offset = 0;  ///< of the matrix in the row
     std::size_t left = 0;    ///< of its left factor in first_
     std::size_t right = 0;   ///< of its right factor in right_

@@ -17,7 +17,7 @@ CAUSEWAY_DECL result<void> low_rank_exchange::begin(const collective::exchange_p
                                                     const compress::message_context& ctx) {
   prepare(row.values.size(), ctx.matrices);
   for (const piece& p : pieces_) {
-    compress::low_rank_left(ctx.pool, p.shape, matrix(p, row.values), right(p), left(p));
+    kernels::low_rank_left(ctx.pool, p.shape, matrix(p, row.values), right(p), left(p));
   }
   auto to = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
   for (const auto& [begin, end] : rest_) to = std::copy(row.values.begin() + begin, row.values.begin() + end, to);
@@ -32,9 +32,9 @@ CAUSEWAY_DECL result<void> low_rank_exchange::turn(const collective::exchange_po
   CAUSEWAY_TRY(first_mean_.finish(port, first, plain(ctx)));
   next_.resize(right_.size());
   for (const piece& p : pieces_) {
-    CAUSEWAY_TRY(compress::low_rank_orthonormalise(left(p), p.shape.rows));
-    compress::low_rank_right(ctx.pool, p.shape, matrix(p, row.values), left(p),
-                             std::span{next_}.subspan(p.right, p.shape.right_size()));
+    CAUSEWAY_TRY(kernels::low_rank_orthonormalise(left(p), p.shape.rows));
+    kernels::low_rank_right(ctx.pool, p.shape, matrix(p, row.values), left(p),
+                            std::span{next_}.subspan(p.right, p.shape.right_size()));
   }
   return second_mean_.begin(second(port), {.values = next_, .weight = row.weight}, plain(ctx));
 }
@@ -48,7 +48,7 @@ CAUSEWAY_DECL result<void> low_rank_exchange::finish(const collective::exchange_
   std::copy(row.values.begin(), row.values.begin() + std::ssize(row.residual), row.residual.begin());
   for (const piece& p : pieces_) {
     const auto factor = std::span{next_}.subspan(p.right, p.shape.right_size());
-    compress::low_rank_expand(ctx.pool, p.shape, left(p), factor, row.values.subspan(p.offset, p.shape.matrix_size()));
+    kernels::low_rank_expand(ctx.pool, p.shape, left(p), factor, row.values.subspan(p.offset, p.shape.matrix_size()));
   }
   auto from = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
   for (const auto& [begin, end] : rest_) {
@@ -88,7 +88,7 @@ CAUSEWAY_DECL void low_rank_exchange::prepare(std::size_t size, std::span<const 
     rest_size += end - begin;
   };
   for (const auto& m : matrices) {
-    const compress::low_rank_shape shape{m.rows, m.columns, rank_};
+    const kernels::low_rank_shape shape{m.rows, m.columns, rank_};
     const bool gains = rank_ <= std::min(m.rows, m.columns) && shape.left_size() + shape.right_size() < shape.matrix_size();
     if (!gains) continue;
     leave(covered, m.offset);
@@ -102,7 +102,7 @@ CAUSEWAY_DECL void low_rank_exchange::prepare(std::size_t size, std::span<const 
   if (right_.size() == right_size) return;
   right_.resize(right_size);
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    compress::low_rank_start(pieces_[i].shape, i, right(pieces_[i]));
+    kernels::low_rank_start(pieces_[i].shape, i, right(pieces_[i]));
   }
 }
 

@@ -34,6 +34,20 @@ CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uin
   return order;
 }
 
+CAUSEWAY_DECL result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micro_batches, std::uint32_t times) {
+  CAUSEWAY_ASSIGN(schedule s, start_schedule(ranks, 1, micro_batches));
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    std::uint32_t done = 0;  // weight gradients
+    for (const operation& op : one_for_one(times * (ranks - 1 - r), micro_batches)) {
+      const bool halves = op.kind == work::backward;
+      s.orders[r].push_back({halves ? work::input_gradient : op.kind, op.micro_batch});
+      if (halves && op.micro_batch >= times * r) s.orders[r].push_back({work::weight_gradient, done++});
+    }
+    while (done < micro_batches) s.orders[r].push_back({work::weight_gradient, done++});
+  }
+  return s;
+}
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
@@ -83,17 +97,11 @@ CAUSEWAY_DECL result<schedule> interleaved(std::uint32_t ranks, std::uint32_t ch
 }
 
 CAUSEWAY_DECL result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches) {
-  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
-  for (std::uint32_t r = 0; r < ranks; ++r) {
-    std::uint32_t done = 0;  // weight gradients
-    for (const operation& op : detail::one_for_one(ranks - 1 - r, micro_batches)) {
-      const bool halves = op.kind == work::backward;
-      s.orders[r].push_back({halves ? work::input_gradient : op.kind, op.micro_batch});
-      if (halves && op.micro_batch >= r) s.orders[r].push_back({work::weight_gradient, done++});
-    }
-    while (done < micro_batches) s.orders[r].push_back({work::weight_gradient, done++});
-  }
-  return s;
+  return detail::in_halves(ranks, micro_batches, 1);
+}
+
+CAUSEWAY_DECL result<schedule> zero_bubble_h2(std::uint32_t ranks, std::uint32_t micro_batches) {
+  return detail::in_halves(ranks, micro_batches, 2);
 }
 
 CAUSEWAY_DECL result<schedule> asynchronous(std::uint32_t ranks, std::uint32_t micro_batches) {

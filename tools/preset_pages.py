@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PRESETS = ROOT / "include/causeway/presets"
 PAGES = ROOT / "docs/presets"
 TRACES = ROOT / "docs/reference/golden_traces.md"
-RUN = {"muloco": "optim::muon<>{{.momentum = 0.9F}}", "nag_pp": "optim::nadam{}", "demo": "optim::sgd{}", "distro": "optim::sgd{}",
+RUN = {"muloco": "optim::muon<>{{.momentum = 0.9F}}", "nag_pp": "optim::nadam{}", "demo": "optim::sgd{}", "dion": "optim::dion{{.given = true}}", "distro": "optim::sgd{}",
        "protocol_models": "std::move(*inner)",
        "diloco_swarm": "presets::rounds_of(presets::diloco_swarm_options{}), fault::quorum{}",
        **{name: "comm::every_step<>{}, fault::quorum{}"
@@ -31,7 +31,7 @@ BEFORE = {"protocol_models": "auto inner = presets::confined_adamw(presets::prot
           **{name: "env.group = crew;  // a crew_group over the membership of all peers, also the options' `peers`"
              for name in ("oobleck", "varuna_morphing", "parcae", "bamboo", "recycle", "checkfree")}}
 MODELS = {"petals_finetune", "petals_lora"}  # the preset makes the model; the policies are the user's
-UNMEASURED = {"dipaco", "edit"}  # no row in bench/comm/bytes.cpp
+UNMEASURED = {"dipaco", "dion", "edit"}  # no row in bench/comm/bytes.cpp
 PARTS = "Build each peer's model with `parallel::part_of`. "
 
 

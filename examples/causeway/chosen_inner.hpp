@@ -31,10 +31,10 @@ class chosen_inner {
  public:
   static constexpr std::string_view name = "optimizer";  // "inner.optimizer" in checkpoints, whichever it is
 
-  /// `outer` is SNOO's, `rank` Dion's.
+  /// `outer` is SNOO's. Dion's matrices come from the policy of that name.
   explicit chosen_inner(std::string_view which = "adamw", float weight_decay = 0.1F,
-                        causeway::optim::snoo_options outer = {}, std::uint32_t rank = 64)
-      : wanted_{number_of(which)}, weight_decay_{weight_decay}, outer_{outer}, rank_{rank} {
+                        causeway::optim::snoo_options outer = {})
+      : wanted_{number_of(which)}, weight_decay_{weight_decay}, outer_{outer} {
     become(wanted_);
   }
 
@@ -93,14 +93,13 @@ class chosen_inner {
     if (number == 3) {
       it_ = causeway::optim::snoo<>{outer_, causeway::optim::adamw{{.weight_decay = weight_decay_}}};
     }
-    if (number == 4) it_ = causeway::optim::dion{{.rank = rank_, .adamw = {.weight_decay = weight_decay_}}};
+    if (number == 4) it_ = causeway::optim::dion{{.adamw = {.weight_decay = weight_decay_}, .given = true}};
   }
 
   std::uint8_t wanted_;
   std::uint8_t held_ = 0;
   float weight_decay_;
   causeway::optim::snoo_options outer_;
-  std::uint32_t rank_;
   any it_;
 };
 static_assert(causeway::optim::Optimizer<chosen_inner> && causeway::optim::Divisible<chosen_inner>);

@@ -33,7 +33,7 @@ inline chosen_inner inner_of(const settings& s) {
   const causeway::optim::snoo_options outer{.local_steps = s.comm.local_steps,
                                             .outer_learning_rate = s.comm.outer_learning_rate,
                                             .outer_momentum = s.comm.outer_momentum};
-  return chosen_inner{s.train.optimizer, s.train.weight_decay, outer, s.comm.rank};
+  return chosen_inner{s.train.optimizer, s.train.weight_decay, outer};
 }
 
 /// Calls `f(communication policy)`.

@@ -54,8 +54,6 @@ std::vector<policy> local_update_policies() {
           pace::together),
       optimizer_preset("snoo", "every_step, and after every few steps an outer Nesterov step of each peer's own",
                        usual_defaults(presets::snoo_options{})),
-      optimizer_preset("dion", "every_step with the optimizer Dion: momentum with orthonormal steps of low rank",
-                       {{"comm.rank", "64"}, {"train.learning_rate", "0.01"}}),
   };
   for (policy& p : all) {
     if (p.name == "co_learning") p.longest_round = co_learning.rounds.most / co_learning.rounds.local_steps;

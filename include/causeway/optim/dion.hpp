@@ -32,6 +32,7 @@ struct dion_options {
   float epsilon = 1e-8F;       ///< added to the length of a right vector
   float adamw_rate = 0.1F;     ///< AdamW's learning rate as a part of Dion's (the paper gives each kind of tensor its own)
   adamw_options adamw{};       ///< for all that is not a matrix
+  bool given = false;          ///< gradients of matrices are P·Qᵀ already (axis::dion_mean): only scale and take them
 };
 
 /// One step for a matrix X [rows, columns]: B = M + g; P = orthonormal(B·Q); R = Bᵀ·P; M = B - (1-mu)·P·Rᵀ; Q = R, each
@@ -42,8 +43,9 @@ struct dion_options {
 /// operations, and 4·rank²·rows on one thread. Keeps 4 bytes a matrix parameter and rank·columns more, 8 for others; the
 /// working memory is the largest matrix. The sums' order is fixed: the same bits for any number of threads.
 ///
-/// With comm::every_step gradients travel whole. That only factors travel (the paper's algorithm 3) is not here: with it
-/// the parameters are the same.
+/// With comm::every_step gradients travel whole; with axis::dion_mean only factors do, and `given` makes this the rest of
+/// the step. Parameters are the same but for rounding. Then gradients must not be clipped, and the state is AdamW's for all
+/// values, with which peers can come and go; without, a newcomer is given not all of it, as with optim::muon.
 class dion {
  public:
   static constexpr std::string_view name = "dion";
@@ -54,14 +56,14 @@ class dion {
 
   void reset(std::int64_t length) {
     first_ = state_buffer{length};
-    second_ = {};
+    second_ = state_buffer{options_.given ? length : 0};
     right_.clear();
     clock_ = {};
   }
 
   void step(thread_pool& pool, parameter_view view, step_options step) {
     CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()));
-    if (clock_.steps() == 0) begin(view.segments);
+    if (clock_.steps() == 0 && !options_.given) begin(view.segments);
     step_options adamw_step = step;
     adamw_step.learning_rate *= options_.adamw_rate;
     const kernels::adamw_coefficients decayed = clock_.advance(options_.adamw, adamw_step);
@@ -70,15 +72,18 @@ class dion {
     float* second = second_.data();
     std::span<float> right{right_};
     for (const parameter_segment& s : view.segments) {
-      if (s.kind == parameter_kind::matrix) {
+      if (options_.given) second = second_.data() + s.offset;
+      if (s.kind != parameter_kind::matrix) {
+        kernels::adamw_update(pool, view.values.data() + s.offset, view.gradients.data() + s.offset,
+                              first_.data() + s.offset, second, s.size(), detail::decays(s.kind) ? decayed : plain);
+        second += padded(s.size());
+      } else if (options_.given) {
+        take(pool, view, s, view.gradients.data() + s.offset, step);
+      } else {
         const kernels::low_rank_shape shape = shape_of(s);
         step_matrix(pool, view, s, right.first(shape.right_size()), step);
         right = right.subspan(shape.right_size());
-        continue;
       }
-      kernels::adamw_update(pool, view.values.data() + s.offset, view.gradients.data() + s.offset, first_.data() + s.offset,
-                            second, s.size(), detail::decays(s.kind) ? decayed : plain);
-      second += padded(s.size());
     }
   }
 
@@ -98,6 +103,7 @@ class dion {
   /// The state of a first step: its size depends on the segments.
   void begin(std::span<const parameter_segment> segments) {
     std::int64_t others = 0;
+    std::uint64_t number = 0;  // among the matrices
     for (const parameter_segment& s : segments) {
       if (s.kind != parameter_kind::matrix) {
         others += padded(s.size());
@@ -106,7 +112,7 @@ class dion {
       const kernels::low_rank_shape shape = shape_of(s);
       const std::size_t at = right_.size();
       right_.resize(at + shape.right_size());
-      kernels::low_rank_start(shape, at, std::span{right_}.subspan(at));
+      kernels::low_rank_start(shape, number++, std::span{right_}.subspan(at));
     }
     second_ = state_buffer{others};
   }
@@ -127,8 +133,14 @@ class dion {
     kernels::axpy(pool, momentum, options_.momentum - 1.0F, x.data(), s.size());
     to_unit_length(right, shape.columns);
     kernels::low_rank_expand(pool, shape, left, right, x);
+    take(pool, view, s, x.data(), step);
+  }
+
+  /// X -= lr·(sqrt(rows/columns)·update + wd·X).
+  void take(thread_pool& pool, const parameter_view& view, const parameter_segment& s, const float* update,
+            const step_options& step) {
     const float wide = std::sqrt(static_cast<float>(s.rows) / static_cast<float>(s.columns));
-    kernels::sgd_update(pool, view.values.data() + s.offset, x.data(), s.size(),
+    kernels::sgd_update(pool, view.values.data() + s.offset, update, s.size(),
                         {step.learning_rate, 0.0F, options_.weight_decay, wide});
   }
 

@@ -7,7 +7,6 @@
 
 #include <causeway/comm/every_step.hpp>
 #include <causeway/optim/adamw.hpp>
-#include <causeway/optim/dion.hpp>
 #include <causeway/optim/snoo.hpp>
 
 #include <cstdint>
@@ -23,18 +22,6 @@ struct snoo_options {
 };
 using snoo = optim::snoo<optim::adamw>;
 CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] snoo make(const snoo_options& o);
-
-/// Dion (Ahn, Xu et al. 2025, algorithm 1): momentum with an orthonormal update of low rank for hidden matrices, and what
-/// it leaves out kept; AdamW for the rest. With gradients that travel whole: that only factors do, which leaves the same
-/// parameters, is not here. The rank is its authors' default; their papers' runs take a quarter of the width and more.
-struct dion_options {
-  std::uint32_t rank = 768;    ///< at most
-  float momentum = 0.95F;      ///< μ
-  float weight_decay = 0.01F;  ///< of matrices
-  float adamw_rate = 0.1F;     ///< AdamW's learning rate as a part of Dion's
-};
-using dion = optim::dion;
-CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] dion make(const dion_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 

@@ -13,10 +13,6 @@ CAUSEWAY_DECL_WHERE_CALLED snoo make(const snoo_options& o) {
       {.local_steps = o.local_steps, .outer_learning_rate = o.outer_learning_rate, .outer_momentum = o.outer_momentum}};
 }
 
-CAUSEWAY_DECL_WHERE_CALLED dion make(const dion_options& o) {
-  return dion{{.rank = o.rank, .momentum = o.momentum, .weight_decay = o.weight_decay, .adamw_rate = o.adamw_rate}};
-}
-
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
 #endif  // CAUSEWAY_PRESETS_IMPL_OPTIMIZERS_IPP

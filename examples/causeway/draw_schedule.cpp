@@ -34,7 +34,7 @@ struct drawing {
 };
 
 std::vector<flag> options(drawing& d) {
-  return {{"schedule", "gpipe, 1f1b, interleaved, zero_bubble[_h2], varuna, asynchronous or greedy", &d.schedule},
+  return {{"schedule", "gpipe, 1f1b, interleaved, zero_bubble[_h2, _v], varuna, asynchronous or greedy", &d.schedule},
           {"stages", "ranks of the pipeline", &d.stages},
           {"micro-batches", "of one step", &d.micro_batches},
           {"chunks", "of the model on each rank; interleaved and greedy", &d.chunks},
@@ -43,7 +43,7 @@ std::vector<flag> options(drawing& d) {
            "below",
            &d.room},
           {"halves", "greedy: split backwards into input and weight gradients", &d.halves},
-          {"with-recompute", "gpipe, 1f1b, interleaved, zero_bubble[_h2], asynchronous: recompute", &d.recomputing},
+          {"with-recompute", "gpipe, 1f1b, interleaved, zero_bubble[_h2, _v], asynchronous: recompute", &d.recomputing},
           {"forward", "seconds of a forward in a stage (in a chunk)", &d.forward},
           {"backward", "seconds of a backward, both halves", &d.backward},
           {"weight-gradient", "seconds of its second half; -1: half of it", &d.weight_gradient},
@@ -79,10 +79,12 @@ causeway::result<void> validate(const drawing& d) {
   return limit(std::isfinite(d.column) && d.column >= 0, "--column", "must be finite seconds, at least 0");
 }
 
+std::uint32_t chunks_of(const drawing& d) { return d.schedule == "zero_bubble_v" ? 2 : d.chunks; }
+
 plan::stage_costs costs_of(const drawing& d) {
   const double weight = d.weight_gradient < 0 ? d.backward / 2 : d.weight_gradient;
   const plan::stage_cost stage{d.forward, d.backward - weight, weight, d.recompute < 0 ? d.forward : d.recompute};
-  return plan::equal_costs(d.stages * d.chunks, stage, {d.latency, d.transfer, d.transfer, 1});
+  return plan::equal_costs(d.stages * chunks_of(d), stage, {d.latency, d.transfer, d.transfer, 1});
 }
 
 causeway::result<plan::schedule> generate(const drawing& d, const plan::stage_costs& costs) {
@@ -90,6 +92,7 @@ causeway::result<plan::schedule> generate(const drawing& d, const plan::stage_co
   if (d.schedule == "1f1b") return plan::one_f_one_b(d.stages, d.micro_batches);
   if (d.schedule == "interleaved") return plan::interleaved(d.stages, d.chunks, d.micro_batches);
   if (d.schedule == "zero_bubble_h2") return plan::zero_bubble_h2(d.stages, d.micro_batches);
+  if (d.schedule == "zero_bubble_v") return plan::zero_bubble_v(d.stages, d.micro_batches);
   if (d.schedule == "zero_bubble") return plan::zero_bubble(d.stages, d.micro_batches);
   if (d.schedule == "asynchronous") return plan::asynchronous(d.stages, d.micro_batches);
   if (d.schedule == "varuna") return plan::varuna(costs, d.micro_batches, d.room == 0 ? 2 * d.stages : d.room);
@@ -99,7 +102,7 @@ causeway::result<plan::schedule> generate(const drawing& d, const plan::stage_co
   }
   return fail(
       errc::invalid_argument, "--schedule",
-      "'" + d.schedule + "' is none; use gpipe, 1f1b, interleaved, zero_bubble[_h2], varuna, asynchronous or greedy");
+      "'" + d.schedule + "' is none; use gpipe, 1f1b, interleaved, zero_bubble[_h2, _v], varuna, asynchronous or greedy");
 }
 
 // What an opportunistic rank may hold: of what it runs ahead with, `room`. None: what its order needs by itself.
@@ -150,7 +153,7 @@ causeway::result<int> draw_schedule(const std::vector<std::string>& arguments) {
   if (d.help) return print_help(d);
   CAUSEWAY_TRY(validate(d));
   const plan::stage_costs costs = costs_of(d);
-  if (const auto fit = plan::check(costs, d.stages * d.chunks); !fit) {
+  if (const auto fit = plan::check(costs, d.stages * chunks_of(d)); !fit) {
     return fail(errc::invalid_argument, fit.error().where, fit.error().message);  // they came from the command line
   }
   CAUSEWAY_ASSIGN(plan::schedule s, generate(d, costs));

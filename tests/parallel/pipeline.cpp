@@ -62,6 +62,18 @@ TEST_CASE("pipeline: losses and parameters of the unsplit model, bit for bit, wi
   }
 }
 
+TEST_CASE("pipeline: a folded schedule is refused, not run wrongly", "[parallel][fast]") {
+  std::vector<errc> codes(2);
+  support::run_cluster(2, [&](std::uint32_t peer, environment env) {
+    const pipeline_options o{.micro_batches = 4, .ranks = 2};
+    auto part = part_of(o, *place_in(o, peer, 2), 4, 2);
+    auto model = nn::gpt::create(small_gpt(4), kernels::cpu_backend{1}, std::move(*part));
+    auto t = make_trainer(std::move(*model), std::move(env), {}, alone(), with({&plan::zero_bubble_v, 2})(o));
+    if (const auto started = t.start(); !started) codes[peer] = started.error().code;
+  });
+  CHECK(codes == std::vector<errc>(2, errc::unsupported));
+}
+
 TEST_CASE("pipeline: dropout draws the masks of the unsplit model", "[parallel][fast]") {
   auto o = small_gpt();
   o.dropout = 0.2F;

@@ -71,6 +71,22 @@ TEST_CASE("ZB-H2 runs and leaves twice as many ahead and behind", "[plan][fast]"
   CHECK(text(s->orders[2]) == "F0 I0 F1 I1 F2 I2 F3 I3 F4 I4 W0 F5 I5 W1 W2 W3 W4 W5");
 }
 
+TEST_CASE("ZB-V goes through the ranks and back", "[plan][fast]") {
+  const auto s = plan::zero_bubble_v(2, 3);
+  REQUIRE(s);
+  CHECK(text(s->orders[0]) == "F0 F1 F2 F0.1 I0.1 W0.1 F1.1 I1.1 W1.1 I0 W0 F2.1 I2.1 W2.1 I1 W1 I2 W2");
+  CHECK(text(s->orders[1]) == "F0 F0.1 F1 F1.1 I0.1 W0.1 F2 I0 W0 F2.1 I1.1 W1.1 I1 I2.1 I2 W1 W2.1 W2");
+  for (std::uint32_t p = 1; p <= 8; ++p) {
+    for (std::uint32_t m = 1; m <= 16; ++m) {
+      for (const held_memory& peak : peaks_of(*plan::zero_bubble_v(p, m))) {
+        CHECK(peak.within({std::min(2 * p, 2 * m), 0}));
+        if (m >= 2 * p - 1) CHECK(peak == held_memory{2 * p, 0});
+      }
+    }
+  }
+  CHECK(plan::zero_bubble_v(0, 4).error().code == errc::invalid_argument);
+}
+
 TEST_CASE("Every generator's schedule passes the validator, within its memory", "[plan][fast]") {
   for (std::uint32_t p = 1; p <= 8; ++p) {
     for (std::uint32_t m = 1; m <= 16; ++m) {

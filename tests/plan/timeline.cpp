@@ -120,6 +120,15 @@ TEST_CASE("ZB-H2 waits exactly as long as its formula says", "[plan][fast]") {
   CHECK(idle(laid_out(*plan::zero_bubble_h2(4, 8), plan::equal_costs(4))) == 3);
 }
 
+TEST_CASE("ZB-V waits for nothing but its beginning when all three take the same time", "[plan][fast]") {
+  for (std::uint32_t p = 1; p <= 8; ++p) {
+    for (std::uint32_t m = 2 * p - 1; m <= 18; ++m) {
+      const timeline t = laid_out(*plan::zero_bubble_v(p, m), plan::equal_costs(2 * p));
+      CHECK(idle(t) == p - 1);
+    }
+  }
+}
+
 TEST_CASE("An asynchronous stream fills the pipeline once", "[plan][fast]") {
   const std::uint32_t p = 4;
   const double fill = idle(laid_out(*plan::asynchronous(p, 8), plan::equal_costs(p)));

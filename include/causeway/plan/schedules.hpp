@@ -70,6 +70,13 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
 /// next step likewise. Up to 2p - 1 sets of activations on every rank.
 [[nodiscard]] CAUSEWAY_DECL result<schedule> zero_bubble_h2(std::uint32_t ranks, std::uint32_t micro_batches);
 
+/// ZB-V (the same paper, section 6; the order is that of PyTorch's ScheduleZBVZeroBubble): a folded pipeline of two chunks
+/// of half the size on each rank, so that rank 0 has the first stage and the last. When F, I and W take the same time, a
+/// rank works without a pause from its first operation to its last, for m >= 2p - 1 and equal stages, in half the memory of
+/// ZB-H2: up to 2p sets of activations of half the size, as rank 0 of 1F1B. The step as a whole takes p - 1 forwards of a
+/// chunk longer than its work.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> zero_bubble_v(std::uint32_t ranks, std::uint32_t micro_batches);
+
 /// The k-th operation (0, 1, ...) of a rank in PipeDream's endless stream (Narayanan et al., SOSP 2019): p - r forwards,
 /// then a backward and a forward in turn, without a flush. A stage updates its weights after each backward, so that
 /// p - 1 - r updates come between a micro-batch's forward and its backward on rank r.

@@ -69,7 +69,8 @@ class Detector:
 
 def edit():
     """EDiT: Cheng et al. 2024 (2412.07210); its authors' code, github.com/intelligent-machine-learning/dlrover, atorch/atorch/
-    local_sgd: HSDP/_runtime_utils.py (_sync_sharded_params), anomaly_detection.py, reduce_methods/base.py and linear.py. Every
+    local_sgd: HSDP/_runtime_utils.py (_sync_sharded_params), anomaly_detection.py (commit a73153087d8faeb5e1c030ff557b84f843ae39ad
+    and later ones), reduce_methods/base.py and linear.py. Every
     H steps, module by module: Δ_i = θ − θ_i; a worker whose |Δ_i| is an outlier among its own of before sends zeros; Δ = Σ w_i
     Δ_i with w = softmax of −|Δ_i| over those that are none; Δ ← Δ · min(1, φ / (|Δ| + 1e-6)); θ ← outer(θ, Δ), θ_i ← θ. Where
     all were outliers, Δ is zero, and there is no outer step at all.

@@ -33,8 +33,11 @@ struct drawing {
   bool opportunistic = false, recomputing = false, halves = false, help = false;
 };
 
+constexpr const char* schedule_names =
+    "gpipe, 1f1b, interleaved, zero_bubble, zero_bubble_h2, zero_bubble_v, varuna, asynchronous or greedy";
+
 std::vector<flag> options(drawing& d) {
-  return {{"schedule", "gpipe, 1f1b, interleaved, zero_bubble[_h2, _v], varuna, asynchronous or greedy", &d.schedule},
+  return {{"schedule", schedule_names, &d.schedule},
           {"stages", "ranks of the pipeline", &d.stages},
           {"micro-batches", "of one step", &d.micro_batches},
           {"chunks", "of the model on each rank; interleaved and greedy", &d.chunks},
@@ -100,9 +103,7 @@ causeway::result<plan::schedule> generate(const drawing& d, const plan::stage_co
     const std::uint32_t room = d.room == 0 ? d.stages * d.chunks : d.room;
     return plan::greedy(costs, {d.stages, d.chunks, d.micro_batches, room, d.halves});
   }
-  return fail(
-      errc::invalid_argument, "--schedule",
-      "'" + d.schedule + "' is none; use gpipe, 1f1b, interleaved, zero_bubble[_h2, _v], varuna, asynchronous or greedy");
+  return fail(errc::invalid_argument, "--schedule", "'" + d.schedule + "' is none; use " + schedule_names);
 }
 
 // What an opportunistic rank may hold: of what it runs ahead with, `room`. None: what its order needs by itself.

@@ -425,7 +425,7 @@ class Schedules(unittest.TestCase):
 
     def test_every_schedule_can_be_drawn_and_saved(self):
         names = re.search(r"--schedule +(.*)", self.draw("--help").stdout).group(1).replace(" or ", ", ").split(", ")
-        self.assertEqual(len(names), 7)
+        self.assertEqual(len(names), 9)
         with tempfile.TemporaryDirectory() as folder:
             for name in names:
                 file = os.path.join(folder, name + ".svg")

@@ -232,6 +232,7 @@ def check_length(path, lines, found):
     if path.removeprefix("include/") in (*tree.TIERS, tree.COMPILED):
         return  # lists that this program writes
     if lines > HARD_LINES:
+    if lines > HARD_LINES and path.removeprefix("include/") not in tree.TIERS:  # those are lists, written by this tool
         found.error(path, lines, f"{lines} lines; the limit is {HARD_LINES}: cut the file")
     elif lines > SOFT_LINES:
         found.remark(path, f"{lines} lines; aim at {SOFT_LINES}")

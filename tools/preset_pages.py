@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PRESETS = ROOT / "include/causeway/presets"
 PAGES = ROOT / "docs/presets"
 TRACES = ROOT / "docs/reference/golden_traces.md"
-RUN = {"muloco": "optim::muon<>{{.momentum = 0.9F}}", "nag_pp": "optim::nadam{}", "demo": "optim::sgd{}", "distro": "optim::sgd{}",
+RUN = {"muloco": "optim::muon<>{{.momentum = 0.9F}}", "nag_pp": "optim::nadam{}", "demo": "optim::sgd{}", "dion": "optim::dion{{.given = true}}", "distro": "optim::sgd{}",
        "protocol_models": "std::move(*inner)",
        "diloco_swarm": "presets::rounds_of(presets::diloco_swarm_options{}), fault::quorum{}",
        **{name: "comm::every_step<>{}, fault::quorum{}"
@@ -31,7 +31,7 @@ BEFORE = {"protocol_models": "auto inner = presets::confined_adamw(presets::prot
           **{name: "env.group = crew;  // a crew_group over the membership of all peers, also the options' `peers`"
              for name in ("oobleck", "varuna_morphing", "parcae", "bamboo", "recycle", "checkfree")}}
 MODELS = {"petals_finetune", "petals_lora"}  # the preset makes the model; the policies are the user's
-UNMEASURED = {"dipaco"}  # no row in bench/comm/bytes.cpp
+UNMEASURED = {"dipaco", "dion", "edit"}  # no row in bench/comm/bytes.cpp
 PARTS = "Build each peer's model with `parallel::part_of`. "
 
 
@@ -87,6 +87,14 @@ def page(p, all_presets):
                 f"auto model = presets::make(presets::{p['name']}_options{{}});  // a result<>",
                 "auto t = make_trainer(std::move(*model), env, options, optim::adamw{});", "```", ""]
         return "\n".join(out + held_by(p))
+    if p["type"].startswith("optim::"):
+        out += ["**Use**", "", "```cpp", "using namespace causeway;",
+                "auto t = make_trainer(model, env, options, presets::every_step{}, "
+                f"presets::make(presets::{p['name']}_options{{}}));", "```", "",
+                "State: in the checkpoint, as any inner optimizer's. What is sent and what happens when a peer is lost is "
+                "[comm::every_step](../policies/every_step.md)'s. Among a fixed set of peers: what a newcomer is given has not all of "
+                f"its state. Held by the conformance suite and on every network in `tests/presets/{Path(p['header']).stem}.cpp`.", ""]
+        return "\n".join(out)
     out += ["**Use**", "", "```cpp", "using namespace causeway;",
             f"auto policy = presets::make(presets::{p['name']}_options{{}});",
             *([BEFORE[p["name"]]] if p["name"] in BEFORE else []),

@@ -7,10 +7,12 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/optim/adamw.hpp>
+#include <causeway/optim/dion.hpp>
 #include <causeway/optim/divisible.hpp>
 #include <causeway/optim/muon.hpp>
 #include <causeway/optim/optimizer.hpp>
 #include <causeway/optim/sgd.hpp>
+#include <causeway/optim/snoo.hpp>
 
 #include <algorithm>
 #include <array>
@@ -29,8 +31,10 @@ class chosen_inner {
  public:
   static constexpr std::string_view name = "optimizer";  // "inner.optimizer" in checkpoints, whichever it is
 
-  explicit chosen_inner(std::string_view which = "adamw", float weight_decay = 0.1F)
-      : wanted_{number_of(which)}, weight_decay_{weight_decay} {
+  /// `outer` is SNOO's. Dion's matrices come from the policy of that name.
+  explicit chosen_inner(std::string_view which = "adamw", float weight_decay = 0.1F,
+                        causeway::optim::snoo_options outer = {})
+      : wanted_{number_of(which)}, weight_decay_{weight_decay}, outer_{outer} {
     become(wanted_);
   }
 
@@ -71,8 +75,9 @@ class chosen_inner {
   }
 
  private:
-  using any = std::variant<causeway::optim::adamw, causeway::optim::muon<>, causeway::optim::sgd>;
-  static constexpr std::array<std::string_view, 3> names{"adamw", "muon", "sgd"};
+  using any = std::variant<causeway::optim::adamw, causeway::optim::muon<>, causeway::optim::sgd, causeway::optim::snoo<>,
+                           causeway::optim::dion>;
+  static constexpr std::array<std::string_view, 5> names{"adamw", "muon", "sgd", "snoo", "dion"};  // in checkpoints
   static_assert(names.size() == std::variant_size_v<any>);
 
   static std::uint8_t number_of(std::string_view which) {
@@ -85,11 +90,16 @@ class chosen_inner {
     if (number == 0) it_ = causeway::optim::adamw{{.weight_decay = weight_decay_}};
     if (number == 1) it_ = causeway::optim::muon<>{};
     if (number == 2) it_ = causeway::optim::sgd{{.weight_decay = weight_decay_}};
+    if (number == 3) {
+      it_ = causeway::optim::snoo<>{outer_, causeway::optim::adamw{{.weight_decay = weight_decay_}}};
+    }
+    if (number == 4) it_ = causeway::optim::dion{{.adamw = {.weight_decay = weight_decay_}, .given = true}};
   }
 
   std::uint8_t wanted_;
   std::uint8_t held_ = 0;
   float weight_decay_;
+  causeway::optim::snoo_options outer_;
   any it_;
 };
 static_assert(causeway::optim::Optimizer<chosen_inner> && causeway::optim::Divisible<chosen_inner>);

@@ -34,6 +34,7 @@ class chosen_schedule {
     using namespace causeway::stage;
     if (which == "gpipe") it_ = gpipe{};
     if (which == "zero_bubble") it_ = zero_bubble{};
+    if (which == "zero_bubble_h2") it_ = zero_bubble_h2{};
     if (which == "interleaved") it_ = interleaved<2>{};
     if (which == "varuna") it_ = varuna{};
     if (which == "eager") it_ = causeway::stage::opportunistic<one_f_one_b>{};
@@ -54,7 +55,7 @@ class chosen_schedule {
 
  private:
   std::variant<causeway::stage::one_f_one_b, causeway::stage::gpipe, causeway::stage::zero_bubble,
-               causeway::stage::interleaved<2>, causeway::stage::varuna,
+               causeway::stage::zero_bubble_h2, causeway::stage::interleaved<2>, causeway::stage::varuna,
                causeway::stage::opportunistic<causeway::stage::one_f_one_b>>
       it_;
 };

@@ -29,7 +29,12 @@ inline causeway::trainer_options trainer_options_of(const settings& s) {
   return options;
 }
 
-inline chosen_inner inner_of(const settings& s) { return chosen_inner{s.train.optimizer, s.train.weight_decay}; }
+inline chosen_inner inner_of(const settings& s) {
+  const causeway::optim::snoo_options outer{.local_steps = s.comm.local_steps,
+                                            .outer_learning_rate = s.comm.outer_learning_rate,
+                                            .outer_momentum = s.comm.outer_momentum};
+  return chosen_inner{s.train.optimizer, s.train.weight_decay, outer};
+}
 
 /// Calls `f(communication policy)`.
 template <class F>

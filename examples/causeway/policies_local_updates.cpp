@@ -1,13 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// Local updates and means of them.
+// Local updates and means of them, alone (SNOO) and with others; optimizers that are presets.
 
 #include <causeway/presets/local_updates.hpp>
+#include <causeway/presets/optimizers.hpp>
 
 #include "preset.hpp"
 
 namespace app {
 
 namespace presets = causeway::presets;
+
+namespace {
+
+/// every_step with the inner optimizer of that name, which chosen_inner.hpp makes: among a fixed set of peers, as what a
+/// newcomer would be given has not all of its state.
+policy optimizer_preset(std::string name, std::string help, policy_defaults defaults) {
+  defaults.emplace_back("train.optimizer", name);
+  causeway::comm_traits traits = causeway::comm::every_step<>::traits;
+  traits.tolerates = causeway::peers::fixed;
+  const auto train = [](chosen_model model, training t) {
+    return run_policy(std::move(model), std::move(t), chosen_policy{causeway::comm::every_step<>{}}, pace::together);
+  };
+  return {std::move(name), std::move(help), std::move(defaults), traits, false, train};
+}
+
+}  // namespace
 
 std::vector<policy> local_update_policies() {
   const presets::co_learning_options co_learning;
@@ -32,6 +49,11 @@ std::vector<policy> local_update_policies() {
             o.second_moment_every = o.second_moment_every / o.parameters_every * s.comm.local_steps;
             o.parameters_every = s.comm.local_steps;
           }),
+      preset<presets::edit_options>(
+          "edit", "diloco layer by layer; changes that are out of the ordinary count for nothing, long ones less",
+          pace::together),
+      optimizer_preset("snoo", "every_step, and after every few steps an outer Nesterov step of each peer's own",
+                       usual_defaults(presets::snoo_options{})),
   };
   for (policy& p : all) {
     if (p.name == "co_learning") p.longest_round = co_learning.rounds.most / co_learning.rounds.local_steps;

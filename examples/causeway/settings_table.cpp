@@ -120,7 +120,7 @@ std::vector<setting> table(settings& s) {
           .at_least(1),
       make("train.optimizer", s.train.optimizer, "inner optimizer: adamw or muon; sgd for demo")
           .also("optimizer")
-          .one_of({"adamw", "muon", "sgd"}),
+          .one_of({"adamw", "muon", "sgd", "snoo", "dion"}),
       make("train.learning_rate", s.train.learning_rate, "peak learning rate of the inner optimizer").also("lr").above(0),
       make("train.warmup", s.train.warmup, "steps to the peak").also("warmup-steps").in("steps"),
       make("train.final_fraction", s.train.final_fraction, "learning rate at the end, as a fraction of the peak")
@@ -153,9 +153,10 @@ std::vector<setting> table(settings& s) {
            "swarm: seconds after which an idle peer may be asked to serve another stage; 0 = never")
           .in("seconds"),
       make("parallel.schedule", s.parallel.schedule,
-           "pipeline: 1f1b, gpipe, interleaved, zero_bubble, varuna, or eager (1f1b, but what is ready runs first)")
+           "pipeline: 1f1b, gpipe, interleaved, zero_bubble, zero_bubble_h2, varuna, or eager (1f1b, but what is ready "
+           "runs first)")
           .also("schedule")
-          .one_of({"1f1b", "gpipe", "interleaved", "zero_bubble", "varuna", "eager"}),
+          .one_of({"1f1b", "gpipe", "interleaved", "zero_bubble", "zero_bubble_h2", "varuna", "eager"}),
       make("parallel.codec", s.parallel.codec,
            "pipeline, swarm: what crosses stages: none (f32), fp16, bf16, int8, ..., delta_int4 or delta_int2 (AQ-SGD)")
           .one_of({"none", "fp16", "bf16", "int8", "sigma_int8", "e3m0", "int4", "int2", "delta_int4", "delta_int2"}),
@@ -419,9 +420,14 @@ causeway::result<void> validate(const settings& s) {
   CAUSEWAY_TRY(validate_model(s));
   const policy* const chosen = find_policy(s.comm.policy);
   const bool has_momentum = s.comm.policy == "demo" || s.comm.policy == "distro";
-  if (has_momentum != (s.train.optimizer == "sgd")) {
-    return bad("train.optimizer", "use adamw or muon, and sgd with demo and distro, which have a momentum of their own");
+  const bool is_optimizer = s.comm.policy == "snoo" || s.comm.policy == "dion";
+  const bool is_inner = s.train.optimizer == "adamw" || s.train.optimizer == "muon";
+  if (is_optimizer ? s.train.optimizer != s.comm.policy : has_momentum ? s.train.optimizer != "sgd" : !is_inner) {
+    return bad("train.optimizer",
+               "use adamw or muon, and sgd with demo and distro, which have a momentum of their own; the policies snoo and "
+               "dion are optimizers, and set it themselves");
   }
+  if (s.comm.policy == "dion" && s.comm.rank == 0) return bad("comm.rank", "use 1 or more");
   if (s.comm.policy == "des_loc" && s.train.optimizer != "adamw") {
     return bad("train.optimizer", "des_loc averages the two moments of adamw; use that");
   }

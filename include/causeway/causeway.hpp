@@ -135,6 +135,7 @@
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/kernels/embedding.hpp>
 #include <causeway/kernels/gemm.hpp>
+#include <causeway/kernels/low_rank.hpp>
 #include <causeway/kernels/newton_schulz.hpp>
 #include <causeway/kernels/norm.hpp>
 #include <causeway/kernels/onednn_gemm.hpp>
@@ -190,6 +191,7 @@
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/clip.hpp>
 #include <causeway/optim/delayed_nesterov.hpp>
+#include <causeway/optim/dion.hpp>
 #include <causeway/optim/divisible.hpp>
 #include <causeway/optim/fed_adam.hpp>
 #include <causeway/optim/muon.hpp>
@@ -200,6 +202,7 @@
 #include <causeway/optim/schedule.hpp>
 #include <causeway/optim/sgd.hpp>
 #include <causeway/optim/sign_sgd.hpp>
+#include <causeway/optim/snoo.hpp>
 
 #include <causeway/collective/aggregator.hpp>
 #include <causeway/collective/agreement.hpp>
@@ -246,7 +249,6 @@
 #include <causeway/compress/element.hpp>
 #include <causeway/compress/fp16.hpp>
 #include <causeway/compress/index_set.hpp>
-#include <causeway/compress/low_rank.hpp>
 #include <causeway/compress/mask.hpp>
 #include <causeway/compress/message.hpp>
 #include <causeway/compress/none.hpp>
@@ -336,6 +338,7 @@
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/participation.hpp>
 #include <causeway/axis/parts.hpp>
+#include <causeway/axis/penalised_mean.hpp>
 #include <causeway/axis/residual.hpp>
 #include <causeway/formats/byte_letters.hpp>
 #include <causeway/stage/activation.hpp>
@@ -486,6 +489,7 @@
 #include <causeway/presets/gossip.hpp>
 #include <causeway/presets/local_updates.hpp>
 #include <causeway/presets/modular.hpp>
+#include <causeway/presets/optimizers.hpp>
 #include <causeway/presets/overlapped.hpp>
 #include <causeway/presets/pipelines.hpp>
 #include <causeway/presets/served_models.hpp>

@@ -14,6 +14,7 @@
 #include <causeway/presets/gossip.hpp>
 #include <causeway/presets/local_updates.hpp>
 #include <causeway/presets/modular.hpp>
+#include <causeway/presets/optimizers.hpp>
 #include <causeway/presets/overlapped.hpp>
 #include <causeway/presets/pipelines.hpp>
 #include <causeway/presets/served_models.hpp>

@@ -42,6 +42,7 @@
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/clip.hpp>
 #include <causeway/optim/delayed_nesterov.hpp>
+#include <causeway/optim/dion.hpp>
 #include <causeway/optim/divisible.hpp>
 #include <causeway/optim/fed_adam.hpp>
 #include <causeway/optim/muon.hpp>
@@ -52,6 +53,7 @@
 #include <causeway/optim/schedule.hpp>
 #include <causeway/optim/sgd.hpp>
 #include <causeway/optim/sign_sgd.hpp>
+#include <causeway/optim/snoo.hpp>
 
 #include <causeway/compress/bf16.hpp>
 #include <causeway/compress/bit_stream.hpp>
@@ -67,7 +69,6 @@
 #include <causeway/compress/element.hpp>
 #include <causeway/compress/fp16.hpp>
 #include <causeway/compress/index_set.hpp>
-#include <causeway/compress/low_rank.hpp>
 #include <causeway/compress/mask.hpp>
 #include <causeway/compress/message.hpp>
 #include <causeway/compress/none.hpp>
@@ -114,6 +115,7 @@
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/participation.hpp>
 #include <causeway/axis/parts.hpp>
+#include <causeway/axis/penalised_mean.hpp>
 #include <causeway/axis/residual.hpp>
 
 #include <causeway/comm/arrival_rules.hpp>

@@ -4,6 +4,8 @@
 #include <causeway/core/rng.hpp>
 
 #include <cmath>
+#include <span>
+#include <vector>
 
 #include "support/catch.hpp"
 #include "support/cluster.hpp"
@@ -108,4 +110,66 @@ TEST_CASE("low rank mean: sends two factors instead of a matrix", "[axis][fast]"
   const auto whole = run(2, 16, true, 1)[0].bytes;  // nothing to gain: the row travels as it is
   CHECK(sent < whole);
   CHECK(sent >= (2 * (rows + columns) + tail) * 4);  // two peers: half the row to each other, half back
+}
+
+namespace {
+
+double squares(std::span<const float> x) {
+  double sum = 0;
+  for (const float v : x) sum += static_cast<double>(v) * static_cast<double>(v);
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("dion mean: orthonormal steps, the mean of the rest, and alike on all peers", "[axis][fast]") {
+  std::vector<std::vector<float>> got(3);
+  const std::vector<compress::matrix_range> matrices{{0, rows, columns}};
+  support::run_cluster(3, [&](std::uint32_t peer, environment env) {
+    auto exchange = axis::dion_mean{.rank = 3}.make();
+    thread_pool pool{1};
+    const compress::message_context ctx{.pool = pool, .matrices = matrices};
+    got[peer] = row_of(peer, true);
+    std::vector<float> residual(size);
+    const collective::exchange_port port{env.transport, {.channel = 64, .step = 1}, env.exchange};
+    REQUIRE(collective::run_exchange(exchange, port, {.values = got[peer], .residual = residual}, ctx));
+    for (std::size_t i = rows * columns; i < size; ++i) CHECK(residual[i] == 0.0F);
+  });
+  CHECK(got[0] == got[1]);
+  CHECK(got[0] == got[2]);
+  CHECK(squares(std::span{got[0]}.first(rows * columns)) == Approx(3.0).epsilon(1e-4));
+  const auto mean = mean_of(3, true);
+  for (std::size_t i = rows * columns; i < size; ++i) CHECK(got[0][i] == Approx(mean[i]).margin(1e-6));
+}
+
+TEST_CASE("dion mean: what one peer keeps of a matrix is no more than it had", "[axis][fast]") {
+  thread_pool pool{1};
+  const std::vector<compress::matrix_range> matrices{{0, rows, columns}};
+  for (const float mu : {0.0F, 0.5F, 0.95F}) {
+    for (const std::uint32_t rank : {1U, 4U, 16U, 99U}) {
+      auto exchange = axis::dion_mean{rank, mu}.make();
+      std::vector<float> kept(size);
+      for (std::uint32_t step = 0; step < 6; ++step) {
+        std::vector<float> b = row_of(step, true);
+        for (std::size_t i = 0; i < size; ++i) b[i] += kept[i];
+        const double before = squares(std::span{b}.first(rows * columns));
+        REQUIRE(exchange.alone({.values = b, .residual = kept}, {.pool = pool, .matrices = matrices}));
+        exchange.keep();
+        const double after = squares(std::span{kept}.first(rows * columns));
+        CHECK(after <= before * (1 + 1e-5));
+        // With as many directions as there are columns all of it is found: |M|² = mu²·|B|².
+        const double all = static_cast<double>(mu) * static_cast<double>(mu) * before;
+        if (rank >= columns) CHECK(after == Approx(all).margin(1e-4 * before));
+      }
+    }
+  }
+}
+
+TEST_CASE("dion mean: tables and vectors travel whole", "[axis][fast]") {
+  thread_pool pool{1};
+  const std::vector<compress::matrix_range> matrices{{0, rows, columns, parameter_kind::embedding}};
+  auto exchange = axis::dion_mean{.rank = 3}.make();
+  std::vector<float> row = row_of(0, true);
+  REQUIRE(exchange.alone({.values = row}, {.pool = pool, .matrices = matrices}));
+  CHECK(row == row_of(0, true));
 }

@@ -53,12 +53,25 @@ TEST_CASE("pipeline: losses and parameters of the unsplit model, bit for bit, wi
   SECTION("GPipe") { check_schedule({&plan::gpipe}); }
   SECTION("1F1B") { check_schedule({&plan::one_f_one_b}); }
   SECTION("zero bubble") { check_schedule({&plan::zero_bubble}); }
+  SECTION("zero bubble, twice ahead") { check_schedule({&plan::zero_bubble_h2}); }
   SECTION("Varuna, with recomputation") {
     check_schedule({[](std::uint32_t ranks, std::uint32_t m) { return stage::varuna{}.make(ranks, m); }});
   }
   SECTION("interleaved") {
     check_schedule({[](std::uint32_t ranks, std::uint32_t m) { return plan::interleaved(ranks, 2, m); }, 2}, 8);
   }
+}
+
+TEST_CASE("pipeline: a folded schedule is refused, not run wrongly", "[parallel][fast]") {
+  std::vector<errc> codes(2);
+  support::run_cluster(2, [&](std::uint32_t peer, environment env) {
+    const pipeline_options o{.micro_batches = 4, .ranks = 2};
+    auto part = part_of(o, *place_in(o, peer, 2), 4, 2);
+    auto model = nn::gpt::create(small_gpt(4), kernels::cpu_backend{1}, std::move(*part));
+    auto t = make_trainer(std::move(*model), std::move(env), {}, alone(), with({&plan::zero_bubble_v, 2})(o));
+    if (const auto started = t.start(); !started) codes[peer] = started.error().code;
+  });
+  CHECK(codes == std::vector<errc>(2, errc::unsupported));
 }
 
 TEST_CASE("pipeline: dropout draws the masks of the unsplit model", "[parallel][fast]") {

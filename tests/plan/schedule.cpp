@@ -17,6 +17,13 @@ TEST_CASE("Virtual stages go round the ranks, chunk after chunk", "[plan][fast]"
   CHECK(plan::virtual_stages(s) == 6);
   for (std::uint32_t v = 0; v < 6; ++v) CHECK(plan::virtual_stage(s, plan::place_of(s, v)) == v);
   CHECK(plan::place_of(s, 4) == stage_place{1, 1});
+  schedule v = s;
+  v.folded = true;
+  for (std::uint32_t i = 0; i < 6; ++i) CHECK(plan::virtual_stage(v, plan::place_of(v, i)) == i);
+  CHECK(plan::place_of(v, 3) == stage_place{2, 1});
+  CHECK(plan::place_of(v, 5) == stage_place{0, 1});
+  CHECK(plan::target_of(v, 2, {work::forward, 0, 0}) == stage_place{2, 1});
+  CHECK(plan::target_of(v, 2, {work::forward, 0, 1}) == stage_place{1, 1});
 }
 
 TEST_CASE("An operation's input comes from the neighbouring virtual stage, and its output goes there", "[plan][fast]") {

@@ -63,17 +63,43 @@ TEST_CASE("ZB-H1 leaves a rank as many weight gradients behind as its number", "
   CHECK(text(s->orders[2]) == "F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3");
 }
 
+TEST_CASE("ZB-H2 runs and leaves twice as many ahead and behind", "[plan][fast]") {
+  const auto s = plan::zero_bubble_h2(3, 6);
+  REQUIRE(s);
+  CHECK(text(s->orders[0]) == "F0 F1 F2 F3 F4 I0 W0 F5 I1 W1 I2 W2 I3 W3 I4 W4 I5 W5");
+  CHECK(text(s->orders[1]) == "F0 F1 F2 I0 F3 I1 F4 I2 W0 F5 I3 W1 I4 W2 I5 W3 W4 W5");
+  CHECK(text(s->orders[2]) == "F0 I0 F1 I1 F2 I2 F3 I3 F4 I4 W0 F5 I5 W1 W2 W3 W4 W5");
+}
+
+TEST_CASE("ZB-V goes through the ranks and back", "[plan][fast]") {
+  const auto s = plan::zero_bubble_v(2, 3);
+  REQUIRE(s);
+  CHECK(text(s->orders[0]) == "F0 F1 F2 F0.1 I0.1 W0.1 F1.1 I1.1 W1.1 I0 W0 F2.1 I2.1 W2.1 I1 W1 I2 W2");
+  CHECK(text(s->orders[1]) == "F0 F0.1 F1 F1.1 I0.1 W0.1 F2 I0 W0 F2.1 I1.1 W1.1 I1 I2.1 I2 W1 W2.1 W2");
+  for (std::uint32_t p = 1; p <= 8; ++p) {
+    for (std::uint32_t m = 1; m <= 16; ++m) {
+      for (const held_memory& peak : peaks_of(*plan::zero_bubble_v(p, m))) {
+        CHECK(peak.within({std::min(2 * p, 2 * m), 0}));
+        if (m >= 2 * p - 1) CHECK(peak == held_memory{2 * p, 0});
+      }
+    }
+  }
+  CHECK(plan::zero_bubble_v(0, 4).error().code == errc::invalid_argument);
+}
+
 TEST_CASE("Every generator's schedule passes the validator, within its memory", "[plan][fast]") {
   for (std::uint32_t p = 1; p <= 8; ++p) {
     for (std::uint32_t m = 1; m <= 16; ++m) {
       const auto all = peaks_of(*plan::gpipe(p, m));
       const auto flush = peaks_of(*plan::one_f_one_b(p, m));
       const auto halves = peaks_of(*plan::zero_bubble(p, m));
+      const auto double_halves = peaks_of(*plan::zero_bubble_h2(p, m));
       const auto stored = peaks_of(plan::with_recompute(*plan::gpipe(p, m)));
       for (std::uint32_t r = 0; r < p; ++r) {
         CHECK(all[r] == held_memory{m, 0});
         CHECK(flush[r] == held_memory{std::min(p - r, m), 0});
         CHECK(halves[r].within({std::min(p, m), 0}));
+        CHECK(double_halves[r] == held_memory{std::min(2 * p - 1, m), 0});
         // a single forward right before its backward keeps its activations
         CHECK(stored[r] == (m == 1 ? held_memory{1, 0} : held_memory{1, m}));
       }
@@ -125,6 +151,7 @@ TEST_CASE("Sizes that no schedule has are errors that say so", "[plan][fast]") {
   CHECK(plan::one_f_one_b(1, 0).error().code == errc::invalid_argument);
   CHECK(plan::interleaved(2, 0, 2).error().code == errc::invalid_argument);
   CHECK(plan::zero_bubble(4'000'000'000, 4'000'000'000).error().code == errc::too_large);
+  CHECK(plan::zero_bubble_h2(0, 4).error().code == errc::invalid_argument);
   CHECK(plan::interleaved(4'000'000'000, 4'000'000'000, 4'000'000'000).error().code == errc::too_large);
   const auto odd = plan::interleaved(4, 2, 6);
   REQUIRE_FALSE(odd);

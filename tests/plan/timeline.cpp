@@ -105,6 +105,30 @@ TEST_CASE("ZB-H1 waits exactly as long as its formula says, and less than 1F1B",
         idle(laid_out(*plan::one_f_one_b(4, 8), plan::equal_costs(4))));
 }
 
+TEST_CASE("ZB-H2 waits exactly as long as its formula says", "[plan][fast]") {
+  for (const stage_cost& c : some_costs) {
+    const double pause = c.forward + c.input_gradient - 2 * std::min(c.weight_gradient, c.forward);
+    for (std::uint32_t p = 2; p <= 8; ++p) {
+      for (std::uint32_t m = 2 * p - 1; m <= 18; ++m) {
+        const timeline t = laid_out(*plan::zero_bubble_h2(p, m), plan::equal_costs(p, c));
+        CHECK(idle(t) == (p - 1) * std::max(c.forward, pause));
+        for (const held_memory& peak : t.peaks) CHECK(peak.activations == 2 * p - 1);
+      }
+    }
+  }
+  // Nothing but beginning one after another when all three take the same time: the figure of the paper.
+  CHECK(idle(laid_out(*plan::zero_bubble_h2(4, 8), plan::equal_costs(4))) == 3);
+}
+
+TEST_CASE("ZB-V waits for nothing but its beginning when all three take the same time", "[plan][fast]") {
+  for (std::uint32_t p = 1; p <= 8; ++p) {
+    for (std::uint32_t m = 2 * p - 1; m <= 18; ++m) {
+      const timeline t = laid_out(*plan::zero_bubble_v(p, m), plan::equal_costs(2 * p));
+      CHECK(idle(t) == p - 1);
+    }
+  }
+}
+
 TEST_CASE("An asynchronous stream fills the pipeline once", "[plan][fast]") {
   const std::uint32_t p = 4;
   const double fill = idle(laid_out(*plan::asynchronous(p, 8), plan::equal_costs(p)));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/presets/compressed.hpp>
 
+#include <causeway/optim/dion.hpp>
+
 #include "support/blocky.hpp"
 #include "support/conformance.hpp"
 #include "support/networks.hpp"
@@ -10,6 +12,14 @@ using namespace causeway;
 using presets::make;
 using support::blocky;
 using support::check_communication_policy;
+
+namespace {
+
+struct given_dion : optim::dion {
+  given_dion() : optim::dion{optim::dion_options{.given = true}} {}
+};
+
+}  // namespace
 
 TEST_CASE("presets: compressed systems say what they are", "[presets][fast]") {
   CHECK(make(presets::sparse_loco_options{}).trigger().local_steps == 30);
@@ -36,6 +46,12 @@ TEST_CASE("presets: PowerSGD passes the conformance suite", "[presets][fast]") {
   check_communication_policy<optim::sgd, blocky>([] { return make(presets::power_sgd_options{2}); });
 }
 
+TEST_CASE("presets: Dion passes the conformance suite, also alone", "[presets][fast]") {
+  const auto policy = [] { return make(presets::dion_options{.rank = 2}); };
+  check_communication_policy<given_dion, blocky>(policy);
+  check_communication_policy<given_dion, blocky>(policy, {.peers = 1});
+}
+
 TEST_CASE("presets: CocktailSGD and Gaia pass the conformance suite", "[presets][fast]") {
   check_communication_policy<optim::sgd, blocky>(
       [] { return make(presets::cocktail_sgd_options{.mask_share = 0.5, .k = 64}); });
@@ -57,6 +73,7 @@ TEST_CASE("presets: compressed systems give the same bits on every network", "[p
   support::check_networks<optim::sgd>([] { return make(presets::demo_options{.k = 4}); });
   support::check_networks<optim::sgd>([] { return make(presets::distro_options{{.k = 4}}); });
   support::check_networks<optim::sgd>([] { return make(presets::power_sgd_options{2}); });
+  support::check_networks<given_dion>([] { return make(presets::dion_options{.rank = 2}); });
   support::check_networks<optim::sgd>([] { return make(presets::cocktail_sgd_options{.mask_share = 0.5, .k = 64}); });
   support::check_networks<optim::sgd>([] { return make(presets::gaia_options{0.05F}); });
 }

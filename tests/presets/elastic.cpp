@@ -3,6 +3,7 @@
 
 #include <causeway/comm/rounds.hpp>
 #include <causeway/comm/stacked.hpp>
+#include <causeway/optim/dion.hpp>
 #include <causeway/presets/compressed.hpp>
 #include <causeway/presets/gossip.hpp>
 #include <causeway/presets/local_updates.hpp>
@@ -25,6 +26,10 @@ using namespace std::chrono_literals;
 using presets::make;
 
 namespace {
+
+struct given_dion : optim::dion {
+  given_dion() : optim::dion{optim::dion_options{.given = true}} {}
+};
 
 /// Of one preset: its peers' policies, and the model that they train.
 template <class M, class Inner, class MakePolicy>
@@ -180,6 +185,8 @@ struct all_presets {
     (*this)("muloco", [] { return make(presets::muloco_options{.local_steps = 3}); });
     (*this)("fedavg", [] { return make(presets::fedavg_options{.local_steps = 3, .share = 0.5}); });
     (*this)("photon", [] { return make(presets::photon_options{.local_steps = 3, .share = 0.5, .outer_momentum = 0.5F}); });
+    (*this).template operator()<support::blocky>(
+        "edit", [] { return make(presets::edit_options{.local_steps = 2, .warm_up = 2, .threshold = 1}); });
     (*this)("co_learning", [] {
       return make(presets::co_learning_options{.rounds = {.local_steps = 2, .most = 3, .factor = 2, .tolerance = 0.05}});
     });
@@ -215,6 +222,7 @@ struct all_presets {
     (*this)("cocktail_sgd", [] { return make(presets::cocktail_sgd_options{.mask_share = 0.5, .k = 2048}); });
     (*this)("dedloc", [] { return make(presets::dedloc_options{.batch = 12}); });
     (*this).template operator()<support::blocky>("power_sgd", [] { return make(presets::power_sgd_options{.rank = 2}); });
+    (*this).template operator()<support::blocky, given_dion>("dion", [] { return make(presets::dion_options{.rank = 2}); });
   }
   void gossip() {
     (*this)("noloco", [] { return make(presets::noloco_options{.local_steps = 3}); });

@@ -35,6 +35,11 @@ TEST_CASE("presets: averages pass the conformance suite", "[presets][fast]") {
       [] { return make(presets::co_learning_options{{.local_steps = 1, .most = 4, .factor = 2, .tolerance = 0.3}}); });
 }
 
+TEST_CASE("presets: EDiT passes the conformance suite, with rows that are outliers", "[presets][fast]") {
+  const auto policy = [] { return make(presets::edit_options{.local_steps = 1, .warm_up = 2, .threshold = 0.5}); };
+  check_communication_policy<optim::sgd, blocky>(policy);
+}
+
 TEST_CASE("presets: DES-LOC passes the conformance suite, and averages moments when they are due", "[presets][fast]") {
   check_communication_policy<optim::adamw, blocky>([] { return make(presets::des_loc_options{2, 3, 4}); });
 
@@ -64,4 +69,6 @@ TEST_CASE("presets: local updates give the same bits on every network", "[preset
   support::check_networks<optim::sgd>(
       [] { return make(presets::co_learning_options{{.local_steps = 1, .most = 4, .factor = 2, .tolerance = 0.3}}); });
   support::check_networks([] { return make(presets::des_loc_options{2, 3, 4}); });
+  support::check_networks<optim::sgd>(
+      [] { return make(presets::edit_options{.local_steps = 1, .warm_up = 2, .threshold = 0.5}); });
 }

@@ -71,3 +71,16 @@ TEST_CASE("traces: INTELLECT-1", "[presets][trace][fast]") {
   const auto policy = [] { return make(presets::intellect1_options{.local_steps = 4}); };
   CHECK(replay<optim::sgd>(support::trace{"intellect1"}, policy) < 1e-5);
 }
+
+TEST_CASE("traces: EDiT, with outliers of one peer and of all", "[presets][trace][fast]") {
+  const auto policy = [] {
+    return make(presets::edit_options{.local_steps = 2,
+                                      .warm_up = 3,
+                                      .decay = 0.25,
+                                      .threshold = 1.5,
+                                      .clip = 1.5,
+                                      .outer_learning_rate = 0.7F,
+                                      .outer_momentum = 0.8F});
+  };
+  CHECK(replay_in_any_order<optim::sgd>(support::trace{"edit"}, policy) < 1e-5);
+}

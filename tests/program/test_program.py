@@ -98,7 +98,7 @@ class Training(Program):
     def test_every_policy_trains_by_its_name(self):
         unknown = self.run_it("--comm.policy", "telepathy").stderr
         names = re.search(r"use one of ([a-z0-9_, ]+)", unknown).group(1).strip().split(", ")
-        self.assertEqual(len(names), 28)
+        self.assertEqual(len(names), 31)
         fixed_only = self.run_it("--comm.policy", "async_local_sgd", "--fault.policy", "quorum").stderr
         elastic = re.search(r"or one of ([a-z0-9_, ]+)", fixed_only).group(1).strip().split(", ")
         for name in names:
@@ -111,7 +111,7 @@ class Training(Program):
                     self.assertEqual(r.returncode, 0, r.stderr)
 
     def every_step(self, name):
-        return name in ["every_step", "demo", "distro", "sparta", "cocktail_sgd", "gaia", "power_sgd", "dedloc", "netstorm"]
+        return name in ["every_step", "demo", "distro", "sparta", "cocktail_sgd", "gaia", "power_sgd", "dion", "dedloc", "netstorm"]
 
     def test_a_torn_checkpoint_falls_back_to_the_one_before(self):
         args = ["--peers", "2", "--steps", "40", "--train.checkpoint_every", "10"]
@@ -161,7 +161,7 @@ class Pipelines(Program):
     def test_stages_on_four_processes_train_as_one_peer_does(self):
         one = self.run_it("--peers", "1", "--steps", "30", *self.STAGES[2:], where="one")
         self.assertEqual(one.returncode, 0, one.stderr)
-        for schedule, peers, cuts in [("1f1b", "4", ""), ("interleaved", "2", ""), ("zero_bubble", "2", "3")]:
+        for schedule, peers, cuts in [("1f1b", "4", ""), ("interleaved", "2", ""), ("zero_bubble", "2", "3"), ("zero_bubble_h2", "2", "")]:
             with self.subTest(schedule):
                 r = self.run_it("--peers", peers, "--steps", "30", "--parallel.schedule", schedule, "--parallel.cuts", cuts,
                                 *self.STAGES, where=schedule)
@@ -183,8 +183,8 @@ class Pipelines(Program):
 
     def test_with_every_policy_whose_rounds_come_after_steps(self):
         local = ["open_diloco", "local_sgd", "intellect1", "muloco", "fedavg", "photon", "des_loc", "streaming_diloco", "eager_diloco",
-                 "sparse_loco", "sparta_diloco", "cocktail_sgd", "noloco", "moshpit_sgd", "bacombo"]
-        for policy in local + ["sparta", "gaia", "power_sgd", "netstorm", "demo", "distro"]:
+                 "sparse_loco", "sparta_diloco", "cocktail_sgd", "noloco", "moshpit_sgd", "bacombo", "edit"]
+        for policy in local + ["sparta", "gaia", "power_sgd", "dion", "snoo", "netstorm", "demo", "distro"]:
             with self.subTest(policy):
                 args = ["--peers", "4", "--parallel.ranks", "2", *self.STAGES[:-1], policy,
                         *(["--comm.local_steps", "8"] if policy in local else []),
@@ -244,6 +244,9 @@ class BadInput(Program):
                    "train.optimizer", "adamw")
         self.fails(self.run_it("--comm.policy", "sparse_loco", "--comm.codec", "int8"), "invalid_argument", "comm.codec", "diloco")
         self.fails(self.run_it("--comm.policy", "demo", "--train.optimizer", "muon"), "invalid_argument", "sgd")
+        self.fails(self.run_it("--comm.policy", "snoo", "--train.optimizer", "adamw"), "invalid_argument", "train.optimizer", "snoo")
+        self.fails(self.run_it("--comm.policy", "diloco", "--train.optimizer", "dion"), "invalid_argument", "train.optimizer", "dion")
+        self.fails(self.run_it("--comm.policy", "dion", "--comm.rank", "0"), "invalid_argument", "comm.rank")
         self.fails(self.run_it("--peers", "0"), "invalid_argument", "peers")
         self.fails(self.run_it("@" + self.dir + "/none.toml"), "not_found", "none.toml")
         bad = os.path.join(self.dir, "bad.toml")
@@ -416,7 +419,7 @@ class Schedules(unittest.TestCase):
 
     def test_every_schedule_can_be_drawn_and_saved(self):
         names = re.search(r"use (.*) \[", self.draw("--schedule", "gpip").stderr).group(1).replace(" or ", ", ").split(", ")
-        self.assertEqual(len(names), 7)
+        self.assertEqual(len(names), 9)
         with tempfile.TemporaryDirectory() as folder:
             for name in names:
                 file = os.path.join(folder, name + ".svg")

@@ -28,6 +28,7 @@ TEST_CASE("schedule types: each makes the schedule that it says", "[stage][fast]
     is_valid(one_f_one_b{}, ranks, 8);
     is_valid(interleaved<2>{}, ranks, 8);
     is_valid(zero_bubble{}, ranks, 8);
+    is_valid(zero_bubble_h2{}, ranks, 8);
     is_valid(varuna{}, ranks, 8);
     is_valid(crosspipe{}, ranks, 8);
     is_valid(opportunistic<one_f_one_b>{}, ranks, 8);

@@ -5,15 +5,16 @@
 // PowerSGD (Vogels et al. 2019, algorithm 1): of each matrix M only two thin factors travel. P = mean(M_i·Q), made
 // orthonormal; Q = mean(M_iᵀ·P); the result is P·Qᵀ, and Q is where the next round starts. Both products are linear in M,
 // so the factors can be averaged like any row. What is no matrix, or too small to gain, travels whole with the first
-// factor.
+// factor. Dion (Ahn, Xu et al. 2025) sends the same factors of its momentum, and makes another step of them.
 
 #include <causeway/axis/parts.hpp>
 #include <causeway/collective/exchange.hpp>
 #include <causeway/collective/split_mean.hpp>
-#include <causeway/compress/low_rank.hpp>
 #include <causeway/compress/message.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/kernels/low_rank.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -27,6 +28,14 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 namespace detail {
 
+/// What becomes of a matrix whose factors are P, orthonormal, and R, all peers' mean.
+struct low_rank_use {
+  std::uint32_t rank = 4;
+  float taken = 1;           ///< of P·Rᵀ leaves what this peer keeps: the residual is row − taken·P·Rᵀ
+  bool orthonormal = false;  ///< the result is P·Qᵀ with Q = R, each vector over its length + epsilon; else P·Rᵀ
+  float epsilon = 1e-8F;
+};
+
 /// Models collective::Exchange. `begin` sends left factors, `turn` waits for their mean and sends right factors, `finish`
 /// waits for theirs. The residual is what the result leaves out of this peer's own row, known when `finish` returns.
 class low_rank_exchange {
@@ -37,7 +46,7 @@ class low_rank_exchange {
   static constexpr collective::exchange_traits traits{
       .bit_parity = true, .own_support = false, .residual = true, .counts = false, .stateful = true};
 
-  explicit low_rank_exchange(std::uint32_t rank);
+  explicit low_rank_exchange(low_rank_use use);
 
   result<void> begin(const collective::exchange_port& port, const collective::exchange_row& row,
                      const compress::message_context& ctx);
@@ -61,9 +70,13 @@ class low_rank_exchange {
   /// What all peers have alike; after `prepare`.
   void shared(auto& ar) { ar(right_); }
 
+ protected:
+  /// All of it for a peer that is its whole group.
+  result<void> step_alone(const collective::exchange_row& row, const compress::message_context& ctx);
+
  private:
   struct piece {
-    compress::low_rank_shape shape;
+    kernels::low_rank_shape shape;
     std::size_t offset = 0;  ///< of the matrix in the row
     std::size_t left = 0;    ///< of its left factor in first_
     std::size_t right = 0;   ///< of its right factor in right_
@@ -78,10 +91,19 @@ class low_rank_exchange {
   static compress::message_context plain(const compress::message_context& ctx);
   static collective::exchange_port second(const collective::exchange_port& port);
 
+  /// How a matrix is factored; rank 0: it travels whole.
+  [[nodiscard]] kernels::low_rank_shape shape_of(const compress::matrix_range& m) const;
+  void to_left_factors(std::span<const float> row, const compress::message_context& ctx);
+  /// Left factors to orthonormal ones, and this peer's right factors by them.
+  result<void> turn_factors(std::span<const float> row, thread_pool& pool);
+  /// The result and the residual from both factors; `first_` has what is not factored.
+  void expand_factors(const collective::exchange_row& row, thread_pool& pool);
+  void to_unit_length(std::span<float> factor, std::size_t length) const;
+
   /// Where nothing was left out the residual is zero; a peer that only listened has sent nothing of its matrices.
   void leave_residual(const collective::exchange_row& row);
 
-  std::uint32_t rank_;
+  low_rank_use use_;
   std::vector<piece> pieces_;
   std::vector<bounds> rest_;
   std::size_t left_size_ = 0;
@@ -90,6 +112,15 @@ class low_rank_exchange {
   std::vector<float> next_;   ///< of this one
   mean first_mean_;
   mean second_mean_;
+};
+
+/// One that is more than a mean: it does something to a single peer's row, too.
+struct dion_exchange : low_rank_exchange {
+  static constexpr std::string_view name = "dion_mean";
+  using low_rank_exchange::low_rank_exchange;
+  result<void> alone(const collective::exchange_row& row, const compress::message_context& ctx) {
+    return step_alone(row, ctx);
+  }
 };
 
 }  // namespace detail
@@ -104,7 +135,28 @@ struct low_rank_mean {
 
   std::uint32_t rank = 4;
 
-  [[nodiscard]] type make(std::size_t = 0) const { return type{rank}; }
+  [[nodiscard]] type make(std::size_t = 0) const { return type{{.rank = rank}}; }
+};
+
+/// Dion's exchange: of rows B_i = M_i + g_i (gradients with error_feedback{1, 1}) it makes P·Qᵀ for the matrices of hidden
+/// layers: P = mean(B_i·Q'), made orthonormal, Q' from the step before; R = mean(B_iᵀ·P); Q = R, each vector over its
+/// length; and leaves M_i = B_i − (1−μ)·P·Rᵀ behind. The rest is the mean of the gradients. Peers' momenta differ, their
+/// mean is the momentum that one would have for all, so that parameters are those of optim::dion on mean gradients.
+///
+/// M_i loses (1−μ)·P·Rᵀ: for one peer |M|² = |B|² − (1−μ²)·|R|², which never grows. The result has no unit: give the
+/// trainer optim::dion with `given`, and no clipping. Bytes: those of split_mean for the factors, also where a matrix has
+/// fewer.
+struct dion_mean {
+  using type = detail::dion_exchange;
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits = type::traits;
+
+  std::uint32_t rank = 64;  ///< at most; a matrix has no more than its smaller side
+  float momentum = 0.95F;   ///< μ
+
+  [[nodiscard]] type make(std::size_t = 0) const {
+    return type{{.rank = rank, .taken = 1 - momentum, .orthonormal = true}};
+  }
 };
 static_assert(collective::Exchange<detail::low_rank_exchange, compress::message_context>);
 

@@ -13,6 +13,7 @@
 #include <causeway/tensor/buffer.hpp>
 #include <causeway/tensor/parameters.hpp>
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <span>
@@ -85,6 +86,21 @@ class outer {
   float learning_rate_;
 };
 
+/// The same, but a mean of nothing but zeros is no step: nothing of the optimizer's state moves either. For exchanges in
+/// which it can happen that no row counts (axis::penalised_mean: EDiT then rolls everybody back to the shared parameters).
+template <optim::Optimizer O = optim::nesterov>
+class outer_unless_zero : public outer<O> {
+ public:
+  static constexpr bool linear = false;
+  using outer<O>::outer;
+
+  void step(thread_pool& pool, std::span<float> shared, std::span<float> mean, std::span<const float> mean_shared,
+            float share = 1) {
+    if (std::all_of(mean.begin(), mean.end(), [](float x) { return x == 0; })) return;
+    outer<O>::step(pool, shared, mean, mean_shared, share);
+  }
+};
+
 using gossip_nesterov_options = kernels::gossip_coefficients;
 
 /// NoLoCo's outer step (Kolehmainen et al. 2025, equation 2) in a group G:
@@ -116,7 +132,7 @@ class gossip_nesterov {
   source_vector<float> velocity_;
 };
 
-static_assert(Outer<outer<>> && Outer<gossip_nesterov>);
+static_assert(Outer<outer<>> && Outer<outer_unless_zero<>> && Outer<gossip_nesterov>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
 

@@ -170,14 +170,17 @@ struct round_state {
     return {};
   }
 
-  /// Leaves the mean in `row`. Alone, that is what this peer put in.
+  /// Leaves the mean in `row`. Alone, that is what this peer put in, unless the exchange does something to one row, too.
   template <class Context>
   result<void> finish(Context& ctx, const Recipe& recipe) {
     if constexpr (axis::by_context<Recipe>) {
       return failing(ctx, mean_by_context(ctx, recipe));
     } else {
-      if (terms.members.size() > 1 && !ctx.result_is_known()) {
+      const bool known = ctx.result_is_known();
+      if (terms.members.size() > 1 && !known) {
         CAUSEWAY_TRY(failing(ctx, exchange->finish(port(ctx), exchange_row(), message_context(ctx))));
+      } else if constexpr (requires { exchange->alone(exchange_row(), message_context(ctx)); }) {
+        if (!known) CAUSEWAY_TRY(failing(ctx, exchange->alone(exchange_row(), message_context(ctx))));
       }
       return failing(ctx, ctx.left_exchange(row));
     }

@@ -253,6 +253,7 @@
 #include <causeway/axis/impl/module_groups.ipp>
 #include <causeway/axis/impl/outer.ipp>
 #include <causeway/axis/impl/participation.ipp>
+#include <causeway/axis/impl/penalised_mean.ipp>
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 11
@@ -372,6 +373,7 @@
 #include <causeway/presets/impl/gossip.ipp>
 #include <causeway/presets/impl/local_updates.ipp>
 #include <causeway/presets/impl/modular.ipp>
+#include <causeway/presets/impl/optimizers.ipp>
 #include <causeway/presets/impl/overlapped.ipp>
 #include <causeway/presets/impl/pipelines.ipp>
 #include <causeway/presets/impl/served_models.ipp>

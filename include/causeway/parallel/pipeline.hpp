@@ -150,6 +150,10 @@ class pipeline {
   result<void> make_schedule() {
     CAUSEWAY_TRY(check_micro_batches(name, options_.micro_batches));
     CAUSEWAY_ASSIGN(schedule_, order_.make(place_.ranks(), static_cast<std::uint32_t>(options_.micro_batches)));
+    if (schedule_.folded) {
+      return fail(errc::unsupported, "pipeline",
+                  "a schedule whose chunks go forth and back over the ranks is for plans only; use one that is not folded");
+    }
     if (schedule_.chunks > 1 && place_.ranks() == 1) {
       return fail(errc::invalid_argument, "pipeline", "one peer alone has one chunk of the model; use another schedule");
     }

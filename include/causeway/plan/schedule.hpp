@@ -36,13 +36,16 @@ struct operation {
 };
 
 /// What each rank of a pipeline does with the micro-batches of one step, in order. Chunk c of rank p is virtual stage
-/// c * ranks + p; the forward pass runs through virtual stages 0, 1, ..., the backward pass the other way.
+/// c * ranks + p; the forward pass runs through virtual stages 0, 1, ..., the backward pass the other way. Where it is
+/// `folded`, every other chunk runs through the ranks backwards: rank 0 of two chunks has the first and the last stage, and
+/// the last rank hands the first chunk's output to itself.
 struct schedule {
   std::uint32_t ranks = 1;
   std::uint32_t chunks = 1;  ///< of the model, on each rank
   std::uint32_t micro_batches = 1;
   bool flushes = true;  ///< one update at the end. False: a stage updates after each micro-batch's weight gradient
   std::vector<std::vector<operation>> orders;  ///< [rank]
+  bool folded = false;                         ///< for plans: parallel::pipeline runs no such schedule
 
   friend bool operator==(const schedule&, const schedule&) = default;
 };
@@ -60,12 +63,13 @@ struct stage_place {
 
 /// The virtual stage of a place.
 [[nodiscard]] constexpr std::uint32_t virtual_stage(const schedule& s, stage_place at) noexcept {
-  return at.chunk * s.ranks + at.rank;
+  return at.chunk * s.ranks + (s.folded && at.chunk % 2 == 1 ? s.ranks - 1 - at.rank : at.rank);
 }
 
 /// The place of a virtual stage.
 [[nodiscard]] constexpr stage_place place_of(const schedule& s, std::uint32_t stage) noexcept {
-  return {stage % s.ranks, stage / s.ranks};
+  const std::uint32_t chunk = stage / s.ranks, rank = stage % s.ranks;
+  return {s.folded && chunk % 2 == 1 ? s.ranks - 1 - rank : rank, chunk};
 }
 
 /// Whether an operation gives the gradient of the stage's input.
@@ -80,7 +84,7 @@ struct stage_place {
 
 /// Where the input of `op` on `rank` comes from: the stage before for a forward, the stage after for a gradient; nothing
 /// for what needs only what the rank itself holds, as the data set for the first stage and the loss for the last.
-/// May be the same rank (`ranks` = 1).
+/// May be the same rank (`ranks` = 1, or `folded`).
 [[nodiscard]] constexpr std::optional<stage_place> source_of(const schedule& s, std::uint32_t rank,
                                                              const operation& op) noexcept {
   const std::uint32_t stage = virtual_stage(s, {rank, op.chunk});

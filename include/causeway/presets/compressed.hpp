@@ -133,6 +133,18 @@ struct power_sgd_options {
 using power_sgd = comm::rounds<axis::every, axis::gradient, axis::error_feedback, axis::low_rank_mean>;
 CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] power_sgd make(const power_sgd_options& o);
 
+/// Dion (Ahn, Xu, Abreu and Langford 2025) with what its authors call compressed data-parallel sync: of the matrices of
+/// hidden layers each peer's momentum is averaged as two thin factors, and the step is P·Qᵀ, orthonormal vectors times ones
+/// of length one; what that leaves out stays in the momentum. All else is AdamW's. Give the trainer optim::dion with
+/// `given`, and no clipping. With gradients that travel whole, presets::every_step and optim::dion make the same
+/// parameters. The rank is chosen: the authors advise a quarter of the width at 3 billion parameters, and less above.
+struct dion_options {
+  std::uint32_t rank = 64;  ///< at most
+  float momentum = 0.95F;   ///< μ
+};
+using dion = comm::rounds<axis::every, axis::gradient, axis::error_feedback, axis::dion_mean>;
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] dion make(const dion_options& o);
+
 /// DeDLOC (Diskin et al. 2021): peers gather gradients at their own pace until all have `batch` samples together, then
 /// average, weighted by samples, and step. `shares` are those of the peers as aggregators, from their bandwidths
 /// (collective::bandwidth_shares); none: equal.

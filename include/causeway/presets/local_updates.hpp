@@ -8,9 +8,11 @@
 #include <causeway/axis/content.hpp>
 #include <causeway/axis/every.hpp>
 #include <causeway/axis/exchange.hpp>
+#include <causeway/axis/fragments.hpp>
 #include <causeway/axis/growing.hpp>
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/participation.hpp>
+#include <causeway/axis/penalised_mean.hpp>
 #include <causeway/axis/residual.hpp>
 #include <causeway/comm/every_step.hpp>
 #include <causeway/comm/rounds.hpp>
@@ -111,6 +113,24 @@ struct des_loc_options {
 };
 using des_loc = comm::rounds<axis::periods, axis::parameters_and_moments, axis::split_mean<>>;
 CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] des_loc make(const des_loc_options& o);
+
+/// EDiT (Cheng et al. 2024): local steps, then layer by layer an outer step on pseudo-gradients with a penalty: one that is
+/// an outlier among its worker's own counts for nothing, longer ones count less than shorter ones, the sum is clipped;
+/// where all are outliers, all go back to where the round began. A layer is a block, and all that lies outside of blocks is
+/// one. The statistics' numbers are those of its authors' code, the others are chosen. Not here: its synchronous first
+/// steps (train with presets::every_step), shards inside a worker, exchanges that wait for the layer's next forward.
+struct edit_options {
+  std::uint32_t local_steps = 128;
+  std::uint32_t warm_up = 120;  ///< rounds before a pseudo-gradient can be an outlier, at least 2
+  double decay = 0.02;          ///< α of the moving mean and variance of norms
+  double threshold = 3;         ///< standard deviations
+  double temperature = 1;       ///< of the softmax of −|Δ|
+  double clip = 10;             ///< φ; 0: none
+  float outer_learning_rate = 0.7F;
+  float outer_momentum = 0.9F;
+};
+using edit = comm::rounds<axis::every, axis::consecutive, axis::penalised_mean, axis::outer_unless_zero<optim::nesterov>>;
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] edit make(const edit_options& o);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 

@@ -75,6 +75,16 @@ struct zero_bubble {
   [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
+/// ZB-H2: no bubble at all where forwards, input and weight gradients take the same time, for twice the activations (the
+/// same paper).
+struct zero_bubble_h2 {
+  static constexpr std::string_view name = "zero_bubble_h2";
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
+  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
+  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
+};
+
 namespace detail {
 
 /// Costs of one stage a rank: the given ones, or stages that are all alike and links that cost nothing.
@@ -117,7 +127,8 @@ struct opportunistic : Base {
   [[nodiscard]] constexpr std::uint32_t room() const noexcept { return ahead; }
 };
 
-static_assert(Schedule<gpipe> && Schedule<one_f_one_b> && Schedule<interleaved<>> && Schedule<zero_bubble>);
+static_assert(Schedule<gpipe> && Schedule<one_f_one_b> && Schedule<interleaved<>>);
+static_assert(Schedule<zero_bubble> && Schedule<zero_bubble_h2>);
 static_assert(Schedule<varuna> && Schedule<crosspipe> && Schedule<opportunistic<one_f_one_b>>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::stage

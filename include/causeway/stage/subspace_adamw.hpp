@@ -7,11 +7,11 @@
 // residual stream has one second moment, the mean of its values', so that it is scaled as a whole. Derived, where the paper
 // is silent: gradients are projected first, because within a stage they need not lie in the subspace.
 
-#include <causeway/compress/low_rank.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/cpu_features.hpp>
 #include <causeway/kernels/elementwise.hpp>
+#include <causeway/kernels/low_rank.hpp>
 #include <causeway/kernels/optimizer.hpp>
 #include <causeway/kernels/simd_math.hpp>
 #include <causeway/kernels/targets.hpp>

@@ -6,12 +6,12 @@
 // U with orthonormal columns, width x rank, and what is projected on them: boundary tensors, and the weights that write
 // into the residual stream. Equal seeds give equal bits on every machine, and so do the projections of weights.
 
-#include <causeway/compress/low_rank.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/gemm.hpp>
+#include <causeway/kernels/low_rank.hpp>
 #include <causeway/kernels/packed_gemm.hpp>
 #include <causeway/tensor/scratch.hpp>
 

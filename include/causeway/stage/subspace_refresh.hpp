@@ -10,12 +10,12 @@
 //
 // a step goes against it and is made orthonormal again (retraction by QR), from which f depends on the span alone.
 
-#include <causeway/compress/low_rank.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/kernels/gemm.hpp>
+#include <causeway/kernels/low_rank.hpp>
 #include <causeway/kernels/packed_gemm.hpp>
 #include <causeway/stage/subspace_basis.hpp>
 #include <causeway/tensor/scratch.hpp>

@@ -6,22 +6,36 @@
 
 #include <causeway/axis/low_rank_mean.hpp>
 
+#include <cmath>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
 
-CAUSEWAY_DECL low_rank_exchange::low_rank_exchange(std::uint32_t rank) : rank_{rank} {}
+CAUSEWAY_DECL low_rank_exchange::low_rank_exchange(low_rank_use use) : use_{use} {}
 
 CAUSEWAY_DECL void low_rank_exchange::keep() { std::copy(next_.begin(), next_.end(), right_.begin()); }
+
+CAUSEWAY_DECL void low_rank_exchange::to_left_factors(std::span<const float> row, const compress::message_context& ctx) {
+  prepare(row.size(), ctx.matrices);
+  for (const piece& p : pieces_) kernels::low_rank_left(ctx.pool, p.shape, matrix(p, row), right(p), left(p));
+  auto to = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
+  for (const auto& [begin, end] : rest_) to = std::copy(row.begin() + begin, row.begin() + end, to);
+}
 
 CAUSEWAY_DECL result<void> low_rank_exchange::begin(const collective::exchange_port& port,
                                                     const collective::exchange_row& row,
                                                     const compress::message_context& ctx) {
-  prepare(row.values.size(), ctx.matrices);
-  for (const piece& p : pieces_) {
-    compress::low_rank_left(ctx.pool, p.shape, matrix(p, row.values), right(p), left(p));
-  }
-  auto to = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
-  for (const auto& [begin, end] : rest_) to = std::copy(row.values.begin() + begin, row.values.begin() + end, to);
+  to_left_factors(row.values, ctx);
   return first_mean_.begin(port, {.values = first_, .weight = row.weight}, plain(ctx));
+}
+
+CAUSEWAY_DECL result<void> low_rank_exchange::turn_factors(std::span<const float> row, thread_pool& pool) {
+  next_.resize(right_.size());
+  for (const piece& p : pieces_) {
+    CAUSEWAY_TRY(kernels::low_rank_orthonormalise(left(p), p.shape.rows));
+    kernels::low_rank_right(pool, p.shape, matrix(p, row), left(p),
+                            std::span{next_}.subspan(p.right, p.shape.right_size()));
+  }
+  return {};
 }
 
 CAUSEWAY_DECL result<void> low_rank_exchange::turn(const collective::exchange_port& port,
@@ -30,12 +44,7 @@ CAUSEWAY_DECL result<void> low_rank_exchange::turn(const collective::exchange_po
   const collective::exchange_row first{.values = first_, .weight = row.weight};
   CAUSEWAY_TRY(first_mean_.turn(port, first, plain(ctx)));
   CAUSEWAY_TRY(first_mean_.finish(port, first, plain(ctx)));
-  next_.resize(right_.size());
-  for (const piece& p : pieces_) {
-    CAUSEWAY_TRY(compress::low_rank_orthonormalise(left(p), p.shape.rows));
-    compress::low_rank_right(ctx.pool, p.shape, matrix(p, row.values), left(p),
-                             std::span{next_}.subspan(p.right, p.shape.right_size()));
-  }
+  CAUSEWAY_TRY(turn_factors(row.values, ctx.pool));
   return second_mean_.begin(second(port), {.values = next_, .weight = row.weight}, plain(ctx));
 }
 
@@ -45,17 +54,45 @@ CAUSEWAY_DECL result<void> low_rank_exchange::finish(const collective::exchange_
   const collective::exchange_row factors{.values = next_, .weight = row.weight};
   CAUSEWAY_TRY(second_mean_.turn(second(port), factors, plain(ctx)));
   CAUSEWAY_TRY(second_mean_.finish(second(port), factors, plain(ctx)));
-  std::copy(row.values.begin(), row.values.begin() + std::ssize(row.residual), row.residual.begin());
-  for (const piece& p : pieces_) {
-    const auto factor = std::span{next_}.subspan(p.right, p.shape.right_size());
-    compress::low_rank_expand(ctx.pool, p.shape, left(p), factor, row.values.subspan(p.offset, p.shape.matrix_size()));
+  expand_factors(row, ctx.pool);
+  return {};
+}
+
+CAUSEWAY_DECL void low_rank_exchange::to_unit_length(std::span<float> factor, std::size_t length) const {
+  for (std::size_t at = 0; at < factor.size(); at += length) {
+    double sum = 0;
+    for (std::size_t i = at; i < at + length; ++i) sum += double{factor[i]} * double{factor[i]};
+    const float over = static_cast<float>(std::sqrt(sum)) + use_.epsilon;
+    for (std::size_t i = at; i < at + length; ++i) factor[i] /= over;
   }
+}
+
+CAUSEWAY_DECL void low_rank_exchange::expand_factors(const collective::exchange_row& row, thread_pool& pool) {
+  std::copy(row.values.begin(), row.values.begin() + std::ssize(row.residual), row.residual.begin());
+  const auto expand = [&](const piece& p) {
+    const auto factor = std::span{next_}.subspan(p.right, p.shape.right_size());
+    kernels::low_rank_expand(pool, p.shape, left(p), factor, row.values.subspan(p.offset, p.shape.matrix_size()));
+    return factor;
+  };
+  for (const piece& p : pieces_) expand(p);
   auto from = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
   for (const auto& [begin, end] : rest_) {
     std::copy(from, from + (end - begin), row.values.begin() + begin);
     from += end - begin;
   }
   if (!row.residual.empty()) leave_residual(row);
+  if (!use_.orthonormal) return;
+  for (const piece& p : pieces_) {
+    to_unit_length(std::span{next_}.subspan(p.right, p.shape.right_size()), p.shape.columns);
+    expand(p);
+  }
+}
+
+CAUSEWAY_DECL result<void> low_rank_exchange::step_alone(const collective::exchange_row& row,
+                                                         const compress::message_context& ctx) {
+  to_left_factors(row.values, ctx);
+  CAUSEWAY_TRY(turn_factors(row.values, ctx.pool));
+  expand_factors(row, ctx.pool);
   return {};
 }
 
@@ -78,6 +115,15 @@ CAUSEWAY_DECL collective::exchange_port low_rank_exchange::second(const collecti
   return {port.transport, id, port.options};
 }
 
+CAUSEWAY_DECL kernels::low_rank_shape low_rank_exchange::shape_of(const compress::matrix_range& m) const {
+  const std::size_t smaller = std::min(m.rows, m.columns);
+  kernels::low_rank_shape shape{m.rows, m.columns, std::min(std::size_t{use_.rank}, smaller)};
+  const bool gains = use_.rank <= smaller && shape.left_size() + shape.right_size() < shape.matrix_size();
+  const bool factored = use_.orthonormal ? m.kind == parameter_kind::matrix : gains;
+  if (!factored) shape.rank = 0;
+  return shape;
+}
+
 CAUSEWAY_DECL void low_rank_exchange::prepare(std::size_t size, std::span<const compress::matrix_range> matrices) {
   pieces_.clear();
   rest_.clear();
@@ -88,9 +134,8 @@ CAUSEWAY_DECL void low_rank_exchange::prepare(std::size_t size, std::span<const 
     rest_size += end - begin;
   };
   for (const auto& m : matrices) {
-    const compress::low_rank_shape shape{m.rows, m.columns, rank_};
-    const bool gains = rank_ <= std::min(m.rows, m.columns) && shape.left_size() + shape.right_size() < shape.matrix_size();
-    if (!gains) continue;
+    const kernels::low_rank_shape shape = shape_of(m);
+    if (shape.rank == 0) continue;
     leave(covered, m.offset);
     covered = m.offset + shape.matrix_size();
     pieces_.push_back({shape, m.offset, left_size_, right_size});
@@ -102,14 +147,14 @@ CAUSEWAY_DECL void low_rank_exchange::prepare(std::size_t size, std::span<const 
   if (right_.size() == right_size) return;
   right_.resize(right_size);
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    compress::low_rank_start(pieces_[i].shape, i, right(pieces_[i]));
+    kernels::low_rank_start(pieces_[i].shape, i, right(pieces_[i]));
   }
 }
 
 CAUSEWAY_DECL void low_rank_exchange::leave_residual(const collective::exchange_row& row) {
   if (row.weight == 0) return;
   for (const piece& p : pieces_) {
-    for (std::size_t i = p.offset; i < p.offset + p.shape.matrix_size(); ++i) row.residual[i] -= row.values[i];
+    for (std::size_t i = p.offset; i < p.offset + p.shape.matrix_size(); ++i) row.residual[i] -= use_.taken * row.values[i];
   }
   for (const auto& [begin, end] : rest_) std::fill(row.residual.begin() + begin, row.residual.begin() + end, 0.0F);
 }

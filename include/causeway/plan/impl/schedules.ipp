@@ -6,6 +6,8 @@
 
 #include <causeway/plan/schedules.hpp>
 
+#include <array>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
@@ -33,6 +35,77 @@ CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uin
   }
   return order;
 }
+
+CAUSEWAY_DECL result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micro_batches, std::uint32_t times) {
+  CAUSEWAY_ASSIGN(schedule s, start_schedule(ranks, 1, micro_batches));
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    std::uint32_t done = 0;  // weight gradients
+    for (const operation& op : one_for_one(times * (ranks - 1 - r), micro_batches)) {
+      const bool halves = op.kind == work::backward;
+      s.orders[r].push_back({halves ? work::input_gradient : op.kind, op.micro_batch});
+      if (halves && op.micro_batch >= times * r) s.orders[r].push_back({work::weight_gradient, done++});
+    }
+    while (done < micro_batches) s.orders[r].push_back({work::weight_gradient, done++});
+  }
+  return s;
+}
+
+/// Writes the order of one rank of zero_bubble_v.
+class folded_order {
+ public:
+  folded_order(std::uint32_t ranks, std::uint32_t rank, std::uint32_t micro_batches)
+      : ahead_{ranks - rank}, rank_{rank}, count_{std::max(2 * ranks - 1, micro_batches)}, kept_{micro_batches} {}
+
+  std::vector<operation> write() {
+    begin();
+    while (forwards_[1] < forwards_[0] || forwards_[0] < count_) {
+      if (forwards_[0] < count_) forward(0);
+      backward(0);
+      forward(1);
+      backward(1);
+    }
+    end();
+    return std::move(order_);
+  }
+
+ private:
+  void begin() {
+    for (std::uint32_t i = 0; i < 2 * ahead_ - 1; ++i) forward(0);
+    for (std::uint32_t i = 0; i < rank_; ++i) {
+      forward(1);
+      forward(0);
+    }
+    for (std::uint32_t i = 0; i < ahead_; ++i) {
+      forward(1);
+      backward(1);
+    }
+  }
+  void end() {
+    for (std::uint32_t i = 0; i < rank_; ++i) {
+      input(0);
+      input(1);
+    }
+    for (std::uint32_t i = 0; i < ahead_; ++i) backward(0);
+    for (const std::uint32_t chunk : {1U, 0U}) {
+      while (weights_[chunk] < inputs_[chunk]) weight(chunk);
+    }
+  }
+  void forward(std::uint32_t chunk) { add(work::forward, forwards_[chunk]++, chunk); }
+  void input(std::uint32_t chunk) { add(work::input_gradient, inputs_[chunk]++, chunk); }
+  void weight(std::uint32_t chunk) { add(work::weight_gradient, weights_[chunk]++, chunk); }
+  void backward(std::uint32_t chunk) {
+    input(chunk);
+    weight(chunk);
+  }
+  /// The order is that of at least 2p - 1 micro-batches, without those that are not there.
+  void add(work kind, std::uint32_t micro_batch, std::uint32_t chunk) {
+    if (micro_batch < kept_) order_.push_back({kind, micro_batch, chunk});
+  }
+
+  std::uint32_t ahead_, rank_, count_, kept_;
+  std::array<std::uint32_t, 2> forwards_{}, inputs_{}, weights_{};
+  std::vector<operation> order_;
+};
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
@@ -83,16 +156,17 @@ CAUSEWAY_DECL result<schedule> interleaved(std::uint32_t ranks, std::uint32_t ch
 }
 
 CAUSEWAY_DECL result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches) {
-  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
-  for (std::uint32_t r = 0; r < ranks; ++r) {
-    std::uint32_t done = 0;  // weight gradients
-    for (const operation& op : detail::one_for_one(ranks - 1 - r, micro_batches)) {
-      const bool halves = op.kind == work::backward;
-      s.orders[r].push_back({halves ? work::input_gradient : op.kind, op.micro_batch});
-      if (halves && op.micro_batch >= r) s.orders[r].push_back({work::weight_gradient, done++});
-    }
-    while (done < micro_batches) s.orders[r].push_back({work::weight_gradient, done++});
-  }
+  return detail::in_halves(ranks, micro_batches, 1);
+}
+
+CAUSEWAY_DECL result<schedule> zero_bubble_h2(std::uint32_t ranks, std::uint32_t micro_batches) {
+  return detail::in_halves(ranks, micro_batches, 2);
+}
+
+CAUSEWAY_DECL result<schedule> zero_bubble_v(std::uint32_t ranks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 2, micro_batches));
+  s.folded = true;
+  for (std::uint32_t r = 0; r < ranks; ++r) s.orders[r] = detail::folded_order{ranks, r, micro_batches}.write();
   return s;
 }
 

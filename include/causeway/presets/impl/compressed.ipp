@@ -61,6 +61,10 @@ CAUSEWAY_DECL_WHERE_CALLED power_sgd make(const power_sgd_options& o) {
   return power_sgd{axis::every{1}, axis::gradient{}, axis::error_feedback{}, axis::low_rank_mean{o.rank}};
 }
 
+CAUSEWAY_DECL_WHERE_CALLED dion make(const dion_options& o) {
+  return dion{axis::every{1}, axis::gradient{}, axis::error_feedback{}, axis::dion_mean{o.rank, o.momentum}};
+}
+
 CAUSEWAY_DECL_WHERE_CALLED dedloc make(const dedloc_options& o) {
   return dedloc{axis::global_samples{o.batch}, axis::gradient{}, axis::split_mean<>{.options = {.shares = o.shares}}};
 }

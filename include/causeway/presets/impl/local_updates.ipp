@@ -56,6 +56,14 @@ CAUSEWAY_DECL_WHERE_CALLED des_loc make(const des_loc_options& o) {
                  axis::parameters_and_moments{}, axis::split_mean<>{}};
 }
 
+CAUSEWAY_DECL_WHERE_CALLED edit make(const edit_options& o) {
+  const axis::penalty_options penalty{
+      .decay = o.decay, .warm_up = o.warm_up, .threshold = o.threshold, .temperature = o.temperature, .clip = o.clip};
+  return edit{
+      axis::every{o.local_steps}, axis::consecutive{1}, axis::penalised_mean{penalty},
+      axis::outer_unless_zero<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
+}
+
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
 #endif  // CAUSEWAY_PRESETS_IMPL_LOCAL_UPDATES_IPP

@@ -20,6 +20,10 @@ CAUSEWAY_DECL result<plan::schedule> zero_bubble::make(std::uint32_t ranks, std:
   return plan::zero_bubble(ranks, micro_batches);
 }
 
+CAUSEWAY_DECL result<plan::schedule> zero_bubble_h2::make(std::uint32_t ranks, std::uint32_t micro_batches) {
+  return plan::zero_bubble_h2(ranks, micro_batches);
+}
+
 }}}  // namespace causeway::CAUSEWAY_ABI::stage
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {

@@ -97,7 +97,7 @@ CAUSEWAY_DECL void subspace_adamw::take_squares(thread_pool& pool, const paramet
       for (std::int64_t r = part.begin; r < part.end; ++r) {
         const float* const row = g + r * segment.columns;
         squares_[static_cast<std::size_t>(r)] =
-            kernels::detail::dispatch<compress::detail::dot_product>(level, row, row, segment.columns);
+            kernels::detail::dispatch<kernels::detail::dot_product>(level, row, row, segment.columns);
       }
     });
   }

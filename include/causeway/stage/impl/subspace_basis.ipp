@@ -20,7 +20,7 @@ CAUSEWAY_DECL result<subspace_basis> subspace_basis::spanned_by(std::vector<floa
   const auto length = static_cast<std::size_t>(width);
   CAUSEWAY_EXPECT(width > 0 && vectors.size() % length == 0);
   CAUSEWAY_TRY(validate(width, static_cast<std::int64_t>(vectors.size() / length)));
-  CAUSEWAY_TRY(compress::low_rank_orthonormalise(vectors, length));
+  CAUSEWAY_TRY(kernels::low_rank_orthonormalise(vectors, length));
   subspace_basis basis;
   basis.vectors_ = std::move(vectors);
   basis.width_ = length;
@@ -45,18 +45,18 @@ CAUSEWAY_DECL void subspace_basis::expand(thread_pool& pool, scratch& memory, st
 
 CAUSEWAY_DECL void subspace_basis::project_rows(thread_pool& pool, std::span<float> matrix) const {
   CAUSEWAY_EXPECT(!empty() && matrix.size() % width_ == 0);
-  const compress::low_rank_shape shape{matrix.size() / width_, width_, rank()};
+  const kernels::low_rank_shape shape{matrix.size() / width_, width_, rank()};
   std::vector<float> left(shape.left_size());
-  compress::low_rank_left(pool, shape, matrix, vectors_, left);
-  compress::low_rank_expand(pool, shape, left, vectors_, matrix);
+  kernels::low_rank_left(pool, shape, matrix, vectors_, left);
+  kernels::low_rank_expand(pool, shape, left, vectors_, matrix);
 }
 
 CAUSEWAY_DECL void subspace_basis::project_columns(thread_pool& pool, std::span<float> matrix) const {
   CAUSEWAY_EXPECT(!empty() && matrix.size() % width_ == 0);
-  const compress::low_rank_shape shape{width_, matrix.size() / width_, rank()};
+  const kernels::low_rank_shape shape{width_, matrix.size() / width_, rank()};
   std::vector<float> right(shape.right_size());
-  compress::low_rank_right(pool, shape, matrix, vectors_, right);
-  compress::low_rank_expand(pool, shape, vectors_, right, matrix);
+  kernels::low_rank_right(pool, shape, matrix, vectors_, right);
+  kernels::low_rank_expand(pool, shape, vectors_, right, matrix);
 }
 
 CAUSEWAY_DECL result<void> subspace_basis::validate(std::int64_t width, std::int64_t rank) {

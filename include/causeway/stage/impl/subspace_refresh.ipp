@@ -27,9 +27,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace
 
 CAUSEWAY_DECL std::vector<float> times_basis(thread_pool& pool, const subspace_basis& basis, std::span<const float> sums) {
   CAUSEWAY_EXPECT(!basis.empty() && sums.size() == basis.width() * basis.width());
-  const compress::low_rank_shape shape{basis.width(), basis.width(), basis.rank()};
+  const kernels::low_rank_shape shape{basis.width(), basis.width(), basis.rank()};
   std::vector<float> product(shape.left_size());
-  compress::low_rank_left(pool, shape, sums, basis.vectors(), product);
+  kernels::low_rank_left(pool, shape, sums, basis.vectors(), product);
   return product;
 }
 
@@ -61,10 +61,10 @@ CAUSEWAY_DECL result<subspace_basis> refreshed(thread_pool& pool, const subspace
   const std::size_t width = basis.width(), rank = basis.rank();
   const auto count = static_cast<std::int64_t>(next.size());
   // Vectors as the rows of a matrix: what each has along the basis leaves it.
-  const compress::low_rank_shape shape{rank, width, rank};
+  const kernels::low_rank_shape shape{rank, width, rank};
   std::vector<float> along(shape.left_size()), inside(shape.matrix_size());
-  compress::low_rank_left(pool, shape, next, basis.vectors(), along);
-  compress::low_rank_expand(pool, shape, along, basis.vectors(), inside);
+  kernels::low_rank_left(pool, shape, next, basis.vectors(), along);
+  kernels::low_rank_expand(pool, shape, along, basis.vectors(), inside);
   kernels::axpy(pool, next.data(), -1.0F, inside.data(), count);
   kernels::scale(pool, next.data(), static_cast<float>(static_cast<double>(step) / size), count);
   kernels::add(pool, next.data(), next.data(), basis.vectors().data(), count);

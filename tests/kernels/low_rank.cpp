@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/compress/low_rank.hpp>
+#include <causeway/kernels/low_rank.hpp>
 
 #include "compress/codec_checks.hpp"
 #include "support/catch.hpp"
@@ -8,7 +8,7 @@
 #include <limits>
 
 using namespace causeway;
-using namespace causeway::compress;
+using namespace causeway::kernels;
 
 namespace {
 
@@ -59,7 +59,7 @@ double round(const low_rank_shape& shape, const std::vector<float>& matrix, std:
 
 }  // namespace
 
-TEST_CASE("low rank: products that can be done by hand", "[compress][fast]") {
+TEST_CASE("low rank: products that can be done by hand", "[kernels][fast]") {
   thread_pool pool{1};
   const low_rank_shape shape{2, 3, 2};
   const std::vector<float> matrix{1, 2, 3, 4, 5, 6}, right{1, 0, 0, 1, 1, 1};
@@ -72,7 +72,7 @@ TEST_CASE("low rank: products that can be done by hand", "[compress][fast]") {
   CHECK(product == std::vector<float>{7, 6, 6, 19, 15, 15});
 }
 
-TEST_CASE("low rank: a matrix of that rank comes back after one round, from any start", "[compress][fast]") {
+TEST_CASE("low rank: a matrix of that rank comes back after one round, from any start", "[kernels][fast]") {
   const low_rank_shape shape{70, 131, 3};
   const auto matrix = with_singular_values({5, 2, 0.5F}, 70, 131);
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
@@ -82,7 +82,7 @@ TEST_CASE("low rank: a matrix of that rank comes back after one round, from any 
   }
 }
 
-TEST_CASE("low rank: warm starts approach the best approximation there is", "[compress][fast]") {
+TEST_CASE("low rank: warm starts approach the best approximation there is", "[kernels][fast]") {
   const low_rank_shape shape{80, 60, 2};
   const auto matrix = with_singular_values({4, 3, 2, 1, 0.5F}, 80, 60);
   const double best = std::sqrt(4 + 1 + 0.25);  // Eckart and Young: what the other singular values leave
@@ -100,7 +100,7 @@ TEST_CASE("low rank: warm starts approach the best approximation there is", "[co
   CHECK(last == Approx(best).epsilon(1e-4));
 }
 
-TEST_CASE("low rank: peers that average factors get the approximation of the mean matrix", "[compress][fast]") {
+TEST_CASE("low rank: peers that average factors get the approximation of the mean matrix", "[kernels][fast]") {
   thread_pool pool{1};
   const low_rank_shape shape{40, 50, 2};
   const auto a = with_singular_values({3, 1}, 40, 50), b = codec_checks::values(2000, 8);
@@ -118,7 +118,7 @@ TEST_CASE("low rank: peers that average factors get the approximation of the mea
   for (std::size_t i = 0; i < 100; ++i) CHECK(0.5F * (right_a[i] + right_b[i]) == Approx(right[i]).margin(1e-5));
 }
 
-TEST_CASE("low rank: orthonormal whatever comes, and the same space where there is one", "[compress][fast]") {
+TEST_CASE("low rank: orthonormal whatever comes, and the same space where there is one", "[kernels][fast]") {
   std::vector<float> factor = codec_checks::values(8 * 300);
   const auto before = factor;
   REQUIRE(low_rank_orthonormalise(factor, 300));
@@ -140,7 +140,7 @@ TEST_CASE("low rank: orthonormal whatever comes, and the same space where there 
   }
 }
 
-TEST_CASE("low rank: vectors that add nothing become new directions, the same on all peers", "[compress][fast]") {
+TEST_CASE("low rank: vectors that add nothing become new directions, the same on all peers", "[kernels][fast]") {
   std::vector<float> zeros(4 * 100, 0.0F), equal(4 * 100, 2.0F), again(4 * 100, 0.0F), square(25, 1.0F);
   REQUIRE(low_rank_orthonormalise(zeros, 100));
   REQUIRE(low_rank_orthonormalise(again, 100));
@@ -153,7 +153,7 @@ TEST_CASE("low rank: vectors that add nothing become new directions, the same on
   CHECK(equal[0] == Approx(0.1));
 }
 
-TEST_CASE("low rank: NaN and infinity are errors, not new directions", "[compress][fast]") {
+TEST_CASE("low rank: NaN and infinity are errors, not new directions", "[kernels][fast]") {
   for (const float poison : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     std::vector<float> factor(20, 1.0F);
     factor[13] = poison;
@@ -161,7 +161,7 @@ TEST_CASE("low rank: NaN and infinity are errors, not new directions", "[compres
   }
 }
 
-TEST_CASE("low rank: neither thread count nor instruction set change a bit", "[compress][fast]") {
+TEST_CASE("low rank: neither thread count nor instruction set change a bit", "[kernels][fast]") {
   thread_pool alone{1}, three{3};
   for (const low_rank_shape shape : {low_rank_shape{3, 5, 1}, low_rank_shape{150, 333, 4}, low_rank_shape{333, 700, 7}}) {
     const auto matrix = codec_checks::values(shape.matrix_size());
@@ -184,7 +184,7 @@ TEST_CASE("low rank: neither thread count nor instruction set change a bit", "[c
   }
 }
 
-TEST_CASE("low rank: ranks that cannot be are named", "[compress][fast]") {
+TEST_CASE("low rank: ranks that cannot be are named", "[kernels][fast]") {
   CHECK(validate(low_rank_shape{10, 20, 10}));
   CHECK(validate(low_rank_shape{10, 20, 11}).error().code == errc::invalid_argument);
   CHECK_FALSE(validate(low_rank_shape{10, 20, 0}));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_COMPRESS_LOW_RANK_HPP
-#define CAUSEWAY_COMPRESS_LOW_RANK_HPP
+#ifndef CAUSEWAY_KERNELS_LOW_RANK_HPP
+#define CAUSEWAY_KERNELS_LOW_RANK_HPP
 
 // The arithmetic of PowerSGD (Vogels et al., 2019, algorithm 1): a matrix M of rows times columns becomes a product P·Qᵀ of
 // two thin factors by one step of subspace iteration. Peers that average matrices do, each from the same Q:
@@ -25,7 +25,7 @@
 #include <span>
 #include <string>
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 /// A matrix of `rows` times `columns`, row after row, and two factors of `rank` vectors each, one vector after another:
 /// left (P) vectors of `rows` values, right (Q) vectors of `columns` values.
@@ -49,20 +49,17 @@ inline result<void> validate(const low_rank_shape& s) {
 
 namespace detail {
 
-using kernels::detail::f32x16;
-using kernels::detail::whole;
-
 struct dot_product {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static float run(const float* a, const float* b, std::int64_t count) {
     CAUSEWAY_EXACT_BODY
-    return kernels::detail::sum_lanes(
+    return sum_lanes(
         count,
         [&](f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
           CAUSEWAY_EXACT_BODY
           f32x16 x, y;
-          kernels::detail::load(x, a + i, whole{});
-          kernels::detail::load(y, b + i, whole{});
+          load(x, a + i, whole{});
+          load(y, b + i, whole{});
           sum += x * y;
         },
         [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
@@ -103,12 +100,12 @@ struct right_columns {
     }
   }
   CAUSEWAY_ALWAYS_INLINE static void add_row(float* sums, float factor, const float* row, std::int64_t count) {
-    kernels::detail::for_lanes(count, [&](std::int64_t j, auto lanes) CAUSEWAY_INLINE_LAMBDA {
+    for_lanes(count, [&](std::int64_t j, auto lanes) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
       f32x16 sum, x;
-      kernels::detail::load(sum, sums + j, lanes);
-      kernels::detail::load(x, row + j, lanes);
-      kernels::detail::store(sums + j, sum + factor * x, lanes);
+      load(sum, sums + j, lanes);
+      load(x, row + j, lanes);
+      store(sums + j, sum + factor * x, lanes);
     });
   }
 };
@@ -120,18 +117,17 @@ struct expand_rows {
                                          index_range part) {
     for (std::int64_t i = part.begin; i < part.end; ++i) {
       float* row = matrix + static_cast<std::size_t>(i) * s.columns;
-      kernels::detail::for_lanes(static_cast<std::int64_t>(s.columns),
-                                 [&](std::int64_t j, auto lanes) CAUSEWAY_INLINE_LAMBDA {
-                                   CAUSEWAY_EXACT_BODY
-                                   f32x16 sum{};
-                                   for (std::size_t k = 0; k < s.rank; ++k) {
-                                     CAUSEWAY_EXACT_BODY
-                                     f32x16 x;
-                                     kernels::detail::load(x, right + k * s.columns + j, lanes);
-                                     sum += left[k * s.rows + static_cast<std::size_t>(i)] * x;
-                                   }
-                                   kernels::detail::store(row + j, sum, lanes);
-                                 });
+      for_lanes(static_cast<std::int64_t>(s.columns), [&](std::int64_t j, auto lanes) CAUSEWAY_INLINE_LAMBDA {
+        CAUSEWAY_EXACT_BODY
+        f32x16 sum{};
+        for (std::size_t k = 0; k < s.rank; ++k) {
+          CAUSEWAY_EXACT_BODY
+          f32x16 x;
+          load(x, right + k * s.columns + j, lanes);
+          sum += left[k * s.rows + static_cast<std::size_t>(i)] * x;
+        }
+        store(row + j, sum, lanes);
+      });
     }
   }
 };
@@ -139,7 +135,7 @@ struct expand_rows {
 /// Makes one vector a unit vector that is orthogonal to the unit vectors before it.
 class gram_schmidt {
  public:
-  gram_schmidt(std::span<float> factor, std::size_t length, kernels::simd_level level)
+  gram_schmidt(std::span<float> factor, std::size_t length, simd_level level)
       : factor_{factor.data()}, length_{length}, count_{static_cast<std::int64_t>(length)}, level_{level} {}
 
   /// False when the vector is zero, or lies (but for rounding) in the span of those before it.
@@ -159,9 +155,7 @@ class gram_schmidt {
   }
 
  private:
-  [[nodiscard]] float dot(const float* a, const float* b) const {
-    return kernels::detail::dispatch<dot_product>(level_, a, b, count_);
-  }
+  [[nodiscard]] float dot(const float* a, const float* b) const { return dispatch<dot_product>(level_, a, b, count_); }
   [[nodiscard]] float norm(const float* v) const { return std::sqrt(dot(v, v)); }
 
   void divide(float* v, float by) const {
@@ -171,7 +165,7 @@ class gram_schmidt {
     float* const v = factor_ + k * length_;
     for (std::size_t other = 0; other < k; ++other) {
       const float* const u = factor_ + other * length_;
-      kernels::detail::dispatch<subtract_multiple>(level_, v, dot(u, v), u, count_);
+      dispatch<subtract_multiple>(level_, v, dot(u, v), u, count_);
     }
   }
   struct subtract_multiple {
@@ -184,7 +178,7 @@ class gram_schmidt {
   float* factor_;
   std::size_t length_;
   std::int64_t count_;
-  kernels::simd_level level_;
+  simd_level level_;
 };
 
 inline void fill_random(std::span<float> values, std::uint64_t seed) {
@@ -202,39 +196,36 @@ inline void low_rank_start(const low_rank_shape& shape, std::uint64_t seed, std:
 
 /// left = matrix · right: 2 · rows · columns · rank operations.
 inline void low_rank_left(thread_pool& pool, const low_rank_shape& shape, std::span<const float> matrix,
-                          std::span<const float> right, std::span<float> left,
-                          kernels::simd_level level = kernels::detect_simd_level()) {
+                          std::span<const float> right, std::span<float> left, simd_level level = detect_simd_level()) {
   CAUSEWAY_EXPECT(matrix.size() == shape.matrix_size() && right.size() == shape.right_size() &&
                   left.size() == shape.left_size());
-  kernels::detail::for_rows(
-      pool, static_cast<std::int64_t>(shape.rows), static_cast<std::int64_t>(shape.columns), [&](index_range part) {
-        kernels::detail::dispatch<detail::left_rows>(level, shape, matrix.data(), right.data(), left.data(), part);
-      });
+  detail::for_rows(pool, static_cast<std::int64_t>(shape.rows), static_cast<std::int64_t>(shape.columns),
+                   [&](index_range part) {
+                     detail::dispatch<detail::left_rows>(level, shape, matrix.data(), right.data(), left.data(), part);
+                   });
 }
 
 /// right = matrixᵀ · left: as many.
 inline void low_rank_right(thread_pool& pool, const low_rank_shape& shape, std::span<const float> matrix,
-                           std::span<const float> left, std::span<float> right,
-                           kernels::simd_level level = kernels::detect_simd_level()) {
+                           std::span<const float> left, std::span<float> right, simd_level level = detect_simd_level()) {
   CAUSEWAY_EXPECT(matrix.size() == shape.matrix_size() && right.size() == shape.right_size() &&
                   left.size() == shape.left_size());
   const auto columns = static_cast<std::int64_t>(shape.columns);
-  const std::int64_t grain = shape.matrix_size() <= std::size_t{kernels::detail::smallest_share} ? columns : 64;
+  const std::int64_t grain = shape.matrix_size() <= std::size_t{detail::smallest_share} ? columns : 64;
   pool.for_range(columns, grain, [&](index_range part) {
-    kernels::detail::dispatch<detail::right_columns>(level, shape, matrix.data(), left.data(), right.data(), part);
+    detail::dispatch<detail::right_columns>(level, shape, matrix.data(), left.data(), right.data(), part);
   });
 }
 
 /// matrix = left · rightᵀ: as many.
 inline void low_rank_expand(thread_pool& pool, const low_rank_shape& shape, std::span<const float> left,
-                            std::span<const float> right, std::span<float> matrix,
-                            kernels::simd_level level = kernels::detect_simd_level()) {
+                            std::span<const float> right, std::span<float> matrix, simd_level level = detect_simd_level()) {
   CAUSEWAY_EXPECT(matrix.size() == shape.matrix_size() && right.size() == shape.right_size() &&
                   left.size() == shape.left_size());
-  kernels::detail::for_rows(
-      pool, static_cast<std::int64_t>(shape.rows), static_cast<std::int64_t>(shape.columns), [&](index_range part) {
-        kernels::detail::dispatch<detail::expand_rows>(level, shape, left.data(), right.data(), matrix.data(), part);
-      });
+  detail::for_rows(pool, static_cast<std::int64_t>(shape.rows), static_cast<std::int64_t>(shape.columns),
+                   [&](index_range part) {
+                     detail::dispatch<detail::expand_rows>(level, shape, left.data(), right.data(), matrix.data(), part);
+                   });
 }
 
 /// Gram-Schmidt, twice, in place: `factor` becomes orthonormal vectors of `length` values that span what they spanned. A
@@ -242,7 +233,7 @@ inline void low_rank_expand(thread_pool& pool, const low_rank_shape& shape, std:
 /// so that the next round can use it; without that a warm start would lose it for good. errc::non_finite when a value is
 /// not finite; the factor is then unspecified. Costs 4 · rank² · length operations, on one thread.
 inline result<void> low_rank_orthonormalise(std::span<float> factor, std::size_t length,
-                                            kernels::simd_level level = kernels::detect_simd_level()) {
+                                            simd_level level = detect_simd_level()) {
   CAUSEWAY_EXPECT(length > 0 && factor.size() % length == 0 && factor.size() / length <= length);
   for (const float v : factor) {
     if (std::abs(v) <= std::numeric_limits<float>::max()) continue;
@@ -257,6 +248,6 @@ inline result<void> low_rank_orthonormalise(std::span<float> factor, std::size_t
   return {};
 }
 
-}}}  // namespace causeway::CAUSEWAY_ABI::compress
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
-#endif  // CAUSEWAY_COMPRESS_LOW_RANK_HPP
+#endif  // CAUSEWAY_KERNELS_LOW_RANK_HPP

@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the traces of SNOO, EDiT and Dion: python3 make_traces_recent.py [NAME...]. As make_traces.py, which see."""
+import math
+
+import numpy as np
+
+import make_traces
+from make_traces import LEARNING_RATE, Nesterov, Peer, Trace, pieces, write
+from make_traces_compressed import POWER_SGD_TENSORS
+from make_traces_local import AdamPeer
+
+
+def snoo():
+    """SNOO: Kallusky et al. 2025 (2510.15830), as github.com/junaidaliop/zij, canon/math/snoo.md, has it (the authors' code was
+    not found): an optimizer trains the fast weights for K steps; then s = w − w̃, b ← μ b + s, w ← w − η (μ b + s), and
+    w̃ ← w.
+
+    K = 4, four rounds and two steps more, η = 0.7, μ = 0.9; inside AdamW at 0.01, betas 0.9 and 0.95, decay 0.1, whose moments
+    live on. Three workers average their gradients in every step, so that the inner optimizer's is that of their common batch:
+    what w is to them nobody has to be told.
+    """
+    local_steps, steps = 4, 18
+    trace = Trace("snoo", 3, [steps] * 3, learning_rate=AdamPeer.RATE)
+    peers = [AdamPeer(trace, p, trace.start) for p in range(3)]
+    together = AdamPeer(trace, 0, trace.start)
+    own_gradient, outer, slow = trace.gradient, Nesterov(0.7, 0.9), trace.start
+    for step in range(1, steps + 1):
+        trace.gradient = lambda theta, _, at: np.mean([own_gradient(theta, p, at) for p in range(3)], axis=0)
+        together.train(note=False)
+        if step % local_steps == 0:
+            slow = outer.step(slow, slow - together.theta)
+            together.theta = slow.copy()
+        for peer in peers:
+            peer.theta, peer.step = together.theta, step
+            peer.note()
+    return trace
+
+
+# ---- EDiT ------------------------------------------------------------------------------------------------------------
+
+
+class Detector:
+    """atorch/local_sgd/anomaly_detection.py, OnlineDynamicEWMA: how a worker knows that a norm is out of the ordinary."""
+
+    def __init__(self, alpha, warm_up, threshold):
+        self.alpha, self.warm_up, self.threshold = alpha, warm_up, threshold
+        self.mean, self.variance, self.count, self.scores = 0.0, 0.0, 0, []
+
+    def score(self, value):
+        if self.variance == 0 or self.count < self.warm_up:
+            return 0.0
+        return (value - self.mean) / math.sqrt(self.variance)
+
+    def is_outlier(self, value):
+        if self.count < self.warm_up:
+            return False
+        wider = max(1.0, float(np.std(self.scores, ddof=1)))
+        return self.score(value) > self.threshold * wider
+
+    def update(self, value):
+        self.count += 1
+        before = value - self.mean
+        self.mean += self.alpha * before
+        after = value - self.mean
+        self.variance = (1 - self.alpha) * (self.variance + self.alpha * before * after)
+        self.scores = (self.scores + [self.score(value)])[-self.warm_up:]
+
+
+def edit():
+    """EDiT: Cheng et al. 2024 (2412.07210); its authors' code, github.com/intelligent-machine-learning/dlrover, atorch/atorch/
+    local_sgd: HSDP/_runtime_utils.py (_sync_sharded_params), anomaly_detection.py (commit a73153087d8faeb5e1c030ff557b84f843ae39ad
+    and later ones), reduce_methods/base.py and linear.py. Every
+    H steps, module by module: Δ_i = θ − θ_i; a worker whose |Δ_i| is an outlier among its own of before sends zeros; Δ = Σ w_i
+    Δ_i with w = softmax of −|Δ_i| over those that are none; Δ ← Δ · min(1, φ / (|Δ| + 1e-6)); θ ← outer(θ, Δ), θ_i ← θ. Where
+    all were outliers, Δ is zero, and there is no outer step at all.
+
+    Modules are blocks, and all that lies outside of blocks is one. Three workers, H = 2, 12 rounds, φ = 1.5, statistics with
+    α = 0.25, a warm-up of 3 and a threshold of 1.5 (the code's defaults are 0.02, 120 and 3), outer Nesterov with 0.7 and 0.8,
+    plain SGD inside. Centres of worker 1 jump in step 11, those of all in step 17, so that both cases happen. An outlier's norm goes into the
+    statistics as it is: the code adds a million to it first (in place, for the softmax), after which nothing is an outlier for
+    as long as 1 / α rounds. Its warm-up steps of synchronous training are not here, nor sharding inside a worker.
+    """
+    local_steps, rounds, clip = 2, 12, 1.5
+    trace = Trace("edit", 3, [local_steps * rounds] * 3)
+    for peer, step, times in [(1, 10, 40.0)] + [(p, 16, 200.0) for p in range(3)]:
+        trace.centres[peer, step] = trace.centre(peer, step) * times
+        trace.lines.pop()
+        trace.centres[peer, step] = np.float32(trace.centres[peer, step]).astype(np.float64)
+        trace.put(f"centre {peer} {step}", trace.centres[peer, step])
+    peers = [Peer(trace, p, trace.start) for p in range(3)]
+    where = [np.concatenate([np.arange(s.start, s.stop) for s in pieces(m)]) for m in ([0, 5], [1, 2], [3, 4])]
+    shared = trace.start.copy()
+    optimizers = [Nesterov(0.7, 0.8) for _ in where]
+    detectors = [[Detector(0.25, 3, 1.5) for _ in peers] for _ in where]
+    seen = []
+    for number in range(rounds):
+        for peer in peers:
+            peer.train(local_steps)
+        for m, at in enumerate(where):
+            deltas = [shared[at] - peer.theta[at] for peer in peers]
+            norms = [float(np.linalg.norm(d)) for d in deltas]
+            bad = [detectors[m][p].is_outlier(norms[p]) for p in range(3)]
+            for p in range(3):
+                detectors[m][p].update(norms[p])
+            if any(bad):
+                seen.append(f"round {number} module {m}: {[p for p in range(3) if bad[p]]}")
+            if not all(bad):
+                least = min(n for n, b in zip(norms, bad) if not b)
+                weights = np.array([0.0 if b else math.exp(least - n) for n, b in zip(norms, bad)])
+                merged = sum(w * d for w, d in zip(weights / weights.sum(), deltas))
+                merged = merged * min(1.0, clip / (float(np.linalg.norm(merged)) + 1e-6))
+                shared[at] = optimizers[m].step(shared[at], merged)
+        for peer in peers:
+            peer.theta = shared.copy()
+            peer.note()
+    trace.lines.append(f"# outliers: {seen}")
+    return trace
+
+
+# ---- Dion ------------------------------------------------------------------------------------------------------------
+
+# Where Dion's right factors begin, by tensor, vector by vector: drawn by this library.
+DION_START = {
+    1: [0.178923845, -0.615812778, -0.61490202, 0.664756298, 0.704803944, -0.289189935, 0.963756561, 0.74782896,
+        -0.558552742, 0.589926124, 0.0503437519, -0.879177213],
+    3: [0.844578385, 0.152643085, 0.863243222, 0.397593856, -0.0298409462, -0.476406336, 0.709296346, 0.430773377,
+        -0.413019538, 0.133429527, -0.431465387, -0.13081789],
+    5: [-0.790886045, -0.864758134, 0.877903581, -0.338095903, 0.438150167, -0.0749077797, 0.460033178, 0.77925837],
+}
+
+
+def dion():
+    """Dion: Ahn, Xu et al. 2025 (2504.05295), algorithm 1; github.com/microsoft/dion, commit
+    6e2c58d477722c47472fd9de54b9889d1d5ffb6d, dion/dion_simple.py (dion_update): of each matrix B = M + G; P = orthonormal
+    columns of B Q; R = Bᵀ P; M ← B − (1 − μ) P Rᵀ; Q ← R with columns of length one (over the length + 1e-8); X ← X (1 − η λ) −
+    η sqrt(rows / columns) P Qᵀ. All that is no matrix of a hidden layer is AdamW's.
+
+    Rank 2, μ = 0.9, decay λ = 0.05, three workers whose gradients are averaged, 8 steps at η = 0.005; AdamW at a quarter of that
+    rate, betas 0.9 and 0.95, decay 0.1 for the table. P Qᵀ and P Rᵀ do not depend on the signs that a QR
+    decomposition leaves open.
+    """
+    make_traces.set_tensors(POWER_SGD_TENSORS)
+    tensors, rate, momentum, decay, share = make_traces.TENSORS, np.float32(0.005), 0.9, 0.05, 0.25
+    trace = Trace("dion", 3, [8] * 3, learning_rate=rate)
+    theta = trace.start.copy()
+    peers = [Peer(trace, p, theta) for p in range(3)]
+    first, second = np.zeros_like(theta), np.zeros_like(theta)
+    right = {t: np.reshape(q, (2, tensors[t][3])).T for t, q in DION_START.items()}
+    for step in range(1, 9):
+        g = np.mean([trace.gradient(theta, p, step - 1) for p in range(3)], axis=0)
+        for t, at in enumerate(pieces()):
+            rows, columns = tensors[t][2:4]
+            if tensors[t][1] == "matrix":
+                b = (first[at] + g[at]).reshape(rows, columns)
+                p = np.linalg.qr(b @ right[t])[0]
+                r = b.T @ p
+                first[at] = (b - (1 - momentum) * p @ r.T).ravel()
+                right[t] = r / (np.linalg.norm(r, axis=0, keepdims=True) + 1e-8)
+                moved = (p @ right[t].T).ravel() * math.sqrt(rows / columns)
+                theta[at] = theta[at] * (1 - float(rate) * decay) - float(rate) * moved
+            else:
+                first[at] = 0.9 * first[at] + 0.1 * g[at]
+                second[at] = 0.95 * second[at] + 0.05 * g[at] ** 2
+                moved = first[at] / (1 - 0.9 ** step) / (np.sqrt(second[at] / (1 - 0.95 ** step)) + 1e-8)
+                moved = moved + (0.1 * theta[at] if tensors[t][1] == "embedding" else 0.0)
+                theta[at] = theta[at] - float(rate) * share * moved
+        for peer in peers:
+            peer.theta, peer.step = theta.copy(), step
+            peer.note()
+    return trace
+
+
+TRACES = [snoo, edit, dion]  # the last has other tensors
+
+if __name__ == "__main__":
+    write(TRACES)

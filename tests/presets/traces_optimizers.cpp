@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Presets that are an optimizer, or come with one, against references of their papers and authors' code.
+
+#include <causeway/optim/dion.hpp>
+#include <causeway/presets/compressed.hpp>
+#include <causeway/presets/optimizers.hpp>
+
+#include "support/traced_runs.hpp"
+
+using namespace causeway;
+using presets::make;
+using support::replay_in_any_order;
+
+namespace {
+
+struct traced_snoo : presets::snoo {
+  traced_snoo() : presets::snoo{make(presets::snoo_options{.local_steps = 4})} {}
+};
+template <bool Given>
+struct traced_dion : optim::dion {
+  traced_dion()
+      : optim::dion{
+            optim::dion_options{.rank = 2, .momentum = 0.9F, .weight_decay = 0.05F, .adamw_rate = 0.25F, .given = Given}} {}
+};
+const auto every_step = [] { return comm::every_step<>{}; };
+
+}  // namespace
+
+TEST_CASE("traces: SNOO", "[presets][trace][fast]") {
+  CHECK(replay_in_any_order<traced_snoo>(support::trace{"snoo"}, every_step) < 1e-5);
+}
+
+TEST_CASE("traces: Dion, whose factors travel", "[presets][trace][fast]") {
+  const auto policy = [] { return make(presets::dion_options{.rank = 2, .momentum = 0.9F}); };
+  CHECK(replay_in_any_order<traced_dion<true>>(support::trace{"dion"}, policy) < 1e-5);
+}
+
+TEST_CASE("traces: Dion of gradients that travel whole", "[presets][trace][fast]") {
+  CHECK(replay_in_any_order<traced_dion<false>>(support::trace{"dion"}, every_step) < 1e-5);
+}

@@ -82,6 +82,7 @@
 #include <causeway/parallel/pipeline_talk.hpp>
 #include <causeway/parallel/remote_pass.hpp>
 #include <causeway/parallel/resumable_step.hpp>
+#include <causeway/parallel/saved_rounds.hpp>
 #include <causeway/parallel/seat_work.hpp>
 #include <causeway/parallel/shared_blocks.hpp>
 #include <causeway/parallel/stage_mail.hpp>

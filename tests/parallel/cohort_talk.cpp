@@ -32,6 +32,21 @@ TEST_CASE("cohort talk: if nobody has it, it says whom to start", "[parallel][fa
   });
 }
 
+TEST_CASE("cohort talk: what the policy keeps is stored as numbers and comes back with the same bytes",
+          "[parallel][fast]") {
+  std::vector<std::uint64_t> steps{1, 0xFFFFFFFFFFFFFFFF};
+  std::uint8_t ended = 200;
+  parallel::crew_state state;
+  state.alike = {std::as_writable_bytes(std::span{steps}), std::as_writable_bytes(std::span{&ended, 1})};
+  const auto stored = parallel::as_numbers(state);
+  CHECK(stored.size() == 5);
+  steps = {3, 4};
+  ended = 5;
+  parallel::put_numbers(state, stored);
+  CHECK(steps == std::vector<std::uint64_t>{1, 0xFFFFFFFFFFFFFFFF});
+  CHECK(ended == 200);
+}
+
 TEST_CASE("cohort talk: who is behind with an evaluation takes its outcome within its own replica only",
           "[parallel][fast]") {
   const stage::replica mine{{{1, {0, 2}}, {2, {2, 4}}}, 1};

@@ -122,3 +122,12 @@ TEST_CASE("cohorts: replicas that are cut in different ways are refused with wha
   REQUIRE_FALSE(refused);
   CHECK(refused.error().text().find("use regroup") != std::string::npos);
 }
+
+TEST_CASE("cohorts: the holders of a stage exchange by their replicas' micro-batches, empty slots left out",
+          "[parallel][fast]") {
+  round_of round{4};
+  round.lose(31);
+  const auto of = parallel::holders_of_stage(round.arranged().layout, 1);
+  CHECK(of.peers == std::vector<std::uint64_t>{11, 21, 41});
+  CHECK(of.shares == std::vector<double>{0.4, 0.4, 0.2});  // of 2, 2, 1 and 1 the third is missing
+}

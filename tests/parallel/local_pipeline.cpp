@@ -120,6 +120,60 @@ TEST_CASE("local pipeline: all peers are stopped within a round, and go on from 
   CHECK(support::holders_agree(w, o.hosts) == quiet);
 }
 
+TEST_CASE("local pipeline: a run whose peers are all stopped goes on from the blocks that are saved",
+          "[parallel][elastic][fast]") {
+  auto o = two_pipelines();
+  o.steps = 15;
+  const parameters quiet = undisturbed<presets::diloco_options>(o);
+  o.store_every = GENERATE(1U, 2U);
+  o.own_storages = GENERATE(false, true);
+  support::any_elastic_world* all = nullptr;
+  bool stopped = false;
+  o.before_step = [&](std::uint32_t host, std::uint64_t step) {
+    if (host != 2 || step != 10 || std::exchange(stopped, true)) return;
+    for (std::uint32_t h = 0; h < o.hosts; ++h) {
+      all->world().after(std::chrono::milliseconds{1}, [&, h] { all->world().kill(h); });
+      all->world().after(std::chrono::seconds{5}, [&, h] { all->world().restart(h); });
+    }
+  };
+  local_world<presets::diloco_options> w{o};
+  all = &w;
+  w.boot();
+  w.run();
+  CHECK(stopped);
+  CHECK(support::errors_of(w, o.hosts).empty());
+  REQUIRE(w.finished() == 4);
+  // The store has the moments of one replica for both.
+  CHECK(support::off(support::holders_agree(w, o.hosts), quiet, o.layers) < 0.4);
+}
+
+TEST_CASE("local pipeline: a stage that nobody has any more is had again from what is saved", "[parallel][elastic][fast]") {
+  auto o = two_pipelines();
+  o.hosts = 3;
+  o.steps = 15;
+  o.store_every = 1;
+  const parameters quiet = undisturbed<presets::diloco_options>(o);
+  std::uint64_t went_back = 0;
+  for (std::uint32_t victim = 0; victim < 3; ++victim) {
+    for (std::uint64_t n = support::founded + (victim == 0 ? 70 : 0);; n += 7) {
+      INFO("host " << victim << " is killed at call " << n);
+      o.victim = victim;
+      o.dies_at = n;
+      local_world<presets::diloco_options> w{o};
+      w.wanted = 2;
+      w.boot();
+      w.run();
+      if (w.at(victim).calls <= n || w.at(victim).finished) break;  // it has outlived the run
+      CHECK(support::errors_of(w, o.hosts).empty());
+      for (std::uint32_t h = 0; h < 3; ++h) went_back += w.at(h).went_back;
+      CHECK(w.finished() >= 2);
+      // One pipeline makes each step once from each state, whoever is lost: the very same run.
+      CHECK(support::off(support::holders_agree(w, o.hosts), quiet, o.layers) == 0);
+    }
+  }
+  CHECK(went_back > 0);
+}
+
 TEST_CASE("local pipeline: each replica evaluates its own parameters, and losing a peer ends no evaluation",
           "[parallel][elastic][fast]") {
   auto o = two_pipelines();

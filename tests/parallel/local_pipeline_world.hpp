@@ -39,9 +39,10 @@ struct local_checkpoints {
 /// The peer of such a run. It begins with the first block only, or with what was `saved`.
 template <class Comm>
 auto local_trainer(const elastic_world_options& o, std::shared_ptr<causeway::crew_group> crew, causeway::environment env,
-                   Comm comm, const local_checkpoints::of_peer* saved = nullptr) {
+                   Comm comm, causeway::parallel::local_pipeline_options po,
+                   const local_checkpoints::of_peer* saved = nullptr) {
   using namespace causeway;
-  parallel::local_pipeline<> pipeline{crew, {.micro_batches = o.micro_batches}, stage::recovery::regroup{2}};
+  parallel::local_pipeline<> pipeline{crew, std::move(po), stage::recovery::regroup{2}};
   env.group = std::move(crew);
   trainer_options to;
   to.learning_rate = optim::constant{0.01F};
@@ -84,21 +85,22 @@ template <class Options>
 class local_world : public any_elastic_world {
  public:
   explicit local_world(elastic_world_options options, local_checkpoints* checkpoints = nullptr)
-      : any_elastic_world{std::move(options),
-                          [checkpoints](const elastic_world_options& o, const std::shared_ptr<causeway::crew_group>& crew,
-                                        causeway::environment env, const causeway::parallel::elastic_pipeline_options&) {
-                            return make(o, crew, std::move(env), checkpoints);
-                          }} {}
+      : any_elastic_world{
+            std::move(options),
+            [checkpoints](const elastic_world_options& o, const std::shared_ptr<causeway::crew_group>& crew,
+                          causeway::environment env, const causeway::parallel::elastic_pipeline_options& e) {
+              return make(o, crew, std::move(env), {e.micro_batches, e.storage, e.folder, e.store_every}, checkpoints);
+            }} {}
 
  private:
   static std::unique_ptr<elastic_peer> make(const elastic_world_options& o,
                                             const std::shared_ptr<causeway::crew_group>& crew, causeway::environment env,
-                                            local_checkpoints* checkpoints) {
+                                            causeway::parallel::local_pipeline_options po, local_checkpoints* checkpoints) {
     Options with;
     with.local_steps = local_steps;
     const std::uint64_t id = crew->identity();
     const bool saved = checkpoints != nullptr && checkpoints->by_peer.contains(id);
-    auto trainer = local_trainer(o, crew, std::move(env), causeway::presets::make(with),
+    auto trainer = local_trainer(o, crew, std::move(env), causeway::presets::make(with), std::move(po),
                                  saved ? &checkpoints->by_peer.at(id) : nullptr);
     const auto note = [checkpoints, id](auto& t) {
       if (checkpoints == nullptr || t.context().step() != checkpoints->after) return;

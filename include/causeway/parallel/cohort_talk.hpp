@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <span>
 #include <vector>
@@ -40,6 +41,10 @@ result<std::vector<T>> of_all(auto& transport, const net::message_id& id, const 
 /// calls it if one does. Bytes: that, and one, from and to everybody. errc::not_found: nobody has it.
 CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const crew_state& state,
                                       bool has, const collective::collective_options& options);
+
+/// What crew_state::alike holds, as a block_store keeps it, and back.
+[[nodiscard]] CAUSEWAY_DECL std::vector<float> as_numbers(const crew_state& state);
+CAUSEWAY_DECL void put_numbers(const crew_state& state, std::span<const float> numbers);
 
 /// Evaluations before the next step, as the peers of a replica are through with them.
 struct replica_evaluations {

@@ -58,6 +58,13 @@ struct cohort_layout {
 /// rows of one length.
 [[nodiscard]] CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view recovery);
 
+/// Those who hold the same stage, and how much each has in what they exchange: its replica's part of all micro-batches.
+struct stage_holders {
+  std::vector<std::uint64_t> peers;
+  std::vector<double> shares;
+};
+[[nodiscard]] CAUSEWAY_DECL stage_holders holders_of_stage(const stage::layout& l, std::size_t rank);
+
 namespace detail {
 
 /// The seats of the peers of one cohort, in the order of the model; none if one of them is missing.

@@ -16,27 +16,25 @@
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
+#include <causeway/io/storage.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/net/deadline.hpp>
-#include <causeway/net/transport.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/block_ownership.hpp>
 #include <causeway/parallel/cohort_talk.hpp>
-#include <causeway/parallel/cohorts.hpp>
 #include <causeway/parallel/crew.hpp>
-#include <causeway/parallel/crew_facts.hpp>
 #include <causeway/parallel/interpolated_blocks.hpp>
 #include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/part_change.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
+#include <causeway/parallel/saved_rounds.hpp>
 #include <causeway/parallel/seat_work.hpp>
 #include <causeway/parallel/shared_blocks.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/parallel/unsound_steps.hpp>
 #include <causeway/policy/concepts.hpp>
 #include <causeway/stage/activation.hpp>
-#include <causeway/stage/layout.hpp>
 #include <causeway/stage/recovery.hpp>
 #include <causeway/stage/schedules.hpp>
 #include <causeway/tensor/batch.hpp>
@@ -51,6 +49,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -62,6 +61,11 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 struct local_pipeline_options {
   std::int64_t micro_batches = 8;  ///< of a global batch, shared out over the replicas; equal on all peers
+  /// As elastic_pipeline_options: where shared parameters, both optimizers' state and what the communication policy keeps
+  /// are saved, and where the run goes back to when nobody has a block any more.
+  std::optional<io::any_storage> storage{};
+  std::string folder = "blocks";
+  std::uint64_t store_every = 1;  ///< rounds; the first is saved too
 };
 
 /// After DiLoCo (Douillard et al., arXiv 2311.08105), with a pipeline for each of its workers. In a round, replica r takes
@@ -98,7 +102,7 @@ class local_pipeline {
   explicit local_pipeline(std::shared_ptr<crew> peers = nullptr, local_pipeline_options options = {},
                           Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
       : crew_{std::move(peers)},
-        options_{options},
+        options_{std::move(options)},
         recovery_{std::move(recovery)},
         order_{std::move(schedule)},
         codec_{std::move(codec)} {}
@@ -131,7 +135,20 @@ class local_pipeline {
     return static_cast<float>(progress_.norm);
   }
 
-  result<void> after_step(auto&) { return codec_.commit_step(); }
+  /// A disk that fails costs the copy, not the round.
+  result<void> after_step(auto& ctx) {
+    if (std::exchange(saves_, false)) {
+      if (const auto saved = save_blocks(ctx); !saved)
+        ctx.log()(severity::warning, "blocks were not saved: " + saved.error().text());
+    }
+    return codec_.commit_step();
+  }
+
+  /// The shared state of the blocks that this peer is the first to hold of those that reach its storage, if there is one.
+  result<void> save_blocks(auto& ctx) {
+    shared_blocks blocks{ctx, crew_->state()};
+    return saved_.save(blocks, held_, layout_, crew_->words(), crew_->state(), crew_->identity());
+  }
 
   /// All peers call it with the same batch, as often before the same step: the mean loss of this peer's replica, on its own
   /// parameters. Boundaries cross as f32. errc::cancelled where there is none, since a peer was lost or this one rests:
@@ -185,7 +202,8 @@ class local_pipeline {
     move_channel = 8,
     source_channel = 9,
     done_channel = 10,
-    here_channel = 12
+    here_channel = 12,
+    saved_channel = 14
   };
 
   result<void> begin(auto& ctx) {
@@ -196,7 +214,8 @@ class local_pipeline {
     CAUSEWAY_TRY(check_micro_batches(name, options_.micro_batches));
     if (order_.chunks() != 1)
       return fail(errc::unsupported, std::string{name}, "a rank has one chunk here; use another schedule");
-    held_.begin(ctx.model().part(), ctx.model().blocks(), {});
+    if (options_.storage) saved_.savers.begin(block_store{*options_.storage, options_.folder});
+    held_.begin(ctx.model().part(), ctx.model().blocks(), saved_.savers.store());
     held_.seated(computes_, progress_.slot);
     crew_->exchange_by(
         {[this, &ctx] { return enter(ctx); }, [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); }});
@@ -232,10 +251,10 @@ class local_pipeline {
     gathered_ = false;
     CAUSEWAY_ASSIGN(const crew_facts facts, meet(ctx));
     CAUSEWAY_ASSIGN(const auto members, members_of(ctx, facts));
-    CAUSEWAY_TRY(bring_up(ctx, members));
+    if (const auto taken = bring_up(ctx, members); !taken) return go_back(ctx, taken.error());
     auto made = arrange_cohorts(recovery_, facts.gathered, members, crew_->words().state);
     if (!made) return wait_for_more(ctx, made.error());
-    if (!lost_runs(facts.gathered).empty()) return wait_for_more(ctx, lost_blocks(facts));
+    if (!lost_runs(facts.gathered).empty()) return go_back(ctx, lost_blocks(facts));
     layout_ = std::move(made->layout);
     said_.clear();
     const auto seated = take_seat(ctx, facts, members, made->names);
@@ -246,10 +265,12 @@ class local_pipeline {
   result<crew_facts> meet(auto& ctx) {
     crew_member own{held_.described(crew_->words(), ctx.model().blocks()), {}};
     own.peer.id = crew_->identity();
+    own.storage = saved_.savers.identity(mix(crew_->identity(), attempt_.parent), ctx.log());
     const crew_agreement ours{agreement(ctx), ctx.model().blocks(), static_cast<std::uint32_t>(options_.micro_batches)};
     CAUSEWAY_ASSIGN(crew_facts facts, gather_facts(*attempt_.transport, named(facts_channel), own, ours, how(ctx)));
     index_of_.clear();
     for (std::size_t p = 0; p < facts.index_of.size(); ++p) index_of_[facts.gathered.peers[p].id] = facts.index_of[p];
+    saved_.savers.met(facts);
     facts.gathered.step = crew_->words().step;
     facts.gathered.state = crew_->words().state;
     facts.gathered.history = crew_->words().history;
@@ -271,8 +292,26 @@ class local_pipeline {
     const std::uint64_t state = crew_->words().state;
     const auto has = [state](const cohort_member& m) { return m.state == state; };
     if (std::all_of(members.begin(), members.end(), has)) return {};
-    const auto taken = take_alike(*attempt_.transport, named(alike_channel), crew_->state(), has(progress_), how(ctx));
-    return taken ? result<void>{} : wait_for_more(ctx, taken.error());
+    return take_alike(*attempt_.transport, named(alike_channel), crew_->state(), has(progress_), how(ctx));
+  }
+
+  // To the newest state that the peers find saved whole between them: they vote on it as on a round.
+  result<void> go_back(auto& ctx, const error& why) {
+    if (why.code != errc::not_found) return why;
+    const std::int64_t layers = ctx.model().blocks();
+    CAUSEWAY_ASSIGN(const saved_states found, saved_.savers.found(layers + 1));
+    CAUSEWAY_ASSIGN(const auto everywhere, of_all(*attempt_.transport, named(saved_channel), found, how(ctx)));
+    const auto newest = newest_together(everywhere, layers + 1);
+    if (!newest) return wait_for_more(ctx, why);
+    const crew_words saved = *newest;
+    ctx.log()(severity::warning, why.where + ": no peer has it any more; going on from step " + std::to_string(saved.step) +
+                                     ", which is saved");
+    CAUSEWAY_TRY(crew_->propose(saved));
+    CAUSEWAY_ASSIGN(const bool alike, saved_.load(found, crew_->words(), layers, held_, crew_->state()));
+    spoilt_ = true;  // whatever this peer has moved is of another state
+    progress_ = {};
+    if (alike) progress_.state = crew_->words().state;
+    return fail(errc::cancelled, "round", "the run went back to step " + std::to_string(saved.step));
   }
 
   [[nodiscard]] static error lost_blocks(const crew_facts& facts) {
@@ -446,13 +485,12 @@ class local_pipeline {
     const crew_words& words = crew_->words();
     if (!mean_.empty() && words.state == mean_of_ && words.state != progress_.state) return land_known(words);
     CAUSEWAY_TRY(gather_all(ctx));
-    crew_entry entry{.attempt = attempt_};
-    if (seat_ != nullptr) {
-      add_holders(entry);
-    } else {
-      entry.holders = {index_of_.at(crew_->identity())};
-      entry.shares = {1.0};
-    }
+    crew_entry entry{.attempt = attempt_, .holders = {index_of_.at(crew_->identity())}, .shares = {1.0}};
+    if (seat_ == nullptr) return entry;
+    const stage_holders holders = holders_of_stage(layout_, place_.rank);
+    entry.holders.clear();
+    for (const std::uint64_t id : holders.peers) entry.holders.push_back(index_of_.at(id));
+    entry.shares = holders.shares;
     return entry;
   }
 
@@ -467,17 +505,6 @@ class local_pipeline {
       CAUSEWAY_TRY(gather(ctx, true));  // from now on the exchange has its time
       if (attempt_.attempt == before.attempt && attempt_.round == before.round) return {};
     }
-  }
-
-  void add_holders(crew_entry& entry) const {
-    double all = 0;
-    for (const stage::replica& r : layout_.replicas) {
-      if (r.seats.empty()) continue;
-      entry.holders.push_back(index_of_.at(r.seats[place_.rank].peer));
-      entry.shares.push_back(r.micro_batches);
-      all += r.micro_batches;
-    }
-    for (double& share : entry.shares) share /= all;
   }
 
   // Others voted for what this peer has the mean of.
@@ -515,6 +542,8 @@ class local_pipeline {
     held_.moved_to(words.state, {});
     progress_ = {.state = words.state};
     gathered_ = false;
+    const std::uint64_t round = attempt_.round;
+    saves_ = options_.store_every > 0 && (round == 1 || round % options_.store_every == 0);
   }
 
   // Equal on peers that can be stages of one pipeline.
@@ -536,6 +565,8 @@ class local_pipeline {
   Schedule order_;
   Codec codec_;
   block_ownership held_;
+  saved_rounds saved_;
+  bool saves_ = false;  // when what was exchanged has landed
 
   crew_attempt attempt_;
   bool gathered_ = false;  // in it

@@ -29,6 +29,22 @@ CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::
               "nobody who is there has taken part in the last one; start a peer that has, where it ran");
 }
 
+CAUSEWAY_DECL std::vector<float> as_numbers(const crew_state& state) {
+  std::vector<std::byte> bytes;
+  for (const auto part : state.alike) bytes.insert(bytes.end(), part.begin(), part.end());
+  std::vector<float> numbers((bytes.size() + sizeof(float) - 1) / sizeof(float));
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return numbers;
+}
+
+CAUSEWAY_DECL void put_numbers(const crew_state& state, std::span<const float> numbers) {
+  auto from = std::as_bytes(numbers).begin();
+  for (const auto part : state.alike) {
+    std::copy_n(from, part.size(), part.begin());
+    from += static_cast<std::ptrdiff_t>(part.size());
+  }
+}
+
 CAUSEWAY_DECL replica_evaluations evaluations_in(const stage::replica& r, const crew_facts& facts,
                                                  std::span<const cohort_member> members, const cohort_member& own) {
   replica_evaluations known;

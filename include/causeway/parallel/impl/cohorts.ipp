@@ -76,6 +76,19 @@ CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {
   return cut;
 }
 
+CAUSEWAY_DECL stage_holders holders_of_stage(const stage::layout& l, std::size_t rank) {
+  stage_holders all;
+  double sum = 0;
+  for (const stage::replica& r : l.replicas) {
+    if (r.seats.empty()) continue;
+    all.peers.push_back(r.seats[rank].peer);
+    all.shares.push_back(r.micro_batches);
+    sum += r.micro_batches;
+  }
+  for (double& share : all.shares) share /= sum;
+  return all;
+}
+
 CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view recovery) {
   for (const stage::replica& r : l.replicas) {
     const bool plain = std::all_of(r.seats.begin(), r.seats.end(),

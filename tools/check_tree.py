@@ -232,7 +232,6 @@ def check_length(path, lines, found):
     if path.removeprefix("include/") in (*tree.TIERS, tree.COMPILED):
         return  # lists that this program writes
     if lines > HARD_LINES:
-    if lines > HARD_LINES and path.removeprefix("include/") not in tree.TIERS:  # those are lists, written by this tool
         found.error(path, lines, f"{lines} lines; the limit is {HARD_LINES}: cut the file")
     elif lines > SOFT_LINES:
         found.remark(path, f"{lines} lines; aim at {SOFT_LINES}")
@@ -269,6 +268,7 @@ def check_other_files(names, found):
         if kind in (".hpp", ".ipp", ".cpp", ".cuh", ".cu"):
             check_words(text, area, name, found)
             if name != f"include/{tree.UMBRELLA}":  # a list that is as long as there are headers
+            if name.removeprefix("include/") not in tree.TIERS:  # a list of headers is as long as they are many
                 check_length(name, text.count("\n"), found)
 
 

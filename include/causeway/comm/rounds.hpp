@@ -9,6 +9,7 @@
 // Invariant: all peers begin and end the exchanges of a fragment in the same order. What a hook that fails has done stays
 // done, fragment by fragment; calling it again goes on where it stopped.
 
+#include <causeway/comm/block_rows.hpp>
 #include <causeway/comm/look_ahead.hpp>
 #include <causeway/comm/round_core.hpp>
 #include <causeway/comm/round_rules.hpp>
@@ -54,14 +55,16 @@ class rounds : round_rules<Axes...> {
  public:
   static constexpr std::string_view name = "rounds";
   static constexpr bool looks_ahead = requires { content_type::looks_ahead; };  ///< it has the hook `compute`
-  static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
-                                      .needs_global_step = content_type::before_inner_step,
-                                      .identical_replicas = laws::identical,
-                                      .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
-                                      .prepares_anew = laws::prepares_anew,
-                                      .own_parameters = laws::own_parameters,
-                                      .gathers_samples = accumulates,
-                                      .rounds_at_hand = core_type::lands_late ? 2U : 1U};
+  static constexpr comm_traits traits{
+      .tolerates = laws::elastic ? peers::elastic : peers::fixed,
+      .needs_global_step = content_type::before_inner_step,
+      .identical_replicas = laws::identical,
+      .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
+      .prepares_anew = laws::prepares_anew,
+      .moves_with_blocks = laws::prepares_anew && !core_type::keeps_factors && !laws::mix.residual_in_parameters,
+      .own_parameters = laws::own_parameters,
+      .gathers_samples = accumulates,
+      .rounds_at_hand = core_type::lands_late ? 2U : 1U};
   static constexpr std::uint32_t state_version = 3;
 
   /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
@@ -186,6 +189,15 @@ class rounds : round_rules<Axes...> {
     }
     ctx.resume_at(core_.at);
     return {};
+  }
+
+  // ---- where blocks of the model move between peers: comm/block_rows.hpp ------------------------------------------------
+
+  [[nodiscard]] std::vector<std::span<float>> block_rows() requires(traits.moves_with_blocks) {
+    return detail::block_rows<core_type>{core_}.all();
+  }
+  result<void> divide(auto& ctx, std::span<const parameter_segment> before) requires(traits.moves_with_blocks) {
+    return detail::block_rows<core_type>{core_}.divide(ctx, before);
   }
 
   // ---- for comm::stacked ------------------------------------------------------------------------------------------------

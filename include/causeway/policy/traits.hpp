@@ -29,8 +29,10 @@ struct comm_traits {
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
   bool prepares_anew = false;   ///< what a round exchanges is made of all parameters, anew at every attempt, and is one row
-  bool own_parameters = false;  ///< each peer has its own: a newcomer gets some from those whom it meets
-  bool gathers_samples = false;      ///< a round is so many samples of all peers together: a member needs as many at hand
+  bool moves_with_blocks =
+      false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
+  bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
+  bool gathers_samples = false;  ///< a round is so many samples of all peers together: a member needs as many at hand
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
@@ -40,6 +42,7 @@ struct parallel_traits {
   bool reroutes = false;         ///< a lost peer's work goes to another of its stage
   bool global_step = true;       ///< all peers finish the same step together
   bool shares_gradient = false;  ///< a peer's gradient is a part of its stage's: it must be summed in every step
+  bool moves_blocks = false;     ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool computes_late = false;    ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 

@@ -291,8 +291,7 @@ class training_context {
   }
   /// What came of such an exchange. Where everybody saw that this peer's own row cannot be used, it sits the round out.
   result<void> or_unusable(result<void> outcome) {
-    const bool refused = !outcome && is_refused(outcome.error());
-    return refused ? unusable("it is not finite once it is encoded") : outcome;
+    return !outcome && is_refused(outcome.error()) ? unusable("it is not finite once it is encoded") : outcome;
   }
   /// Of such an exchange: how it may cut and how long it may take. No workspace: several of them may be under way.
   [[nodiscard]] collective::collective_options exchange_options() {
@@ -314,7 +313,6 @@ class training_context {
     return rate_factor_ * options_.learning_rate.at(scheduled_at_.value_or(step_));
   }
   void multiply_learning_rate(float factor) noexcept { rate_factor_ = factor; }  ///< from now on; not in a checkpoint
-
   /// Where the schedule of the learning rate is, whatever the steps: where the inner optimizer moves once a round.
   void schedule_at(std::uint64_t step) noexcept { scheduled_at_ = step; }
 
@@ -363,6 +361,10 @@ class training_context {
     if constexpr (requires { comm.replay(*this); }) {
       state.replay = [this, &comm](std::span<const float> mean) { return replay(comm, mean); };
     }
+    if constexpr (Comm::traits.moves_with_blocks) {
+      state.rows = [&comm] { return comm.block_rows(); };
+      state.divide = [this, &comm](std::span<const parameter_segment> before) { return comm.divide(*this, before); };
+    }
     return env_.group->open(std::move(state), pool());
   }
 
@@ -377,7 +379,6 @@ class training_context {
   }
 
   void count_samples(std::uint64_t samples) noexcept { contribution_.add(samples); }
-
   /// Numbers of this peer's next samples: see basic_trainer::draw.
   [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t count) {
     if (elastic() && !contribution_.paused()) return env_.group->draw(contribution_.all(), count);
@@ -386,7 +387,6 @@ class training_context {
     return numbers;
   }
   [[nodiscard]] bool budget_used() const { return elastic() && env_.group->budget_used(); }
-
   /// All peers must start from the same parameters. One hash from and to everybody.
   result<void> agree_on_start() {
     parent_ = hash_of(parameters());

@@ -9,6 +9,7 @@
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/policy/traits.hpp>
+#include <causeway/tensor/parameters.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -34,6 +35,11 @@ struct shared_state {
   /// Samples that all peers gather for a round, before they make it; 0: each says for itself when it is ready. What a peer
   /// has gathered is worth nothing once the parts are others.
   std::uint64_t round_samples = 0;
+  /// What the policy keeps for each parameter, the shared parameters first; where these pieces lie changes with `divide`.
+  /// None: it cannot be divided.
+  std::function<std::vector<std::span<float>>()> rows{};
+  /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
+  std::function<result<void>(std::span<const parameter_segment> before)> divide{};
 };
 
 /// The exchange that a peer has been let into.

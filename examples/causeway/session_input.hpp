@@ -13,9 +13,11 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <string>
 
 #include "corpus.hpp"
+#include "metrics.hpp"
 #include "policies.hpp"
 #include "settings.hpp"
 
@@ -36,7 +38,8 @@ struct session_input {
   corpus data;
   std::string folder;  ///< of the run
   std::uint64_t run_id = 0;
-  std::function<bool()> stopping;  ///< whether a signal asked us to stop
+  std::function<bool()> stopping;                                      ///< whether a signal asked us to stop
+  std::shared_ptr<link_meter> links = std::make_shared<link_meter>();  ///< counts what this peer sends and waits for
 };
 
 /// What a session ends with.

@@ -130,10 +130,19 @@ causeway::result<void> apply_flag(std::vector<setting>& all, const given_flag& f
   return assign(all, flag.name, flag.value.value_or("true"), "--" + flag.name, from);
 }
 
-const std::map<std::string, std::string> short_names{
-    {"peers", "net.peers"},      {"listen", "net.listen"},   {"steps", "train.steps"},   {"seed", "run.seed"},
-    {"prompt", "sample.prompt"}, {"threads", "net.threads"}, {"restart", "run.restart"}, {"links", "sim.links"},
-    {"faults", "sim.faults"},    {"seeds", "sim.seeds"},     {"history", "sim.history"}};
+const std::map<std::string, std::string> short_names{{"peers", "net.peers"},
+                                                     {"listen", "net.listen"},
+                                                     {"steps", "train.steps"},
+                                                     {"seed", "run.seed"},
+                                                     {"prompt", "sample.prompt"},
+                                                     {"threads", "net.threads"},
+                                                     {"restart", "run.restart"},
+                                                     {"links", "sim.links"},
+                                                     {"faults", "sim.faults"},
+                                                     {"seeds", "sim.seeds"},
+                                                     {"history", "sim.history"},
+                                                     {"page", "watch.page"},
+                                                     {"tensorboard", "watch.tensorboard"}};
 
 bool is_flag(const std::string& argument) { return argument.size() > 2 && argument.starts_with("--"); }
 

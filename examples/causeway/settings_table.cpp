@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "page_server.hpp"
 #include "policies.hpp"
 #include "settings.hpp"
 
@@ -218,6 +219,11 @@ std::vector<setting> table(settings& s) {
       make("sim.horizon", s.sim.horizon, "simulate: seconds that faults go on; 0 = as long as a run without them", local),
       make("sim.seeds", s.sim.seeds, "simulate: how many seeds, from run.seed on", local),
       make("sim.history", s.sim.history, "simulate: file for the events of the membership, and what peers log", local),
+      make("watch.page", s.watch.page,
+           "PORT or HOST:PORT at which a browser sees the run while it trains; a port alone is for this machine only",
+           local),
+      make("watch.tensorboard", s.watch.tensorboard, "write TensorBoard's event files into peer-N, too (true|false)",
+           local),
       make("quiet", s.quiet, "no progress line (true|false)", local),
   };
 }
@@ -427,6 +433,7 @@ causeway::result<void> validate(const settings& s) {
   if (!chosen->composed && s.comm.codec != "none") {
     return bad("comm.codec", s.comm.policy + " says itself what travels; leave it out, or use diloco with this codec");
   }
+  CAUSEWAY_TRY(check_page_place(s.watch.page));
   const bool elastic = s.fault.policy == "quorum";
   if (!one_of(s.parallel.policy, {"data", "pipeline", "swarm"})) {
     return bad("parallel.policy", "use data, pipeline or swarm");
@@ -512,8 +519,9 @@ causeway::result<void> fill_in(settings& s, const origins& from, std::string_vie
 
 std::vector<std::string> local_flags(settings& s) {
   const auto is_launchers = [](const std::string& name) {
-    const std::vector<std::string> own{"run.fresh", "run.refound", "run.restart",    "net.index", "net.listen",
-                                       "net.join",  "net.threads", "parallel.stage", "quiet",     "net.announce"};
+    const std::vector<std::string> own{"run.fresh",  "run.refound",  "run.restart", "net.index",
+                                       "net.listen", "net.join",     "net.threads", "parallel.stage",
+                                       "quiet",      "net.announce", "watch.page"};
     return name.starts_with("sim.") || std::find(own.begin(), own.end(), name) != own.end();
   };
   settings usual;
@@ -549,6 +557,9 @@ std::string help_text() {
       "  causeway simulate [--faults harsh] [...]           any training on a simulated network, with faults, from a seed\n"
       "  causeway check-journal FOLDER...                   check what the peers of a run with --run.journal wrote down\n"
       "  causeway train --model.init DIR                     start from a model of Hugging Face's transformers\n"
+      "    --page PORT                                      any of these, watched in a browser\n"
+      "  causeway watch [NAME] [--page PORT]                how a run of this machine stands, here or in a browser\n"
+      "  causeway report [NAME]                             write its report.html anew, as each run does at its end\n"
       "  causeway generate [@run.toml] [--prompt TEXT]      go on from a prompt with a trained model\n"
       "  causeway export [--run.name NAME] DIR              write a trained model as transformers reads it\n"
       "  causeway plan --links FILE --devices FILE [--help] which device should hold which stage of a pipeline, and why\n"
@@ -565,8 +576,8 @@ std::string help_text() {
   text += "\nPolicies (--comm.policy), and what they set by themselves:\n" + policy_help();
   text += "\nWith --fault.policy quorum: " + elastic_policy_names() + ".\n";
   text +=
-      "\nShort forms: --peers, --listen, --steps, --seed, --prompt, --threads, --restart, --links, --faults,\n             "
-      "--seeds, --history.\n";
+      "\nShort forms: --peers, --listen, --steps, --seed, --prompt, --threads, --restart, --page, --tensorboard,\n"
+      "             --links, --faults, --seeds, --history.\n";
   return text;
 }
 

@@ -18,11 +18,11 @@ void link_meter::lost(causeway::net::peer_index at) {
 }
 
 void link_meter::sent(causeway::net::peer_index at, causeway::net::operation op, std::size_t bytes,
-                      causeway::time_point now) {
+                      causeway::time_point begin) {
   const std::lock_guard lock{mutex_};
   link& l = links_[at];
   l.use.bytes_sent += bytes;
-  if (l.sends_under_way++ == 0) l.sending_since = now;
+  if (l.sends_under_way++ == 0) l.sending_since = begin;
   under_way_[op] = {at, true};
 }
 

@@ -36,7 +36,8 @@ class link_meter {
   void met(causeway::net::peer_index link, causeway::net::peer_id who, const std::string& address);
   void lost(causeway::net::peer_index link);
 
-  void sent(causeway::net::peer_index link, causeway::net::operation op, std::size_t bytes, causeway::time_point now);
+  /// A send that began at `begin`.
+  void sent(causeway::net::peer_index link, causeway::net::operation op, std::size_t bytes, causeway::time_point begin);
   void receiving(causeway::net::peer_index link, causeway::net::operation op);
   /// A wait for `op` from `begin` to `now`, and how many bytes it gave; 0 where it failed.
   void waited(causeway::net::operation op, std::size_t bytes, causeway::time_point begin, causeway::time_point now);

@@ -36,8 +36,9 @@ class watched_fabric final : public forwarding_fabric, private causeway::net::fa
 
   causeway::net::operation send(causeway::net::peer_index link, const causeway::net::message_id& id,
                                 std::span<const std::byte> bytes) override {
+    const causeway::time_point begin = clock_.now();  // much of the work may be done in here
     const causeway::net::operation op = over_->send(link, id, bytes);
-    meter_->sent(key(link), key(op), bytes.size(), clock_.now());
+    meter_->sent(key(link), key(op), bytes.size(), begin);
     return op;
   }
   causeway::net::operation receive(causeway::net::peer_index link, const causeway::net::message_id& id,

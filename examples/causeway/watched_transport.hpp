@@ -30,8 +30,9 @@ class watched_transport {
   [[nodiscard]] std::uint32_t size() const { return over_.size(); }
   causeway::net::operation send(causeway::net::peer_index to, const causeway::net::message_id& id,
                                 std::span<const std::byte> bytes) {
+    const causeway::time_point begin = clock_.now();  // much of the work may be done in here
     const causeway::net::operation op = over_.send(to, id, bytes);
-    meter_->sent(to, op, bytes.size(), clock_.now());
+    meter_->sent(to, op, bytes.size(), begin);
     return op;
   }
   causeway::net::operation receive(causeway::net::peer_index from, const causeway::net::message_id& id,

@@ -268,7 +268,6 @@ def check_other_files(names, found):
         if kind in (".hpp", ".ipp", ".cpp", ".cuh", ".cu"):
             check_words(text, area, name, found)
             if name != f"include/{tree.UMBRELLA}":  # a list that is as long as there are headers
-            if name.removeprefix("include/") not in tree.TIERS:  # a list of headers is as long as they are many
                 check_length(name, text.count("\n"), found)
 
 

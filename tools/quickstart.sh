@@ -38,7 +38,7 @@ build/release/bin/causeway train @examples/quickstart.toml "${peers[@]}" "$@"
 
 cat <<TEXT
 
-The run is in runs/quickstart: loss.svg shows the loss, sample.txt a sample, metrics.jsonl every figure, peer-*/ the checkpoints.
+The run is in runs/quickstart: report.html shows how it went, sample.txt a sample; peer-*/ has every figure and the checkpoints.
 Next: build/release/bin/causeway generate @examples/quickstart.toml    writes more text
       build/release/bin/causeway help                                  what else it can do
 TEXT

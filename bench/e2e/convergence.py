@@ -21,7 +21,7 @@ POLICIES = {
 
 def last(path, name):
     values = [json.loads(line) for line in open(path)]
-    return [v["value"] for v in values if v["name"] == name][-1]
+    return [v[name] for v in values if name in v][-1]
 
 
 def main():
@@ -45,7 +45,7 @@ def main():
                                  capture_output=True, text=True, errors="replace")
             if out.returncode != 0:
                 sys.exit(f"{name}, seed {seed}: {out.stderr}")
-            metrics = os.path.join(folder, run, "metrics.jsonl")
+            metrics = os.path.join(folder, run, "peer-0", "metrics.jsonl")
             results[name].append((last(metrics, "validation_loss"), last(metrics, "bytes_sent")))
             print(f"{name}, seed {seed}: loss {results[name][-1][0]:.4f}, {results[name][-1][1] / 1e6:.1f} MB", file=sys.stderr)
 

@@ -24,7 +24,7 @@ command train_command() {
                        "model.precision", "data.tokenizer"}},
                      {"Steps", {"train.batch", "train.learning_rate", "train.optimizer", "train.warmup"}},
                      {"Communication", {"comm.policy", "comm.local_steps", "comm.codec"}},
-                     {"Machines and faults", {"net.listen", "net.threads", "fault.policy", "parallel.policy"}}},
+                     {"Machines and faults", {"net.listen", "net.threads", "fault.policy", "parallel.policy", "watch.page"}}},
           .examples = {{"causeway train --data book.txt --peers 4", "four peers on this machine"},
                        {"causeway train --data book.txt --peers 3 --listen 0.0.0.0:29500",
                         "waits for two more, and prints the command that joins"},
@@ -76,6 +76,24 @@ command export_command() {
           .more = "docs/how_to/models_in_and_out.md"};
 }
 
+command watch_command() {
+  return {.name = "watch",
+          .synopsis = "[NAME]",
+          .summary = "show a run on this machine in the terminal while it trains",
+          .common = {{"Run", {"run.name", "run.directory"}}},
+          .examples = {{"causeway watch causeway", ""}},
+          .more = "docs/how_to/watch_a_run.md"};
+}
+
+command report_command() {
+  return {.name = "report",
+          .synopsis = "[NAME]",
+          .summary = "write report.html of a run, which is the page that --page serves",
+          .common = {{"Run", {"run.name", "run.directory"}}},
+          .examples = {{"causeway report causeway", ""}},
+          .more = "docs/how_to/watch_a_run.md"};
+}
+
 command tokenize_command() {
   return {.name = "tokenize",
           .synopsis = "IN OUT [--setting value ...]",
@@ -92,6 +110,8 @@ std::vector<command> make_commands() {
       generate_command(),
       export_command(),
       tokenize_command(),
+      watch_command(),
+      report_command(),
       simulate_command(),
       {.name = "plan",
        .synopsis = "--links FILE --devices FILE [--option value ...]",

@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "metrics.hpp"
 #include "policies.hpp"
 #include "session_input.hpp"
 #include "settings.hpp"
@@ -27,20 +28,6 @@
 namespace app {
 
 class noted_round;
-
-/// A round that a peer holds.
-struct round_news {
-  std::uint64_t step = 0;
-  std::uint64_t round = 0;
-  std::uint64_t state = 0;              ///< hash of the shared state
-  std::uint32_t peers = 0;              ///< in the exchange that made it
-  double loss = 0;                      ///< of this peer's last step
-  double validation = 0;                ///< 0: not looked at
-  double tokens_per_second = 0;         ///< of this peer, since the round before
-  std::uint64_t bytes_sent = 0;         ///< by this peer
-  double blocked_seconds = 0;           ///< by this peer, since it began
-  std::vector<std::uint32_t> shares{};  ///< in a swarm: each of those peers' micro-batches of the step
-};
 
 /// What a session tells. On the trainer's thread.
 class session_events {
@@ -71,6 +58,9 @@ struct elastic_place {
   std::function<causeway::result<void>()> linger = [] { return causeway::result<void>{}; };
   [[nodiscard]] std::uint64_t bytes_sent() const {
     return fabric->stats().bytes_sent + (across ? across->stats().bytes_sent : 0);
+  }
+  [[nodiscard]] std::uint64_t bytes_received() const {
+    return fabric->stats().bytes_received + (across ? across->stats().bytes_received : 0);
   }
   /// Names of points that this peer passes.
   std::function<void(std::string_view)> passing = [](std::string_view) {};

@@ -7,12 +7,14 @@
 #include "addresses.hpp"
 #include "corpus.hpp"
 #include "launch.hpp"
+#include "page_text.hpp"
 #include "peer_folder.hpp"
 #include "peer_process.hpp"
 #include "refounding.hpp"
 #include "run_folder.hpp"
 #include "swarm_place.hpp"
 #include "text_file.hpp"
+#include "watch_run.hpp"
 #include "welcome.hpp"
 
 namespace app {
@@ -39,8 +41,11 @@ causeway::result<int> run_peer(settings s, const std::string& folder, peer_folde
   CAUSEWAY_TRY(check_text(folder, data.hash));
   CAUSEWAY_TRY(agree_on_store(s, folder));
   session_input in{s, std::move(data), folder, run_id_of(s), [] { return stop_requested().load(); }};
+  CAUSEWAY_ASSIGN(const page_server page, serve_page(s, folder));
   peer_process process{std::move(in), std::move(mine), std::move(from.connection), std::move(from.said.seats), watch};
-  return process.run(may_found);
+  auto status = process.run(may_found);
+  if (!s.quiet) (void)write_report(folder);
+  return status;
 }
 
 }  // namespace

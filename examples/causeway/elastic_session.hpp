@@ -175,6 +175,8 @@ class elastic_session {
     n.tokens_per_second = elapsed > 0 ? static_cast<double>(tokens_) / elapsed : 0;
     if (has_stages && n.peers > 0) n.tokens_per_second /= n.peers;  // they were the whole run's
     n.bytes_sent = place_.bytes_sent();
+    n.bytes_received = place_.bytes_received();
+    n.parameters = trainer_.model().parameters().length();
     n.blocked_seconds = blocked_;
     mark_ = now;
     tokens_ = 0;

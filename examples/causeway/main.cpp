@@ -25,6 +25,8 @@
 #include "journal.hpp"
 #include "launch.hpp"
 #include "launched_rank.hpp"
+#include "page_server.hpp"
+#include "page_text.hpp"
 #include "pages.hpp"
 #include "peer_folder.hpp"
 #include "plan_pipeline.hpp"
@@ -40,6 +42,8 @@
 #include "stop.hpp"
 #include "supervise.hpp"
 #include "tokenize.hpp"
+#include "watch_run.hpp"
+#include "watched_transport.hpp"
 
 namespace app { namespace {
 
@@ -64,11 +68,8 @@ causeway::result<int> conclude(const session_summary& summary, const session_inp
                 static_cast<unsigned long long>(summary.step));
     return interrupted;
   }
-  causeway::io::posix_storage storage;
-  const std::string metrics = in.folder + "/metrics.jsonl";
-  const std::string plot = loss_plot(read_metric(metrics, "loss"), read_metric(metrics, "validation_loss"),
-                                     in.s.run.name + ": " + std::to_string(in.s.net.peers) + " peers, " + in.s.comm.policy);
-  CAUSEWAY_TRY(storage.write_atomic(in.folder + "/loss.svg", causeway::io::produce(plot)));
+  CAUSEWAY_TRY(write_loss_plot(in.folder + "/loss.svg", {in.folder + "/peer-0"},
+                               in.s.run.name + ": " + std::to_string(in.s.net.peers) + " peers, " + in.s.comm.policy));
 
   const auto bytes = static_cast<double>(summary.bytes_sent);
   std::printf("\nvalidation loss %.4f nats per token (perplexity %.2f) after %llu steps and %llu rounds, in %s\n",
@@ -82,24 +83,39 @@ causeway::result<int> conclude(const session_summary& summary, const session_inp
         human_bytes(bytes).c_str(), human_bytes(summary.every_step_bytes).c_str(),
         summary.every_step_bytes / std::max(1.0, bytes));
   }
-  std::printf("loss plot %s/loss.svg, metrics %s, checkpoints %s/peer-*\n\n", in.folder.c_str(), metrics.c_str(),
-              in.folder.c_str());
+  std::printf("report %s/report.html, loss plot %s/loss.svg, metrics and checkpoints %s/peer-*\n\n", in.folder.c_str(),
+              in.folder.c_str(), in.folder.c_str());
+  causeway::io::posix_storage storage;
   const auto sample = storage.read(in.folder + "/sample.txt");
   if (sample) std::printf("%.*s\n", static_cast<int>(sample->size()), reinterpret_cast<const char*>(sample->data()));
   return 0;
 }
 
+// However it ends: a run that failed has a story, too. The peers that a launcher starts leave it to that.
+struct report_at_the_end {
+  explicit report_at_the_end(const settings& s) : s_{s} {}
+  report_at_the_end(const report_at_the_end&) = delete;
+  report_at_the_end& operator=(const report_at_the_end&) = delete;
+  ~report_at_the_end() {
+    if (!s_.quiet && check_run_name(s_)) (void)write_report(run_folder(s_));
+  }
+
+ private:
+  const settings& s_;
+};
+
 // A peer that is in: trains to the end. Destroying the environment closes its connections cleanly.
 causeway::result<int> train_as_member(session_input in, causeway::net::membership* member, stop_watch& watch) {
   const std::uint32_t self = member == nullptr ? 0 : member->transport.self();
   CAUSEWAY_ASSIGN(const peer_folder mine, peer_folder::claim(in.folder, self));  // nobody else may train here
+  CAUSEWAY_ASSIGN(const page_server page, serve_page(in.s, in.folder));
   causeway::environment env;
   if (member != nullptr) {
     watch.when_patience_ends(member->transport.interrupter());
     const auto other = self == 0 ? 1U : 0U;
     env.exchange = causeway::collective::tuned_for_streams({}, member->transport.streams(other));
     watch.when_asked([waiting = member->transport] { return waiting.describe_waits(); });
-    env.transport = causeway::net::any_transport{std::move(member->transport)};
+    env.transport = watched_transport{std::move(member->transport), in.links};
   }
   const struct silence {  // before the transport says goodbye
     stop_watch& watch;
@@ -149,6 +165,7 @@ causeway::result<int> export_to(settings s, const origins& from, const std::vect
 }
 
 causeway::result<int> train(settings s, const origins& from, stop_watch& watch) {
+  const report_at_the_end report{s};  // after the children have ended
   child_peers children;
   watch.when_stopping([&] { children.stop(); });
   const struct detach {  // before the children go
@@ -236,6 +253,13 @@ causeway::result<int> act(const command_line& line, settings s, const origins& f
     if (line.positional.empty()) return fail(errc::invalid_argument, "check-journal", "say where: the folder of a run");
     return check_journals(line.positional);
   }
+  const bool looks = line.command == "watch" || line.command == "report";
+  if (looks && line.positional.size() == 1) s.run.name = line.positional[0];
+  if (looks && line.positional.size() > 1) {
+    return fail(errc::invalid_argument, line.command, "one run at a time: causeway " + line.command + " NAME");
+  }
+  if (line.command == "watch") return watch_run(s);
+  if (line.command == "report") return report_run(s);
   if (line.command == "peer") return run_sibling(std::move(s), from, watch);
   if (line.command == "tokenize") return tokenize(std::move(s), line.positional);
   if (line.command == "export") return export_to(std::move(s), from, line.positional);

@@ -19,6 +19,7 @@
 #include "run_model.hpp"
 #include "run_notice.hpp"
 #include "text_file.hpp"
+#include "watched_fabric.hpp"
 #include "welcome.hpp"
 
 namespace app {
@@ -118,6 +119,11 @@ causeway::environment peer_process::surroundings() const {
 net::peer_id peer_process::identity(const std::string& folder, std::uint64_t run_id) const {
   return causeway::member_identity(place_.storage, folder, run_id, fresh_identity(mine_.index()));
 }
+
+std::shared_ptr<net::fabric> peer_process::watched(std::shared_ptr<net::fabric> over, bool second) const {
+  return std::make_shared<watched_fabric>(std::move(over), in_.links, second);
+}
+
 std::shared_ptr<net::fabric> peer_process::with_points(std::shared_ptr<net::fabric> tcp) {
   if (!points_.is("mid_exchange") && !points_.is("mid_step")) return tcp;
   return std::make_shared<passing_fabric>(std::move(tcp), points_);
@@ -144,7 +150,8 @@ causeway::result<void> peer_process::open_fabric() {
   const auto id = identity(mine_.path(), in_.run_id);
   CAUSEWAY_ASSIGN(const auto tcp, open_public(std::move(at), id));
   watch_.when_patience_ends(tcp->interrupter());
-  place_.fabric = hearing(with_points(tcp));
+  place_.fabric = hearing(watched(with_points(tcp), false));
+  report_.opened({.id = id, .address = tcp->address()});
   return mine_.set_address(tcp->address());
 }
 
@@ -165,11 +172,12 @@ causeway::result<void> peer_process::open_swarm_fabrics() {
                   net::open_fabric(std::move(inner), fabric_options_of(in_.s, run, id, host, report_.log())));
   CAUSEWAY_ASSIGN(const auto all, open_public(std::move(at), id));
   watch_.when_patience_ends([one = mates->interrupter(), other = all->interrupter()] { one(), other(); });
-  place_.fabric = with_points(mates);
-  front_ =
-      std::make_shared<swarm_front>(hearing(all), swarm_seat{seat_.stage, 0, mates->address()}, stages_of(in_.s), talk_);
+  place_.fabric = watched(with_points(mates), false);
+  front_ = std::make_shared<swarm_front>(hearing(watched(all, true)), swarm_seat{seat_.stage, 0, mates->address()},
+                                         stages_of(in_.s), talk_);
   place_.across = front_;
   CAUSEWAY_TRY(write_text(folder + "/address", mates->address() + "\n"));
+  report_.opened({.id = id, .address = all->address(), .stage = seat_.stage});
   return mine_.set_address(all->address());
 }
 

@@ -50,6 +50,8 @@ class peer_process {
   [[nodiscard]] causeway::net::peer_id identity(const std::string& folder, std::uint64_t run_id) const;
   [[nodiscard]] std::shared_ptr<causeway::net::fabric> with_points(std::shared_ptr<causeway::net::fabric> tcp);
   [[nodiscard]] std::shared_ptr<causeway::net::fabric> hearing(std::shared_ptr<causeway::net::fabric> tcp) const;
+  [[nodiscard]] std::shared_ptr<causeway::net::fabric> watched(std::shared_ptr<causeway::net::fabric> over,
+                                                               bool second) const;
   causeway::result<std::shared_ptr<causeway::net::asio_fabric>> open_public(causeway::net::listener at,
                                                                             causeway::net::peer_id id);
   causeway::result<void> open_fabric();

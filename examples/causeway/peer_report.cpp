@@ -93,24 +93,29 @@ causeway::result<void> peer_report::open_log() {
           }};
   if (!log_) return causeway::fail(causeway::errc::io_failed, path, "cannot be written; check the folder and the disk");
   std::setvbuf(log_.get(), nullptr, _IOLBF, 0);
+  CAUSEWAY_ASSIGN(metrics_, metrics_file::open(folder_, index_, in_.s.watch.tensorboard));
   return {};
 }
 
 causeway::log_sink peer_report::log() const {
-  return causeway::log_sink{
-      [file = log_, index = index_, quiet = in_.s.quiet](causeway::severity level, std::string_view text) {
-        if (level < causeway::severity::info) return;
-        const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-        const int length = static_cast<int>(text.size());
-        if (file) std::fprintf(file.get(), "%.3f %.*s\n", now, length, text.data());
-        const auto shown = quiet ? causeway::severity::error : causeway::severity::warning;
-        if (level >= shown) std::fprintf(stderr, "peer %u: %.*s\n", index, length, text.data());
-      }};
+  return causeway::log_sink{[file = log_, metrics = metrics_, index = index_, quiet = in_.s.quiet](
+                                causeway::severity level, std::string_view text) mutable {
+    if (level < causeway::severity::info) return;
+    const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    const int length = static_cast<int>(text.size());
+    if (file) std::fprintf(file.get(), "%.3f %.*s\n", now, length, text.data());
+    const auto shown = quiet ? causeway::severity::error : causeway::severity::warning;
+    if (level >= causeway::severity::warning) metrics.event(level, text);
+    if (level >= shown) std::fprintf(stderr, "peer %u: %.*s\n", index, length, text.data());
+  }};
 }
 
+void peer_report::opened(const peer_start& who) { metrics_.started(who); }
+
 void peer_report::joined(const round_news& n) {
-  auto metrics = metrics_file::open(folder_ + "/metrics.jsonl", n.step);
-  if (metrics) metrics_.emplace(std::move(*metrics));
+  if (const auto goes_on = metrics_.resume_at(n.step, n.round, n.parameters); !goes_on) {
+    log()(causeway::severity::error, goes_on.error().text());
+  }
   rounds_ = std::ofstream{folder_ + "/rounds.jsonl", std::ios::app};
   last_ = n;
   log()(causeway::severity::info, "in, with round " + std::to_string(n.round));
@@ -121,25 +126,16 @@ void peer_report::joined(const round_news& n) {
 
 void peer_report::stepped(const causeway::step_report& r) {
   last_.loss = r.loss;
-  if (!metrics_) return;
-  metrics_->write(r.step, r.round, index_, "loss", r.loss);
-  metrics_->write(r.step, r.round, index_, "learning_rate", static_cast<double>(r.learning_rate));
-  metrics_->write(r.step, r.round, index_, "gradient_norm", static_cast<double>(r.gradient_norm));
-  metrics_->write(r.step, r.round, index_, "exchange_seconds", r.exchange_seconds);
+  metrics_.stepped(r);
+  metrics_.links(*in_.links, false);
 }
 
 void peer_report::committed(const round_news& n) {
   rounds_ << to_line(n) << '\n';
   rounds_.flush();
   last_ = n;
-  if (metrics_) {
-    const auto write = [&](const char* name, double value) { metrics_->write(n.step, n.round, index_, name, value); };
-    write("peers", n.peers);
-    write("tokens_per_second", n.tokens_per_second);
-    write("bytes_sent", static_cast<double>(n.bytes_sent));
-    if (n.validation > 0) write("validation_loss", n.validation);
-    metrics_->flush();
-  }
+  metrics_.committed(n);
+  metrics_.links(*in_.links, false);
   show(n);
 }
 
@@ -156,10 +152,7 @@ void peer_report::show(const round_news& n) {
 }
 
 void peer_report::finished(const session_summary& s) {
-  if (metrics_) {
-    metrics_->write(s.step, s.round, index_, "validation_loss", s.validation);
-    metrics_->flush();
-  }
+  if (s.validation > 0) metrics_.validated(s.step, s.round, s.validation);
   char text[512];
   std::snprintf(text, sizeof text,
                 "{\"round\":%llu,\"step\":%llu,\"state\":\"%016llx\",\"validation\":%.9g,\"bytes_sent\":%llu,"
@@ -172,6 +165,8 @@ void peer_report::finished(const session_summary& s) {
 
 causeway::result<int> peer_report::conclude(const session_summary& s) {
   line_.finish();
+  metrics_.links(*in_.links, true);
+  metrics_.ended(s.step, s.round, s.interrupted);
   if (in_.s.quiet) return s.interrupted ? 130 : 0;
   if (s.interrupted) {
     std::printf("left at round %llu; the others go on. Start the same command again to come back.\n", ull(s.round));
@@ -185,24 +180,9 @@ causeway::result<int> peer_report::conclude(const session_summary& s) {
   std::printf("%llu rounds, state %016llx; sent %s in %s\n", ull(s.round), ull(s.state_hash),
               human_bytes(static_cast<double>(s.bytes_sent)).c_str(), human_seconds(s.wall_seconds).c_str());
   CAUSEWAY_TRY(write_loss_plot(in_.folder + "/loss.svg", {folder_}, in_.s.run.name));
-  std::printf("loss plot %s/loss.svg, metrics and checkpoints %s\n", in_.folder.c_str(), folder_.c_str());
+  std::printf("report %s/report.html, loss plot %s/loss.svg, metrics and checkpoints %s\n", in_.folder.c_str(),
+              in_.folder.c_str(), folder_.c_str());
   return 0;
-}
-
-causeway::result<void> write_loss_plot(const std::string& path, const std::vector<std::string>& peer_folders,
-                                       const std::string& title) {
-  std::vector<loss_point> training;
-  std::vector<loss_point> validation;
-  for (const std::string& folder : peer_folders) {
-    const auto points = read_metric(folder + "/metrics.jsonl", "loss");
-    if (points.size() > training.size()) training = points;
-    const auto found = read_metric(folder + "/metrics.jsonl", "validation_loss");
-    validation.insert(validation.end(), found.begin(), found.end());
-  }
-  std::sort(validation.begin(), validation.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
-  causeway::io::posix_storage storage;
-  const std::string plot = loss_plot(training, validation, title);
-  return storage.write_atomic(path, causeway::io::produce(plot));
 }
 
 }  // namespace app

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "elastic_place.hpp"
+#include "metrics.hpp"
 #include "report.hpp"
 #include "session_input.hpp"
 
@@ -49,6 +50,9 @@ class peer_report final : public session_events {
   /// Everything from `info` on goes to log.txt, warnings to stderr too. Thread-safe.
   [[nodiscard]] causeway::log_sink log() const;
 
+  /// The peer has its network.
+  void opened(const peer_start& who);
+
   void joined(const round_news& n) override;
   void stepped(const causeway::step_report& r) override;
   void committed(const round_news& n) override;
@@ -65,15 +69,11 @@ class peer_report final : public session_events {
   std::uint32_t index_;
   progress_line line_;
   std::shared_ptr<std::FILE> log_;
-  std::optional<metrics_file> metrics_;
+  metrics_file metrics_;
   std::ofstream rounds_;
   round_news last_;
   double validation_ = 0;
 };
-
-/// The loss plot of a run from the metrics of peers, with `title`.
-causeway::result<void> write_loss_plot(const std::string& path, const std::vector<std::string>& peer_folders,
-                                       const std::string& title);
 
 }  // namespace app
 

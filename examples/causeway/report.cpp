@@ -4,11 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <sstream>
+
+#include "text_file.hpp"
 
 namespace app {
 namespace {
@@ -18,12 +17,6 @@ std::string format(const char* pattern, Ts... values) {
   char text[512];
   std::snprintf(text, sizeof text, pattern, values...);
   return text;
-}
-
-// The number after "key": in one of our own lines.
-double number_after(const std::string& line, const char* key) {
-  const auto at = line.find(key);
-  return at == std::string::npos ? 0 : std::strtod(line.c_str() + at + std::char_traits<char>::length(key), nullptr);
 }
 
 struct axis {
@@ -107,46 +100,8 @@ void progress_line::finish() {
   open_ = false;
 }
 
-causeway::result<metrics_file> metrics_file::open(const std::string& path, std::uint64_t step) {
-  std::string kept;
-  if (std::ifstream old{path}; old) {
-    for (std::string line; std::getline(old, line);) {
-      const bool whole = line.ends_with('}');
-      if (whole && number_after(line, "\"step\":") <= static_cast<double>(step)) kept += line + "\n";
-    }
-  }
-  metrics_file file;
-  file.path_ = path;
-  file.file_.open(path, std::ios::trunc);
-  file.file_ << kept;
-  file.file_.flush();
-  if (!file.file_) {
-    return causeway::fail(causeway::errc::io_failed, path, "metrics cannot be written here; check the folder and the disk");
-  }
-  return file;
-}
-
-void metrics_file::write(std::uint64_t step, std::uint64_t round, std::uint32_t peer, const char* name, double value) {
-  const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  file_ << format("{\"ts\":%.3f,\"step\":%llu,\"outer_step\":%llu,\"peer\":%u,\"name\":\"%s\",\"value\":%.9g}\n", now,
-                  static_cast<unsigned long long>(step), static_cast<unsigned long long>(round), peer, name, value);
-}
-
-void metrics_file::flush() { file_.flush(); }
-
-std::vector<loss_point> read_metric(const std::string& path, const std::string& name) {
-  std::vector<loss_point> points;
-  std::ifstream file{path};
-  const std::string key = "\"name\":\"" + name + "\"";
-  for (std::string line; std::getline(file, line);) {
-    if (line.find(key) == std::string::npos) continue;
-    points.push_back({static_cast<std::uint64_t>(number_after(line, "\"step\":")), number_after(line, "\"value\":")});
-  }
-  return points;
-}
-
-std::string loss_plot(const std::vector<loss_point>& training, const std::vector<loss_point>& validation,
-                      const std::string& title) {
+std::string loss_plot(const run_losses& losses, const std::string& title) {
+  const auto& [training, validation] = losses;
   double low = 1e30;
   double high = -1e30;
   double last = 1;
@@ -192,6 +147,11 @@ std::string loss_plot(const std::vector<loss_point>& training, const std::vector
       "y=\"68\">training</text><line x1=\"600\" x2=\"630\" y1=\"84\" y2=\"84\" stroke=\"#c0392b\" "
       "stroke-width=\"2\"/><text x=\"638\" y=\"88\">validation</text></g>\n</svg>\n";
   return svg;
+}
+
+causeway::result<void> write_loss_plot(const std::string& path, const std::vector<std::string>& peer_folders,
+                                       const std::string& title) {
+  return write_text(path, loss_plot(read_losses(peer_folders), title));
 }
 
 }  // namespace app

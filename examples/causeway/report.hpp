@@ -2,14 +2,15 @@
 #ifndef CAUSEWAY_EXAMPLES_REPORT_HPP
 #define CAUSEWAY_EXAMPLES_REPORT_HPP
 
-// What a person sees of a run: a progress line, metrics.jsonl, and a picture of the losses at the end.
+// What a person sees of a run in the terminal: a progress line, and a picture of the losses at the end.
 
 #include <causeway/core/result.hpp>
 
 #include <cstdint>
-#include <fstream>
 #include <string>
 #include <vector>
+
+#include "metrics.hpp"
 
 namespace app {
 
@@ -45,30 +46,12 @@ class progress_line {
   bool open_ = false;
 };
 
-/// One JSON object a line: {"ts","step","outer_step","peer","name","value"}; flushed at every commit.
-class metrics_file {
- public:
-  /// Appends; lines after `step` that an earlier, interrupted run wrote are dropped first.
-  static causeway::result<metrics_file> open(const std::string& path, std::uint64_t step);
-  void write(std::uint64_t step, std::uint64_t round, std::uint32_t peer, const char* name, double value);
-  void flush();
-
- private:
-  std::ofstream file_;
-  std::string path_;
-};
-
-struct loss_point {
-  std::uint64_t step = 0;
-  double value = 0;
-};
-
-/// All values called `name` in a metrics file, by step.
-std::vector<loss_point> read_metric(const std::string& path, const std::string& name);
-
 /// A plot of training and validation loss over steps.
-std::string loss_plot(const std::vector<loss_point>& training, const std::vector<loss_point>& validation,
-                      const std::string& title);
+std::string loss_plot(const run_losses& losses, const std::string& title);
+
+/// Written to `path`.
+causeway::result<void> write_loss_plot(const std::string& path, const std::vector<std::string>& peer_folders,
+                                       const std::string& title);
 
 }  // namespace app
 

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "cuts.hpp"
+#include "metrics.hpp"
 #include "policies.hpp"
 #include "report.hpp"
 #include "session_input.hpp"
@@ -40,11 +41,13 @@ class session {
         pace_{moves},
         self_{trainer.context().self()},
         peers_{trainer.context().peers()},
-        checkpoints_{causeway::io::posix_storage{}, input.folder + "/peer-" + std::to_string(self_), generations},
+        checkpoints_{causeway::io::posix_storage{}, own_folder(), generations},
         shared_{causeway::io::posix_storage{}, shared_folder(input, self_), 1},
         line_{input.s.quiet} {}
 
   causeway::result<session_summary> run() {
+    CAUSEWAY_ASSIGN(metrics_, metrics_file::open(own_folder(), self_, in_.s.watch.tensorboard));
+    metrics_.started({.id = self_});
     CAUSEWAY_TRY(compare_texts());
     CAUSEWAY_TRY(resume());
     CAUSEWAY_TRY(trainer_.start());
@@ -64,6 +67,7 @@ class session {
   static constexpr unsigned generations = 3;
 
   auto& ctx() { return trainer_.context(); }
+  [[nodiscard]] std::string own_folder() const { return in_.folder + "/peer-" + std::to_string(self_); }
 
   // ---- start --------------------------------------------------------------------------------------------------------
 
@@ -117,15 +121,12 @@ class session {
     batches_->seek(ctx().step() * static_cast<std::uint64_t>(batch));
     CAUSEWAY_ASSIGN(auto held_out, held_out_windows(in_));
     held_out_.emplace(std::move(held_out));
-    if (self_ == 0) {
-      CAUSEWAY_ASSIGN(auto metrics, metrics_file::open(in_.folder + "/metrics.jsonl", ctx().step()));
-      metrics_.emplace(std::move(metrics));
-    }
+    CAUSEWAY_TRY(metrics_.resume_at(ctx().step(), ctx().round(), trainer_.model().parameters().length()));
     next_validation_ = next_after(begun_at_, in_.s.train.evaluate_every);
     next_save_ = next_after(begun_at_, in_.s.train.checkpoint_every);
     if (pace_ == pace::rounds) next_save_ = next_after(ctx().round(), rounds_between_saves());
     first_step_ = ctx().step();
-    begin_ = mark_ = ctx().clock().now();
+    begin_ = mark_ = committed_at_ = ctx().clock().now();
     // So that there is a round that all peers hold, however early they are stopped.
     const bool saves = may_part() || pace_ == pace::rounds;
     return saves && first_step_ == 0 ? save() : causeway::result<void>{};
@@ -160,13 +161,12 @@ class session {
   causeway::result<void> after_step(const causeway::step_report& r) {
     loss_sum_ += r.loss;
     ++loss_count_;
-    if (metrics_) {
-      metrics_->write(r.step, r.round, self_, "loss", r.loss);
-      metrics_->write(r.step, r.round, self_, "learning_rate", static_cast<double>(r.learning_rate));
-      metrics_->write(r.step, r.round, self_, "gradient_norm", static_cast<double>(r.gradient_norm));
-      metrics_->write(r.step, r.round, self_, "exchange_seconds", r.exchange_seconds);
-    }
+    metrics_.stepped(r);
     last_loss_ = r.loss;
+    blocked_ += r.exchange_seconds;
+    tokens_ += r.tokens;
+    if (r.committed_round) metrics_.committed(news(r));
+    metrics_.links(*in_.links, false);
     const bool at_end = ends_round(r), due = at_end && r.step >= next_validation_;
     if (due) {
       CAUSEWAY_TRY(alike() ? validate(false) : validate_alone());
@@ -243,16 +243,21 @@ class session {
     loss_sum_ = 0;
     loss_count_ = 0;
     mark_ = ctx().clock().now();
-    if (metrics_) {
-      const auto write = [&](const char* name, double value) {
-        metrics_->write(ctx().step(), ctx().round(), self_, name, value);
-      };
-      write("validation_loss", summary_.validation);
-      if (total[3] > 0) write("mean_loss", total[2] / total[3]);
-      write("tokens_per_second", speed_);
-      write("bytes_sent", static_cast<double>(ctx().world().stats().bytes_sent));
-      metrics_->flush();
-    }
+    if (self_ == 0) metrics_.validated(ctx().step(), ctx().round(), summary_.validation);
+  }
+
+  round_news news(const causeway::step_report& r) {
+    const auto now = ctx().clock().now();
+    const double elapsed = causeway::seconds(now - committed_at_);
+    const causeway::traffic traffic = ctx().world().stats();
+    round_news n{.step = r.step, .round = r.round, .state = r.state_hash, .peers = peers_, .loss = r.loss};
+    if (elapsed > 0) n.tokens_per_second = static_cast<double>(tokens_) / elapsed * shares_ / peers_;
+    n.bytes_sent = traffic.bytes_sent;
+    n.bytes_received = traffic.bytes_received;
+    n.blocked_seconds = blocked_;
+    committed_at_ = now;
+    tokens_ = 0;
+    return n;
   }
 
   void show(bool milestone) {
@@ -315,6 +320,8 @@ class session {
   }
 
   session_summary summarize() {
+    metrics_.links(*in_.links, true);
+    metrics_.ended(ctx().step(), ctx().round(), summary_.interrupted);
     summary_.step = ctx().step();
     summary_.round = ctx().round();
     summary_.bytes_sent = ctx().world().stats().bytes_sent;
@@ -351,10 +358,11 @@ class session {
   progress_line line_;
   std::optional<causeway::data::batcher> batches_;
   std::optional<causeway::data::validation_windows> held_out_;
-  std::optional<metrics_file> metrics_;
+  metrics_file metrics_;
   session_summary summary_;
   causeway::time_point begin_;
   causeway::time_point mark_;
+  causeway::time_point committed_at_;
   std::uint64_t first_step_ = 0;
   std::uint64_t begun_at_ = 0;  ///< the step of the peer that is behind the others: what is due follows from it on all
   std::uint64_t next_validation_ = 0;
@@ -363,6 +371,8 @@ class session {
   double last_loss_ = 0;
   double speed_ = 0;
   std::int64_t loss_count_ = 0;
+  std::int64_t tokens_ = 0;  ///< since committed_at_
+  double blocked_ = 0;
 };
 
 }  // namespace app

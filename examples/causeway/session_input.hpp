@@ -13,11 +13,13 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "corpus.hpp"
+#include "metrics.hpp"
 #include "policies.hpp"
 #include "settings.hpp"
 
@@ -38,7 +40,8 @@ struct session_input {
   corpus data;
   std::string folder;  ///< of the run
   std::uint64_t run_id = 0;
-  std::function<bool()> stopping;  ///< whether a signal asked us to stop
+  std::function<bool()> stopping;                                      ///< whether a signal asked us to stop
+  std::shared_ptr<link_meter> links = std::make_shared<link_meter>();  ///< counts what this peer sends and waits for
 };
 
 /// What a session ends with.

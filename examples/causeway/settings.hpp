@@ -155,6 +155,11 @@ struct settings {
     std::string history;
   } sim;
 
+  struct {
+    std::string page;
+    bool tensorboard = false;
+  } watch;
+
   bool quiet = false;  ///< no progress line: set for the peers that a launcher starts
 };
 

@@ -12,6 +12,7 @@
 
 #include "command_line.hpp"
 #include "option.hpp"
+#include "page_server.hpp"
 #include "policies.hpp"
 #include "settings.hpp"
 
@@ -270,6 +271,13 @@ std::vector<setting> table(settings& s) {
       make("sim.seeds", s.sim.seeds, "simulate: how many seeds, from run.seed on", local).also("seeds").at_least(1),
       make("sim.history", s.sim.history, "simulate: file for the events of the membership, and what peers log", local)
           .also("history"),
+      make("watch.page", s.watch.page,
+           "PORT or HOST:PORT at which a browser sees the run while it trains; a port alone is for this machine only",
+           local)
+          .also("page"),
+      make("watch.tensorboard", s.watch.tensorboard, "write TensorBoard's event files into peer-N, too (true|false)",
+           local)
+          .also("tensorboard"),
       make("quiet", s.quiet, "no progress line (true|false)", local),
   };
 }
@@ -434,6 +442,7 @@ causeway::result<void> validate(const settings& s) {
   if (!chosen->composed && s.comm.codec != "none") {
     return bad("comm.codec", s.comm.policy + " says itself what travels; leave it out, or use diloco with this codec");
   }
+  CAUSEWAY_TRY(check_page_place(s.watch.page));
   const bool elastic = s.fault.policy == "quorum";
   if (is_swarm(s)) CAUSEWAY_TRY(validate_swarm(s));
   if (s.parallel.policy == "pipeline") CAUSEWAY_TRY(validate_pipeline(s));
@@ -503,8 +512,9 @@ causeway::result<void> fill_in(settings& s, const origins& from, std::string_vie
 
 std::vector<std::string> local_flags(settings& s) {
   const auto is_launchers = [](const std::string& name) {
-    const std::vector<std::string> own{"run.fresh", "run.refound", "run.restart",    "net.index", "net.listen",
-                                       "net.join",  "net.threads", "parallel.stage", "quiet",     "net.announce"};
+    const std::vector<std::string> own{"run.fresh",  "run.refound",  "run.restart", "net.index",
+                                       "net.listen", "net.join",     "net.threads", "parallel.stage",
+                                       "quiet",      "net.announce", "watch.page"};
     return name.starts_with("sim.") || std::find(own.begin(), own.end(), name) != own.end();
   };
   settings usual;

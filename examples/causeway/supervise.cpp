@@ -24,11 +24,14 @@
 #include "corpus.hpp"
 #include "elastic_run.hpp"
 #include "launch.hpp"
+#include "metrics.hpp"
+#include "page_text.hpp"
 #include "peer_folder.hpp"
 #include "peer_report.hpp"
 #include "refounding.hpp"
 #include "run_folder.hpp"
 #include "swarm_place.hpp"
+#include "watch_run.hpp"
 
 namespace app {
 namespace {
@@ -71,6 +74,7 @@ class supervisor {
     {
       CAUSEWAY_ASSIGN(const corpus prepared, prepare_corpus(s_, folder_));  // once, not once per peer
     }
+    CAUSEWAY_ASSIGN(const page_server page, serve_page(s_, folder_));
     find_running();
     CAUSEWAY_TRY(start_missing());
     while (std::any_of(places_.begin(), places_.end(), [](const place& p) { return p.running() || p.start_at; })) {
@@ -82,6 +86,9 @@ class supervisor {
     }
     show_rounds();
     line_.finish();
+    if (const auto written = write_report(folder_); !written) {
+      std::fprintf(stderr, "causeway: %s\n", written.error().text().c_str());
+    }
     return conclude();
   }
 
@@ -140,7 +147,9 @@ class supervisor {
                                      "--net.threads",
                                      std::to_string(s_.net.threads),
                                      "--quiet",
-                                     "true"};
+                                     "true",
+                                     "--watch.page",  // also where a variable asks for one
+                                     ""};
     const auto ours = local_flags(s_);
     command.insert(command.end(), ours.begin(), ours.end());
     CAUSEWAY_ASSIGN(const std::string where, listens_at(p));
@@ -201,13 +210,13 @@ class supervisor {
     if (p.done || p.too_late || stop_requested()) return;
     const std::string how = WIFSIGNALED(status) ? "was killed by signal " + std::to_string(WTERMSIG(status))
                                                 : "ended with status " + std::to_string(WEXITSTATUS(status));
-    died(p, "peer " + std::to_string(p.index) + " (pid " + std::to_string(pid) + ") " + how);
+    died(p, " (pid " + std::to_string(pid) + ") " + how);
   }
 
   void foreign_ended(place& p) {
     p.foreign = false;
     p.done = read_result(folder_of(p)).has_value();
-    if (!p.done && !stop_requested()) died(p, "peer " + std::to_string(p.index) + " ended");
+    if (!p.done && !stop_requested()) died(p, " ended");
   }
 
   void died(place& p, const std::string& what) {
@@ -219,10 +228,11 @@ class supervisor {
     std::size_t alive = 0;
     for (const place& other : places_) alive += other.running() ? 1U : 0U;
     line_.finish();
-    std::fprintf(stderr, "%s; %s\n", what.c_str(),
-                 again       ? "starting it again"
-                 : alive > 0 ? "the others go on; the same command starts it again"
-                             : "no peer is left; start the same command to go on");
+    const std::string then = again       ? "starting it again"
+                             : alive > 0 ? "the others go on; the same command starts it again"
+                                         : "no peer is left; start the same command to go on";
+    std::fprintf(stderr, "peer %u%s; %s\n", p.index, what.c_str(), then.c_str());
+    write_run_event(folder_, p.index, "died", what.substr(1) + "; " + then);
   }
 
   causeway::result<void> restart_due() {
@@ -244,6 +254,7 @@ class supervisor {
       if (p.process == 0 || p.too_late) continue;
       p.too_late = true;
       line_.finish();
+      write_run_event(folder_, p.index, "late", "came back when the others had ended");
       std::fprintf(stderr, "peer %u came back when the others had ended; the same command brings it up to date\n", p.index);
       kill(p.process, SIGTERM);
     }
@@ -325,7 +336,8 @@ class supervisor {
                 static_cast<unsigned long long>(end->state));
     std::printf("%zu of %u peers trained to the end; a peer sent up to %s\n", done, s_.net.peers,
                 human_bytes(static_cast<double>(sent)).c_str());
-    std::printf("loss plot %s/loss.svg, metrics and checkpoints %s/peer-*\n", folder_.c_str(), folder_.c_str());
+    std::printf("report %s/report.html, loss plot %s/loss.svg, metrics and checkpoints %s/peer-*\n", folder_.c_str(),
+                folder_.c_str(), folder_.c_str());
     return 0;
   }
 

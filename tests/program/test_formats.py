@@ -44,8 +44,8 @@ class Formats(Program):
                            "--train.evaluate_tokens", "1024", "--sample.tokens", "8", *args, where=where)
 
     def losses(self, where):
-        with open(os.path.join(self.dir, where, "causeway", "metrics.jsonl")) as f:
-            return [line["value"] for line in map(json.loads, f) if line["name"] == "loss"]
+        with open(os.path.join(self.dir, where, "causeway", "peer-0", "metrics.jsonl")) as f:
+            return [line["loss"] for line in map(json.loads, f) if line["kind"] == "step"]
 
     def file(self, name, folder=None):
         with open(os.path.join(folder or self.out, name), "rb") as f:

@@ -14,11 +14,11 @@ class Training(Program):
         self.assertIn("validation loss", r.stdout)
         self.assertRegex(r.stdout, r"memory of this peer: about [0-9.]+ [kMG]B")
         folder = os.path.join(self.dir, "runs", "causeway")
-        for name in ["metrics.jsonl", "loss.svg", "sample.txt", "tokens.bin"]:
+        for name in ["peer-0/metrics.jsonl", "loss.svg", "report.html", "sample.txt", "tokens.bin"]:
             self.assertGreater(os.path.getsize(os.path.join(folder, name)), 0, name)
         self.assertEqual(len(glob.glob(folder + "/peer-*")), 4)
-        with open(folder + "/metrics.jsonl") as metrics:
-            final = [float(v) for v in re.findall(r'"name":"validation_loss","value":([0-9.]+)', metrics.read())]
+        with open(folder + "/peer-0/metrics.jsonl") as metrics:
+            final = [float(v) for v in re.findall(r'"validation_loss":([0-9.]+)', metrics.read())]
         self.assertLess(final[-1], 3.0)  # uniform over bytes is 5.5
         g = subprocess.run(self.command("--prompt", "the sea", command="generate"), capture_output=True, text=True, errors="replace", timeout=60)
         self.assertEqual(g.returncode, 0, g.stderr)
@@ -58,8 +58,8 @@ class Training(Program):
                     self.assertEqual(self.checkpoint("whole", peer, 400), self.checkpoint("cut", peer, 400))
 
     def losses(self, where):
-        with open(os.path.join(self.dir, where, "causeway", "metrics.jsonl")) as metrics:
-            return [float(v) for v in re.findall(r'"name":"validation_loss","value":([0-9.]+)', metrics.read())]
+        with open(os.path.join(self.dir, where, "causeway", "peer-0", "metrics.jsonl")) as metrics:
+            return [float(v) for v in re.findall(r'"validation_loss":([0-9.]+)', metrics.read())]
 
     def test_presets_train_and_an_interrupted_run_ends_with_the_same_bits(self):
         for policy in ["streaming_diloco", "sparse_loco", "noloco"]:
@@ -155,8 +155,8 @@ class Pipelines(Program):
     STAGES = ["--parallel.policy", "pipeline", "--train.micro_batches", "4", "--model.layers", "4", "--comm.policy", "every_step"]
 
     def last(self, where, what):
-        with open(os.path.join(self.dir, where, "causeway", "metrics.jsonl")) as f:
-            return [json.loads(line)["value"] for line in f if f'"{what}"' in line][-1]
+        with open(os.path.join(self.dir, where, "causeway", "peer-0", "metrics.jsonl")) as f:
+            return [json.loads(line)[what] for line in f if f'"{what}"' in line][-1]
 
     def test_stages_on_four_processes_train_as_one_peer_does(self):
         one = self.run_it("--peers", "1", "--steps", "30", *self.STAGES[2:], where="one")

@@ -34,7 +34,8 @@ struct drawing {
 std::vector<setting> options(drawing& d) {
   return {
       make_setting("schedule", d.schedule, "the kind of schedule")
-          .one_of({"gpipe", "1f1b", "interleaved", "zero_bubble", "zero_bubble_h2", "zero_bubble_v", "varuna", "asynchronous", "greedy"}),
+          .one_of({"gpipe", "1f1b", "interleaved", "zero_bubble", "zero_bubble_h2", "zero_bubble_v", "varuna",
+                   "asynchronous", "greedy"}),
       make_setting("stages", d.stages, "ranks of the pipeline").at_least(1).up_to(1000),
       make_setting("micro-batches", d.micro_batches, "of one step").at_least(1).up_to(10000),
       make_setting("chunks", d.chunks, "of the model on each rank; interleaved and greedy").at_least(1).up_to(100),

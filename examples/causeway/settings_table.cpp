@@ -275,8 +275,7 @@ std::vector<setting> table(settings& s) {
            "PORT or HOST:PORT at which a browser sees the run while it trains; a port alone is for this machine only",
            local)
           .also("page"),
-      make("watch.tensorboard", s.watch.tensorboard, "write TensorBoard's event files into peer-N, too (true|false)",
-           local)
+      make("watch.tensorboard", s.watch.tensorboard, "write TensorBoard's event files into peer-N, too (true|false)", local)
           .also("tensorboard"),
       make("quiet", s.quiet, "no progress line (true|false)", local),
   };

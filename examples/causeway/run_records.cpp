@@ -14,6 +14,7 @@
 #include "metrics.hpp"
 #include "peer_folder.hpp"
 #include "run_folder.hpp"
+#include "option.hpp"
 #include "settings.hpp"
 
 namespace app {

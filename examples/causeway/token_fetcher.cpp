@@ -132,7 +132,11 @@ std::vector<std::byte> token_fetcher::piece(std::uint32_t item, std::uint64_t of
 void token_fetcher::work() {
   std::unique_lock lock{mutex_};
   for (;;) {
-    changed_.wait(lock, [&] { return over_ || !urgent_.empty() || !later_.empty(); });
+    const auto asked = [&] { return over_ || !urgent_.empty() || !later_.empty(); };
+    if (!changed_.wait_for(lock, 1s, asked)) {
+      there_.reset();  // a peer talks to a few others at a time
+      changed_.wait(lock, asked);
+    }
     if (over_) return;
     std::set<std::size_t>& from = urgent_.empty() ? later_ : urgent_;
     std::vector<std::size_t> chunks;
@@ -153,7 +157,8 @@ void token_fetcher::work() {
     }
     failure_ = outcome.error();
     later_.clear();  // nobody waits for those yet
-    changed_.wait_for(lock, 200ms, [&] { return over_.load(); });
+    if (++next_source_ % std::max<std::size_t>(1, sources_.size()) != 0) continue;
+    changed_.wait_for(lock, 200ms, [&] { return over_.load(); });  // all of them were asked
   }
 }
 
@@ -163,7 +168,7 @@ causeway::result<void> token_fetcher::connect() {
   {
     const std::lock_guard lock{mutex_};
     if (sources_.empty()) return fail(errc::unreachable, "tokens", "no address of a peer that has them is known");
-    source = sources_[next_source_++ % sources_.size()];
+    source = sources_[next_source_ % sources_.size()];
   }
   CAUSEWAY_ASSIGN(const net::endpoint address, net::parse_endpoint(source));
   const auto deadline = causeway::steady_clock{}.now() + 10s;
@@ -178,13 +183,17 @@ causeway::result<void> token_fetcher::connect() {
 causeway::result<void> token_fetcher::fetch(const std::vector<std::size_t>& chunks) {
   CAUSEWAY_TRY(connect());
   const std::size_t split = list_.token_chunks();
+  const auto say = [&](std::size_t) {
+    { const std::lock_guard lock{mutex_}; }  // who waits has looked, or will see it
+    changed_.notify_all();
+  };
   for (std::size_t i = 0; i < chunks.size();) {
     std::size_t end = i + 1;
     while (end < chunks.size() && chunks[end] == chunks[end - 1] + 1 && chunks[end] != split) ++end;
     const bool validation = chunks[i] >= split;
     const std::size_t base = validation ? split : 0;
     auto came = stores_[validation ? 1 : 0].fetch(*there_, validation ? validation_item : tokens_item, chunks[i] - base,
-                                                  chunks[end - 1] + 1 - base, [&](std::size_t) { changed_.notify_all(); });
+                                                  chunks[end - 1] + 1 - base, say);
     if (!came) {
       there_.reset();  // another one may have it
       return came;

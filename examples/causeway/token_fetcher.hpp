@@ -76,7 +76,7 @@ class token_fetcher {
   const std::uint64_t text_hash_;
   const std::chrono::seconds patience_;
   std::optional<causeway::net::inquiry> there_;  // of the thread alone
-  std::size_t next_source_ = 0;
+  std::size_t next_source_ = 0;                  // the one that gave something, as long as it does
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

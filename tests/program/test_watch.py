@@ -216,6 +216,15 @@ class Page(Watched):
             self.assertFalse([r for r in self.state()["records"] if r["schema"] != 1])
         self.assertEqual(read(os.path.join(self.folder(), "report.html")).count("</script>"), 1)
 
+    def test_a_page_that_a_variable_asks_for_is_the_launchers_alone(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        for more in [[], ["--fault.policy", "quorum"]]:  # the peers would find the port taken
+            r = self.run_it("--peers", "3", "--steps", "20", *more, where="variable" + str(len(more)), env={**os.environ, "CAUSEWAY_WATCH_PAGE": port})
+            self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
+            self.assertEqual(r.stdout.count("watch the run at"), 1)
+
     def test_a_place_that_cannot_be_is_refused_before_anything_trains(self):
         self.fails(self.run_it("--page", "here"), "invalid_argument", "watch.page", "use PORT or HOST:PORT")
         with socket.socket() as taken:

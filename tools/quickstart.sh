@@ -40,5 +40,5 @@ cat <<TEXT
 
 The run is in runs/quickstart: loss.svg shows the loss, sample.txt a sample, metrics.jsonl every figure, peer-*/ the checkpoints.
 Next: build/release/bin/causeway generate @examples/quickstart.toml    writes more text
-      build/release/bin/causeway --help                                what else it can do
+      build/release/bin/causeway help                                  what else it can do
 TEXT

@@ -16,8 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "flags.hpp"
-
 namespace app {
 namespace {
 
@@ -30,33 +28,35 @@ struct drawing {
   std::uint32_t stages = 4, chunks = 1, micro_batches = 8, room = 0;
   double forward = 1, backward = 2, weight_gradient = -1, recompute = -1, latency = 0, transfer = 0, jitter = 0, column = 0;
   std::uint32_t seed = 1, seeds = 1;
-  bool opportunistic = false, recomputing = false, halves = false, help = false;
+  bool opportunistic = false, recomputing = false, halves = false;
 };
 
-std::vector<flag> options(drawing& d) {
-  return {{"schedule", "gpipe, 1f1b, interleaved, zero_bubble, varuna, asynchronous or greedy", &d.schedule},
-          {"stages", "ranks of the pipeline", &d.stages},
-          {"micro-batches", "of one step", &d.micro_batches},
-          {"chunks", "of the model on each rank; interleaved and greedy", &d.chunks},
-          {"room",
-           "sets of activations that a rank has room for (greedy, or with --opportunistic); varuna: stored inputs; 0: see "
-           "below",
-           &d.room},
-          {"halves", "greedy: split backwards into input and weight gradients", &d.halves},
-          {"with-recompute", "gpipe, 1f1b, interleaved, zero_bubble, asynchronous: recompute activations", &d.recomputing},
-          {"forward", "seconds of a forward in a stage (in a chunk)", &d.forward},
-          {"backward", "seconds of a backward, both halves", &d.backward},
-          {"weight-gradient", "seconds of its second half; -1: half of it", &d.weight_gradient},
-          {"recompute", "seconds of a recompute; -1: as a forward", &d.recompute},
-          {"latency", "seconds from stage to stage", &d.latency},
-          {"transfer", "seconds for which a message occupies its link", &d.transfer},
-          {"jitter", "sigma of the log-normal factor on each operation and message", &d.jitter},
-          {"seed", "of the jitter", &d.seed},
-          {"seeds", "the mean over so many seeds as well", &d.seeds},
-          {"opportunistic", "ranks run a later operation when the next one's input is not there", &d.opportunistic},
-          {"column", "seconds of a column of the picture; 0: by itself", &d.column},
-          {"svg", "also write the picture to this file", &d.svg},
-          {"help", "this text", &d.help}};
+std::vector<setting> options(drawing& d) {
+  return {
+      make_setting("schedule", d.schedule, "of which kind")
+          .one_of({"gpipe", "1f1b", "interleaved", "zero_bubble", "varuna", "asynchronous", "greedy"}),
+      make_setting("stages", d.stages, "ranks of the pipeline").at_least(1).up_to(1000),
+      make_setting("micro-batches", d.micro_batches, "of one step").at_least(1).up_to(10000),
+      make_setting("chunks", d.chunks, "of the model on each rank; interleaved and greedy").at_least(1).up_to(100),
+      make_setting(
+          "room", d.room,
+          "sets of activations that a rank has room for (greedy, or with --opportunistic); varuna: stored inputs; 0: see "
+          "below"),
+      make_setting("halves", d.halves, "greedy: split backwards into input and weight gradients"),
+      make_setting("with-recompute", d.recomputing,
+                   "gpipe, 1f1b, interleaved, zero_bubble, asynchronous: recompute activations"),
+      make_setting("forward", d.forward, "seconds of a forward in a stage (in a chunk)"),
+      make_setting("backward", d.backward, "seconds of a backward, both halves"),
+      make_setting("weight-gradient", d.weight_gradient, "seconds of its second half; -1: half of it"),
+      make_setting("recompute", d.recompute, "seconds of a recompute; -1: as a forward"),
+      make_setting("latency", d.latency, "seconds from stage to stage"),
+      make_setting("transfer", d.transfer, "seconds for which a message occupies its link"),
+      make_setting("jitter", d.jitter, "sigma of the log-normal factor on each operation and message").at_least(0).up_to(3),
+      make_setting("seed", d.seed, "of the jitter"),
+      make_setting("seeds", d.seeds, "the mean over so many seeds as well").at_least(1).up_to(1000),
+      make_setting("opportunistic", d.opportunistic, "ranks run a later operation when the next one's input is not there"),
+      make_setting("column", d.column, "seconds of a column of the picture; 0: by itself").in("seconds").at_least(0),
+      make_setting("svg", d.svg, "also write the picture to this file")};
 }
 
 causeway::result<void> validate(const drawing& d) {
@@ -66,17 +66,11 @@ causeway::result<void> validate(const drawing& d) {
   };
   const bool parts = d.schedule == "interleaved" || d.schedule == "greedy";
   const bool rules = d.schedule == "varuna" || d.schedule == "greedy";
-  CAUSEWAY_TRY(limit(d.stages >= 1 && d.stages <= 1000, "--stages", "must be from 1 to 1000"));
-  CAUSEWAY_TRY(limit(d.micro_batches >= 1 && d.micro_batches <= 10000, "--micro-batches", "must be from 1 to 10000"));
-  CAUSEWAY_TRY(limit(d.chunks >= 1 && d.chunks <= 100, "--chunks", "must be from 1 to 100"));
   CAUSEWAY_TRY(limit(d.chunks == 1 || parts, "--chunks", "is for interleaved and greedy; leave it out"));
   CAUSEWAY_TRY(limit(d.room == 0 || rules || d.opportunistic, "--room", "is for varuna, greedy and --opportunistic"));
   CAUSEWAY_TRY(limit(!d.halves || d.schedule == "greedy", "--halves", "is for greedy; zero_bubble has them by itself"));
   CAUSEWAY_TRY(limit(!d.recomputing || !rules, "--with-recompute", "is not for varuna, which does, nor for greedy"));
-  CAUSEWAY_TRY(limit(std::isfinite(d.jitter) && d.jitter >= 0 && d.jitter <= 3, "--jitter", "must be from 0 to 3"));
-  CAUSEWAY_TRY(limit(d.weight_gradient <= d.backward, "--weight-gradient", "is a part of --backward, and can't be more"));
-  CAUSEWAY_TRY(limit(d.seeds >= 1 && d.seeds <= 1000, "--seeds", "must be from 1 to 1000"));
-  return limit(std::isfinite(d.column) && d.column >= 0, "--column", "must be finite seconds, at least 0");
+  return limit(d.weight_gradient <= d.backward, "--weight-gradient", "is a part of --backward, and can't be more");
 }
 
 plan::stage_costs costs_of(const drawing& d) {
@@ -92,12 +86,8 @@ causeway::result<plan::schedule> generate(const drawing& d, const plan::stage_co
   if (d.schedule == "zero_bubble") return plan::zero_bubble(d.stages, d.micro_batches);
   if (d.schedule == "asynchronous") return plan::asynchronous(d.stages, d.micro_batches);
   if (d.schedule == "varuna") return plan::varuna(costs, d.micro_batches, d.room == 0 ? 2 * d.stages : d.room);
-  if (d.schedule == "greedy") {
-    const std::uint32_t room = d.room == 0 ? d.stages * d.chunks : d.room;
-    return plan::greedy(costs, {d.stages, d.chunks, d.micro_batches, room, d.halves});
-  }
-  return fail(errc::invalid_argument, "--schedule",
-              "'" + d.schedule + "' is none; use gpipe, 1f1b, interleaved, zero_bubble, varuna, asynchronous or greedy");
+  const std::uint32_t room = d.room == 0 ? d.stages * d.chunks : d.room;
+  return plan::greedy(costs, {d.stages, d.chunks, d.micro_batches, room, d.halves});
 }
 
 // What an opportunistic rank may hold: of what it runs ahead with, `room`. None: what its order needs by itself.
@@ -129,23 +119,16 @@ causeway::result<void> print_mean(const drawing& d, const plan::schedule& s, con
   return {};
 }
 
-int print_help(drawing& d) {
-  std::printf("causeway schedule [--option value ...]: draws what each rank of a pipeline does in one step, and when\n\n");
-  for (const flag& f : options(d)) std::printf("  --%-16s %s\n", f.name.c_str(), f.help.c_str());
-  std::printf(
-      "\nWithout --room varuna stores 2 x stages inputs, greedy has room for stages x chunks sets, and an opportunistic "
-      "rank "
-      "for\nwhat its order needs.\n");
-  std::printf("\ndocs/reference/schedules.md says what the schedules are.\n");
-  return 0;
-}
-
 }  // namespace
 
-causeway::result<int> draw_schedule(const std::vector<std::string>& arguments) {
+std::vector<setting> schedule_options() {
+  static drawing usual;  // the table refers to it
+  return options(usual);
+}
+
+causeway::result<int> draw_schedule(const command_line& line) {
   drawing d;
-  CAUSEWAY_TRY(read_flags("schedule", arguments, options(d)));
-  if (d.help) return print_help(d);
+  CAUSEWAY_TRY(take_options(line, options(d)));
   CAUSEWAY_TRY(validate(d));
   const plan::stage_costs costs = costs_of(d);
   if (const auto fit = plan::check(costs, d.stages * d.chunks); !fit) {

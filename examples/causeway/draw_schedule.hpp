@@ -6,13 +6,18 @@
 
 #include <causeway/core/result.hpp>
 
-#include <string>
 #include <vector>
+
+#include "command_line.hpp"
+#include "option.hpp"
 
 namespace app {
 
-/// What follows the word `schedule` on the command line. Prints the picture; 0.
-causeway::result<int> draw_schedule(const std::vector<std::string>& arguments);
+/// The options with their defaults, to be shown.
+std::vector<setting> schedule_options();
+
+/// The command line of `causeway schedule`. Prints the picture; 0.
+causeway::result<int> draw_schedule(const command_line& line);
 
 }  // namespace app
 

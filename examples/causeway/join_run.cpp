@@ -12,6 +12,7 @@
 
 #include "corpus.hpp"
 #include "launch.hpp"
+#include "option.hpp"
 #include "run_folder.hpp"
 #include "run_notice.hpp"
 #include "stop.hpp"

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "addresses.hpp"
+#include "option.hpp"
 #include "stop.hpp"
 #include "welcome.hpp"
 

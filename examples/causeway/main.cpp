@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "command_line.hpp"
+#include "commands.hpp"
 #include "corpus.hpp"
 #include "draw_schedule.hpp"
 #include "elastic_run.hpp"
@@ -23,6 +25,7 @@
 #include "journal.hpp"
 #include "launch.hpp"
 #include "launched_rank.hpp"
+#include "pages.hpp"
 #include "peer_folder.hpp"
 #include "plan_pipeline.hpp"
 #include "policies.hpp"
@@ -191,6 +194,11 @@ causeway::result<int> join(settings s, const origins& from, stop_watch& watch) {
   return run_joiner(std::move(run.s), run.new_here, watch);
 }
 
+causeway::result<int> show(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
 int show_settings(settings& s, const origins& from) {
   for (const auto& item : table(s)) {
     const auto origin = from.find(item.name);
@@ -201,25 +209,23 @@ int show_settings(settings& s, const origins& from) {
   return 0;
 }
 
+// The settings as they are, or a page that is written from their table.
+causeway::result<int> configure(settings& s, const origins& from, const std::vector<std::string>& positional) {
+  if (positional.empty()) return show_settings(s, from);
+  const std::string& page = positional[0];
+  const std::string text = page == "reference"    ? settings_page()
+                           : page == "completion" ? bash_completion()
+                           : page == "manual"     ? manual_page()
+                                                  : "";
+  if (text.empty()) return fail(errc::invalid_argument, page, "is not a page; use reference, completion or manual");
+  return show(text);
+}
+
 // As shells and other programs have it: 2 says that the command cannot work as it was given.
 int exit_status(errc code) { return code == errc::cancelled ? interrupted : code == errc::invalid_argument ? 2 : 1; }
 
-causeway::result<int> run(const std::vector<std::string>& arguments) {
-  if (!arguments.empty() && arguments[0] == "schedule") return draw_schedule({arguments.begin() + 1, arguments.end()});
-  if (!arguments.empty() && arguments[0] == "plan") return plan_pipeline({arguments.begin() + 1, arguments.end()});
-  if (!arguments.empty() && arguments[0] == "replay") return replay_trace({arguments.begin() + 1, arguments.end()});
-  stop_watch watch;
-  settings s;
-  origins from;
-  CAUSEWAY_ASSIGN(command_line line, parse(arguments, s, from));
-  if (line.command == "help") {
-    std::printf("%s", help_text().c_str());
-    return arguments.empty() ? 2 : 0;
-  }
-  if (line.command == "version") {
-    std::printf("causeway %s\n", CAUSEWAY_VERSION_STRING);
-    return 0;
-  }
+// What a command of a run does with the settings it was given.
+causeway::result<int> act(const command_line& line, settings s, const origins& from, stop_watch& watch) {
   if (line.command == "join") {
     if (line.positional.size() != 1) return fail(errc::invalid_argument, "join", "say where: causeway join HOST:PORT");
     s.net.join = line.positional[0];
@@ -231,25 +237,59 @@ causeway::result<int> run(const std::vector<std::string>& arguments) {
   }
   if (line.command == "peer") return run_sibling(std::move(s), from, watch);
   if (line.command == "export") return export_to(std::move(s), from, line.positional);
+  if (line.command == "config") return configure(s, from, line.positional);
   if (!line.positional.empty()) {
-    return fail(errc::invalid_argument, line.positional[0], "is not a setting; settings start with --, files with @");
+    return fail(errc::invalid_argument, line.positional[0],
+                "is not a setting; settings start with --, files with @, and a text is named with --data");
   }
   if (line.command == "train") CAUSEWAY_TRY(take_rank(s, from));
   const bool starts = (line.command == "train" && s.net.join.empty()) || line.command == "simulate";
   if (starts) CAUSEWAY_TRY(take_init(s, from));
   CAUSEWAY_TRY(validate(s));
-  if (line.command == "train" && !s.net.join.empty()) return join(std::move(s), from, watch);
+  if (line.command == "generate") return generate(s, from);
   if (line.command == "simulate" && is_swarm(s)) {
     return fail(errc::unsupported, "parallel.policy", "simulate has no swarms; train one, or use data or pipeline");
   }
   if (line.command == "simulate") return simulate(std::move(s));
-  if (line.command == "train" && elastic(s)) return train_elastic(std::move(s), watch);
-  if (line.command == "train") return train(std::move(s), from, watch);
-  if (line.command == "generate") return generate(s, from);
-  if (line.command == "config") return show_settings(s, from);
-  return fail(errc::invalid_argument, line.command,
-              "is not a command; use train, join, simulate, generate, export, check-journal, plan, replay, schedule or "
-              "config (--help)");
+  if (!s.net.join.empty()) return join(std::move(s), from, watch);
+  return elastic(s) ? train_elastic(std::move(s), watch) : train(std::move(s), from, watch);
+}
+
+causeway::error no_command(const std::string& name) {
+  if (name.empty()) return fail(errc::invalid_argument, "causeway", "say what to do, as train; `causeway help` lists all");
+  std::vector<std::string> names;
+  for (const command& c : all_commands()) names.push_back(c.name);
+  const std::string guess = nearest(names, name);
+  return fail(errc::invalid_argument, name,
+              "is not a command" + (guess.empty() ? "" : "; did you mean " + guess + "?") + "; `causeway help` lists all");
+}
+
+// `causeway help`, `causeway help COMMAND`, and --help anywhere.
+causeway::result<int> show_help(const command_line& line) {
+  const bool by_word = line.command == "help";
+  const std::string wanted = !by_word ? line.command : line.positional.empty() ? "" : line.positional[0];
+  if (wanted.empty()) return show(overview());
+  const command* const c = find_command(wanted);
+  return c == nullptr ? causeway::result<int>{no_command(wanted)} : show(help_of(*c, line.help_all));
+}
+
+causeway::result<int> run(std::vector<std::string> arguments) {
+  if (arguments.empty()) return std::fputs(overview().c_str(), stderr), 2;
+  if (arguments[0] == "--version" || arguments[0] == "version") return show("causeway " CAUSEWAY_VERSION_STRING "\n");
+  if (arguments[0] == "config") std::erase(arguments, "--effective");  // which is what it shows
+  const command* const c = find_command(arguments[0]);
+  settings s;
+  std::vector<setting> known = c != nullptr && c->options ? c->options() : table(s);
+  const command_line line = split(arguments, known);
+  if (line.help || line.command == "help") return show_help(line);
+  if (line.command == "plan") return plan_pipeline(line);
+  if (line.command == "replay") return replay_trace(line);
+  if (line.command == "schedule") return draw_schedule(line);
+  if (find_command(line.command) == nullptr && line.command != "peer") return no_command(line.command);
+  stop_watch watch;
+  origins from;
+  CAUSEWAY_TRY(take_settings(line, s, from));
+  return act(line, std::move(s), from, watch);
 }
 
 }}  // namespace app

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "device_list.hpp"
-#include "flags.hpp"
 
 namespace app {
 namespace {
@@ -31,27 +30,26 @@ struct request {
   std::uint64_t layers = 0, width = 0, vocabulary = 0, context = 0;
   std::uint64_t global_batch = 256, micro_batch = 1, stages = 0, replicas = 0, seed = 1, evaluations = 200000;
   double gradient_bytes = 4, state_bytes = 16;
-  bool no_refine = false, help = false;
+  bool no_refine = false;
 };
 
-std::vector<flag> flags_of(request& r) {
-  return {{"links", "link table: CSV from,to,rtt_ms,mbit_s", &r.links},
-          {"devices", "CSV name,region,tflop_s,memory_gb[,count]", &r.devices},
-          {"model", "gpt2, gpt2-xl, gpt3-xl, llama-7b, ...; an unknown one lists all", &r.model},
-          {"layers", "of the model; 0: as the preset", &r.layers},
-          {"width", "of the model; 0: as the preset", &r.width},
-          {"vocabulary", "of the model; 0: as the preset", &r.vocabulary},
-          {"context", "tokens in a sequence; 0: as the preset", &r.context},
-          {"global-batch", "sequences in a step", &r.global_batch},
-          {"micro-batch", "sequences in a micro-batch", &r.micro_batch},
-          {"stages", "of a replica; 0: whatever is best", &r.stages},
-          {"replicas", "0: whatever is best", &r.replicas},
-          {"gradient-bytes", "per parameter, when replicas average", &r.gradient_bytes},
-          {"state-bytes", "per parameter, in memory", &r.state_bytes},
-          {"seed", "of the search", &r.seed},
-          {"evaluations", "of placements, at most", &r.evaluations},
-          {"no-refine", "leave DTFM's placement as it is", &r.no_refine},
-          {"help", "this text", &r.help}};
+std::vector<setting> flags_of(request& r) {
+  return {make_setting("links", r.links, "link table: CSV from,to,rtt_ms,mbit_s"),
+          make_setting("devices", r.devices, "CSV name,region,tflop_s,memory_gb[,count]"),
+          make_setting("model", r.model, "gpt2, gpt2-xl, gpt3-xl, llama-7b, ...; an unknown one lists all"),
+          make_setting("layers", r.layers, "of the model; 0: as the preset"),
+          make_setting("width", r.width, "of the model; 0: as the preset"),
+          make_setting("vocabulary", r.vocabulary, "of the model; 0: as the preset"),
+          make_setting("context", r.context, "tokens in a sequence; 0: as the preset"),
+          make_setting("global-batch", r.global_batch, "sequences in a step"),
+          make_setting("micro-batch", r.micro_batch, "sequences in a micro-batch"),
+          make_setting("stages", r.stages, "of a replica; 0: whatever is best"),
+          make_setting("replicas", r.replicas, "0: whatever is best"),
+          make_setting("gradient-bytes", r.gradient_bytes, "per parameter, when replicas average"),
+          make_setting("state-bytes", r.state_bytes, "per parameter, in memory"),
+          make_setting("seed", r.seed, "of the search"),
+          make_setting("evaluations", r.evaluations, "of placements, at most"),
+          make_setting("no-refine", r.no_refine, "leave DTFM's placement as it is")};
 }
 
 causeway::result<std::string> read_file(const std::string& path, const std::string& option) {
@@ -223,15 +221,14 @@ void print_blind(const plan::pipeline_plan& p, const plan::blind_steps& blind) {
 
 }  // namespace
 
-causeway::result<int> plan_pipeline(const std::vector<std::string>& arguments) {
+std::vector<setting> plan_options() {
+  static request usual;  // the table refers to it
+  return flags_of(usual);
+}
+
+causeway::result<int> plan_pipeline(const command_line& line) {
   request r;
-  CAUSEWAY_TRY(read_flags("plan", arguments, flags_of(r)));
-  if (r.help) {
-    request usual;
-    std::printf("causeway plan --links FILE --devices FILE [--model NAME] [...]: which device should hold which stage\n\n");
-    print_flags(flags_of(usual));
-    return 0;
-  }
+  CAUSEWAY_TRY(take_options(line, flags_of(r)));
   CAUSEWAY_ASSIGN(const plan::transformer_shape shape, shape_of(r));
   CAUSEWAY_ASSIGN(const plan::pipeline_plan_options options, options_of(r));
   CAUSEWAY_ASSIGN(const std::string links_text, read_file(r.links, "--links"));

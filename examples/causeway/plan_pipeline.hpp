@@ -6,13 +6,18 @@
 
 #include <causeway/core/result.hpp>
 
-#include <string>
 #include <vector>
+
+#include "command_line.hpp"
+#include "option.hpp"
 
 namespace app {
 
-/// What follows the word `plan` on the command line. Prints the plan; 0.
-causeway::result<int> plan_pipeline(const std::vector<std::string>& arguments);
+/// The options with their defaults, to be shown.
+std::vector<setting> plan_options();
+
+/// The command line of `causeway plan`. Prints the plan; 0.
+causeway::result<int> plan_pipeline(const command_line& line);
 
 }  // namespace app
 

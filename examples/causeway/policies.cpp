@@ -65,8 +65,10 @@ const policy* find_policy(std::string_view name) {
   return nullptr;
 }
 
-std::string policy_names() {
-  return names_of([](const policy&) { return true; });
+std::vector<std::string> policy_names() {
+  std::vector<std::string> names;
+  for (const policy& p : all_policies()) names.push_back(p.name);
+  return names;
 }
 
 std::string elastic_policy_names() {

@@ -47,8 +47,8 @@ struct policy {
 /// Null if there is none of that name.
 const policy* find_policy(std::string_view name);
 
-/// "diloco, local_sgd, ...": all, and those for peers that come and go.
-std::string policy_names();
+/// All, and as "diloco, local_sgd, ..." those for peers that come and go.
+std::vector<std::string> policy_names();
 std::string elastic_policy_names();
 /// For peers that hold stages: pipelines of a fixed set of them, and swarms.
 std::string pipeline_policy_names();

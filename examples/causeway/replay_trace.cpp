@@ -21,8 +21,6 @@
 #include <utility>
 #include <vector>
 
-#include "flags.hpp"
-
 namespace app {
 namespace {
 
@@ -36,32 +34,31 @@ struct request {
   std::uint64_t checkpoint_steps = 1;
   double tflop_s = 20, link_mbit_s = 7000, link_ms = 0.15, detection = 5, restart = 60, regroup = 10;
   double load_mb_s = 80, save_mb_s = 45, preparation = 180, dollars = 0, repeated_steps = 0;
-  bool in_seconds = false, help = false;
+  bool in_seconds = false;
 };
 
-std::vector<flag> flags_of(request& r) {
-  return {{"trace", "CSV: docs/reference/traces.md", &r.trace},
-          {"in-seconds", "times without a named column are in seconds, not milliseconds", &r.in_seconds},
-          {"seed", "of who leaves, in traces that only count", &r.seed},
-          {"model", "gpt2-xl, llama-7b, ...; an unknown one lists all", &r.model},
-          {"stages", "of a pipeline; a device holds the largest of them and no more", &r.stages},
-          {"redundant-stages", "with redundancy; 0: half as many again", &r.redundant_stages},
-          {"global-batch", "sequences in a step", &r.global_batch},
-          {"micro-batch", "sequences in a micro-batch", &r.micro_batch},
-          {"tflop-s", "that a device reaches, 10^12 operations per second", &r.tflop_s},
-          {"link-mbit-s", "between any two devices", &r.link_mbit_s},
-          {"link-ms", "delay between any two devices", &r.link_ms},
-          {"failures", "at once that templates survive", &r.failures},
-          {"detection", "seconds until a loss is noticed", &r.detection},
-          {"restart", "seconds of a restart, without loading", &r.restart},
-          {"regroup", "seconds to change neighbours without a restart", &r.regroup},
-          {"load-mb-s", "of a checkpoint, by each device", &r.load_mb_s},
-          {"save-mb-s", "of a checkpoint, by each device, in the background", &r.save_mb_s},
-          {"checkpoint-steps", "between checkpoints, at least", &r.checkpoint_steps},
-          {"preparation", "seconds from an instance's arrival until it trains", &r.preparation},
-          {"repeated-steps", "that make up for a stage made up from its neighbours", &r.repeated_steps},
-          {"dollars", "for an instance and hour", &r.dollars},
-          {"help", "this text", &r.help}};
+std::vector<setting> flags_of(request& r) {
+  return {make_setting("trace", r.trace, "CSV: docs/reference/traces.md"),
+          make_setting("in-seconds", r.in_seconds, "times without a named column are in seconds, not milliseconds"),
+          make_setting("seed", r.seed, "of who leaves, in traces that only count"),
+          make_setting("model", r.model, "gpt2-xl, llama-7b, ...; an unknown one lists all"),
+          make_setting("stages", r.stages, "of a pipeline; a device holds the largest of them and no more"),
+          make_setting("redundant-stages", r.redundant_stages, "with redundancy; 0: half as many again"),
+          make_setting("global-batch", r.global_batch, "sequences in a step"),
+          make_setting("micro-batch", r.micro_batch, "sequences in a micro-batch"),
+          make_setting("tflop-s", r.tflop_s, "that a device reaches, 10^12 operations per second"),
+          make_setting("link-mbit-s", r.link_mbit_s, "between any two devices"),
+          make_setting("link-ms", r.link_ms, "delay between any two devices"),
+          make_setting("failures", r.failures, "at once that templates survive"),
+          make_setting("detection", r.detection, "seconds until a loss is noticed"),
+          make_setting("restart", r.restart, "seconds of a restart, without loading"),
+          make_setting("regroup", r.regroup, "seconds to change neighbours without a restart"),
+          make_setting("load-mb-s", r.load_mb_s, "of a checkpoint, by each device"),
+          make_setting("save-mb-s", r.save_mb_s, "of a checkpoint, by each device, in the background"),
+          make_setting("checkpoint-steps", r.checkpoint_steps, "between checkpoints, at least"),
+          make_setting("preparation", r.preparation, "seconds from an instance's arrival until it trains"),
+          make_setting("repeated-steps", r.repeated_steps, "that make up for a stage made up from its neighbours"),
+          make_setting("dollars", r.dollars, "for an instance and hour")};
 }
 
 causeway::result<plan::preemption_trace> trace_from(const request& r) {
@@ -184,15 +181,14 @@ void print_policies(const plan::preemption_trace& trace, const plan::recovery_jo
 
 }  // namespace
 
-causeway::result<int> replay_trace(const std::vector<std::string>& arguments) {
+std::vector<setting> replay_options() {
+  static request usual;  // the table refers to it
+  return flags_of(usual);
+}
+
+causeway::result<int> replay_trace(const command_line& line) {
   request r;
-  CAUSEWAY_TRY(read_flags("replay", arguments, flags_of(r)));
-  if (r.help) {
-    request usual;
-    std::printf("causeway replay --trace FILE [options]: what is trained while instances come and go, by policy\n");
-    print_flags(flags_of(usual));
-    return 0;
-  }
+  CAUSEWAY_TRY(take_options(line, flags_of(r)));
   CAUSEWAY_TRY(check(r));
   CAUSEWAY_ASSIGN(const plan::recovery_job job, job_of(r));
   CAUSEWAY_ASSIGN(const plan::preemption_trace trace, trace_from(r));

@@ -6,13 +6,18 @@
 
 #include <causeway/core/result.hpp>
 
-#include <string>
 #include <vector>
+
+#include "command_line.hpp"
+#include "option.hpp"
 
 namespace app {
 
-/// What follows the word `replay` on the command line. Prints a table; 0.
-causeway::result<int> replay_trace(const std::vector<std::string>& arguments);
+/// The options with their defaults, to be shown.
+std::vector<setting> replay_options();
+
+/// The command line of `causeway replay`. Prints a table; 0.
+causeway::result<int> replay_trace(const command_line& line);
 
 }  // namespace app
 

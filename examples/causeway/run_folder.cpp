@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "corpus.hpp"
+#include "option.hpp"
 #include "peer_folder.hpp"
 #include "text_file.hpp"
 

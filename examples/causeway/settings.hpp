@@ -8,13 +8,15 @@
 #include <causeway/core/result.hpp>
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace app {
+
+struct command_line;
+struct setting;
 
 struct settings {
   struct {
@@ -161,31 +163,14 @@ struct settings {
 [[nodiscard]] inline bool steps_alone(const settings& s) { return is_swarm(s) && s.comm.policy != "every_step"; }
 [[nodiscard]] inline bool has_stages(const settings& s) { return is_pipeline(s) || is_swarm(s); }
 
-/// One setting, as text.
-struct setting {
-  std::string name;  ///< "model.layers"
-  std::string help;
-  bool local = false;      ///< a matter of this machine (threads, paths): not sent to joiners
-  bool is_switch = false;  ///< true or false; as a flag it may stand without a value
-  std::function<std::string()> get;
-  std::function<bool(const std::string&)> set;  ///< false if the text does not fit
-};
-
 /// All settings of `s`, in the order of the help. The table refers to `s`.
 std::vector<setting> table(settings& s);
 
 /// Where values came from: setting name → "default", "run.toml:3", "CAUSEWAY_MODEL_LAYERS", "--model.layers".
 using origins = std::map<std::string, std::string>;
 
-/// What the command line said besides settings.
-struct command_line {
-  std::string command;                  ///< "train", "join", "simulate", "generate", "config", "help", ...
-  std::vector<std::string> positional;  ///< what is neither a flag nor @file
-  bool effective = false;
-};
-
 /// Reads `@file.toml`, environment and flags into `s`, in order of precedence.
-causeway::result<command_line> parse(const std::vector<std::string>& arguments, settings& s, origins& from);
+causeway::result<void> take_settings(const command_line& line, settings& s, origins& from);
 
 /// Gives the settings that nobody set (`from`) the values that the chosen policy has by itself.
 void take_policy_defaults(settings& s, const origins& from);
@@ -212,9 +197,6 @@ causeway::result<void> apply_toml(std::string_view text, const std::string& wher
 
 /// The name of the first setting that all peers share and that has another value in `a` than in `b`; empty: none.
 std::string first_difference(settings a, settings b);
-
-/// The help text of `--help`.
-std::string help_text();
 
 }  // namespace app
 

@@ -18,6 +18,7 @@
 
 #include "corpus.hpp"
 #include "launch.hpp"
+#include "option.hpp"
 #include "report.hpp"
 #include "sim_cluster.hpp"
 #include "stop.hpp"

@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "chosen_model.hpp"
+#include "option.hpp"
 
 namespace app {
 namespace {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what building, testing and the quick start need and is not there yet. Safe to run again and again.
 #
-#   tools/setup.sh [build] [test] [quickstart] [check]     default: build test quickstart
+#   tools/setup.sh [build] [test] [quickstart] [package] [check]     default: build test quickstart
 #
 # Needs apt (Debian 12, Ubuntu 22.04 or later). On other systems it says what is needed and stops. The other scripts source
 # this file and call `setup`.
@@ -11,8 +11,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # The library itself needs a C++20 compiler and nothing else. These are for our own programs and tests.
 packages_build="g++ cmake ninja-build ccache python3 libasio-dev libcereal-dev nlohmann-json3-dev libdnnl-dev"
-packages_test="catch2 libopenblas-openmp-dev libtomlplusplus-dev pkg-config openmpi-bin iproute2"
+packages_test="catch2 libopenblas-openmp-dev libtomlplusplus-dev pkg-config openmpi-bin iproute2 dpkg-dev file groff-base"
 packages_quickstart="libtomlplusplus-dev bible-kjv bible-kjv-text"
+packages_package="libtomlplusplus-dev dpkg-dev file"
 packages_check="clang-14 clang-format-14 git"
 
 installed() { dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
@@ -48,7 +49,7 @@ setup() {
   for group in "${@:-build}"; do
     name=packages_$group
     if [ -z "${!name:-}" ]; then
-      complain "setup knows build, test, quickstart and check, not '$group'"
+      complain "setup knows build, test, quickstart, package and check, not '$group'"
       return 2
     fi
     for name in ${!name}; do

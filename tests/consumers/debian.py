@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the Debian packages of a build, and uses the program as one who has only the package.
+usage: debian.py BUILD_FOLDER [unittest options]"""
+import glob, os, re, subprocess, sys, tempfile, unittest
+
+BUILD = os.path.abspath(sys.argv.pop(1))
+
+
+def run(*command, **more):
+    r = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=300, **more)
+    assert r.returncode == 0, f"{command}\n{r.stdout}{r.stderr}"
+    return r.stdout
+
+
+class Packages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.box = tempfile.TemporaryDirectory()
+        made = os.path.join(cls.box.name, "made")
+        run("cpack", "--config", os.path.join(BUILD, "CPackConfig.cmake"), "-G", "DEB", "-B", made)
+        cls.debs = {os.path.basename(p).split("_")[0]: p for p in glob.glob(made + "/*.deb")}
+        cls.root = os.path.join(cls.box.name, "root")
+        for deb in cls.debs.values():
+            run("dpkg-deb", "-x", deb, cls.root)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.box.cleanup()
+
+    def test_there_are_two_and_each_has_what_it_is_for(self):
+        self.assertEqual(set(self.debs), {"causeway", "libcauseway-dev"})
+        program = run("dpkg-deb", "-c", self.debs["causeway"])
+        for path in ["bin/causeway", "share/man/man1/causeway.1", "share/bash-completion/completions/causeway",
+                     "share/doc/causeway/docs/how_to/several_machines.md", "share/doc/causeway/LICENSE"]:
+            self.assertIn(f" ./usr/{path}\n", program)
+        self.assertNotIn("/include/", program)
+        headers = run("dpkg-deb", "-c", self.debs["libcauseway-dev"])
+        for path in ["include/causeway/causeway.hpp", "share/cmake/causeway/causewayConfig.cmake", "share/pkgconfig/causeway.pc"]:
+            self.assertIn(f" ./usr/{path}\n", headers)
+        self.assertNotIn("/bin/", headers)
+        self.assertFalse([p for p in re.findall(r" \./(\S*)", program + headers) if p and p != "usr/" and not p.startswith("usr/")])
+
+    def test_dependencies_are_what_the_program_is_linked_with(self):
+        fields = dict(line.split(": ", 1) for line in run("dpkg-deb", "-f", self.debs["causeway"]).splitlines() if line[:1].isalpha())
+        self.assertEqual(fields["Version"], run(os.path.join(self.root, "usr/bin/causeway"), "--version").split()[1])
+        for library in ["libc6", "libstdc++6"]:
+            self.assertRegex(fields["Depends"], rf"(^|, ){re.escape(library)} \(>= ")
+        needed = run("objdump", "-p", os.path.join(self.root, "usr/bin/causeway"))
+        self.assertEqual("libdnnl" in needed, "libdnnl" in fields["Depends"])
+        headers = run("dpkg-deb", "-f", self.debs["libcauseway-dev"])
+        self.assertRegex(headers, "(?m)^Architecture: all$")
+        self.assertNotRegex(headers, "(?m)^Depends:")
+
+    def test_the_program_of_the_package_trains_and_writes_text(self):
+        program = os.path.join(self.root, "usr/bin/causeway")
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "book.txt"), "w") as f:
+                f.write("in the beginning was the word and the word was long. " * 400)
+            small = ["--layers", "1", "--heads", "2", "--width", "32", "--context-length", "32", "--tokenizer", "bytes", "--eval-every", "10"]
+            out = run(program, "train", "--data", "book.txt", "--peers", "2", "--steps", "20", "--local-steps", "10", *small, cwd=folder)
+            self.assertIn("validation loss", out)
+            text = run(program, "generate", "--prompt", "in the", "--tokens", "5", cwd=folder)
+            self.assertTrue(text.startswith("in the"))
+
+    def test_the_pages_of_the_package_are_the_programs_own(self):
+        program = os.path.join(self.root, "usr/bin/causeway")
+        with open(os.path.join(self.root, "usr/share/bash-completion/completions/causeway")) as f:
+            self.assertEqual(f.read(), run(program, "config", "completion"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -462,6 +462,7 @@
 #include <causeway/train/elastic_group.hpp>
 #include <causeway/train/entered_attempt.hpp>
 #include <causeway/train/environment.hpp>
+#include <causeway/train/flat_model.hpp>
 #include <causeway/train/held_samples.hpp>
 #include <causeway/train/member.hpp>
 #include <causeway/train/member_control.hpp>

@@ -138,6 +138,7 @@
 #include <causeway/parallel/data_parallel.hpp>
 
 #include <causeway/train/checkpoint.hpp>
+#include <causeway/train/flat_model.hpp>
 #include <causeway/train/observer.hpp>
 #include <causeway/train/trainer.hpp>
 

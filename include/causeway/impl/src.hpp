@@ -347,6 +347,7 @@
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 15
 #include <causeway/train/impl/crew_group.ipp>
 #include <causeway/train/impl/entered_attempt.ipp>
+#include <causeway/train/impl/flat_model.ipp>
 #include <causeway/train/impl/held_samples.ipp>
 #include <causeway/train/impl/member.ipp>
 #include <causeway/train/impl/member_control.ipp>

@@ -229,6 +229,8 @@ def check_mirror(sources, found):
 
 
 def check_length(path, lines, found):
+    if path.removeprefix("include/") in (*tree.TIERS, tree.COMPILED):
+        return  # lists that this program writes
     if lines > HARD_LINES:
         found.error(path, lines, f"{lines} lines; the limit is {HARD_LINES}: cut the file")
     elif lines > SOFT_LINES:

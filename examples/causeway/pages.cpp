@@ -89,12 +89,10 @@ std::string settings_page() {
 
 std::string bash_completion() {
   std::vector<std::string> names{"help", "--help", "--version"};
-  std::string cases, values;
+  std::string cases;
   for (const command& c : all_commands()) {
     names.push_back(c.name);
-    if (c.options) {
-      cases += "    " + c.name + ") words=\"" + flags_of(c.options()) + "\" ;;\n";
-    }
+    if (c.options) cases += "    " + c.name + ") words=\"" + flags_of(c.options()) + "\" ;;\n";
   }
   const std::vector<setting> all = options_of(*find_command("train"));
   return "# bash completion for causeway, written by `causeway config completion`\n"
@@ -107,8 +105,8 @@ std::string bash_completion() {
          "\" -- \"$current\"))\n"
          "    return\n"
          "  fi\n"
-         "  case $before in\n" +
-         value_cases(all) +
+         "  case $before in\n    help) words=\"" +
+         words_of(names) + "\" ;;\n" + value_cases(all) +
          "  esac\n"
          "  if [ -n \"$words\" ]; then\n"
          "    COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"

@@ -52,16 +52,22 @@ class Packages(unittest.TestCase):
         self.assertRegex(headers, "(?m)^Architecture: all$")
         self.assertNotRegex(headers, "(?m)^Depends:")
 
-    def test_the_program_of_the_package_trains_and_writes_text(self):
+    def test_from_a_folder_of_texts_to_a_model_for_others_with_nothing_but_the_package(self):
         program = os.path.join(self.root, "usr/bin/causeway")
         with tempfile.TemporaryDirectory() as folder:
-            with open(os.path.join(folder, "book.txt"), "w") as f:
-                f.write("in the beginning was the word and the word was long. " * 400)
-            small = ["--layers", "1", "--heads", "2", "--width", "32", "--context-length", "32", "--tokenizer", "bytes", "--eval-every", "10"]
-            out = run(program, "train", "--data", "book.txt", "--peers", "2", "--steps", "20", "--local-steps", "10", *small, cwd=folder)
+            os.mkdir(os.path.join(folder, "texts"))
+            for name in ["one", "two"]:
+                with open(os.path.join(folder, "texts", name + ".txt"), "w") as f:
+                    f.write(f"in the beginning was the word and the word was {name}. " * 400)
+            small = ["--layers", "1", "--heads", "2", "--width", "32", "--context-length", "32", "--vocab-size", "300", "--eval-every", "10"]
+            out = run(program, "train", "--data", "texts", "--peers", "3", "--steps", "20", "--local-steps", "10", *small, cwd=folder)
             self.assertIn("validation loss", out)
             text = run(program, "generate", "--prompt", "in the", "--tokens", "5", cwd=folder)
             self.assertTrue(text.startswith("in the"))
+            run(program, "export", "out", cwd=folder)
+            written = os.listdir(os.path.join(folder, "out"))
+            for name in ["config.json", "model.safetensors", "tokenizer.json"]:
+                self.assertIn(name, written)
 
     def test_the_pages_of_the_package_are_the_programs_own(self):
         program = os.path.join(self.root, "usr/bin/causeway")

@@ -143,6 +143,7 @@ class Pages(unittest.TestCase):
 
     def test_bash_completes_commands_settings_and_values(self):
         self.assertEqual(self.complete("tr"), ["train"])
+        self.assertEqual(self.complete("help", "exp"), ["export"])
         self.assertEqual(self.complete("train", "--batch"), ["--batch-size"])
         self.assertEqual(self.complete("train", "--fault", ""), ["fail_stop", "quorum"])
         self.assertIn("streaming_diloco", self.complete("train", "--comm.policy", "str"))

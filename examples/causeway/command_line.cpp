@@ -12,7 +12,7 @@ using causeway::fail;
 
 bool is_flag(const std::string& argument) { return argument.size() > 2 && argument.starts_with("--"); }
 
-// The name that was probably meant, as a question.
+// The name that was probably meant, as a question, before the sentence that says where all are.
 std::string did_you_mean(const std::vector<setting>& all, const std::string& wanted) {
   std::vector<std::string> names;
   for (const setting& s : all) {
@@ -25,7 +25,7 @@ std::string did_you_mean(const std::vector<setting>& all, const std::string& wan
     const auto same = std::find_if(names.begin(), names.end(), [&](const std::string& n) { return n.ends_with(last); });
     if (same != names.end()) guess = *same;
   }
-  return guess.empty() ? "" : "; did you mean " + guess + "?";
+  return guess.empty() ? "; " : "; did you mean " + guess + "? ";
 }
 
 std::string what_fits(const setting& s) {
@@ -74,7 +74,7 @@ causeway::result<const setting*> assign(std::vector<setting>& all, const std::st
                                         const std::string& where, const std::string& list) {
   setting* const s = find(all, name);
   if (s == nullptr) {
-    return fail(errc::invalid_argument, where, "there is no setting " + name + did_you_mean(all, name) + "; " + list);
+    return fail(errc::invalid_argument, where, "there is no setting " + name + did_you_mean(all, name) + list);
   }
   if (!s->set(text)) {
     return fail(errc::invalid_argument, where, "'" + text + "' does not fit " + s->name + "; use " + what_fits(*s));

@@ -33,7 +33,7 @@ struct drawing {
 
 std::vector<setting> options(drawing& d) {
   return {
-      make_setting("schedule", d.schedule, "of which kind")
+      make_setting("schedule", d.schedule, "the kind of schedule")
           .one_of({"gpipe", "1f1b", "interleaved", "zero_bubble", "varuna", "asynchronous", "greedy"}),
       make_setting("stages", d.stages, "ranks of the pipeline").at_least(1).up_to(1000),
       make_setting("micro-batches", d.micro_batches, "of one step").at_least(1).up_to(10000),

@@ -261,7 +261,7 @@ causeway::error no_command(const std::string& name) {
   for (const command& c : all_commands()) names.push_back(c.name);
   const std::string guess = nearest(names, name);
   return fail(errc::invalid_argument, name,
-              "is not a command" + (guess.empty() ? "" : "; did you mean " + guess + "?") + "; `causeway help` lists all");
+              "is not a command" + (guess.empty() ? "; " : "; did you mean " + guess + "? ") + "`causeway help` lists all");
 }
 
 // `causeway help`, `causeway help COMMAND`, and --help anywhere.

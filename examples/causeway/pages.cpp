@@ -56,7 +56,7 @@ std::string value_cases(const std::vector<setting>& all) {
 // A dot or an apostrophe at the start of a line, and backslashes and hyphens anywhere, mean something to roff.
 std::string roff(const std::string& text) {
   std::string out = text.starts_with(".") || text.starts_with("'") ? "\\&" : "";
-  for (const char c : text) out += c == '\\' ? "\\e" : c == '-' ? "\\-" : std::string{c};
+  for (const char c : text) out += c == '\\' ? "\\e" : c == '-' ? "\\-" : c == '"' ? "\\(dq" : std::string{c};
   return out;
 }
 

@@ -458,9 +458,8 @@ void take_policy_defaults(settings& s, const origins& from) {
   if (chosen == nullptr) return;
   auto all = table(s);
   for (const auto& [name, value] : chosen->defaults) {
-    if (from.contains(name)) continue;
-    const auto item = std::find_if(all.begin(), all.end(), [&](const setting& one) { return one.name == name; });
-    if (item != all.end()) item->set(value);
+    setting* const item = find(all, name);
+    if (item != nullptr && !from.contains(name)) item->set(value);
   }
 }
 

@@ -39,7 +39,7 @@ CAUSEWAY_DECL flat_model::flat_model(std::span<float> values, std::span<float> g
       host_{std::make_unique<host>(options.threads)} {
   const auto length = static_cast<std::int64_t>(values.size());
   if (options.pieces.empty()) options.pieces.push_back({"values", parameter_kind::embedding, 1, length});
-  std::int64_t count = 0;
+  [[maybe_unused]] std::int64_t count = 0;  // preconditions may be unchecked
   for (flat_piece& p : options.pieces) {
     count += p.rows * p.columns;
     store_.add(std::move(p.name), p.kind, p.rows, p.columns);

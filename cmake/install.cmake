@@ -22,7 +22,8 @@ file(RELATIVE_PATH PC_UP "/prefix/${CMAKE_INSTALL_DATADIR}/pkgconfig" "/prefix")
 set(PC_PREFIX "\${pcfiledir}/${PC_UP}")
 configure_file(cmake/causeway.pc.in causeway.pc @ONLY)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/causeway.pc" DESTINATION "${CMAKE_INSTALL_DATADIR}/pkgconfig" COMPONENT development)
-install(FILES LICENSE NOTICE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT development)
+# Two packages may not have one file.
+install(FILES LICENSE NOTICE DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/libcauseway-dev" COMPONENT development)
 
 # Whoever wants only the headers builds nothing: a program that was not built is left out.
 if(TARGET causeway_program)

@@ -3,6 +3,7 @@
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME causeway)
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "trains one transformer on many machines joined by slow links")
 set(CPACK_PACKAGE_VENDOR "The Causeway authors")
 set(CPACK_PACKAGE_CONTACT "The Causeway authors <causeway@localhost>")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
@@ -20,9 +21,8 @@ set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME causeway)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)  # what the program is linked with; needs dpkg-dev
 set(CPACK_COMPONENT_PROGRAM_DESCRIPTION
-    "train one transformer on many machines joined by slow links
- Peers on home connections, in clouds or on different continents train one
- model together: they talk seldom, send little, and may come, go and die.")
+    "Peers on home connections, in clouds or on different continents train one model together: they talk seldom, send little,
+and may come, go and die. This is the program.")
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libcauseway-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
@@ -30,7 +30,6 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS
     "libasio-dev, libcereal-dev, nlohmann-json3-dev, libdnnl-dev, libopenblas-dev, causeway")
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
-    "headers that train one transformer on many machines joined by slow links
- A C++20 library of headers with its CMake package and pkg-config file. It
- needs a compiler; TCP, checkpoints and others appear where their libraries are.")
+    "A C++20 library of headers, with its CMake package and pkg-config file. It needs a compiler; TCP, checkpoints and others
+appear where their libraries are.")
 include(CPack)

@@ -41,6 +41,20 @@ class Packages(unittest.TestCase):
         self.assertNotIn("/bin/", headers)
         self.assertFalse([p for p in re.findall(r" \./(\S*)", program + headers) if p and p != "usr/" and not p.startswith("usr/")])
 
+    def test_both_can_be_installed_and_removed(self):
+        database = os.path.join(self.box.name, "system", "var", "lib", "dpkg")
+        for folder in ["info", "updates"]:
+            os.makedirs(os.path.join(database, folder))
+        for file in ["status", "available"]:
+            open(os.path.join(database, file), "w").close()
+        dpkg = ["dpkg", "--root=" + os.path.join(self.box.name, "system"), "--force-depends", "--force-not-root",
+                "--force-script-chrootless", "--log=" + os.devnull]
+        run(*dpkg, "--install", *self.debs.values())  # fails where both have a file
+        here = os.path.join(self.box.name, "system", "usr", "bin", "causeway")
+        self.assertTrue(os.path.exists(here))
+        run(*dpkg, "--purge", "causeway", "libcauseway-dev")
+        self.assertFalse(os.path.exists(here))
+
     def test_dependencies_are_what_the_program_is_linked_with(self):
         fields = dict(line.split(": ", 1) for line in run("dpkg-deb", "-f", self.debs["causeway"]).splitlines() if line[:1].isalpha())
         self.assertEqual(fields["Version"], run(os.path.join(self.root, "usr/bin/causeway"), "--version").split()[1])

@@ -329,8 +329,10 @@ class local_pipeline {
 
   result<void> take_seat(auto& ctx, const crew_facts& facts, std::span<const cohort_member> members,
                          const std::vector<std::uint64_t>& names) {
-    const bool sat = seat_of_own() != nullptr;
+    seat_ = layout_.find(crew_->identity(), &place_);
+    const bool sat = seat_ != nullptr;
     const bool goes_on = sat && progress_.cohort != 0 && names[place_.replica] == progress_.cohort;
+    if (!goes_on) progress_.cohort = 0;  // for good, whatever comes of this attempt
     shared_blocks blocks{ctx, crew_->state()};
     part_change change{held_,
                        crew_->words(),
@@ -350,16 +352,14 @@ class local_pipeline {
     return goes_on ? catch_up(members) : sit_down(ctx, blocks);
   }
 
-  const stage::seat* seat_of_own() {
-    seat_ = layout_.find(crew_->identity(), &place_);
-    return seat_;
-  }
-
   // This peer's replica goes on. One that has its gradient and missed the others' word that they had theirs is told now.
   result<void> catch_up(std::span<const cohort_member> members) {
     for (const cohort_member& m : members) {
       if (m.cohort != progress_.cohort || m.state != progress_.state || m.steps != progress_.steps + 1) continue;
-      if (!complete_) return fail(errc::protocol, "replica", "a peer took a step that this one has no gradient of");
+      if (!complete_) {
+        progress_.cohort = 0;
+        return fail(errc::protocol, "replica", "a peer took a step that this one has no gradient of");
+      }
       progress_.norm = m.norm;
       progress_.loss = m.loss;
       told_ = true;
@@ -388,8 +388,7 @@ class local_pipeline {
     return fail(errc::cancelled, "step", "the round begins anew from step " + std::to_string(words.step));
   }
 
-  // ---- a step
-  // -------------------------------------------------------------------------------------------------------------
+  // ---- a step -----------------------------------------------------------------------------------------------------------
 
   result<double> step(auto& ctx, const batch& b) {
     if (seat_ == nullptr) {

@@ -55,7 +55,7 @@ CAUSEWAY_DECL replica_evaluations evaluations_in(const stage::replica& r, const 
     if (m.steps != own.steps || m.evaluated <= known.through_with) continue;
     if (std::none_of(r.seats.begin(), r.seats.end(), sits_there)) continue;
     known.through_with = m.evaluated;
-    if (m.cohort == own.cohort && m.evaluated == own.evaluated + 1) known.missed = m.evaluation;
+    if (own.cohort != 0 && m.cohort == own.cohort && m.evaluated == own.evaluated + 1) known.missed = m.evaluation;
   }
   return known;
 }

@@ -54,6 +54,8 @@
 #include <causeway/parallel/block_server_directory.hpp>
 #include <causeway/parallel/block_store.hpp>
 #include <causeway/parallel/block_sums.hpp>
+#include <causeway/parallel/cohort_talk.hpp>
+#include <causeway/parallel/cohorts.hpp>
 #include <causeway/parallel/crew.hpp>
 #include <causeway/parallel/crew_facts.hpp>
 #include <causeway/parallel/crew_turns.hpp>
@@ -68,6 +70,7 @@
 #include <causeway/parallel/expert_messages.hpp>
 #include <causeway/parallel/interpolated_blocks.hpp>
 #include <causeway/parallel/kept_pass.hpp>
+#include <causeway/parallel/local_pipeline.hpp>
 #include <causeway/parallel/local_swarm.hpp>
 #include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/parcel_mail.hpp>
@@ -79,7 +82,9 @@
 #include <causeway/parallel/pipeline_talk.hpp>
 #include <causeway/parallel/remote_pass.hpp>
 #include <causeway/parallel/resumable_step.hpp>
+#include <causeway/parallel/saved_rounds.hpp>
 #include <causeway/parallel/seat_work.hpp>
+#include <causeway/parallel/shared_blocks.hpp>
 #include <causeway/parallel/stage_mail.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/parallel/step_snapshot.hpp>

@@ -116,6 +116,7 @@
 
 #include <causeway/comm/arrival_rules.hpp>
 #include <causeway/comm/async_parameter_server.hpp>
+#include <causeway/comm/block_rows.hpp>
 #include <causeway/comm/by_site.hpp>
 #include <causeway/comm/every_step.hpp>
 #include <causeway/comm/hub_line.hpp>

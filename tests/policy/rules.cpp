@@ -35,3 +35,9 @@ TEST_CASE("rules: a global step must exist where it is needed", "[policy][fast]"
   STATIC_REQUIRE(rules::c6({.prepares_anew = true}, {.computes_late = true}));
   STATIC_REQUIRE(rules::c6({}, {}));
 }
+
+TEST_CASE("rules: what a policy keeps goes with the blocks that move", "[policy][fast]") {
+  STATIC_REQUIRE(!rules::c7({.prepares_anew = true}, {.moves_blocks = true}));
+  STATIC_REQUIRE(rules::c7({.moves_with_blocks = true}, {.moves_blocks = true}));
+  STATIC_REQUIRE(rules::c7({}, {}));
+}

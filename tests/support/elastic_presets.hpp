@@ -18,6 +18,10 @@ inline constexpr std::string_view elastic_presets[] = {
 inline constexpr std::string_view local_swarm_presets[] = {"diloco",    "open_diloco", "intellect1", "muloco",
                                                            "local_sgd", "fedavg",      "photon",     "sparse_loco"};
 
+/// Those that tests/parallel/local_pipeline.cpp and local_pipeline_rounds.cpp train in pipelines whose replicas do.
+inline constexpr std::string_view local_pipeline_presets[] = {"diloco",    "open_diloco", "intellect1", "muloco",
+                                                              "local_sgd", "fedavg",      "photon",     "sparse_loco"};
+
 }  // namespace support
 
 #endif  // CAUSEWAY_TESTS_SUPPORT_ELASTIC_PRESETS_HPP

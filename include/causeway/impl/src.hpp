@@ -309,6 +309,8 @@
 #include <causeway/parallel/impl/block_server_directory.ipp>
 #include <causeway/parallel/impl/block_store.ipp>
 #include <causeway/parallel/impl/block_sums.ipp>
+#include <causeway/parallel/impl/cohort_talk.ipp>
+#include <causeway/parallel/impl/cohorts.ipp>
 #include <causeway/parallel/impl/crew_facts.ipp>
 #include <causeway/parallel/impl/crew_turns.ipp>
 #include <causeway/parallel/impl/embedding_base.ipp>

@@ -10,8 +10,12 @@
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/stage/run_history.hpp>
+#include <causeway/tensor/parameters.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
@@ -37,6 +41,30 @@ struct crew_attempt {
   std::uint32_t attempt = 0;  ///< another one for every attempt at a round
 };
 
+/// An exchange of rounds, for the communication policy.
+struct crew_entry {
+  crew_attempt attempt{};
+  std::vector<net::peer_index> holders{};  ///< of the same blocks: those of the attempt who exchange, this peer among them
+  std::vector<double> shares{};            ///< of each of them, in what they exchange
+  /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
+  std::span<const float> known{};
+};
+
+/// What pipelines whose replicas take steps of their own do for the exchange of a round.
+struct crew_rounds {
+  std::function<result<crew_entry>()> enter{};
+  /// The mean is here. Success: the run has taken the round, so it may land.
+  std::function<result<void>(std::span<const float> mean)> exchanged{};
+};
+
+/// What the communication policy keeps from round to round.
+struct crew_state {
+  std::vector<std::span<std::byte>> alike{};              ///< equal on all peers, whatever blocks they hold
+  std::function<std::vector<std::span<float>>()> rows{};  ///< one value for each parameter, the shared parameters first
+  std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
+  std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
+};
+
 /// All calls from the trainer's thread.
 class crew {
  public:
@@ -52,6 +80,10 @@ class crew {
   virtual result<void> failed(const error& why) = 0;
   /// The step under way was finished by others: the next verdict is commit.
   virtual void finished_by_others() = 0;
+  /// From now on the communication policy exchanges by them; without, it sees a peer that is alone.
+  virtual void exchange_by(crew_rounds rounds) = 0;
+  /// Once the trainer has started.
+  [[nodiscard]] virtual const crew_state& state() const = 0;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel

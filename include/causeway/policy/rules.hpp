@@ -31,6 +31,9 @@ constexpr bool c5(comm_traits c, parallel_traits p) { return !p.shares_gradient 
 /// What was prepared for an exchange must not be sent after parameters have moved again.
 constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late || c.prepares_anew; }
 
+/// What a policy keeps for each parameter must go where that goes.
+constexpr bool c7(comm_traits c, parallel_traits p) { return !p.moves_blocks || c.moves_with_blocks; }
+
 }  // namespace rules
 
 namespace detail {
@@ -60,6 +63,10 @@ struct compatible {
                 "and step on it; "
                 "what is exchanged must be made after that, of all they have moved. Use comm::periodic, or comm::rounds of "
                 "pseudo-gradients of all peers, whole and blocking. docs/reference/rules.md#c6");
+  static_assert(rules::c7(Comm::traits, Parallel::traits),
+                "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
+                "one exchange to the next. Use comm::rounds of pseudo-gradients of all peers, whole and blocking, with an "
+                "exchange that remembers nothing. docs/reference/rules.md#c7");
 };
 
 struct unchecked {};

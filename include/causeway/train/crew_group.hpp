@@ -23,8 +23,9 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-/// environment::group and the policy's crew in one. The communication policy sees a peer that is alone: the gradients are
-/// summed by the pipelines. Threading: as elastic_group.
+/// environment::group and the policy's crew in one. The communication policy sees a peer that is alone, where the pipelines
+/// sum the gradients; where their replicas take steps of their own, the holders of the same blocks. Threading: as
+/// elastic_group.
 class crew_group final : public elastic_group, public parallel::crew {
  public:
   /// `below`: the membership of all peers; a quota and a budget of 0 fit it, since samples are not handed out by it, and
@@ -46,7 +47,7 @@ class crew_group final : public elastic_group, public parallel::crew {
   CAUSEWAY_DECL result<void> open(shared_state, thread_pool& pool) override;
 
   CAUSEWAY_DECL result<round_entry> enter(std::uint64_t, std::uint64_t) override;
-  result<void> exchanged(std::span<const float>) override { return {}; }
+  CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean) override;
 
   CAUSEWAY_DECL result<verdict> settle(const result<void>& outcome, bool) override;
 
@@ -61,11 +62,16 @@ class crew_group final : public elastic_group, public parallel::crew {
   CAUSEWAY_DECL result<void> failed(const error& why) override;
 
   void finished_by_others() override { finished_by_others_ = true; }
+  void exchange_by(parallel::crew_rounds rounds) override { rounds_ = std::move(rounds); }
+  [[nodiscard]] const parallel::crew_state& state() const override { return state_; }
 
  private:
   std::shared_ptr<elastic_group> below_;
   parallel::crew_words words_;
   net::any_transport alone_{};
+  net::any_transport exchange_{};  // what the communication policy began with it may outlive the pipelines
+  parallel::crew_rounds rounds_;
+  parallel::crew_state state_;
   bool finished_by_others_ = false;
 };
 

@@ -6,6 +6,10 @@
 
 #include <causeway/train/crew_group.hpp>
 
+#include <causeway/collective/group_view.hpp>
+
+#include <algorithm>
+
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
 CAUSEWAY_DECL crew_group::crew_group(std::shared_ptr<elastic_group> below) : below_{std::move(below)} {}
@@ -14,13 +18,41 @@ CAUSEWAY_DECL std::vector<std::uint64_t> crew_group::draw(std::uint64_t skipped,
   return below_->draw(skipped, count);
 }
 
-CAUSEWAY_DECL result<void> crew_group::open(shared_state, thread_pool& pool) {
+CAUSEWAY_DECL result<void> crew_group::open(shared_state state, thread_pool& pool) {
+  const auto rows = state.rows ? state.rows() : std::vector<std::span<float>>{};
+  for (const std::span<std::byte> part : state.parts) {
+    const auto lies_there = [&](std::span<float> row) { return std::as_writable_bytes(row).data() == part.data(); };
+    if (std::none_of(rows.begin(), rows.end(), lies_there)) state_.alike.push_back(part);
+  }
+  state_.rows = std::move(state.rows);
+  state_.divide = std::move(state.divide);
+  state_.begin_anew = [adopted = std::move(state.adopted)] { adopted({}); };
   return below_->open({{std::as_writable_bytes(std::span{&words_, 1})}, [](std::span<const float>) {}}, pool);
 }
 
 CAUSEWAY_DECL result<round_entry> crew_group::enter(std::uint64_t, std::uint64_t) {
-  return round_entry{
+  round_entry e{
       .transport = &alone_, .round = below_->round() + 1, .parent = below_->parent(), .share = 1, .shares = {1.0}};
+  if (!rounds_.enter) return e;
+  CAUSEWAY_ASSIGN(parallel::crew_entry with, rounds_.enter());
+  e.attempt = with.attempt.attempt;
+  if (!with.known.empty()) {
+    e.result_at = net::peer_index{0};
+    e.result = with.known;
+  }
+  if (with.attempt.transport == nullptr) return e;
+  exchange_ = net::any_transport{collective::group_view{*with.attempt.transport, std::move(with.holders)}};
+  e.transport = &exchange_;
+  e.round = with.attempt.round;
+  e.parent = with.attempt.parent;
+  e.deadline = with.attempt.deadline;
+  e.share = with.shares[exchange_.self()];
+  e.shares = std::move(with.shares);
+  return e;
+}
+
+CAUSEWAY_DECL result<void> crew_group::exchanged(std::span<const float> mean) {
+  return rounds_.exchanged ? rounds_.exchanged(mean) : result<void>{};
 }
 
 CAUSEWAY_DECL result<verdict> crew_group::settle(const result<void>& outcome, bool) {

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_SAVED_ROUNDS_HPP
+#define CAUSEWAY_PARALLEL_SAVED_ROUNDS_HPP
+
+// The shared state of a run of local steps in a store of blocks: each block by the first of its holders, and what the
+// communication policy keeps alike as one block more, behind the last.
+
+#include <causeway/core/result.hpp>
+#include <causeway/parallel/block_ownership.hpp>
+#include <causeway/parallel/block_savers.hpp>
+#include <causeway/parallel/block_store.hpp>
+#include <causeway/parallel/cohort_talk.hpp>
+#include <causeway/parallel/crew.hpp>
+#include <causeway/stage/layout.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// `blocks` is a shared_blocks of a peer that is there; `self` its id.
+struct saved_rounds {
+  block_savers savers{};
+
+  /// What this peer is the first to hold of those that reach its storage, if it has one.
+  result<void> save(auto& blocks, block_ownership& held, const stage::layout& l, const crew_words& words,
+                    const crew_state& state, std::uint64_t self) {
+    if (!savers.saves()) return {};
+    const std::int64_t layers = blocks.model().blocks();
+    for (const nn::block_range& r : held.described(words, layers).holds) {
+      for (std::int64_t b = r.first; b < r.last; ++b) {
+        if (!blocks.model().part().holds(b) || !savers.is_first(l.holders(b), self)) continue;
+        CAUSEWAY_TRY(held.save(blocks, b, words));
+      }
+    }
+    block_store store = *savers.store();
+    return savers.is_first(l.seated(), self) ? store.save(words, layers, as_numbers(state)) : result<void>{};
+  }
+
+  /// The run went back to `words`, of which `found` is here. Whether what the policy keeps alike is, and was put back.
+  result<bool> load(const saved_states& found, const crew_words& words, std::int64_t layers, block_ownership& held,
+                    const crew_state& state) {
+    const saved_blocks here = blocks_of(found, words);
+    held.went_back(words, here);
+    if (!here.has(layers)) return false;
+    block_store store = *savers.store();
+    std::vector<float> alike = as_numbers(state);
+    CAUSEWAY_TRY(store.load(words, layers, alike));
+    put_numbers(state, alike);
+    return true;
+  }
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SAVED_ROUNDS_HPP

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_SHARED_BLOCKS_HPP
+#define CAUSEWAY_PARALLEL_SHARED_BLOCKS_HPP
+
+// What a block consists of where replicas take steps of their own: not the live parameters, which are a replica's, but the
+// shared ones, with the state of both optimizers. So a block can be given away in the middle of a round.
+
+#include <causeway/core/result.hpp>
+#include <causeway/nn/model_part.hpp>
+#include <causeway/parallel/crew.hpp>
+#include <causeway/tensor/parameters.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// A context for block_ownership and part_change in which all that a block takes along are rows: the shared parameters, the
+/// inner optimizer's moments, which the new holder goes on with, and what the communication policy keeps.
+template <class Context>
+class shared_blocks {
+ public:
+  shared_blocks(Context& ctx, const crew_state& state) : ctx_{ctx}, state_{state} {}
+
+  [[nodiscard]] auto& model() { return ctx_.model(); }
+  [[nodiscard]] std::span<float> parameters() { return state_.rows().front(); }
+  void parameters_changed() { ctx_.parameters_changed(); }
+
+  struct optimizers {
+    std::vector<std::span<float>> rows;
+    [[nodiscard]] std::vector<std::span<float>> moments() const { return rows; }
+  };
+  [[nodiscard]] optimizers inner() {
+    optimizers all;
+    for (const std::span<float> moment : ctx_.inner().moments()) all.rows.push_back(moment);
+    const auto kept = state_.rows();
+    all.rows.insert(all.rows.end(), kept.begin() + 1, kept.end());
+    return all;
+  }
+
+  /// As training_context's; the communication policy's rows follow.
+  result<void> hold(nn::model_part part, std::uint64_t steps) {
+    const auto segments = model().parameters().segments();
+    const std::vector<parameter_segment> before{segments.begin(), segments.end()};
+    CAUSEWAY_TRY(ctx_.hold(std::move(part), steps));
+    return state_.divide(before);
+  }
+
+  /// The live parameters become the shared ones.
+  void begin_from_shared() {
+    const auto shared = parameters();
+    std::copy(shared.begin(), shared.end(), ctx_.parameters().begin());
+    parameters_changed();
+  }
+
+ private:
+  Context& ctx_;
+  const crew_state& state_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SHARED_BLOCKS_HPP

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/parallel/cohort_talk.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/cluster.hpp"
+
+using namespace causeway;
+using parallel::cohort_member;
+
+TEST_CASE("cohort talk: who missed a round has what the first has that did not", "[parallel][fast]") {
+  std::vector<std::uint64_t> numbers{0, 11, 12};
+  support::run_cluster(3, [&](std::uint32_t p, environment env) {
+    parallel::crew_state state;
+    state.alike = {std::as_writable_bytes(std::span{&numbers[p], 1})};
+    REQUIRE(parallel::take_alike(env.transport, {.channel = 40, .step = 1}, state, p > 0, {}));
+  });
+  CHECK(numbers == std::vector<std::uint64_t>{11, 11, 12});
+}
+
+TEST_CASE("cohort talk: if nobody has it, it says whom to start", "[parallel][fast]") {
+  support::run_cluster(2, [&](std::uint32_t, environment env) {
+    const auto outcome = parallel::take_alike(env.transport, {.channel = 40, .step = 1}, {}, false, {});
+    REQUIRE_FALSE(outcome);
+    CHECK(outcome.error().code == errc::not_found);
+    CHECK(outcome.error().text().find("start a peer") != std::string::npos);
+  });
+}
+
+TEST_CASE("cohort talk: what the policy keeps is stored as numbers and comes back with the same bytes",
+          "[parallel][fast]") {
+  std::vector<std::uint64_t> steps{1, 0xFFFFFFFFFFFFFFFF};
+  std::uint8_t ended = 200;
+  parallel::crew_state state;
+  state.alike = {std::as_writable_bytes(std::span{steps}), std::as_writable_bytes(std::span{&ended, 1})};
+  const auto stored = parallel::as_numbers(state);
+  CHECK(stored.size() == 5);
+  steps = {3, 4};
+  ended = 5;
+  parallel::put_numbers(state, stored);
+  CHECK(steps == std::vector<std::uint64_t>{1, 0xFFFFFFFFFFFFFFFF});
+  CHECK(ended == 200);
+}
+
+TEST_CASE("cohort talk: who is behind with an evaluation takes its outcome within its own replica only",
+          "[parallel][fast]") {
+  const stage::replica mine{{{1, {0, 2}}, {2, {2, 4}}}, 1};
+  parallel::crew_facts facts;
+  for (const std::uint64_t id : {1U, 2U, 3U}) {
+    facts.gathered.peers.emplace_back();
+    facts.gathered.peers.back().id = id;
+  }
+  const cohort_member behind{.cohort = 5, .steps = 2, .evaluated = 1};
+  std::vector<cohort_member> members{behind, behind, {.cohort = 6, .steps = 2, .evaluation = 9, .evaluated = 4}};
+  CHECK(parallel::evaluations_in(mine, facts, members, behind).through_with == 1);
+  members[1] = {.cohort = 5, .steps = 2, .evaluation = 3, .evaluated = 2};
+  auto known = parallel::evaluations_in(mine, facts, members, behind);
+  CHECK(known.through_with == 2);
+  CHECK(known.missed == 3);
+  members[1].cohort = 4;  // it comes from another replica, whose parameters are others
+  known = parallel::evaluations_in(mine, facts, members, behind);
+  CHECK(known.through_with == 2);
+  CHECK(std::isnan(known.missed));
+}

@@ -8,6 +8,7 @@
 #include <causeway/io/archive.hpp>
 #include <causeway/membership/state_image.hpp>
 #include <causeway/policy/concepts.hpp>
+#include <causeway/tensor/parameters.hpp>
 #include <causeway/train/context.hpp>
 
 #include <functional>
@@ -15,6 +16,7 @@
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "chosen_inner.hpp"
 #include "chosen_model.hpp"
@@ -45,6 +47,9 @@ class chosen_policy {
     virtual void shared(causeway::membership::image_collector& ar) = 0;
     virtual void adopt(context& ctx, std::span<const float> previous) = 0;
     virtual causeway::result<void> catch_up(context& ctx) = 0;
+    // And blocks move.
+    [[nodiscard]] virtual std::vector<std::span<float>> block_rows() = 0;
+    virtual causeway::result<void> divide(context& ctx, std::span<const causeway::parameter_segment> before) = 0;
   };
 
   chosen_policy() = default;
@@ -91,6 +96,14 @@ class chosen_policy {
       if constexpr (elastic) return policy.catch_up(ctx);
       return {};
     }
+    [[nodiscard]] std::vector<std::span<float>> block_rows() override {
+      if constexpr (P::traits.moves_with_blocks) return policy.block_rows();
+      return {};
+    }
+    causeway::result<void> divide(context& ctx, std::span<const causeway::parameter_segment> before) override {
+      if constexpr (P::traits.moves_with_blocks) return policy.divide(ctx, before);
+      return {};
+    }
 
     static constexpr bool elastic = P::traits.tolerates == causeway::peers::elastic;
     P policy;
@@ -123,6 +136,10 @@ class chosen_comm {
   void shared(auto& ar) { policy_.it().shared(ar); }
   void adopt(auto& ctx, std::span<const float> previous) { policy_.it().adopt(ctx, previous); }
   causeway::result<void> catch_up(auto& ctx) { return policy_.it().catch_up(ctx); }
+  [[nodiscard]] std::vector<std::span<float>> block_rows() { return policy_.it().block_rows(); }
+  causeway::result<void> divide(auto& ctx, std::span<const causeway::parameter_segment> before) {
+    return policy_.it().divide(ctx, before);
+  }
 
  private:
   chosen_policy policy_;

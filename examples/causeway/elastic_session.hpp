@@ -60,6 +60,8 @@ class elastic_session {
   using archiver = causeway::io::cereal_archiver;
   static constexpr bool has_stages = std::remove_cvref_t<decltype(std::declval<Trainer&>().parallel())>::traits.staged;
   static constexpr bool alone_between = !Trainer::comm_type::traits.needs_global_step;  // exchanges
+  static constexpr bool moves_blocks =
+      std::remove_cvref_t<decltype(std::declval<Trainer&>().parallel())>::traits.moves_blocks;
   static constexpr bool shares_optimizer = has_stages && !alone_between;
 
   auto& ctx() { return trainer_.context(); }
@@ -81,7 +83,7 @@ class elastic_session {
     place_.passing("joining");
     CAUSEWAY_TRY(trainer_.start());
     if (place_.crew != nullptr) ctx().resume_at(place_.crew->words().step);
-    if constexpr (alone_between) restore_inner_optimizer();  // else it is the others'
+    if constexpr (alone_between && !moves_blocks) restore_inner_optimizer();  // else it is the others'
     round_ = round();
     place_.events->joined(news());
     for (;;) {
@@ -216,7 +218,7 @@ class elastic_session {
   // The membership keeps what peers share. This is for the inner optimizer, where it is this peer's own, and for
   // `generate`.
   causeway::result<void> save() {
-    if constexpr (shares_optimizer) {
+    if constexpr (shares_optimizer || moves_blocks) {
       return trainer_.parallel().save_blocks(ctx());
     } else {
       if constexpr (has_stages) {

@@ -85,10 +85,8 @@ causeway::result<void> gather_blocks(chosen_model& model, const settings& s) {
     return causeway::fail(causeway::errc::not_found, block_folder(s),
                           "holds no step of which every block was saved; --parallel.store says where the blocks are");
   }
-  const std::size_t kinds = 1 + inner_of(s).moments().size();
   for (std::int64_t b = 0; b < model.blocks(); ++b) {
-    std::vector<float> contents(static_cast<std::size_t>(model.block_length(b)) * kinds);
-    CAUSEWAY_TRY(store.load(*newest, b, contents));
+    CAUSEWAY_ASSIGN(const auto contents, store.load(*newest, b));  // parameters first
     const auto part = causeway::parallel::blocks_in(model.parameters().values(), model.parameters().segments(), {b, b + 1},
                                                     model.blocks());
     std::copy_n(contents.begin(), part.size(), part.begin());

@@ -77,6 +77,10 @@ std::string pipeline_policy_names() {
   return names_of([](const policy& p) { return p.in_pipelines(); });
 }
 
+std::string elastic_pipeline_policy_names() {
+  return names_of([](const policy& p) { return p.in_elastic_pipelines(); });
+}
+
 std::string swarm_policy_names() {
   return names_of([](const policy& p) { return p.in_swarms(); });
 }

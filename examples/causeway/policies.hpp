@@ -38,6 +38,12 @@ struct policy {
   [[nodiscard]] bool elastic() const noexcept { return traits.tolerates == causeway::peers::elastic; }
   /// Whether peers may hold stages.
   [[nodiscard]] bool in_pipelines() const noexcept { return causeway::rules::c4(traits, {.staged = true}); }
+  /// And whether these may come and go, with their blocks. Composed ones are made of rounds there.
+  [[nodiscard]] bool in_elastic_pipelines() const noexcept {
+    using namespace causeway::rules;
+    return elastic() && in_pipelines() &&
+           (c5(traits, {.shares_gradient = true}) || c7(traits, {.moves_blocks = true}) || (composed && has_local_steps));
+  }
   [[nodiscard]] bool in_swarms() const noexcept {
     using namespace causeway::rules;
     return elastic() && in_pipelines() && (c5(traits, {.shares_gradient = true}) || c6(traits, {.computes_late = true}));
@@ -52,6 +58,7 @@ std::string policy_names();
 std::string elastic_policy_names();
 /// For peers that hold stages: pipelines of a fixed set of them, and swarms.
 std::string pipeline_policy_names();
+std::string elastic_pipeline_policy_names();
 std::string swarm_policy_names();
 
 /// Whether the policy of that name has its own value for a setting.

@@ -157,8 +157,10 @@ struct settings {
 [[nodiscard]] inline bool is_elastic_pipeline(const settings& s) { return is_pipeline(s) && s.fault.policy == "quorum"; }
 /// Or every micro-batch takes its own way through the peers of each stage.
 [[nodiscard]] inline bool is_swarm(const settings& s) { return s.parallel.policy == "swarm"; }
-/// A swarm whose peers take steps on their own between exchanges.
-[[nodiscard]] inline bool steps_alone(const settings& s) { return is_swarm(s) && s.comm.policy != "every_step"; }
+/// A swarm whose peers take steps on their own between exchanges, or pipelines that come and go and do.
+[[nodiscard]] inline bool steps_alone(const settings& s) {
+  return (is_swarm(s) || is_elastic_pipeline(s)) && s.comm.policy != "every_step";
+}
 [[nodiscard]] inline bool has_stages(const settings& s) { return is_pipeline(s) || is_swarm(s); }
 
 /// One setting, as text.

@@ -224,11 +224,42 @@ std::vector<setting> table(settings& s) {
 
 namespace {
 
+// Of stages whose peers step alone: they cannot end in the middle of a round.
+causeway::result<void> validate_rounds(const settings& s) {
+  const std::uint64_t h = steps_of_round(s), rounds = h == 0 ? 0 : s.train.steps / h;
+  if (h == 0) return fail(errc::invalid_argument, "comm.local_steps", "use 1 or more");
+  if (s.train.steps % h == 0) return {};
+  return fail(errc::invalid_argument, "train.steps",
+              "stages whose peers come and go train whole rounds of comm.local_steps (" + std::to_string(h) + "); use " +
+                  (rounds > 0 ? std::to_string(rounds * h) + " or " : "") + std::to_string((rounds + 1) * h));
+}
+
+// Of a swarm.
+causeway::result<void> validate_local_steps(const settings& s) {
+  const auto all = steps_of_round(s) * static_cast<std::uint64_t>(std::max<std::int64_t>(s.train.micro_batches, 0));
+  if (all <= causeway::parallel::swarm_wire::most_micro_batches) return validate_rounds(s);
+  return fail(errc::invalid_argument, "comm.local_steps",
+              "times train.micro_batches is " + std::to_string(all) +
+                  " micro-batches between exchanges; use fewer, up to " +
+                  std::to_string(causeway::parallel::swarm_wire::most_micro_batches));
+}
+
 // Pipelines whose peers come and go.
 causeway::result<void> validate_elastic_pipeline(const settings& s) {
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
-  if (s.comm.policy != "every_step" || s.comm.codec != "none") {
-    return bad("comm.policy", "pipelines whose peers come and go make global steps; use every_step, without comm.codec");
+  if (!find_policy(s.comm.policy)->in_elastic_pipelines()) {
+    return bad(
+        "comm.policy",
+        "pipelines whose peers come and go sum gradients in every step, or exchange at once all that local steps moved, "
+        "which " +
+            s.comm.policy + " does not; use " + elastic_pipeline_policy_names());
+  }
+  if (!steps_alone(s) && s.comm.codec != "none") {
+    return bad("comm.codec", "gradients are summed as they are, block by block; leave it out, or use diloco with it");
+  }
+  if (steps_alone(s)) CAUSEWAY_TRY(validate_rounds(s));
+  if (steps_alone(s) && s.parallel.recovery != "regroup") {
+    return bad("parallel.recovery", "pipelines that take steps of their own are cut alike; use regroup, or every_step");
   }
   if (s.train.optimizer != "adamw")
     return bad("train.optimizer", "the state that moves with a stage is AdamW's; use adamw");
@@ -249,23 +280,6 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
     return bad("parallel.ranks", "stages need as many blocks; model.layers is " + std::to_string(s.model.layers));
   }
   return {};
-}
-
-// Of a swarm, which cannot end in the middle of a round.
-causeway::result<void> validate_local_steps(const settings& s) {
-  const std::uint64_t h = steps_of_round(s), rounds = h == 0 ? 0 : s.train.steps / h;
-  if (h == 0) return fail(errc::invalid_argument, "comm.local_steps", "use 1 or more");
-  const auto all = h * static_cast<std::uint64_t>(std::max<std::int64_t>(s.train.micro_batches, 0));
-  if (all > causeway::parallel::swarm_wire::most_micro_batches) {
-    return fail(errc::invalid_argument, "comm.local_steps",
-                "times train.micro_batches is " + std::to_string(all) +
-                    " micro-batches between exchanges; use fewer, up to " +
-                    std::to_string(causeway::parallel::swarm_wire::most_micro_batches));
-  }
-  if (s.train.steps % h == 0) return {};
-  return fail(errc::invalid_argument, "train.steps",
-              "a swarm trains whole rounds of comm.local_steps (" + std::to_string(h) + "); use " +
-                  (rounds > 0 ? std::to_string(rounds * h) + " or " : "") + std::to_string((rounds + 1) * h));
 }
 
 // Stages whose peers come and go, one by one.
@@ -378,7 +392,7 @@ causeway::result<void> validate_model(const settings& s) {
   const auto& m = s.model;
   if (m.tie != "auto" && m.tie != "true" && m.tie != "false") return bad("model.tie", "use true, false or auto");
   if (m.tie == "true" && steps_alone(s)) {
-    return bad("model.tie", "peers of a swarm that step alone share no table between stages; use auto or false");
+    return bad("model.tie", "stages whose peers step alone share no table; use auto or false");
   }
   if (!m.rope_scaling.empty() && (m.rope_scaling.size() != 4 || m.family != "llama")) {
     return bad("model.rope_scaling", "takes four numbers, as 8,1,4,8192, and is for llama");

@@ -4,10 +4,13 @@
 #include <causeway/io/file.hpp>
 #include <causeway/io/storage.hpp>
 #include <causeway/parallel/elastic_pipeline.hpp>
+#include <causeway/parallel/local_pipeline.hpp>
 #include <causeway/stage/recovery_redundant_forward.hpp>
 #include <causeway/stage/schedules.hpp>
 #include <causeway/train/trainer.hpp>
 
+#include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "chosen_pipeline.hpp"
@@ -18,7 +21,34 @@
 
 namespace app {
 
-causeway::result<session_summary> train_elastic_pipeline(chosen_model model, training t) {
+namespace {
+
+// Replicas take steps of their own.
+causeway::result<session_summary> train_local_pipeline(chosen_model model, training t, chosen_policy comm) {
+  session_input& in = t.in;
+  elastic_place& place = *t.place;
+  using regroup = causeway::stage::recovery::regroup;
+  const std::uint64_t every = in.s.train.checkpoint_every / steps_of_round(in.s);
+  const causeway::parallel::local_pipeline_options options{
+      .micro_batches = in.s.train.micro_batches,
+      .storage = place.storage,
+      .folder = block_folder(in.s),
+      .store_every = in.s.train.checkpoint_every > 0 ? std::max<std::uint64_t>(1, every) : 0};
+  causeway::parallel::local_pipeline pipeline{place.crew, options, regroup{stages_wanted(in.s)},
+                                              chosen_schedule{in.s.parallel.schedule},
+                                              forgetful_activations{in.s.parallel.codec}};
+  constexpr causeway::comm_traits moves{
+      .tolerates = causeway::peers::elastic, .prepares_anew = true, .moves_with_blocks = true};
+  auto trainer =
+      causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(in.s), inner_of(in.s),
+                             chosen_comm<moves>{std::move(comm)}, std::move(pipeline), causeway::fault::quorum{});
+  return run_session(trainer, in, place);
+}
+
+}  // namespace
+
+causeway::result<session_summary> train_elastic_pipeline(chosen_model model, training t, chosen_policy comm) {
+  if (steps_alone(t.in.s)) return train_local_pipeline(std::move(model), std::move(t), std::move(comm));
   session_input& in = t.in;
   elastic_place& place = *t.place;
   const causeway::parallel::elastic_pipeline_options options{.micro_batches = in.s.train.micro_batches,

@@ -9,6 +9,7 @@ from test_elastic import LONG, Elastic
 
 STAGES = ["--parallel.policy", "pipeline", "--parallel.ranks", "2", "--comm.policy", "every_step", "--model.layers", "4",
           "--train.micro_batches", "4", "--train.evaluate_every", "20", "--train.checkpoint_every", "50"]
+ALONE = ["--comm.policy", "diloco", "--comm.local_steps", "5", "--train.checkpoint_every", "10"]
 
 
 class Stages(Elastic):
@@ -183,8 +184,39 @@ class Stages(Elastic):
         p.send_signal(signal.SIGINT)
         self.ends(p, 130)
 
+    def test_pipelines_that_step_alone_learn_whoever_is_killed(self):
+        p = self.start_stages("--steps", "60", *ALONE, "--restart", "true",
+                              env=dict(os.environ, CAUSEWAY_FAILPOINT="committed:6@2"))
+        self.ends(p)
+        self.assertIn("was killed by signal 9; starting it again", self.said(p, "err"))
+        results = self.results()  # the killed one may come back when the others have ended
+        self.assertGreaterEqual(len(results), 3)
+        said = [r["validation"] for r in results.values() if r["validation"] > 0]  # who rests in the last round has none
+        self.assertGreaterEqual(len(said), 2)
+        for validation in said:
+            self.assertLess(validation, 4.0)  # uniform over bytes is 5.5
+            self.assertAlmostEqual(validation, said[0], delta=1e-3)
+        self.journals_hold()
+        text = subprocess.run(self.command("--peers", "4", *STAGES, *ALONE, "--fault.policy", "quorum", "--prompt", "the",
+                                           command="generate"), capture_output=True, text=True, errors="replace", timeout=60)
+        self.assertEqual(text.returncode, 0, text.stderr)
+        self.assertTrue(text.stdout.startswith("the"), text.stdout)
+
+    def test_pipelines_that_step_alone_go_on_when_all_were_stopped(self):
+        stops = self.start_stages(*LONG, *ALONE)
+        self.until(lambda: all(self.round(i) > 3 for i in range(4)), stops)
+        stops.send_signal(signal.SIGINT)
+        self.ends(stops, 130)
+        reached = max(self.round(i) for i in range(4))
+        again = self.start_stages(*LONG, *ALONE)
+        self.until(lambda: all(self.round(i) > reached + 1 for i in range(4)), again)
+        again.send_signal(signal.SIGINT)
+        self.ends(again, 130)
+
     def test_what_does_not_go_together_is_refused(self):
-        for args, name in [(["--comm.policy", "diloco"], "comm.policy"), (["--train.optimizer", "muon"], "train.optimizer"),
+        for args, name in [(["--comm.policy", "streaming_diloco"], "comm.policy"), (["--comm.codec", "int8"], "comm.codec"),
+                           ([*ALONE, "--parallel.recovery", "redundant"], "parallel.recovery"),
+                           ([*ALONE, "--steps", "61"], "train.steps"), (["--train.optimizer", "muon"], "train.optimizer"),
                            (["--parallel.schedule", "interleaved"], "parallel.schedule"),
                            (["--parallel.codec", "delta_int4"], "parallel.codec"), (["--parallel.ranks", "5"], "parallel.ranks"),
                            (["--parallel.recovery", "redundant_forward", "--parallel.schedule", "gpipe"], "parallel.schedule"),

@@ -68,6 +68,8 @@ class block_store {
 
   /// A block of a state that `newest` found, into `contents`. errc::not_found: another state is stored for that step.
   result<void> load(const crew_words& state, std::int64_t block, std::span<float> contents);
+  /// However long it is: parameters come first.
+  result<std::vector<float>> load(const crew_words& state, std::int64_t block);
 
  private:
   [[nodiscard]] io::checkpoint_directory<io::any_storage> directory(std::int64_t block) const;

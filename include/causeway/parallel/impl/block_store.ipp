@@ -84,6 +84,14 @@ CAUSEWAY_DECL std::optional<crew_words> newest_together(std::span<const saved_st
   return newest;
 }
 
+CAUSEWAY_DECL result<std::vector<float>> block_store::load(const crew_words& state, std::int64_t block) {
+  CAUSEWAY_ASSIGN(const io::section_file file, directory(block).load(state.step));
+  CAUSEWAY_ASSIGN(const io::section_view found, file.find("block"));
+  std::vector<float> contents(found.bytes.size() / sizeof(float));
+  CAUSEWAY_TRY(load(state, block, contents));
+  return contents;
+}
+
 CAUSEWAY_DECL result<void> block_store::load(const crew_words& state, std::int64_t block, std::span<float> contents) {
   CAUSEWAY_ASSIGN(const io::section_file file, directory(block).load(state.step));
   crew_words found;

@@ -12,9 +12,9 @@
 
 #include "json_line.hpp"
 #include "metrics.hpp"
+#include "option.hpp"
 #include "peer_folder.hpp"
 #include "run_folder.hpp"
-#include "option.hpp"
 #include "settings.hpp"
 
 namespace app {

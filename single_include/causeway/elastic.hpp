@@ -11767,8 +11767,10 @@ struct comm_traits {
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
   bool prepares_anew = false;   ///< what a round exchanges is made of all parameters, anew at every attempt, and is one row
-  bool own_parameters = false;  ///< each peer has its own: a newcomer gets some from those whom it meets
-  bool gathers_samples = false;      ///< a round is so many samples of all peers together: a member needs as many at hand
+  bool moves_with_blocks =
+      false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
+  bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
+  bool gathers_samples = false;  ///< a round is so many samples of all peers together: a member needs as many at hand
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
@@ -11778,6 +11780,7 @@ struct parallel_traits {
   bool reroutes = false;         ///< a lost peer's work goes to another of its stage
   bool global_step = true;       ///< all peers finish the same step together
   bool shares_gradient = false;  ///< a peer's gradient is a part of its stage's: it must be summed in every step
+  bool moves_blocks = false;     ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool computes_late = false;    ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
@@ -19361,6 +19364,11 @@ struct shared_state {
   /// Samples that all peers gather for a round, before they make it; 0: each says for itself when it is ready. What a peer
   /// has gathered is worth nothing once the parts are others.
   std::uint64_t round_samples = 0;
+  /// What the policy keeps for each parameter, the shared parameters first; where these pieces lie changes with `divide`.
+  /// None: it cannot be divided.
+  std::function<std::vector<std::span<float>>()> rows{};
+  /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
+  std::function<result<void>(std::span<const parameter_segment> before)> divide{};
 };
 
 /// The exchange that a peer has been let into.
@@ -19830,8 +19838,7 @@ class training_context {
   }
   /// What came of such an exchange. Where everybody saw that this peer's own row cannot be used, it sits the round out.
   result<void> or_unusable(result<void> outcome) {
-    const bool refused = !outcome && is_refused(outcome.error());
-    return refused ? unusable("it is not finite once it is encoded") : outcome;
+    return !outcome && is_refused(outcome.error()) ? unusable("it is not finite once it is encoded") : outcome;
   }
   /// Of such an exchange: how it may cut and how long it may take. No workspace: several of them may be under way.
   [[nodiscard]] collective::collective_options exchange_options() {
@@ -19853,7 +19860,6 @@ class training_context {
     return rate_factor_ * options_.learning_rate.at(scheduled_at_.value_or(step_));
   }
   void multiply_learning_rate(float factor) noexcept { rate_factor_ = factor; }  ///< from now on; not in a checkpoint
-
   /// Where the schedule of the learning rate is, whatever the steps: where the inner optimizer moves once a round.
   void schedule_at(std::uint64_t step) noexcept { scheduled_at_ = step; }
 
@@ -19902,6 +19908,10 @@ class training_context {
     if constexpr (requires { comm.replay(*this); }) {
       state.replay = [this, &comm](std::span<const float> mean) { return replay(comm, mean); };
     }
+    if constexpr (Comm::traits.moves_with_blocks) {
+      state.rows = [&comm] { return comm.block_rows(); };
+      state.divide = [this, &comm](std::span<const parameter_segment> before) { return comm.divide(*this, before); };
+    }
     return env_.group->open(std::move(state), pool());
   }
 
@@ -19916,7 +19926,6 @@ class training_context {
   }
 
   void count_samples(std::uint64_t samples) noexcept { contribution_.add(samples); }
-
   /// Numbers of this peer's next samples: see basic_trainer::draw.
   [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t count) {
     if (elastic() && !contribution_.paused()) return env_.group->draw(contribution_.all(), count);
@@ -19925,7 +19934,6 @@ class training_context {
     return numbers;
   }
   [[nodiscard]] bool budget_used() const { return elastic() && env_.group->budget_used(); }
-
   /// All peers must start from the same parameters. One hash from and to everybody.
   result<void> agree_on_start() {
     parent_ = hash_of(parameters());
@@ -20463,6 +20471,30 @@ struct crew_attempt {
   std::uint32_t attempt = 0;  ///< another one for every attempt at a round
 };
 
+/// An exchange of rounds, for the communication policy.
+struct crew_entry {
+  crew_attempt attempt{};
+  std::vector<net::peer_index> holders{};  ///< of the same blocks: those of the attempt who exchange, this peer among them
+  std::vector<double> shares{};            ///< of each of them, in what they exchange
+  /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
+  std::span<const float> known{};
+};
+
+/// What pipelines whose replicas take steps of their own do for the exchange of a round.
+struct crew_rounds {
+  std::function<result<crew_entry>()> enter{};
+  /// The mean is here. Success: the run has taken the round, so it may land.
+  std::function<result<void>(std::span<const float> mean)> exchanged{};
+};
+
+/// What the communication policy keeps from round to round.
+struct crew_state {
+  std::vector<std::span<std::byte>> alike{};              ///< equal on all peers, whatever blocks they hold
+  std::function<std::vector<std::span<float>>()> rows{};  ///< one value for each parameter, the shared parameters first
+  std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
+  std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
+};
+
 /// All calls from the trainer's thread.
 class crew {
  public:
@@ -20478,6 +20510,10 @@ class crew {
   virtual result<void> failed(const error& why) = 0;
   /// The step under way was finished by others: the next verdict is commit.
   virtual void finished_by_others() = 0;
+  /// From now on the communication policy exchanges by them; without, it sees a peer that is alone.
+  virtual void exchange_by(crew_rounds rounds) = 0;
+  /// Once the trainer has started.
+  [[nodiscard]] virtual const crew_state& state() const = 0;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
@@ -20494,8 +20530,9 @@ class crew {
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-/// environment::group and the policy's crew in one. The communication policy sees a peer that is alone: the gradients are
-/// summed by the pipelines. Threading: as elastic_group.
+/// environment::group and the policy's crew in one. The communication policy sees a peer that is alone, where the pipelines
+/// sum the gradients; where their replicas take steps of their own, the holders of the same blocks. Threading: as
+/// elastic_group.
 class crew_group final : public elastic_group, public parallel::crew {
  public:
   /// `below`: the membership of all peers; a quota and a budget of 0 fit it, since samples are not handed out by it, and
@@ -20517,7 +20554,7 @@ class crew_group final : public elastic_group, public parallel::crew {
   CAUSEWAY_DECL result<void> open(shared_state, thread_pool& pool) override;
 
   CAUSEWAY_DECL result<round_entry> enter(std::uint64_t, std::uint64_t) override;
-  result<void> exchanged(std::span<const float>) override { return {}; }
+  CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean) override;
 
   CAUSEWAY_DECL result<verdict> settle(const result<void>& outcome, bool) override;
 
@@ -20532,11 +20569,16 @@ class crew_group final : public elastic_group, public parallel::crew {
   CAUSEWAY_DECL result<void> failed(const error& why) override;
 
   void finished_by_others() override { finished_by_others_ = true; }
+  void exchange_by(parallel::crew_rounds rounds) override { rounds_ = std::move(rounds); }
+  [[nodiscard]] const parallel::crew_state& state() const override { return state_; }
 
  private:
   std::shared_ptr<elastic_group> below_;
   parallel::crew_words words_;
   net::any_transport alone_{};
+  net::any_transport exchange_{};  // what the communication policy began with it may outlive the pipelines
+  parallel::crew_rounds rounds_;
+  parallel::crew_state state_;
   bool finished_by_others_ = false;
 };
 
@@ -20559,13 +20601,41 @@ CAUSEWAY_DECL std::vector<std::uint64_t> crew_group::draw(std::uint64_t skipped,
   return below_->draw(skipped, count);
 }
 
-CAUSEWAY_DECL result<void> crew_group::open(shared_state, thread_pool& pool) {
+CAUSEWAY_DECL result<void> crew_group::open(shared_state state, thread_pool& pool) {
+  const auto rows = state.rows ? state.rows() : std::vector<std::span<float>>{};
+  for (const std::span<std::byte> part : state.parts) {
+    const auto lies_there = [&](std::span<float> row) { return std::as_writable_bytes(row).data() == part.data(); };
+    if (std::none_of(rows.begin(), rows.end(), lies_there)) state_.alike.push_back(part);
+  }
+  state_.rows = std::move(state.rows);
+  state_.divide = std::move(state.divide);
+  state_.begin_anew = [adopted = std::move(state.adopted)] { adopted({}); };
   return below_->open({{std::as_writable_bytes(std::span{&words_, 1})}, [](std::span<const float>) {}}, pool);
 }
 
 CAUSEWAY_DECL result<round_entry> crew_group::enter(std::uint64_t, std::uint64_t) {
-  return round_entry{
+  round_entry e{
       .transport = &alone_, .round = below_->round() + 1, .parent = below_->parent(), .share = 1, .shares = {1.0}};
+  if (!rounds_.enter) return e;
+  CAUSEWAY_ASSIGN(parallel::crew_entry with, rounds_.enter());
+  e.attempt = with.attempt.attempt;
+  if (!with.known.empty()) {
+    e.result_at = net::peer_index{0};
+    e.result = with.known;
+  }
+  if (with.attempt.transport == nullptr) return e;
+  exchange_ = net::any_transport{collective::group_view{*with.attempt.transport, std::move(with.holders)}};
+  e.transport = &exchange_;
+  e.round = with.attempt.round;
+  e.parent = with.attempt.parent;
+  e.deadline = with.attempt.deadline;
+  e.share = with.shares[exchange_.self()];
+  e.shares = std::move(with.shares);
+  return e;
+}
+
+CAUSEWAY_DECL result<void> crew_group::exchanged(std::span<const float> mean) {
+  return rounds_.exchanged ? rounds_.exchanged(mean) : result<void>{};
 }
 
 CAUSEWAY_DECL result<verdict> crew_group::settle(const result<void>& outcome, bool) {
@@ -21866,6 +21936,194 @@ CAUSEWAY_DECL bool entered_attempt::of_a_contribution(const error& why) {
 }}}  // namespace causeway::CAUSEWAY_ABI::detail
 
 #endif  // CAUSEWAY_TRAIN_IMPL_ENTERED_ATTEMPT_IPP
+#endif
+
+// ---- causeway/train/flat_model.hpp ----
+#ifndef CAUSEWAY_TRAIN_FLAT_MODEL_HPP
+#define CAUSEWAY_TRAIN_FLAT_MODEL_HPP
+
+// A model of another library as one that the trainer takes: its parameters and their gradients as two flat buffers, and a
+// function that computes a step. The buffers stay where they are, dense; the trainer's own, whose pieces stand on 64-byte
+// boundaries, are copied from and to them around each step. That is four passes over memory, little beside what a step
+// computes.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// `rows` × `columns` values of a flat model, behind those of the piece before.
+struct flat_piece {
+  std::string name;
+  parameter_kind kind = parameter_kind::matrix;
+  std::int64_t rows = 1;
+  std::int64_t columns = 0;
+};
+
+struct flat_model_options {
+  /// What the buffers consist of, in order: says what weight decay and Muon apply to, and where fragments are cut. Empty:
+  /// one piece, which is decayed and no matrix.
+  std::vector<flat_piece> pieces;
+  unsigned threads = 1;  ///< of optimizers, codecs and exchanges; the model has its own
+};
+
+/// What a flat model computes: of `step(inputs, targets, sequences)`, or of `step()` if it has its own data, the loss as a
+/// double or a result<double>.
+class flat_step {
+ public:
+  using tokens = std::span<const std::int32_t>;
+
+  template <class F>
+    requires(!std::same_as<std::remove_cvref_t<F>, flat_step>)
+  &&(std::invocable<F&> || std::invocable<F&, tokens, tokens, std::int64_t>)flat_step(F step)  // a lambda is a step
+      : call_{[f = std::move(step)](tokens inputs, tokens targets, std::int64_t sequences) mutable -> result<double> {
+          if constexpr (std::invocable<F&>) {
+            return f();
+          } else {
+            return f(inputs, targets, sequences);
+          }
+        }} {}
+
+  result<double> operator()(tokens inputs, tokens targets, std::int64_t sequences) const {
+    return call_(inputs, targets, sequences);
+  }
+
+ private:
+  std::function<result<double>(tokens, tokens, std::int64_t)> call_;
+};
+
+/// The batch of a trainer whose model has its own data: one token that nobody looks at.
+inline batch own_data() noexcept {
+  static constexpr std::array<std::int32_t, 1> nothing{};
+  return {nothing, nothing, 1};
+}
+
+/// - `values`, `gradients`: of equal length; both must outlive the model. What is in `values` is what the run starts from:
+/// the
+///   same on all peers.
+/// - `step`: gives the mean loss over the tokens of its inputs, and leaves the gradient of that mean in `gradients`,
+/// written
+///   over what was there.
+/// - `evaluate`: gives the loss likewise, without gradients. Where there is none, evaluations call `step` and drop what it
+///   leaves in `gradients`.
+///
+/// Precondition: the pieces are as long as the buffers. Not safe to share between threads.
+class flat_model {
+  using tokens = flat_step::tokens;
+
+ public:
+  flat_model(std::span<float> values, std::span<float> gradients, flat_step step, flat_model_options options = {});
+  flat_model(std::span<float> values, std::span<float> gradients, flat_step step, flat_step evaluate,
+             flat_model_options options = {});
+
+  parameter_store& parameters() { return store_; }
+  std::uint64_t config_hash() const { return store_.layout_hash(); }
+
+  /// The threads of optimizers, codecs and exchanges.
+  class host {
+   public:
+    explicit host(unsigned threads) : pool_{threads} {}
+    thread_pool& pool() { return pool_; }
+
+   private:
+    thread_pool pool_;
+  };
+  host& backend() { return *host_; }
+
+  /// Brings `values` up to date: after training, and before the model is used outside of the trainer.
+  void write_back();
+
+  result<double> forward_backward(tokens inputs, tokens targets, std::int64_t sequences, float scale,
+                                  std::uint64_t dropout_stream);
+  result<double> evaluate(tokens inputs, tokens targets, std::int64_t sequences);
+
+ private:
+  std::span<float> values_;
+  std::span<float> gradients_;
+  flat_step step_;
+  flat_step evaluate_;
+  parameter_store store_;
+  std::unique_ptr<host> host_;
+};
+static_assert(Model<flat_model>);
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_FLAT_MODEL_HPP
+
+// ---- causeway/train/impl/flat_model.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_FLAT_MODEL_IPP
+#define CAUSEWAY_TRAIN_IMPL_FLAT_MODEL_IPP
+
+// Bodies of <causeway/train/flat_model.hpp>.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+namespace detail {
+
+// visit(piece, its first value in the dense buffers, how many it has)
+template <class F>
+void for_dense_pieces(const parameter_store& store, F&& visit) {
+  std::size_t at = 0;
+  for (std::size_t piece = 0; piece < store.segments().size(); ++piece) {
+    const auto size = static_cast<std::size_t>(store.segments()[piece].size());
+    visit(piece, at, size);
+    at += size;
+  }
+}
+
+}  // namespace detail
+
+CAUSEWAY_DECL flat_model::flat_model(std::span<float> values, std::span<float> gradients, flat_step step,
+                                     flat_model_options options)
+    : flat_model{values, gradients, step, step, std::move(options)} {}
+
+CAUSEWAY_DECL flat_model::flat_model(std::span<float> values, std::span<float> gradients, flat_step step,
+                                     flat_step evaluate, flat_model_options options)
+    : values_{values},
+      gradients_{gradients},
+      step_{std::move(step)},
+      evaluate_{std::move(evaluate)},
+      host_{std::make_unique<host>(options.threads)} {
+  const auto length = static_cast<std::int64_t>(values.size());
+  if (options.pieces.empty()) options.pieces.push_back({"values", parameter_kind::embedding, 1, length});
+  [[maybe_unused]] std::int64_t count = 0;  // preconditions may be unchecked
+  for (flat_piece& p : options.pieces) {
+    count += p.rows * p.columns;
+    store_.add(std::move(p.name), p.kind, p.rows, p.columns);
+  }
+  CAUSEWAY_EXPECT(gradients.size() == values.size() && count == length);
+  store_.allocate();
+  detail::for_dense_pieces(store_, [&](std::size_t piece, std::size_t at, std::size_t size) {
+    std::copy_n(values_.data() + at, size, store_.value(piece));
+  });
+}
+
+CAUSEWAY_DECL void flat_model::write_back() {
+  detail::for_dense_pieces(store_, [&](std::size_t piece, std::size_t at, std::size_t size) {
+    std::copy_n(store_.value(piece), size, values_.data() + at);
+  });
+}
+
+CAUSEWAY_DECL result<double> flat_model::forward_backward(tokens inputs, tokens targets, std::int64_t sequences,
+                                                          float scale, std::uint64_t) {
+  write_back();
+  CAUSEWAY_ASSIGN(const double mean, step_(inputs, targets, sequences));
+  const float factor = scale * static_cast<float>(inputs.size());
+  detail::for_dense_pieces(store_, [&](std::size_t piece, std::size_t at, std::size_t size) {
+    float* const sum = store_.gradient(piece);
+    for (std::size_t i = 0; i < size; ++i) sum[i] += factor * gradients_[at + i];
+  });
+  return mean * static_cast<double>(inputs.size());
+}
+
+CAUSEWAY_DECL result<double> flat_model::evaluate(tokens inputs, tokens targets, std::int64_t sequences) {
+  write_back();
+  CAUSEWAY_ASSIGN(const double mean, evaluate_(inputs, targets, sequences));
+  return mean * static_cast<double>(inputs.size());
+}
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_IMPL_FLAT_MODEL_IPP
 #endif
 
 // ---- causeway/train/held_samples.hpp ----
@@ -26012,6 +26270,9 @@ constexpr bool c5(comm_traits c, parallel_traits p) { return !p.shares_gradient 
 /// What was prepared for an exchange must not be sent after parameters have moved again.
 constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late || c.prepares_anew; }
 
+/// What a policy keeps for each parameter must go where that goes.
+constexpr bool c7(comm_traits c, parallel_traits p) { return !p.moves_blocks || c.moves_with_blocks; }
+
 }  // namespace rules
 
 namespace detail {
@@ -26041,6 +26302,10 @@ struct compatible {
                 "and step on it; "
                 "what is exchanged must be made after that, of all they have moved. Use comm::periodic, or comm::rounds of "
                 "pseudo-gradients of all peers, whole and blocking. docs/reference/rules.md#c6");
+  static_assert(rules::c7(Comm::traits, Parallel::traits),
+                "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
+                "one exchange to the next. Use comm::rounds of pseudo-gradients of all peers, whole and blocking, with an "
+                "exchange that remembers nothing. docs/reference/rules.md#c7");
 };
 
 struct unchecked {};

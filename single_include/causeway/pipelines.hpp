@@ -1704,8 +1704,10 @@ struct comm_traits {
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
   bool prepares_anew = false;   ///< what a round exchanges is made of all parameters, anew at every attempt, and is one row
-  bool own_parameters = false;  ///< each peer has its own: a newcomer gets some from those whom it meets
-  bool gathers_samples = false;      ///< a round is so many samples of all peers together: a member needs as many at hand
+  bool moves_with_blocks =
+      false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
+  bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
+  bool gathers_samples = false;  ///< a round is so many samples of all peers together: a member needs as many at hand
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
@@ -1715,6 +1717,7 @@ struct parallel_traits {
   bool reroutes = false;         ///< a lost peer's work goes to another of its stage
   bool global_step = true;       ///< all peers finish the same step together
   bool shares_gradient = false;  ///< a peer's gradient is a part of its stage's: it must be summed in every step
+  bool moves_blocks = false;     ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool computes_late = false;    ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
@@ -13061,13 +13064,16 @@ struct operation {
 };
 
 /// What each rank of a pipeline does with the micro-batches of one step, in order. Chunk c of rank p is virtual stage
-/// c * ranks + p; the forward pass runs through virtual stages 0, 1, ..., the backward pass the other way.
+/// c * ranks + p; the forward pass runs through virtual stages 0, 1, ..., the backward pass the other way. Where it is
+/// `folded`, every other chunk runs through the ranks backwards: rank 0 of two chunks has the first and the last stage, and
+/// the last rank hands the first chunk's output to itself.
 struct schedule {
   std::uint32_t ranks = 1;
   std::uint32_t chunks = 1;  ///< of the model, on each rank
   std::uint32_t micro_batches = 1;
   bool flushes = true;  ///< one update at the end. False: a stage updates after each micro-batch's weight gradient
   std::vector<std::vector<operation>> orders;  ///< [rank]
+  bool folded = false;                         ///< for plans: parallel::pipeline runs no such schedule
 
   friend bool operator==(const schedule&, const schedule&) = default;
 };
@@ -13085,12 +13091,13 @@ struct stage_place {
 
 /// The virtual stage of a place.
 [[nodiscard]] constexpr std::uint32_t virtual_stage(const schedule& s, stage_place at) noexcept {
-  return at.chunk * s.ranks + at.rank;
+  return at.chunk * s.ranks + (s.folded && at.chunk % 2 == 1 ? s.ranks - 1 - at.rank : at.rank);
 }
 
 /// The place of a virtual stage.
 [[nodiscard]] constexpr stage_place place_of(const schedule& s, std::uint32_t stage) noexcept {
-  return {stage % s.ranks, stage / s.ranks};
+  const std::uint32_t chunk = stage / s.ranks, rank = stage % s.ranks;
+  return {s.folded && chunk % 2 == 1 ? s.ranks - 1 - rank : rank, chunk};
 }
 
 /// Whether an operation gives the gradient of the stage's input.
@@ -13105,7 +13112,7 @@ struct stage_place {
 
 /// Where the input of `op` on `rank` comes from: the stage before for a forward, the stage after for a gradient; nothing
 /// for what needs only what the rank itself holds, as the data set for the first stage and the loss for the last.
-/// May be the same rank (`ranks` = 1).
+/// May be the same rank (`ranks` = 1, or `folded`).
 [[nodiscard]] constexpr std::optional<stage_place> source_of(const schedule& s, std::uint32_t rank,
                                                              const operation& op) noexcept {
   const std::uint32_t stage = virtual_stage(s, {rank, op.chunk});
@@ -14401,6 +14408,11 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
 /// Forwards ahead of the first backward, then one backward for each forward, then the backwards that remain.
 [[nodiscard]] CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches);
 
+/// 1F1B with backwards in halves: rank r runs `times` (p - 1 - r) forwards ahead, and stays `times` r weight gradients
+/// behind.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micro_batches,
+                                                       std::uint32_t times);
+
 }  // namespace detail
 
 /// GPipe (Huang et al., NeurIPS 2019): all forwards, then all backwards. Holds the activations of all micro-batches.
@@ -14427,6 +14439,20 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
 /// to p sets of activations, as many as rank 0 of 1F1B. Each rank waits (p - 1)(F + I - W) seconds for m >= p, equal stages
 /// and W <= F; above that (p - 1) I, as a weight gradient then delays the next forward.
 [[nodiscard]] CAUSEWAY_DECL result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches);
+
+/// ZB-H2 (the same paper): twice as many forwards ahead, and twice as many weight gradients behind, fill the first bubble,
+/// too. Between its first operation and its last rank 0 waits (p - 1)(F + I - 2W) seconds, and not at all where that is 0:
+/// when all three take the same time, say. For m >= 2p - 1, equal stages and W <= F; above that as if W were F. The step as
+/// a whole takes (p - 1) max(F, F + I - 2W) longer than its work, since ranks begin one after another; they go on with the
+/// next step likewise. Up to 2p - 1 sets of activations on every rank.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> zero_bubble_h2(std::uint32_t ranks, std::uint32_t micro_batches);
+
+/// ZB-V (the same paper, section 6; the order is that of PyTorch's ScheduleZBVZeroBubble): a folded pipeline of two chunks
+/// of half the size on each rank, so that rank 0 has the first stage and the last. When F, I and W take the same time, a
+/// rank works without a pause from its first operation to its last, for m >= 2p - 1 and equal stages, in half the memory of
+/// ZB-H2: up to 2p sets of activations of half the size, as rank 0 of 1F1B. The step as a whole takes p - 1 forwards of a
+/// chunk longer than its work.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> zero_bubble_v(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// The k-th operation (0, 1, ...) of a rank in PipeDream's endless stream (Narayanan et al., SOSP 2019): p - r forwards,
 /// then a backward and a forward in turn, without a flush. A stage updates its weights after each backward, so that
@@ -14493,6 +14519,77 @@ CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uin
   return order;
 }
 
+CAUSEWAY_DECL result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micro_batches, std::uint32_t times) {
+  CAUSEWAY_ASSIGN(schedule s, start_schedule(ranks, 1, micro_batches));
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    std::uint32_t done = 0;  // weight gradients
+    for (const operation& op : one_for_one(times * (ranks - 1 - r), micro_batches)) {
+      const bool halves = op.kind == work::backward;
+      s.orders[r].push_back({halves ? work::input_gradient : op.kind, op.micro_batch});
+      if (halves && op.micro_batch >= times * r) s.orders[r].push_back({work::weight_gradient, done++});
+    }
+    while (done < micro_batches) s.orders[r].push_back({work::weight_gradient, done++});
+  }
+  return s;
+}
+
+/// Writes the order of one rank of zero_bubble_v.
+class folded_order {
+ public:
+  folded_order(std::uint32_t ranks, std::uint32_t rank, std::uint32_t micro_batches)
+      : ahead_{ranks - rank}, rank_{rank}, count_{std::max(2 * ranks - 1, micro_batches)}, kept_{micro_batches} {}
+
+  std::vector<operation> write() {
+    begin();
+    while (forwards_[1] < forwards_[0] || forwards_[0] < count_) {
+      if (forwards_[0] < count_) forward(0);
+      backward(0);
+      forward(1);
+      backward(1);
+    }
+    end();
+    return std::move(order_);
+  }
+
+ private:
+  void begin() {
+    for (std::uint32_t i = 0; i < 2 * ahead_ - 1; ++i) forward(0);
+    for (std::uint32_t i = 0; i < rank_; ++i) {
+      forward(1);
+      forward(0);
+    }
+    for (std::uint32_t i = 0; i < ahead_; ++i) {
+      forward(1);
+      backward(1);
+    }
+  }
+  void end() {
+    for (std::uint32_t i = 0; i < rank_; ++i) {
+      input(0);
+      input(1);
+    }
+    for (std::uint32_t i = 0; i < ahead_; ++i) backward(0);
+    for (const std::uint32_t chunk : {1U, 0U}) {
+      while (weights_[chunk] < inputs_[chunk]) weight(chunk);
+    }
+  }
+  void forward(std::uint32_t chunk) { add(work::forward, forwards_[chunk]++, chunk); }
+  void input(std::uint32_t chunk) { add(work::input_gradient, inputs_[chunk]++, chunk); }
+  void weight(std::uint32_t chunk) { add(work::weight_gradient, weights_[chunk]++, chunk); }
+  void backward(std::uint32_t chunk) {
+    input(chunk);
+    weight(chunk);
+  }
+  /// The order is that of at least 2p - 1 micro-batches, without those that are not there.
+  void add(work kind, std::uint32_t micro_batch, std::uint32_t chunk) {
+    if (micro_batch < kept_) order_.push_back({kind, micro_batch, chunk});
+  }
+
+  std::uint32_t ahead_, rank_, count_, kept_;
+  std::array<std::uint32_t, 2> forwards_{}, inputs_{}, weights_{};
+  std::vector<operation> order_;
+};
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
@@ -14542,16 +14639,17 @@ CAUSEWAY_DECL result<schedule> interleaved(std::uint32_t ranks, std::uint32_t ch
 }
 
 CAUSEWAY_DECL result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches) {
-  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
-  for (std::uint32_t r = 0; r < ranks; ++r) {
-    std::uint32_t done = 0;  // weight gradients
-    for (const operation& op : detail::one_for_one(ranks - 1 - r, micro_batches)) {
-      const bool halves = op.kind == work::backward;
-      s.orders[r].push_back({halves ? work::input_gradient : op.kind, op.micro_batch});
-      if (halves && op.micro_batch >= r) s.orders[r].push_back({work::weight_gradient, done++});
-    }
-    while (done < micro_batches) s.orders[r].push_back({work::weight_gradient, done++});
-  }
+  return detail::in_halves(ranks, micro_batches, 1);
+}
+
+CAUSEWAY_DECL result<schedule> zero_bubble_h2(std::uint32_t ranks, std::uint32_t micro_batches) {
+  return detail::in_halves(ranks, micro_batches, 2);
+}
+
+CAUSEWAY_DECL result<schedule> zero_bubble_v(std::uint32_t ranks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 2, micro_batches));
+  s.folded = true;
+  for (std::uint32_t r = 0; r < ranks; ++r) s.orders[r] = detail::folded_order{ranks, r, micro_batches}.write();
   return s;
 }
 
@@ -16984,6 +17082,16 @@ struct zero_bubble {
   [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
+/// ZB-H2: no bubble at all where forwards, input and weight gradients take the same time, for twice the activations (the
+/// same paper).
+struct zero_bubble_h2 {
+  static constexpr std::string_view name = "zero_bubble_h2";
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
+  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
+  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
+};
+
 namespace detail {
 
 /// Costs of one stage a rank: the given ones, or stages that are all alike and links that cost nothing.
@@ -17026,7 +17134,8 @@ struct opportunistic : Base {
   [[nodiscard]] constexpr std::uint32_t room() const noexcept { return ahead; }
 };
 
-static_assert(Schedule<gpipe> && Schedule<one_f_one_b> && Schedule<interleaved<>> && Schedule<zero_bubble>);
+static_assert(Schedule<gpipe> && Schedule<one_f_one_b> && Schedule<interleaved<>>);
+static_assert(Schedule<zero_bubble> && Schedule<zero_bubble_h2>);
 static_assert(Schedule<varuna> && Schedule<crosspipe> && Schedule<opportunistic<one_f_one_b>>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::stage
@@ -17052,6 +17161,10 @@ CAUSEWAY_DECL result<plan::schedule> one_f_one_b::make(std::uint32_t ranks, std:
 
 CAUSEWAY_DECL result<plan::schedule> zero_bubble::make(std::uint32_t ranks, std::uint32_t micro_batches) {
   return plan::zero_bubble(ranks, micro_batches);
+}
+
+CAUSEWAY_DECL result<plan::schedule> zero_bubble_h2::make(std::uint32_t ranks, std::uint32_t micro_batches) {
+  return plan::zero_bubble_h2(ranks, micro_batches);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::stage
@@ -18417,9 +18530,9 @@ static_assert(Router<skip<>>);
 
 #endif  // CAUSEWAY_STAGE_ROUTING_SKIP_HPP
 
-// ---- causeway/compress/low_rank.hpp ----
-#ifndef CAUSEWAY_COMPRESS_LOW_RANK_HPP
-#define CAUSEWAY_COMPRESS_LOW_RANK_HPP
+// ---- causeway/kernels/low_rank.hpp ----
+#ifndef CAUSEWAY_KERNELS_LOW_RANK_HPP
+#define CAUSEWAY_KERNELS_LOW_RANK_HPP
 
 // The arithmetic of PowerSGD (Vogels et al., 2019, algorithm 1): a matrix M of rows times columns becomes a product P·Qᵀ of
 // two thin factors by one step of subspace iteration. Peers that average matrices do, each from the same Q:
@@ -18428,7 +18541,7 @@ static_assert(Router<skip<>>);
 //
 // and start the next round from this Q. Sums run in an order of their own: peers whose inputs are equal get equal bits.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 /// A matrix of `rows` times `columns`, row after row, and two factors of `rank` vectors each, one vector after another:
 /// left (P) vectors of `rows` values, right (Q) vectors of `columns` values.
@@ -18452,20 +18565,17 @@ inline result<void> validate(const low_rank_shape& s) {
 
 namespace detail {
 
-using kernels::detail::f32x16;
-using kernels::detail::whole;
-
 struct dot_product {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static float run(const float* a, const float* b, std::int64_t count) {
     CAUSEWAY_EXACT_BODY
-    return kernels::detail::sum_lanes(
+    return sum_lanes(
         count,
         [&](f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
           CAUSEWAY_EXACT_BODY
           f32x16 x, y;
-          kernels::detail::load(x, a + i, whole{});
-          kernels::detail::load(y, b + i, whole{});
+          load(x, a + i, whole{});
+          load(y, b + i, whole{});
           sum += x * y;
         },
         [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
@@ -18506,12 +18616,12 @@ struct right_columns {
     }
   }
   CAUSEWAY_ALWAYS_INLINE static void add_row(float* sums, float factor, const float* row, std::int64_t count) {
-    kernels::detail::for_lanes(count, [&](std::int64_t j, auto lanes) CAUSEWAY_INLINE_LAMBDA {
+    for_lanes(count, [&](std::int64_t j, auto lanes) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
       f32x16 sum, x;
-      kernels::detail::load(sum, sums + j, lanes);
-      kernels::detail::load(x, row + j, lanes);
-      kernels::detail::store(sums + j, sum + factor * x, lanes);
+      load(sum, sums + j, lanes);
+      load(x, row + j, lanes);
+      store(sums + j, sum + factor * x, lanes);
     });
   }
 };
@@ -18523,18 +18633,17 @@ struct expand_rows {
                                          index_range part) {
     for (std::int64_t i = part.begin; i < part.end; ++i) {
       float* row = matrix + static_cast<std::size_t>(i) * s.columns;
-      kernels::detail::for_lanes(static_cast<std::int64_t>(s.columns),
-                                 [&](std::int64_t j, auto lanes) CAUSEWAY_INLINE_LAMBDA {
-                                   CAUSEWAY_EXACT_BODY
-                                   f32x16 sum{};
-                                   for (std::size_t k = 0; k < s.rank; ++k) {
-                                     CAUSEWAY_EXACT_BODY
-                                     f32x16 x;
-                                     kernels::detail::load(x, right + k * s.columns + j, lanes);
-                                     sum += left[k * s.rows + static_cast<std::size_t>(i)] * x;
-                                   }
-                                   kernels::detail::store(row + j, sum, lanes);
-                                 });
+      for_lanes(static_cast<std::int64_t>(s.columns), [&](std::int64_t j, auto lanes) CAUSEWAY_INLINE_LAMBDA {
+        CAUSEWAY_EXACT_BODY
+        f32x16 sum{};
+        for (std::size_t k = 0; k < s.rank; ++k) {
+          CAUSEWAY_EXACT_BODY
+          f32x16 x;
+          load(x, right + k * s.columns + j, lanes);
+          sum += left[k * s.rows + static_cast<std::size_t>(i)] * x;
+        }
+        store(row + j, sum, lanes);
+      });
     }
   }
 };
@@ -18542,7 +18651,7 @@ struct expand_rows {
 /// Makes one vector a unit vector that is orthogonal to the unit vectors before it.
 class gram_schmidt {
  public:
-  gram_schmidt(std::span<float> factor, std::size_t length, kernels::simd_level level)
+  gram_schmidt(std::span<float> factor, std::size_t length, simd_level level)
       : factor_{factor.data()}, length_{length}, count_{static_cast<std::int64_t>(length)}, level_{level} {}
 
   /// False when the vector is zero, or lies (but for rounding) in the span of those before it.
@@ -18562,9 +18671,7 @@ class gram_schmidt {
   }
 
  private:
-  [[nodiscard]] float dot(const float* a, const float* b) const {
-    return kernels::detail::dispatch<dot_product>(level_, a, b, count_);
-  }
+  [[nodiscard]] float dot(const float* a, const float* b) const { return dispatch<dot_product>(level_, a, b, count_); }
   [[nodiscard]] float norm(const float* v) const { return std::sqrt(dot(v, v)); }
 
   void divide(float* v, float by) const {
@@ -18574,7 +18681,7 @@ class gram_schmidt {
     float* const v = factor_ + k * length_;
     for (std::size_t other = 0; other < k; ++other) {
       const float* const u = factor_ + other * length_;
-      kernels::detail::dispatch<subtract_multiple>(level_, v, dot(u, v), u, count_);
+      dispatch<subtract_multiple>(level_, v, dot(u, v), u, count_);
     }
   }
   struct subtract_multiple {
@@ -18587,7 +18694,7 @@ class gram_schmidt {
   float* factor_;
   std::size_t length_;
   std::int64_t count_;
-  kernels::simd_level level_;
+  simd_level level_;
 };
 
 inline void fill_random(std::span<float> values, std::uint64_t seed) {
@@ -18605,39 +18712,36 @@ inline void low_rank_start(const low_rank_shape& shape, std::uint64_t seed, std:
 
 /// left = matrix · right: 2 · rows · columns · rank operations.
 inline void low_rank_left(thread_pool& pool, const low_rank_shape& shape, std::span<const float> matrix,
-                          std::span<const float> right, std::span<float> left,
-                          kernels::simd_level level = kernels::detect_simd_level()) {
+                          std::span<const float> right, std::span<float> left, simd_level level = detect_simd_level()) {
   CAUSEWAY_EXPECT(matrix.size() == shape.matrix_size() && right.size() == shape.right_size() &&
                   left.size() == shape.left_size());
-  kernels::detail::for_rows(
-      pool, static_cast<std::int64_t>(shape.rows), static_cast<std::int64_t>(shape.columns), [&](index_range part) {
-        kernels::detail::dispatch<detail::left_rows>(level, shape, matrix.data(), right.data(), left.data(), part);
-      });
+  detail::for_rows(pool, static_cast<std::int64_t>(shape.rows), static_cast<std::int64_t>(shape.columns),
+                   [&](index_range part) {
+                     detail::dispatch<detail::left_rows>(level, shape, matrix.data(), right.data(), left.data(), part);
+                   });
 }
 
 /// right = matrixᵀ · left: as many.
 inline void low_rank_right(thread_pool& pool, const low_rank_shape& shape, std::span<const float> matrix,
-                           std::span<const float> left, std::span<float> right,
-                           kernels::simd_level level = kernels::detect_simd_level()) {
+                           std::span<const float> left, std::span<float> right, simd_level level = detect_simd_level()) {
   CAUSEWAY_EXPECT(matrix.size() == shape.matrix_size() && right.size() == shape.right_size() &&
                   left.size() == shape.left_size());
   const auto columns = static_cast<std::int64_t>(shape.columns);
-  const std::int64_t grain = shape.matrix_size() <= std::size_t{kernels::detail::smallest_share} ? columns : 64;
+  const std::int64_t grain = shape.matrix_size() <= std::size_t{detail::smallest_share} ? columns : 64;
   pool.for_range(columns, grain, [&](index_range part) {
-    kernels::detail::dispatch<detail::right_columns>(level, shape, matrix.data(), left.data(), right.data(), part);
+    detail::dispatch<detail::right_columns>(level, shape, matrix.data(), left.data(), right.data(), part);
   });
 }
 
 /// matrix = left · rightᵀ: as many.
 inline void low_rank_expand(thread_pool& pool, const low_rank_shape& shape, std::span<const float> left,
-                            std::span<const float> right, std::span<float> matrix,
-                            kernels::simd_level level = kernels::detect_simd_level()) {
+                            std::span<const float> right, std::span<float> matrix, simd_level level = detect_simd_level()) {
   CAUSEWAY_EXPECT(matrix.size() == shape.matrix_size() && right.size() == shape.right_size() &&
                   left.size() == shape.left_size());
-  kernels::detail::for_rows(
-      pool, static_cast<std::int64_t>(shape.rows), static_cast<std::int64_t>(shape.columns), [&](index_range part) {
-        kernels::detail::dispatch<detail::expand_rows>(level, shape, left.data(), right.data(), matrix.data(), part);
-      });
+  detail::for_rows(pool, static_cast<std::int64_t>(shape.rows), static_cast<std::int64_t>(shape.columns),
+                   [&](index_range part) {
+                     detail::dispatch<detail::expand_rows>(level, shape, left.data(), right.data(), matrix.data(), part);
+                   });
 }
 
 /// Gram-Schmidt, twice, in place: `factor` becomes orthonormal vectors of `length` values that span what they spanned. A
@@ -18645,7 +18749,7 @@ inline void low_rank_expand(thread_pool& pool, const low_rank_shape& shape, std:
 /// so that the next round can use it; without that a warm start would lose it for good. errc::non_finite when a value is
 /// not finite; the factor is then unspecified. Costs 4 · rank² · length operations, on one thread.
 inline result<void> low_rank_orthonormalise(std::span<float> factor, std::size_t length,
-                                            kernels::simd_level level = kernels::detect_simd_level()) {
+                                            simd_level level = detect_simd_level()) {
   CAUSEWAY_EXPECT(length > 0 && factor.size() % length == 0 && factor.size() / length <= length);
   for (const float v : factor) {
     if (std::abs(v) <= std::numeric_limits<float>::max()) continue;
@@ -18660,9 +18764,9 @@ inline result<void> low_rank_orthonormalise(std::span<float> factor, std::size_t
   return {};
 }
 
-}}}  // namespace causeway::CAUSEWAY_ABI::compress
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
-#endif  // CAUSEWAY_COMPRESS_LOW_RANK_HPP
+#endif  // CAUSEWAY_KERNELS_LOW_RANK_HPP
 
 // ---- causeway/stage/subspace_basis.hpp ----
 #ifndef CAUSEWAY_STAGE_SUBSPACE_BASIS_HPP
@@ -18741,7 +18845,7 @@ CAUSEWAY_DECL result<subspace_basis> subspace_basis::spanned_by(std::vector<floa
   const auto length = static_cast<std::size_t>(width);
   CAUSEWAY_EXPECT(width > 0 && vectors.size() % length == 0);
   CAUSEWAY_TRY(validate(width, static_cast<std::int64_t>(vectors.size() / length)));
-  CAUSEWAY_TRY(compress::low_rank_orthonormalise(vectors, length));
+  CAUSEWAY_TRY(kernels::low_rank_orthonormalise(vectors, length));
   subspace_basis basis;
   basis.vectors_ = std::move(vectors);
   basis.width_ = length;
@@ -18766,18 +18870,18 @@ CAUSEWAY_DECL void subspace_basis::expand(thread_pool& pool, scratch& memory, st
 
 CAUSEWAY_DECL void subspace_basis::project_rows(thread_pool& pool, std::span<float> matrix) const {
   CAUSEWAY_EXPECT(!empty() && matrix.size() % width_ == 0);
-  const compress::low_rank_shape shape{matrix.size() / width_, width_, rank()};
+  const kernels::low_rank_shape shape{matrix.size() / width_, width_, rank()};
   std::vector<float> left(shape.left_size());
-  compress::low_rank_left(pool, shape, matrix, vectors_, left);
-  compress::low_rank_expand(pool, shape, left, vectors_, matrix);
+  kernels::low_rank_left(pool, shape, matrix, vectors_, left);
+  kernels::low_rank_expand(pool, shape, left, vectors_, matrix);
 }
 
 CAUSEWAY_DECL void subspace_basis::project_columns(thread_pool& pool, std::span<float> matrix) const {
   CAUSEWAY_EXPECT(!empty() && matrix.size() % width_ == 0);
-  const compress::low_rank_shape shape{width_, matrix.size() / width_, rank()};
+  const kernels::low_rank_shape shape{width_, matrix.size() / width_, rank()};
   std::vector<float> right(shape.right_size());
-  compress::low_rank_right(pool, shape, matrix, vectors_, right);
-  compress::low_rank_expand(pool, shape, vectors_, right, matrix);
+  kernels::low_rank_right(pool, shape, matrix, vectors_, right);
+  kernels::low_rank_expand(pool, shape, vectors_, right, matrix);
 }
 
 CAUSEWAY_DECL result<void> subspace_basis::validate(std::int64_t width, std::int64_t rank) {
@@ -19210,7 +19314,7 @@ CAUSEWAY_DECL void subspace_adamw::take_squares(thread_pool& pool, const paramet
       for (std::int64_t r = part.begin; r < part.end; ++r) {
         const float* const row = g + r * segment.columns;
         squares_[static_cast<std::size_t>(r)] =
-            kernels::detail::dispatch<compress::detail::dot_product>(level, row, row, segment.columns);
+            kernels::detail::dispatch<kernels::detail::dot_product>(level, row, row, segment.columns);
       }
     });
   }
@@ -19387,9 +19491,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace
 
 CAUSEWAY_DECL std::vector<float> times_basis(thread_pool& pool, const subspace_basis& basis, std::span<const float> sums) {
   CAUSEWAY_EXPECT(!basis.empty() && sums.size() == basis.width() * basis.width());
-  const compress::low_rank_shape shape{basis.width(), basis.width(), basis.rank()};
+  const kernels::low_rank_shape shape{basis.width(), basis.width(), basis.rank()};
   std::vector<float> product(shape.left_size());
-  compress::low_rank_left(pool, shape, sums, basis.vectors(), product);
+  kernels::low_rank_left(pool, shape, sums, basis.vectors(), product);
   return product;
 }
 
@@ -19421,10 +19525,10 @@ CAUSEWAY_DECL result<subspace_basis> refreshed(thread_pool& pool, const subspace
   const std::size_t width = basis.width(), rank = basis.rank();
   const auto count = static_cast<std::int64_t>(next.size());
   // Vectors as the rows of a matrix: what each has along the basis leaves it.
-  const compress::low_rank_shape shape{rank, width, rank};
+  const kernels::low_rank_shape shape{rank, width, rank};
   std::vector<float> along(shape.left_size()), inside(shape.matrix_size());
-  compress::low_rank_left(pool, shape, next, basis.vectors(), along);
-  compress::low_rank_expand(pool, shape, along, basis.vectors(), inside);
+  kernels::low_rank_left(pool, shape, next, basis.vectors(), along);
+  kernels::low_rank_expand(pool, shape, along, basis.vectors(), inside);
   kernels::axpy(pool, next.data(), -1.0F, inside.data(), count);
   kernels::scale(pool, next.data(), static_cast<float>(static_cast<double>(step) / size), count);
   kernels::add(pool, next.data(), next.data(), basis.vectors().data(), count);
@@ -25036,6 +25140,30 @@ struct crew_attempt {
   std::uint32_t attempt = 0;  ///< another one for every attempt at a round
 };
 
+/// An exchange of rounds, for the communication policy.
+struct crew_entry {
+  crew_attempt attempt{};
+  std::vector<net::peer_index> holders{};  ///< of the same blocks: those of the attempt who exchange, this peer among them
+  std::vector<double> shares{};            ///< of each of them, in what they exchange
+  /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
+  std::span<const float> known{};
+};
+
+/// What pipelines whose replicas take steps of their own do for the exchange of a round.
+struct crew_rounds {
+  std::function<result<crew_entry>()> enter{};
+  /// The mean is here. Success: the run has taken the round, so it may land.
+  std::function<result<void>(std::span<const float> mean)> exchanged{};
+};
+
+/// What the communication policy keeps from round to round.
+struct crew_state {
+  std::vector<std::span<std::byte>> alike{};              ///< equal on all peers, whatever blocks they hold
+  std::function<std::vector<std::span<float>>()> rows{};  ///< one value for each parameter, the shared parameters first
+  std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
+  std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
+};
+
 /// All calls from the trainer's thread.
 class crew {
  public:
@@ -25051,6 +25179,10 @@ class crew {
   virtual result<void> failed(const error& why) = 0;
   /// The step under way was finished by others: the next verdict is commit.
   virtual void finished_by_others() = 0;
+  /// From now on the communication policy exchanges by them; without, it sees a peer that is alone.
+  virtual void exchange_by(crew_rounds rounds) = 0;
+  /// Once the trainer has started.
+  [[nodiscard]] virtual const crew_state& state() const = 0;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
@@ -25108,6 +25240,8 @@ class block_store {
 
   /// A block of a state that `newest` found, into `contents`. errc::not_found: another state is stored for that step.
   result<void> load(const crew_words& state, std::int64_t block, std::span<float> contents);
+  /// However long it is: parameters come first.
+  result<std::vector<float>> load(const crew_words& state, std::int64_t block);
 
  private:
   [[nodiscard]] io::checkpoint_directory<io::any_storage> directory(std::int64_t block) const;
@@ -25201,6 +25335,14 @@ CAUSEWAY_DECL std::optional<crew_words> newest_together(std::span<const saved_st
     }
   }
   return newest;
+}
+
+CAUSEWAY_DECL result<std::vector<float>> block_store::load(const crew_words& state, std::int64_t block) {
+  CAUSEWAY_ASSIGN(const io::section_file file, directory(block).load(state.step));
+  CAUSEWAY_ASSIGN(const io::section_view found, file.find("block"));
+  std::vector<float> contents(found.bytes.size() / sizeof(float));
+  CAUSEWAY_TRY(load(state, block, contents));
+  return contents;
 }
 
 CAUSEWAY_DECL result<void> block_store::load(const crew_words& state, std::int64_t block, std::span<float> contents) {
@@ -27320,6 +27462,309 @@ CAUSEWAY_DECL result<void> sum_over(net::any_transport& transport, const net::me
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_IMPL_BLOCK_SUMS_IPP
+#endif
+
+// ---- causeway/parallel/cohorts.hpp ----
+#ifndef CAUSEWAY_PARALLEL_COHORTS_HPP
+#define CAUSEWAY_PARALLEL_COHORTS_HPP
+
+// Pipelines whose replicas take steps of their own between two exchanges. The peers of a replica are a cohort: they share
+// one copy of local progress, which is worth something as long as all of them are there. A round begins with a layout; each
+// replica of it is a slot, with its share of every global batch until the round is over. A cohort that is whole keeps its
+// slot, whoever else comes or goes. Who belongs to none is laid out anew from the shared parameters, into slots that are
+// empty, and makes those slots' part of the round from its beginning.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// What a peer says of its local progress. A regular value without padding: it travels as it is.
+struct cohort_member {
+  std::uint64_t state = 0;      ///< names what its shared parameters are of, as crew_words::state
+  std::uint64_t cohort = 0;     ///< names its own; 0: none
+  std::uint64_t steps = 0;      ///< that it has taken since the last exchange
+  double norm = 0;              ///< of the gradient of the last of them, over the whole model
+  double loss = 0;              ///< of that, over the replica's tokens
+  double evaluation = 0;        ///< what the last evaluation came to
+  std::uint32_t slots = 0;      ///< of the round
+  std::uint32_t slot = 0;       ///< its cohort's
+  std::uint64_t evaluated = 0;  ///< evaluations that it is through with since that step
+};
+
+/// Who trains in which slot.
+struct cohort_layout {
+  stage::layout layout;              ///< [slot]; without seats: nobody does, in this round
+  std::vector<std::uint64_t> names;  ///< [slot] of cohorts that go on; 0: it begins, or there is none
+};
+
+/// The cohorts that are whole, in their slots; none where all begin anew. `members[p]` is what gathering::peers[p] says.
+/// `state`: of the run.
+[[nodiscard]] CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::gathering& g,
+                                                           std::span<const cohort_member> members, std::uint64_t state);
+
+/// The ranges of a replica's stages.
+[[nodiscard]] CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r);
+
+/// errc::unsupported unless all replicas are cut alike and nobody keeps another's stage: holders of a block must exchange
+/// rows of one length.
+[[nodiscard]] CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view recovery);
+
+/// Those who hold the same stage, and how much each has in what they exchange: its replica's part of all micro-batches.
+struct stage_holders {
+  std::vector<std::uint64_t> peers;
+  std::vector<double> shares;
+};
+[[nodiscard]] CAUSEWAY_DECL stage_holders holders_of_stage(const stage::layout& l, std::size_t rank);
+
+namespace detail {
+
+/// The seats of the peers of one cohort, in the order of the model; none if one of them is missing.
+[[nodiscard]] CAUSEWAY_DECL std::vector<stage::seat> whole_row(const stage::gathering& g,
+                                                               std::span<const std::size_t> places);
+
+/// Those who are in no standing cohort, and as many micro-batches as there are empty slots.
+[[nodiscard]] CAUSEWAY_DECL stage::gathering free_peers(const stage::gathering& g, const cohort_layout& standing);
+
+/// Puts replicas of `more` into empty slots, if they are cut like the others.
+CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more);
+
+}  // namespace detail
+
+/// Whole cohorts, and new ones of who is left, as `recovery` lays them out. Errors: those of the recovery, where no cohort
+/// is whole.
+template <stage::Recovery Recovery>
+result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::gathering& g, std::span<const cohort_member> members,
+                                      std::uint64_t state) {
+  cohort_layout made = standing_cohorts(g, members, state);
+  if (made.layout.replicas.empty()) {
+    CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));
+    CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));
+    made.names.assign(made.layout.replicas.size(), 0);
+    return made;
+  }
+  const stage::gathering rest = detail::free_peers(g, made);
+  if (rest.micro_batches == 0 || rest.peers.empty()) return made;
+  if (const auto more = recovery.arrange(rest)) detail::fill_slots(made, *more);
+  return made;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_COHORTS_HPP
+
+// ---- causeway/parallel/impl/cohorts.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_COHORTS_IPP
+#define CAUSEWAY_PARALLEL_IMPL_COHORTS_IPP
+
+// Bodies of parallel/cohorts.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+namespace detail {
+
+CAUSEWAY_DECL std::vector<stage::seat> whole_row(const stage::gathering& g, std::span<const std::size_t> places) {
+  std::vector<stage::seat> seats;
+  for (const std::size_t p : places) seats.push_back({g.peers[p].id, g.peers[p].computes});
+  std::sort(seats.begin(), seats.end(), [](const auto& a, const auto& b) { return a.computes.first < b.computes.first; });
+  std::int64_t next = 0;
+  for (const stage::seat& s : seats) {
+    if (s.computes.first != next || s.computes.size() < 1) return {};
+    next = s.computes.last;
+  }
+  return next == g.layers ? seats : std::vector<stage::seat>{};
+}
+
+CAUSEWAY_DECL stage::gathering free_peers(const stage::gathering& g, const cohort_layout& standing) {
+  stage::gathering rest = g;
+  std::erase_if(rest.peers, [&](const stage::present_peer& p) { return standing.layout.find(p.id) != nullptr; });
+  const auto& slots = standing.layout.replicas;
+  rest.micro_batches = static_cast<std::uint32_t>(
+      std::count_if(slots.begin(), slots.end(), [](const stage::replica& r) { return r.seats.empty(); }));
+  return rest;
+}
+
+CAUSEWAY_DECL void fill_slots(cohort_layout& into, const stage::layout& more) {
+  auto& slots = into.layout.replicas;
+  const auto stands = std::find_if(slots.begin(), slots.end(), [](const stage::replica& r) { return !r.seats.empty(); });
+  const auto cut = cut_of(*stands);
+  auto next = more.replicas.begin();
+  for (stage::replica& slot : slots) {
+    if (!slot.seats.empty()) continue;
+    while (next != more.replicas.end() && cut_of(*next) != cut) ++next;
+    if (next == more.replicas.end()) return;
+    slot.seats = (next++)->seats;
+  }
+}
+
+}  // namespace detail
+
+CAUSEWAY_DECL cohort_layout standing_cohorts(const stage::gathering& g, std::span<const cohort_member> members,
+                                             std::uint64_t state) {
+  std::map<std::uint64_t, std::vector<std::size_t>> places;
+  for (std::size_t p = 0; p < members.size(); ++p) {
+    if (members[p].cohort != 0 && members[p].state == state) places[members[p].cohort].push_back(p);
+  }
+  cohort_layout made;
+  for (const auto& [name, of] : places) {
+    auto seats = detail::whole_row(g, of);
+    const cohort_member& one = members[of.front()];
+    const bool fits = one.slot < one.slots && one.slots <= g.micro_batches;
+    if (seats.empty() || !fits) continue;
+    auto& slots = made.layout.replicas;
+    if (slots.empty()) {
+      for (const std::uint32_t share : stage::even_shares(g.micro_batches, one.slots)) slots.push_back({{}, share});
+      made.names.assign(slots.size(), 0);
+    }
+    if (one.slots != slots.size() || !slots[one.slot].seats.empty()) continue;
+    slots[one.slot].seats = std::move(seats);
+    made.names[one.slot] = name;
+  }
+  return made;
+}
+
+CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {
+  std::vector<nn::block_range> cut;
+  for (const stage::seat& s : r.seats) cut.push_back(s.computes);
+  return cut;
+}
+
+CAUSEWAY_DECL stage_holders holders_of_stage(const stage::layout& l, std::size_t rank) {
+  stage_holders all;
+  double sum = 0;
+  for (const stage::replica& r : l.replicas) {
+    if (r.seats.empty()) continue;
+    all.peers.push_back(r.seats[rank].peer);
+    all.shares.push_back(r.micro_batches);
+    sum += r.micro_batches;
+  }
+  for (double& share : all.shares) share /= sum;
+  return all;
+}
+
+CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view recovery) {
+  for (const stage::replica& r : l.replicas) {
+    const bool plain = std::all_of(r.seats.begin(), r.seats.end(),
+                                   [](const stage::seat& s) { return s.peer != stage::nobody && s.keeps.empty(); });
+    if (plain && cut_of(r) == cut_of(l.replicas.front())) continue;
+    return fail(errc::unsupported, std::string{recovery},
+                "replicas that take steps of their own must be cut alike, with one stage for each peer; use regroup, or "
+                "morph or proactive");
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_COHORTS_IPP
+#endif
+
+// ---- causeway/parallel/cohort_talk.hpp ----
+#ifndef CAUSEWAY_PARALLEL_COHORT_TALK_HPP
+#define CAUSEWAY_PARALLEL_COHORT_TALK_HPP
+
+// What peers of pipelines whose replicas take steps of their own tell each other when they meet, beside what they hold.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// `own` of every peer of `transport`, by its numbers. Values travel as they lie in memory.
+template <class T>
+result<std::vector<T>> of_all(auto& transport, const net::message_id& id, const T& own,
+                              const collective::collective_options& options) {
+  std::vector<T> all(transport.size(), own);
+  if (all.size() > 1) {
+    CAUSEWAY_TRY(collective::all_gather(transport, id, std::as_bytes(std::span{&own, 1}),
+                                        std::as_writable_bytes(std::span{all}), options));
+  }
+  return all;
+}
+
+/// Who missed a round, or has just come, takes what the communication policy keeps from the first who `has` it. Every peer
+/// calls it if one does. Bytes: that, and one, from and to everybody. errc::not_found: nobody has it.
+CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const crew_state& state,
+                                      bool has, const collective::collective_options& options);
+
+/// What crew_state::alike holds, as a block_store keeps it, and back.
+[[nodiscard]] CAUSEWAY_DECL std::vector<float> as_numbers(const crew_state& state);
+CAUSEWAY_DECL void put_numbers(const crew_state& state, std::span<const float> numbers);
+
+/// Evaluations before the next step, as the peers of a replica are through with them.
+struct replica_evaluations {
+  std::uint64_t through_with = 0;                            ///< the first of them
+  double missed = std::numeric_limits<double>::quiet_NaN();  ///< what the one came to that `own` wants; unknown
+};
+
+/// Of this replica; `own` is this peer's word.
+[[nodiscard]] CAUSEWAY_DECL replica_evaluations evaluations_in(const stage::replica& r, const crew_facts& facts,
+                                                               std::span<const cohort_member> members,
+                                                               const cohort_member& own);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_COHORT_TALK_HPP
+
+// ---- causeway/parallel/impl/cohort_talk.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_COHORT_TALK_IPP
+#define CAUSEWAY_PARALLEL_IMPL_COHORT_TALK_IPP
+
+// Bodies of parallel/cohort_talk.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const crew_state& state,
+                                      bool has, const collective::collective_options& options) {
+  std::vector<std::byte> own;
+  for (const auto part : state.alike) own.insert(own.end(), part.begin(), part.end());
+  own.push_back(std::byte{has});
+  std::vector<std::byte> all(own.size() * transport.size());
+  if (transport.size() > 1) CAUSEWAY_TRY(collective::all_gather(transport, id, own, std::span{all}, options));
+  if (has) return {};
+  for (std::size_t of = 0; of < all.size(); of += own.size()) {
+    if (all[of + own.size() - 1] != std::byte{1}) continue;
+    auto from = all.begin() + static_cast<std::ptrdiff_t>(of);
+    for (const auto part : state.alike) {
+      std::copy_n(from, part.size(), part.begin());
+      from += static_cast<std::ptrdiff_t>(part.size());
+    }
+    return {};
+  }
+  return fail(errc::not_found, "round",
+              "nobody who is there has taken part in the last one; start a peer that has, where it ran");
+}
+
+CAUSEWAY_DECL std::vector<float> as_numbers(const crew_state& state) {
+  std::vector<std::byte> bytes;
+  for (const auto part : state.alike) bytes.insert(bytes.end(), part.begin(), part.end());
+  std::vector<float> numbers((bytes.size() + sizeof(float) - 1) / sizeof(float));
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return numbers;
+}
+
+CAUSEWAY_DECL void put_numbers(const crew_state& state, std::span<const float> numbers) {
+  auto from = std::as_bytes(numbers).begin();
+  for (const auto part : state.alike) {
+    std::copy_n(from, part.size(), part.begin());
+    from += static_cast<std::ptrdiff_t>(part.size());
+  }
+}
+
+CAUSEWAY_DECL replica_evaluations evaluations_in(const stage::replica& r, const crew_facts& facts,
+                                                 std::span<const cohort_member> members, const cohort_member& own) {
+  replica_evaluations known;
+  const auto& peers = facts.gathered.peers;
+  for (std::size_t p = 0; p < peers.size(); ++p) {
+    const auto sits_there = [&](const stage::seat& s) { return s.peer == peers[p].id; };
+    const cohort_member& m = members[p];
+    if (m.steps != own.steps || m.evaluated <= known.through_with) continue;
+    if (std::none_of(r.seats.begin(), r.seats.end(), sits_there)) continue;
+    known.through_with = m.evaluated;
+    if (own.cohort != 0 && m.cohort == own.cohort && m.evaluated == own.evaluated + 1) known.missed = m.evaluation;
+  }
+  return known;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_COHORT_TALK_IPP
 #endif
 
 // ---- causeway/parallel/data_parallel.hpp ----
@@ -30176,6 +30621,658 @@ CAUSEWAY_DECL autograd::variable expert_gpt::mixture(std::size_t l, const autogr
 #endif  // CAUSEWAY_PARALLEL_IMPL_EXPERT_GPT_IPP
 #endif
 
+// ---- causeway/parallel/saved_rounds.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SAVED_ROUNDS_HPP
+#define CAUSEWAY_PARALLEL_SAVED_ROUNDS_HPP
+
+// The shared state of a run of local steps in a store of blocks: each block by the first of its holders, and what the
+// communication policy keeps alike as one block more, behind the last.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// `blocks` is a shared_blocks of a peer that is there; `self` its id.
+struct saved_rounds {
+  block_savers savers{};
+
+  /// What this peer is the first to hold of those that reach its storage, if it has one.
+  result<void> save(auto& blocks, block_ownership& held, const stage::layout& l, const crew_words& words,
+                    const crew_state& state, std::uint64_t self) {
+    if (!savers.saves()) return {};
+    const std::int64_t layers = blocks.model().blocks();
+    for (const nn::block_range& r : held.described(words, layers).holds) {
+      for (std::int64_t b = r.first; b < r.last; ++b) {
+        if (!blocks.model().part().holds(b) || !savers.is_first(l.holders(b), self)) continue;
+        CAUSEWAY_TRY(held.save(blocks, b, words));
+      }
+    }
+    block_store store = *savers.store();
+    return savers.is_first(l.seated(), self) ? store.save(words, layers, as_numbers(state)) : result<void>{};
+  }
+
+  /// The run went back to `words`, of which `found` is here. Whether what the policy keeps alike is, and was put back.
+  result<bool> load(const saved_states& found, const crew_words& words, std::int64_t layers, block_ownership& held,
+                    const crew_state& state) {
+    const saved_blocks here = blocks_of(found, words);
+    held.went_back(words, here);
+    if (!here.has(layers)) return false;
+    block_store store = *savers.store();
+    std::vector<float> alike = as_numbers(state);
+    CAUSEWAY_TRY(store.load(words, layers, alike));
+    put_numbers(state, alike);
+    return true;
+  }
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SAVED_ROUNDS_HPP
+
+// ---- causeway/parallel/shared_blocks.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SHARED_BLOCKS_HPP
+#define CAUSEWAY_PARALLEL_SHARED_BLOCKS_HPP
+
+// What a block consists of where replicas take steps of their own: not the live parameters, which are a replica's, but the
+// shared ones, with the state of both optimizers. So a block can be given away in the middle of a round.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// A context for block_ownership and part_change in which all that a block takes along are rows: the shared parameters, the
+/// inner optimizer's moments, which the new holder goes on with, and what the communication policy keeps.
+template <class Context>
+class shared_blocks {
+ public:
+  shared_blocks(Context& ctx, const crew_state& state) : ctx_{ctx}, state_{state} {}
+
+  [[nodiscard]] auto& model() { return ctx_.model(); }
+  [[nodiscard]] std::span<float> parameters() { return state_.rows().front(); }
+  void parameters_changed() { ctx_.parameters_changed(); }
+
+  struct optimizers {
+    std::vector<std::span<float>> rows;
+    [[nodiscard]] std::vector<std::span<float>> moments() const { return rows; }
+  };
+  [[nodiscard]] optimizers inner() {
+    optimizers all;
+    for (const std::span<float> moment : ctx_.inner().moments()) all.rows.push_back(moment);
+    const auto kept = state_.rows();
+    all.rows.insert(all.rows.end(), kept.begin() + 1, kept.end());
+    return all;
+  }
+
+  /// As training_context's; the communication policy's rows follow.
+  result<void> hold(nn::model_part part, std::uint64_t steps) {
+    const auto segments = model().parameters().segments();
+    const std::vector<parameter_segment> before{segments.begin(), segments.end()};
+    CAUSEWAY_TRY(ctx_.hold(std::move(part), steps));
+    return state_.divide(before);
+  }
+
+  /// The live parameters become the shared ones.
+  void begin_from_shared() {
+    const auto shared = parameters();
+    std::copy(shared.begin(), shared.end(), ctx_.parameters().begin());
+    parameters_changed();
+  }
+
+ private:
+  Context& ctx_;
+  const crew_state& state_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SHARED_BLOCKS_HPP
+
+// ---- causeway/parallel/local_pipeline.hpp ----
+#ifndef CAUSEWAY_PARALLEL_LOCAL_PIPELINE_HPP
+#define CAUSEWAY_PARALLEL_LOCAL_PIPELINE_HPP
+
+// Pipelines whose peers come and go, and whose replicas take steps of their own: DiLoCo between whole pipelines. A round is
+// one attempt of the membership, and the exchange at its end is voted on before anything lands. When a peer is lost, the
+// attempt is called off and begun again: replicas that are whole go on where they were, with their own progress; the
+// others' peers begin the round anew, if they make a replica together, or rest until the next.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+struct local_pipeline_options {
+  std::int64_t micro_batches = 8;  ///< of a global batch, shared out over the replicas; equal on all peers
+  /// As elastic_pipeline_options: where shared parameters, both optimizers' state and what the communication policy keeps
+  /// are saved, and where the run goes back to when nobody has a block any more.
+  std::optional<io::any_storage> storage{};
+  std::string folder = "blocks";
+  std::uint64_t store_every = 1;  ///< rounds; the first is saved too
+};
+
+/// After DiLoCo (Douillard et al., arXiv 2311.08105), with a pipeline for each of its workers. In a round, replica r takes
+/// H inner steps on its share of every global batch, clipped by the norm of its own gradient; then the holders of each
+/// block exchange what theirs moved, weighted by the replicas' micro-batches, by the communication policy. No paper has the
+/// rules for peers that are lost; docs/design/local_pipelines.md derives them:
+/// - a replica that is whole loses nothing, whoever else is lost, but the step under way;
+/// - a replica that lost a peer gives its round up. If its peers and spare ones make another, that one begins the round
+///   from the shared parameters, on the same micro-batches, and the others wait for it at the exchange: the same result.
+///   Else the round counts without that share;
+/// - if no replica is whole, the round begins anew, laid out for who is there.
+///
+/// Every peer is given the same global batch, as a function of trainer.context().step(), which goes back where a round
+/// begins anew. Needs an environment whose group is a crew_group, the same object here, fault::quorum, an inner optimizer
+/// whose state can be divided (optim::Divisible), a recovery whose replicas are cut alike (regroup, morph, proactive), and
+/// a policy with comm_traits::moves_with_blocks (rule C7). Untied embeddings. The trainer stays where it is once it
+/// started.
+///
+/// Bytes: boundaries as parallel::pipeline; 16 bytes within a replica in each step; between the holders of a block one
+/// exchange of its parameters in H steps. Memory beside elastic_pipeline's: what the policy keeps, and one row.
+template <stage::Recovery Recovery = stage::recovery::regroup, stage::Schedule Schedule = stage::one_f_one_b,
+          stage::ActivationCodec Codec = stage::plain>
+class local_pipeline {
+  static_assert(!Codec::traits.stateful && !Codec::traits.needs_samples && !Codec::traits.uses_base,
+                "causeway-P6: micro-batches of elastic pipelines go through other peers from round to round, which cannot "
+                "know what a codec with a memory or a shared base remembers; use stage::plain or another stage::coded. "
+                "docs/reference/rules.md#p6");
+
+ public:
+  static constexpr std::string_view name = "local_pipeline";
+  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .moves_blocks = true};
+  static constexpr std::uint32_t state_version = 1;
+
+  explicit local_pipeline(std::shared_ptr<crew> peers = nullptr, local_pipeline_options options = {},
+                          Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
+      : crew_{std::move(peers)},
+        options_{std::move(options)},
+        recovery_{std::move(recovery)},
+        order_{std::move(schedule)},
+        codec_{std::move(codec)} {}
+
+  result<void> start(auto& ctx) {
+    if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) return begin(ctx);
+    return {};  // the refusal is the only error
+  }
+
+  /// The mean loss over the micro-batches of this peer's replica; 0 for a peer that rests.
+  result<double> forward_backward(auto& ctx, const batch& b) {
+    CAUSEWAY_TRY(check_batch(name, b, options_.micro_batches));
+    for (;;) {
+      result<void> outcome = gather(ctx, true);
+      if (!outcome && begins_anew_) return outcome.error();
+      if (outcome) {
+        const auto loss = step(ctx, b);
+        if (loss) return *loss;
+        outcome = loss.error();
+      }
+      CAUSEWAY_TRY(crew_->failed(outcome.error()));
+    }
+  }
+
+  /// Of the replica's gradient over the whole model. Its peers have theirs, or will, whoever is lost: this one may move.
+  result<float> norm(auto&) {
+    ++progress_.steps;
+    progress_.evaluated = 0;
+    complete_ = false;
+    return static_cast<float>(progress_.norm);
+  }
+
+  /// A disk that fails costs the copy, not the round.
+  result<void> after_step(auto& ctx) {
+    if (std::exchange(saves_, false)) {
+      if (const auto saved = save_blocks(ctx); !saved)
+        ctx.log()(severity::warning, "blocks were not saved: " + saved.error().text());
+    }
+    return codec_.commit_step();
+  }
+
+  /// The shared state of the blocks that this peer is the first to hold of those that reach its storage, if there is one.
+  result<void> save_blocks(auto& ctx) {
+    shared_blocks blocks{ctx, crew_->state()};
+    return saved_.save(blocks, held_, layout_, crew_->words(), crew_->state(), crew_->identity());
+  }
+
+  /// All peers call it with the same batch, as often before the same step: the mean loss of this peer's replica, on its own
+  /// parameters. Boundaries cross as f32. errc::cancelled where there is none, since a peer was lost or this one rests:
+  /// train on.
+  result<double> evaluate(auto& ctx, const batch& b) {
+    const std::int64_t pieces = std::gcd(b.sequences, options_.micro_batches);
+    CAUSEWAY_TRY(check_batch(name, b, pieces));
+    for (;;) {
+      const auto ready = gather(ctx, false);
+      if (!ready && begins_anew_) return ready.error();
+      const auto sum = ready ? loss_of(ctx, b, static_cast<std::uint32_t>(pieces)) : result<double>{ready.error()};
+      if (!sum) {
+        CAUSEWAY_TRY(crew_->failed(sum.error()));
+        continue;
+      }
+      progress_.evaluation = *sum;
+      ++progress_.evaluated;
+      if (std::isfinite(*sum)) return *sum / static_cast<double>(b.tokens());
+      return fail(errc::cancelled, "evaluation",
+                  "it has no outcome here: this peer rests, or the others are through with it");
+    }
+  }
+
+  /// Between two steps, local progress included: all peers that save and start again there go on with the same bits.
+  void serialize(auto& ar) {
+    ar(held_, progress_.state, progress_.cohort, progress_.steps, progress_.norm, progress_.loss, progress_.slots,
+       progress_.slot, computes_.first, computes_.last);
+  }
+
+  /// Of the last attempt: replicas in their slots, without seats where nobody trains; and the peers that took part in it.
+  [[nodiscard]] const stage::layout& layout() const noexcept { return layout_; }
+  [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(index_of_.size()); }
+  /// Blocks that this peer has received since it was built.
+  [[nodiscard]] std::uint64_t received_blocks() const noexcept { return received_blocks_; }
+  /// Steps of rounds that this peer had begun and gave up.
+  [[nodiscard]] std::uint64_t given_up_steps() const noexcept { return given_up_steps_; }
+
+ private:
+  static_assert(!stage::Rerouting<Recovery> && !Recovery::traits.keeps_work &&
+                    Recovery::traits.lost == stage::lost_blocks::wait,
+                "micro-batches and work of a replica that takes steps of its own cannot pass to another: use "
+                "stage::recovery::regroup, morph or proactive");
+  // Two consecutive ones for the boundaries of an evaluation.
+  static constexpr std::uint32_t evaluation_channel = collective::channels::activations + 2;
+  // Kinds of messages on the channel of state; a gather takes two.
+  enum channel : std::uint32_t {
+    facts_channel = 0,
+    progress_channel = 2,
+    sums_channel = 4,
+    alike_channel = 6,
+    move_channel = 8,
+    source_channel = 9,
+    done_channel = 10,
+    here_channel = 12,
+    saved_channel = 14
+  };
+
+  result<void> begin(auto& ctx) {
+    if (crew_ == nullptr || !ctx.elastic()) {
+      return fail(errc::invalid_argument, std::string{name},
+                  "it needs a membership: give it and environment::group the same crew_group");
+    }
+    CAUSEWAY_TRY(check_micro_batches(name, options_.micro_batches));
+    if (order_.chunks() != 1)
+      return fail(errc::unsupported, std::string{name}, "a rank has one chunk here; use another schedule");
+    if (options_.storage) saved_.savers.begin(block_store{*options_.storage, options_.folder});
+    held_.begin(ctx.model().part(), ctx.model().blocks(), saved_.savers.store());
+    held_.seated(computes_, progress_.slot);
+    crew_->exchange_by(
+        {[this, &ctx] { return enter(ctx); }, [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); }});
+    return check_untied(ctx);
+  }
+
+  static result<void> check_untied(auto& ctx) {
+    if (ctx.model().tied_table() == nn::not_held) return {};
+    return fail(errc::unsupported, std::string{name},
+                "first and last stage would share a table, and each would move its own; build the model with untied "
+                "embeddings, or use parallel::elastic_pipeline");
+  }
+
+  [[nodiscard]] net::message_id named(std::uint32_t kind, std::uint64_t step = 0) const {
+    return {.channel = collective::channels::state + kind, .step = mix(attempt_.round, step), .parent = attempt_.parent};
+  }
+  [[nodiscard]] collective::collective_options how(auto& ctx) const {
+    collective::collective_options options = ctx.exchange_options();
+    options.deadline = attempt_.deadline;
+    return options;
+  }
+
+  // ---- who takes part, once in an attempt -------------------------------------------------------------------------------
+
+  // Success: this peer knows its seat, and has what it needs there. `begins_anew_`: at the round's beginning, and the step
+  // under way, if one is, ends with that.
+  result<void> gather(auto& ctx, bool ends_step) {
+    begins_anew_ = false;
+    const std::uint32_t before = attempt_.attempt;
+    const std::uint64_t round = attempt_.round;
+    CAUSEWAY_ASSIGN(attempt_, crew_->begin_attempt());
+    if (gathered_ && attempt_.attempt == before && attempt_.round == round) return {};
+    gathered_ = false;
+    CAUSEWAY_ASSIGN(const crew_facts facts, meet(ctx));
+    CAUSEWAY_ASSIGN(const auto members, members_of(ctx, facts));
+    if (const auto taken = bring_up(ctx, members); !taken) return go_back(ctx, taken.error());
+    auto made = arrange_cohorts(recovery_, facts.gathered, members, crew_->words().state);
+    if (!made) return wait_for_more(ctx, made.error());
+    if (!lost_runs(facts.gathered).empty()) return go_back(ctx, lost_blocks(facts));
+    layout_ = std::move(made->layout);
+    said_.clear();
+    const auto seated = take_seat(ctx, facts, members, made->names);
+    if (begins_anew_ && ends_step) crew_->finished_by_others();
+    return seated;
+  }
+
+  result<crew_facts> meet(auto& ctx) {
+    crew_member own{held_.described(crew_->words(), ctx.model().blocks()), {}};
+    own.peer.id = crew_->identity();
+    own.storage = saved_.savers.identity(mix(crew_->identity(), attempt_.parent), ctx.log());
+    const crew_agreement ours{agreement(ctx), ctx.model().blocks(), static_cast<std::uint32_t>(options_.micro_batches)};
+    CAUSEWAY_ASSIGN(crew_facts facts, gather_facts(*attempt_.transport, named(facts_channel), own, ours, how(ctx)));
+    index_of_.clear();
+    for (std::size_t p = 0; p < facts.index_of.size(); ++p) index_of_[facts.gathered.peers[p].id] = facts.index_of[p];
+    saved_.savers.met(facts);
+    facts.gathered.step = crew_->words().step;
+    facts.gathered.state = crew_->words().state;
+    facts.gathered.history = crew_->words().history;
+    return facts;
+  }
+
+  // By place in facts.gathered.peers.
+  result<std::vector<cohort_member>> members_of(auto& ctx, const crew_facts& facts) {
+    cohort_member own = progress_;
+    if (spoilt_ || (own.steps == 0 && ctx.step() != crew_->words().step)) own.evaluated = 0;  // the step begins anew
+    CAUSEWAY_ASSIGN(const auto all, of_all(*attempt_.transport, named(progress_channel), own, how(ctx)));
+    std::vector<cohort_member> members;
+    for (const net::peer_index i : facts.index_of) members.push_back(all[i]);
+    return members;
+  }
+
+  // Where somebody missed a round, or has just come.
+  result<void> bring_up(auto& ctx, std::span<const cohort_member> members) {
+    const std::uint64_t state = crew_->words().state;
+    const auto has = [state](const cohort_member& m) { return m.state == state; };
+    if (std::all_of(members.begin(), members.end(), has)) return {};
+    return take_alike(*attempt_.transport, named(alike_channel), crew_->state(), has(progress_), how(ctx));
+  }
+
+  // To the newest state that the peers find saved whole between them: they vote on it as on a round.
+  result<void> go_back(auto& ctx, const error& why) {
+    if (why.code != errc::not_found) return why;
+    const std::int64_t layers = ctx.model().blocks();
+    CAUSEWAY_ASSIGN(const saved_states found, saved_.savers.found(layers + 1));
+    CAUSEWAY_ASSIGN(const auto everywhere, of_all(*attempt_.transport, named(saved_channel), found, how(ctx)));
+    const auto newest = newest_together(everywhere, layers + 1);
+    if (!newest) return wait_for_more(ctx, why);
+    const crew_words saved = *newest;
+    ctx.log()(severity::warning, why.where + ": no peer has it any more; going on from step " + std::to_string(saved.step) +
+                                     ", which is saved");
+    CAUSEWAY_TRY(crew_->propose(saved));
+    CAUSEWAY_ASSIGN(const bool alike, saved_.load(found, crew_->words(), layers, held_, crew_->state()));
+    spoilt_ = true;  // whatever this peer has moved is of another state
+    progress_ = {};
+    if (alike) progress_.state = crew_->words().state;
+    return fail(errc::cancelled, "round", "the run went back to step " + std::to_string(saved.step));
+  }
+
+  [[nodiscard]] static error lost_blocks(const crew_facts& facts) {
+    return fail(errc::not_found, "blocks " + nn::model_part::text(lost_runs(facts.gathered).front()),
+                "no peer that is there has them; the run goes on when one that has them is back");
+  }
+
+  // The attempt comes to nothing; the membership begins another, ever later.
+  result<void> wait_for_more(auto& ctx, const error& why) {
+    if (why.code != errc::out_of_memory && why.code != errc::not_found) return why;
+    if (why.message != said_) ctx.log()(severity::warning, "the round waits: " + why.text());
+    said_ = why.message;
+    return fail(errc::cancelled, "round", "too few peers are there");
+  }
+
+  result<void> take_seat(auto& ctx, const crew_facts& facts, std::span<const cohort_member> members,
+                         const std::vector<std::uint64_t>& names) {
+    seat_ = layout_.find(crew_->identity(), &place_);
+    const bool sat = seat_ != nullptr;
+    const bool goes_on = sat && progress_.cohort != 0 && names[place_.replica] == progress_.cohort;
+    if (!goes_on) progress_.cohort = 0;  // for good, whatever comes of this attempt
+    shared_blocks blocks{ctx, crew_->state()};
+    part_change change{held_,
+                       crew_->words(),
+                       facts,
+                       layout_,
+                       {*attempt_.transport, named(move_channel), named(source_channel), attempt_.deadline}};
+    const std::int64_t layers = ctx.model().blocks();
+    const nn::model_part part = sat ? nn::model_part{seat_->held()} : ctx.model().part();
+    const bool ready =
+        part.ranges(layers) == ctx.model().part().ranges(layers) && (!sat || held_.is_ready(part, crew_->words()));
+    if (!ready || change.concerns_anybody()) CAUSEWAY_TRY(change.run(blocks, part, ready));
+    received_blocks_ += change.received();
+    CAUSEWAY_TRY(check_untied(ctx));
+    gathered_ = true;
+    known_evaluations_ = {};
+    if (sat) known_evaluations_ = evaluations_in(layout_.replicas[place_.replica], facts, members, progress_);
+    return goes_on ? catch_up(members) : sit_down(ctx, blocks);
+  }
+
+  // This peer's replica goes on. One that has its gradient and missed the others' word that they had theirs is told now.
+  result<void> catch_up(std::span<const cohort_member> members) {
+    for (const cohort_member& m : members) {
+      if (m.cohort != progress_.cohort || m.state != progress_.state || m.steps != progress_.steps + 1) continue;
+      if (!complete_) {
+        progress_.cohort = 0;
+        return fail(errc::protocol, "replica", "a peer took a step that this one has no gradient of");
+      }
+      progress_.norm = m.norm;
+      progress_.loss = m.loss;
+      told_ = true;
+    }
+    return {};
+  }
+
+  // A new replica, or none: from the shared parameters.
+  result<void> sit_down(auto& ctx, auto& blocks) {
+    const crew_words& words = crew_->words();
+    const bool anew = progress_.state != words.state || progress_.steps > 0 || ctx.step() != words.step || spoilt_;
+    given_up_steps_ += progress_.steps;
+    complete_ = told_ = spoilt_ = false;
+    progress_ = {.state = words.state, .evaluated = anew ? 0 : progress_.evaluated};
+    computes_ = seat_ != nullptr ? seat_->computes : nn::block_range{};
+    held_.seated(computes_, static_cast<std::uint32_t>(place_.replica));
+    if (seat_ != nullptr) {
+      progress_.slots = static_cast<std::uint32_t>(layout_.replicas.size());
+      progress_.slot = static_cast<std::uint32_t>(place_.replica);
+      progress_.cohort = mix(words.state, mix(attempt_.round, attempt_.attempt), progress_.slot + 1);
+    }
+    blocks.begin_from_shared();
+    if (!anew) return {};
+    crew_->state().begin_anew();
+    begins_anew_ = true;
+    return fail(errc::cancelled, "step", "the round begins anew from step " + std::to_string(words.step));
+  }
+
+  // ---- a step -----------------------------------------------------------------------------------------------------------
+
+  result<double> step(auto& ctx, const batch& b) {
+    if (seat_ == nullptr) {
+      progress_.evaluated = 0;
+      ctx.skip_inner_step();
+      return 0.0;
+    }
+    const stage::replica& mine = layout_.replicas[place_.replica];
+    const double tokens =
+        static_cast<double>(b.tokens()) * mine.micro_batches / static_cast<double>(options_.micro_batches);
+    if (!std::exchange(told_, false)) CAUSEWAY_TRY(compute(ctx, b, static_cast<float>(1 / tokens)));
+    return progress_.loss / tokens;
+  }
+
+  result<void> compute(auto& ctx, const batch& b, float scale) {
+    complete_ = false;
+    codec_.begin_step();
+    const auto gradients = ctx.gradients();
+    kernels::zero(ctx.pool(), gradients.data(), static_cast<std::int64_t>(gradients.size()));
+    CAUSEWAY_ASSIGN(const seat_work work, work_of(layout_, place_, order_, recovery_));
+    std::vector<std::uint64_t> dropout;
+    for (std::uint32_t m = 0; m < work.schedule.micro_batches; ++m) {
+      dropout.push_back(mix(ctx.step(), work.first + m, dropout_stream));
+    }
+    const seat_batch share{b, static_cast<std::uint32_t>(options_.micro_batches), seat_->computes, scale, true, dropout};
+    const batch_talk talk{.channel = collective::channels::activations,
+                          .step = (attempt_.round << 16U) + progress_.steps,
+                          .seed = ctx.step(),
+                          .deadline = attempt_.deadline};
+    CAUSEWAY_ASSIGN(const double loss, pass_seat(ctx, *attempt_.transport, index_of_, codec_, work, order_, share, talk));
+    const float own = ctx.own_norm();
+    if (const auto sound = check_sound(loss, own); !sound) return leave_to_others(ctx, sound.error());
+    return tell_mates(ctx, loss, double{own} * double{own});
+  }
+
+  // Who has heard from all peers of the replica knows that every part of the gradient is complete, and moves; the others
+  // have theirs, and move when they hear of it.
+  result<void> tell_mates(auto& ctx, double loss, double squares) {
+    complete_ = true;
+    collective::group_view view = mates();
+    CAUSEWAY_ASSIGN(const auto all,
+                    of_all(view, named(sums_channel, progress_.steps + 1), std::array{loss, squares}, how(ctx)));
+    double sum = 0, sum_of_squares = 0;
+    for (const auto& [one, of_one] : all) {
+      sum += one;
+      sum_of_squares += of_one;
+    }
+    if (!std::isfinite(sum) || !std::isfinite(sum_of_squares)) {
+      return fail(errc::non_finite, "replica", "a peer of it told a loss or a norm that is not finite");
+    }
+    progress_.loss = sum;
+    progress_.norm = std::sqrt(sum_of_squares);
+    return {};
+  }
+
+  [[nodiscard]] collective::group_view mates() {
+    std::vector<net::peer_index> peers;
+    for (const stage::seat& s : layout_.replicas[place_.replica].seats) peers.push_back(index_of_.at(s.peer));
+    return collective::group_view{*attempt_.transport, std::move(peers)};
+  }
+
+  error leave_to_others(auto& ctx, const error& why) {
+    shared_blocks blocks{ctx, crew_->state()};
+    spoilt_ = true;
+    progress_.cohort = 0;
+    return unsound_.judge(ctx.step(), why, held_.drop_spoilt(blocks), ctx.log());
+  }
+
+  // Of this peer's replica alone.
+  result<double> loss_of(auto& ctx, const batch& b, std::uint32_t pieces) {
+    if (seat_ == nullptr) return none;
+    if (progress_.evaluated < known_evaluations_.through_with) return std::exchange(known_evaluations_.missed, none);
+    stage::layout alone{{layout_.replicas[place_.replica]}};
+    alone.replicas.front().micro_batches = pieces;
+    CAUSEWAY_ASSIGN(const seat_work work, forwards_of(alone, {0, place_.rank}));
+    stage::plain exact;
+    const std::uint64_t number = progress_.steps * most_evaluations + progress_.evaluated % most_evaluations;
+    const batch_talk talk{.channel = evaluation_channel,
+                          .step = (attempt_.round << 16U) + number % (1U << 16U),
+                          .deadline = attempt_.deadline};
+    CAUSEWAY_ASSIGN(const double own, pass_seat(ctx, *attempt_.transport, index_of_, exact, work, stage::one_f_one_b{},
+                                                {b, pieces, seat_->computes, 0.0F, false}, talk));
+    collective::group_view view = mates();
+    CAUSEWAY_ASSIGN(const auto all, of_all(view, named(done_channel, number), own, how(ctx)));
+    return std::accumulate(all.begin(), all.end(), 0.0);
+  }
+
+  // ---- the exchange
+  // -------------------------------------------------------------------------------------------------------
+
+  // Among the holders of this peer's blocks. A peer that rests exchanges with nobody.
+  result<crew_entry> enter(auto& ctx) {
+    const crew_words& words = crew_->words();
+    if (!mean_.empty() && words.state == mean_of_ && words.state != progress_.state) return land_known(words);
+    CAUSEWAY_TRY(gather_all(ctx));
+    crew_entry entry{.attempt = attempt_, .holders = {index_of_.at(crew_->identity())}, .shares = {1.0}};
+    if (seat_ == nullptr) return entry;
+    const stage_holders holders = holders_of_stage(layout_, place_.rank);
+    entry.holders.clear();
+    for (const std::uint64_t id : holders.peers) entry.holders.push_back(index_of_.at(id));
+    entry.shares = holders.shares;
+    return entry;
+  }
+
+  // Replicas come as they are done. Who is lost ends the wait; who hangs, once it takes longer than rounds did.
+  result<void> gather_all(auto& ctx) {
+    for (;;) {
+      CAUSEWAY_TRY(gather(ctx, true));
+      const crew_attempt before = attempt_;
+      collective::collective_options options = how(ctx);
+      options.deadline = round_times_.count() > 0 ? ctx.clock().now() + 2 * round_times_.patience() : no_deadline;
+      CAUSEWAY_ASSIGN(const auto all, of_all(*attempt_.transport, named(here_channel), std::uint64_t{1}, options));
+      CAUSEWAY_TRY(gather(ctx, true));  // from now on the exchange has its time
+      if (attempt_.attempt == before.attempt && attempt_.round == before.round) return {};
+    }
+  }
+
+  // Others voted for what this peer has the mean of.
+  result<crew_entry> land_known(const crew_words& words) {
+    landed(words);
+    known_ = true;
+    return crew_entry{.known = mean_};
+  }
+
+  result<void> exchanged(auto& ctx, std::span<const float> mean) {
+    if (std::exchange(known_, false)) return {};
+    mean_.assign(mean.begin(), mean.end());
+    crew_words next = crew_->words();
+    hasher h;
+    for (const auto& [id, index] : index_of_) h.add_value(id).add_value(index);
+    h.add_value(next.state).add_value(attempt_.round).add_value(attempt_.attempt);
+    next.step = ctx.step() + 1;
+    next.state = mean_of_ = h.finish();
+    next.history.took_step(next.step, recovery_.interval(), layout_, attempt_.transport->size());
+    const std::uint64_t own = mix(next.state, next.step);
+    CAUSEWAY_ASSIGN(const auto all, of_all(*attempt_.transport, named(done_channel), own, how(ctx)));
+    if (std::any_of(all.begin(), all.end(), [own](std::uint64_t theirs) { return theirs != own; })) {
+      return fail(errc::protocol, "round", "the peers of an exchange are at different steps");
+    }
+    CAUSEWAY_TRY(crew_->propose(next));
+    if (crew_->words() != next) return fail(errc::cancelled, "round", "the others have finished it");
+    round_times_.observe(ctx.clock().now() - round_began_);
+    round_began_ = ctx.clock().now();
+    landed(next);
+    return {};
+  }
+
+  // The run has the round, and so has this peer: its mean lands now.
+  void landed(const crew_words& words) {
+    held_.moved_to(words.state, {});
+    progress_ = {.state = words.state};
+    gathered_ = false;
+    const std::uint64_t round = attempt_.round;
+    saves_ = options_.store_every > 0 && (round == 1 || round % options_.store_every == 0);
+  }
+
+  // Equal on peers that can be stages of one pipeline.
+  [[nodiscard]] std::uint64_t agreement(auto& ctx) const {
+    hasher h;
+    h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name)).add_value(hash_text(name));
+    h.add_value(hash_text(Recovery::name)).add_value(recovery_.interval());
+    h.add_value(codec_.agreement()).add_value(options_.micro_batches);
+    return h.finish();
+  }
+
+  static constexpr std::uint64_t dropout_stream = 0x656C7069;
+  static constexpr double none = std::numeric_limits<double>::quiet_NaN();
+  static constexpr std::uint64_t most_evaluations = 16;  // before one step, whose messages have names of their own
+
+  std::shared_ptr<crew> crew_;
+  local_pipeline_options options_;
+  Recovery recovery_;
+  Schedule order_;
+  Codec codec_;
+  block_ownership held_;
+  saved_rounds saved_;
+  bool saves_ = false;  // when what was exchanged has landed
+
+  crew_attempt attempt_;
+  bool gathered_ = false;  // in it
+  stage::layout layout_;
+  std::map<std::uint64_t, net::peer_index> index_of_;  // by id
+  const stage::seat* seat_ = nullptr;                  // in layout_; none: this peer rests
+  stage::layout::place place_;
+  nn::block_range computes_{};
+  cohort_member progress_;    // of this peer
+  bool complete_ = false;     // its gradient of the next step
+  bool told_ = false;         // by those who took that step, what they came to
+  bool spoilt_ = false;       // what it moved, or computed with
+  bool begins_anew_ = false;  // its round did, when it was asked last
+  // Peers of a replica are through with as many evaluations before a step: who has fewer takes the outcome from another of
+  // them, or goes without.
+  replica_evaluations known_evaluations_;
+  std::vector<float> mean_;  // of the last exchange, until the run has it
+  std::uint64_t mean_of_ = 0;
+  bool known_ = false;  // it is given out as what the run has
+  time_point round_began_{};
+  net::arrival_statistics round_times_{{.floor = std::chrono::seconds{10}, .cap = std::chrono::hours{24}}};
+  std::string said_;
+  unsound_steps unsound_;
+  std::uint64_t received_blocks_ = 0;
+  std::uint64_t given_up_steps_ = 0;
+};
+static_assert(ParallelismPolicy<local_pipeline<>>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_LOCAL_PIPELINE_HPP
+
 // ---- causeway/parallel/swarm_table_exchange.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_TABLE_EXCHANGE_HPP
 #define CAUSEWAY_PARALLEL_SWARM_TABLE_EXCHANGE_HPP
@@ -32033,6 +33130,10 @@ class pipeline {
   result<void> make_schedule() {
     CAUSEWAY_TRY(check_micro_batches(name, options_.micro_batches));
     CAUSEWAY_ASSIGN(schedule_, order_.make(place_.ranks(), static_cast<std::uint32_t>(options_.micro_batches)));
+    if (schedule_.folded) {
+      return fail(errc::unsupported, "pipeline",
+                  "a schedule whose chunks go forth and back over the ranks is for plans only; use one that is not folded");
+    }
     if (schedule_.chunks > 1 && place_.ranks() == 1) {
       return fail(errc::invalid_argument, "pipeline", "one peer alone has one chunk of the model; use another schedule");
     }

@@ -2414,13 +2414,16 @@ struct operation {
 };
 
 /// What each rank of a pipeline does with the micro-batches of one step, in order. Chunk c of rank p is virtual stage
-/// c * ranks + p; the forward pass runs through virtual stages 0, 1, ..., the backward pass the other way.
+/// c * ranks + p; the forward pass runs through virtual stages 0, 1, ..., the backward pass the other way. Where it is
+/// `folded`, every other chunk runs through the ranks backwards: rank 0 of two chunks has the first and the last stage, and
+/// the last rank hands the first chunk's output to itself.
 struct schedule {
   std::uint32_t ranks = 1;
   std::uint32_t chunks = 1;  ///< of the model, on each rank
   std::uint32_t micro_batches = 1;
   bool flushes = true;  ///< one update at the end. False: a stage updates after each micro-batch's weight gradient
   std::vector<std::vector<operation>> orders;  ///< [rank]
+  bool folded = false;                         ///< for plans: parallel::pipeline runs no such schedule
 
   friend bool operator==(const schedule&, const schedule&) = default;
 };
@@ -2438,12 +2441,13 @@ struct stage_place {
 
 /// The virtual stage of a place.
 [[nodiscard]] constexpr std::uint32_t virtual_stage(const schedule& s, stage_place at) noexcept {
-  return at.chunk * s.ranks + at.rank;
+  return at.chunk * s.ranks + (s.folded && at.chunk % 2 == 1 ? s.ranks - 1 - at.rank : at.rank);
 }
 
 /// The place of a virtual stage.
 [[nodiscard]] constexpr stage_place place_of(const schedule& s, std::uint32_t stage) noexcept {
-  return {stage % s.ranks, stage / s.ranks};
+  const std::uint32_t chunk = stage / s.ranks, rank = stage % s.ranks;
+  return {s.folded && chunk % 2 == 1 ? s.ranks - 1 - rank : rank, chunk};
 }
 
 /// Whether an operation gives the gradient of the stage's input.
@@ -2458,7 +2462,7 @@ struct stage_place {
 
 /// Where the input of `op` on `rank` comes from: the stage before for a forward, the stage after for a gradient; nothing
 /// for what needs only what the rank itself holds, as the data set for the first stage and the loss for the last.
-/// May be the same rank (`ranks` = 1).
+/// May be the same rank (`ranks` = 1, or `folded`).
 [[nodiscard]] constexpr std::optional<stage_place> source_of(const schedule& s, std::uint32_t rank,
                                                              const operation& op) noexcept {
   const std::uint32_t stage = virtual_stage(s, {rank, op.chunk});
@@ -5494,6 +5498,11 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
 /// Forwards ahead of the first backward, then one backward for each forward, then the backwards that remain.
 [[nodiscard]] CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches);
 
+/// 1F1B with backwards in halves: rank r runs `times` (p - 1 - r) forwards ahead, and stays `times` r weight gradients
+/// behind.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micro_batches,
+                                                       std::uint32_t times);
+
 }  // namespace detail
 
 /// GPipe (Huang et al., NeurIPS 2019): all forwards, then all backwards. Holds the activations of all micro-batches.
@@ -5520,6 +5529,20 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
 /// to p sets of activations, as many as rank 0 of 1F1B. Each rank waits (p - 1)(F + I - W) seconds for m >= p, equal stages
 /// and W <= F; above that (p - 1) I, as a weight gradient then delays the next forward.
 [[nodiscard]] CAUSEWAY_DECL result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches);
+
+/// ZB-H2 (the same paper): twice as many forwards ahead, and twice as many weight gradients behind, fill the first bubble,
+/// too. Between its first operation and its last rank 0 waits (p - 1)(F + I - 2W) seconds, and not at all where that is 0:
+/// when all three take the same time, say. For m >= 2p - 1, equal stages and W <= F; above that as if W were F. The step as
+/// a whole takes (p - 1) max(F, F + I - 2W) longer than its work, since ranks begin one after another; they go on with the
+/// next step likewise. Up to 2p - 1 sets of activations on every rank.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> zero_bubble_h2(std::uint32_t ranks, std::uint32_t micro_batches);
+
+/// ZB-V (the same paper, section 6; the order is that of PyTorch's ScheduleZBVZeroBubble): a folded pipeline of two chunks
+/// of half the size on each rank, so that rank 0 has the first stage and the last. When F, I and W take the same time, a
+/// rank works without a pause from its first operation to its last, for m >= 2p - 1 and equal stages, in half the memory of
+/// ZB-H2: up to 2p sets of activations of half the size, as rank 0 of 1F1B. The step as a whole takes p - 1 forwards of a
+/// chunk longer than its work.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> zero_bubble_v(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// The k-th operation (0, 1, ...) of a rank in PipeDream's endless stream (Narayanan et al., SOSP 2019): p - r forwards,
 /// then a backward and a forward in turn, without a flush. A stage updates its weights after each backward, so that
@@ -5586,6 +5609,77 @@ CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uin
   return order;
 }
 
+CAUSEWAY_DECL result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micro_batches, std::uint32_t times) {
+  CAUSEWAY_ASSIGN(schedule s, start_schedule(ranks, 1, micro_batches));
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    std::uint32_t done = 0;  // weight gradients
+    for (const operation& op : one_for_one(times * (ranks - 1 - r), micro_batches)) {
+      const bool halves = op.kind == work::backward;
+      s.orders[r].push_back({halves ? work::input_gradient : op.kind, op.micro_batch});
+      if (halves && op.micro_batch >= times * r) s.orders[r].push_back({work::weight_gradient, done++});
+    }
+    while (done < micro_batches) s.orders[r].push_back({work::weight_gradient, done++});
+  }
+  return s;
+}
+
+/// Writes the order of one rank of zero_bubble_v.
+class folded_order {
+ public:
+  folded_order(std::uint32_t ranks, std::uint32_t rank, std::uint32_t micro_batches)
+      : ahead_{ranks - rank}, rank_{rank}, count_{std::max(2 * ranks - 1, micro_batches)}, kept_{micro_batches} {}
+
+  std::vector<operation> write() {
+    begin();
+    while (forwards_[1] < forwards_[0] || forwards_[0] < count_) {
+      if (forwards_[0] < count_) forward(0);
+      backward(0);
+      forward(1);
+      backward(1);
+    }
+    end();
+    return std::move(order_);
+  }
+
+ private:
+  void begin() {
+    for (std::uint32_t i = 0; i < 2 * ahead_ - 1; ++i) forward(0);
+    for (std::uint32_t i = 0; i < rank_; ++i) {
+      forward(1);
+      forward(0);
+    }
+    for (std::uint32_t i = 0; i < ahead_; ++i) {
+      forward(1);
+      backward(1);
+    }
+  }
+  void end() {
+    for (std::uint32_t i = 0; i < rank_; ++i) {
+      input(0);
+      input(1);
+    }
+    for (std::uint32_t i = 0; i < ahead_; ++i) backward(0);
+    for (const std::uint32_t chunk : {1U, 0U}) {
+      while (weights_[chunk] < inputs_[chunk]) weight(chunk);
+    }
+  }
+  void forward(std::uint32_t chunk) { add(work::forward, forwards_[chunk]++, chunk); }
+  void input(std::uint32_t chunk) { add(work::input_gradient, inputs_[chunk]++, chunk); }
+  void weight(std::uint32_t chunk) { add(work::weight_gradient, weights_[chunk]++, chunk); }
+  void backward(std::uint32_t chunk) {
+    input(chunk);
+    weight(chunk);
+  }
+  /// The order is that of at least 2p - 1 micro-batches, without those that are not there.
+  void add(work kind, std::uint32_t micro_batch, std::uint32_t chunk) {
+    if (micro_batch < kept_) order_.push_back({kind, micro_batch, chunk});
+  }
+
+  std::uint32_t ahead_, rank_, count_, kept_;
+  std::array<std::uint32_t, 2> forwards_{}, inputs_{}, weights_{};
+  std::vector<operation> order_;
+};
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
@@ -5635,16 +5729,17 @@ CAUSEWAY_DECL result<schedule> interleaved(std::uint32_t ranks, std::uint32_t ch
 }
 
 CAUSEWAY_DECL result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches) {
-  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
-  for (std::uint32_t r = 0; r < ranks; ++r) {
-    std::uint32_t done = 0;  // weight gradients
-    for (const operation& op : detail::one_for_one(ranks - 1 - r, micro_batches)) {
-      const bool halves = op.kind == work::backward;
-      s.orders[r].push_back({halves ? work::input_gradient : op.kind, op.micro_batch});
-      if (halves && op.micro_batch >= r) s.orders[r].push_back({work::weight_gradient, done++});
-    }
-    while (done < micro_batches) s.orders[r].push_back({work::weight_gradient, done++});
-  }
+  return detail::in_halves(ranks, micro_batches, 1);
+}
+
+CAUSEWAY_DECL result<schedule> zero_bubble_h2(std::uint32_t ranks, std::uint32_t micro_batches) {
+  return detail::in_halves(ranks, micro_batches, 2);
+}
+
+CAUSEWAY_DECL result<schedule> zero_bubble_v(std::uint32_t ranks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 2, micro_batches));
+  s.folded = true;
+  for (std::uint32_t r = 0; r < ranks; ++r) s.orders[r] = detail::folded_order{ranks, r, micro_batches}.write();
   return s;
 }
 

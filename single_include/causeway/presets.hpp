@@ -1925,6 +1925,9 @@ struct exchange_traits {
 ///   as good as new. So do `cancel()` and destroying the object, which must happen before the transport goes. Transport
 ///   errors name the peer. Values that cannot be used (errc::non_finite, errc::corrupt, errc::protocol) and weights that
 ///   are all 0 (errc::invalid_argument) fail on all peers alike.
+/// - Optional: `alone(row, ctx)`, in place of the three for a peer that is its whole group. Without it such a row stays as
+/// it
+///   is, as a mean of one is.
 /// - `begin` while a conversation is under way cancels that one first.
 /// - Threading: one thread at a time. Deterministic: the bits depend on the inputs and the order of the peers alone.
 template <class E, class Context>
@@ -6739,6 +6742,21 @@ class outer {
   float learning_rate_;
 };
 
+/// The same, but a mean of nothing but zeros is no step: nothing of the optimizer's state moves either. For exchanges in
+/// which it can happen that no row counts (axis::penalised_mean: EDiT then rolls everybody back to the shared parameters).
+template <optim::Optimizer O = optim::nesterov>
+class outer_unless_zero : public outer<O> {
+ public:
+  static constexpr bool linear = false;
+  using outer<O>::outer;
+
+  void step(thread_pool& pool, std::span<float> shared, std::span<float> mean, std::span<const float> mean_shared,
+            float share = 1) {
+    if (std::all_of(mean.begin(), mean.end(), [](float x) { return x == 0; })) return;
+    outer<O>::step(pool, shared, mean, mean_shared, share);
+  }
+};
+
 using gossip_nesterov_options = kernels::gossip_coefficients;
 
 /// NoLoCo's outer step (Kolehmainen et al. 2025, equation 2) in a group G:
@@ -6770,7 +6788,7 @@ class gossip_nesterov {
   source_vector<float> velocity_;
 };
 
-static_assert(Outer<outer<>> && Outer<gossip_nesterov>);
+static_assert(Outer<outer<>> && Outer<outer_unless_zero<>> && Outer<gossip_nesterov>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
 
@@ -9364,8 +9382,10 @@ struct comm_traits {
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
   bool prepares_anew = false;   ///< what a round exchanges is made of all parameters, anew at every attempt, and is one row
-  bool own_parameters = false;  ///< each peer has its own: a newcomer gets some from those whom it meets
-  bool gathers_samples = false;      ///< a round is so many samples of all peers together: a member needs as many at hand
+  bool moves_with_blocks =
+      false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
+  bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
+  bool gathers_samples = false;  ///< a round is so many samples of all peers together: a member needs as many at hand
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
@@ -9375,6 +9395,7 @@ struct parallel_traits {
   bool reroutes = false;         ///< a lost peer's work goes to another of its stage
   bool global_step = true;       ///< all peers finish the same step together
   bool shares_gradient = false;  ///< a peer's gradient is a part of its stage's: it must be summed in every step
+  bool moves_blocks = false;     ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool computes_late = false;    ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
@@ -9841,50 +9862,6 @@ async_parameter_server(Axes...) -> async_parameter_server<Axes...>;
 }}}  // namespace causeway::CAUSEWAY_ABI::comm
 
 #endif  // CAUSEWAY_COMM_ASYNC_PARAMETER_SERVER_HPP
-
-// ---- causeway/comm/look_ahead.hpp ----
-#ifndef CAUSEWAY_COMM_LOOK_AHEAD_HPP
-#define CAUSEWAY_COMM_LOOK_AHEAD_HPP
-
-// Gradients where a peer expects the parameters to be once the row that it sent last has landed (axis::gradient_ahead).
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
-
-/// Whether a policy has the hook `compute`, by which the trainer asks it for gradients.
-template <class P>
-inline constexpr bool looks_ahead = requires {
-  requires P::looks_ahead;
-};
-
-/// pass() at θ − η·sign(x), with x the input of each state that is under way and η the learning rate of the step before;
-/// then θ is bit for bit as it was, whatever pass() gave. `before` is working memory, as long as the parameters. The host
-/// does it.
-template <class States, class F>
-result<double> at_look_ahead(auto& ctx, const States& states, std::vector<float>& before, F&& pass) {
-  const std::span<float> live = ctx.parameters();
-  before.resize(live.size());
-  CAUSEWAY_TRY(ctx.rows().copy(before, live));
-  const std::uint64_t steps = ctx.step();
-  const float rate = ctx.options().learning_rate.at(steps > 0 ? steps - 1 : 0);
-  for (const auto& s : states) {
-    if (!s.pending) continue;
-    std::size_t i = 0;
-    for (const index_range r : s.cut->ranges) {
-      for (auto at = static_cast<std::size_t>(r.begin); at < static_cast<std::size_t>(r.end); ++at, ++i) {
-        live[at] -= s.input[i] > 0 ? rate : s.input[i] < 0 ? -rate : 0.0F;
-      }
-    }
-  }
-  ctx.parameters_changed();
-  result<double> loss = pass();
-  CAUSEWAY_TRY(ctx.rows().copy(live, before));
-  ctx.parameters_changed();
-  return loss;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_LOOK_AHEAD_HPP
 
 // ---- causeway/axis/groups.hpp ----
 #ifndef CAUSEWAY_AXIS_GROUPS_HPP
@@ -10532,6 +10509,476 @@ struct round_rules {
 
 #endif  // CAUSEWAY_COMM_ROUND_RULES_HPP
 
+// ---- causeway/membership/state_image.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+#define CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+
+// The committed state of a peer as memory: a list of parts, seen as one row of bytes and cut into chunks of equal size. The
+// hashes of the chunks and the sizes of the parts make the root, which names the state: peers whose roots are equal hold
+// the same bytes. Hashes are kept until `touch()`: whoever changes the memory says so. All peers must have the same byte
+// order.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+/// Bytes of a chunk: 1,024 of them make 256 MiB, and one crosses a line of 100 Mbit/s in 21 ms.
+inline constexpr std::uint32_t default_chunk_bytes = std::uint32_t{256} << 10U;
+/// A state has at most this many parts.
+inline constexpr std::size_t max_state_parts = 16384;
+
+/// The sizes of a state's parts and how it is cut: equal on peers that can share a run.
+struct image_layout {
+  std::uint32_t chunk_bytes = default_chunk_bytes;
+  std::vector<std::uint64_t> sizes;
+
+  [[nodiscard]] std::uint64_t bytes() const noexcept;
+  [[nodiscard]] std::size_t chunks() const noexcept;
+
+  friend bool operator==(const image_layout&, const image_layout&) = default;
+};
+
+/// The name of a state from its layout and the digest of its chunks' hashes.
+[[nodiscard]] CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept;
+
+[[nodiscard]] CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept;
+
+/// Success, or errc::wrong_model with the sizes of both sides.
+[[nodiscard]] CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs);
+
+/// An archive that copies nothing: notes where the memory lies that a `serialize` member names. What it is given must stay
+/// where it is, vectors too. Takes numbers, enumerations, strings, vectors of any of these, and types with `serialize`.
+/// Types with padding are refused at compile time: the bytes between their members are not part of a state.
+class image_collector {
+ public:
+  template <class... Ts>
+  void operator()(Ts&... values) {
+    (visit(values), ...);
+  }
+
+  template <class T>
+  void view(std::span<T> values) {
+    static_assert(plain<T>, "a state is made of numbers, enumerations and structures of them without padding");
+    parts_.push_back(std::as_writable_bytes(values));
+  }
+
+  /// What is no part of the state, since every peer has its own, but is to be kept with it on this peer's disk.
+  template <class... Ts>
+  void own(Ts&&... values) {
+    parts_.swap(own_);
+    (visit(values), ...);
+    parts_.swap(own_);
+  }
+
+  [[nodiscard]] const std::vector<std::span<std::byte>>& parts() const noexcept { return parts_; }
+  [[nodiscard]] const std::vector<std::span<std::byte>>& own_parts() const noexcept { return own_; }
+
+ private:
+  template <class T>
+  static constexpr bool plain = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
+                                (std::is_floating_point_v<T> || std::has_unique_object_representations_v<T>);
+
+  template <class T>
+  void visit(T& value) {
+    if constexpr (requires { value.serialize(*this); }) {
+      value.serialize(*this);
+    } else {
+      view(std::span{&value, 1});
+    }
+  }
+
+  template <class T, class Memory>
+  void visit(std::vector<T, Memory>& values) {
+    if constexpr (plain<T>) {
+      view(std::span{values});
+    } else {
+      for (T& value : values) visit(value);
+    }
+  }
+
+  template <class T>
+  void visit(std::span<T> values) {
+    view(values);
+  }
+
+  void visit(std::string& text) { view(std::span{text.data(), text.size()}); }
+
+  std::vector<std::span<std::byte>> parts_;
+  std::vector<std::span<std::byte>> own_;
+};
+
+/// Not safe to share between threads while hashes are being made: `root` makes them, afterwards everything marked const
+/// only reads. Cost of hashing: one pass over the memory, on all threads of the pool.
+class state_image {
+ public:
+  explicit state_image(std::uint32_t chunk_bytes = default_chunk_bytes);
+
+  /// The memory of these objects, in this order.
+  template <class... Ts>
+  [[nodiscard]] static state_image of(Ts&... values) {
+    image_collector all;
+    all(values...);
+    state_image image;
+    for (const auto part : all.parts()) image.add(part);
+    return image;
+  }
+
+  /// Appends a part; it must stay where it is.
+  void add(std::span<std::byte> part);
+
+  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
+  [[nodiscard]] std::span<const std::span<std::byte>> parts() const noexcept { return parts_; }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::size_t chunks() const noexcept { return layout_.chunks(); }
+  /// The last chunk may be shorter.
+  [[nodiscard]] std::size_t chunk_size(std::size_t chunk) const noexcept;
+
+  /// The memory was changed: hashes will be made anew.
+  void touch() noexcept { hashed_ = false; }
+
+  /// Names the state. Makes the hashes if the memory was touched.
+  [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const;
+  [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const;
+  [[nodiscard]] std::uint64_t chunk_hash(std::size_t chunk) const { return hashes()[chunk]; }
+
+  /// Copies a chunk out. Precondition: `out` has chunk_size(chunk) bytes.
+  void read(std::size_t chunk, std::span<std::byte> out) const;
+
+  /// Puts bytes where a chunk lies; call touch() when all are there. Precondition: `in` has chunk_size(chunk) bytes.
+  void write(std::size_t chunk, std::span<const std::byte> in);
+
+ private:
+  // Calls f(piece, offset in the chunk) on the pieces of parts that a chunk covers; never on an empty one.
+  template <class F>
+  void for_each_piece(std::size_t chunk, F&& f) const {
+    std::uint64_t at = std::uint64_t{chunk} * layout_.chunk_bytes;
+    const std::uint64_t begin = at;
+    const std::uint64_t end = begin + chunk_size(chunk);
+    auto part = static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), at) - starts_.begin()) - 1;
+    for (; at < end; ++part) {
+      const auto inside = static_cast<std::size_t>(at - starts_[part]);
+      const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(parts_[part].size() - inside, end - at));
+      if (length > 0) f(parts_[part].subspan(inside, length), static_cast<std::size_t>(at - begin));
+      at += length;
+    }
+  }
+
+  // How a state is cut into parts must not show in a chunk's hash, so a chunk of several pieces is put together first.
+  [[nodiscard]] std::uint64_t hash_chunk(std::size_t chunk) const;
+
+  void make_hashes(thread_pool* pool) const;
+
+  image_layout layout_;
+  std::vector<std::span<std::byte>> parts_;
+  std::vector<std::uint64_t> starts_;
+  std::uint64_t bytes_ = 0;
+  mutable std::vector<std::uint64_t> hashes_;
+  mutable std::uint64_t root_ = 0;
+  mutable bool hashed_ = false;
+};
+
+/// Chunks of another state that wait beside an image until all that differ are there. Memory: the chunks put, no more.
+class staging {
+ public:
+  staging() = default;
+  explicit staging(const image_layout& layout);
+
+  /// Keeps a copy of a chunk whose hash was found right.
+  void put(std::size_t chunk, std::span<const std::byte> bytes);
+
+  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
+  [[nodiscard]] bool has(std::size_t chunk) const noexcept { return chunks_[chunk] != nullptr; }
+  [[nodiscard]] std::size_t chunks_held() const noexcept { return count_; }
+
+  /// Puts the chunks into `image`, frees them, and makes sure that the image is now the state named `root`.
+  /// errc::diverged: it is another one, because its memory was changed since its hashes were made; nothing in it can be
+  /// relied on then. Cost: a copy of the chunks put and one pass of hashing.
+  result<void> commit(state_image& image, std::uint64_t root, thread_pool* pool = nullptr);
+
+ private:
+  image_layout layout_;
+  std::vector<std::unique_ptr<std::byte[]>> chunks_;
+  std::size_t count_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+
+// ---- causeway/membership/impl/state_image.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+
+// Bodies of membership/state_image.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL std::uint64_t image_layout::bytes() const noexcept {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t size : sizes) sum += size;
+  return sum;
+}
+
+CAUSEWAY_DECL std::size_t image_layout::chunks() const noexcept {
+  return static_cast<std::size_t>((bytes() + chunk_bytes - 1) / chunk_bytes);
+}
+
+CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept {
+  hasher h;
+  h.add_value(std::uint64_t{layout.chunk_bytes}).add_value(std::uint64_t{layout.sizes.size()});
+  return h.add_values(std::span{layout.sizes}).add_value(digest).finish();
+}
+
+CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept {
+  return hash_bytes(std::as_bytes(hashes));
+}
+
+CAUSEWAY_DECL state_image::state_image(std::uint32_t chunk_bytes) : layout_{chunk_bytes, {}} {
+  CAUSEWAY_EXPECT(chunk_bytes > 0 && chunk_bytes % 64 == 0);
+}
+
+CAUSEWAY_DECL void state_image::add(std::span<std::byte> part) {
+  CAUSEWAY_EXPECT(parts_.size() < max_state_parts);
+  starts_.push_back(bytes_);
+  parts_.push_back(part);
+  layout_.sizes.push_back(part.size());
+  bytes_ += part.size();
+  touch();
+}
+
+CAUSEWAY_DECL std::size_t state_image::chunk_size(std::size_t chunk) const noexcept {
+  const std::uint64_t begin = std::uint64_t{chunk} * layout_.chunk_bytes;
+  return static_cast<std::size_t>(std::min<std::uint64_t>(layout_.chunk_bytes, bytes_ - begin));
+}
+
+CAUSEWAY_DECL std::uint64_t state_image::root(thread_pool* pool) const {
+  (void)hashes(pool);
+  return root_;
+}
+
+CAUSEWAY_DECL const std::vector<std::uint64_t>& state_image::hashes(thread_pool* pool) const {
+  if (!hashed_) make_hashes(pool);
+  return hashes_;
+}
+
+CAUSEWAY_DECL void state_image::read(std::size_t chunk, std::span<std::byte> out) const {
+  CAUSEWAY_EXPECT(chunk < chunks() && out.size() == chunk_size(chunk));
+  for_each_piece(
+      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(out.data() + at, piece.data(), piece.size()); });
+}
+
+CAUSEWAY_DECL void state_image::write(std::size_t chunk, std::span<const std::byte> in) {
+  CAUSEWAY_EXPECT(chunk < chunks() && in.size() == chunk_size(chunk));
+  for_each_piece(
+      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(piece.data(), in.data() + at, piece.size()); });
+}
+
+CAUSEWAY_DECL std::uint64_t state_image::hash_chunk(std::size_t chunk) const {
+  const std::size_t size = chunk_size(chunk);
+  std::uint64_t hash = 0;
+  bool whole = false;
+  for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t) {
+    if (piece.size() == size) {
+      whole = true;
+      hash = hash_bytes(piece);
+    }
+  });
+  if (whole) return hash;
+  std::vector<std::byte> gathered(size);
+  read(chunk, gathered);
+  return hash_bytes(gathered);
+}
+
+CAUSEWAY_DECL void state_image::make_hashes(thread_pool* pool) const {
+  hashes_.resize(chunks());
+  const auto some = [&](index_range range) {
+    for (std::int64_t i = range.begin; i < range.end; ++i) {
+      hashes_[static_cast<std::size_t>(i)] = hash_chunk(static_cast<std::size_t>(i));
+    }
+  };
+  const auto count = static_cast<std::int64_t>(hashes_.size());
+  if (pool != nullptr) {
+    pool->for_range(count, 1, some);
+  } else {
+    some({0, count});
+  }
+  root_ = state_root(layout_, digest_of(hashes_));
+  hashed_ = true;
+}
+
+CAUSEWAY_DECL staging::staging(const image_layout& layout) : layout_{layout}, chunks_(layout.chunks()) {}
+
+CAUSEWAY_DECL void staging::put(std::size_t chunk, std::span<const std::byte> bytes) {
+  CAUSEWAY_EXPECT(chunk < chunks_.size() && bytes.size() <= layout_.chunk_bytes);
+  if (!chunks_[chunk]) ++count_;
+  chunks_[chunk] = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
+  std::memcpy(chunks_[chunk].get(), bytes.data(), bytes.size());
+}
+
+CAUSEWAY_DECL result<void> staging::commit(state_image& image, std::uint64_t root, thread_pool* pool) {
+  CAUSEWAY_EXPECT(image.layout() == layout_);
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    if (chunks_[i]) image.write(i, {chunks_[i].get(), image.chunk_size(i)});
+    chunks_[i].reset();
+  }
+  count_ = 0;
+  image.touch();
+  if (image.root(pool) == root) return {};
+  return fail(errc::diverged, "state transfer",
+              "the state in memory is not the one that was fetched: it was changed meanwhile; fetch it again");
+}
+
+CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs) {
+  if (ours == theirs) return {};
+  const auto text = [](const image_layout& l) {
+    return std::to_string(l.bytes()) + " bytes in " + std::to_string(l.sizes.size()) + " parts, chunks of " +
+           std::to_string(l.chunk_bytes);
+  };
+  std::string message = "the shared state here is " + text(ours) + "; the run's is " + text(theirs);
+  for (std::size_t i = 0; i < std::min(ours.sizes.size(), theirs.sizes.size()); ++i) {
+    if (ours.sizes[i] == theirs.sizes[i]) continue;
+    message += "; part " + std::to_string(i) + " has " + std::to_string(ours.sizes[i]) + " bytes here and " +
+               std::to_string(theirs.sizes[i]) + " there";
+    break;
+  }
+  return fail(errc::wrong_model, "state transfer", message + ". Use the model and policies that the run uses");
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+#endif
+
+// ---- causeway/comm/block_rows.hpp ----
+#ifndef CAUSEWAY_COMM_BLOCK_ROWS_HPP
+#define CAUSEWAY_COMM_BLOCK_ROWS_HPP
+
+// What comm::rounds keeps for each parameter between two exchanges, for peers whose part of the model changes during a run:
+// shared parameters and the outer optimizer's state, which belong to a block and move with it. A residual is a peer's own,
+// of rows that it sent, and is dropped when its part changes: with a newcomer it starts at zero, too.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of a policy that moves all parameters in one exchange, whose shared parameters and outer optimizer are in memory.
+template <class Core>
+class block_rows {
+  using outer_type = typename Core::outer_type;
+
+ public:
+  explicit block_rows(Core& core) : core_{core} {}
+
+  /// One value for each parameter, padding included; the shared parameters first.
+  [[nodiscard]] std::vector<std::span<float>> all() const {
+    std::vector<std::span<float>> rows{core_.rows.anchor()};
+    for (const std::span<float> row : of_outer(core_.rows.anchor().size())) rows.push_back(row);
+    return rows;
+  }
+
+  /// The model of `ctx` has another part than `before`, and its parameters are there. What was kept of those that stayed
+  /// goes with them; of new ones the shared parameters are the live ones, and the optimizer's state is as when it begins.
+  result<void> divide(auto& ctx, std::span<const parameter_segment> before) const {
+    auto& s = core_.states.front();
+    std::vector<std::vector<float>> old;
+    for (const std::span<float> row : all()) old.emplace_back(row.begin(), row.end());
+    const auto live = ctx.parameters();
+    core_.rows.anchor().assign(live.begin(), live.end());
+    reset_outer(s.outer, old.front().size(), live.size());
+    const auto rows = all();
+    for_common_pieces(before, ctx.view().segments, [&](const parameter_segment& from, const parameter_segment& to) {
+      for (std::size_t r = 0; r < rows.size(); ++r) {
+        std::copy_n(old[r].begin() + from.offset, from.size(), rows[r].begin() + to.offset);
+      }
+    });
+    s.residual.clear();
+    s.next_residual.clear();
+    if constexpr (Core::content_type::sums_updates) {
+      core_.rows.updates().assign(live.size(), 0.0F);
+      CAUSEWAY_TRY(ctx.track_updates(core_.rows.updates()));
+    }
+    CAUSEWAY_ASSIGN(core_.cuts, core_.fragments.cut(ctx.view().segments, live.size()));
+    return core_.prepare(ctx, 0);
+  }
+
+ private:
+  using bytes = std::span<std::byte>;
+
+  [[nodiscard]] static bool is_row(const bytes& part, std::size_t length) { return part.size() == length * sizeof(float); }
+
+  [[nodiscard]] std::vector<std::span<float>> of_outer(std::size_t length) const {
+    membership::image_collector parts;
+    parts(core_.states.front().outer);
+    std::vector<std::span<float>> rows;
+    for (const bytes& part : parts.parts()) {
+      if (is_row(part, length)) rows.emplace_back(reinterpret_cast<float*>(part.data()), length);
+    }
+    return rows;
+  }
+
+  /// Rows as at the beginning; what is no row, such as a count of steps, stays.
+  static void reset_outer(outer_type& outer, std::size_t from, std::size_t to) {
+    membership::image_collector was;
+    was(outer);
+    std::vector<std::vector<std::byte>> kept;
+    for (const bytes& part : was.parts()) kept.emplace_back(part.begin(), part.end());
+    outer.reset(static_cast<std::int64_t>(to));
+    membership::image_collector is;
+    is(outer);
+    for (std::size_t p = 0; p < kept.size(); ++p) {
+      if (kept[p].size() == is.parts()[p].size() && kept[p].size() != from * sizeof(float))
+        std::copy(kept[p].begin(), kept[p].end(), is.parts()[p].begin());
+    }
+  }
+
+  Core& core_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_BLOCK_ROWS_HPP
+
+// ---- causeway/comm/look_ahead.hpp ----
+#ifndef CAUSEWAY_COMM_LOOK_AHEAD_HPP
+#define CAUSEWAY_COMM_LOOK_AHEAD_HPP
+
+// Gradients where a peer expects the parameters to be once the row that it sent last has landed (axis::gradient_ahead).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Whether a policy has the hook `compute`, by which the trainer asks it for gradients.
+template <class P>
+inline constexpr bool looks_ahead = requires {
+  requires P::looks_ahead;
+};
+
+/// pass() at θ − η·sign(x), with x the input of each state that is under way and η the learning rate of the step before;
+/// then θ is bit for bit as it was, whatever pass() gave. `before` is working memory, as long as the parameters. The host
+/// does it.
+template <class States, class F>
+result<double> at_look_ahead(auto& ctx, const States& states, std::vector<float>& before, F&& pass) {
+  const std::span<float> live = ctx.parameters();
+  before.resize(live.size());
+  CAUSEWAY_TRY(ctx.rows().copy(before, live));
+  const std::uint64_t steps = ctx.step();
+  const float rate = ctx.options().learning_rate.at(steps > 0 ? steps - 1 : 0);
+  for (const auto& s : states) {
+    if (!s.pending) continue;
+    std::size_t i = 0;
+    for (const index_range r : s.cut->ranges) {
+      for (auto at = static_cast<std::size_t>(r.begin); at < static_cast<std::size_t>(r.end); ++at, ++i) {
+        live[at] -= s.input[i] > 0 ? rate : s.input[i] < 0 ? -rate : 0.0F;
+      }
+    }
+  }
+  ctx.parameters_changed();
+  result<double> loss = pass();
+  CAUSEWAY_TRY(ctx.rows().copy(live, before));
+  ctx.parameters_changed();
+  return loss;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_LOOK_AHEAD_HPP
+
 // ---- causeway/comm/round_rows.hpp ----
 #ifndef CAUSEWAY_COMM_ROUND_ROWS_HPP
 #define CAUSEWAY_COMM_ROUND_ROWS_HPP
@@ -11111,14 +11558,17 @@ struct round_state {
     return {};
   }
 
-  /// Leaves the mean in `row`. Alone, that is what this peer put in.
+  /// Leaves the mean in `row`. Alone, that is what this peer put in, unless the exchange does something to one row, too.
   template <class Context>
   result<void> finish(Context& ctx, const Recipe& recipe) {
     if constexpr (axis::by_context<Recipe>) {
       return failing(ctx, mean_by_context(ctx, recipe));
     } else {
-      if (terms.members.size() > 1 && !ctx.result_is_known()) {
+      const bool known = ctx.result_is_known();
+      if (terms.members.size() > 1 && !known) {
         CAUSEWAY_TRY(failing(ctx, exchange->finish(port(ctx), exchange_row(), message_context(ctx))));
+      } else if constexpr (requires { exchange->alone(exchange_row(), message_context(ctx)); }) {
+        if (!known) CAUSEWAY_TRY(failing(ctx, exchange->alone(exchange_row(), message_context(ctx))));
       }
       return failing(ctx, ctx.left_exchange(row));
     }
@@ -11508,345 +11958,6 @@ struct round_core {
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
 #endif  // CAUSEWAY_COMM_ROUND_CORE_HPP
-
-// ---- causeway/membership/state_image.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
-#define CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
-
-// The committed state of a peer as memory: a list of parts, seen as one row of bytes and cut into chunks of equal size. The
-// hashes of the chunks and the sizes of the parts make the root, which names the state: peers whose roots are equal hold
-// the same bytes. Hashes are kept until `touch()`: whoever changes the memory says so. All peers must have the same byte
-// order.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
-/// Bytes of a chunk: 1,024 of them make 256 MiB, and one crosses a line of 100 Mbit/s in 21 ms.
-inline constexpr std::uint32_t default_chunk_bytes = std::uint32_t{256} << 10U;
-/// A state has at most this many parts.
-inline constexpr std::size_t max_state_parts = 16384;
-
-/// The sizes of a state's parts and how it is cut: equal on peers that can share a run.
-struct image_layout {
-  std::uint32_t chunk_bytes = default_chunk_bytes;
-  std::vector<std::uint64_t> sizes;
-
-  [[nodiscard]] std::uint64_t bytes() const noexcept;
-  [[nodiscard]] std::size_t chunks() const noexcept;
-
-  friend bool operator==(const image_layout&, const image_layout&) = default;
-};
-
-/// The name of a state from its layout and the digest of its chunks' hashes.
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept;
-
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept;
-
-/// Success, or errc::wrong_model with the sizes of both sides.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs);
-
-/// An archive that copies nothing: notes where the memory lies that a `serialize` member names. What it is given must stay
-/// where it is, vectors too. Takes numbers, enumerations, strings, vectors of any of these, and types with `serialize`.
-/// Types with padding are refused at compile time: the bytes between their members are not part of a state.
-class image_collector {
- public:
-  template <class... Ts>
-  void operator()(Ts&... values) {
-    (visit(values), ...);
-  }
-
-  template <class T>
-  void view(std::span<T> values) {
-    static_assert(plain<T>, "a state is made of numbers, enumerations and structures of them without padding");
-    parts_.push_back(std::as_writable_bytes(values));
-  }
-
-  /// What is no part of the state, since every peer has its own, but is to be kept with it on this peer's disk.
-  template <class... Ts>
-  void own(Ts&&... values) {
-    parts_.swap(own_);
-    (visit(values), ...);
-    parts_.swap(own_);
-  }
-
-  [[nodiscard]] const std::vector<std::span<std::byte>>& parts() const noexcept { return parts_; }
-  [[nodiscard]] const std::vector<std::span<std::byte>>& own_parts() const noexcept { return own_; }
-
- private:
-  template <class T>
-  static constexpr bool plain = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
-                                (std::is_floating_point_v<T> || std::has_unique_object_representations_v<T>);
-
-  template <class T>
-  void visit(T& value) {
-    if constexpr (requires { value.serialize(*this); }) {
-      value.serialize(*this);
-    } else {
-      view(std::span{&value, 1});
-    }
-  }
-
-  template <class T, class Memory>
-  void visit(std::vector<T, Memory>& values) {
-    if constexpr (plain<T>) {
-      view(std::span{values});
-    } else {
-      for (T& value : values) visit(value);
-    }
-  }
-
-  template <class T>
-  void visit(std::span<T> values) {
-    view(values);
-  }
-
-  void visit(std::string& text) { view(std::span{text.data(), text.size()}); }
-
-  std::vector<std::span<std::byte>> parts_;
-  std::vector<std::span<std::byte>> own_;
-};
-
-/// Not safe to share between threads while hashes are being made: `root` makes them, afterwards everything marked const
-/// only reads. Cost of hashing: one pass over the memory, on all threads of the pool.
-class state_image {
- public:
-  explicit state_image(std::uint32_t chunk_bytes = default_chunk_bytes);
-
-  /// The memory of these objects, in this order.
-  template <class... Ts>
-  [[nodiscard]] static state_image of(Ts&... values) {
-    image_collector all;
-    all(values...);
-    state_image image;
-    for (const auto part : all.parts()) image.add(part);
-    return image;
-  }
-
-  /// Appends a part; it must stay where it is.
-  void add(std::span<std::byte> part);
-
-  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
-  [[nodiscard]] std::span<const std::span<std::byte>> parts() const noexcept { return parts_; }
-  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
-  [[nodiscard]] std::size_t chunks() const noexcept { return layout_.chunks(); }
-  /// The last chunk may be shorter.
-  [[nodiscard]] std::size_t chunk_size(std::size_t chunk) const noexcept;
-
-  /// The memory was changed: hashes will be made anew.
-  void touch() noexcept { hashed_ = false; }
-
-  /// Names the state. Makes the hashes if the memory was touched.
-  [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const;
-  [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const;
-  [[nodiscard]] std::uint64_t chunk_hash(std::size_t chunk) const { return hashes()[chunk]; }
-
-  /// Copies a chunk out. Precondition: `out` has chunk_size(chunk) bytes.
-  void read(std::size_t chunk, std::span<std::byte> out) const;
-
-  /// Puts bytes where a chunk lies; call touch() when all are there. Precondition: `in` has chunk_size(chunk) bytes.
-  void write(std::size_t chunk, std::span<const std::byte> in);
-
- private:
-  // Calls f(piece, offset in the chunk) on the pieces of parts that a chunk covers; never on an empty one.
-  template <class F>
-  void for_each_piece(std::size_t chunk, F&& f) const {
-    std::uint64_t at = std::uint64_t{chunk} * layout_.chunk_bytes;
-    const std::uint64_t begin = at;
-    const std::uint64_t end = begin + chunk_size(chunk);
-    auto part = static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), at) - starts_.begin()) - 1;
-    for (; at < end; ++part) {
-      const auto inside = static_cast<std::size_t>(at - starts_[part]);
-      const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(parts_[part].size() - inside, end - at));
-      if (length > 0) f(parts_[part].subspan(inside, length), static_cast<std::size_t>(at - begin));
-      at += length;
-    }
-  }
-
-  // How a state is cut into parts must not show in a chunk's hash, so a chunk of several pieces is put together first.
-  [[nodiscard]] std::uint64_t hash_chunk(std::size_t chunk) const;
-
-  void make_hashes(thread_pool* pool) const;
-
-  image_layout layout_;
-  std::vector<std::span<std::byte>> parts_;
-  std::vector<std::uint64_t> starts_;
-  std::uint64_t bytes_ = 0;
-  mutable std::vector<std::uint64_t> hashes_;
-  mutable std::uint64_t root_ = 0;
-  mutable bool hashed_ = false;
-};
-
-/// Chunks of another state that wait beside an image until all that differ are there. Memory: the chunks put, no more.
-class staging {
- public:
-  staging() = default;
-  explicit staging(const image_layout& layout);
-
-  /// Keeps a copy of a chunk whose hash was found right.
-  void put(std::size_t chunk, std::span<const std::byte> bytes);
-
-  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
-  [[nodiscard]] bool has(std::size_t chunk) const noexcept { return chunks_[chunk] != nullptr; }
-  [[nodiscard]] std::size_t chunks_held() const noexcept { return count_; }
-
-  /// Puts the chunks into `image`, frees them, and makes sure that the image is now the state named `root`.
-  /// errc::diverged: it is another one, because its memory was changed since its hashes were made; nothing in it can be
-  /// relied on then. Cost: a copy of the chunks put and one pass of hashing.
-  result<void> commit(state_image& image, std::uint64_t root, thread_pool* pool = nullptr);
-
- private:
-  image_layout layout_;
-  std::vector<std::unique_ptr<std::byte[]>> chunks_;
-  std::size_t count_ = 0;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
-
-// ---- causeway/membership/impl/state_image.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
-
-// Bodies of membership/state_image.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
-CAUSEWAY_DECL std::uint64_t image_layout::bytes() const noexcept {
-  std::uint64_t sum = 0;
-  for (const std::uint64_t size : sizes) sum += size;
-  return sum;
-}
-
-CAUSEWAY_DECL std::size_t image_layout::chunks() const noexcept {
-  return static_cast<std::size_t>((bytes() + chunk_bytes - 1) / chunk_bytes);
-}
-
-CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept {
-  hasher h;
-  h.add_value(std::uint64_t{layout.chunk_bytes}).add_value(std::uint64_t{layout.sizes.size()});
-  return h.add_values(std::span{layout.sizes}).add_value(digest).finish();
-}
-
-CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept {
-  return hash_bytes(std::as_bytes(hashes));
-}
-
-CAUSEWAY_DECL state_image::state_image(std::uint32_t chunk_bytes) : layout_{chunk_bytes, {}} {
-  CAUSEWAY_EXPECT(chunk_bytes > 0 && chunk_bytes % 64 == 0);
-}
-
-CAUSEWAY_DECL void state_image::add(std::span<std::byte> part) {
-  CAUSEWAY_EXPECT(parts_.size() < max_state_parts);
-  starts_.push_back(bytes_);
-  parts_.push_back(part);
-  layout_.sizes.push_back(part.size());
-  bytes_ += part.size();
-  touch();
-}
-
-CAUSEWAY_DECL std::size_t state_image::chunk_size(std::size_t chunk) const noexcept {
-  const std::uint64_t begin = std::uint64_t{chunk} * layout_.chunk_bytes;
-  return static_cast<std::size_t>(std::min<std::uint64_t>(layout_.chunk_bytes, bytes_ - begin));
-}
-
-CAUSEWAY_DECL std::uint64_t state_image::root(thread_pool* pool) const {
-  (void)hashes(pool);
-  return root_;
-}
-
-CAUSEWAY_DECL const std::vector<std::uint64_t>& state_image::hashes(thread_pool* pool) const {
-  if (!hashed_) make_hashes(pool);
-  return hashes_;
-}
-
-CAUSEWAY_DECL void state_image::read(std::size_t chunk, std::span<std::byte> out) const {
-  CAUSEWAY_EXPECT(chunk < chunks() && out.size() == chunk_size(chunk));
-  for_each_piece(
-      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(out.data() + at, piece.data(), piece.size()); });
-}
-
-CAUSEWAY_DECL void state_image::write(std::size_t chunk, std::span<const std::byte> in) {
-  CAUSEWAY_EXPECT(chunk < chunks() && in.size() == chunk_size(chunk));
-  for_each_piece(
-      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(piece.data(), in.data() + at, piece.size()); });
-}
-
-CAUSEWAY_DECL std::uint64_t state_image::hash_chunk(std::size_t chunk) const {
-  const std::size_t size = chunk_size(chunk);
-  std::uint64_t hash = 0;
-  bool whole = false;
-  for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t) {
-    if (piece.size() == size) {
-      whole = true;
-      hash = hash_bytes(piece);
-    }
-  });
-  if (whole) return hash;
-  std::vector<std::byte> gathered(size);
-  read(chunk, gathered);
-  return hash_bytes(gathered);
-}
-
-CAUSEWAY_DECL void state_image::make_hashes(thread_pool* pool) const {
-  hashes_.resize(chunks());
-  const auto some = [&](index_range range) {
-    for (std::int64_t i = range.begin; i < range.end; ++i) {
-      hashes_[static_cast<std::size_t>(i)] = hash_chunk(static_cast<std::size_t>(i));
-    }
-  };
-  const auto count = static_cast<std::int64_t>(hashes_.size());
-  if (pool != nullptr) {
-    pool->for_range(count, 1, some);
-  } else {
-    some({0, count});
-  }
-  root_ = state_root(layout_, digest_of(hashes_));
-  hashed_ = true;
-}
-
-CAUSEWAY_DECL staging::staging(const image_layout& layout) : layout_{layout}, chunks_(layout.chunks()) {}
-
-CAUSEWAY_DECL void staging::put(std::size_t chunk, std::span<const std::byte> bytes) {
-  CAUSEWAY_EXPECT(chunk < chunks_.size() && bytes.size() <= layout_.chunk_bytes);
-  if (!chunks_[chunk]) ++count_;
-  chunks_[chunk] = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
-  std::memcpy(chunks_[chunk].get(), bytes.data(), bytes.size());
-}
-
-CAUSEWAY_DECL result<void> staging::commit(state_image& image, std::uint64_t root, thread_pool* pool) {
-  CAUSEWAY_EXPECT(image.layout() == layout_);
-  for (std::size_t i = 0; i < chunks_.size(); ++i) {
-    if (chunks_[i]) image.write(i, {chunks_[i].get(), image.chunk_size(i)});
-    chunks_[i].reset();
-  }
-  count_ = 0;
-  image.touch();
-  if (image.root(pool) == root) return {};
-  return fail(errc::diverged, "state transfer",
-              "the state in memory is not the one that was fetched: it was changed meanwhile; fetch it again");
-}
-
-CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs) {
-  if (ours == theirs) return {};
-  const auto text = [](const image_layout& l) {
-    return std::to_string(l.bytes()) + " bytes in " + std::to_string(l.sizes.size()) + " parts, chunks of " +
-           std::to_string(l.chunk_bytes);
-  };
-  std::string message = "the shared state here is " + text(ours) + "; the run's is " + text(theirs);
-  for (std::size_t i = 0; i < std::min(ours.sizes.size(), theirs.sizes.size()); ++i) {
-    if (ours.sizes[i] == theirs.sizes[i]) continue;
-    message += "; part " + std::to_string(i) + " has " + std::to_string(ours.sizes[i]) + " bytes here and " +
-               std::to_string(theirs.sizes[i]) + " there";
-    break;
-  }
-  return fail(errc::wrong_model, "state transfer", message + ". Use the model and policies that the run uses");
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
-#endif
 
 // ---- causeway/comm/round_turns.hpp ----
 #ifndef CAUSEWAY_COMM_ROUND_TURNS_HPP
@@ -12341,14 +12452,16 @@ class rounds : round_rules<Axes...> {
  public:
   static constexpr std::string_view name = "rounds";
   static constexpr bool looks_ahead = requires { content_type::looks_ahead; };  ///< it has the hook `compute`
-  static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
-                                      .needs_global_step = content_type::before_inner_step,
-                                      .identical_replicas = laws::identical,
-                                      .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
-                                      .prepares_anew = laws::prepares_anew,
-                                      .own_parameters = laws::own_parameters,
-                                      .gathers_samples = accumulates,
-                                      .rounds_at_hand = core_type::lands_late ? 2U : 1U};
+  static constexpr comm_traits traits{
+      .tolerates = laws::elastic ? peers::elastic : peers::fixed,
+      .needs_global_step = content_type::before_inner_step,
+      .identical_replicas = laws::identical,
+      .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
+      .prepares_anew = laws::prepares_anew,
+      .moves_with_blocks = laws::prepares_anew && !core_type::keeps_factors && !laws::mix.residual_in_parameters,
+      .own_parameters = laws::own_parameters,
+      .gathers_samples = accumulates,
+      .rounds_at_hand = core_type::lands_late ? 2U : 1U};
   static constexpr std::uint32_t state_version = 3;
 
   /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
@@ -12473,6 +12586,15 @@ class rounds : round_rules<Axes...> {
     }
     ctx.resume_at(core_.at);
     return {};
+  }
+
+  // ---- where blocks of the model move between peers: comm/block_rows.hpp ------------------------------------------------
+
+  [[nodiscard]] std::vector<std::span<float>> block_rows() requires(traits.moves_with_blocks) {
+    return detail::block_rows<core_type>{core_}.all();
+  }
+  result<void> divide(auto& ctx, std::span<const parameter_segment> before) requires(traits.moves_with_blocks) {
+    return detail::block_rows<core_type>{core_}.divide(ctx, before);
   }
 
   // ---- for comm::stacked ------------------------------------------------------------------------------------------------
@@ -14542,9 +14664,9 @@ CAUSEWAY_DECL std::uint64_t global_samples::total(std::uint64_t own) const {
 #endif  // CAUSEWAY_AXIS_IMPL_GLOBAL_SAMPLES_IPP
 #endif
 
-// ---- causeway/compress/low_rank.hpp ----
-#ifndef CAUSEWAY_COMPRESS_LOW_RANK_HPP
-#define CAUSEWAY_COMPRESS_LOW_RANK_HPP
+// ---- causeway/kernels/low_rank.hpp ----
+#ifndef CAUSEWAY_KERNELS_LOW_RANK_HPP
+#define CAUSEWAY_KERNELS_LOW_RANK_HPP
 
 // The arithmetic of PowerSGD (Vogels et al., 2019, algorithm 1): a matrix M of rows times columns becomes a product P·Qᵀ of
 // two thin factors by one step of subspace iteration. Peers that average matrices do, each from the same Q:
@@ -14553,7 +14675,7 @@ CAUSEWAY_DECL std::uint64_t global_samples::total(std::uint64_t own) const {
 //
 // and start the next round from this Q. Sums run in an order of their own: peers whose inputs are equal get equal bits.
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 /// A matrix of `rows` times `columns`, row after row, and two factors of `rank` vectors each, one vector after another:
 /// left (P) vectors of `rows` values, right (Q) vectors of `columns` values.
@@ -14577,20 +14699,17 @@ inline result<void> validate(const low_rank_shape& s) {
 
 namespace detail {
 
-using kernels::detail::f32x16;
-using kernels::detail::whole;
-
 struct dot_product {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static float run(const float* a, const float* b, std::int64_t count) {
     CAUSEWAY_EXACT_BODY
-    return kernels::detail::sum_lanes(
+    return sum_lanes(
         count,
         [&](f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
           CAUSEWAY_EXACT_BODY
           f32x16 x, y;
-          kernels::detail::load(x, a + i, whole{});
-          kernels::detail::load(y, b + i, whole{});
+          load(x, a + i, whole{});
+          load(y, b + i, whole{});
           sum += x * y;
         },
         [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
@@ -14631,12 +14750,12 @@ struct right_columns {
     }
   }
   CAUSEWAY_ALWAYS_INLINE static void add_row(float* sums, float factor, const float* row, std::int64_t count) {
-    kernels::detail::for_lanes(count, [&](std::int64_t j, auto lanes) CAUSEWAY_INLINE_LAMBDA {
+    for_lanes(count, [&](std::int64_t j, auto lanes) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
       f32x16 sum, x;
-      kernels::detail::load(sum, sums + j, lanes);
-      kernels::detail::load(x, row + j, lanes);
-      kernels::detail::store(sums + j, sum + factor * x, lanes);
+      load(sum, sums + j, lanes);
+      load(x, row + j, lanes);
+      store(sums + j, sum + factor * x, lanes);
     });
   }
 };
@@ -14648,18 +14767,17 @@ struct expand_rows {
                                          index_range part) {
     for (std::int64_t i = part.begin; i < part.end; ++i) {
       float* row = matrix + static_cast<std::size_t>(i) * s.columns;
-      kernels::detail::for_lanes(static_cast<std::int64_t>(s.columns),
-                                 [&](std::int64_t j, auto lanes) CAUSEWAY_INLINE_LAMBDA {
-                                   CAUSEWAY_EXACT_BODY
-                                   f32x16 sum{};
-                                   for (std::size_t k = 0; k < s.rank; ++k) {
-                                     CAUSEWAY_EXACT_BODY
-                                     f32x16 x;
-                                     kernels::detail::load(x, right + k * s.columns + j, lanes);
-                                     sum += left[k * s.rows + static_cast<std::size_t>(i)] * x;
-                                   }
-                                   kernels::detail::store(row + j, sum, lanes);
-                                 });
+      for_lanes(static_cast<std::int64_t>(s.columns), [&](std::int64_t j, auto lanes) CAUSEWAY_INLINE_LAMBDA {
+        CAUSEWAY_EXACT_BODY
+        f32x16 sum{};
+        for (std::size_t k = 0; k < s.rank; ++k) {
+          CAUSEWAY_EXACT_BODY
+          f32x16 x;
+          load(x, right + k * s.columns + j, lanes);
+          sum += left[k * s.rows + static_cast<std::size_t>(i)] * x;
+        }
+        store(row + j, sum, lanes);
+      });
     }
   }
 };
@@ -14667,7 +14785,7 @@ struct expand_rows {
 /// Makes one vector a unit vector that is orthogonal to the unit vectors before it.
 class gram_schmidt {
  public:
-  gram_schmidt(std::span<float> factor, std::size_t length, kernels::simd_level level)
+  gram_schmidt(std::span<float> factor, std::size_t length, simd_level level)
       : factor_{factor.data()}, length_{length}, count_{static_cast<std::int64_t>(length)}, level_{level} {}
 
   /// False when the vector is zero, or lies (but for rounding) in the span of those before it.
@@ -14687,9 +14805,7 @@ class gram_schmidt {
   }
 
  private:
-  [[nodiscard]] float dot(const float* a, const float* b) const {
-    return kernels::detail::dispatch<dot_product>(level_, a, b, count_);
-  }
+  [[nodiscard]] float dot(const float* a, const float* b) const { return dispatch<dot_product>(level_, a, b, count_); }
   [[nodiscard]] float norm(const float* v) const { return std::sqrt(dot(v, v)); }
 
   void divide(float* v, float by) const {
@@ -14699,7 +14815,7 @@ class gram_schmidt {
     float* const v = factor_ + k * length_;
     for (std::size_t other = 0; other < k; ++other) {
       const float* const u = factor_ + other * length_;
-      kernels::detail::dispatch<subtract_multiple>(level_, v, dot(u, v), u, count_);
+      dispatch<subtract_multiple>(level_, v, dot(u, v), u, count_);
     }
   }
   struct subtract_multiple {
@@ -14712,7 +14828,7 @@ class gram_schmidt {
   float* factor_;
   std::size_t length_;
   std::int64_t count_;
-  kernels::simd_level level_;
+  simd_level level_;
 };
 
 inline void fill_random(std::span<float> values, std::uint64_t seed) {
@@ -14730,39 +14846,36 @@ inline void low_rank_start(const low_rank_shape& shape, std::uint64_t seed, std:
 
 /// left = matrix · right: 2 · rows · columns · rank operations.
 inline void low_rank_left(thread_pool& pool, const low_rank_shape& shape, std::span<const float> matrix,
-                          std::span<const float> right, std::span<float> left,
-                          kernels::simd_level level = kernels::detect_simd_level()) {
+                          std::span<const float> right, std::span<float> left, simd_level level = detect_simd_level()) {
   CAUSEWAY_EXPECT(matrix.size() == shape.matrix_size() && right.size() == shape.right_size() &&
                   left.size() == shape.left_size());
-  kernels::detail::for_rows(
-      pool, static_cast<std::int64_t>(shape.rows), static_cast<std::int64_t>(shape.columns), [&](index_range part) {
-        kernels::detail::dispatch<detail::left_rows>(level, shape, matrix.data(), right.data(), left.data(), part);
-      });
+  detail::for_rows(pool, static_cast<std::int64_t>(shape.rows), static_cast<std::int64_t>(shape.columns),
+                   [&](index_range part) {
+                     detail::dispatch<detail::left_rows>(level, shape, matrix.data(), right.data(), left.data(), part);
+                   });
 }
 
 /// right = matrixᵀ · left: as many.
 inline void low_rank_right(thread_pool& pool, const low_rank_shape& shape, std::span<const float> matrix,
-                           std::span<const float> left, std::span<float> right,
-                           kernels::simd_level level = kernels::detect_simd_level()) {
+                           std::span<const float> left, std::span<float> right, simd_level level = detect_simd_level()) {
   CAUSEWAY_EXPECT(matrix.size() == shape.matrix_size() && right.size() == shape.right_size() &&
                   left.size() == shape.left_size());
   const auto columns = static_cast<std::int64_t>(shape.columns);
-  const std::int64_t grain = shape.matrix_size() <= std::size_t{kernels::detail::smallest_share} ? columns : 64;
+  const std::int64_t grain = shape.matrix_size() <= std::size_t{detail::smallest_share} ? columns : 64;
   pool.for_range(columns, grain, [&](index_range part) {
-    kernels::detail::dispatch<detail::right_columns>(level, shape, matrix.data(), left.data(), right.data(), part);
+    detail::dispatch<detail::right_columns>(level, shape, matrix.data(), left.data(), right.data(), part);
   });
 }
 
 /// matrix = left · rightᵀ: as many.
 inline void low_rank_expand(thread_pool& pool, const low_rank_shape& shape, std::span<const float> left,
-                            std::span<const float> right, std::span<float> matrix,
-                            kernels::simd_level level = kernels::detect_simd_level()) {
+                            std::span<const float> right, std::span<float> matrix, simd_level level = detect_simd_level()) {
   CAUSEWAY_EXPECT(matrix.size() == shape.matrix_size() && right.size() == shape.right_size() &&
                   left.size() == shape.left_size());
-  kernels::detail::for_rows(
-      pool, static_cast<std::int64_t>(shape.rows), static_cast<std::int64_t>(shape.columns), [&](index_range part) {
-        kernels::detail::dispatch<detail::expand_rows>(level, shape, left.data(), right.data(), matrix.data(), part);
-      });
+  detail::for_rows(pool, static_cast<std::int64_t>(shape.rows), static_cast<std::int64_t>(shape.columns),
+                   [&](index_range part) {
+                     detail::dispatch<detail::expand_rows>(level, shape, left.data(), right.data(), matrix.data(), part);
+                   });
 }
 
 /// Gram-Schmidt, twice, in place: `factor` becomes orthonormal vectors of `length` values that span what they spanned. A
@@ -14770,7 +14883,7 @@ inline void low_rank_expand(thread_pool& pool, const low_rank_shape& shape, std:
 /// so that the next round can use it; without that a warm start would lose it for good. errc::non_finite when a value is
 /// not finite; the factor is then unspecified. Costs 4 · rank² · length operations, on one thread.
 inline result<void> low_rank_orthonormalise(std::span<float> factor, std::size_t length,
-                                            kernels::simd_level level = kernels::detect_simd_level()) {
+                                            simd_level level = detect_simd_level()) {
   CAUSEWAY_EXPECT(length > 0 && factor.size() % length == 0 && factor.size() / length <= length);
   for (const float v : factor) {
     if (std::abs(v) <= std::numeric_limits<float>::max()) continue;
@@ -14785,9 +14898,9 @@ inline result<void> low_rank_orthonormalise(std::span<float> factor, std::size_t
   return {};
 }
 
-}}}  // namespace causeway::CAUSEWAY_ABI::compress
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
-#endif  // CAUSEWAY_COMPRESS_LOW_RANK_HPP
+#endif  // CAUSEWAY_KERNELS_LOW_RANK_HPP
 
 // ---- causeway/axis/low_rank_mean.hpp ----
 #ifndef CAUSEWAY_AXIS_LOW_RANK_MEAN_HPP
@@ -14796,11 +14909,19 @@ inline result<void> low_rank_orthonormalise(std::span<float> factor, std::size_t
 // PowerSGD (Vogels et al. 2019, algorithm 1): of each matrix M only two thin factors travel. P = mean(M_i·Q), made
 // orthonormal; Q = mean(M_iᵀ·P); the result is P·Qᵀ, and Q is where the next round starts. Both products are linear in M,
 // so the factors can be averaged like any row. What is no matrix, or too small to gain, travels whole with the first
-// factor.
+// factor. Dion (Ahn, Xu et al. 2025) sends the same factors of its momentum, and makes another step of them.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 namespace detail {
+
+/// What becomes of a matrix whose factors are P, orthonormal, and R, all peers' mean.
+struct low_rank_use {
+  std::uint32_t rank = 4;
+  float taken = 1;           ///< of P·Rᵀ leaves what this peer keeps: the residual is row − taken·P·Rᵀ
+  bool orthonormal = false;  ///< the result is P·Qᵀ with Q = R, each vector over its length + epsilon; else P·Rᵀ
+  float epsilon = 1e-8F;
+};
 
 /// Models collective::Exchange. `begin` sends left factors, `turn` waits for their mean and sends right factors, `finish`
 /// waits for theirs. The residual is what the result leaves out of this peer's own row, known when `finish` returns.
@@ -14812,7 +14933,7 @@ class low_rank_exchange {
   static constexpr collective::exchange_traits traits{
       .bit_parity = true, .own_support = false, .residual = true, .counts = false, .stateful = true};
 
-  explicit low_rank_exchange(std::uint32_t rank);
+  explicit low_rank_exchange(low_rank_use use);
 
   result<void> begin(const collective::exchange_port& port, const collective::exchange_row& row,
                      const compress::message_context& ctx);
@@ -14836,9 +14957,13 @@ class low_rank_exchange {
   /// What all peers have alike; after `prepare`.
   void shared(auto& ar) { ar(right_); }
 
+ protected:
+  /// All of it for a peer that is its whole group.
+  result<void> step_alone(const collective::exchange_row& row, const compress::message_context& ctx);
+
  private:
   struct piece {
-    compress::low_rank_shape shape;
+    kernels::low_rank_shape shape;
     std::size_t offset = 0;  ///< of the matrix in the row
     std::size_t left = 0;    ///< of its left factor in first_
     std::size_t right = 0;   ///< of its right factor in right_
@@ -14853,10 +14978,19 @@ class low_rank_exchange {
   static compress::message_context plain(const compress::message_context& ctx);
   static collective::exchange_port second(const collective::exchange_port& port);
 
+  /// How a matrix is factored; rank 0: it travels whole.
+  [[nodiscard]] kernels::low_rank_shape shape_of(const compress::matrix_range& m) const;
+  void to_left_factors(std::span<const float> row, const compress::message_context& ctx);
+  /// Left factors to orthonormal ones, and this peer's right factors by them.
+  result<void> turn_factors(std::span<const float> row, thread_pool& pool);
+  /// The result and the residual from both factors; `first_` has what is not factored.
+  void expand_factors(const collective::exchange_row& row, thread_pool& pool);
+  void to_unit_length(std::span<float> factor, std::size_t length) const;
+
   /// Where nothing was left out the residual is zero; a peer that only listened has sent nothing of its matrices.
   void leave_residual(const collective::exchange_row& row);
 
-  std::uint32_t rank_;
+  low_rank_use use_;
   std::vector<piece> pieces_;
   std::vector<bounds> rest_;
   std::size_t left_size_ = 0;
@@ -14865,6 +14999,15 @@ class low_rank_exchange {
   std::vector<float> next_;   ///< of this one
   mean first_mean_;
   mean second_mean_;
+};
+
+/// One that is more than a mean: it does something to a single peer's row, too.
+struct dion_exchange : low_rank_exchange {
+  static constexpr std::string_view name = "dion_mean";
+  using low_rank_exchange::low_rank_exchange;
+  result<void> alone(const collective::exchange_row& row, const compress::message_context& ctx) {
+    return step_alone(row, ctx);
+  }
 };
 
 }  // namespace detail
@@ -14879,7 +15022,28 @@ struct low_rank_mean {
 
   std::uint32_t rank = 4;
 
-  [[nodiscard]] type make(std::size_t = 0) const { return type{rank}; }
+  [[nodiscard]] type make(std::size_t = 0) const { return type{{.rank = rank}}; }
+};
+
+/// Dion's exchange: of rows B_i = M_i + g_i (gradients with error_feedback{1, 1}) it makes P·Qᵀ for the matrices of hidden
+/// layers: P = mean(B_i·Q'), made orthonormal, Q' from the step before; R = mean(B_iᵀ·P); Q = R, each vector over its
+/// length; and leaves M_i = B_i − (1−μ)·P·Rᵀ behind. The rest is the mean of the gradients. Peers' momenta differ, their
+/// mean is the momentum that one would have for all, so that parameters are those of optim::dion on mean gradients.
+///
+/// M_i loses (1−μ)·P·Rᵀ: for one peer |M|² = |B|² − (1−μ²)·|R|², which never grows. The result has no unit: give the
+/// trainer optim::dion with `given`, and no clipping. Bytes: those of split_mean for the factors, also where a matrix has
+/// fewer.
+struct dion_mean {
+  using type = detail::dion_exchange;
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits = type::traits;
+
+  std::uint32_t rank = 64;  ///< at most; a matrix has no more than its smaller side
+  float momentum = 0.95F;   ///< μ
+
+  [[nodiscard]] type make(std::size_t = 0) const {
+    return type{{.rank = rank, .taken = 1 - momentum, .orthonormal = true}};
+  }
 };
 static_assert(collective::Exchange<detail::low_rank_exchange, compress::message_context>);
 
@@ -14896,20 +15060,32 @@ static_assert(collective::Exchange<detail::low_rank_exchange, compress::message_
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
 
-CAUSEWAY_DECL low_rank_exchange::low_rank_exchange(std::uint32_t rank) : rank_{rank} {}
+CAUSEWAY_DECL low_rank_exchange::low_rank_exchange(low_rank_use use) : use_{use} {}
 
 CAUSEWAY_DECL void low_rank_exchange::keep() { std::copy(next_.begin(), next_.end(), right_.begin()); }
+
+CAUSEWAY_DECL void low_rank_exchange::to_left_factors(std::span<const float> row, const compress::message_context& ctx) {
+  prepare(row.size(), ctx.matrices);
+  for (const piece& p : pieces_) kernels::low_rank_left(ctx.pool, p.shape, matrix(p, row), right(p), left(p));
+  auto to = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
+  for (const auto& [begin, end] : rest_) to = std::copy(row.begin() + begin, row.begin() + end, to);
+}
 
 CAUSEWAY_DECL result<void> low_rank_exchange::begin(const collective::exchange_port& port,
                                                     const collective::exchange_row& row,
                                                     const compress::message_context& ctx) {
-  prepare(row.values.size(), ctx.matrices);
-  for (const piece& p : pieces_) {
-    compress::low_rank_left(ctx.pool, p.shape, matrix(p, row.values), right(p), left(p));
-  }
-  auto to = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
-  for (const auto& [begin, end] : rest_) to = std::copy(row.values.begin() + begin, row.values.begin() + end, to);
+  to_left_factors(row.values, ctx);
   return first_mean_.begin(port, {.values = first_, .weight = row.weight}, plain(ctx));
+}
+
+CAUSEWAY_DECL result<void> low_rank_exchange::turn_factors(std::span<const float> row, thread_pool& pool) {
+  next_.resize(right_.size());
+  for (const piece& p : pieces_) {
+    CAUSEWAY_TRY(kernels::low_rank_orthonormalise(left(p), p.shape.rows));
+    kernels::low_rank_right(pool, p.shape, matrix(p, row), left(p),
+                            std::span{next_}.subspan(p.right, p.shape.right_size()));
+  }
+  return {};
 }
 
 CAUSEWAY_DECL result<void> low_rank_exchange::turn(const collective::exchange_port& port,
@@ -14918,12 +15094,7 @@ CAUSEWAY_DECL result<void> low_rank_exchange::turn(const collective::exchange_po
   const collective::exchange_row first{.values = first_, .weight = row.weight};
   CAUSEWAY_TRY(first_mean_.turn(port, first, plain(ctx)));
   CAUSEWAY_TRY(first_mean_.finish(port, first, plain(ctx)));
-  next_.resize(right_.size());
-  for (const piece& p : pieces_) {
-    CAUSEWAY_TRY(compress::low_rank_orthonormalise(left(p), p.shape.rows));
-    compress::low_rank_right(ctx.pool, p.shape, matrix(p, row.values), left(p),
-                             std::span{next_}.subspan(p.right, p.shape.right_size()));
-  }
+  CAUSEWAY_TRY(turn_factors(row.values, ctx.pool));
   return second_mean_.begin(second(port), {.values = next_, .weight = row.weight}, plain(ctx));
 }
 
@@ -14933,17 +15104,45 @@ CAUSEWAY_DECL result<void> low_rank_exchange::finish(const collective::exchange_
   const collective::exchange_row factors{.values = next_, .weight = row.weight};
   CAUSEWAY_TRY(second_mean_.turn(second(port), factors, plain(ctx)));
   CAUSEWAY_TRY(second_mean_.finish(second(port), factors, plain(ctx)));
-  std::copy(row.values.begin(), row.values.begin() + std::ssize(row.residual), row.residual.begin());
-  for (const piece& p : pieces_) {
-    const auto factor = std::span{next_}.subspan(p.right, p.shape.right_size());
-    compress::low_rank_expand(ctx.pool, p.shape, left(p), factor, row.values.subspan(p.offset, p.shape.matrix_size()));
+  expand_factors(row, ctx.pool);
+  return {};
+}
+
+CAUSEWAY_DECL void low_rank_exchange::to_unit_length(std::span<float> factor, std::size_t length) const {
+  for (std::size_t at = 0; at < factor.size(); at += length) {
+    double sum = 0;
+    for (std::size_t i = at; i < at + length; ++i) sum += double{factor[i]} * double{factor[i]};
+    const float over = static_cast<float>(std::sqrt(sum)) + use_.epsilon;
+    for (std::size_t i = at; i < at + length; ++i) factor[i] /= over;
   }
+}
+
+CAUSEWAY_DECL void low_rank_exchange::expand_factors(const collective::exchange_row& row, thread_pool& pool) {
+  std::copy(row.values.begin(), row.values.begin() + std::ssize(row.residual), row.residual.begin());
+  const auto expand = [&](const piece& p) {
+    const auto factor = std::span{next_}.subspan(p.right, p.shape.right_size());
+    kernels::low_rank_expand(pool, p.shape, left(p), factor, row.values.subspan(p.offset, p.shape.matrix_size()));
+    return factor;
+  };
+  for (const piece& p : pieces_) expand(p);
   auto from = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
   for (const auto& [begin, end] : rest_) {
     std::copy(from, from + (end - begin), row.values.begin() + begin);
     from += end - begin;
   }
   if (!row.residual.empty()) leave_residual(row);
+  if (!use_.orthonormal) return;
+  for (const piece& p : pieces_) {
+    to_unit_length(std::span{next_}.subspan(p.right, p.shape.right_size()), p.shape.columns);
+    expand(p);
+  }
+}
+
+CAUSEWAY_DECL result<void> low_rank_exchange::step_alone(const collective::exchange_row& row,
+                                                         const compress::message_context& ctx) {
+  to_left_factors(row.values, ctx);
+  CAUSEWAY_TRY(turn_factors(row.values, ctx.pool));
+  expand_factors(row, ctx.pool);
   return {};
 }
 
@@ -14966,6 +15165,15 @@ CAUSEWAY_DECL collective::exchange_port low_rank_exchange::second(const collecti
   return {port.transport, id, port.options};
 }
 
+CAUSEWAY_DECL kernels::low_rank_shape low_rank_exchange::shape_of(const compress::matrix_range& m) const {
+  const std::size_t smaller = std::min(m.rows, m.columns);
+  kernels::low_rank_shape shape{m.rows, m.columns, std::min(std::size_t{use_.rank}, smaller)};
+  const bool gains = use_.rank <= smaller && shape.left_size() + shape.right_size() < shape.matrix_size();
+  const bool factored = use_.orthonormal ? m.kind == parameter_kind::matrix : gains;
+  if (!factored) shape.rank = 0;
+  return shape;
+}
+
 CAUSEWAY_DECL void low_rank_exchange::prepare(std::size_t size, std::span<const compress::matrix_range> matrices) {
   pieces_.clear();
   rest_.clear();
@@ -14976,9 +15184,8 @@ CAUSEWAY_DECL void low_rank_exchange::prepare(std::size_t size, std::span<const 
     rest_size += end - begin;
   };
   for (const auto& m : matrices) {
-    const compress::low_rank_shape shape{m.rows, m.columns, rank_};
-    const bool gains = rank_ <= std::min(m.rows, m.columns) && shape.left_size() + shape.right_size() < shape.matrix_size();
-    if (!gains) continue;
+    const kernels::low_rank_shape shape = shape_of(m);
+    if (shape.rank == 0) continue;
     leave(covered, m.offset);
     covered = m.offset + shape.matrix_size();
     pieces_.push_back({shape, m.offset, left_size_, right_size});
@@ -14990,14 +15197,14 @@ CAUSEWAY_DECL void low_rank_exchange::prepare(std::size_t size, std::span<const 
   if (right_.size() == right_size) return;
   right_.resize(right_size);
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    compress::low_rank_start(pieces_[i].shape, i, right(pieces_[i]));
+    kernels::low_rank_start(pieces_[i].shape, i, right(pieces_[i]));
   }
 }
 
 CAUSEWAY_DECL void low_rank_exchange::leave_residual(const collective::exchange_row& row) {
   if (row.weight == 0) return;
   for (const piece& p : pieces_) {
-    for (std::size_t i = p.offset; i < p.offset + p.shape.matrix_size(); ++i) row.residual[i] -= row.values[i];
+    for (std::size_t i = p.offset; i < p.offset + p.shape.matrix_size(); ++i) row.residual[i] -= use_.taken * row.values[i];
   }
   for (const auto& [begin, end] : rest_) std::fill(row.residual.begin() + begin, row.residual.begin() + end, 0.0F);
 }
@@ -16806,6 +17013,18 @@ struct power_sgd_options {
 using power_sgd = comm::rounds<axis::every, axis::gradient, axis::error_feedback, axis::low_rank_mean>;
 CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] power_sgd make(const power_sgd_options& o);
 
+/// Dion (Ahn, Xu, Abreu and Langford 2025) with what its authors call compressed data-parallel sync: of the matrices of
+/// hidden layers each peer's momentum is averaged as two thin factors, and the step is P·Qᵀ, orthonormal vectors times ones
+/// of length one; what that leaves out stays in the momentum. All else is AdamW's. Give the trainer optim::dion with
+/// `given`, and no clipping. With gradients that travel whole, presets::every_step and optim::dion make the same
+/// parameters. The rank is chosen: the authors advise a quarter of the width at 3 billion parameters, and less above.
+struct dion_options {
+  std::uint32_t rank = 64;  ///< at most
+  float momentum = 0.95F;   ///< μ
+};
+using dion = comm::rounds<axis::every, axis::gradient, axis::error_feedback, axis::dion_mean>;
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] dion make(const dion_options& o);
+
 /// DeDLOC (Diskin et al. 2021): peers gather gradients at their own pace until all have `batch` samples together, then
 /// average, weighted by samples, and step. `shares` are those of the peers as aggregators, from their bandwidths
 /// (collective::bandwidth_shares); none: equal.
@@ -16880,6 +17099,10 @@ CAUSEWAY_DECL_WHERE_CALLED gaia make(const gaia_options& o) {
 
 CAUSEWAY_DECL_WHERE_CALLED power_sgd make(const power_sgd_options& o) {
   return power_sgd{axis::every{1}, axis::gradient{}, axis::error_feedback{}, axis::low_rank_mean{o.rank}};
+}
+
+CAUSEWAY_DECL_WHERE_CALLED dion make(const dion_options& o) {
+  return dion{axis::every{1}, axis::gradient{}, axis::error_feedback{}, axis::dion_mean{o.rank, o.momentum}};
 }
 
 CAUSEWAY_DECL_WHERE_CALLED dedloc make(const dedloc_options& o) {
@@ -17447,6 +17670,30 @@ struct crew_attempt {
   std::uint32_t attempt = 0;  ///< another one for every attempt at a round
 };
 
+/// An exchange of rounds, for the communication policy.
+struct crew_entry {
+  crew_attempt attempt{};
+  std::vector<net::peer_index> holders{};  ///< of the same blocks: those of the attempt who exchange, this peer among them
+  std::vector<double> shares{};            ///< of each of them, in what they exchange
+  /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
+  std::span<const float> known{};
+};
+
+/// What pipelines whose replicas take steps of their own do for the exchange of a round.
+struct crew_rounds {
+  std::function<result<crew_entry>()> enter{};
+  /// The mean is here. Success: the run has taken the round, so it may land.
+  std::function<result<void>(std::span<const float> mean)> exchanged{};
+};
+
+/// What the communication policy keeps from round to round.
+struct crew_state {
+  std::vector<std::span<std::byte>> alike{};              ///< equal on all peers, whatever blocks they hold
+  std::function<std::vector<std::span<float>>()> rows{};  ///< one value for each parameter, the shared parameters first
+  std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
+  std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
+};
+
 /// All calls from the trainer's thread.
 class crew {
  public:
@@ -17462,6 +17709,10 @@ class crew {
   virtual result<void> failed(const error& why) = 0;
   /// The step under way was finished by others: the next verdict is commit.
   virtual void finished_by_others() = 0;
+  /// From now on the communication policy exchanges by them; without, it sees a peer that is alone.
+  virtual void exchange_by(crew_rounds rounds) = 0;
+  /// Once the trainer has started.
+  [[nodiscard]] virtual const crew_state& state() const = 0;
 };
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
@@ -17497,13 +17748,16 @@ struct operation {
 };
 
 /// What each rank of a pipeline does with the micro-batches of one step, in order. Chunk c of rank p is virtual stage
-/// c * ranks + p; the forward pass runs through virtual stages 0, 1, ..., the backward pass the other way.
+/// c * ranks + p; the forward pass runs through virtual stages 0, 1, ..., the backward pass the other way. Where it is
+/// `folded`, every other chunk runs through the ranks backwards: rank 0 of two chunks has the first and the last stage, and
+/// the last rank hands the first chunk's output to itself.
 struct schedule {
   std::uint32_t ranks = 1;
   std::uint32_t chunks = 1;  ///< of the model, on each rank
   std::uint32_t micro_batches = 1;
   bool flushes = true;  ///< one update at the end. False: a stage updates after each micro-batch's weight gradient
   std::vector<std::vector<operation>> orders;  ///< [rank]
+  bool folded = false;                         ///< for plans: parallel::pipeline runs no such schedule
 
   friend bool operator==(const schedule&, const schedule&) = default;
 };
@@ -17521,12 +17775,13 @@ struct stage_place {
 
 /// The virtual stage of a place.
 [[nodiscard]] constexpr std::uint32_t virtual_stage(const schedule& s, stage_place at) noexcept {
-  return at.chunk * s.ranks + at.rank;
+  return at.chunk * s.ranks + (s.folded && at.chunk % 2 == 1 ? s.ranks - 1 - at.rank : at.rank);
 }
 
 /// The place of a virtual stage.
 [[nodiscard]] constexpr stage_place place_of(const schedule& s, std::uint32_t stage) noexcept {
-  return {stage % s.ranks, stage / s.ranks};
+  const std::uint32_t chunk = stage / s.ranks, rank = stage % s.ranks;
+  return {s.folded && chunk % 2 == 1 ? s.ranks - 1 - rank : rank, chunk};
 }
 
 /// Whether an operation gives the gradient of the stage's input.
@@ -17541,7 +17796,7 @@ struct stage_place {
 
 /// Where the input of `op` on `rank` comes from: the stage before for a forward, the stage after for a gradient; nothing
 /// for what needs only what the rank itself holds, as the data set for the first stage and the loss for the last.
-/// May be the same rank (`ranks` = 1).
+/// May be the same rank (`ranks` = 1, or `folded`).
 [[nodiscard]] constexpr std::optional<stage_place> source_of(const schedule& s, std::uint32_t rank,
                                                              const operation& op) noexcept {
   const std::uint32_t stage = virtual_stage(s, {rank, op.chunk});
@@ -19202,6 +19457,8 @@ class block_store {
 
   /// A block of a state that `newest` found, into `contents`. errc::not_found: another state is stored for that step.
   result<void> load(const crew_words& state, std::int64_t block, std::span<float> contents);
+  /// However long it is: parameters come first.
+  result<std::vector<float>> load(const crew_words& state, std::int64_t block);
 
  private:
   [[nodiscard]] io::checkpoint_directory<io::any_storage> directory(std::int64_t block) const;
@@ -19295,6 +19552,14 @@ CAUSEWAY_DECL std::optional<crew_words> newest_together(std::span<const saved_st
     }
   }
   return newest;
+}
+
+CAUSEWAY_DECL result<std::vector<float>> block_store::load(const crew_words& state, std::int64_t block) {
+  CAUSEWAY_ASSIGN(const io::section_file file, directory(block).load(state.step));
+  CAUSEWAY_ASSIGN(const io::section_view found, file.find("block"));
+  std::vector<float> contents(found.bytes.size() / sizeof(float));
+  CAUSEWAY_TRY(load(state, block, contents));
+  return contents;
 }
 
 CAUSEWAY_DECL result<void> block_store::load(const crew_words& state, std::int64_t block, std::span<float> contents) {
@@ -28826,6 +29091,11 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
 /// Forwards ahead of the first backward, then one backward for each forward, then the backwards that remain.
 [[nodiscard]] CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches);
 
+/// 1F1B with backwards in halves: rank r runs `times` (p - 1 - r) forwards ahead, and stays `times` r weight gradients
+/// behind.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micro_batches,
+                                                       std::uint32_t times);
+
 }  // namespace detail
 
 /// GPipe (Huang et al., NeurIPS 2019): all forwards, then all backwards. Holds the activations of all micro-batches.
@@ -28852,6 +29122,20 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
 /// to p sets of activations, as many as rank 0 of 1F1B. Each rank waits (p - 1)(F + I - W) seconds for m >= p, equal stages
 /// and W <= F; above that (p - 1) I, as a weight gradient then delays the next forward.
 [[nodiscard]] CAUSEWAY_DECL result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches);
+
+/// ZB-H2 (the same paper): twice as many forwards ahead, and twice as many weight gradients behind, fill the first bubble,
+/// too. Between its first operation and its last rank 0 waits (p - 1)(F + I - 2W) seconds, and not at all where that is 0:
+/// when all three take the same time, say. For m >= 2p - 1, equal stages and W <= F; above that as if W were F. The step as
+/// a whole takes (p - 1) max(F, F + I - 2W) longer than its work, since ranks begin one after another; they go on with the
+/// next step likewise. Up to 2p - 1 sets of activations on every rank.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> zero_bubble_h2(std::uint32_t ranks, std::uint32_t micro_batches);
+
+/// ZB-V (the same paper, section 6; the order is that of PyTorch's ScheduleZBVZeroBubble): a folded pipeline of two chunks
+/// of half the size on each rank, so that rank 0 has the first stage and the last. When F, I and W take the same time, a
+/// rank works without a pause from its first operation to its last, for m >= 2p - 1 and equal stages, in half the memory of
+/// ZB-H2: up to 2p sets of activations of half the size, as rank 0 of 1F1B. The step as a whole takes p - 1 forwards of a
+/// chunk longer than its work.
+[[nodiscard]] CAUSEWAY_DECL result<schedule> zero_bubble_v(std::uint32_t ranks, std::uint32_t micro_batches);
 
 /// The k-th operation (0, 1, ...) of a rank in PipeDream's endless stream (Narayanan et al., SOSP 2019): p - r forwards,
 /// then a backward and a forward in turn, without a flush. A stage updates its weights after each backward, so that
@@ -28918,6 +29202,77 @@ CAUSEWAY_DECL std::vector<operation> one_for_one(std::uint32_t warm_up, std::uin
   return order;
 }
 
+CAUSEWAY_DECL result<schedule> in_halves(std::uint32_t ranks, std::uint32_t micro_batches, std::uint32_t times) {
+  CAUSEWAY_ASSIGN(schedule s, start_schedule(ranks, 1, micro_batches));
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    std::uint32_t done = 0;  // weight gradients
+    for (const operation& op : one_for_one(times * (ranks - 1 - r), micro_batches)) {
+      const bool halves = op.kind == work::backward;
+      s.orders[r].push_back({halves ? work::input_gradient : op.kind, op.micro_batch});
+      if (halves && op.micro_batch >= times * r) s.orders[r].push_back({work::weight_gradient, done++});
+    }
+    while (done < micro_batches) s.orders[r].push_back({work::weight_gradient, done++});
+  }
+  return s;
+}
+
+/// Writes the order of one rank of zero_bubble_v.
+class folded_order {
+ public:
+  folded_order(std::uint32_t ranks, std::uint32_t rank, std::uint32_t micro_batches)
+      : ahead_{ranks - rank}, rank_{rank}, count_{std::max(2 * ranks - 1, micro_batches)}, kept_{micro_batches} {}
+
+  std::vector<operation> write() {
+    begin();
+    while (forwards_[1] < forwards_[0] || forwards_[0] < count_) {
+      if (forwards_[0] < count_) forward(0);
+      backward(0);
+      forward(1);
+      backward(1);
+    }
+    end();
+    return std::move(order_);
+  }
+
+ private:
+  void begin() {
+    for (std::uint32_t i = 0; i < 2 * ahead_ - 1; ++i) forward(0);
+    for (std::uint32_t i = 0; i < rank_; ++i) {
+      forward(1);
+      forward(0);
+    }
+    for (std::uint32_t i = 0; i < ahead_; ++i) {
+      forward(1);
+      backward(1);
+    }
+  }
+  void end() {
+    for (std::uint32_t i = 0; i < rank_; ++i) {
+      input(0);
+      input(1);
+    }
+    for (std::uint32_t i = 0; i < ahead_; ++i) backward(0);
+    for (const std::uint32_t chunk : {1U, 0U}) {
+      while (weights_[chunk] < inputs_[chunk]) weight(chunk);
+    }
+  }
+  void forward(std::uint32_t chunk) { add(work::forward, forwards_[chunk]++, chunk); }
+  void input(std::uint32_t chunk) { add(work::input_gradient, inputs_[chunk]++, chunk); }
+  void weight(std::uint32_t chunk) { add(work::weight_gradient, weights_[chunk]++, chunk); }
+  void backward(std::uint32_t chunk) {
+    input(chunk);
+    weight(chunk);
+  }
+  /// The order is that of at least 2p - 1 micro-batches, without those that are not there.
+  void add(work kind, std::uint32_t micro_batch, std::uint32_t chunk) {
+    if (micro_batch < kept_) order_.push_back({kind, micro_batch, chunk});
+  }
+
+  std::uint32_t ahead_, rank_, count_, kept_;
+  std::array<std::uint32_t, 2> forwards_{}, inputs_{}, weights_{};
+  std::vector<operation> order_;
+};
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::plan::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
@@ -28967,16 +29322,17 @@ CAUSEWAY_DECL result<schedule> interleaved(std::uint32_t ranks, std::uint32_t ch
 }
 
 CAUSEWAY_DECL result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches) {
-  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
-  for (std::uint32_t r = 0; r < ranks; ++r) {
-    std::uint32_t done = 0;  // weight gradients
-    for (const operation& op : detail::one_for_one(ranks - 1 - r, micro_batches)) {
-      const bool halves = op.kind == work::backward;
-      s.orders[r].push_back({halves ? work::input_gradient : op.kind, op.micro_batch});
-      if (halves && op.micro_batch >= r) s.orders[r].push_back({work::weight_gradient, done++});
-    }
-    while (done < micro_batches) s.orders[r].push_back({work::weight_gradient, done++});
-  }
+  return detail::in_halves(ranks, micro_batches, 1);
+}
+
+CAUSEWAY_DECL result<schedule> zero_bubble_h2(std::uint32_t ranks, std::uint32_t micro_batches) {
+  return detail::in_halves(ranks, micro_batches, 2);
+}
+
+CAUSEWAY_DECL result<schedule> zero_bubble_v(std::uint32_t ranks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 2, micro_batches));
+  s.folded = true;
+  for (std::uint32_t r = 0; r < ranks; ++r) s.orders[r] = detail::folded_order{ranks, r, micro_batches}.write();
   return s;
 }
 
@@ -29957,6 +30313,16 @@ struct zero_bubble {
   [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
+/// ZB-H2: no bubble at all where forwards, input and weight gradients take the same time, for twice the activations (the
+/// same paper).
+struct zero_bubble_h2 {
+  static constexpr std::string_view name = "zero_bubble_h2";
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
+  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
+  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
+};
+
 namespace detail {
 
 /// Costs of one stage a rank: the given ones, or stages that are all alike and links that cost nothing.
@@ -29999,7 +30365,8 @@ struct opportunistic : Base {
   [[nodiscard]] constexpr std::uint32_t room() const noexcept { return ahead; }
 };
 
-static_assert(Schedule<gpipe> && Schedule<one_f_one_b> && Schedule<interleaved<>> && Schedule<zero_bubble>);
+static_assert(Schedule<gpipe> && Schedule<one_f_one_b> && Schedule<interleaved<>>);
+static_assert(Schedule<zero_bubble> && Schedule<zero_bubble_h2>);
 static_assert(Schedule<varuna> && Schedule<crosspipe> && Schedule<opportunistic<one_f_one_b>>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::stage
@@ -30025,6 +30392,10 @@ CAUSEWAY_DECL result<plan::schedule> one_f_one_b::make(std::uint32_t ranks, std:
 
 CAUSEWAY_DECL result<plan::schedule> zero_bubble::make(std::uint32_t ranks, std::uint32_t micro_batches) {
   return plan::zero_bubble(ranks, micro_batches);
+}
+
+CAUSEWAY_DECL result<plan::schedule> zero_bubble_h2::make(std::uint32_t ranks, std::uint32_t micro_batches) {
+  return plan::zero_bubble_h2(ranks, micro_batches);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::stage
@@ -36622,6 +36993,264 @@ CAUSEWAY_DECL result<void> growing::check(std::size_t) const {
 #endif  // CAUSEWAY_AXIS_IMPL_GROWING_IPP
 #endif
 
+// ---- causeway/axis/penalised_mean.hpp ----
+#ifndef CAUSEWAY_AXIS_PENALISED_MEAN_HPP
+#define CAUSEWAY_AXIS_PENALISED_MEAN_HPP
+
+// EDiT's pseudo-gradient penalty (Cheng et al. 2024, arXiv 2412.07210), against spikes of the loss: a row that is too long
+// for its peer counts for nothing, longer rows count less than shorter ones, and what comes out is clipped. As its authors'
+// code has it (dlrover, atorch/local_sgd).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+struct penalty_options {
+  bool eliminate = true;        ///< rows that are outliers
+  double decay = 0.02;          ///< α of the moving mean and variance of a peer's own norms, in (0, 1)
+  std::uint32_t warm_up = 120;  ///< norms before any is an outlier, at least 2
+  double threshold = 3;         ///< standard deviations above the mean
+  double temperature = 1;       ///< of the softmax, above 0
+  double clip = 10;             ///< φ, the largest norm of the result; 0: any
+};
+
+/// Moving mean and variance of a series, and whether a value is an outlier in it:
+///   z(x) = (x − mean)/√variance;  x is one if z(x) > threshold · max(1, deviation of the last z's).
+/// Then d = x − mean; mean += α·d; variance = (1−α)(variance + α·d·(x − mean)). None among the first `warm_up` is one.
+class outlier_detector {
+ public:
+  [[nodiscard]] bool is_outlier(double value, const penalty_options& o) const;
+  void update(double value, const penalty_options& o);
+
+  void serialize(auto& ar) { ar(mean_, variance_, count_, scores_); }
+
+ private:
+  [[nodiscard]] double score(double value, const penalty_options& o) const;
+
+  double mean_ = 0;
+  double variance_ = 0;
+  std::uint64_t count_ = 0;
+  std::vector<double> scores_;  ///< the last `warm_up` of them, oldest first
+};
+
+namespace detail {
+
+/// Models collective::Exchange. `begin` sends the row's norm, `turn` waits for the others' and sends the weighted row,
+/// `finish` waits for the sum. A norm is taken into the statistics when the next round begins, so that a second attempt of
+/// one finds them as the first did.
+class penalised_exchange {
+  using mean = collective::split_mean<compress::as_message<compress::none>>;
+
+ public:
+  static constexpr std::string_view name = "penalised_mean";
+  static constexpr collective::exchange_traits traits{
+      .bit_parity = true, .own_support = false, .residual = false, .counts = false, .stateful = true};
+
+  explicit penalised_exchange(penalty_options options);
+
+  result<void> begin(const collective::exchange_port& port, const collective::exchange_row& row,
+                     const compress::message_context& ctx);
+  result<void> turn(const collective::exchange_port& port, const collective::exchange_row& row,
+                    const compress::message_context& ctx);
+  result<void> finish(const collective::exchange_port& port, const collective::exchange_row& row,
+                      const compress::message_context& ctx);
+  /// All three for a peer that is its whole group: it has nobody to send to.
+  result<void> alone(const collective::exchange_row& row, const compress::message_context& ctx);
+  void cancel();
+
+  void serialize(auto& ar) { ar(detector_, has_norm_, norm_, round_); }
+
+ private:
+  // In place of a norm: of a row that counts as zeros, and of a peer that only listens.
+  static constexpr float out = -1, silent = -2;
+
+  [[nodiscard]] result<void> check() const;
+  /// Whether this peer's row counts.
+  [[nodiscard]] result<bool> judge(const collective::exchange_row& row, const compress::message_context& ctx);
+  void clip(std::span<float> row, thread_pool& pool) const;
+  [[nodiscard]] float weight_of(net::peer_index self) const;
+  [[nodiscard]] collective::exchange_row weighted(const collective::exchange_row& row);
+
+  penalty_options options_;
+  outlier_detector detector_;
+  bool has_norm_ = false;  ///< that the statistics do not have yet
+  double norm_ = 0;
+  std::uint64_t round_ = 0;      ///< that it is of
+  bool usable_ = true;           ///< this peer's row is finite
+  std::vector<float> norms_;     ///< every peer's at its place
+  std::vector<float> weighted_;  ///< this peer's row, as it is sent
+  mean norm_mean_;
+  mean row_mean_;
+};
+
+}  // namespace detail
+
+/// Σ w_i x_i with w = softmax(−|x_i| / temperature) over the peers whose row is no outlier among their own of before, times
+/// min(1, φ/(|·| + 1e-6)); zeros where all rows are outliers. Whatever rows count otherwise (samples), a peer counts here
+/// by its norm alone, or, with a weight of 0, not at all. One for each fragment: EDiT's are single layers,
+/// axis::consecutive{1}. Bytes: those of split_mean, and 4 a peer; 4 latencies. Use axis::outer_unless_zero with it.
+struct penalised_mean {
+  using type = detail::penalised_exchange;
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits = type::traits;
+
+  penalty_options options{};
+
+  [[nodiscard]] type make(std::size_t = 0) const { return type{options}; }
+};
+static_assert(collective::Exchange<detail::penalised_exchange, compress::message_context>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_PENALISED_MEAN_HPP
+
+// ---- causeway/axis/impl/penalised_mean.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_PENALISED_MEAN_IPP
+#define CAUSEWAY_AXIS_IMPL_PENALISED_MEAN_IPP
+
+// Bodies of axis/penalised_mean.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+CAUSEWAY_DECL double outlier_detector::score(double value, const penalty_options& o) const {
+  return variance_ == 0 || count_ < o.warm_up ? 0 : (value - mean_) / std::sqrt(variance_);
+}
+
+CAUSEWAY_DECL bool outlier_detector::is_outlier(double value, const penalty_options& o) const {
+  if (count_ < o.warm_up || scores_.size() < 2) return false;
+  const auto n = static_cast<double>(scores_.size());
+  const double middle = std::accumulate(scores_.begin(), scores_.end(), 0.0) / n;
+  double squares = 0;
+  for (const double z : scores_) squares += (z - middle) * (z - middle);
+  return score(value, o) > o.threshold * std::max(1.0, std::sqrt(squares / (n - 1)));
+}
+
+CAUSEWAY_DECL void outlier_detector::update(double value, const penalty_options& o) {
+  ++count_;
+  const double before = value - mean_;
+  mean_ += o.decay * before;
+  variance_ = (1 - o.decay) * (variance_ + o.decay * before * (value - mean_));
+  scores_.push_back(score(value, o));
+  if (scores_.size() > o.warm_up) scores_.erase(scores_.begin());
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::axis
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
+
+inline double length_of(thread_pool& pool, std::span<const float> x) {
+  return std::sqrt(kernels::sum_of_squares(pool, x.data(), static_cast<std::int64_t>(x.size())));
+}
+
+/// Rows of their own, without matrices.
+inline compress::message_context plain_rows(const compress::message_context& ctx) {
+  return {.pool = ctx.pool, .seed = ctx.seed, .own_seed = ctx.own_seed, .round = ctx.round};
+}
+
+inline collective::exchange_port second_talk(const collective::exchange_port& port) {
+  net::message_id id = port.id;
+  id.channel += 8;  // the first mean uses fewer
+  return {port.transport, id, port.options};
+}
+
+CAUSEWAY_DECL penalised_exchange::penalised_exchange(penalty_options options) : options_{options} {}
+
+CAUSEWAY_DECL result<void> penalised_exchange::check() const {
+  const penalty_options& o = options_;
+  if (o.decay > 0 && o.decay < 1 && o.warm_up >= 2 && o.threshold > 0 && o.temperature > 0 && o.clip >= 0) return {};
+  return fail(errc::invalid_argument, "penalised_mean",
+              "needs a decay between 0 and 1, a warm-up of at least 2 norms, a threshold and a temperature above 0, and a "
+              "clip of 0 or more");
+}
+
+CAUSEWAY_DECL result<bool> penalised_exchange::judge(const collective::exchange_row& row,
+                                                     const compress::message_context& ctx) {
+  CAUSEWAY_TRY(check());
+  if (has_norm_ && round_ != ctx.round) detector_.update(norm_, options_);
+  norm_ = length_of(ctx.pool, row.values);
+  // What is not finite goes with its row, which all refuse; it is nothing to learn from.
+  usable_ = norm_ <= double{std::numeric_limits<float>::max()};
+  has_norm_ = usable_ && row.weight > 0;
+  round_ = ctx.round;
+  return has_norm_ && !(options_.eliminate && detector_.is_outlier(norm_, options_));
+}
+
+CAUSEWAY_DECL void penalised_exchange::clip(std::span<float> row, thread_pool& pool) const {
+  if (options_.clip == 0) return;
+  const double factor = std::min(1.0, options_.clip / (length_of(pool, row) + 1e-6));
+  kernels::scale(pool, row.data(), static_cast<float>(factor), static_cast<std::int64_t>(row.size()));
+}
+
+CAUSEWAY_DECL result<void> penalised_exchange::alone(const collective::exchange_row& row,
+                                                     const compress::message_context& ctx) {
+  CAUSEWAY_ASSIGN(const bool counts, judge(row, ctx));
+  if (counts) {
+    clip(row.values, ctx.pool);
+  } else if (usable_) {
+    std::fill(row.values.begin(), row.values.end(), 0.0F);
+  }
+  return {};
+}
+
+CAUSEWAY_DECL result<void> penalised_exchange::begin(const collective::exchange_port& port,
+                                                     const collective::exchange_row& row,
+                                                     const compress::message_context& ctx) {
+  CAUSEWAY_ASSIGN(const bool counts, judge(row, ctx));
+  norms_.assign(port.transport.size(), 0.0F);
+  norms_[port.transport.self()] = row.weight == 0 ? silent : counts ? static_cast<float>(norm_) : out;
+  return norm_mean_.begin(port, {.values = norms_}, plain_rows(ctx));
+}
+
+/// Of this peer's row in a mean over those that do not only listen: times their number.
+CAUSEWAY_DECL float penalised_exchange::weight_of(net::peer_index self) const {
+  double least = std::numeric_limits<double>::infinity(), sum = 0, speakers = 0;
+  for (const float norm : norms_) {
+    if (norm >= 0) least = std::min(least, double{norm});
+    if (norm > (out + silent) / 2) ++speakers;
+  }
+  const auto part = [&](float norm) { return norm < 0 ? 0.0 : std::exp((least - double{norm}) / options_.temperature); };
+  for (const float norm : norms_) sum += part(norm);
+  return sum > 0 ? static_cast<float>(speakers * part(norms_[self]) / sum) : 0.0F;
+}
+
+CAUSEWAY_DECL collective::exchange_row penalised_exchange::weighted(const collective::exchange_row& row) {
+  return {.values = weighted_, .weight = row.weight > 0 ? 1.0F : 0.0F, .refused = row.refused};
+}
+
+CAUSEWAY_DECL result<void> penalised_exchange::turn(const collective::exchange_port& port,
+                                                    const collective::exchange_row& row,
+                                                    const compress::message_context& ctx) {
+  const collective::exchange_row norms{.values = norms_};
+  CAUSEWAY_TRY(norm_mean_.turn(port, norms, plain_rows(ctx)));
+  CAUSEWAY_TRY(norm_mean_.finish(port, norms, plain_rows(ctx)));
+  for (float& norm : norms_) norm *= static_cast<float>(norms_.size());
+  weighted_.assign(row.values.begin(), row.values.end());
+  if (usable_) {
+    kernels::scale(ctx.pool, weighted_.data(), weight_of(port.transport.self()),
+                   static_cast<std::int64_t>(weighted_.size()));
+  }
+  return row_mean_.begin(second_talk(port), weighted(row), plain_rows(ctx));
+}
+
+CAUSEWAY_DECL result<void> penalised_exchange::finish(const collective::exchange_port& port,
+                                                      const collective::exchange_row& row,
+                                                      const compress::message_context& ctx) {
+  CAUSEWAY_TRY(row_mean_.turn(second_talk(port), weighted(row), plain_rows(ctx)));
+  CAUSEWAY_TRY(row_mean_.finish(second_talk(port), weighted(row), plain_rows(ctx)));
+  std::copy(weighted_.begin(), weighted_.end(), row.values.begin());
+  clip(row.values, ctx.pool);
+  return {};
+}
+
+CAUSEWAY_DECL void penalised_exchange::cancel() {
+  norm_mean_.cancel();
+  row_mean_.cancel();
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::axis::detail
+
+#endif  // CAUSEWAY_AXIS_IMPL_PENALISED_MEAN_IPP
+#endif
+
 // ---- causeway/comm/every_step.hpp ----
 #ifndef CAUSEWAY_COMM_EVERY_STEP_HPP
 #define CAUSEWAY_COMM_EVERY_STEP_HPP
@@ -37048,6 +37677,24 @@ struct des_loc_options {
 using des_loc = comm::rounds<axis::periods, axis::parameters_and_moments, axis::split_mean<>>;
 CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] des_loc make(const des_loc_options& o);
 
+/// EDiT (Cheng et al. 2024): local steps, then layer by layer an outer step on pseudo-gradients with a penalty: one that is
+/// an outlier among its worker's own counts for nothing, longer ones count less than shorter ones, the sum is clipped;
+/// where all are outliers, all go back to where the round began. A layer is a block, and all that lies outside of blocks is
+/// one. The statistics' numbers are those of its authors' code, the others are chosen. Not here: its synchronous first
+/// steps (train with presets::every_step), shards inside a worker, exchanges that wait for the layer's next forward.
+struct edit_options {
+  std::uint32_t local_steps = 128;
+  std::uint32_t warm_up = 120;  ///< rounds before a pseudo-gradient can be an outlier, at least 2
+  double decay = 0.02;          ///< α of the moving mean and variance of norms
+  double threshold = 3;         ///< standard deviations
+  double temperature = 1;       ///< of the softmax of −|Δ|
+  double clip = 10;             ///< φ; 0: none
+  float outer_learning_rate = 0.7F;
+  float outer_momentum = 0.9F;
+};
+using edit = comm::rounds<axis::every, axis::consecutive, axis::penalised_mean, axis::outer_unless_zero<optim::nesterov>>;
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] edit make(const edit_options& o);
+
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
 #endif  // CAUSEWAY_PRESETS_LOCAL_UPDATES_HPP
@@ -37107,6 +37754,14 @@ CAUSEWAY_DECL_WHERE_CALLED co_learning make(const co_learning_options& o) {
 CAUSEWAY_DECL_WHERE_CALLED des_loc make(const des_loc_options& o) {
   return des_loc{axis::periods{{o.parameters_every, o.first_moment_every, o.second_moment_every}},
                  axis::parameters_and_moments{}, axis::split_mean<>{}};
+}
+
+CAUSEWAY_DECL_WHERE_CALLED edit make(const edit_options& o) {
+  const axis::penalty_options penalty{
+      .decay = o.decay, .warm_up = o.warm_up, .threshold = o.threshold, .temperature = o.temperature, .clip = o.clip};
+  return edit{
+      axis::every{o.local_steps}, axis::consecutive{1}, axis::penalised_mean{penalty},
+      axis::outer_unless_zero<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
@@ -37278,6 +37933,121 @@ CAUSEWAY_DECL_WHERE_CALLED dipaco make(const dipaco_options& o) {
 }}}  // namespace causeway::CAUSEWAY_ABI::presets
 
 #endif  // CAUSEWAY_PRESETS_IMPL_MODULAR_IPP
+#endif
+
+// ---- causeway/optim/snoo.hpp ----
+#ifndef CAUSEWAY_OPTIM_SNOO_HPP
+#define CAUSEWAY_OPTIM_SNOO_HPP
+
+// SNOO, the step-K Nesterov outer optimizer (Kallusky et al. 2025, arXiv 2510.15830): what DiLoCo does among many workers,
+// done by one. Another optimizer trains for K steps; how far it came is the gradient of a Nesterov step from where it
+// began.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
+
+struct snoo_options {
+  std::uint32_t local_steps = 50;  ///< K, at least 1
+  float outer_learning_rate = 0.7F;
+  float outer_momentum = 0.9F;  ///< 0: Lookahead (Zhang et al. 2019)
+};
+
+/// Steps of `Inner` move the parameters w̃; after every K of them s = w - w̃; b = mu·b + s; w -= lr·(s + mu·b); w̃ = w, with w
+/// where the last outer step led. Value by value: peers that step alike need tell each other nothing, and it goes with
+/// every policy that leaves parameters alone between steps (comm::every_step, pipelines). Keeps 8 bytes a parameter besides
+/// Inner's; an outer step moves 40.
+template <Optimizer Inner = adamw>
+class snoo {
+ public:
+  static constexpr std::string_view name = "snoo";
+
+  explicit snoo(snoo_options options = {}, Inner inner = Inner{}) : options_{options}, inner_{std::move(inner)} {
+    CAUSEWAY_EXPECT(options_.local_steps >= 1);
+  }
+
+  [[nodiscard]] const snoo_options& options() const noexcept { return options_; }
+  [[nodiscard]] const Inner& inner() const noexcept { return inner_; }
+
+  void reset(std::int64_t length) {
+    inner_.reset(length);
+    slow_ = state_buffer{length};
+    velocity_ = state_buffer{length};
+    steps_ = 0;
+  }
+
+  void step(thread_pool& pool, parameter_view view, step_options step) {
+    CAUSEWAY_EXPECT(slow_.size() == static_cast<std::int64_t>(view.values.size()));
+    if (steps_ == 0) std::copy(view.values.begin(), view.values.end(), slow_.data());
+    inner_.step(pool, view, step);
+    if (++steps_ % options_.local_steps == 0) step_outer(pool, view.values);
+  }
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(inner_, slow_, velocity_, steps_);
+  }
+
+ private:
+  void step_outer(thread_pool& pool, std::span<float> values) {
+    const std::int64_t count = slow_.size();
+    kernels::subtract(pool, values.data(), slow_.data(), values.data(), count);
+    kernels::nesterov_update(pool, slow_.data(), values.data(), velocity_.data(), count,
+                             {options_.outer_learning_rate, options_.outer_momentum, 0.0F, 1.0F});
+    std::copy_n(slow_.data(), count, values.data());
+  }
+
+  snoo_options options_;
+  Inner inner_;
+  state_buffer slow_;
+  state_buffer velocity_;
+  std::uint64_t steps_ = 0;
+};
+
+static_assert(Optimizer<snoo<>>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::optim
+
+#endif  // CAUSEWAY_OPTIM_SNOO_HPP
+
+// ---- causeway/presets/optimizers.hpp ----
+#ifndef CAUSEWAY_PRESETS_OPTIMIZERS_HPP
+#define CAUSEWAY_PRESETS_OPTIMIZERS_HPP
+
+// Published systems that are an inner optimizer: give it to the trainer beside a policy that leaves parameters alone
+// between steps, `make_trainer(model, env, o, presets::every_step{}, presets::make(presets::snoo_options{}))`.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
+
+/// SNOO (Kallusky et al. 2025): DiLoCo's outer Nesterov step without other workers, after every K steps of AdamW. Around
+/// another optimizer: optim::snoo. The paper's own numbers were not at hand: rate and momentum are DiLoCo's, K is chosen.
+struct snoo_options {
+  std::uint32_t local_steps = 50;  ///< K
+  float outer_learning_rate = 0.7F;
+  float outer_momentum = 0.9F;
+};
+using snoo = optim::snoo<optim::adamw>;
+CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] snoo make(const snoo_options& o);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_OPTIMIZERS_HPP
+
+// ---- causeway/presets/impl/optimizers.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PRESETS_IMPL_OPTIMIZERS_IPP
+#define CAUSEWAY_PRESETS_IMPL_OPTIMIZERS_IPP
+
+// Bodies of presets/optimizers.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
+
+CAUSEWAY_DECL_WHERE_CALLED snoo make(const snoo_options& o) {
+  return snoo{
+      {.local_steps = o.local_steps, .outer_learning_rate = o.outer_learning_rate, .outer_momentum = o.outer_momentum}};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_IMPL_OPTIMIZERS_IPP
 #endif
 
 // ---- causeway/axis/by_change.hpp ----
@@ -38841,6 +39611,10 @@ class pipeline {
   result<void> make_schedule() {
     CAUSEWAY_TRY(check_micro_batches(name, options_.micro_batches));
     CAUSEWAY_ASSIGN(schedule_, order_.make(place_.ranks(), static_cast<std::uint32_t>(options_.micro_batches)));
+    if (schedule_.folded) {
+      return fail(errc::unsupported, "pipeline",
+                  "a schedule whose chunks go forth and back over the ranks is for plans only; use one that is not folded");
+    }
     if (schedule_.chunks > 1 && place_.ranks() == 1) {
       return fail(errc::invalid_argument, "pipeline", "one peer alone has one chunk of the model; use another schedule");
     }
@@ -43114,7 +43888,7 @@ CAUSEWAY_DECL result<subspace_basis> subspace_basis::spanned_by(std::vector<floa
   const auto length = static_cast<std::size_t>(width);
   CAUSEWAY_EXPECT(width > 0 && vectors.size() % length == 0);
   CAUSEWAY_TRY(validate(width, static_cast<std::int64_t>(vectors.size() / length)));
-  CAUSEWAY_TRY(compress::low_rank_orthonormalise(vectors, length));
+  CAUSEWAY_TRY(kernels::low_rank_orthonormalise(vectors, length));
   subspace_basis basis;
   basis.vectors_ = std::move(vectors);
   basis.width_ = length;
@@ -43139,18 +43913,18 @@ CAUSEWAY_DECL void subspace_basis::expand(thread_pool& pool, scratch& memory, st
 
 CAUSEWAY_DECL void subspace_basis::project_rows(thread_pool& pool, std::span<float> matrix) const {
   CAUSEWAY_EXPECT(!empty() && matrix.size() % width_ == 0);
-  const compress::low_rank_shape shape{matrix.size() / width_, width_, rank()};
+  const kernels::low_rank_shape shape{matrix.size() / width_, width_, rank()};
   std::vector<float> left(shape.left_size());
-  compress::low_rank_left(pool, shape, matrix, vectors_, left);
-  compress::low_rank_expand(pool, shape, left, vectors_, matrix);
+  kernels::low_rank_left(pool, shape, matrix, vectors_, left);
+  kernels::low_rank_expand(pool, shape, left, vectors_, matrix);
 }
 
 CAUSEWAY_DECL void subspace_basis::project_columns(thread_pool& pool, std::span<float> matrix) const {
   CAUSEWAY_EXPECT(!empty() && matrix.size() % width_ == 0);
-  const compress::low_rank_shape shape{width_, matrix.size() / width_, rank()};
+  const kernels::low_rank_shape shape{width_, matrix.size() / width_, rank()};
   std::vector<float> right(shape.right_size());
-  compress::low_rank_right(pool, shape, matrix, vectors_, right);
-  compress::low_rank_expand(pool, shape, vectors_, right, matrix);
+  kernels::low_rank_right(pool, shape, matrix, vectors_, right);
+  kernels::low_rank_expand(pool, shape, vectors_, right, matrix);
 }
 
 CAUSEWAY_DECL result<void> subspace_basis::validate(std::int64_t width, std::int64_t rank) {
@@ -43581,7 +44355,7 @@ CAUSEWAY_DECL void subspace_adamw::take_squares(thread_pool& pool, const paramet
       for (std::int64_t r = part.begin; r < part.end; ++r) {
         const float* const row = g + r * segment.columns;
         squares_[static_cast<std::size_t>(r)] =
-            kernels::detail::dispatch<compress::detail::dot_product>(level, row, row, segment.columns);
+            kernels::detail::dispatch<kernels::detail::dot_product>(level, row, row, segment.columns);
       }
     });
   }

@@ -8815,6 +8815,9 @@ struct exchange_traits {
 ///   as good as new. So do `cancel()` and destroying the object, which must happen before the transport goes. Transport
 ///   errors name the peer. Values that cannot be used (errc::non_finite, errc::corrupt, errc::protocol) and weights that
 ///   are all 0 (errc::invalid_argument) fail on all peers alike.
+/// - Optional: `alone(row, ctx)`, in place of the three for a peer that is its whole group. Without it such a row stays as
+/// it
+///   is, as a mean of one is.
 /// - `begin` while a conversation is under way cancels that one first.
 /// - Threading: one thread at a time. Deterministic: the bits depend on the inputs and the order of the peers alone.
 template <class E, class Context>

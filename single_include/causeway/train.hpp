@@ -2836,8 +2836,8 @@ CAUSEWAY_DECL sampler::sampler(std::int64_t tokens, const sampler_options& optio
 #ifndef CAUSEWAY_DATA_TOKEN_STREAM_HPP
 #define CAUSEWAY_DATA_TOKEN_STREAM_HPP
 
-// A long sequence of token numbers that can be read anywhere: made in memory, or mapped from a file. A cheap handle; copies
-// and slices share the tokens, which never change.
+// A long sequence of token numbers that can be read anywhere: made in memory, mapped from a file, or several of these one
+// after the other. A cheap handle; copies and slices share the tokens, which never change.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
@@ -2855,6 +2855,9 @@ class token_stream {
   /// Tokens at `data`, little-endian, kept alive by `owner`. No alignment is needed.
   token_stream(std::shared_ptr<const void> owner, const std::byte* data, std::int64_t size, token_width width);
 
+  /// One after the other, whatever their widths. Costs nothing but a list of them.
+  static token_stream joined(std::span<const token_stream> parts);
+
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
 
   /// Tokens [first, first + out.size()) into `out`; they must exist.
@@ -2870,27 +2873,22 @@ class token_stream {
   [[nodiscard]] std::uint64_t content_hash() const;
 
  private:
-  template <class T>
-  void own(std::vector<T> tokens) {
-    auto shared = std::make_shared<const std::vector<T>>(std::move(tokens));
-    data_ = std::as_bytes(std::span{*shared}).data();
-    owner_ = std::move(shared);
-  }
+  struct piece {
+    std::shared_ptr<const void> owner;
+    const std::byte* data = nullptr;
+    std::int64_t begin = 0;  // where it begins in all pieces together
+    std::int64_t size = 0;
+    token_width width = token_width::two;
 
-  template <class T>
-  void copy(std::int64_t first, std::span<std::int32_t> out) const noexcept {
-    const std::byte* from = data_ + first * static_cast<std::int64_t>(sizeof(T));
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      T token;
-      std::memcpy(&token, from + i * sizeof(T), sizeof(T));
-      out[i] = token;
-    }
-  }
+    void read(std::int64_t first, std::span<std::int32_t> out) const noexcept;
+  };
 
-  std::shared_ptr<const void> owner_;
-  const std::byte* data_ = nullptr;
+  void hold(std::vector<piece> pieces);
+  [[nodiscard]] std::vector<piece>::const_iterator piece_with(std::int64_t token) const noexcept;
+
+  std::shared_ptr<const std::vector<piece>> pieces_;
+  std::int64_t first_ = 0;  // of the pieces' tokens
   std::int64_t size_ = 0;
-  token_width width_ = token_width::two;
 };
 
 struct token_split {
@@ -2916,33 +2914,84 @@ CAUSEWAY_DECL token_split split_fraction(const token_stream& tokens, double frac
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
 CAUSEWAY_DECL token_stream::token_stream(std::shared_ptr<const void> owner, const std::byte* data, std::int64_t size,
-                                         token_width width)
-    : owner_{std::move(owner)}, data_{data}, size_{size}, width_{width} {}
+                                         token_width width) {
+  hold({{std::move(owner), data, 0, size, width}});
+}
 
-CAUSEWAY_DECL token_stream::token_stream(std::span<const std::int32_t> tokens)
-    : size_{static_cast<std::int64_t>(tokens.size())} {
+CAUSEWAY_DECL token_stream::token_stream(std::span<const std::int32_t> tokens) {
+  const auto own = [&](auto stored, token_width width) {
+    auto shared = std::make_shared<const decltype(stored)>(std::move(stored));
+    const std::byte* const data = std::as_bytes(std::span{*shared}).data();
+    hold({{std::move(shared), data, 0, static_cast<std::int64_t>(tokens.size()), width}});
+  };
   const bool narrow = std::all_of(tokens.begin(), tokens.end(), [](std::int32_t t) { return t >= 0 && t <= 0xFFFF; });
-  width_ = narrow ? token_width::two : token_width::four;
   if (narrow) {
-    own(std::vector<std::uint16_t>(tokens.begin(), tokens.end()));
+    own(std::vector<std::uint16_t>(tokens.begin(), tokens.end()), token_width::two);
   } else {
-    own(std::vector<std::int32_t>(tokens.begin(), tokens.end()));
+    own(std::vector<std::int32_t>(tokens.begin(), tokens.end()), token_width::four);
   }
+}
+
+CAUSEWAY_DECL token_stream token_stream::joined(std::span<const token_stream> parts) {
+  std::vector<piece> pieces;
+  for (const token_stream& part : parts) {
+    const std::int64_t end = part.first_ + part.size_;
+    for (auto at = part.piece_with(part.first_); part.size_ > 0 && at != part.pieces_->end() && at->begin < end; ++at) {
+      const std::int64_t first = std::max(part.first_, at->begin);
+      const std::int64_t size = std::min(end, at->begin + at->size) - first;
+      pieces.push_back(
+          {at->owner, at->data + (first - at->begin) * static_cast<std::int64_t>(at->width), 0, size, at->width});
+    }
+  }
+  token_stream all;
+  all.hold(std::move(pieces));
+  return all;
+}
+
+CAUSEWAY_DECL void token_stream::hold(std::vector<piece> pieces) {
+  std::erase_if(pieces, [](const piece& p) { return p.size == 0; });
+  for (piece& p : pieces) {
+    p.begin = size_;
+    size_ += p.size;
+  }
+  pieces_ = std::make_shared<const std::vector<piece>>(std::move(pieces));
+}
+
+CAUSEWAY_DECL auto token_stream::piece_with(std::int64_t token) const noexcept -> std::vector<piece>::const_iterator {
+  if (pieces_ == nullptr) return {};
+  const auto after = [](std::int64_t t, const piece& p) { return t < p.begin; };
+  const auto next = std::upper_bound(pieces_->begin(), pieces_->end(), token, after);
+  return next == pieces_->begin() ? next : next - 1;
+}
+
+CAUSEWAY_DECL void token_stream::piece::read(std::int64_t from, std::span<std::int32_t> out) const noexcept {
+  const auto copy = [&](auto token) {
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      std::memcpy(&token, data + (static_cast<std::size_t>(from) + i) * sizeof token, sizeof token);
+      out[i] = static_cast<std::int32_t>(token);
+    }
+  };
+  width == token_width::two ? copy(std::uint16_t{}) : copy(std::int32_t{});
 }
 
 CAUSEWAY_DECL void token_stream::read(std::int64_t first, std::span<std::int32_t> out) const noexcept {
   CAUSEWAY_EXPECT(first >= 0 && first + static_cast<std::int64_t>(out.size()) <= size_);
-  if (width_ == token_width::two) {
-    copy<std::uint16_t>(first, out);
-  } else {
-    copy<std::int32_t>(first, out);
+  first += first_;
+  for (auto at = piece_with(first); !out.empty(); ++at) {
+    const auto left = static_cast<std::size_t>(at->begin + at->size - first);
+    const auto count = std::min(left, out.size());
+    at->read(first - at->begin, out.first(count));
+    out = out.subspan(count);
+    first += static_cast<std::int64_t>(count);
   }
 }
 
 CAUSEWAY_DECL token_stream token_stream::slice(std::int64_t first, std::int64_t count) const {
+  token_stream part = *this;
   first = std::clamp<std::int64_t>(first, 0, size_);
-  count = std::clamp<std::int64_t>(count, 0, size_ - first);
-  return {owner_, data_ == nullptr ? nullptr : data_ + first * static_cast<std::int64_t>(width_), count, width_};
+  part.first_ += first;
+  part.size_ = std::clamp<std::int64_t>(count, 0, size_ - first);
+  return part;
 }
 
 CAUSEWAY_DECL result<void> token_stream::check_vocabulary(std::int64_t vocabulary) const {
@@ -3364,6 +3413,12 @@ CAUSEWAY_DECL result<std::vector<document>> load_documents(const std::string& pa
 /// All documents as one text, with an empty line between two documents.
 CAUSEWAY_DECL result<std::string> load_text(const std::string& path, const text_options& options = {});
 
+/// Where a long text can be cut so that its parts have the tokens of the whole: the first place at `least` or later that is
+/// behind the end of a line, with no white space before and after it, or between an ASCII word and a space with another
+/// one. All rules that cut text into pieces begin a new one there, also where the text ends there. The size of the text if
+/// there is no such place.
+CAUSEWAY_DECL std::size_t where_to_cut(std::string_view text, std::size_t least) noexcept;
+
 namespace detail {
 
 /// Length of the well-formed sequence at the start of `s`, or 0 (Unicode 15, table 3-7).
@@ -3371,9 +3426,14 @@ CAUSEWAY_DECL std::size_t utf8_sequence(std::string_view s) noexcept;
 
 CAUSEWAY_DECL result<std::vector<std::string>> text_files(const std::string& folder, const text_options& options);
 
-CAUSEWAY_DECL error not_utf8(const document& d, std::size_t offset);
+CAUSEWAY_DECL error not_utf8(const std::string& name, std::string_view text, std::size_t offset);
 
 CAUSEWAY_DECL result<document> load_document(const std::string& path, const text_options& options);
+
+/// Whether the character at the start of `s` is certainly no white space of Unicode.
+CAUSEWAY_DECL bool begins_visibly(std::string_view s) noexcept;
+/// The same of the character at its end.
+CAUSEWAY_DECL bool ends_visibly(std::string_view s) noexcept;
 
 CAUSEWAY_DECL std::string wanted_extensions(const text_options& options);
 
@@ -3422,6 +3482,21 @@ CAUSEWAY_DECL std::size_t utf8_sequence(std::string_view s) noexcept {
   return length;
 }
 
+CAUSEWAY_DECL bool begins_visibly(std::string_view s) noexcept {
+  if (s.empty()) return false;
+  const auto lead = static_cast<unsigned char>(s[0]);
+  if (lead < 0x80) return lead > ' ';
+  if (lead < 0xC3 || lead == 0xE1 || lead == 0xE2) return false;          // U+0085, U+00A0, U+1680, U+2000 and others
+  return lead != 0xE3 || (s.size() > 2 && s.substr(1, 2) != "\x80\x80");  // U+3000
+}
+
+CAUSEWAY_DECL bool ends_visibly(std::string_view s) noexcept {
+  std::size_t lead = s.size();
+  while (lead > 0 && s.size() - lead < 4 && (static_cast<unsigned char>(s[--lead]) & 0xC0U) == 0x80U) {
+  }
+  return begins_visibly(s.substr(lead));
+}
+
 CAUSEWAY_DECL result<std::vector<std::string>> text_files(const std::string& folder, const text_options& options) {
   namespace fs = std::filesystem;
   std::vector<std::string> paths;
@@ -3443,11 +3518,11 @@ CAUSEWAY_DECL result<std::vector<std::string>> text_files(const std::string& fol
   return paths;
 }
 
-CAUSEWAY_DECL error not_utf8(const document& d, std::size_t offset) {
-  const auto line = 1 + std::count(d.text.begin(), d.text.begin() + static_cast<std::ptrdiff_t>(offset), '\n');
+CAUSEWAY_DECL error not_utf8(const std::string& name, std::string_view text, std::size_t offset) {
+  const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(offset), '\n');
   constexpr std::string_view digits = "0123456789abcdef";
-  const auto bad = static_cast<unsigned char>(d.text[offset]);
-  return fail(errc::bad_text, d.name,
+  const auto bad = static_cast<unsigned char>(text[offset]);
+  return fail(errc::bad_text, name,
               std::string{"not UTF-8: byte 0x"} + digits[bad >> 4U] + digits[bad & 15U] + " at offset " +
                   std::to_string(offset) + ", line " + std::to_string(line) +
                   ". Convert the file (iconv -f LATIN1 -t UTF-8), or leave it out");
@@ -3457,7 +3532,7 @@ CAUSEWAY_DECL result<document> load_document(const std::string& path, const text
   CAUSEWAY_ASSIGN(const io::mapped_file file, io::mapped_file::open(path));
   document d{path, std::string{reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}};
   if (options.require_utf8) {
-    if (const auto bad = first_invalid_utf8(d.text)) return not_utf8(d, *bad);
+    if (const auto bad = first_invalid_utf8(d.text)) return not_utf8(d.name, d.text, *bad);
   }
   return d;
 }
@@ -3480,6 +3555,16 @@ CAUSEWAY_DECL std::optional<std::size_t> first_invalid_utf8(std::string_view tex
     at += length;
   }
   return std::nullopt;
+}
+
+CAUSEWAY_DECL std::size_t where_to_cut(std::string_view text, std::size_t least) noexcept {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  for (std::size_t i = std::max<std::size_t>(least, 1); i + 1 < text.size(); ++i) {
+    const bool ends_line = text[i - 1] == '\n' && detail::ends_visibly(text.substr(0, i - 1));
+    if (ends_line && detail::begins_visibly(text.substr(i))) return i;
+    if (is_letter(text[i - 1]) && text[i] == ' ' && is_letter(text[i + 1])) return i;
+  }
+  return text.size();
 }
 
 CAUSEWAY_DECL result<std::vector<document>> load_documents(const std::string& path, const text_options& options) {
@@ -4716,13 +4801,155 @@ CAUSEWAY_DECL result<bpe_tokenizer> train_bpe(std::span<const document> document
 #endif  // CAUSEWAY_DATA_IMPL_BPE_TRAINER_IPP
 #endif
 
+// ---- causeway/data/data_files.hpp ----
+#ifndef CAUSEWAY_DATA_DATA_FILES_HPP
+#define CAUSEWAY_DATA_DATA_FILES_HPP
+
+// Which files a run trains on, from what a person says: a file, a folder, or several of these separated by commas. All
+// files are of one kind, told by the ends of their names, and come in an order that is the same on every machine.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
+
+enum class data_kind : std::uint8_t {
+  text,        ///< a document each
+  json_lines,  ///< *.jsonl: a document in each line
+  tokens,      ///< *.bin: token shards
+};
+
+struct data_files {
+  data_kind kind = data_kind::text;
+  std::vector<std::string> paths;
+};
+
+/// The files that `where` names. Of a folder: all *.txt, *.jsonl or *.bin (and *.text, *.md, *.rst where these are not
+/// beside data of another kind) in it and below, ordered by path, byte by byte; hidden ones are left out. A file that is
+/// named itself is text unless it ends in .jsonl or .bin. A path with a comma in it is taken whole if it exists.
+/// Errors: errc::not_found (no such path; nothing in the folder), errc::unsupported (files of several kinds).
+CAUSEWAY_DECL result<data_files> find_data(const std::string& where);
+
+/// Takes out the files that are for validation by their names, if the others are not: those with the word "val", "valid" or
+/// "validation" in it, as in val.bin and fineweb_val_000000.bin. Not of texts, whose names mean anything.
+CAUSEWAY_DECL std::vector<std::string> take_validation(data_files& files);
+
+namespace detail {
+
+CAUSEWAY_DECL data_kind kind_of(const std::string& path);
+CAUSEWAY_DECL result<std::vector<std::string>> files_of_folder(const std::string& folder);
+CAUSEWAY_DECL result<std::vector<std::string>> named_paths(const std::string& where);
+CAUSEWAY_DECL bool is_for_validation(const std::string& path);
+
+}  // namespace detail
+
+}}}  // namespace causeway::CAUSEWAY_ABI::data
+
+#endif  // CAUSEWAY_DATA_DATA_FILES_HPP
+
+// ---- causeway/data/impl/data_files.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_DATA_IMPL_DATA_FILES_IPP
+#define CAUSEWAY_DATA_IMPL_DATA_FILES_IPP
+
+// Bodies of data/data_files.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace data { namespace detail {
+
+CAUSEWAY_DECL data_kind kind_of(const std::string& path) {
+  if (path.ends_with(".jsonl")) return data_kind::json_lines;
+  return path.ends_with(".bin") ? data_kind::tokens : data_kind::text;
+}
+
+/// Notes that lie beside data, such as README.md, are none.
+CAUSEWAY_DECL result<std::vector<std::string>> files_of_folder(const std::string& folder) {
+  const text_options wanted{.extensions = {".txt", ".text", ".md", ".rst", ".jsonl", ".bin"}};
+  CAUSEWAY_ASSIGN(std::vector<std::string> paths, text_files(folder, wanted));
+  const bool only_text =
+      std::all_of(paths.begin(), paths.end(), [](const std::string& p) { return kind_of(p) == data_kind::text; });
+  if (!only_text) std::erase_if(paths, [](const std::string& p) { return p.ends_with(".md") || p.ends_with(".rst"); });
+  if (!paths.empty()) return paths;
+  return fail(errc::not_found, folder,
+              "the folder holds no training data (" + wanted_extensions(wanted) +
+                  "). Give another folder, or a text file by its full path");
+}
+
+/// What stands between commas.
+CAUSEWAY_DECL result<std::vector<std::string>> named_paths(const std::string& where) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at <= where.size();) {
+    const std::size_t comma = fs::exists(where, ignored) ? where.size() : std::min(where.find(',', at), where.size());
+    if (comma > at) names.push_back(where.substr(at, comma - at));
+    at = comma + 1;
+  }
+  for (const std::string& name : names) {
+    if (fs::exists(name, ignored)) continue;
+    return fail(errc::not_found, name, "there is no such file or folder. Check the path of the training data");
+  }
+  if (names.empty()) return fail(errc::not_found, "training data", "no path is given. Name a file or a folder");
+  return names;
+}
+
+CAUSEWAY_DECL bool is_for_validation(const std::string& path) {
+  const std::string name = std::filesystem::path{path}.stem().string();
+  constexpr std::string_view words[]{"val", "valid", "validation"};
+  for (std::size_t at = 0; at < name.size();) {
+    const std::size_t end = std::min(name.find_first_of("_-. ", at), name.size());
+    if (std::find(std::begin(words), std::end(words), std::string_view{name}.substr(at, end - at)) != std::end(words))
+      return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::data::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
+
+CAUSEWAY_DECL result<data_files> find_data(const std::string& where) {
+  CAUSEWAY_ASSIGN(const std::vector<std::string> names, detail::named_paths(where));
+  data_files files;
+  for (const std::string& name : names) {
+    std::error_code ignored;
+    std::vector<std::string> found{name};
+    if (std::filesystem::is_directory(name, ignored)) {
+      CAUSEWAY_ASSIGN(found, detail::files_of_folder(name));
+    }
+    files.paths.insert(files.paths.end(), found.begin(), found.end());
+  }
+  files.kind = detail::kind_of(files.paths.front());
+  const auto other = std::find_if(files.paths.begin(), files.paths.end(),
+                                  [&](const std::string& p) { return detail::kind_of(p) != files.kind; });
+  if (other == files.paths.end()) return files;
+  return fail(
+      errc::unsupported, where,
+      "holds data of several kinds, such as " + files.paths.front() + " and " + *other +
+          ". Train on text, on JSON lines (.jsonl) or on token shards (.bin): give a folder of one kind, or the files "
+          "that you want, separated by commas");
+}
+
+CAUSEWAY_DECL std::vector<std::string> take_validation(data_files& files) {
+  if (files.kind == data_kind::text) return {};
+  const auto first = std::stable_partition(files.paths.begin(), files.paths.end(),
+                                           [](const std::string& p) { return !detail::is_for_validation(p); });
+  if (first == files.paths.begin()) return {};  // all of them: then it is what somebody wants to train on
+  std::vector<std::string> validation{first, files.paths.end()};
+  files.paths.erase(first, files.paths.end());
+  return validation;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::data
+
+#endif  // CAUSEWAY_DATA_IMPL_DATA_FILES_IPP
+#endif
+
 // ---- causeway/data/token_shard.hpp ----
 #ifndef CAUSEWAY_DATA_TOKEN_SHARD_HPP
 #define CAUSEWAY_DATA_TOKEN_SHARD_HPP
 
 // The `.bin` token files of llm.c: a header of 256 int32 (magic, version, number of tokens, zeros), then the tokens, all
-// little-endian. Two kinds: 20240520 version 1 with uint16 (GPT-2) and 20240801 version 7 with uint32 (Llama 3). Read
-// through a memory map: opening a shard of any size costs nothing. See docs/reference/token_shards.md.
+// little-endian. Two kinds: 20240520 version 1 with uint16 (GPT-2) and 20240801 version 7 with uint32 (Llama 3). And those
+// of nanoGPT: tokens without a header, whose width somebody must say. Read through a memory map: opening a shard of any
+// size costs nothing. See docs/reference/token_shards.md.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
@@ -4742,7 +4969,21 @@ using shard_header = std::array<std::int32_t, 256>;
 /// The kind of shard, once header and file size fit each other.
 CAUSEWAY_DECL result<shard_kind> checked_shard(const shard_header& header, std::size_t file_bytes, const std::string& path);
 
-/// Tokens as numbers of type T, in parts so that a large stream needs little memory.
+/// Gives `tokens` to `sink` as numbers of type T.
+template <class T>
+result<void> store_tokens(std::span<const std::int32_t> tokens, std::vector<T>& stored, const io::byte_sink& sink) {
+  stored.clear();
+  for (const std::int32_t token : tokens) {
+    if (token < 0 || static_cast<std::uint32_t>(token) > std::numeric_limits<T>::max()) {
+      return fail(errc::invalid_argument, "token " + std::to_string(token),
+                  "does not fit into " + std::to_string(sizeof(T)) + " bytes. Write the shard with four bytes per token");
+    }
+    stored.push_back(static_cast<T>(token));
+  }
+  return sink(std::as_bytes(std::span{stored}));
+}
+
+/// In parts, so that a large stream needs little memory.
 template <class T>
 result<void> write_tokens(const token_stream& tokens, const io::byte_sink& sink) {
   constexpr std::int64_t part = std::int64_t{1} << 16U;
@@ -4751,18 +4992,26 @@ result<void> write_tokens(const token_stream& tokens, const io::byte_sink& sink)
   for (std::int64_t at = 0; at < tokens.size(); at += part) {
     wide.resize(static_cast<std::size_t>(std::min(part, tokens.size() - at)));
     tokens.read(at, wide);
-    stored.clear();
-    for (const std::int32_t token : wide) {
-      if (token < 0 || static_cast<std::uint32_t>(token) > std::numeric_limits<T>::max()) {
-        return fail(errc::invalid_argument, "token " + std::to_string(token),
-                    "does not fit into " + std::to_string(sizeof(T)) + " bytes. Write the shard with four bytes per token");
-      }
-      stored.push_back(static_cast<T>(token));
-    }
-    CAUSEWAY_TRY(sink(std::as_bytes(std::span{stored})));
+    CAUSEWAY_TRY(store_tokens<T>(wide, stored, sink));
   }
   return {};
 }
+
+CAUSEWAY_DECL result<void> check_fits_shard(std::int64_t tokens, const std::string& path);
+
+CAUSEWAY_DECL shard_header header_of(std::int64_t tokens, token_width width);
+
+/// A mapped file, for whoever shares it.
+struct mapped_bytes {
+  std::shared_ptr<const void> owner;
+  std::span<const std::byte> bytes;
+};
+
+CAUSEWAY_DECL result<mapped_bytes> map_whole(const std::string& path);
+
+/// What has no header, whatever it begins with.
+CAUSEWAY_DECL result<token_stream> bare_tokens(std::shared_ptr<const void> owner, std::span<const std::byte> bytes,
+                                               token_width width, const std::string& path);
 
 }  // namespace detail
 
@@ -4770,15 +5019,38 @@ result<void> write_tokens(const token_stream& tokens, const io::byte_sink& sink)
 /// themselves are not read: `token_stream::check_vocabulary` does that.
 CAUSEWAY_DECL result<token_stream> open_token_shard(const std::string& path);
 
+/// Maps the tokens at `path`: a shard with a header, or, if `bare` says how wide its tokens are, one without. A file that
+/// begins as one of llm.c is taken for that in any case. Errors: as `open_token_shard`; errc::unsupported for a file
+/// without a header, where `bare` is not given.
+CAUSEWAY_DECL result<token_stream> open_tokens(const std::string& path, std::optional<token_width> bare);
+
+/// The same of the bytes of a file that are in memory, kept alive by `owner`. `path` is for messages.
+CAUSEWAY_DECL result<token_stream> tokens_of_file(std::shared_ptr<const void> owner, std::span<const std::byte> bytes,
+                                                  std::optional<token_width> bare, const std::string& path);
+
+/// The bytes of a shard that holds `tokens`, read anywhere, without a file: for peers that send them to others.
+class shard_image {
+ public:
+  /// The tokens must fit the width. errc::too_large: 2³¹ tokens or more.
+  static result<shard_image> make(token_stream tokens, token_width width);
+
+  [[nodiscard]] std::uint64_t size() const noexcept;
+  /// Bytes from `offset` on, at most `count`, cut to what exists.
+  [[nodiscard]] io::byte_vector read(std::uint64_t offset, std::size_t count) const;
+
+ private:
+  shard_image(token_stream tokens, token_width width) : tokens_{std::move(tokens)}, width_{width} {}
+
+  token_stream tokens_;
+  token_width width_;
+};
+
 /// Writes a shard that `open_token_shard` and llm.c read. Errors: errc::invalid_argument (a token that does not fit),
 /// errc::too_large (2³¹ tokens or more), and those of the storage.
 template <io::Storage S>
 result<void> write_token_shard(S& storage, const std::string& path, const token_stream& tokens, token_width width) {
-  if (tokens.size() > std::numeric_limits<std::int32_t>::max()) {
-    return fail(errc::too_large, path, "a shard holds less than 2,147,483,648 tokens. Cut the stream into several shards");
-  }
-  const detail::shard_kind& kind = detail::shard_kinds[width == token_width::two ? 0 : 1];
-  detail::shard_header header{kind.magic, kind.version, static_cast<std::int32_t>(tokens.size())};
+  CAUSEWAY_TRY(detail::check_fits_shard(tokens.size(), path));
+  const detail::shard_header header = detail::header_of(tokens.size(), width);
   return storage.write_atomic(path, [&](const io::byte_sink& sink) -> result<void> {
     CAUSEWAY_TRY(sink(std::as_bytes(std::span{header})));
     if (width == token_width::two) return detail::write_tokens<std::uint16_t>(tokens, sink);
@@ -4823,27 +5095,215 @@ CAUSEWAY_DECL result<shard_kind> checked_shard(const shard_header& header, std::
   return *kind;
 }
 
+CAUSEWAY_DECL result<void> check_fits_shard(std::int64_t tokens, const std::string& path) {
+  if (tokens <= std::numeric_limits<std::int32_t>::max()) return {};
+  return fail(errc::too_large, path, "a shard holds less than 2,147,483,648 tokens. Cut the stream into several shards");
+}
+
+CAUSEWAY_DECL shard_header header_of(std::int64_t tokens, token_width width) {
+  const shard_kind& kind = shard_kinds[width == token_width::two ? 0 : 1];
+  return {kind.magic, kind.version, static_cast<std::int32_t>(tokens)};
+}
+
+CAUSEWAY_DECL result<mapped_bytes> map_whole(const std::string& path) {
+  CAUSEWAY_ASSIGN(io::mapped_file file, io::mapped_file::open(path));
+  auto owner = std::make_shared<io::mapped_file>(std::move(file));
+  const std::span<const std::byte> bytes = owner->bytes();
+  return mapped_bytes{std::move(owner), bytes};
+}
+
+inline constexpr std::int32_t evaluation_magic = 20240522;
+
+/// What a file of llm.c begins with, of either kind, or for its evaluations: no file of bare tokens.
+inline bool begins_as_shard(std::span<const std::byte> bytes) noexcept {
+  std::int32_t magic = 0;
+  if (bytes.size() < sizeof magic) return false;
+  std::memcpy(&magic, bytes.data(), sizeof magic);
+  return magic == evaluation_magic ||
+         std::any_of(shard_kinds.begin(), shard_kinds.end(), [&](const shard_kind& k) { return k.magic == magic; });
+}
+
+inline result<token_stream> shard_of(std::shared_ptr<const void> owner, std::span<const std::byte> bytes,
+                                     const std::string& path) {
+  shard_header header{};
+  if (bytes.size() < sizeof header) {
+    return fail(errc::corrupt, path, "too short for a token shard: the header alone has 1,024 bytes");
+  }
+  std::memcpy(header.data(), bytes.data(), sizeof header);
+  CAUSEWAY_ASSIGN(const shard_kind kind, checked_shard(header, bytes.size(), path));
+  return token_stream{std::move(owner), bytes.data() + shard_header_bytes, header[2], kind.width};
+}
+
+CAUSEWAY_DECL result<token_stream> bare_tokens(std::shared_ptr<const void> owner, std::span<const std::byte> bytes,
+                                               token_width width, const std::string& path) {
+  const auto each = static_cast<std::size_t>(width);
+  if (bytes.size() % each != 0) {
+    return fail(errc::corrupt, path,
+                "holds " + std::to_string(bytes.size()) + " bytes, which are no whole number of tokens of " +
+                    std::to_string(each) + " bytes. Copy or make it again, or give the other width");
+  }
+  return token_stream{std::move(owner), bytes.data(), static_cast<std::int64_t>(bytes.size() / each), width};
+}
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::data::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
 CAUSEWAY_DECL result<token_stream> open_token_shard(const std::string& path) {
-  CAUSEWAY_ASSIGN(io::mapped_file file, io::mapped_file::open(path));
-  const std::span<const std::byte> bytes = file.bytes();
-  detail::shard_header header{};
-  if (bytes.size() < sizeof header) {
-    return fail(errc::corrupt, path, "too short for a token shard: the header alone has 1,024 bytes");
+  CAUSEWAY_ASSIGN(detail::mapped_bytes file, detail::map_whole(path));
+  return detail::shard_of(std::move(file.owner), file.bytes, path);
+}
+
+CAUSEWAY_DECL result<token_stream> open_tokens(const std::string& path, std::optional<token_width> bare) {
+  CAUSEWAY_ASSIGN(detail::mapped_bytes file, detail::map_whole(path));
+  return tokens_of_file(std::move(file.owner), file.bytes, bare, path);
+}
+
+CAUSEWAY_DECL result<token_stream> tokens_of_file(std::shared_ptr<const void> owner, std::span<const std::byte> bytes,
+                                                  std::optional<token_width> bare, const std::string& path) {
+  if (detail::begins_as_shard(bytes)) return detail::shard_of(std::move(owner), bytes, path);
+  if (bare) return detail::bare_tokens(std::move(owner), bytes, *bare, path);
+  return fail(errc::unsupported, path,
+              "has no header of llm.c. If it holds tokens and nothing else, as nanoGPT writes them, say how wide they are "
+              "(data.token_type u16 or u32)");
+}
+
+CAUSEWAY_DECL result<shard_image> shard_image::make(token_stream tokens, token_width width) {
+  CAUSEWAY_TRY(detail::check_fits_shard(tokens.size(), "tokens"));
+  return shard_image{std::move(tokens), width};
+}
+
+CAUSEWAY_DECL std::uint64_t shard_image::size() const noexcept {
+  return detail::shard_header_bytes + static_cast<std::uint64_t>(tokens_.size()) * static_cast<std::uint64_t>(width_);
+}
+
+CAUSEWAY_DECL io::byte_vector shard_image::read(std::uint64_t offset, std::size_t count) const {
+  io::byte_vector out;
+  if (offset >= size()) return out;
+  count = static_cast<std::size_t>(std::min<std::uint64_t>(count, size() - offset));
+  const std::size_t each = static_cast<std::size_t>(width_), head = detail::shard_header_bytes;
+  const std::uint64_t end = offset + count;
+  const detail::shard_header header = detail::header_of(tokens_.size(), width_);
+  const auto header_bytes = std::as_bytes(std::span{header});
+  for (std::uint64_t at = offset; at < std::min<std::uint64_t>(end, head); ++at) out.push_back(header_bytes[at]);
+  if (end <= head) return out;
+
+  const std::uint64_t begin = std::max<std::uint64_t>(offset, head) - head;  // in the tokens' bytes
+  const std::uint64_t first = begin / each, last = (end - head + each - 1) / each;
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(last - first));
+  tokens_.read(static_cast<std::int64_t>(first), tokens);
+  for (std::uint64_t at = begin; at < end - head; ++at) {
+    const auto token = static_cast<std::uint32_t>(tokens[static_cast<std::size_t>(at / each - first)]);
+    out.push_back(static_cast<std::byte>(token >> (8 * (at % each))));
   }
-  std::memcpy(header.data(), bytes.data(), sizeof header);
-  CAUSEWAY_ASSIGN(const detail::shard_kind kind, detail::checked_shard(header, bytes.size(), path));
-  auto owner = std::make_shared<io::mapped_file>(std::move(file));
-  const std::byte* first = owner->bytes().data() + detail::shard_header_bytes;
-  return token_stream{std::move(owner), first, header[2], kind.width};
+  return out;
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::data
 
 #endif  // CAUSEWAY_DATA_IMPL_TOKEN_SHARD_IPP
+#endif
+
+// ---- causeway/data/shard_builder.hpp ----
+#ifndef CAUSEWAY_DATA_SHARD_BUILDER_HPP
+#define CAUSEWAY_DATA_SHARD_BUILDER_HPP
+
+// A token shard out of tokens that come bit by bit, nobody knows how many: they wait on disk, in a file beside the shard,
+// so that memory does not limit what can be written. The shard appears whole, when it is finished, or not at all.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
+
+/// Not safe to share between threads.
+class shard_builder {
+ public:
+  /// The folder of `path` must be there. Needs as much room beside the shard as the shard itself.
+  static result<shard_builder> make(const std::string& path, token_width width);
+
+  shard_builder(shard_builder&& other) noexcept;
+  shard_builder& operator=(shard_builder&&) = delete;
+  /// Removes what was not finished.
+  ~shard_builder();
+
+  /// Appends. errc::invalid_argument: a token that the width does not hold.
+  result<void> add(std::span<const std::int32_t> tokens);
+
+  [[nodiscard]] std::int64_t size() const noexcept { return size_; }
+
+  /// Writes the shard under its name. Nothing can be added after that.
+  result<void> finish();
+
+ private:
+  shard_builder(std::string path, std::string waiting, token_width width, io::posix_file_system::file_type file);
+
+  std::string path_;
+  std::string waiting_;  // where tokens wait; empty: nothing is left to remove
+  token_width width_;
+  std::optional<io::posix_file_system::file_type> file_;
+  std::int64_t size_ = 0;
+  std::vector<std::uint16_t> narrow_;
+  std::vector<std::uint32_t> wide_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::data
+
+#endif  // CAUSEWAY_DATA_SHARD_BUILDER_HPP
+
+// ---- causeway/data/impl/shard_builder.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_DATA_IMPL_SHARD_BUILDER_IPP
+#define CAUSEWAY_DATA_IMPL_SHARD_BUILDER_IPP
+
+// Bodies of data/shard_builder.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
+
+CAUSEWAY_DECL shard_builder::shard_builder(std::string path, std::string waiting, token_width width,
+                                           io::posix_file_system::file_type file)
+    : path_{std::move(path)}, waiting_{std::move(waiting)}, width_{width}, file_{std::move(file)} {}
+
+CAUSEWAY_DECL shard_builder::shard_builder(shard_builder&& other) noexcept
+    : path_{std::move(other.path_)},
+      waiting_{std::exchange(other.waiting_, {})},
+      width_{other.width_},
+      file_{std::move(other.file_)},
+      size_{other.size_} {}
+
+CAUSEWAY_DECL shard_builder::~shard_builder() {
+  if (!waiting_.empty()) (void)io::posix_file_system{}.unlink(waiting_);
+}
+
+CAUSEWAY_DECL result<shard_builder> shard_builder::make(const std::string& path, token_width width) {
+  io::posix_file_system files;
+  std::string waiting = path + ".tokens." + std::to_string(files.process_id()) + ".tmp";
+  CAUSEWAY_ASSIGN(auto file, files.create(waiting));
+  return shard_builder{path, std::move(waiting), width, std::move(file)};
+}
+
+CAUSEWAY_DECL result<void> shard_builder::add(std::span<const std::int32_t> tokens) {
+  CAUSEWAY_EXPECT(file_.has_value());
+  io::posix_file_system files;
+  const io::byte_sink sink = [&](std::span<const std::byte> bytes) { return files.write(*file_, bytes); };
+  CAUSEWAY_TRY(width_ == token_width::two ? detail::store_tokens(tokens, narrow_, sink)
+                                          : detail::store_tokens(tokens, wide_, sink));
+  size_ += static_cast<std::int64_t>(tokens.size());
+  return {};
+}
+
+CAUSEWAY_DECL result<void> shard_builder::finish() {
+  CAUSEWAY_EXPECT(file_.has_value());
+  io::posix_file_system files;
+  CAUSEWAY_TRY(files.close(*file_));
+  file_.reset();
+  io::posix_storage storage;
+  CAUSEWAY_ASSIGN(detail::mapped_bytes written, detail::map_whole(waiting_));
+  CAUSEWAY_ASSIGN(const token_stream tokens, detail::bare_tokens(std::move(written.owner), written.bytes, width_, path_));
+  CAUSEWAY_TRY(write_token_shard(storage, path_, tokens, width_));
+  return files.unlink(std::exchange(waiting_, {}));
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::data
+
+#endif  // CAUSEWAY_DATA_IMPL_SHARD_BUILDER_IPP
 #endif
 
 // ---- causeway/kernels/cpu_features.hpp ----
@@ -8268,122 +8728,6 @@ static_assert(Optimizer<delayed_nesterov>);
 
 #endif  // CAUSEWAY_OPTIM_DELAYED_NESTEROV_HPP
 
-// ---- causeway/optim/divisible.hpp ----
-#ifndef CAUSEWAY_OPTIM_DIVISIBLE_HPP
-#define CAUSEWAY_OPTIM_DIVISIBLE_HPP
-
-// Optimizer state that can be taken apart by parameters, for peers whose part of the model changes during a run.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
-
-/// `moments()`: all state that belongs to single parameters, in the layout of the parameters. `resume(length, steps)`: as
-/// after that many steps, with moments of zero.
-template <class O>
-concept Divisible = Optimizer<O> && requires(O& o) {
-  { o.moments().size() } -> std::convertible_to<std::size_t>;
-  { o.moments()[0] } -> std::convertible_to<std::span<float>>;
-  { o.resume(std::int64_t{}, std::uint64_t{}) } -> std::same_as<void>;
-};
-
-/// State for `to`, flat buffers of `length` values: what `from` had of it stays, the rest is zero. Both are in memory at
-/// once.
-template <Divisible O>
-void divide(O& inner, std::span<const parameter_segment> from, std::span<const parameter_segment> to, std::int64_t length,
-            std::uint64_t steps) {
-  std::vector<std::vector<float>> before;
-  for (const std::span<float> m : inner.moments()) before.emplace_back(m.begin(), m.end());
-  inner.resume(length, steps);
-  for_common_pieces(from, to, [&](const parameter_segment& old, const parameter_segment& now) {
-    for (std::size_t m = 0; m < before.size(); ++m) {
-      std::copy_n(before[m].begin() + old.offset, old.size(), inner.moments()[m].begin() + now.offset);
-    }
-  });
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::optim
-
-#endif  // CAUSEWAY_OPTIM_DIVISIBLE_HPP
-
-// ---- causeway/optim/fed_adam.hpp ----
-#ifndef CAUSEWAY_OPTIM_FED_ADAM_HPP
-#define CAUSEWAY_OPTIM_FED_ADAM_HPP
-
-// Adam as an outer optimizer (FedAdam; Reddi et al. 2021, algorithm 2): no correction of the first steps' bias, and an τ
-// that is meant to matter, since it bounds how much a value that hardly moves is sped up.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
-
-struct fed_adam_options {
-  float beta1 = 0.9F;
-  float beta2 = 0.99F;
-  float tau = 1e-3F;  ///< adaptivity: smaller is more adaptive
-};
-
-/// m = b1·m + (1-b1)·g; v = b2·v + (1-b2)·g²; p -= lr·m / (sqrt(v) + τ), where v starts at τ² as the paper asks. Moves 28
-/// bytes a parameter, keeps 8.
-class fed_adam {
- public:
-  static constexpr std::string_view name = "fed_adam";
-
-  explicit fed_adam(fed_adam_options options = {}) noexcept : options_{options} {}
-
-  [[nodiscard]] const fed_adam_options& options() const noexcept { return options_; }
-
-  void reset(std::int64_t length) {
-    first_ = state_buffer{length};
-    second_ = state_buffer{length};
-    std::fill_n(second_.data(), length, options_.tau * options_.tau);
-  }
-
-  void step(thread_pool& pool, parameter_view view, step_options step) {
-    CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()));
-    const kernels::adamw_coefficients c{.learning_rate = step.learning_rate,
-                                        .beta1 = options_.beta1,
-                                        .beta2 = options_.beta2,
-                                        .epsilon = options_.tau,
-                                        .gradient_scale = step.gradient_scale};
-    detail::for_all_pieces(pool, view, [&](std::int64_t begin, std::int64_t count, bool) {
-      kernels::adamw_update(view.values.data() + begin, view.gradients.data() + begin, first_.data() + begin,
-                            second_.data() + begin, count, c);
-    });
-  }
-
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(first_, second_);
-  }
-
- private:
-  fed_adam_options options_;
-  state_buffer first_;
-  state_buffer second_;
-};
-
-static_assert(Optimizer<fed_adam>);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::optim
-
-#endif  // CAUSEWAY_OPTIM_FED_ADAM_HPP
-
-// ---- causeway/kernels/default_gemm.hpp ----
-#ifndef CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
-#define CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
-
-// The matrix product that a backend uses when its user names none: oneDNN's where causeway::onednn is linked, else ours. A
-// program must be linked the same way in all its parts, for the alias is part of the types that contain it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-#if defined(CAUSEWAY_HAS_ONEDNN)
-using default_gemm = onednn_gemm;
-#else
-using default_gemm = packed_gemm;
-#endif
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
-
 // ---- causeway/kernels/elementwise.hpp ----
 #ifndef CAUSEWAY_KERNELS_ELEMENTWISE_HPP
 #define CAUSEWAY_KERNELS_ELEMENTWISE_HPP
@@ -8527,6 +8871,513 @@ void zero(thread_pool& pool, T* y, std::int64_t count) {
 }}}  // namespace causeway::CAUSEWAY_ABI::kernels
 
 #endif  // CAUSEWAY_KERNELS_ELEMENTWISE_HPP
+
+// ---- causeway/kernels/low_rank.hpp ----
+#ifndef CAUSEWAY_KERNELS_LOW_RANK_HPP
+#define CAUSEWAY_KERNELS_LOW_RANK_HPP
+
+// The arithmetic of PowerSGD (Vogels et al., 2019, algorithm 1): a matrix M of rows times columns becomes a product P·Qᵀ of
+// two thin factors by one step of subspace iteration. Peers that average matrices do, each from the same Q:
+//
+//   P = M·Q;  P <- mean of all peers' P;  orthonormalise P;  Q = Mᵀ·P;  Q <- mean of all peers' Q;  M' = P·Qᵀ
+//
+// and start the next round from this Q. Sums run in an order of their own: peers whose inputs are equal get equal bits.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// A matrix of `rows` times `columns`, row after row, and two factors of `rank` vectors each, one vector after another:
+/// left (P) vectors of `rows` values, right (Q) vectors of `columns` values.
+struct low_rank_shape {
+  std::size_t rows = 0;
+  std::size_t columns = 0;
+  std::size_t rank = 1;
+
+  [[nodiscard]] constexpr std::size_t matrix_size() const noexcept { return rows * columns; }
+  [[nodiscard]] constexpr std::size_t left_size() const noexcept { return rank * rows; }
+  [[nodiscard]] constexpr std::size_t right_size() const noexcept { return rank * columns; }
+};
+
+/// errc::invalid_argument when no such factors exist.
+inline result<void> validate(const low_rank_shape& s) {
+  if (s.rank >= 1 && s.rank <= std::min(s.rows, s.columns)) return {};
+  return fail(errc::invalid_argument, "low_rank",
+              "rank " + std::to_string(s.rank) + " of a matrix of " + std::to_string(s.rows) + " by " +
+                  std::to_string(s.columns) + "; take 1 to the smaller of the two");
+}
+
+namespace detail {
+
+struct dot_product {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static float run(const float* a, const float* b, std::int64_t count) {
+    CAUSEWAY_EXACT_BODY
+    return sum_lanes(
+        count,
+        [&](f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+          CAUSEWAY_EXACT_BODY
+          f32x16 x, y;
+          load(x, a + i, whole{});
+          load(y, b + i, whole{});
+          sum += x * y;
+        },
+        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+          CAUSEWAY_EXACT_BODY
+          return a[i] * b[i];
+        });
+  }
+};
+
+/// left[k][i] = dot(matrix[i], right[k]) for a range of rows i.
+struct left_rows {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(low_rank_shape s, const float* matrix, const float* right, float* left,
+                                         index_range part) {
+    for (std::int64_t i = part.begin; i < part.end; ++i) {
+      for (std::size_t k = 0; k < s.rank; ++k) {
+        left[k * s.rows + static_cast<std::size_t>(i)] = dot_product::run(
+            matrix + static_cast<std::size_t>(i) * s.columns, right + k * s.columns, static_cast<std::int64_t>(s.columns));
+      }
+    }
+  }
+};
+
+/// right[k][j] = sum over i of left[k][i] · matrix[i][j] for a range of columns j, some at a time so that sums stay in
+/// cache.
+struct right_columns {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(low_rank_shape s, const float* matrix, const float* left, float* right,
+                                         index_range part) {
+    constexpr std::int64_t together = 512;
+    for (std::int64_t first = part.begin; first < part.end; first += together) {
+      const std::int64_t count = std::min(together, part.end - first);
+      for (std::size_t k = 0; k < s.rank; ++k) std::fill_n(right + k * s.columns + first, count, 0.0F);
+      for (std::size_t i = 0; i < s.rows; ++i) {
+        const float* row = matrix + i * s.columns + first;
+        for (std::size_t k = 0; k < s.rank; ++k) add_row(right + k * s.columns + first, left[k * s.rows + i], row, count);
+      }
+    }
+  }
+  CAUSEWAY_ALWAYS_INLINE static void add_row(float* sums, float factor, const float* row, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t j, auto lanes) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 sum, x;
+      load(sum, sums + j, lanes);
+      load(x, row + j, lanes);
+      store(sums + j, sum + factor * x, lanes);
+    });
+  }
+};
+
+/// matrix[i] = sum over k of left[k][i] · right[k] for a range of rows i.
+struct expand_rows {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(low_rank_shape s, const float* left, const float* right, float* matrix,
+                                         index_range part) {
+    for (std::int64_t i = part.begin; i < part.end; ++i) {
+      float* row = matrix + static_cast<std::size_t>(i) * s.columns;
+      for_lanes(static_cast<std::int64_t>(s.columns), [&](std::int64_t j, auto lanes) CAUSEWAY_INLINE_LAMBDA {
+        CAUSEWAY_EXACT_BODY
+        f32x16 sum{};
+        for (std::size_t k = 0; k < s.rank; ++k) {
+          CAUSEWAY_EXACT_BODY
+          f32x16 x;
+          load(x, right + k * s.columns + j, lanes);
+          sum += left[k * s.rows + static_cast<std::size_t>(i)] * x;
+        }
+        store(row + j, sum, lanes);
+      });
+    }
+  }
+};
+
+/// Makes one vector a unit vector that is orthogonal to the unit vectors before it.
+class gram_schmidt {
+ public:
+  gram_schmidt(std::span<float> factor, std::size_t length, simd_level level)
+      : factor_{factor.data()}, length_{length}, count_{static_cast<std::int64_t>(length)}, level_{level} {}
+
+  /// False when the vector is zero, or lies (but for rounding) in the span of those before it.
+  bool orthonormalise(std::size_t k) const {
+    float* const v = factor_ + k * length_;
+    float largest = 0;
+    for (std::size_t i = 0; i < length_; ++i) largest = std::max(largest, std::abs(v[i]));
+    if (largest == 0) return false;
+    for (std::size_t i = 0; i < length_; ++i) v[i] /= largest;  // so that no square overflows or vanishes
+    const float before = norm(v);
+    remove_others(k);
+    if (!(norm(v) > 1e-5F * before)) return false;
+    divide(v, norm(v));
+    remove_others(k);  // what rounding left, which the division has made larger ("twice is enough")
+    divide(v, norm(v));
+    return true;
+  }
+
+ private:
+  [[nodiscard]] float dot(const float* a, const float* b) const { return dispatch<dot_product>(level_, a, b, count_); }
+  [[nodiscard]] float norm(const float* v) const { return std::sqrt(dot(v, v)); }
+
+  void divide(float* v, float by) const {
+    for (std::size_t i = 0; i < length_; ++i) v[i] /= by;
+  }
+  void remove_others(std::size_t k) const {
+    float* const v = factor_ + k * length_;
+    for (std::size_t other = 0; other < k; ++other) {
+      const float* const u = factor_ + other * length_;
+      dispatch<subtract_multiple>(level_, v, dot(u, v), u, count_);
+    }
+  }
+  struct subtract_multiple {
+    static constexpr bool exact = true;
+    CAUSEWAY_ALWAYS_INLINE static void run(float* v, float factor, const float* u, std::int64_t count) {
+      right_columns::add_row(v, -factor, u, count);
+    }
+  };
+
+  float* factor_;
+  std::size_t length_;
+  std::int64_t count_;
+  simd_level level_;
+};
+
+inline void fill_random(std::span<float> values, std::uint64_t seed) {
+  rng random{seed};
+  for (float& v : values) v = 2.0F * random.uniform() - 1.0F;
+}
+
+}  // namespace detail
+
+/// The right factor of the first round: uniform numbers between -1 and 1, equal on all peers that use the same seed.
+inline void low_rank_start(const low_rank_shape& shape, std::uint64_t seed, std::span<float> right) {
+  CAUSEWAY_EXPECT(right.size() == shape.right_size());
+  detail::fill_random(right, mix(seed, shape.rows, shape.columns));
+}
+
+/// left = matrix · right: 2 · rows · columns · rank operations.
+inline void low_rank_left(thread_pool& pool, const low_rank_shape& shape, std::span<const float> matrix,
+                          std::span<const float> right, std::span<float> left, simd_level level = detect_simd_level()) {
+  CAUSEWAY_EXPECT(matrix.size() == shape.matrix_size() && right.size() == shape.right_size() &&
+                  left.size() == shape.left_size());
+  detail::for_rows(pool, static_cast<std::int64_t>(shape.rows), static_cast<std::int64_t>(shape.columns),
+                   [&](index_range part) {
+                     detail::dispatch<detail::left_rows>(level, shape, matrix.data(), right.data(), left.data(), part);
+                   });
+}
+
+/// right = matrixᵀ · left: as many.
+inline void low_rank_right(thread_pool& pool, const low_rank_shape& shape, std::span<const float> matrix,
+                           std::span<const float> left, std::span<float> right, simd_level level = detect_simd_level()) {
+  CAUSEWAY_EXPECT(matrix.size() == shape.matrix_size() && right.size() == shape.right_size() &&
+                  left.size() == shape.left_size());
+  const auto columns = static_cast<std::int64_t>(shape.columns);
+  const std::int64_t grain = shape.matrix_size() <= std::size_t{detail::smallest_share} ? columns : 64;
+  pool.for_range(columns, grain, [&](index_range part) {
+    detail::dispatch<detail::right_columns>(level, shape, matrix.data(), left.data(), right.data(), part);
+  });
+}
+
+/// matrix = left · rightᵀ: as many.
+inline void low_rank_expand(thread_pool& pool, const low_rank_shape& shape, std::span<const float> left,
+                            std::span<const float> right, std::span<float> matrix, simd_level level = detect_simd_level()) {
+  CAUSEWAY_EXPECT(matrix.size() == shape.matrix_size() && right.size() == shape.right_size() &&
+                  left.size() == shape.left_size());
+  detail::for_rows(pool, static_cast<std::int64_t>(shape.rows), static_cast<std::int64_t>(shape.columns),
+                   [&](index_range part) {
+                     detail::dispatch<detail::expand_rows>(level, shape, left.data(), right.data(), matrix.data(), part);
+                   });
+}
+
+/// Gram-Schmidt, twice, in place: `factor` becomes orthonormal vectors of `length` values that span what they spanned. A
+/// vector that adds nothing (a matrix of lower rank, a round of zeros) is replaced by a direction that all peers agree on,
+/// so that the next round can use it; without that a warm start would lose it for good. errc::non_finite when a value is
+/// not finite; the factor is then unspecified. Costs 4 · rank² · length operations, on one thread.
+inline result<void> low_rank_orthonormalise(std::span<float> factor, std::size_t length,
+                                            simd_level level = detect_simd_level()) {
+  CAUSEWAY_EXPECT(length > 0 && factor.size() % length == 0 && factor.size() / length <= length);
+  for (const float v : factor) {
+    if (std::abs(v) <= std::numeric_limits<float>::max()) continue;
+    return fail(errc::non_finite, "low_rank", "a factor has NaN or infinity; the matrices that it comes from are unusable");
+  }
+  const detail::gram_schmidt vectors{factor, length, level};
+  for (std::size_t k = 0; k < factor.size() / length; ++k) {
+    for (std::uint64_t attempt = 0; !vectors.orthonormalise(k); ++attempt) {
+      detail::fill_random(factor.subspan(k * length, length), mix(k, length, attempt));
+    }
+  }
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_LOW_RANK_HPP
+
+// ---- causeway/optim/dion.hpp ----
+#ifndef CAUSEWAY_OPTIM_DION_HPP
+#define CAUSEWAY_OPTIM_DION_HPP
+
+// Dion (Ahn, Xu et al. 2025, arXiv 2504.05295, algorithm 1): momentum whose update is orthonormal in `rank` directions,
+// found by one step of power iteration from those of the step before; what they leave out stays in the momentum. For the
+// matrices of hidden layers; AdamW for embeddings, the output head and vectors. A segment is the one matrix it is stored
+// as.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
+
+struct dion_options {
+  std::uint32_t rank = 768;    ///< at most; a matrix has no more than its smaller side
+  float momentum = 0.95F;      ///< mu
+  float weight_decay = 0.01F;  ///< decoupled, for matrices
+  float epsilon = 1e-8F;       ///< added to the length of a right vector
+  float adamw_rate = 0.1F;     ///< AdamW's learning rate as a part of Dion's (the paper gives each kind of tensor its own)
+  adamw_options adamw{};       ///< for all that is not a matrix
+  bool given = false;          ///< gradients of matrices are P·Qᵀ already (axis::dion_mean): only scale and take them
+};
+
+/// One step for a matrix X [rows, columns]: B = M + g; P = orthonormal(B·Q); R = Bᵀ·P; M = B - (1-mu)·P·Rᵀ; Q = R, each
+/// vector over its length; X -= lr·(sqrt(rows/columns)·P·Qᵀ + wd·X). As its authors' dion/dion_simple.py (microsoft/dion).
+///
+/// (1-mu)·P·Rᵀ is a projection of B, shrunk: with |R|² for what it has of |B|², |M|² = |B|² - (1-mu²)·|R|². So what is left
+/// in M never grows by a step, and shrinks by a share 1-mu² of what the directions found. Costs about 8·rank·rows·columns
+/// operations, and 4·rank²·rows on one thread. Keeps 4 bytes a matrix parameter and rank·columns more, 8 for others; the
+/// working memory is the largest matrix. The sums' order is fixed: the same bits for any number of threads.
+///
+/// With comm::every_step gradients travel whole; with axis::dion_mean only factors do, and `given` makes this the rest of
+/// the step. Parameters are the same but for rounding. Then gradients must not be clipped, and the state is AdamW's for all
+/// values, with which peers can come and go; without, a newcomer is given not all of it, as with optim::muon.
+class dion {
+ public:
+  static constexpr std::string_view name = "dion";
+
+  explicit dion(dion_options options = {}) : options_{options} { CAUSEWAY_EXPECT(options_.rank >= 1); }
+
+  [[nodiscard]] const dion_options& options() const noexcept { return options_; }
+
+  void reset(std::int64_t length) {
+    first_ = state_buffer{length};
+    second_ = state_buffer{options_.given ? length : 0};
+    right_.clear();
+    clock_ = {};
+  }
+
+  void step(thread_pool& pool, parameter_view view, step_options step) {
+    CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()));
+    if (clock_.steps() == 0 && !options_.given) begin(view.segments);
+    step_options adamw_step = step;
+    adamw_step.learning_rate *= options_.adamw_rate;
+    const kernels::adamw_coefficients decayed = clock_.advance(options_.adamw, adamw_step);
+    kernels::adamw_coefficients plain = decayed;
+    plain.weight_decay = 0.0F;
+    float* second = second_.data();
+    std::span<float> right{right_};
+    for (const parameter_segment& s : view.segments) {
+      if (options_.given) second = second_.data() + s.offset;
+      if (s.kind != parameter_kind::matrix) {
+        kernels::adamw_update(pool, view.values.data() + s.offset, view.gradients.data() + s.offset,
+                              first_.data() + s.offset, second, s.size(), detail::decays(s.kind) ? decayed : plain);
+        second += padded(s.size());
+      } else if (options_.given) {
+        take(pool, view, s, view.gradients.data() + s.offset, step);
+      } else {
+        const kernels::low_rank_shape shape = shape_of(s);
+        step_matrix(pool, view, s, right.first(shape.right_size()), step);
+        right = right.subspan(shape.right_size());
+      }
+    }
+  }
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(first_, second_, right_, clock_);
+  }
+
+ private:
+  static constexpr std::int64_t padded(std::int64_t count) noexcept { return (count + 15) / 16 * 16; }
+
+  [[nodiscard]] kernels::low_rank_shape shape_of(const parameter_segment& s) const {
+    const auto rows = static_cast<std::size_t>(s.rows), columns = static_cast<std::size_t>(s.columns);
+    return {rows, columns, std::min({std::size_t{options_.rank}, rows, columns})};
+  }
+
+  /// The state of a first step: its size depends on the segments.
+  void begin(std::span<const parameter_segment> segments) {
+    std::int64_t others = 0;
+    std::uint64_t number = 0;  // among the matrices
+    for (const parameter_segment& s : segments) {
+      if (s.kind != parameter_kind::matrix) {
+        others += padded(s.size());
+        continue;
+      }
+      const kernels::low_rank_shape shape = shape_of(s);
+      const std::size_t at = right_.size();
+      right_.resize(at + shape.right_size());
+      kernels::low_rank_start(shape, number++, std::span{right_}.subspan(at));
+    }
+    second_ = state_buffer{others};
+  }
+
+  void step_matrix(thread_pool& pool, const parameter_view& view, const parameter_segment& s, std::span<float> right,
+                   const step_options& step) {
+    const kernels::low_rank_shape shape = shape_of(s);
+    auto frame = memory_.open();
+    const std::span<float> left{frame.take<float>(shape.left_size()), shape.left_size()};
+    const std::span<float> x{frame.take<float>(shape.matrix_size()), shape.matrix_size()};
+    float* const momentum = first_.data() + s.offset;
+    const std::span<const float> b{momentum, shape.matrix_size()};
+    kernels::axpy(pool, momentum, step.gradient_scale, view.gradients.data() + s.offset, s.size());
+    kernels::low_rank_left(pool, shape, b, right, left);
+    (void)kernels::low_rank_orthonormalise(left, shape.rows);  // fails for what is not finite, which shows in the values
+    kernels::low_rank_right(pool, shape, b, left, right);
+    kernels::low_rank_expand(pool, shape, left, right, x);
+    kernels::axpy(pool, momentum, options_.momentum - 1.0F, x.data(), s.size());
+    to_unit_length(right, shape.columns);
+    kernels::low_rank_expand(pool, shape, left, right, x);
+    take(pool, view, s, x.data(), step);
+  }
+
+  /// X -= lr·(sqrt(rows/columns)·update + wd·X).
+  void take(thread_pool& pool, const parameter_view& view, const parameter_segment& s, const float* update,
+            const step_options& step) {
+    const float wide = std::sqrt(static_cast<float>(s.rows) / static_cast<float>(s.columns));
+    kernels::sgd_update(pool, view.values.data() + s.offset, update, s.size(),
+                        {step.learning_rate, 0.0F, options_.weight_decay, wide});
+  }
+
+  void to_unit_length(std::span<float> vectors, std::size_t length) const {
+    for (std::size_t at = 0; at < vectors.size(); at += length) {
+      double sum = 0;
+      for (std::size_t i = at; i < at + length; ++i) sum += double{vectors[i]} * double{vectors[i]};
+      const float over = static_cast<float>(std::sqrt(sum)) + options_.epsilon;
+      for (std::size_t i = at; i < at + length; ++i) vectors[i] /= over;
+    }
+  }
+
+  dion_options options_;
+  scratch memory_;
+  state_buffer first_;  ///< M of matrices, the first moment of others
+  state_buffer second_;
+  std::vector<float> right_;  ///< Q, matrix after matrix
+  adam_clock clock_;
+};
+
+static_assert(Optimizer<dion>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::optim
+
+#endif  // CAUSEWAY_OPTIM_DION_HPP
+
+// ---- causeway/optim/divisible.hpp ----
+#ifndef CAUSEWAY_OPTIM_DIVISIBLE_HPP
+#define CAUSEWAY_OPTIM_DIVISIBLE_HPP
+
+// Optimizer state that can be taken apart by parameters, for peers whose part of the model changes during a run.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
+
+/// `moments()`: all state that belongs to single parameters, in the layout of the parameters. `resume(length, steps)`: as
+/// after that many steps, with moments of zero.
+template <class O>
+concept Divisible = Optimizer<O> && requires(O& o) {
+  { o.moments().size() } -> std::convertible_to<std::size_t>;
+  { o.moments()[0] } -> std::convertible_to<std::span<float>>;
+  { o.resume(std::int64_t{}, std::uint64_t{}) } -> std::same_as<void>;
+};
+
+/// State for `to`, flat buffers of `length` values: what `from` had of it stays, the rest is zero. Both are in memory at
+/// once.
+template <Divisible O>
+void divide(O& inner, std::span<const parameter_segment> from, std::span<const parameter_segment> to, std::int64_t length,
+            std::uint64_t steps) {
+  std::vector<std::vector<float>> before;
+  for (const std::span<float> m : inner.moments()) before.emplace_back(m.begin(), m.end());
+  inner.resume(length, steps);
+  for_common_pieces(from, to, [&](const parameter_segment& old, const parameter_segment& now) {
+    for (std::size_t m = 0; m < before.size(); ++m) {
+      std::copy_n(before[m].begin() + old.offset, old.size(), inner.moments()[m].begin() + now.offset);
+    }
+  });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::optim
+
+#endif  // CAUSEWAY_OPTIM_DIVISIBLE_HPP
+
+// ---- causeway/optim/fed_adam.hpp ----
+#ifndef CAUSEWAY_OPTIM_FED_ADAM_HPP
+#define CAUSEWAY_OPTIM_FED_ADAM_HPP
+
+// Adam as an outer optimizer (FedAdam; Reddi et al. 2021, algorithm 2): no correction of the first steps' bias, and an τ
+// that is meant to matter, since it bounds how much a value that hardly moves is sped up.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
+
+struct fed_adam_options {
+  float beta1 = 0.9F;
+  float beta2 = 0.99F;
+  float tau = 1e-3F;  ///< adaptivity: smaller is more adaptive
+};
+
+/// m = b1·m + (1-b1)·g; v = b2·v + (1-b2)·g²; p -= lr·m / (sqrt(v) + τ), where v starts at τ² as the paper asks. Moves 28
+/// bytes a parameter, keeps 8.
+class fed_adam {
+ public:
+  static constexpr std::string_view name = "fed_adam";
+
+  explicit fed_adam(fed_adam_options options = {}) noexcept : options_{options} {}
+
+  [[nodiscard]] const fed_adam_options& options() const noexcept { return options_; }
+
+  void reset(std::int64_t length) {
+    first_ = state_buffer{length};
+    second_ = state_buffer{length};
+    std::fill_n(second_.data(), length, options_.tau * options_.tau);
+  }
+
+  void step(thread_pool& pool, parameter_view view, step_options step) {
+    CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()));
+    const kernels::adamw_coefficients c{.learning_rate = step.learning_rate,
+                                        .beta1 = options_.beta1,
+                                        .beta2 = options_.beta2,
+                                        .epsilon = options_.tau,
+                                        .gradient_scale = step.gradient_scale};
+    detail::for_all_pieces(pool, view, [&](std::int64_t begin, std::int64_t count, bool) {
+      kernels::adamw_update(view.values.data() + begin, view.gradients.data() + begin, first_.data() + begin,
+                            second_.data() + begin, count, c);
+    });
+  }
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(first_, second_);
+  }
+
+ private:
+  fed_adam_options options_;
+  state_buffer first_;
+  state_buffer second_;
+};
+
+static_assert(Optimizer<fed_adam>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::optim
+
+#endif  // CAUSEWAY_OPTIM_FED_ADAM_HPP
+
+// ---- causeway/kernels/default_gemm.hpp ----
+#ifndef CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
+#define CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
+
+// The matrix product that a backend uses when its user names none: oneDNN's where causeway::onednn is linked, else ours. A
+// program must be linked the same way in all its parts, for the alias is part of the types that contain it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+#if defined(CAUSEWAY_HAS_ONEDNN)
+using default_gemm = onednn_gemm;
+#else
+using default_gemm = packed_gemm;
+#endif
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
 
 // ---- causeway/kernels/newton_schulz.hpp ----
 #ifndef CAUSEWAY_KERNELS_NEWTON_SCHULZ_HPP
@@ -9196,6 +10047,79 @@ static_assert(Optimizer<sign_sgd>);
 }}}  // namespace causeway::CAUSEWAY_ABI::optim
 
 #endif  // CAUSEWAY_OPTIM_SIGN_SGD_HPP
+
+// ---- causeway/optim/snoo.hpp ----
+#ifndef CAUSEWAY_OPTIM_SNOO_HPP
+#define CAUSEWAY_OPTIM_SNOO_HPP
+
+// SNOO, the step-K Nesterov outer optimizer (Kallusky et al. 2025, arXiv 2510.15830): what DiLoCo does among many workers,
+// done by one. Another optimizer trains for K steps; how far it came is the gradient of a Nesterov step from where it
+// began.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
+
+struct snoo_options {
+  std::uint32_t local_steps = 50;  ///< K, at least 1
+  float outer_learning_rate = 0.7F;
+  float outer_momentum = 0.9F;  ///< 0: Lookahead (Zhang et al. 2019)
+};
+
+/// Steps of `Inner` move the parameters w̃; after every K of them s = w - w̃; b = mu·b + s; w -= lr·(s + mu·b); w̃ = w, with w
+/// where the last outer step led. Value by value: peers that step alike need tell each other nothing, and it goes with
+/// every policy that leaves parameters alone between steps (comm::every_step, pipelines). Keeps 8 bytes a parameter besides
+/// Inner's; an outer step moves 40.
+template <Optimizer Inner = adamw>
+class snoo {
+ public:
+  static constexpr std::string_view name = "snoo";
+
+  explicit snoo(snoo_options options = {}, Inner inner = Inner{}) : options_{options}, inner_{std::move(inner)} {
+    CAUSEWAY_EXPECT(options_.local_steps >= 1);
+  }
+
+  [[nodiscard]] const snoo_options& options() const noexcept { return options_; }
+  [[nodiscard]] const Inner& inner() const noexcept { return inner_; }
+
+  void reset(std::int64_t length) {
+    inner_.reset(length);
+    slow_ = state_buffer{length};
+    velocity_ = state_buffer{length};
+    steps_ = 0;
+  }
+
+  void step(thread_pool& pool, parameter_view view, step_options step) {
+    CAUSEWAY_EXPECT(slow_.size() == static_cast<std::int64_t>(view.values.size()));
+    if (steps_ == 0) std::copy(view.values.begin(), view.values.end(), slow_.data());
+    inner_.step(pool, view, step);
+    if (++steps_ % options_.local_steps == 0) step_outer(pool, view.values);
+  }
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(inner_, slow_, velocity_, steps_);
+  }
+
+ private:
+  void step_outer(thread_pool& pool, std::span<float> values) {
+    const std::int64_t count = slow_.size();
+    kernels::subtract(pool, values.data(), slow_.data(), values.data(), count);
+    kernels::nesterov_update(pool, slow_.data(), values.data(), velocity_.data(), count,
+                             {options_.outer_learning_rate, options_.outer_momentum, 0.0F, 1.0F});
+    std::copy_n(slow_.data(), count, values.data());
+  }
+
+  snoo_options options_;
+  Inner inner_;
+  state_buffer slow_;
+  state_buffer velocity_;
+  std::uint64_t steps_ = 0;
+};
+
+static_assert(Optimizer<snoo<>>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::optim
+
+#endif  // CAUSEWAY_OPTIM_SNOO_HPP
 
 // ---- causeway/compress/codec.hpp ----
 #ifndef CAUSEWAY_COMPRESS_CODEC_HPP
@@ -11661,253 +12585,6 @@ inline bool read_indices(const bit_reader& in, std::size_t at, const index_layou
 }}}  // namespace causeway::CAUSEWAY_ABI::compress
 
 #endif  // CAUSEWAY_COMPRESS_INDEX_SET_HPP
-
-// ---- causeway/compress/low_rank.hpp ----
-#ifndef CAUSEWAY_COMPRESS_LOW_RANK_HPP
-#define CAUSEWAY_COMPRESS_LOW_RANK_HPP
-
-// The arithmetic of PowerSGD (Vogels et al., 2019, algorithm 1): a matrix M of rows times columns becomes a product P·Qᵀ of
-// two thin factors by one step of subspace iteration. Peers that average matrices do, each from the same Q:
-//
-//   P = M·Q;  P <- mean of all peers' P;  orthonormalise P;  Q = Mᵀ·P;  Q <- mean of all peers' Q;  M' = P·Qᵀ
-//
-// and start the next round from this Q. Sums run in an order of their own: peers whose inputs are equal get equal bits.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
-
-/// A matrix of `rows` times `columns`, row after row, and two factors of `rank` vectors each, one vector after another:
-/// left (P) vectors of `rows` values, right (Q) vectors of `columns` values.
-struct low_rank_shape {
-  std::size_t rows = 0;
-  std::size_t columns = 0;
-  std::size_t rank = 1;
-
-  [[nodiscard]] constexpr std::size_t matrix_size() const noexcept { return rows * columns; }
-  [[nodiscard]] constexpr std::size_t left_size() const noexcept { return rank * rows; }
-  [[nodiscard]] constexpr std::size_t right_size() const noexcept { return rank * columns; }
-};
-
-/// errc::invalid_argument when no such factors exist.
-inline result<void> validate(const low_rank_shape& s) {
-  if (s.rank >= 1 && s.rank <= std::min(s.rows, s.columns)) return {};
-  return fail(errc::invalid_argument, "low_rank",
-              "rank " + std::to_string(s.rank) + " of a matrix of " + std::to_string(s.rows) + " by " +
-                  std::to_string(s.columns) + "; take 1 to the smaller of the two");
-}
-
-namespace detail {
-
-using kernels::detail::f32x16;
-using kernels::detail::whole;
-
-struct dot_product {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static float run(const float* a, const float* b, std::int64_t count) {
-    CAUSEWAY_EXACT_BODY
-    return kernels::detail::sum_lanes(
-        count,
-        [&](f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-          CAUSEWAY_EXACT_BODY
-          f32x16 x, y;
-          kernels::detail::load(x, a + i, whole{});
-          kernels::detail::load(y, b + i, whole{});
-          sum += x * y;
-        },
-        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-          CAUSEWAY_EXACT_BODY
-          return a[i] * b[i];
-        });
-  }
-};
-
-/// left[k][i] = dot(matrix[i], right[k]) for a range of rows i.
-struct left_rows {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(low_rank_shape s, const float* matrix, const float* right, float* left,
-                                         index_range part) {
-    for (std::int64_t i = part.begin; i < part.end; ++i) {
-      for (std::size_t k = 0; k < s.rank; ++k) {
-        left[k * s.rows + static_cast<std::size_t>(i)] = dot_product::run(
-            matrix + static_cast<std::size_t>(i) * s.columns, right + k * s.columns, static_cast<std::int64_t>(s.columns));
-      }
-    }
-  }
-};
-
-/// right[k][j] = sum over i of left[k][i] · matrix[i][j] for a range of columns j, some at a time so that sums stay in
-/// cache.
-struct right_columns {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(low_rank_shape s, const float* matrix, const float* left, float* right,
-                                         index_range part) {
-    constexpr std::int64_t together = 512;
-    for (std::int64_t first = part.begin; first < part.end; first += together) {
-      const std::int64_t count = std::min(together, part.end - first);
-      for (std::size_t k = 0; k < s.rank; ++k) std::fill_n(right + k * s.columns + first, count, 0.0F);
-      for (std::size_t i = 0; i < s.rows; ++i) {
-        const float* row = matrix + i * s.columns + first;
-        for (std::size_t k = 0; k < s.rank; ++k) add_row(right + k * s.columns + first, left[k * s.rows + i], row, count);
-      }
-    }
-  }
-  CAUSEWAY_ALWAYS_INLINE static void add_row(float* sums, float factor, const float* row, std::int64_t count) {
-    kernels::detail::for_lanes(count, [&](std::int64_t j, auto lanes) CAUSEWAY_INLINE_LAMBDA {
-      CAUSEWAY_EXACT_BODY
-      f32x16 sum, x;
-      kernels::detail::load(sum, sums + j, lanes);
-      kernels::detail::load(x, row + j, lanes);
-      kernels::detail::store(sums + j, sum + factor * x, lanes);
-    });
-  }
-};
-
-/// matrix[i] = sum over k of left[k][i] · right[k] for a range of rows i.
-struct expand_rows {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static void run(low_rank_shape s, const float* left, const float* right, float* matrix,
-                                         index_range part) {
-    for (std::int64_t i = part.begin; i < part.end; ++i) {
-      float* row = matrix + static_cast<std::size_t>(i) * s.columns;
-      kernels::detail::for_lanes(static_cast<std::int64_t>(s.columns),
-                                 [&](std::int64_t j, auto lanes) CAUSEWAY_INLINE_LAMBDA {
-                                   CAUSEWAY_EXACT_BODY
-                                   f32x16 sum{};
-                                   for (std::size_t k = 0; k < s.rank; ++k) {
-                                     CAUSEWAY_EXACT_BODY
-                                     f32x16 x;
-                                     kernels::detail::load(x, right + k * s.columns + j, lanes);
-                                     sum += left[k * s.rows + static_cast<std::size_t>(i)] * x;
-                                   }
-                                   kernels::detail::store(row + j, sum, lanes);
-                                 });
-    }
-  }
-};
-
-/// Makes one vector a unit vector that is orthogonal to the unit vectors before it.
-class gram_schmidt {
- public:
-  gram_schmidt(std::span<float> factor, std::size_t length, kernels::simd_level level)
-      : factor_{factor.data()}, length_{length}, count_{static_cast<std::int64_t>(length)}, level_{level} {}
-
-  /// False when the vector is zero, or lies (but for rounding) in the span of those before it.
-  bool orthonormalise(std::size_t k) const {
-    float* const v = factor_ + k * length_;
-    float largest = 0;
-    for (std::size_t i = 0; i < length_; ++i) largest = std::max(largest, std::abs(v[i]));
-    if (largest == 0) return false;
-    for (std::size_t i = 0; i < length_; ++i) v[i] /= largest;  // so that no square overflows or vanishes
-    const float before = norm(v);
-    remove_others(k);
-    if (!(norm(v) > 1e-5F * before)) return false;
-    divide(v, norm(v));
-    remove_others(k);  // what rounding left, which the division has made larger ("twice is enough")
-    divide(v, norm(v));
-    return true;
-  }
-
- private:
-  [[nodiscard]] float dot(const float* a, const float* b) const {
-    return kernels::detail::dispatch<dot_product>(level_, a, b, count_);
-  }
-  [[nodiscard]] float norm(const float* v) const { return std::sqrt(dot(v, v)); }
-
-  void divide(float* v, float by) const {
-    for (std::size_t i = 0; i < length_; ++i) v[i] /= by;
-  }
-  void remove_others(std::size_t k) const {
-    float* const v = factor_ + k * length_;
-    for (std::size_t other = 0; other < k; ++other) {
-      const float* const u = factor_ + other * length_;
-      kernels::detail::dispatch<subtract_multiple>(level_, v, dot(u, v), u, count_);
-    }
-  }
-  struct subtract_multiple {
-    static constexpr bool exact = true;
-    CAUSEWAY_ALWAYS_INLINE static void run(float* v, float factor, const float* u, std::int64_t count) {
-      right_columns::add_row(v, -factor, u, count);
-    }
-  };
-
-  float* factor_;
-  std::size_t length_;
-  std::int64_t count_;
-  kernels::simd_level level_;
-};
-
-inline void fill_random(std::span<float> values, std::uint64_t seed) {
-  rng random{seed};
-  for (float& v : values) v = 2.0F * random.uniform() - 1.0F;
-}
-
-}  // namespace detail
-
-/// The right factor of the first round: uniform numbers between -1 and 1, equal on all peers that use the same seed.
-inline void low_rank_start(const low_rank_shape& shape, std::uint64_t seed, std::span<float> right) {
-  CAUSEWAY_EXPECT(right.size() == shape.right_size());
-  detail::fill_random(right, mix(seed, shape.rows, shape.columns));
-}
-
-/// left = matrix · right: 2 · rows · columns · rank operations.
-inline void low_rank_left(thread_pool& pool, const low_rank_shape& shape, std::span<const float> matrix,
-                          std::span<const float> right, std::span<float> left,
-                          kernels::simd_level level = kernels::detect_simd_level()) {
-  CAUSEWAY_EXPECT(matrix.size() == shape.matrix_size() && right.size() == shape.right_size() &&
-                  left.size() == shape.left_size());
-  kernels::detail::for_rows(
-      pool, static_cast<std::int64_t>(shape.rows), static_cast<std::int64_t>(shape.columns), [&](index_range part) {
-        kernels::detail::dispatch<detail::left_rows>(level, shape, matrix.data(), right.data(), left.data(), part);
-      });
-}
-
-/// right = matrixᵀ · left: as many.
-inline void low_rank_right(thread_pool& pool, const low_rank_shape& shape, std::span<const float> matrix,
-                           std::span<const float> left, std::span<float> right,
-                           kernels::simd_level level = kernels::detect_simd_level()) {
-  CAUSEWAY_EXPECT(matrix.size() == shape.matrix_size() && right.size() == shape.right_size() &&
-                  left.size() == shape.left_size());
-  const auto columns = static_cast<std::int64_t>(shape.columns);
-  const std::int64_t grain = shape.matrix_size() <= std::size_t{kernels::detail::smallest_share} ? columns : 64;
-  pool.for_range(columns, grain, [&](index_range part) {
-    kernels::detail::dispatch<detail::right_columns>(level, shape, matrix.data(), left.data(), right.data(), part);
-  });
-}
-
-/// matrix = left · rightᵀ: as many.
-inline void low_rank_expand(thread_pool& pool, const low_rank_shape& shape, std::span<const float> left,
-                            std::span<const float> right, std::span<float> matrix,
-                            kernels::simd_level level = kernels::detect_simd_level()) {
-  CAUSEWAY_EXPECT(matrix.size() == shape.matrix_size() && right.size() == shape.right_size() &&
-                  left.size() == shape.left_size());
-  kernels::detail::for_rows(
-      pool, static_cast<std::int64_t>(shape.rows), static_cast<std::int64_t>(shape.columns), [&](index_range part) {
-        kernels::detail::dispatch<detail::expand_rows>(level, shape, left.data(), right.data(), matrix.data(), part);
-      });
-}
-
-/// Gram-Schmidt, twice, in place: `factor` becomes orthonormal vectors of `length` values that span what they spanned. A
-/// vector that adds nothing (a matrix of lower rank, a round of zeros) is replaced by a direction that all peers agree on,
-/// so that the next round can use it; without that a warm start would lose it for good. errc::non_finite when a value is
-/// not finite; the factor is then unspecified. Costs 4 · rank² · length operations, on one thread.
-inline result<void> low_rank_orthonormalise(std::span<float> factor, std::size_t length,
-                                            kernels::simd_level level = kernels::detect_simd_level()) {
-  CAUSEWAY_EXPECT(length > 0 && factor.size() % length == 0 && factor.size() / length <= length);
-  for (const float v : factor) {
-    if (std::abs(v) <= std::numeric_limits<float>::max()) continue;
-    return fail(errc::non_finite, "low_rank", "a factor has NaN or infinity; the matrices that it comes from are unusable");
-  }
-  const detail::gram_schmidt vectors{factor, length, level};
-  for (std::size_t k = 0; k < factor.size() / length; ++k) {
-    for (std::uint64_t attempt = 0; !vectors.orthonormalise(k); ++attempt) {
-      detail::fill_random(factor.subspan(k * length, length), mix(k, length, attempt));
-    }
-  }
-  return {};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::compress
-
-#endif  // CAUSEWAY_COMPRESS_LOW_RANK_HPP
 
 // ---- causeway/compress/sparsifier.hpp ----
 #ifndef CAUSEWAY_COMPRESS_SPARSIFIER_HPP
@@ -20282,6 +20959,9 @@ struct exchange_traits {
 ///   as good as new. So do `cancel()` and destroying the object, which must happen before the transport goes. Transport
 ///   errors name the peer. Values that cannot be used (errc::non_finite, errc::corrupt, errc::protocol) and weights that
 ///   are all 0 (errc::invalid_argument) fail on all peers alike.
+/// - Optional: `alone(row, ctx)`, in place of the three for a peer that is its whole group. Without it such a row stays as
+/// it
+///   is, as a mean of one is.
 /// - `begin` while a conversation is under way cancels that one first.
 /// - Threading: one thread at a time. Deterministic: the bits depend on the inputs and the order of the peers alone.
 template <class E, class Context>
@@ -23730,6 +24410,21 @@ class outer {
   float learning_rate_;
 };
 
+/// The same, but a mean of nothing but zeros is no step: nothing of the optimizer's state moves either. For exchanges in
+/// which it can happen that no row counts (axis::penalised_mean: EDiT then rolls everybody back to the shared parameters).
+template <optim::Optimizer O = optim::nesterov>
+class outer_unless_zero : public outer<O> {
+ public:
+  static constexpr bool linear = false;
+  using outer<O>::outer;
+
+  void step(thread_pool& pool, std::span<float> shared, std::span<float> mean, std::span<const float> mean_shared,
+            float share = 1) {
+    if (std::all_of(mean.begin(), mean.end(), [](float x) { return x == 0; })) return;
+    outer<O>::step(pool, shared, mean, mean_shared, share);
+  }
+};
+
 using gossip_nesterov_options = kernels::gossip_coefficients;
 
 /// NoLoCo's outer step (Kolehmainen et al. 2025, equation 2) in a group G:
@@ -23761,7 +24456,7 @@ class gossip_nesterov {
   source_vector<float> velocity_;
 };
 
-static_assert(Outer<outer<>> && Outer<gossip_nesterov>);
+static_assert(Outer<outer<>> && Outer<outer_unless_zero<>> && Outer<gossip_nesterov>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
 
@@ -24489,11 +25184,19 @@ CAUSEWAY_DECL double linked_groups::worst(const std::vector<net::peer_index>& gr
 // PowerSGD (Vogels et al. 2019, algorithm 1): of each matrix M only two thin factors travel. P = mean(M_i·Q), made
 // orthonormal; Q = mean(M_iᵀ·P); the result is P·Qᵀ, and Q is where the next round starts. Both products are linear in M,
 // so the factors can be averaged like any row. What is no matrix, or too small to gain, travels whole with the first
-// factor.
+// factor. Dion (Ahn, Xu et al. 2025) sends the same factors of its momentum, and makes another step of them.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 namespace detail {
+
+/// What becomes of a matrix whose factors are P, orthonormal, and R, all peers' mean.
+struct low_rank_use {
+  std::uint32_t rank = 4;
+  float taken = 1;           ///< of P·Rᵀ leaves what this peer keeps: the residual is row − taken·P·Rᵀ
+  bool orthonormal = false;  ///< the result is P·Qᵀ with Q = R, each vector over its length + epsilon; else P·Rᵀ
+  float epsilon = 1e-8F;
+};
 
 /// Models collective::Exchange. `begin` sends left factors, `turn` waits for their mean and sends right factors, `finish`
 /// waits for theirs. The residual is what the result leaves out of this peer's own row, known when `finish` returns.
@@ -24505,7 +25208,7 @@ class low_rank_exchange {
   static constexpr collective::exchange_traits traits{
       .bit_parity = true, .own_support = false, .residual = true, .counts = false, .stateful = true};
 
-  explicit low_rank_exchange(std::uint32_t rank);
+  explicit low_rank_exchange(low_rank_use use);
 
   result<void> begin(const collective::exchange_port& port, const collective::exchange_row& row,
                      const compress::message_context& ctx);
@@ -24529,9 +25232,13 @@ class low_rank_exchange {
   /// What all peers have alike; after `prepare`.
   void shared(auto& ar) { ar(right_); }
 
+ protected:
+  /// All of it for a peer that is its whole group.
+  result<void> step_alone(const collective::exchange_row& row, const compress::message_context& ctx);
+
  private:
   struct piece {
-    compress::low_rank_shape shape;
+    kernels::low_rank_shape shape;
     std::size_t offset = 0;  ///< of the matrix in the row
     std::size_t left = 0;    ///< of its left factor in first_
     std::size_t right = 0;   ///< of its right factor in right_
@@ -24546,10 +25253,19 @@ class low_rank_exchange {
   static compress::message_context plain(const compress::message_context& ctx);
   static collective::exchange_port second(const collective::exchange_port& port);
 
+  /// How a matrix is factored; rank 0: it travels whole.
+  [[nodiscard]] kernels::low_rank_shape shape_of(const compress::matrix_range& m) const;
+  void to_left_factors(std::span<const float> row, const compress::message_context& ctx);
+  /// Left factors to orthonormal ones, and this peer's right factors by them.
+  result<void> turn_factors(std::span<const float> row, thread_pool& pool);
+  /// The result and the residual from both factors; `first_` has what is not factored.
+  void expand_factors(const collective::exchange_row& row, thread_pool& pool);
+  void to_unit_length(std::span<float> factor, std::size_t length) const;
+
   /// Where nothing was left out the residual is zero; a peer that only listened has sent nothing of its matrices.
   void leave_residual(const collective::exchange_row& row);
 
-  std::uint32_t rank_;
+  low_rank_use use_;
   std::vector<piece> pieces_;
   std::vector<bounds> rest_;
   std::size_t left_size_ = 0;
@@ -24558,6 +25274,15 @@ class low_rank_exchange {
   std::vector<float> next_;   ///< of this one
   mean first_mean_;
   mean second_mean_;
+};
+
+/// One that is more than a mean: it does something to a single peer's row, too.
+struct dion_exchange : low_rank_exchange {
+  static constexpr std::string_view name = "dion_mean";
+  using low_rank_exchange::low_rank_exchange;
+  result<void> alone(const collective::exchange_row& row, const compress::message_context& ctx) {
+    return step_alone(row, ctx);
+  }
 };
 
 }  // namespace detail
@@ -24572,7 +25297,28 @@ struct low_rank_mean {
 
   std::uint32_t rank = 4;
 
-  [[nodiscard]] type make(std::size_t = 0) const { return type{rank}; }
+  [[nodiscard]] type make(std::size_t = 0) const { return type{{.rank = rank}}; }
+};
+
+/// Dion's exchange: of rows B_i = M_i + g_i (gradients with error_feedback{1, 1}) it makes P·Qᵀ for the matrices of hidden
+/// layers: P = mean(B_i·Q'), made orthonormal, Q' from the step before; R = mean(B_iᵀ·P); Q = R, each vector over its
+/// length; and leaves M_i = B_i − (1−μ)·P·Rᵀ behind. The rest is the mean of the gradients. Peers' momenta differ, their
+/// mean is the momentum that one would have for all, so that parameters are those of optim::dion on mean gradients.
+///
+/// M_i loses (1−μ)·P·Rᵀ: for one peer |M|² = |B|² − (1−μ²)·|R|², which never grows. The result has no unit: give the
+/// trainer optim::dion with `given`, and no clipping. Bytes: those of split_mean for the factors, also where a matrix has
+/// fewer.
+struct dion_mean {
+  using type = detail::dion_exchange;
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits = type::traits;
+
+  std::uint32_t rank = 64;  ///< at most; a matrix has no more than its smaller side
+  float momentum = 0.95F;   ///< μ
+
+  [[nodiscard]] type make(std::size_t = 0) const {
+    return type{{.rank = rank, .taken = 1 - momentum, .orthonormal = true}};
+  }
 };
 static_assert(collective::Exchange<detail::low_rank_exchange, compress::message_context>);
 
@@ -24589,20 +25335,32 @@ static_assert(collective::Exchange<detail::low_rank_exchange, compress::message_
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
 
-CAUSEWAY_DECL low_rank_exchange::low_rank_exchange(std::uint32_t rank) : rank_{rank} {}
+CAUSEWAY_DECL low_rank_exchange::low_rank_exchange(low_rank_use use) : use_{use} {}
 
 CAUSEWAY_DECL void low_rank_exchange::keep() { std::copy(next_.begin(), next_.end(), right_.begin()); }
+
+CAUSEWAY_DECL void low_rank_exchange::to_left_factors(std::span<const float> row, const compress::message_context& ctx) {
+  prepare(row.size(), ctx.matrices);
+  for (const piece& p : pieces_) kernels::low_rank_left(ctx.pool, p.shape, matrix(p, row), right(p), left(p));
+  auto to = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
+  for (const auto& [begin, end] : rest_) to = std::copy(row.begin() + begin, row.begin() + end, to);
+}
 
 CAUSEWAY_DECL result<void> low_rank_exchange::begin(const collective::exchange_port& port,
                                                     const collective::exchange_row& row,
                                                     const compress::message_context& ctx) {
-  prepare(row.values.size(), ctx.matrices);
-  for (const piece& p : pieces_) {
-    compress::low_rank_left(ctx.pool, p.shape, matrix(p, row.values), right(p), left(p));
-  }
-  auto to = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
-  for (const auto& [begin, end] : rest_) to = std::copy(row.values.begin() + begin, row.values.begin() + end, to);
+  to_left_factors(row.values, ctx);
   return first_mean_.begin(port, {.values = first_, .weight = row.weight}, plain(ctx));
+}
+
+CAUSEWAY_DECL result<void> low_rank_exchange::turn_factors(std::span<const float> row, thread_pool& pool) {
+  next_.resize(right_.size());
+  for (const piece& p : pieces_) {
+    CAUSEWAY_TRY(kernels::low_rank_orthonormalise(left(p), p.shape.rows));
+    kernels::low_rank_right(pool, p.shape, matrix(p, row), left(p),
+                            std::span{next_}.subspan(p.right, p.shape.right_size()));
+  }
+  return {};
 }
 
 CAUSEWAY_DECL result<void> low_rank_exchange::turn(const collective::exchange_port& port,
@@ -24611,12 +25369,7 @@ CAUSEWAY_DECL result<void> low_rank_exchange::turn(const collective::exchange_po
   const collective::exchange_row first{.values = first_, .weight = row.weight};
   CAUSEWAY_TRY(first_mean_.turn(port, first, plain(ctx)));
   CAUSEWAY_TRY(first_mean_.finish(port, first, plain(ctx)));
-  next_.resize(right_.size());
-  for (const piece& p : pieces_) {
-    CAUSEWAY_TRY(compress::low_rank_orthonormalise(left(p), p.shape.rows));
-    compress::low_rank_right(ctx.pool, p.shape, matrix(p, row.values), left(p),
-                             std::span{next_}.subspan(p.right, p.shape.right_size()));
-  }
+  CAUSEWAY_TRY(turn_factors(row.values, ctx.pool));
   return second_mean_.begin(second(port), {.values = next_, .weight = row.weight}, plain(ctx));
 }
 
@@ -24626,17 +25379,45 @@ CAUSEWAY_DECL result<void> low_rank_exchange::finish(const collective::exchange_
   const collective::exchange_row factors{.values = next_, .weight = row.weight};
   CAUSEWAY_TRY(second_mean_.turn(second(port), factors, plain(ctx)));
   CAUSEWAY_TRY(second_mean_.finish(second(port), factors, plain(ctx)));
-  std::copy(row.values.begin(), row.values.begin() + std::ssize(row.residual), row.residual.begin());
-  for (const piece& p : pieces_) {
-    const auto factor = std::span{next_}.subspan(p.right, p.shape.right_size());
-    compress::low_rank_expand(ctx.pool, p.shape, left(p), factor, row.values.subspan(p.offset, p.shape.matrix_size()));
+  expand_factors(row, ctx.pool);
+  return {};
+}
+
+CAUSEWAY_DECL void low_rank_exchange::to_unit_length(std::span<float> factor, std::size_t length) const {
+  for (std::size_t at = 0; at < factor.size(); at += length) {
+    double sum = 0;
+    for (std::size_t i = at; i < at + length; ++i) sum += double{factor[i]} * double{factor[i]};
+    const float over = static_cast<float>(std::sqrt(sum)) + use_.epsilon;
+    for (std::size_t i = at; i < at + length; ++i) factor[i] /= over;
   }
+}
+
+CAUSEWAY_DECL void low_rank_exchange::expand_factors(const collective::exchange_row& row, thread_pool& pool) {
+  std::copy(row.values.begin(), row.values.begin() + std::ssize(row.residual), row.residual.begin());
+  const auto expand = [&](const piece& p) {
+    const auto factor = std::span{next_}.subspan(p.right, p.shape.right_size());
+    kernels::low_rank_expand(pool, p.shape, left(p), factor, row.values.subspan(p.offset, p.shape.matrix_size()));
+    return factor;
+  };
+  for (const piece& p : pieces_) expand(p);
   auto from = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
   for (const auto& [begin, end] : rest_) {
     std::copy(from, from + (end - begin), row.values.begin() + begin);
     from += end - begin;
   }
   if (!row.residual.empty()) leave_residual(row);
+  if (!use_.orthonormal) return;
+  for (const piece& p : pieces_) {
+    to_unit_length(std::span{next_}.subspan(p.right, p.shape.right_size()), p.shape.columns);
+    expand(p);
+  }
+}
+
+CAUSEWAY_DECL result<void> low_rank_exchange::step_alone(const collective::exchange_row& row,
+                                                         const compress::message_context& ctx) {
+  to_left_factors(row.values, ctx);
+  CAUSEWAY_TRY(turn_factors(row.values, ctx.pool));
+  expand_factors(row, ctx.pool);
   return {};
 }
 
@@ -24659,6 +25440,15 @@ CAUSEWAY_DECL collective::exchange_port low_rank_exchange::second(const collecti
   return {port.transport, id, port.options};
 }
 
+CAUSEWAY_DECL kernels::low_rank_shape low_rank_exchange::shape_of(const compress::matrix_range& m) const {
+  const std::size_t smaller = std::min(m.rows, m.columns);
+  kernels::low_rank_shape shape{m.rows, m.columns, std::min(std::size_t{use_.rank}, smaller)};
+  const bool gains = use_.rank <= smaller && shape.left_size() + shape.right_size() < shape.matrix_size();
+  const bool factored = use_.orthonormal ? m.kind == parameter_kind::matrix : gains;
+  if (!factored) shape.rank = 0;
+  return shape;
+}
+
 CAUSEWAY_DECL void low_rank_exchange::prepare(std::size_t size, std::span<const compress::matrix_range> matrices) {
   pieces_.clear();
   rest_.clear();
@@ -24669,9 +25459,8 @@ CAUSEWAY_DECL void low_rank_exchange::prepare(std::size_t size, std::span<const 
     rest_size += end - begin;
   };
   for (const auto& m : matrices) {
-    const compress::low_rank_shape shape{m.rows, m.columns, rank_};
-    const bool gains = rank_ <= std::min(m.rows, m.columns) && shape.left_size() + shape.right_size() < shape.matrix_size();
-    if (!gains) continue;
+    const kernels::low_rank_shape shape = shape_of(m);
+    if (shape.rank == 0) continue;
     leave(covered, m.offset);
     covered = m.offset + shape.matrix_size();
     pieces_.push_back({shape, m.offset, left_size_, right_size});
@@ -24683,14 +25472,14 @@ CAUSEWAY_DECL void low_rank_exchange::prepare(std::size_t size, std::span<const 
   if (right_.size() == right_size) return;
   right_.resize(right_size);
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    compress::low_rank_start(pieces_[i].shape, i, right(pieces_[i]));
+    kernels::low_rank_start(pieces_[i].shape, i, right(pieces_[i]));
   }
 }
 
 CAUSEWAY_DECL void low_rank_exchange::leave_residual(const collective::exchange_row& row) {
   if (row.weight == 0) return;
   for (const piece& p : pieces_) {
-    for (std::size_t i = p.offset; i < p.offset + p.shape.matrix_size(); ++i) row.residual[i] -= row.values[i];
+    for (std::size_t i = p.offset; i < p.offset + p.shape.matrix_size(); ++i) row.residual[i] -= use_.taken * row.values[i];
   }
   for (const auto& [begin, end] : rest_) std::fill(row.residual.begin() + begin, row.residual.begin() + end, 0.0F);
 }
@@ -24936,6 +25725,264 @@ CAUSEWAY_DECL bool dropped_rows::kept(const group_question& q, net::peer_index p
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_IMPL_PARTICIPATION_IPP
+#endif
+
+// ---- causeway/axis/penalised_mean.hpp ----
+#ifndef CAUSEWAY_AXIS_PENALISED_MEAN_HPP
+#define CAUSEWAY_AXIS_PENALISED_MEAN_HPP
+
+// EDiT's pseudo-gradient penalty (Cheng et al. 2024, arXiv 2412.07210), against spikes of the loss: a row that is too long
+// for its peer counts for nothing, longer rows count less than shorter ones, and what comes out is clipped. As its authors'
+// code has it (dlrover, atorch/local_sgd).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+struct penalty_options {
+  bool eliminate = true;        ///< rows that are outliers
+  double decay = 0.02;          ///< α of the moving mean and variance of a peer's own norms, in (0, 1)
+  std::uint32_t warm_up = 120;  ///< norms before any is an outlier, at least 2
+  double threshold = 3;         ///< standard deviations above the mean
+  double temperature = 1;       ///< of the softmax, above 0
+  double clip = 10;             ///< φ, the largest norm of the result; 0: any
+};
+
+/// Moving mean and variance of a series, and whether a value is an outlier in it:
+///   z(x) = (x − mean)/√variance;  x is one if z(x) > threshold · max(1, deviation of the last z's).
+/// Then d = x − mean; mean += α·d; variance = (1−α)(variance + α·d·(x − mean)). None among the first `warm_up` is one.
+class outlier_detector {
+ public:
+  [[nodiscard]] bool is_outlier(double value, const penalty_options& o) const;
+  void update(double value, const penalty_options& o);
+
+  void serialize(auto& ar) { ar(mean_, variance_, count_, scores_); }
+
+ private:
+  [[nodiscard]] double score(double value, const penalty_options& o) const;
+
+  double mean_ = 0;
+  double variance_ = 0;
+  std::uint64_t count_ = 0;
+  std::vector<double> scores_;  ///< the last `warm_up` of them, oldest first
+};
+
+namespace detail {
+
+/// Models collective::Exchange. `begin` sends the row's norm, `turn` waits for the others' and sends the weighted row,
+/// `finish` waits for the sum. A norm is taken into the statistics when the next round begins, so that a second attempt of
+/// one finds them as the first did.
+class penalised_exchange {
+  using mean = collective::split_mean<compress::as_message<compress::none>>;
+
+ public:
+  static constexpr std::string_view name = "penalised_mean";
+  static constexpr collective::exchange_traits traits{
+      .bit_parity = true, .own_support = false, .residual = false, .counts = false, .stateful = true};
+
+  explicit penalised_exchange(penalty_options options);
+
+  result<void> begin(const collective::exchange_port& port, const collective::exchange_row& row,
+                     const compress::message_context& ctx);
+  result<void> turn(const collective::exchange_port& port, const collective::exchange_row& row,
+                    const compress::message_context& ctx);
+  result<void> finish(const collective::exchange_port& port, const collective::exchange_row& row,
+                      const compress::message_context& ctx);
+  /// All three for a peer that is its whole group: it has nobody to send to.
+  result<void> alone(const collective::exchange_row& row, const compress::message_context& ctx);
+  void cancel();
+
+  void serialize(auto& ar) { ar(detector_, has_norm_, norm_, round_); }
+
+ private:
+  // In place of a norm: of a row that counts as zeros, and of a peer that only listens.
+  static constexpr float out = -1, silent = -2;
+
+  [[nodiscard]] result<void> check() const;
+  /// Whether this peer's row counts.
+  [[nodiscard]] result<bool> judge(const collective::exchange_row& row, const compress::message_context& ctx);
+  void clip(std::span<float> row, thread_pool& pool) const;
+  [[nodiscard]] float weight_of(net::peer_index self) const;
+  [[nodiscard]] collective::exchange_row weighted(const collective::exchange_row& row);
+
+  penalty_options options_;
+  outlier_detector detector_;
+  bool has_norm_ = false;  ///< that the statistics do not have yet
+  double norm_ = 0;
+  std::uint64_t round_ = 0;      ///< that it is of
+  bool usable_ = true;           ///< this peer's row is finite
+  std::vector<float> norms_;     ///< every peer's at its place
+  std::vector<float> weighted_;  ///< this peer's row, as it is sent
+  mean norm_mean_;
+  mean row_mean_;
+};
+
+}  // namespace detail
+
+/// Σ w_i x_i with w = softmax(−|x_i| / temperature) over the peers whose row is no outlier among their own of before, times
+/// min(1, φ/(|·| + 1e-6)); zeros where all rows are outliers. Whatever rows count otherwise (samples), a peer counts here
+/// by its norm alone, or, with a weight of 0, not at all. One for each fragment: EDiT's are single layers,
+/// axis::consecutive{1}. Bytes: those of split_mean, and 4 a peer; 4 latencies. Use axis::outer_unless_zero with it.
+struct penalised_mean {
+  using type = detail::penalised_exchange;
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits = type::traits;
+
+  penalty_options options{};
+
+  [[nodiscard]] type make(std::size_t = 0) const { return type{options}; }
+};
+static_assert(collective::Exchange<detail::penalised_exchange, compress::message_context>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_PENALISED_MEAN_HPP
+
+// ---- causeway/axis/impl/penalised_mean.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_AXIS_IMPL_PENALISED_MEAN_IPP
+#define CAUSEWAY_AXIS_IMPL_PENALISED_MEAN_IPP
+
+// Bodies of axis/penalised_mean.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
+
+CAUSEWAY_DECL double outlier_detector::score(double value, const penalty_options& o) const {
+  return variance_ == 0 || count_ < o.warm_up ? 0 : (value - mean_) / std::sqrt(variance_);
+}
+
+CAUSEWAY_DECL bool outlier_detector::is_outlier(double value, const penalty_options& o) const {
+  if (count_ < o.warm_up || scores_.size() < 2) return false;
+  const auto n = static_cast<double>(scores_.size());
+  const double middle = std::accumulate(scores_.begin(), scores_.end(), 0.0) / n;
+  double squares = 0;
+  for (const double z : scores_) squares += (z - middle) * (z - middle);
+  return score(value, o) > o.threshold * std::max(1.0, std::sqrt(squares / (n - 1)));
+}
+
+CAUSEWAY_DECL void outlier_detector::update(double value, const penalty_options& o) {
+  ++count_;
+  const double before = value - mean_;
+  mean_ += o.decay * before;
+  variance_ = (1 - o.decay) * (variance_ + o.decay * before * (value - mean_));
+  scores_.push_back(score(value, o));
+  if (scores_.size() > o.warm_up) scores_.erase(scores_.begin());
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::axis
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
+
+inline double length_of(thread_pool& pool, std::span<const float> x) {
+  return std::sqrt(kernels::sum_of_squares(pool, x.data(), static_cast<std::int64_t>(x.size())));
+}
+
+/// Rows of their own, without matrices.
+inline compress::message_context plain_rows(const compress::message_context& ctx) {
+  return {.pool = ctx.pool, .seed = ctx.seed, .own_seed = ctx.own_seed, .round = ctx.round};
+}
+
+inline collective::exchange_port second_talk(const collective::exchange_port& port) {
+  net::message_id id = port.id;
+  id.channel += 8;  // the first mean uses fewer
+  return {port.transport, id, port.options};
+}
+
+CAUSEWAY_DECL penalised_exchange::penalised_exchange(penalty_options options) : options_{options} {}
+
+CAUSEWAY_DECL result<void> penalised_exchange::check() const {
+  const penalty_options& o = options_;
+  if (o.decay > 0 && o.decay < 1 && o.warm_up >= 2 && o.threshold > 0 && o.temperature > 0 && o.clip >= 0) return {};
+  return fail(errc::invalid_argument, "penalised_mean",
+              "needs a decay between 0 and 1, a warm-up of at least 2 norms, a threshold and a temperature above 0, and a "
+              "clip of 0 or more");
+}
+
+CAUSEWAY_DECL result<bool> penalised_exchange::judge(const collective::exchange_row& row,
+                                                     const compress::message_context& ctx) {
+  CAUSEWAY_TRY(check());
+  if (has_norm_ && round_ != ctx.round) detector_.update(norm_, options_);
+  norm_ = length_of(ctx.pool, row.values);
+  // What is not finite goes with its row, which all refuse; it is nothing to learn from.
+  usable_ = norm_ <= double{std::numeric_limits<float>::max()};
+  has_norm_ = usable_ && row.weight > 0;
+  round_ = ctx.round;
+  return has_norm_ && !(options_.eliminate && detector_.is_outlier(norm_, options_));
+}
+
+CAUSEWAY_DECL void penalised_exchange::clip(std::span<float> row, thread_pool& pool) const {
+  if (options_.clip == 0) return;
+  const double factor = std::min(1.0, options_.clip / (length_of(pool, row) + 1e-6));
+  kernels::scale(pool, row.data(), static_cast<float>(factor), static_cast<std::int64_t>(row.size()));
+}
+
+CAUSEWAY_DECL result<void> penalised_exchange::alone(const collective::exchange_row& row,
+                                                     const compress::message_context& ctx) {
+  CAUSEWAY_ASSIGN(const bool counts, judge(row, ctx));
+  if (counts) {
+    clip(row.values, ctx.pool);
+  } else if (usable_) {
+    std::fill(row.values.begin(), row.values.end(), 0.0F);
+  }
+  return {};
+}
+
+CAUSEWAY_DECL result<void> penalised_exchange::begin(const collective::exchange_port& port,
+                                                     const collective::exchange_row& row,
+                                                     const compress::message_context& ctx) {
+  CAUSEWAY_ASSIGN(const bool counts, judge(row, ctx));
+  norms_.assign(port.transport.size(), 0.0F);
+  norms_[port.transport.self()] = row.weight == 0 ? silent : counts ? static_cast<float>(norm_) : out;
+  return norm_mean_.begin(port, {.values = norms_}, plain_rows(ctx));
+}
+
+/// Of this peer's row in a mean over those that do not only listen: times their number.
+CAUSEWAY_DECL float penalised_exchange::weight_of(net::peer_index self) const {
+  double least = std::numeric_limits<double>::infinity(), sum = 0, speakers = 0;
+  for (const float norm : norms_) {
+    if (norm >= 0) least = std::min(least, double{norm});
+    if (norm > (out + silent) / 2) ++speakers;
+  }
+  const auto part = [&](float norm) { return norm < 0 ? 0.0 : std::exp((least - double{norm}) / options_.temperature); };
+  for (const float norm : norms_) sum += part(norm);
+  return sum > 0 ? static_cast<float>(speakers * part(norms_[self]) / sum) : 0.0F;
+}
+
+CAUSEWAY_DECL collective::exchange_row penalised_exchange::weighted(const collective::exchange_row& row) {
+  return {.values = weighted_, .weight = row.weight > 0 ? 1.0F : 0.0F, .refused = row.refused};
+}
+
+CAUSEWAY_DECL result<void> penalised_exchange::turn(const collective::exchange_port& port,
+                                                    const collective::exchange_row& row,
+                                                    const compress::message_context& ctx) {
+  const collective::exchange_row norms{.values = norms_};
+  CAUSEWAY_TRY(norm_mean_.turn(port, norms, plain_rows(ctx)));
+  CAUSEWAY_TRY(norm_mean_.finish(port, norms, plain_rows(ctx)));
+  for (float& norm : norms_) norm *= static_cast<float>(norms_.size());
+  weighted_.assign(row.values.begin(), row.values.end());
+  if (usable_) {
+    kernels::scale(ctx.pool, weighted_.data(), weight_of(port.transport.self()),
+                   static_cast<std::int64_t>(weighted_.size()));
+  }
+  return row_mean_.begin(second_talk(port), weighted(row), plain_rows(ctx));
+}
+
+CAUSEWAY_DECL result<void> penalised_exchange::finish(const collective::exchange_port& port,
+                                                      const collective::exchange_row& row,
+                                                      const compress::message_context& ctx) {
+  CAUSEWAY_TRY(row_mean_.turn(second_talk(port), weighted(row), plain_rows(ctx)));
+  CAUSEWAY_TRY(row_mean_.finish(second_talk(port), weighted(row), plain_rows(ctx)));
+  std::copy(weighted_.begin(), weighted_.end(), row.values.begin());
+  clip(row.values, ctx.pool);
+  return {};
+}
+
+CAUSEWAY_DECL void penalised_exchange::cancel() {
+  norm_mean_.cancel();
+  row_mean_.cancel();
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::axis::detail
+
+#endif  // CAUSEWAY_AXIS_IMPL_PENALISED_MEAN_IPP
 #endif
 
 // ---- causeway/axis/residual.hpp ----
@@ -26500,8 +27547,10 @@ struct comm_traits {
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
   bool sums_gradients = false;  ///< whether parts of a gradient may be given to it, which have to be added up as they are
   bool prepares_anew = false;   ///< what a round exchanges is made of all parameters, anew at every attempt, and is one row
-  bool own_parameters = false;  ///< each peer has its own: a newcomer gets some from those whom it meets
-  bool gathers_samples = false;      ///< a round is so many samples of all peers together: a member needs as many at hand
+  bool moves_with_blocks =
+      false;                     ///< what it keeps for each parameter can go with that to another peer, and is all it keeps
+  bool own_parameters = false;   ///< each peer has its own: a newcomer gets some from those whom it meets
+  bool gathers_samples = false;  ///< a round is so many samples of all peers together: a member needs as many at hand
   std::uint32_t rounds_at_hand = 1;  ///< rounds that a member needs samples for (member_options); late results: two
 };
 
@@ -26511,6 +27560,7 @@ struct parallel_traits {
   bool reroutes = false;         ///< a lost peer's work goes to another of its stage
   bool global_step = true;       ///< all peers finish the same step together
   bool shares_gradient = false;  ///< a peer's gradient is a part of its stage's: it must be summed in every step
+  bool moves_blocks = false;     ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool computes_late = false;    ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
@@ -26944,6 +27994,669 @@ async_parameter_server(Axes...) -> async_parameter_server<Axes...>;
 }}}  // namespace causeway::CAUSEWAY_ABI::comm
 
 #endif  // CAUSEWAY_COMM_ASYNC_PARAMETER_SERVER_HPP
+
+// ---- causeway/comm/round_rules.hpp ----
+#ifndef CAUSEWAY_COMM_ROUND_RULES_HPP
+#define CAUSEWAY_COMM_ROUND_RULES_HPP
+
+// Which axes go together, as pure functions of their constants, and one readable error for each mix that does not. Every id
+// is explained in docs/reference/rules.md, and held to its message by a test in tests/compile_fail.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
+
+/// The constants that the rules are about.
+struct round_mix {
+  bool anchored = true;            ///< content: there are shared parameters
+  bool before_inner_step = false;  ///< content: gradients
+  bool sends_anchor = false;       ///< content: shared parameters travel too
+  bool everybody = true;           ///< group
+  bool lasting = true;             ///< group: the same peers in all exchanges of a fragment
+  bool by_context = true;          ///< exchange: the context's all-reduce
+  bool bit_parity = true;          ///< exchange
+  bool own_support = false;        ///< exchange: peers may send coordinates of their own choice
+  bool gives_residual = true;      ///< exchange
+  bool gives_counts = false;       ///< exchange
+  bool sparse = false;             ///< exchange: its codec
+  bool names_peers = false;        ///< exchange: by their numbers
+  bool shared_support = false;     ///< exchange: all peers send the same coordinates
+  bool keeps_residual = false;     ///< residual
+  bool residual_in_parameters = false;
+  bool waits_at_once = true;       ///< landing
+  bool waits_a_round = false;      ///< landing
+  bool own_is_fresh = false;       ///< landing
+  bool keeps_steps = true;         ///< landing
+  bool wants_mean_shared = false;  ///< outer optimizer
+  bool linear_outer = true;        ///< outer optimizer
+  bool single = true;              ///< one fragment of one tensor
+  bool trigger_talks = false;      ///< trigger: to all peers, after exchanges
+  bool watches_movement = false;   ///< trigger
+  bool keeps_local = false;        ///< participation
+  bool always = true;              ///< participation
+  bool accumulates = false;        ///< trigger: gathers gradients of many steps
+  bool weighs = false;             ///< trigger or participation: rows count by the samples behind them
+};
+
+namespace rules {
+
+/// All-reduce and its kin add up what they are given: sparse messages must agree on their coordinates, or be gathered.
+constexpr bool a2(round_mix m) { return !m.sparse || m.own_support || m.shared_support; }
+/// Overlap needs an exchange that can be begun and finished.
+constexpr bool a3(round_mix m) { return m.waits_at_once || !m.by_context; }
+/// A gossip step needs the others' shared parameters, and only that wants them.
+constexpr bool a4(round_mix m) { return m.wants_mean_shared == m.sends_anchor; }
+/// Where others meet each time, shared parameters cannot stay equal: they must travel, or there must be none.
+constexpr bool a5(round_mix m) { return m.lasting || !m.anchored || m.sends_anchor; }
+/// The context's all-reduce is always among all peers.
+constexpr bool a6(round_mix m) { return m.everybody || !m.by_context; }
+/// Shared parameters that all hold alike need the same bits everywhere.
+constexpr bool a7(round_mix m) { return !(m.anchored && m.lasting) || m.bit_parity; }
+/// Who keeps what was not sent must know what was sent.
+constexpr bool a8(round_mix m) {
+  const bool changes = (m.anchored && !m.sends_anchor) || m.before_inner_step;  // parameters themselves leave nothing out
+  return !m.keeps_residual || (m.gives_residual && changes && (!m.residual_in_parameters || m.anchored));
+}
+/// Replacing only the coordinates that came needs to know which came.
+constexpr bool a9(round_mix m) { return m.anchored || m.before_inner_step || !m.sparse || m.gives_counts; }
+/// A part of one's own can only be fresh in a mean that goes to an outer optimizer, over all; and what is a round late
+/// cannot be compared with shared parameters of now.
+constexpr bool a10(round_mix m) {
+  const bool late = !m.waits_a_round || !m.sends_anchor;
+  return late &&
+         (!m.own_is_fresh || (m.anchored && m.everybody && m.always && m.gives_residual && !m.residual_in_parameters));
+}
+/// What peers adapt to must be equal on all.
+constexpr bool a11(round_mix m) {
+  return !m.watches_movement || (m.anchored && m.everybody && !m.own_is_fresh && !m.sends_anchor);
+}
+/// Peers that gather as they can have different numbers of samples: gradients, weighted, taken at once.
+constexpr bool a14(round_mix m) {
+  return !m.accumulates || (m.before_inner_step && !m.by_context && m.waits_at_once && m.everybody && !m.keeps_residual);
+}
+/// Whether each peer has parameters of its own, of no model but the one that all train: peers meet in groups, other ones
+/// each time.
+constexpr bool own_parameters(round_mix m) { return !m.everybody && !m.lasting && !m.before_inner_step; }
+/// Rows that count unequally need an exchange that weighs, and one that takes no row out again as 1/M. Who shares a batch
+/// or is drawn is a matter of all peers.
+constexpr bool a15(round_mix m) {
+  const bool together = m.everybody || (own_parameters(m) && m.always && !m.trigger_talks);
+  return !m.weighs || (!m.by_context && together && !m.own_is_fresh);
+}
+/// Where what was not sent lies in the live parameters, a blend of those with others would lose a part of it.
+constexpr bool a16(round_mix m) { return !m.residual_in_parameters || m.keeps_steps; }
+/// Whether all peers hold the same (shared) parameters after each exchange.
+constexpr bool identical(round_mix m) {
+  if (!m.everybody || !m.bit_parity || m.own_is_fresh) return false;
+  return m.anchored || m.before_inner_step || (m.single && !m.sparse && m.waits_at_once && !m.keeps_local);
+}
+/// Whether peers may come and go: there are values that all hold alike after each turn, so that a newcomer can be given
+/// them, and what the schedule and the exchange remember is either among them or nobody else's. Where parameters themselves
+/// are exchanged, they are the last mean of each. Where peers have their own, a newcomer gets those of whom it meets, who
+/// must send all of them.
+constexpr bool elastic(round_mix m) {
+  const bool alike =
+      m.everybody ? m.bit_parity && !m.sends_anchor && !m.keeps_local : own_parameters(m) && !m.sparse && m.always;
+  const bool late = m.single && (m.anchored || m.before_inner_step) && (!m.own_is_fresh || m.linear_outer);
+  return alike && (!m.waits_a_round || late) && !m.trigger_talks && !m.names_peers;
+}
+
+/// Whether a row is made of the live parameters at every attempt, of all of them, for all peers: what a peer of a swarm
+/// steps on when the exchange is due is in it then. Fragments' rows hold steps from before the last exchange, which could
+/// not be computed again.
+constexpr bool prepares_anew(round_mix m) {
+  return m.anchored && m.single && m.everybody && m.waits_at_once && !m.sends_anchor && elastic(m);
+}
+
+}  // namespace rules
+
+namespace detail {
+
+template <class Trigger>
+inline constexpr bool follows_speed = requires {
+  Trigger::follows_speed;
+};
+template <class Trigger>
+inline constexpr bool accumulates = requires {
+  Trigger::accumulates;
+};
+template <class Axis>
+inline constexpr bool weighs = requires {
+  Axis::weighs;
+};
+
+}  // namespace detail
+
+/// The rules for one mix: derive from it. Instantiated only with known axes, so that a wrong one is the only error.
+template <class... Axes>
+struct round_rules {
+  static_assert(
+      axis::all_known<Axes...>,
+      "causeway-A0: a type given to comm::rounds is no axis value: it has no `decides`. docs/reference/rules.md#a0");
+  static_assert(axis::all_different<Axes...>,
+                "causeway-A1: two values for one axis were given to comm::rounds; keep one. docs/reference/rules.md#a1");
+
+ protected:
+  using trigger_axis = axis::pick<axis::part::trigger, axis::every, Axes...>;
+  using content_axis = axis::pick<axis::part::content, axis::pseudo_gradient, Axes...>;
+  using fragments_axis = axis::pick<axis::part::fragments, axis::whole, Axes...>;
+  using group_axis = axis::pick<axis::part::group, axis::all_peers, Axes...>;
+  using exchange_axis = axis::pick<axis::part::exchange, axis::all_reduce<>, Axes...>;
+  using residual_axis = axis::pick<axis::part::residual, axis::no_residual, Axes...>;
+  using participation_axis = axis::pick<axis::part::participation, axis::everyone, Axes...>;
+  using outer_axis = axis::pick<axis::part::outer, axis::outer<>, Axes...>;
+  using landing_axis = axis::pick<axis::part::landing, axis::blocking, Axes...>;
+
+ public:
+  static constexpr round_mix mix{.anchored = content_axis::anchored,
+                                 .before_inner_step = content_axis::before_inner_step,
+                                 .sends_anchor = content_axis::with_anchor,
+                                 .everybody = group_axis::everybody,
+                                 .lasting = group_axis::everybody || axis::groups_last<group_axis>,
+                                 .by_context = axis::by_context<exchange_axis>,
+                                 .bit_parity = exchange_axis::traits.bit_parity,
+                                 .own_support = exchange_axis::traits.own_support,
+                                 .gives_residual = exchange_axis::traits.residual,
+                                 .gives_counts = exchange_axis::traits.counts,
+                                 .sparse = axis::message_traits<exchange_axis>().sparse,
+                                 .names_peers = exchange_axis::traits.names_peers,
+                                 .shared_support = axis::message_traits<exchange_axis>().shared_support,
+                                 .keeps_residual = residual_axis::keeps != axis::keeping::nothing,
+                                 .residual_in_parameters = residual_axis::keeps == axis::keeping::in_parameters,
+                                 .waits_at_once = landing_axis::waits == axis::waiting::at_once,
+                                 .waits_a_round = landing_axis::waits == axis::waiting::a_round,
+                                 .own_is_fresh = landing_axis::own_is_fresh,
+                                 .keeps_steps = landing_axis::keeps_steps,
+                                 .wants_mean_shared = content_axis::anchored && outer_axis::wants_mean_shared,
+                                 .linear_outer = optim::is_linear<outer_axis>,
+                                 .single = fragments_axis::single && content_axis::tensor_count == 1,
+                                 .trigger_talks = detail::follows_speed<trigger_axis>,
+                                 .watches_movement = trigger_axis::watches_movement,
+                                 .keeps_local = participation_axis::keeps_local,
+                                 .always = participation_axis::always,
+                                 .accumulates = detail::accumulates<trigger_axis>,
+                                 .weighs = detail::weighs<trigger_axis> || detail::weighs<participation_axis>};
+  static constexpr bool identical = rules::identical(mix);
+  static constexpr bool elastic = rules::elastic(mix);
+  static constexpr bool own_parameters = rules::own_parameters(mix);
+  static constexpr bool prepares_anew = rules::prepares_anew(mix);
+
+ private:
+  static_assert(
+      rules::a2(mix),
+      "causeway-A2: with this codec every peer sends coordinates of its own choice, but this topology can only add up "
+      "rows. Use axis::gather_mean, or a codec with a shared mask. docs/reference/rules.md#a2");
+  static_assert(rules::a3(mix),
+                "causeway-A3: this landing lets the exchange overlap with inner steps, but axis::all_reduce blocks. "
+                "Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a3");
+  static_assert(rules::a4(mix),
+                "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
+                "axis::gossip_nesterov together with axis::pseudo_gradient_and_anchor. docs/reference/rules.md#a4");
+  static_assert(
+      rules::a5(mix),
+      "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
+      "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov, or axis::module_groups. docs/reference/rules.md#a5");
+  static_assert(rules::a6(mix),
+                "causeway-A6: axis::all_reduce is among all peers, but this group is not. Use axis::gather_mean or "
+                "axis::split_mean. docs/reference/rules.md#a6");
+  static_assert(
+      rules::a7(mix),
+      "causeway-A7: all peers must hold the same shared parameters, but this exchange ends with different bits on "
+      "different peers. Use one with bit parity. docs/reference/rules.md#a7");
+  static_assert(rules::a8(mix),
+                "causeway-A8: a residual needs changes (gradients or pseudo-gradients; an implicit one the latter) and a "
+                "topology that "
+                "tells what was sent. Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a8");
+  static_assert(rules::a9(mix),
+                "causeway-A9: parameters are replaced only where something came, but this exchange does not say where. Use "
+                "axis::gather_mean with collective::contributor_mean. docs/reference/rules.md#a9");
+  static_assert(
+      rules::a10(mix),
+      "causeway-A10: axis::eager replaces this peer's old row in a mean over all peers, and gossip cannot be late. Use "
+      "axis::pseudo_gradient, axis::all_peers, axis::everyone and axis::split_mean. docs/reference/rules.md#a10");
+  static_assert(rules::a11(mix),
+                "causeway-A11: this trigger adapts to the mean's size, which must be equal on all peers. Use "
+                "axis::pseudo_gradient with axis::all_peers. docs/reference/rules.md#a11");
+  static_assert(
+      rules::a14(mix),
+      "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
+      "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
+  static_assert(rules::a15(mix),
+                "causeway-A15: peers' rows must count by the samples behind them. Use axis::split_mean or "
+                "axis::gather_mean among axis::all_peers, without axis::eager. docs/reference/rules.md#a15");
+  static_assert(rules::a16(mix),
+                "causeway-A16: axis::implicit_residual leaves what was not sent in the live parameters, and this landing "
+                "blends or corrects those. Use axis::blocking, axis::replayed or axis::one_round_late. "
+                "docs/reference/rules.md#a16");
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::comm
+
+#endif  // CAUSEWAY_COMM_ROUND_RULES_HPP
+
+// ---- causeway/membership/state_image.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+#define CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+
+// The committed state of a peer as memory: a list of parts, seen as one row of bytes and cut into chunks of equal size. The
+// hashes of the chunks and the sizes of the parts make the root, which names the state: peers whose roots are equal hold
+// the same bytes. Hashes are kept until `touch()`: whoever changes the memory says so. All peers must have the same byte
+// order.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+/// Bytes of a chunk: 1,024 of them make 256 MiB, and one crosses a line of 100 Mbit/s in 21 ms.
+inline constexpr std::uint32_t default_chunk_bytes = std::uint32_t{256} << 10U;
+/// A state has at most this many parts.
+inline constexpr std::size_t max_state_parts = 16384;
+
+/// The sizes of a state's parts and how it is cut: equal on peers that can share a run.
+struct image_layout {
+  std::uint32_t chunk_bytes = default_chunk_bytes;
+  std::vector<std::uint64_t> sizes;
+
+  [[nodiscard]] std::uint64_t bytes() const noexcept;
+  [[nodiscard]] std::size_t chunks() const noexcept;
+
+  friend bool operator==(const image_layout&, const image_layout&) = default;
+};
+
+/// The name of a state from its layout and the digest of its chunks' hashes.
+[[nodiscard]] CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept;
+
+[[nodiscard]] CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept;
+
+/// Success, or errc::wrong_model with the sizes of both sides.
+[[nodiscard]] CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs);
+
+/// An archive that copies nothing: notes where the memory lies that a `serialize` member names. What it is given must stay
+/// where it is, vectors too. Takes numbers, enumerations, strings, vectors of any of these, and types with `serialize`.
+/// Types with padding are refused at compile time: the bytes between their members are not part of a state.
+class image_collector {
+ public:
+  template <class... Ts>
+  void operator()(Ts&... values) {
+    (visit(values), ...);
+  }
+
+  template <class T>
+  void view(std::span<T> values) {
+    static_assert(plain<T>, "a state is made of numbers, enumerations and structures of them without padding");
+    parts_.push_back(std::as_writable_bytes(values));
+  }
+
+  /// What is no part of the state, since every peer has its own, but is to be kept with it on this peer's disk.
+  template <class... Ts>
+  void own(Ts&&... values) {
+    parts_.swap(own_);
+    (visit(values), ...);
+    parts_.swap(own_);
+  }
+
+  [[nodiscard]] const std::vector<std::span<std::byte>>& parts() const noexcept { return parts_; }
+  [[nodiscard]] const std::vector<std::span<std::byte>>& own_parts() const noexcept { return own_; }
+
+ private:
+  template <class T>
+  static constexpr bool plain = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
+                                (std::is_floating_point_v<T> || std::has_unique_object_representations_v<T>);
+
+  template <class T>
+  void visit(T& value) {
+    if constexpr (requires { value.serialize(*this); }) {
+      value.serialize(*this);
+    } else {
+      view(std::span{&value, 1});
+    }
+  }
+
+  template <class T, class Memory>
+  void visit(std::vector<T, Memory>& values) {
+    if constexpr (plain<T>) {
+      view(std::span{values});
+    } else {
+      for (T& value : values) visit(value);
+    }
+  }
+
+  template <class T>
+  void visit(std::span<T> values) {
+    view(values);
+  }
+
+  void visit(std::string& text) { view(std::span{text.data(), text.size()}); }
+
+  std::vector<std::span<std::byte>> parts_;
+  std::vector<std::span<std::byte>> own_;
+};
+
+/// Not safe to share between threads while hashes are being made: `root` makes them, afterwards everything marked const
+/// only reads. Cost of hashing: one pass over the memory, on all threads of the pool.
+class state_image {
+ public:
+  explicit state_image(std::uint32_t chunk_bytes = default_chunk_bytes);
+
+  /// The memory of these objects, in this order.
+  template <class... Ts>
+  [[nodiscard]] static state_image of(Ts&... values) {
+    image_collector all;
+    all(values...);
+    state_image image;
+    for (const auto part : all.parts()) image.add(part);
+    return image;
+  }
+
+  /// Appends a part; it must stay where it is.
+  void add(std::span<std::byte> part);
+
+  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
+  [[nodiscard]] std::span<const std::span<std::byte>> parts() const noexcept { return parts_; }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::size_t chunks() const noexcept { return layout_.chunks(); }
+  /// The last chunk may be shorter.
+  [[nodiscard]] std::size_t chunk_size(std::size_t chunk) const noexcept;
+
+  /// The memory was changed: hashes will be made anew.
+  void touch() noexcept { hashed_ = false; }
+
+  /// Names the state. Makes the hashes if the memory was touched.
+  [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const;
+  [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const;
+  [[nodiscard]] std::uint64_t chunk_hash(std::size_t chunk) const { return hashes()[chunk]; }
+
+  /// Copies a chunk out. Precondition: `out` has chunk_size(chunk) bytes.
+  void read(std::size_t chunk, std::span<std::byte> out) const;
+
+  /// Puts bytes where a chunk lies; call touch() when all are there. Precondition: `in` has chunk_size(chunk) bytes.
+  void write(std::size_t chunk, std::span<const std::byte> in);
+
+ private:
+  // Calls f(piece, offset in the chunk) on the pieces of parts that a chunk covers; never on an empty one.
+  template <class F>
+  void for_each_piece(std::size_t chunk, F&& f) const {
+    std::uint64_t at = std::uint64_t{chunk} * layout_.chunk_bytes;
+    const std::uint64_t begin = at;
+    const std::uint64_t end = begin + chunk_size(chunk);
+    auto part = static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), at) - starts_.begin()) - 1;
+    for (; at < end; ++part) {
+      const auto inside = static_cast<std::size_t>(at - starts_[part]);
+      const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(parts_[part].size() - inside, end - at));
+      if (length > 0) f(parts_[part].subspan(inside, length), static_cast<std::size_t>(at - begin));
+      at += length;
+    }
+  }
+
+  // How a state is cut into parts must not show in a chunk's hash, so a chunk of several pieces is put together first.
+  [[nodiscard]] std::uint64_t hash_chunk(std::size_t chunk) const;
+
+  void make_hashes(thread_pool* pool) const;
+
+  image_layout layout_;
+  std::vector<std::span<std::byte>> parts_;
+  std::vector<std::uint64_t> starts_;
+  std::uint64_t bytes_ = 0;
+  mutable std::vector<std::uint64_t> hashes_;
+  mutable std::uint64_t root_ = 0;
+  mutable bool hashed_ = false;
+};
+
+/// Chunks of another state that wait beside an image until all that differ are there. Memory: the chunks put, no more.
+class staging {
+ public:
+  staging() = default;
+  explicit staging(const image_layout& layout);
+
+  /// Keeps a copy of a chunk whose hash was found right.
+  void put(std::size_t chunk, std::span<const std::byte> bytes);
+
+  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
+  [[nodiscard]] bool has(std::size_t chunk) const noexcept { return chunks_[chunk] != nullptr; }
+  [[nodiscard]] std::size_t chunks_held() const noexcept { return count_; }
+
+  /// Puts the chunks into `image`, frees them, and makes sure that the image is now the state named `root`.
+  /// errc::diverged: it is another one, because its memory was changed since its hashes were made; nothing in it can be
+  /// relied on then. Cost: a copy of the chunks put and one pass of hashing.
+  result<void> commit(state_image& image, std::uint64_t root, thread_pool* pool = nullptr);
+
+ private:
+  image_layout layout_;
+  std::vector<std::unique_ptr<std::byte[]>> chunks_;
+  std::size_t count_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+
+// ---- causeway/membership/impl/state_image.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+#define CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+
+// Bodies of membership/state_image.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
+
+CAUSEWAY_DECL std::uint64_t image_layout::bytes() const noexcept {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t size : sizes) sum += size;
+  return sum;
+}
+
+CAUSEWAY_DECL std::size_t image_layout::chunks() const noexcept {
+  return static_cast<std::size_t>((bytes() + chunk_bytes - 1) / chunk_bytes);
+}
+
+CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept {
+  hasher h;
+  h.add_value(std::uint64_t{layout.chunk_bytes}).add_value(std::uint64_t{layout.sizes.size()});
+  return h.add_values(std::span{layout.sizes}).add_value(digest).finish();
+}
+
+CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept {
+  return hash_bytes(std::as_bytes(hashes));
+}
+
+CAUSEWAY_DECL state_image::state_image(std::uint32_t chunk_bytes) : layout_{chunk_bytes, {}} {
+  CAUSEWAY_EXPECT(chunk_bytes > 0 && chunk_bytes % 64 == 0);
+}
+
+CAUSEWAY_DECL void state_image::add(std::span<std::byte> part) {
+  CAUSEWAY_EXPECT(parts_.size() < max_state_parts);
+  starts_.push_back(bytes_);
+  parts_.push_back(part);
+  layout_.sizes.push_back(part.size());
+  bytes_ += part.size();
+  touch();
+}
+
+CAUSEWAY_DECL std::size_t state_image::chunk_size(std::size_t chunk) const noexcept {
+  const std::uint64_t begin = std::uint64_t{chunk} * layout_.chunk_bytes;
+  return static_cast<std::size_t>(std::min<std::uint64_t>(layout_.chunk_bytes, bytes_ - begin));
+}
+
+CAUSEWAY_DECL std::uint64_t state_image::root(thread_pool* pool) const {
+  (void)hashes(pool);
+  return root_;
+}
+
+CAUSEWAY_DECL const std::vector<std::uint64_t>& state_image::hashes(thread_pool* pool) const {
+  if (!hashed_) make_hashes(pool);
+  return hashes_;
+}
+
+CAUSEWAY_DECL void state_image::read(std::size_t chunk, std::span<std::byte> out) const {
+  CAUSEWAY_EXPECT(chunk < chunks() && out.size() == chunk_size(chunk));
+  for_each_piece(
+      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(out.data() + at, piece.data(), piece.size()); });
+}
+
+CAUSEWAY_DECL void state_image::write(std::size_t chunk, std::span<const std::byte> in) {
+  CAUSEWAY_EXPECT(chunk < chunks() && in.size() == chunk_size(chunk));
+  for_each_piece(
+      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(piece.data(), in.data() + at, piece.size()); });
+}
+
+CAUSEWAY_DECL std::uint64_t state_image::hash_chunk(std::size_t chunk) const {
+  const std::size_t size = chunk_size(chunk);
+  std::uint64_t hash = 0;
+  bool whole = false;
+  for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t) {
+    if (piece.size() == size) {
+      whole = true;
+      hash = hash_bytes(piece);
+    }
+  });
+  if (whole) return hash;
+  std::vector<std::byte> gathered(size);
+  read(chunk, gathered);
+  return hash_bytes(gathered);
+}
+
+CAUSEWAY_DECL void state_image::make_hashes(thread_pool* pool) const {
+  hashes_.resize(chunks());
+  const auto some = [&](index_range range) {
+    for (std::int64_t i = range.begin; i < range.end; ++i) {
+      hashes_[static_cast<std::size_t>(i)] = hash_chunk(static_cast<std::size_t>(i));
+    }
+  };
+  const auto count = static_cast<std::int64_t>(hashes_.size());
+  if (pool != nullptr) {
+    pool->for_range(count, 1, some);
+  } else {
+    some({0, count});
+  }
+  root_ = state_root(layout_, digest_of(hashes_));
+  hashed_ = true;
+}
+
+CAUSEWAY_DECL staging::staging(const image_layout& layout) : layout_{layout}, chunks_(layout.chunks()) {}
+
+CAUSEWAY_DECL void staging::put(std::size_t chunk, std::span<const std::byte> bytes) {
+  CAUSEWAY_EXPECT(chunk < chunks_.size() && bytes.size() <= layout_.chunk_bytes);
+  if (!chunks_[chunk]) ++count_;
+  chunks_[chunk] = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
+  std::memcpy(chunks_[chunk].get(), bytes.data(), bytes.size());
+}
+
+CAUSEWAY_DECL result<void> staging::commit(state_image& image, std::uint64_t root, thread_pool* pool) {
+  CAUSEWAY_EXPECT(image.layout() == layout_);
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    if (chunks_[i]) image.write(i, {chunks_[i].get(), image.chunk_size(i)});
+    chunks_[i].reset();
+  }
+  count_ = 0;
+  image.touch();
+  if (image.root(pool) == root) return {};
+  return fail(errc::diverged, "state transfer",
+              "the state in memory is not the one that was fetched: it was changed meanwhile; fetch it again");
+}
+
+CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs) {
+  if (ours == theirs) return {};
+  const auto text = [](const image_layout& l) {
+    return std::to_string(l.bytes()) + " bytes in " + std::to_string(l.sizes.size()) + " parts, chunks of " +
+           std::to_string(l.chunk_bytes);
+  };
+  std::string message = "the shared state here is " + text(ours) + "; the run's is " + text(theirs);
+  for (std::size_t i = 0; i < std::min(ours.sizes.size(), theirs.sizes.size()); ++i) {
+    if (ours.sizes[i] == theirs.sizes[i]) continue;
+    message += "; part " + std::to_string(i) + " has " + std::to_string(ours.sizes[i]) + " bytes here and " +
+               std::to_string(theirs.sizes[i]) + " there";
+    break;
+  }
+  return fail(errc::wrong_model, "state transfer", message + ". Use the model and policies that the run uses");
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
+#endif
+
+// ---- causeway/comm/block_rows.hpp ----
+#ifndef CAUSEWAY_COMM_BLOCK_ROWS_HPP
+#define CAUSEWAY_COMM_BLOCK_ROWS_HPP
+
+// What comm::rounds keeps for each parameter between two exchanges, for peers whose part of the model changes during a run:
+// shared parameters and the outer optimizer's state, which belong to a block and move with it. A residual is a peer's own,
+// of rows that it sent, and is dropped when its part changes: with a newcomer it starts at zero, too.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of a policy that moves all parameters in one exchange, whose shared parameters and outer optimizer are in memory.
+template <class Core>
+class block_rows {
+  using outer_type = typename Core::outer_type;
+
+ public:
+  explicit block_rows(Core& core) : core_{core} {}
+
+  /// One value for each parameter, padding included; the shared parameters first.
+  [[nodiscard]] std::vector<std::span<float>> all() const {
+    std::vector<std::span<float>> rows{core_.rows.anchor()};
+    for (const std::span<float> row : of_outer(core_.rows.anchor().size())) rows.push_back(row);
+    return rows;
+  }
+
+  /// The model of `ctx` has another part than `before`, and its parameters are there. What was kept of those that stayed
+  /// goes with them; of new ones the shared parameters are the live ones, and the optimizer's state is as when it begins.
+  result<void> divide(auto& ctx, std::span<const parameter_segment> before) const {
+    auto& s = core_.states.front();
+    std::vector<std::vector<float>> old;
+    for (const std::span<float> row : all()) old.emplace_back(row.begin(), row.end());
+    const auto live = ctx.parameters();
+    core_.rows.anchor().assign(live.begin(), live.end());
+    reset_outer(s.outer, old.front().size(), live.size());
+    const auto rows = all();
+    for_common_pieces(before, ctx.view().segments, [&](const parameter_segment& from, const parameter_segment& to) {
+      for (std::size_t r = 0; r < rows.size(); ++r) {
+        std::copy_n(old[r].begin() + from.offset, from.size(), rows[r].begin() + to.offset);
+      }
+    });
+    s.residual.clear();
+    s.next_residual.clear();
+    if constexpr (Core::content_type::sums_updates) {
+      core_.rows.updates().assign(live.size(), 0.0F);
+      CAUSEWAY_TRY(ctx.track_updates(core_.rows.updates()));
+    }
+    CAUSEWAY_ASSIGN(core_.cuts, core_.fragments.cut(ctx.view().segments, live.size()));
+    return core_.prepare(ctx, 0);
+  }
+
+ private:
+  using bytes = std::span<std::byte>;
+
+  [[nodiscard]] static bool is_row(const bytes& part, std::size_t length) { return part.size() == length * sizeof(float); }
+
+  [[nodiscard]] std::vector<std::span<float>> of_outer(std::size_t length) const {
+    membership::image_collector parts;
+    parts(core_.states.front().outer);
+    std::vector<std::span<float>> rows;
+    for (const bytes& part : parts.parts()) {
+      if (is_row(part, length)) rows.emplace_back(reinterpret_cast<float*>(part.data()), length);
+    }
+    return rows;
+  }
+
+  /// Rows as at the beginning; what is no row, such as a count of steps, stays.
+  static void reset_outer(outer_type& outer, std::size_t from, std::size_t to) {
+    membership::image_collector was;
+    was(outer);
+    std::vector<std::vector<std::byte>> kept;
+    for (const bytes& part : was.parts()) kept.emplace_back(part.begin(), part.end());
+    outer.reset(static_cast<std::int64_t>(to));
+    membership::image_collector is;
+    is(outer);
+    for (std::size_t p = 0; p < kept.size(); ++p) {
+      if (kept[p].size() == is.parts()[p].size() && kept[p].size() != from * sizeof(float))
+        std::copy(kept[p].begin(), kept[p].end(), is.parts()[p].begin());
+    }
+  }
+
+  Core& core_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_BLOCK_ROWS_HPP
 
 // ---- causeway/collective/encoding.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_ENCODING_HPP
@@ -28243,243 +29956,6 @@ static_assert(CommunicationPolicy<every_step<>>);
 
 #endif  // CAUSEWAY_COMM_EVERY_STEP_HPP
 
-// ---- causeway/comm/round_rules.hpp ----
-#ifndef CAUSEWAY_COMM_ROUND_RULES_HPP
-#define CAUSEWAY_COMM_ROUND_RULES_HPP
-
-// Which axes go together, as pure functions of their constants, and one readable error for each mix that does not. Every id
-// is explained in docs/reference/rules.md, and held to its message by a test in tests/compile_fail.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
-
-/// The constants that the rules are about.
-struct round_mix {
-  bool anchored = true;            ///< content: there are shared parameters
-  bool before_inner_step = false;  ///< content: gradients
-  bool sends_anchor = false;       ///< content: shared parameters travel too
-  bool everybody = true;           ///< group
-  bool lasting = true;             ///< group: the same peers in all exchanges of a fragment
-  bool by_context = true;          ///< exchange: the context's all-reduce
-  bool bit_parity = true;          ///< exchange
-  bool own_support = false;        ///< exchange: peers may send coordinates of their own choice
-  bool gives_residual = true;      ///< exchange
-  bool gives_counts = false;       ///< exchange
-  bool sparse = false;             ///< exchange: its codec
-  bool names_peers = false;        ///< exchange: by their numbers
-  bool shared_support = false;     ///< exchange: all peers send the same coordinates
-  bool keeps_residual = false;     ///< residual
-  bool residual_in_parameters = false;
-  bool waits_at_once = true;       ///< landing
-  bool waits_a_round = false;      ///< landing
-  bool own_is_fresh = false;       ///< landing
-  bool keeps_steps = true;         ///< landing
-  bool wants_mean_shared = false;  ///< outer optimizer
-  bool linear_outer = true;        ///< outer optimizer
-  bool single = true;              ///< one fragment of one tensor
-  bool trigger_talks = false;      ///< trigger: to all peers, after exchanges
-  bool watches_movement = false;   ///< trigger
-  bool keeps_local = false;        ///< participation
-  bool always = true;              ///< participation
-  bool accumulates = false;        ///< trigger: gathers gradients of many steps
-  bool weighs = false;             ///< trigger or participation: rows count by the samples behind them
-};
-
-namespace rules {
-
-/// All-reduce and its kin add up what they are given: sparse messages must agree on their coordinates, or be gathered.
-constexpr bool a2(round_mix m) { return !m.sparse || m.own_support || m.shared_support; }
-/// Overlap needs an exchange that can be begun and finished.
-constexpr bool a3(round_mix m) { return m.waits_at_once || !m.by_context; }
-/// A gossip step needs the others' shared parameters, and only that wants them.
-constexpr bool a4(round_mix m) { return m.wants_mean_shared == m.sends_anchor; }
-/// Where others meet each time, shared parameters cannot stay equal: they must travel, or there must be none.
-constexpr bool a5(round_mix m) { return m.lasting || !m.anchored || m.sends_anchor; }
-/// The context's all-reduce is always among all peers.
-constexpr bool a6(round_mix m) { return m.everybody || !m.by_context; }
-/// Shared parameters that all hold alike need the same bits everywhere.
-constexpr bool a7(round_mix m) { return !(m.anchored && m.lasting) || m.bit_parity; }
-/// Who keeps what was not sent must know what was sent.
-constexpr bool a8(round_mix m) {
-  const bool changes = (m.anchored && !m.sends_anchor) || m.before_inner_step;  // parameters themselves leave nothing out
-  return !m.keeps_residual || (m.gives_residual && changes && (!m.residual_in_parameters || m.anchored));
-}
-/// Replacing only the coordinates that came needs to know which came.
-constexpr bool a9(round_mix m) { return m.anchored || m.before_inner_step || !m.sparse || m.gives_counts; }
-/// A part of one's own can only be fresh in a mean that goes to an outer optimizer, over all; and what is a round late
-/// cannot be compared with shared parameters of now.
-constexpr bool a10(round_mix m) {
-  const bool late = !m.waits_a_round || !m.sends_anchor;
-  return late &&
-         (!m.own_is_fresh || (m.anchored && m.everybody && m.always && m.gives_residual && !m.residual_in_parameters));
-}
-/// What peers adapt to must be equal on all.
-constexpr bool a11(round_mix m) {
-  return !m.watches_movement || (m.anchored && m.everybody && !m.own_is_fresh && !m.sends_anchor);
-}
-/// Peers that gather as they can have different numbers of samples: gradients, weighted, taken at once.
-constexpr bool a14(round_mix m) {
-  return !m.accumulates || (m.before_inner_step && !m.by_context && m.waits_at_once && m.everybody && !m.keeps_residual);
-}
-/// Whether each peer has parameters of its own, of no model but the one that all train: peers meet in groups, other ones
-/// each time.
-constexpr bool own_parameters(round_mix m) { return !m.everybody && !m.lasting && !m.before_inner_step; }
-/// Rows that count unequally need an exchange that weighs, and one that takes no row out again as 1/M. Who shares a batch
-/// or is drawn is a matter of all peers.
-constexpr bool a15(round_mix m) {
-  const bool together = m.everybody || (own_parameters(m) && m.always && !m.trigger_talks);
-  return !m.weighs || (!m.by_context && together && !m.own_is_fresh);
-}
-/// Where what was not sent lies in the live parameters, a blend of those with others would lose a part of it.
-constexpr bool a16(round_mix m) { return !m.residual_in_parameters || m.keeps_steps; }
-/// Whether all peers hold the same (shared) parameters after each exchange.
-constexpr bool identical(round_mix m) {
-  if (!m.everybody || !m.bit_parity || m.own_is_fresh) return false;
-  return m.anchored || m.before_inner_step || (m.single && !m.sparse && m.waits_at_once && !m.keeps_local);
-}
-/// Whether peers may come and go: there are values that all hold alike after each turn, so that a newcomer can be given
-/// them, and what the schedule and the exchange remember is either among them or nobody else's. Where parameters themselves
-/// are exchanged, they are the last mean of each. Where peers have their own, a newcomer gets those of whom it meets, who
-/// must send all of them.
-constexpr bool elastic(round_mix m) {
-  const bool alike =
-      m.everybody ? m.bit_parity && !m.sends_anchor && !m.keeps_local : own_parameters(m) && !m.sparse && m.always;
-  const bool late = m.single && (m.anchored || m.before_inner_step) && (!m.own_is_fresh || m.linear_outer);
-  return alike && (!m.waits_a_round || late) && !m.trigger_talks && !m.names_peers;
-}
-
-/// Whether a row is made of the live parameters at every attempt, of all of them, for all peers: what a peer of a swarm
-/// steps on when the exchange is due is in it then. Fragments' rows hold steps from before the last exchange, which could
-/// not be computed again.
-constexpr bool prepares_anew(round_mix m) {
-  return m.anchored && m.single && m.everybody && m.waits_at_once && !m.sends_anchor && elastic(m);
-}
-
-}  // namespace rules
-
-namespace detail {
-
-template <class Trigger>
-inline constexpr bool follows_speed = requires {
-  Trigger::follows_speed;
-};
-template <class Trigger>
-inline constexpr bool accumulates = requires {
-  Trigger::accumulates;
-};
-template <class Axis>
-inline constexpr bool weighs = requires {
-  Axis::weighs;
-};
-
-}  // namespace detail
-
-/// The rules for one mix: derive from it. Instantiated only with known axes, so that a wrong one is the only error.
-template <class... Axes>
-struct round_rules {
-  static_assert(
-      axis::all_known<Axes...>,
-      "causeway-A0: a type given to comm::rounds is no axis value: it has no `decides`. docs/reference/rules.md#a0");
-  static_assert(axis::all_different<Axes...>,
-                "causeway-A1: two values for one axis were given to comm::rounds; keep one. docs/reference/rules.md#a1");
-
- protected:
-  using trigger_axis = axis::pick<axis::part::trigger, axis::every, Axes...>;
-  using content_axis = axis::pick<axis::part::content, axis::pseudo_gradient, Axes...>;
-  using fragments_axis = axis::pick<axis::part::fragments, axis::whole, Axes...>;
-  using group_axis = axis::pick<axis::part::group, axis::all_peers, Axes...>;
-  using exchange_axis = axis::pick<axis::part::exchange, axis::all_reduce<>, Axes...>;
-  using residual_axis = axis::pick<axis::part::residual, axis::no_residual, Axes...>;
-  using participation_axis = axis::pick<axis::part::participation, axis::everyone, Axes...>;
-  using outer_axis = axis::pick<axis::part::outer, axis::outer<>, Axes...>;
-  using landing_axis = axis::pick<axis::part::landing, axis::blocking, Axes...>;
-
- public:
-  static constexpr round_mix mix{.anchored = content_axis::anchored,
-                                 .before_inner_step = content_axis::before_inner_step,
-                                 .sends_anchor = content_axis::with_anchor,
-                                 .everybody = group_axis::everybody,
-                                 .lasting = group_axis::everybody || axis::groups_last<group_axis>,
-                                 .by_context = axis::by_context<exchange_axis>,
-                                 .bit_parity = exchange_axis::traits.bit_parity,
-                                 .own_support = exchange_axis::traits.own_support,
-                                 .gives_residual = exchange_axis::traits.residual,
-                                 .gives_counts = exchange_axis::traits.counts,
-                                 .sparse = axis::message_traits<exchange_axis>().sparse,
-                                 .names_peers = exchange_axis::traits.names_peers,
-                                 .shared_support = axis::message_traits<exchange_axis>().shared_support,
-                                 .keeps_residual = residual_axis::keeps != axis::keeping::nothing,
-                                 .residual_in_parameters = residual_axis::keeps == axis::keeping::in_parameters,
-                                 .waits_at_once = landing_axis::waits == axis::waiting::at_once,
-                                 .waits_a_round = landing_axis::waits == axis::waiting::a_round,
-                                 .own_is_fresh = landing_axis::own_is_fresh,
-                                 .keeps_steps = landing_axis::keeps_steps,
-                                 .wants_mean_shared = content_axis::anchored && outer_axis::wants_mean_shared,
-                                 .linear_outer = optim::is_linear<outer_axis>,
-                                 .single = fragments_axis::single && content_axis::tensor_count == 1,
-                                 .trigger_talks = detail::follows_speed<trigger_axis>,
-                                 .watches_movement = trigger_axis::watches_movement,
-                                 .keeps_local = participation_axis::keeps_local,
-                                 .always = participation_axis::always,
-                                 .accumulates = detail::accumulates<trigger_axis>,
-                                 .weighs = detail::weighs<trigger_axis> || detail::weighs<participation_axis>};
-  static constexpr bool identical = rules::identical(mix);
-  static constexpr bool elastic = rules::elastic(mix);
-  static constexpr bool own_parameters = rules::own_parameters(mix);
-  static constexpr bool prepares_anew = rules::prepares_anew(mix);
-
- private:
-  static_assert(
-      rules::a2(mix),
-      "causeway-A2: with this codec every peer sends coordinates of its own choice, but this topology can only add up "
-      "rows. Use axis::gather_mean, or a codec with a shared mask. docs/reference/rules.md#a2");
-  static_assert(rules::a3(mix),
-                "causeway-A3: this landing lets the exchange overlap with inner steps, but axis::all_reduce blocks. "
-                "Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a3");
-  static_assert(rules::a4(mix),
-                "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
-                "axis::gossip_nesterov together with axis::pseudo_gradient_and_anchor. docs/reference/rules.md#a4");
-  static_assert(
-      rules::a5(mix),
-      "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
-      "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov, or axis::module_groups. docs/reference/rules.md#a5");
-  static_assert(rules::a6(mix),
-                "causeway-A6: axis::all_reduce is among all peers, but this group is not. Use axis::gather_mean or "
-                "axis::split_mean. docs/reference/rules.md#a6");
-  static_assert(
-      rules::a7(mix),
-      "causeway-A7: all peers must hold the same shared parameters, but this exchange ends with different bits on "
-      "different peers. Use one with bit parity. docs/reference/rules.md#a7");
-  static_assert(rules::a8(mix),
-                "causeway-A8: a residual needs changes (gradients or pseudo-gradients; an implicit one the latter) and a "
-                "topology that "
-                "tells what was sent. Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a8");
-  static_assert(rules::a9(mix),
-                "causeway-A9: parameters are replaced only where something came, but this exchange does not say where. Use "
-                "axis::gather_mean with collective::contributor_mean. docs/reference/rules.md#a9");
-  static_assert(
-      rules::a10(mix),
-      "causeway-A10: axis::eager replaces this peer's old row in a mean over all peers, and gossip cannot be late. Use "
-      "axis::pseudo_gradient, axis::all_peers, axis::everyone and axis::split_mean. docs/reference/rules.md#a10");
-  static_assert(rules::a11(mix),
-                "causeway-A11: this trigger adapts to the mean's size, which must be equal on all peers. Use "
-                "axis::pseudo_gradient with axis::all_peers. docs/reference/rules.md#a11");
-  static_assert(
-      rules::a14(mix),
-      "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
-      "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
-  static_assert(rules::a15(mix),
-                "causeway-A15: peers' rows must count by the samples behind them. Use axis::split_mean or "
-                "axis::gather_mean among axis::all_peers, without axis::eager. docs/reference/rules.md#a15");
-  static_assert(rules::a16(mix),
-                "causeway-A16: axis::implicit_residual leaves what was not sent in the live parameters, and this landing "
-                "blends or corrects those. Use axis::blocking, axis::replayed or axis::one_round_late. "
-                "docs/reference/rules.md#a16");
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::comm
-
-#endif  // CAUSEWAY_COMM_ROUND_RULES_HPP
-
 // ---- causeway/comm/round_rows.hpp ----
 #ifndef CAUSEWAY_COMM_ROUND_ROWS_HPP
 #define CAUSEWAY_COMM_ROUND_ROWS_HPP
@@ -29059,14 +30535,17 @@ struct round_state {
     return {};
   }
 
-  /// Leaves the mean in `row`. Alone, that is what this peer put in.
+  /// Leaves the mean in `row`. Alone, that is what this peer put in, unless the exchange does something to one row, too.
   template <class Context>
   result<void> finish(Context& ctx, const Recipe& recipe) {
     if constexpr (axis::by_context<Recipe>) {
       return failing(ctx, mean_by_context(ctx, recipe));
     } else {
-      if (terms.members.size() > 1 && !ctx.result_is_known()) {
+      const bool known = ctx.result_is_known();
+      if (terms.members.size() > 1 && !known) {
         CAUSEWAY_TRY(failing(ctx, exchange->finish(port(ctx), exchange_row(), message_context(ctx))));
+      } else if constexpr (requires { exchange->alone(exchange_row(), message_context(ctx)); }) {
+        if (!known) CAUSEWAY_TRY(failing(ctx, exchange->alone(exchange_row(), message_context(ctx))));
       }
       return failing(ctx, ctx.left_exchange(row));
     }
@@ -29456,345 +30935,6 @@ struct round_core {
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
 #endif  // CAUSEWAY_COMM_ROUND_CORE_HPP
-
-// ---- causeway/membership/state_image.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
-#define CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
-
-// The committed state of a peer as memory: a list of parts, seen as one row of bytes and cut into chunks of equal size. The
-// hashes of the chunks and the sizes of the parts make the root, which names the state: peers whose roots are equal hold
-// the same bytes. Hashes are kept until `touch()`: whoever changes the memory says so. All peers must have the same byte
-// order.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
-/// Bytes of a chunk: 1,024 of them make 256 MiB, and one crosses a line of 100 Mbit/s in 21 ms.
-inline constexpr std::uint32_t default_chunk_bytes = std::uint32_t{256} << 10U;
-/// A state has at most this many parts.
-inline constexpr std::size_t max_state_parts = 16384;
-
-/// The sizes of a state's parts and how it is cut: equal on peers that can share a run.
-struct image_layout {
-  std::uint32_t chunk_bytes = default_chunk_bytes;
-  std::vector<std::uint64_t> sizes;
-
-  [[nodiscard]] std::uint64_t bytes() const noexcept;
-  [[nodiscard]] std::size_t chunks() const noexcept;
-
-  friend bool operator==(const image_layout&, const image_layout&) = default;
-};
-
-/// The name of a state from its layout and the digest of its chunks' hashes.
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept;
-
-[[nodiscard]] CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept;
-
-/// Success, or errc::wrong_model with the sizes of both sides.
-[[nodiscard]] CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs);
-
-/// An archive that copies nothing: notes where the memory lies that a `serialize` member names. What it is given must stay
-/// where it is, vectors too. Takes numbers, enumerations, strings, vectors of any of these, and types with `serialize`.
-/// Types with padding are refused at compile time: the bytes between their members are not part of a state.
-class image_collector {
- public:
-  template <class... Ts>
-  void operator()(Ts&... values) {
-    (visit(values), ...);
-  }
-
-  template <class T>
-  void view(std::span<T> values) {
-    static_assert(plain<T>, "a state is made of numbers, enumerations and structures of them without padding");
-    parts_.push_back(std::as_writable_bytes(values));
-  }
-
-  /// What is no part of the state, since every peer has its own, but is to be kept with it on this peer's disk.
-  template <class... Ts>
-  void own(Ts&&... values) {
-    parts_.swap(own_);
-    (visit(values), ...);
-    parts_.swap(own_);
-  }
-
-  [[nodiscard]] const std::vector<std::span<std::byte>>& parts() const noexcept { return parts_; }
-  [[nodiscard]] const std::vector<std::span<std::byte>>& own_parts() const noexcept { return own_; }
-
- private:
-  template <class T>
-  static constexpr bool plain = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
-                                (std::is_floating_point_v<T> || std::has_unique_object_representations_v<T>);
-
-  template <class T>
-  void visit(T& value) {
-    if constexpr (requires { value.serialize(*this); }) {
-      value.serialize(*this);
-    } else {
-      view(std::span{&value, 1});
-    }
-  }
-
-  template <class T, class Memory>
-  void visit(std::vector<T, Memory>& values) {
-    if constexpr (plain<T>) {
-      view(std::span{values});
-    } else {
-      for (T& value : values) visit(value);
-    }
-  }
-
-  template <class T>
-  void visit(std::span<T> values) {
-    view(values);
-  }
-
-  void visit(std::string& text) { view(std::span{text.data(), text.size()}); }
-
-  std::vector<std::span<std::byte>> parts_;
-  std::vector<std::span<std::byte>> own_;
-};
-
-/// Not safe to share between threads while hashes are being made: `root` makes them, afterwards everything marked const
-/// only reads. Cost of hashing: one pass over the memory, on all threads of the pool.
-class state_image {
- public:
-  explicit state_image(std::uint32_t chunk_bytes = default_chunk_bytes);
-
-  /// The memory of these objects, in this order.
-  template <class... Ts>
-  [[nodiscard]] static state_image of(Ts&... values) {
-    image_collector all;
-    all(values...);
-    state_image image;
-    for (const auto part : all.parts()) image.add(part);
-    return image;
-  }
-
-  /// Appends a part; it must stay where it is.
-  void add(std::span<std::byte> part);
-
-  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
-  [[nodiscard]] std::span<const std::span<std::byte>> parts() const noexcept { return parts_; }
-  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
-  [[nodiscard]] std::size_t chunks() const noexcept { return layout_.chunks(); }
-  /// The last chunk may be shorter.
-  [[nodiscard]] std::size_t chunk_size(std::size_t chunk) const noexcept;
-
-  /// The memory was changed: hashes will be made anew.
-  void touch() noexcept { hashed_ = false; }
-
-  /// Names the state. Makes the hashes if the memory was touched.
-  [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const;
-  [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const;
-  [[nodiscard]] std::uint64_t chunk_hash(std::size_t chunk) const { return hashes()[chunk]; }
-
-  /// Copies a chunk out. Precondition: `out` has chunk_size(chunk) bytes.
-  void read(std::size_t chunk, std::span<std::byte> out) const;
-
-  /// Puts bytes where a chunk lies; call touch() when all are there. Precondition: `in` has chunk_size(chunk) bytes.
-  void write(std::size_t chunk, std::span<const std::byte> in);
-
- private:
-  // Calls f(piece, offset in the chunk) on the pieces of parts that a chunk covers; never on an empty one.
-  template <class F>
-  void for_each_piece(std::size_t chunk, F&& f) const {
-    std::uint64_t at = std::uint64_t{chunk} * layout_.chunk_bytes;
-    const std::uint64_t begin = at;
-    const std::uint64_t end = begin + chunk_size(chunk);
-    auto part = static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), at) - starts_.begin()) - 1;
-    for (; at < end; ++part) {
-      const auto inside = static_cast<std::size_t>(at - starts_[part]);
-      const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(parts_[part].size() - inside, end - at));
-      if (length > 0) f(parts_[part].subspan(inside, length), static_cast<std::size_t>(at - begin));
-      at += length;
-    }
-  }
-
-  // How a state is cut into parts must not show in a chunk's hash, so a chunk of several pieces is put together first.
-  [[nodiscard]] std::uint64_t hash_chunk(std::size_t chunk) const;
-
-  void make_hashes(thread_pool* pool) const;
-
-  image_layout layout_;
-  std::vector<std::span<std::byte>> parts_;
-  std::vector<std::uint64_t> starts_;
-  std::uint64_t bytes_ = 0;
-  mutable std::vector<std::uint64_t> hashes_;
-  mutable std::uint64_t root_ = 0;
-  mutable bool hashed_ = false;
-};
-
-/// Chunks of another state that wait beside an image until all that differ are there. Memory: the chunks put, no more.
-class staging {
- public:
-  staging() = default;
-  explicit staging(const image_layout& layout);
-
-  /// Keeps a copy of a chunk whose hash was found right.
-  void put(std::size_t chunk, std::span<const std::byte> bytes);
-
-  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
-  [[nodiscard]] bool has(std::size_t chunk) const noexcept { return chunks_[chunk] != nullptr; }
-  [[nodiscard]] std::size_t chunks_held() const noexcept { return count_; }
-
-  /// Puts the chunks into `image`, frees them, and makes sure that the image is now the state named `root`.
-  /// errc::diverged: it is another one, because its memory was changed since its hashes were made; nothing in it can be
-  /// relied on then. Cost: a copy of the chunks put and one pass of hashing.
-  result<void> commit(state_image& image, std::uint64_t root, thread_pool* pool = nullptr);
-
- private:
-  image_layout layout_;
-  std::vector<std::unique_ptr<std::byte[]>> chunks_;
-  std::size_t count_ = 0;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
-
-// ---- causeway/membership/impl/state_image.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
-#define CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
-
-// Bodies of membership/state_image.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
-
-CAUSEWAY_DECL std::uint64_t image_layout::bytes() const noexcept {
-  std::uint64_t sum = 0;
-  for (const std::uint64_t size : sizes) sum += size;
-  return sum;
-}
-
-CAUSEWAY_DECL std::size_t image_layout::chunks() const noexcept {
-  return static_cast<std::size_t>((bytes() + chunk_bytes - 1) / chunk_bytes);
-}
-
-CAUSEWAY_DECL std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept {
-  hasher h;
-  h.add_value(std::uint64_t{layout.chunk_bytes}).add_value(std::uint64_t{layout.sizes.size()});
-  return h.add_values(std::span{layout.sizes}).add_value(digest).finish();
-}
-
-CAUSEWAY_DECL std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept {
-  return hash_bytes(std::as_bytes(hashes));
-}
-
-CAUSEWAY_DECL state_image::state_image(std::uint32_t chunk_bytes) : layout_{chunk_bytes, {}} {
-  CAUSEWAY_EXPECT(chunk_bytes > 0 && chunk_bytes % 64 == 0);
-}
-
-CAUSEWAY_DECL void state_image::add(std::span<std::byte> part) {
-  CAUSEWAY_EXPECT(parts_.size() < max_state_parts);
-  starts_.push_back(bytes_);
-  parts_.push_back(part);
-  layout_.sizes.push_back(part.size());
-  bytes_ += part.size();
-  touch();
-}
-
-CAUSEWAY_DECL std::size_t state_image::chunk_size(std::size_t chunk) const noexcept {
-  const std::uint64_t begin = std::uint64_t{chunk} * layout_.chunk_bytes;
-  return static_cast<std::size_t>(std::min<std::uint64_t>(layout_.chunk_bytes, bytes_ - begin));
-}
-
-CAUSEWAY_DECL std::uint64_t state_image::root(thread_pool* pool) const {
-  (void)hashes(pool);
-  return root_;
-}
-
-CAUSEWAY_DECL const std::vector<std::uint64_t>& state_image::hashes(thread_pool* pool) const {
-  if (!hashed_) make_hashes(pool);
-  return hashes_;
-}
-
-CAUSEWAY_DECL void state_image::read(std::size_t chunk, std::span<std::byte> out) const {
-  CAUSEWAY_EXPECT(chunk < chunks() && out.size() == chunk_size(chunk));
-  for_each_piece(
-      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(out.data() + at, piece.data(), piece.size()); });
-}
-
-CAUSEWAY_DECL void state_image::write(std::size_t chunk, std::span<const std::byte> in) {
-  CAUSEWAY_EXPECT(chunk < chunks() && in.size() == chunk_size(chunk));
-  for_each_piece(
-      chunk, [&](std::span<std::byte> piece, std::size_t at) { std::memcpy(piece.data(), in.data() + at, piece.size()); });
-}
-
-CAUSEWAY_DECL std::uint64_t state_image::hash_chunk(std::size_t chunk) const {
-  const std::size_t size = chunk_size(chunk);
-  std::uint64_t hash = 0;
-  bool whole = false;
-  for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t) {
-    if (piece.size() == size) {
-      whole = true;
-      hash = hash_bytes(piece);
-    }
-  });
-  if (whole) return hash;
-  std::vector<std::byte> gathered(size);
-  read(chunk, gathered);
-  return hash_bytes(gathered);
-}
-
-CAUSEWAY_DECL void state_image::make_hashes(thread_pool* pool) const {
-  hashes_.resize(chunks());
-  const auto some = [&](index_range range) {
-    for (std::int64_t i = range.begin; i < range.end; ++i) {
-      hashes_[static_cast<std::size_t>(i)] = hash_chunk(static_cast<std::size_t>(i));
-    }
-  };
-  const auto count = static_cast<std::int64_t>(hashes_.size());
-  if (pool != nullptr) {
-    pool->for_range(count, 1, some);
-  } else {
-    some({0, count});
-  }
-  root_ = state_root(layout_, digest_of(hashes_));
-  hashed_ = true;
-}
-
-CAUSEWAY_DECL staging::staging(const image_layout& layout) : layout_{layout}, chunks_(layout.chunks()) {}
-
-CAUSEWAY_DECL void staging::put(std::size_t chunk, std::span<const std::byte> bytes) {
-  CAUSEWAY_EXPECT(chunk < chunks_.size() && bytes.size() <= layout_.chunk_bytes);
-  if (!chunks_[chunk]) ++count_;
-  chunks_[chunk] = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
-  std::memcpy(chunks_[chunk].get(), bytes.data(), bytes.size());
-}
-
-CAUSEWAY_DECL result<void> staging::commit(state_image& image, std::uint64_t root, thread_pool* pool) {
-  CAUSEWAY_EXPECT(image.layout() == layout_);
-  for (std::size_t i = 0; i < chunks_.size(); ++i) {
-    if (chunks_[i]) image.write(i, {chunks_[i].get(), image.chunk_size(i)});
-    chunks_[i].reset();
-  }
-  count_ = 0;
-  image.touch();
-  if (image.root(pool) == root) return {};
-  return fail(errc::diverged, "state transfer",
-              "the state in memory is not the one that was fetched: it was changed meanwhile; fetch it again");
-}
-
-CAUSEWAY_DECL result<void> check_layout(const image_layout& ours, const image_layout& theirs) {
-  if (ours == theirs) return {};
-  const auto text = [](const image_layout& l) {
-    return std::to_string(l.bytes()) + " bytes in " + std::to_string(l.sizes.size()) + " parts, chunks of " +
-           std::to_string(l.chunk_bytes);
-  };
-  std::string message = "the shared state here is " + text(ours) + "; the run's is " + text(theirs);
-  for (std::size_t i = 0; i < std::min(ours.sizes.size(), theirs.sizes.size()); ++i) {
-    if (ours.sizes[i] == theirs.sizes[i]) continue;
-    message += "; part " + std::to_string(i) + " has " + std::to_string(ours.sizes[i]) + " bytes here and " +
-               std::to_string(theirs.sizes[i]) + " there";
-    break;
-  }
-  return fail(errc::wrong_model, "state transfer", message + ". Use the model and policies that the run uses");
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::membership
-
-#endif  // CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
-#endif
 
 // ---- causeway/comm/round_turns.hpp ----
 #ifndef CAUSEWAY_COMM_ROUND_TURNS_HPP
@@ -30289,14 +31429,16 @@ class rounds : round_rules<Axes...> {
  public:
   static constexpr std::string_view name = "rounds";
   static constexpr bool looks_ahead = requires { content_type::looks_ahead; };  ///< it has the hook `compute`
-  static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
-                                      .needs_global_step = content_type::before_inner_step,
-                                      .identical_replicas = laws::identical,
-                                      .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
-                                      .prepares_anew = laws::prepares_anew,
-                                      .own_parameters = laws::own_parameters,
-                                      .gathers_samples = accumulates,
-                                      .rounds_at_hand = core_type::lands_late ? 2U : 1U};
+  static constexpr comm_traits traits{
+      .tolerates = laws::elastic ? peers::elastic : peers::fixed,
+      .needs_global_step = content_type::before_inner_step,
+      .identical_replicas = laws::identical,
+      .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
+      .prepares_anew = laws::prepares_anew,
+      .moves_with_blocks = laws::prepares_anew && !core_type::keeps_factors && !laws::mix.residual_in_parameters,
+      .own_parameters = laws::own_parameters,
+      .gathers_samples = accumulates,
+      .rounds_at_hand = core_type::lands_late ? 2U : 1U};
   static constexpr std::uint32_t state_version = 3;
 
   /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
@@ -30421,6 +31563,15 @@ class rounds : round_rules<Axes...> {
     }
     ctx.resume_at(core_.at);
     return {};
+  }
+
+  // ---- where blocks of the model move between peers: comm/block_rows.hpp ------------------------------------------------
+
+  [[nodiscard]] std::vector<std::span<float>> block_rows() requires(traits.moves_with_blocks) {
+    return detail::block_rows<core_type>{core_}.all();
+  }
+  result<void> divide(auto& ctx, std::span<const parameter_segment> before) requires(traits.moves_with_blocks) {
+    return detail::block_rows<core_type>{core_}.divide(ctx, before);
   }
 
   // ---- for comm::stacked ------------------------------------------------------------------------------------------------
@@ -31119,6 +32270,223 @@ template <class Trainer, Archiver A>
 
 #endif  // CAUSEWAY_TRAIN_CHECKPOINT_HPP
 
+// ---- causeway/train/model.hpp ----
+#ifndef CAUSEWAY_TRAIN_MODEL_HPP
+#define CAUSEWAY_TRAIN_MODEL_HPP
+
+// What a trainer needs of a model. nn::gpt and nn::llama have it; so may yours.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// - `parameters()`: the store that owns values and gradients.
+/// - `forward_backward(inputs, targets, sequences, scale, dropout_stream)`: adds scale × the gradient of the summed token
+///   losses to the store's gradients; gives the sum. Equal inputs give equal bits for a given number of threads.
+/// - `evaluate(inputs, targets, sequences)`: the summed token losses, without gradients and dropout.
+/// - `config_hash()`: equal on models that can share a run.
+/// - `backend().pool()`: the threads of the host. A backend that is a kernels::Backend also clears and measures gradients,
+///   wherever they lie.
+template <class M>
+concept Model = std::movable<M> &&
+    requires(M& m, std::span<const std::int32_t> tokens, std::int64_t sequences, float scale, std::uint64_t stream) {
+  { m.parameters() } -> std::same_as<parameter_store&>;
+  { m.forward_backward(tokens, tokens, sequences, scale, stream) } -> std::same_as<result<double>>;
+  { m.evaluate(tokens, tokens, sequences) } -> std::same_as<result<double>>;
+  { m.config_hash() } -> std::convertible_to<std::uint64_t>;
+  { m.backend().pool() } -> std::same_as<thread_pool&>;
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_MODEL_HPP
+
+// ---- causeway/train/flat_model.hpp ----
+#ifndef CAUSEWAY_TRAIN_FLAT_MODEL_HPP
+#define CAUSEWAY_TRAIN_FLAT_MODEL_HPP
+
+// A model of another library as one that the trainer takes: its parameters and their gradients as two flat buffers, and a
+// function that computes a step. The buffers stay where they are, dense; the trainer's own, whose pieces stand on 64-byte
+// boundaries, are copied from and to them around each step. That is four passes over memory, little beside what a step
+// computes.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// `rows` × `columns` values of a flat model, behind those of the piece before.
+struct flat_piece {
+  std::string name;
+  parameter_kind kind = parameter_kind::matrix;
+  std::int64_t rows = 1;
+  std::int64_t columns = 0;
+};
+
+struct flat_model_options {
+  /// What the buffers consist of, in order: says what weight decay and Muon apply to, and where fragments are cut. Empty:
+  /// one piece, which is decayed and no matrix.
+  std::vector<flat_piece> pieces;
+  unsigned threads = 1;  ///< of optimizers, codecs and exchanges; the model has its own
+};
+
+/// What a flat model computes: of `step(inputs, targets, sequences)`, or of `step()` if it has its own data, the loss as a
+/// double or a result<double>.
+class flat_step {
+ public:
+  using tokens = std::span<const std::int32_t>;
+
+  template <class F>
+    requires(!std::same_as<std::remove_cvref_t<F>, flat_step>)
+  &&(std::invocable<F&> || std::invocable<F&, tokens, tokens, std::int64_t>)flat_step(F step)  // a lambda is a step
+      : call_{[f = std::move(step)](tokens inputs, tokens targets, std::int64_t sequences) mutable -> result<double> {
+          if constexpr (std::invocable<F&>) {
+            return f();
+          } else {
+            return f(inputs, targets, sequences);
+          }
+        }} {}
+
+  result<double> operator()(tokens inputs, tokens targets, std::int64_t sequences) const {
+    return call_(inputs, targets, sequences);
+  }
+
+ private:
+  std::function<result<double>(tokens, tokens, std::int64_t)> call_;
+};
+
+/// The batch of a trainer whose model has its own data: one token that nobody looks at.
+inline batch own_data() noexcept {
+  static constexpr std::array<std::int32_t, 1> nothing{};
+  return {nothing, nothing, 1};
+}
+
+/// - `values`, `gradients`: of equal length; both must outlive the model. What is in `values` is what the run starts from:
+/// the
+///   same on all peers.
+/// - `step`: gives the mean loss over the tokens of its inputs, and leaves the gradient of that mean in `gradients`,
+/// written
+///   over what was there.
+/// - `evaluate`: gives the loss likewise, without gradients. Where there is none, evaluations call `step` and drop what it
+///   leaves in `gradients`.
+///
+/// Precondition: the pieces are as long as the buffers. Not safe to share between threads.
+class flat_model {
+  using tokens = flat_step::tokens;
+
+ public:
+  flat_model(std::span<float> values, std::span<float> gradients, flat_step step, flat_model_options options = {});
+  flat_model(std::span<float> values, std::span<float> gradients, flat_step step, flat_step evaluate,
+             flat_model_options options = {});
+
+  parameter_store& parameters() { return store_; }
+  std::uint64_t config_hash() const { return store_.layout_hash(); }
+
+  /// The threads of optimizers, codecs and exchanges.
+  class host {
+   public:
+    explicit host(unsigned threads) : pool_{threads} {}
+    thread_pool& pool() { return pool_; }
+
+   private:
+    thread_pool pool_;
+  };
+  host& backend() { return *host_; }
+
+  /// Brings `values` up to date: after training, and before the model is used outside of the trainer.
+  void write_back();
+
+  result<double> forward_backward(tokens inputs, tokens targets, std::int64_t sequences, float scale,
+                                  std::uint64_t dropout_stream);
+  result<double> evaluate(tokens inputs, tokens targets, std::int64_t sequences);
+
+ private:
+  std::span<float> values_;
+  std::span<float> gradients_;
+  flat_step step_;
+  flat_step evaluate_;
+  parameter_store store_;
+  std::unique_ptr<host> host_;
+};
+static_assert(Model<flat_model>);
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_FLAT_MODEL_HPP
+
+// ---- causeway/train/impl/flat_model.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_TRAIN_IMPL_FLAT_MODEL_IPP
+#define CAUSEWAY_TRAIN_IMPL_FLAT_MODEL_IPP
+
+// Bodies of <causeway/train/flat_model.hpp>.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+namespace detail {
+
+// visit(piece, its first value in the dense buffers, how many it has)
+template <class F>
+void for_dense_pieces(const parameter_store& store, F&& visit) {
+  std::size_t at = 0;
+  for (std::size_t piece = 0; piece < store.segments().size(); ++piece) {
+    const auto size = static_cast<std::size_t>(store.segments()[piece].size());
+    visit(piece, at, size);
+    at += size;
+  }
+}
+
+}  // namespace detail
+
+CAUSEWAY_DECL flat_model::flat_model(std::span<float> values, std::span<float> gradients, flat_step step,
+                                     flat_model_options options)
+    : flat_model{values, gradients, step, step, std::move(options)} {}
+
+CAUSEWAY_DECL flat_model::flat_model(std::span<float> values, std::span<float> gradients, flat_step step,
+                                     flat_step evaluate, flat_model_options options)
+    : values_{values},
+      gradients_{gradients},
+      step_{std::move(step)},
+      evaluate_{std::move(evaluate)},
+      host_{std::make_unique<host>(options.threads)} {
+  const auto length = static_cast<std::int64_t>(values.size());
+  if (options.pieces.empty()) options.pieces.push_back({"values", parameter_kind::embedding, 1, length});
+  [[maybe_unused]] std::int64_t count = 0;  // preconditions may be unchecked
+  for (flat_piece& p : options.pieces) {
+    count += p.rows * p.columns;
+    store_.add(std::move(p.name), p.kind, p.rows, p.columns);
+  }
+  CAUSEWAY_EXPECT(gradients.size() == values.size() && count == length);
+  store_.allocate();
+  detail::for_dense_pieces(store_, [&](std::size_t piece, std::size_t at, std::size_t size) {
+    std::copy_n(values_.data() + at, size, store_.value(piece));
+  });
+}
+
+CAUSEWAY_DECL void flat_model::write_back() {
+  detail::for_dense_pieces(store_, [&](std::size_t piece, std::size_t at, std::size_t size) {
+    std::copy_n(store_.value(piece), size, values_.data() + at);
+  });
+}
+
+CAUSEWAY_DECL result<double> flat_model::forward_backward(tokens inputs, tokens targets, std::int64_t sequences,
+                                                          float scale, std::uint64_t) {
+  write_back();
+  CAUSEWAY_ASSIGN(const double mean, step_(inputs, targets, sequences));
+  const float factor = scale * static_cast<float>(inputs.size());
+  detail::for_dense_pieces(store_, [&](std::size_t piece, std::size_t at, std::size_t size) {
+    float* const sum = store_.gradient(piece);
+    for (std::size_t i = 0; i < size; ++i) sum[i] += factor * gradients_[at + i];
+  });
+  return mean * static_cast<double>(inputs.size());
+}
+
+CAUSEWAY_DECL result<double> flat_model::evaluate(tokens inputs, tokens targets, std::int64_t sequences) {
+  write_back();
+  CAUSEWAY_ASSIGN(const double mean, evaluate_(inputs, targets, sequences));
+  return mean * static_cast<double>(inputs.size());
+}
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_IMPL_FLAT_MODEL_IPP
+#endif
+
 // ---- causeway/train/observer.hpp ----
 #ifndef CAUSEWAY_TRAIN_OBSERVER_HPP
 #define CAUSEWAY_TRAIN_OBSERVER_HPP
@@ -31283,6 +32651,9 @@ constexpr bool c5(comm_traits c, parallel_traits p) { return !p.shares_gradient 
 /// What was prepared for an exchange must not be sent after parameters have moved again.
 constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late || c.prepares_anew; }
 
+/// What a policy keeps for each parameter must go where that goes.
+constexpr bool c7(comm_traits c, parallel_traits p) { return !p.moves_blocks || c.moves_with_blocks; }
+
 }  // namespace rules
 
 namespace detail {
@@ -31312,6 +32683,10 @@ struct compatible {
                 "and step on it; "
                 "what is exchanged must be made after that, of all they have moved. Use comm::periodic, or comm::rounds of "
                 "pseudo-gradients of all peers, whole and blocking. docs/reference/rules.md#c6");
+  static_assert(rules::c7(Comm::traits, Parallel::traits),
+                "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
+                "one exchange to the next. Use comm::rounds of pseudo-gradients of all peers, whole and blocking, with an "
+                "exchange that remembers nothing. docs/reference/rules.md#c7");
 };
 
 struct unchecked {};
@@ -31541,6 +32916,11 @@ struct shared_state {
   /// Samples that all peers gather for a round, before they make it; 0: each says for itself when it is ready. What a peer
   /// has gathered is worth nothing once the parts are others.
   std::uint64_t round_samples = 0;
+  /// What the policy keeps for each parameter, the shared parameters first; where these pieces lie changes with `divide`.
+  /// None: it cannot be divided.
+  std::function<std::vector<std::span<float>>()> rows{};
+  /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
+  std::function<result<void>(std::span<const parameter_segment> before)> divide{};
 };
 
 /// The exchange that a peer has been let into.
@@ -31654,35 +33034,6 @@ struct trainer_options {
 }}  // namespace causeway::CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_TRAIN_ENVIRONMENT_HPP
-
-// ---- causeway/train/model.hpp ----
-#ifndef CAUSEWAY_TRAIN_MODEL_HPP
-#define CAUSEWAY_TRAIN_MODEL_HPP
-
-// What a trainer needs of a model. nn::gpt and nn::llama have it; so may yours.
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-/// - `parameters()`: the store that owns values and gradients.
-/// - `forward_backward(inputs, targets, sequences, scale, dropout_stream)`: adds scale × the gradient of the summed token
-///   losses to the store's gradients; gives the sum. Equal inputs give equal bits for a given number of threads.
-/// - `evaluate(inputs, targets, sequences)`: the summed token losses, without gradients and dropout.
-/// - `config_hash()`: equal on models that can share a run.
-/// - `backend().pool()`: the threads of the host. A backend that is a kernels::Backend also clears and measures gradients,
-///   wherever they lie.
-template <class M>
-concept Model = std::movable<M> &&
-    requires(M& m, std::span<const std::int32_t> tokens, std::int64_t sequences, float scale, std::uint64_t stream) {
-  { m.parameters() } -> std::same_as<parameter_store&>;
-  { m.forward_backward(tokens, tokens, sequences, scale, stream) } -> std::same_as<result<double>>;
-  { m.evaluate(tokens, tokens, sequences) } -> std::same_as<result<double>>;
-  { m.config_hash() } -> std::convertible_to<std::uint64_t>;
-  { m.backend().pool() } -> std::same_as<thread_pool&>;
-};
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_TRAIN_MODEL_HPP
 
 // ---- causeway/train/context.hpp ----
 #ifndef CAUSEWAY_TRAIN_CONTEXT_HPP
@@ -31937,8 +33288,7 @@ class training_context {
   }
   /// What came of such an exchange. Where everybody saw that this peer's own row cannot be used, it sits the round out.
   result<void> or_unusable(result<void> outcome) {
-    const bool refused = !outcome && is_refused(outcome.error());
-    return refused ? unusable("it is not finite once it is encoded") : outcome;
+    return !outcome && is_refused(outcome.error()) ? unusable("it is not finite once it is encoded") : outcome;
   }
   /// Of such an exchange: how it may cut and how long it may take. No workspace: several of them may be under way.
   [[nodiscard]] collective::collective_options exchange_options() {
@@ -31960,7 +33310,6 @@ class training_context {
     return rate_factor_ * options_.learning_rate.at(scheduled_at_.value_or(step_));
   }
   void multiply_learning_rate(float factor) noexcept { rate_factor_ = factor; }  ///< from now on; not in a checkpoint
-
   /// Where the schedule of the learning rate is, whatever the steps: where the inner optimizer moves once a round.
   void schedule_at(std::uint64_t step) noexcept { scheduled_at_ = step; }
 
@@ -32009,6 +33358,10 @@ class training_context {
     if constexpr (requires { comm.replay(*this); }) {
       state.replay = [this, &comm](std::span<const float> mean) { return replay(comm, mean); };
     }
+    if constexpr (Comm::traits.moves_with_blocks) {
+      state.rows = [&comm] { return comm.block_rows(); };
+      state.divide = [this, &comm](std::span<const parameter_segment> before) { return comm.divide(*this, before); };
+    }
     return env_.group->open(std::move(state), pool());
   }
 
@@ -32023,7 +33376,6 @@ class training_context {
   }
 
   void count_samples(std::uint64_t samples) noexcept { contribution_.add(samples); }
-
   /// Numbers of this peer's next samples: see basic_trainer::draw.
   [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t count) {
     if (elastic() && !contribution_.paused()) return env_.group->draw(contribution_.all(), count);
@@ -32032,7 +33384,6 @@ class training_context {
     return numbers;
   }
   [[nodiscard]] bool budget_used() const { return elastic() && env_.group->budget_used(); }
-
   /// All peers must start from the same parameters. One hash from and to everybody.
   result<void> agree_on_start() {
     parent_ = hash_of(parameters());

@@ -45,7 +45,7 @@ parameters by_hand(const elastic_world_options& o) {
   for (std::uint64_t s = 0; s < o.steps; ++s) {
     const support::token_batch b{0, s, o.micro_batches};
     REQUIRE((first.step(b.view().slice(0, 2)) && second.step(b.view().slice(2, 2))));
-    if ((s + 1) % support::local_steps != 0) continue;
+    if ((s + 1) % support::steps_of_round != 0) continue;
     const auto one = first.context().parameters(), two = second.context().parameters();
     for (std::size_t i = 0; i < values.size(); ++i) {
       const float moved = values[i] - (one[i] + two[i]) / 2;

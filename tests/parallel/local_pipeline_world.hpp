@@ -5,6 +5,8 @@
 // Pipelines whose replicas take steps of their own, in the world of elastic pipelines.
 
 #include <causeway/parallel/local_pipeline.hpp>
+#include <causeway/presets/compressed.hpp>
+#include <causeway/presets/local_updates.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -24,7 +26,7 @@
 namespace support {
 
 /// Rounds of three steps.
-inline constexpr std::uint32_t local_steps = 3;
+inline constexpr std::uint32_t steps_of_round = 3;
 
 /// Every peer is saved after this step of its own, and loaded when it is started again.
 struct local_checkpoints {
@@ -97,7 +99,7 @@ class local_world : public any_elastic_world {
                                             const std::shared_ptr<causeway::crew_group>& crew, causeway::environment env,
                                             causeway::parallel::local_pipeline_options po, local_checkpoints* checkpoints) {
     Options with;
-    with.local_steps = local_steps;
+    with.local_steps = steps_of_round;
     const std::uint64_t id = crew->identity();
     const bool saved = checkpoints != nullptr && checkpoints->by_peer.contains(id);
     auto trainer = local_trainer(o, crew, std::move(env), causeway::presets::make(with), std::move(po),

@@ -120,7 +120,8 @@ class Errors(unittest.TestCase):
         self.assertIn("say what to do", self.wrong("--peers", "3"))
 
     def test_values_that_are_not_among_the_words_are_refused_with_the_words(self):
-        chosen = [(name, allowed) for name, _, kind, allowed in settings() if " or " in allowed and "more" not in allowed]
+        chosen = [(name, allowed) for name, _, kind, allowed in settings() if " or " in allowed and "more" not in allowed
+                  and name != "data.tokenizer"]  # which takes the path of a folder, too
         self.assertGreater(len(chosen), 12)
         for name, allowed in chosen:
             with self.subTest(name):

@@ -51,8 +51,8 @@ class Data(Program):
         return subprocess.run([PROGRAM, "tokenize", *args], capture_output=True, text=True, errors="replace", timeout=120)
 
     def losses(self, where):
-        with open(self.path(where, "causeway", "metrics.jsonl")) as f:
-            return [line["value"] for line in map(json.loads, f) if line["name"] == "loss"]
+        with open(self.path(where, "causeway", "peer-0", "metrics.jsonl")) as f:
+            return [line["loss"] for line in map(json.loads, f) if line["kind"] == "step"]
 
 
 class Text(Data):

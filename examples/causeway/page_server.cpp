@@ -9,6 +9,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -93,7 +94,7 @@ class page_server::server {
 
   void start() {
     accept();
-    thread_ = std::thread{[this] { io_->run(); }};
+    thread_ = std::thread{[this] { run(); }};
   }
 
   [[nodiscard]] std::string url() const {
@@ -102,6 +103,17 @@ class page_server::server {
   }
 
  private:
+  /// An answer that cannot be made, for want of memory say, costs its connection, and not the run.
+  void run() {
+    for (;;) {
+      try {
+        io_->run();
+        return;
+      } catch (const std::exception&) {
+      }
+    }
+  }
+
   /// One connection answers one request.
   struct connection {
     explicit connection(tcp::socket s) : socket{std::move(s)}, timer{socket.get_executor()} {}

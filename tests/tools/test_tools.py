@@ -155,13 +155,15 @@ class CheckTree(WithTree):
 
     def test_a_tier_has_its_folders_and_says_what_it_needs(self):
         self.tree.add("net/handshake_acceptor.hpp", ["#include <asio.hpp>"])
+        self.tree.add_bodies("net/rendezvous", ["#include <causeway/net/handshake_acceptor.hpp>"])
         self.tree.add("plan/estimate.hpp", ["#include <causeway/core/low.hpp>"])
         self.assertEqual(self.tree.check().returncode, 0)
         plan, tcp = [(self.tree.root / f"include/causeway/{name}.hpp").read_text() for name in ("plan", "tcp")]
         self.assertIn("#include <causeway/plan/estimate.hpp>", plan)
         self.assertNotIn("net/", plan)
         self.assertIn('#error "causeway/tcp.hpp needs standalone asio', tcp)
-        self.assertIn("#include <causeway/net/handshake_acceptor.hpp>\n#include <causeway/net/high.hpp>", tcp)  # unconditionally
+        self.assertIn("#include <causeway/net/high.hpp>\n#include <causeway/net/rendezvous.hpp>", tcp)  # unconditionally
+        self.assertNotIn("handshake_acceptor", tcp)  # only bodies may need asio
         self.assertEqual(self.tree.run("amalgamate.py", "--write").returncode, 0)
         single = (self.tree.root / "single_include/causeway/plan.hpp").read_text()
         self.assertIn("---- causeway/core/low.hpp", single)
@@ -242,13 +244,25 @@ class Amalgamate(WithTree):
         self.assertNotIn("#ifndef CAUSEWAY_COMPILED", text)
 
     def test_doors_come_last_and_inside_their_condition(self):
-        self.tree.add("net/handshake_acceptor.hpp", ["#include <causeway/core/low.hpp>", "", "#include <asio.hpp>"])
+        self.tree.add("kernels/onednn_gemm.hpp", ["#include <causeway/core/low.hpp>", "", "#include <dnnl.hpp>"])
         self.tree.check()
         _, text = self.tree.single_header()
-        condition = text.index("#if __has_include(<asio.hpp>)")
+        condition = text.index("#if defined(CAUSEWAY_HAS_ONEDNN)")
         self.assertLess(text.index("---- causeway/net/high.hpp"), condition)
-        self.assertLess(condition, text.index("---- causeway/net/handshake_acceptor.hpp"))
+        self.assertLess(condition, text.index("---- causeway/kernels/onednn_gemm.hpp"))
         self.assertLess(text.index("---- causeway/core/low.hpp"), condition)
+
+    def test_what_only_bodies_need_comes_with_them(self):
+        self.tree.add("net/handshake_acceptor.hpp", ["#include <causeway/net/high.hpp>", "", "#include <asio.hpp>"])
+        self.tree.add_bodies("net/rendezvous", ["#include <causeway/net/handshake_acceptor.hpp>"])
+        self.tree.check()
+        run, text = self.tree.single_header()
+        self.assertEqual(run.returncode, 0, run.stderr)
+        bodies = text.index("#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)")
+        self.assertLess(text.index("---- causeway/net/high.hpp"), bodies)
+        self.assertLess(text.index("---- causeway/net/rendezvous.hpp"), bodies)
+        self.assertLess(bodies, text.index("#include <asio.hpp>"))
+        self.assertLess(text.index("#include <asio.hpp>"), text.index("---- causeway/net/impl/rendezvous.ipp"))
 
     def test_check_notices_a_change(self):
         self.tree.single_header()

@@ -74,7 +74,7 @@ TEMPLATE_TEST_CASE("block rows: what is kept of a block goes where the block goe
       } else if (r == 0) {
         CHECK(values == live.at(name));
       } else {
-        CHECK(std::all_of(values.begin(), values.end(), [&](float v) { return v == values[0] && v < 0.1F; }));
+        CHECK(std::all_of(values.begin(), values.end(), [first = values[0]](float v) { return v == first && v < 0.1F; }));
       }
     }
   }

@@ -267,8 +267,7 @@ def check_other_files(names, found):
             check_named_paths(name, text, found)
         if kind in (".hpp", ".ipp", ".cpp", ".cuh", ".cu"):
             check_words(text, area, name, found)
-            if name != f"include/{tree.UMBRELLA}":  # a list that is as long as there are headers
-                check_length(name, text.count("\n"), found)
+            check_length(name, text.count("\n"), found)
 
 
 def check_named_paths(name, text, found):

@@ -36,6 +36,13 @@ inline chosen_inner inner_of(const settings& s) {
   return chosen_inner{s.train.optimizer, s.train.weight_decay, outer};
 }
 
+/// Local SGD is outer SGD(1): Nesterov without momentum.
+inline bool averages(const settings& s) { return s.comm.policy == "local_sgd"; }
+inline float outer_rate(const settings& s) { return averages(s) ? 1.0F : s.comm.outer_learning_rate; }
+inline causeway::optim::nesterov outer_of(const settings& s) {
+  return causeway::optim::nesterov{{.momentum = averages(s) ? 0.0F : s.comm.outer_momentum}};
+}
+
 /// Calls `f(communication policy)`.
 template <class F>
 auto with_comm(const settings& s, F&& f) {
@@ -46,12 +53,9 @@ auto with_comm(const settings& s, F&& f) {
     if (plain) return f(comm::every_step<>{});
     return f(comm::every_step<chosen_codec>{chosen_codec{s.comm.codec}});
   }
-  const bool averaging = s.comm.policy == "local_sgd";  // outer SGD(1): Nesterov without momentum
-  const comm::periodic_options periodic{.local_steps = s.comm.local_steps,
-                                        .outer_learning_rate = averaging ? 1.0F : s.comm.outer_learning_rate};
-  nesterov outer{{.momentum = averaging ? 0.0F : s.comm.outer_momentum}};
-  if (plain) return f(comm::periodic<nesterov>{periodic, std::move(outer)});
-  return f(comm::periodic<nesterov, chosen_codec>{periodic, std::move(outer), chosen_codec{s.comm.codec}});
+  const comm::periodic_options periodic{.local_steps = s.comm.local_steps, .outer_learning_rate = outer_rate(s)};
+  if (plain) return f(comm::periodic<nesterov>{periodic, outer_of(s)});
+  return f(comm::periodic<nesterov, chosen_codec>{periodic, outer_of(s), chosen_codec{s.comm.codec}});
 }
 
 }  // namespace app

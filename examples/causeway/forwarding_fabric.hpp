@@ -2,11 +2,16 @@
 #ifndef CAUSEWAY_EXAMPLES_FORWARDING_FABRIC_HPP
 #define CAUSEWAY_EXAMPLES_FORWARDING_FABRIC_HPP
 
-// A fabric over another one: the base of those that look at a part of what passes.
+// A fabric over another one, and one that also hears what the other tells its owner: the bases of those that look at a part
+// of what passes.
 
 #include <causeway/net/fabric.hpp>
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,6 +58,34 @@ class forwarding_fabric : public causeway::net::fabric {
 
  protected:
   std::shared_ptr<fabric> over_;
+};
+
+/// Stands between the other fabric and its owner, too.
+class overhearing_fabric : public forwarding_fabric, protected causeway::net::fabric_events {
+ public:
+  using forwarding_fabric::forwarding_fabric;
+
+  void attach(causeway::net::fabric_events* events) override {
+    if (events == nullptr) over_->attach(nullptr);  // first: until then it may be telling of something
+    events_ = events;
+    if (events != nullptr) over_->attach(this);
+  }
+
+ protected:
+  void on_up(causeway::net::peer_index link, causeway::net::peer_id id, const std::string& address) override {
+    events_->on_up(link, id, address);
+  }
+  void on_down(causeway::net::peer_index link, const causeway::error& why) override { events_->on_down(link, why); }
+  void on_unreachable(const std::string& address, const causeway::error& why) override {
+    events_->on_unreachable(address, why);
+  }
+  void on_control(causeway::net::peer_index link, std::span<const std::byte> message) override {
+    events_->on_control(link, message);
+  }
+  void on_wake() override { events_->on_wake(); }
+
+ private:
+  causeway::net::fabric_events* events_ = nullptr;
 };
 
 }  // namespace app

@@ -100,6 +100,8 @@ void progress_line::finish() {
   open_ = false;
 }
 
+namespace {
+
 std::string loss_plot(const run_losses& losses, const std::string& title) {
   const auto& [training, validation] = losses;
   double low = 1e30;
@@ -148,6 +150,8 @@ std::string loss_plot(const run_losses& losses, const std::string& title) {
       "stroke-width=\"2\"/><text x=\"638\" y=\"88\">validation</text></g>\n</svg>\n";
   return svg;
 }
+
+}  // namespace
 
 causeway::result<void> write_loss_plot(const std::string& path, const std::vector<std::string>& peer_folders,
                                        const std::string& title) {

@@ -46,10 +46,7 @@ class progress_line {
   bool open_ = false;
 };
 
-/// A plot of training and validation loss over steps.
-std::string loss_plot(const run_losses& losses, const std::string& title);
-
-/// Written to `path`.
+/// Writes a plot of training and validation loss over steps to `path`.
 causeway::result<void> write_loss_plot(const std::string& path, const std::vector<std::string>& peer_folders,
                                        const std::string& title);
 

@@ -16,11 +16,8 @@ namespace {
 chosen_policy rounds_of(const settings& s) {
   namespace axis = causeway::axis;
   using causeway::comm::rounds;
-  const bool averaging = s.comm.policy == "local_sgd";
   const axis::every every{s.comm.local_steps};
-  const axis::outer<causeway::optim::nesterov> outer{
-      averaging ? 1.0F : s.comm.outer_learning_rate,
-      causeway::optim::nesterov{{.momentum = averaging ? 0.0F : s.comm.outer_momentum}}};
+  const axis::outer<causeway::optim::nesterov> outer{outer_rate(s), outer_of(s)};
   if (s.comm.codec == "none") return chosen_policy{rounds{every, outer}};
   return chosen_policy{rounds{every, outer, axis::all_reduce<chosen_codec>{chosen_codec{s.comm.codec}}}};
 }

@@ -22,17 +22,11 @@
 
 namespace app {
 
-class watched_fabric final : public forwarding_fabric, private causeway::net::fabric_events {
+class watched_fabric final : public overhearing_fabric {
  public:
   /// `second`: the meter counts another fabric of this peer, too.
   watched_fabric(std::shared_ptr<fabric> over, std::shared_ptr<link_meter> meter, bool second)
-      : forwarding_fabric{std::move(over)}, meter_{std::move(meter)}, second_{second ? 1U : 0U} {}
-
-  void attach(causeway::net::fabric_events* events) override {
-    if (events == nullptr) over_->attach(nullptr);  // first: until then it may be telling of something
-    events_ = events;
-    if (events != nullptr) over_->attach(this);
-  }
+      : overhearing_fabric{std::move(over)}, meter_{std::move(meter)}, second_{second ? 1U : 0U} {}
 
   causeway::net::operation send(causeway::net::peer_index link, const causeway::net::message_id& id,
                                 std::span<const std::byte> bytes) override {
@@ -67,21 +61,17 @@ class watched_fabric final : public forwarding_fabric, private causeway::net::fa
  private:
   void on_up(causeway::net::peer_index link, causeway::net::peer_id id, const std::string& address) override {
     meter_->met(key(link), id, address);
-    events_->on_up(link, id, address);
+    overhearing_fabric::on_up(link, id, address);
   }
   void on_down(causeway::net::peer_index link, const causeway::error& why) override {
     meter_->lost(key(link));
     heard_ = link;
-    events_->on_down(link, why);
-  }
-  void on_unreachable(const std::string& address, const causeway::error& why) override {
-    events_->on_unreachable(address, why);
+    overhearing_fabric::on_down(link, why);
   }
   void on_control(causeway::net::peer_index link, std::span<const std::byte> message) override {
     heard_ = link;
-    events_->on_control(link, message);
+    overhearing_fabric::on_control(link, message);
   }
-  void on_wake() override { events_->on_wake(); }
 
   template <class Number>  // of a link or an operation: each fabric counts its own from 0
   [[nodiscard]] Number key(Number n) const noexcept {
@@ -91,7 +81,6 @@ class watched_fabric final : public forwarding_fabric, private causeway::net::fa
   std::shared_ptr<link_meter> meter_;
   std::uint32_t second_;
   causeway::steady_clock clock_;
-  causeway::net::fabric_events* events_ = nullptr;
   std::optional<causeway::net::peer_index>
       heard_;  ///< in the events since the last wait began; with the fabric's lock held
 };

@@ -476,8 +476,7 @@ class local_pipeline {
     return std::accumulate(all.begin(), all.end(), 0.0);
   }
 
-  // ---- the exchange
-  // -------------------------------------------------------------------------------------------------------
+  // ---- the exchange -----------------------------------------------------------------------------------------------------
 
   // Among the holders of this peer's blocks. A peer that rests exchanges with nobody.
   result<crew_entry> enter(auto& ctx) {

@@ -54,17 +54,18 @@ struct elastic_world_options {
   std::function<void(const std::string&)> trace{};  ///< every line that a peer logs
 };
 
-/// The peer of such a run, on any network. It begins with the first block only.
-template <class Pipeline>
+/// The peer of such a run, on any network.
+template <class Pipeline, class Comm = causeway::comm::every_step<>>
 auto elastic_trainer(const elastic_world_options& o, std::shared_ptr<causeway::elastic_group> crew,
-                     causeway::environment env, Pipeline pipeline) {
+                     causeway::environment env, Pipeline pipeline, Comm comm = Comm{},
+                     const causeway::nn::model_part& part = causeway::nn::model_part{{0, 1}}) {
   using namespace causeway;
   env.group = std::move(crew);
   trainer_options to;
   to.learning_rate = optim::constant{0.01F};
   to.clip_norm = o.clip_norm;
-  auto model = nn::gpt::create(small_gpt(o.layers), kernels::cpu_backend{1}, nn::model_part{{0, 1}});
-  return make_trainer(std::move(*model), std::move(env), to, comm::every_step<>{}, optim::adamw{}, fault::quorum{},
+  auto model = nn::gpt::create(small_gpt(o.layers), kernels::cpu_backend{1}, part);
+  return make_trainer(std::move(*model), std::move(env), to, std::move(comm), optim::adamw{}, fault::quorum{},
                       std::move(pipeline));
 }
 
@@ -108,7 +109,7 @@ class elastic_peer {
 };
 
 template <class Trainer>
-class elastic_peer_of final : public elastic_peer {
+class elastic_peer_of : public elastic_peer {
  public:
   explicit elastic_peer_of(Trainer trainer) : trainer_{std::move(trainer)} {}
   causeway::result<void> start() override { return trainer_.start(); }
@@ -122,6 +123,7 @@ class elastic_peer_of final : public elastic_peer {
     out.made_up = trainer_.parallel().interpolated_blocks();
     out.resumed = trainer_.parallel().resumed_attempts();
   }
+  Trainer& trainer() { return trainer_; }
 
  private:
   Trainer trainer_;

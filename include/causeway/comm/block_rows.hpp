@@ -19,7 +19,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
-/// Of a policy that moves all parameters in one exchange, whose shared parameters and outer optimizer are in memory.
+/// Of a policy that exchanges a row of all parameters at once, whose shared parameters and outer optimizer are in memory.
 template <class Core>
 class block_rows {
   using outer_type = typename Core::outer_type;
@@ -27,8 +27,10 @@ class block_rows {
  public:
   explicit block_rows(Core& core) : core_{core} {}
 
-  /// One value for each parameter, padding included; the shared parameters first.
+  /// One value for each parameter, padding included; the shared parameters first. None where gradients are exchanged, since
+  /// the live parameters are the shared ones.
   [[nodiscard]] std::vector<std::span<float>> all() const {
+    if constexpr (!Core::content_type::anchored) return {};
     std::vector<std::span<float>> rows{core_.rows.anchor()};
     for (const std::span<float> row : of_outer(core_.rows.anchor().size())) rows.push_back(row);
     return rows;
@@ -37,6 +39,37 @@ class block_rows {
   /// The model of `ctx` has another part than `before`, and its parameters are there. What was kept of those that stayed
   /// goes with them; of new ones the shared parameters are the live ones, and the optimizer's state is as when it begins.
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) const {
+    auto& s = core_.states.front();
+    if constexpr (Core::content_type::anchored) divide_rows(ctx, before);
+    s.residual.clear();
+    s.next_residual.clear();
+    if constexpr (Core::content_type::sums_updates) {
+      core_.rows.updates().assign(ctx.parameters().size(), 0.0F);
+      CAUSEWAY_TRY(ctx.track_updates(core_.rows.updates()));
+    }
+    CAUSEWAY_ASSIGN(core_.cuts, core_.fragments.cut(ctx.view().segments, ctx.parameters().size()));
+    return core_.prepare(ctx, 0);
+  }
+
+  /// What the exchange remembers of the one before: nothing, or what fits the blocks that are here.
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() const {
+    membership::image_collector parts;
+    if constexpr (Core::keeps_factors) core_.states.front().exchange->shared(parts);
+    return parts.parts();
+  }
+  /// It begins as in a run's first round.
+  result<void> forget(auto& ctx) const {
+    if constexpr (Core::keeps_factors) {
+      core_.states.front().exchange.emplace(core_.recipe.make(0));
+      return core_.prepare(ctx, 0);
+    }
+    return {};
+  }
+
+ private:
+  using bytes = std::span<std::byte>;
+
+  void divide_rows(auto& ctx, std::span<const parameter_segment> before) const {
     auto& s = core_.states.front();
     std::vector<std::vector<float>> old;
     for (const std::span<float> row : all()) old.emplace_back(row.begin(), row.end());
@@ -49,18 +82,7 @@ class block_rows {
         std::copy_n(old[r].begin() + from.offset, from.size(), rows[r].begin() + to.offset);
       }
     });
-    s.residual.clear();
-    s.next_residual.clear();
-    if constexpr (Core::content_type::sums_updates) {
-      core_.rows.updates().assign(live.size(), 0.0F);
-      CAUSEWAY_TRY(ctx.track_updates(core_.rows.updates()));
-    }
-    CAUSEWAY_ASSIGN(core_.cuts, core_.fragments.cut(ctx.view().segments, live.size()));
-    return core_.prepare(ctx, 0);
   }
-
- private:
-  using bytes = std::span<std::byte>;
 
   [[nodiscard]] static bool is_row(const bytes& part, std::size_t length) { return part.size() == length * sizeof(float); }
 

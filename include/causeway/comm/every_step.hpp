@@ -8,6 +8,7 @@
 #include <causeway/collective/encoding.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/policy/concepts.hpp>
+#include <causeway/tensor/parameters.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
 
@@ -30,8 +32,10 @@ class every_step {
 
  public:
   static constexpr std::string_view name = "every_step";
-  static constexpr comm_traits traits{
-      .tolerates = peers::elastic, .needs_global_step = true, .sums_gradients = std::is_same_v<Codec, compress::none>};
+  static constexpr comm_traits traits{.tolerates = peers::elastic,
+                                      .needs_global_step = true,
+                                      .sums_gradients = std::is_same_v<Codec, compress::none>,
+                                      .moves_with_blocks = !std::is_same_v<Codec, compress::none>};
   static constexpr std::uint32_t state_version = 2;
 
   explicit every_step(Codec codec = Codec{}) : codec_{std::move(codec)} {}
@@ -56,6 +60,11 @@ class every_step {
     ctx.resume_at(++steps_);
     return {};
   }
+
+  // Where blocks of the model move between peers: nothing is kept for a parameter.
+  [[nodiscard]] std::vector<std::span<float>> block_rows() requires(traits.moves_with_blocks) { return {}; }
+  result<void> divide(auto&, std::span<const parameter_segment>) requires(traits.moves_with_blocks) { return {}; }
+
   result<void> catch_up(auto& ctx) {
     const auto gradients = ctx.gradients();
     std::fill(gradients.begin(), gradients.end(), 0.0F);

@@ -55,16 +55,15 @@ class rounds : round_rules<Axes...> {
  public:
   static constexpr std::string_view name = "rounds";
   static constexpr bool looks_ahead = requires { content_type::looks_ahead; };  ///< it has the hook `compute`
-  static constexpr comm_traits traits{
-      .tolerates = laws::elastic ? peers::elastic : peers::fixed,
-      .needs_global_step = content_type::before_inner_step,
-      .identical_replicas = laws::identical,
-      .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
-      .prepares_anew = laws::prepares_anew,
-      .moves_with_blocks = laws::prepares_anew && !core_type::keeps_factors && !laws::mix.residual_in_parameters,
-      .own_parameters = laws::own_parameters,
-      .gathers_samples = accumulates,
-      .rounds_at_hand = core_type::lands_late ? 2U : 1U};
+  static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
+                                      .needs_global_step = content_type::before_inner_step,
+                                      .identical_replicas = laws::identical,
+                                      .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
+                                      .prepares_anew = laws::prepares_anew,
+                                      .moves_with_blocks = rules::moves_with_blocks(laws::mix, core_type::keeps_factors),
+                                      .own_parameters = laws::own_parameters,
+                                      .gathers_samples = accumulates,
+                                      .rounds_at_hand = core_type::lands_late ? 2U : 1U};
   static constexpr std::uint32_t state_version = 3;
 
   /// Whether its exchanges can be put under one record with those of another policy (comm::stacked), among peers that come
@@ -198,6 +197,13 @@ class rounds : round_rules<Axes...> {
   }
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) requires(traits.moves_with_blocks) {
     return detail::block_rows<core_type>{core_}.divide(ctx, before);
+  }
+  /// What the exchange remembers of the one before, and to begin without it.
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) {
+    return detail::block_rows<core_type>{core_}.memory();
+  }
+  result<void> forget(auto& ctx) requires(traits.moves_with_blocks) {
+    return detail::block_rows<core_type>{core_}.forget(ctx);
   }
 
   // ---- for comm::stacked ------------------------------------------------------------------------------------------------

@@ -332,6 +332,7 @@
 #include <causeway/parallel/impl/interpolated_blocks.ipp>
 #include <causeway/parallel/impl/micro_batches.ipp>
 #include <causeway/parallel/impl/part_change.ipp>
+#include <causeway/parallel/impl/pipeline_peer.ipp>
 #include <causeway/parallel/impl/pipeline_place.ipp>
 #include <causeway/parallel/impl/pipeline_talk.ipp>
 #include <causeway/parallel/impl/resumable_step.ipp>

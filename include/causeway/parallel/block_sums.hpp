@@ -40,6 +40,26 @@ struct block_squares {
   double first = 0;                   ///< of those that it is the first holder of: over all peers, of the whole model
 };
 
+/// Of the blocks of `run`, in `gradients`, which have the parameters' layout; `first`: this peer is their first holder.
+void add_squares(block_squares& squares, auto& ctx, std::span<float> gradients, const nn::block_range& run, bool first) {
+  const std::int64_t layers = ctx.model().blocks();
+  for (std::int64_t b = run.first; b < run.last; ++b) {
+    const double norm = ctx.norm_of(blocks_in(gradients, ctx.model().parameters().segments(), {b, b + 1}, layers));
+    squares.of[b] = norm * norm;
+    if (first) squares.first += norm * norm;
+  }
+}
+
+/// Of gradients that are there already, in a layout whose pipelines are cut alike; nothing of a spare peer's.
+block_squares squares_of(auto& ctx, std::span<float> gradients, const stage::layout& l, std::uint64_t self) {
+  block_squares squares;
+  for (const shared_run& run : shared_runs(l, ctx.model().blocks())) {
+    const auto mine = std::find(run.holders.begin(), run.holders.end(), self);
+    if (mine != run.holders.end()) add_squares(squares, ctx, gradients, run.blocks, mine == run.holders.begin());
+  }
+  return squares;
+}
+
 /// Sums over `holders`, of whom this peer is one; the same bits for all of them. Of nothing: nothing. `index_of`: the
 /// transport's number of each.
 CAUSEWAY_DECL result<void> sum_over(net::any_transport& transport, const net::message_id& id,
@@ -54,7 +74,6 @@ result<block_squares> sum_blocks(auto& ctx, net::any_transport& transport, const
                                  const std::map<std::uint64_t, net::peer_index>& index_of,
                                  const collective::collective_options& options) {
   const std::int64_t layers = ctx.model().blocks();
-  const auto segments = ctx.model().parameters().segments();
   const auto tables = holders_of_table(l, layers);
   if (std::find(tables.begin(), tables.end(), self) != tables.end()) {  // a spare peer may have one that counts for nothing
     CAUSEWAY_TRY(sum_over(transport, id, tables, index_of, table_in(ctx.model(), ctx.gradients()), options));
@@ -68,11 +87,7 @@ result<block_squares> sum_blocks(auto& ctx, net::any_transport& transport, const
     if (mine == run.holders.end()) continue;
     const auto values = untied_blocks_in(ctx.model(), ctx.gradients(), run.blocks);
     CAUSEWAY_TRY(sum_over(transport, named, run.holders, index_of, values, options));
-    for (std::int64_t b = run.blocks.first; b < run.blocks.last; ++b) {
-      const double norm = ctx.norm_of(blocks_in(ctx.gradients(), segments, {b, b + 1}, layers));
-      squares.of[b] = norm * norm;
-      if (mine == run.holders.begin()) squares.first += norm * norm;
-    }
+    add_squares(squares, ctx, ctx.gradients(), run.blocks, mine == run.holders.begin());
   }
   return squares;
 }

@@ -37,6 +37,14 @@ result<std::vector<T>> of_all(auto& transport, const net::message_id& id, const 
   return all;
 }
 
+/// What a peer says before gradients are exchanged by the communication policy.
+struct exchange_share {
+  double loss = 0;           ///< of its part of the batch
+  std::uint64_t state = 0;   ///< names what the policy keeps alike, as crew_words::state
+  std::uint64_t memory = 0;  ///< names what an exchange remembers
+};
+[[nodiscard]] CAUSEWAY_DECL exchange_share described_for_exchange(double loss, std::uint64_t state, const crew_state& kept);
+
 /// Who missed a round, or has just come, takes what the communication policy keeps from the first who `has` it. Every peer
 /// calls it if one does. Bytes: that, and one, from and to everybody. errc::not_found: nobody has it.
 CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const crew_state& state,

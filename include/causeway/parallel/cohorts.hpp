@@ -54,8 +54,8 @@ struct cohort_layout {
 /// The ranges of a replica's stages.
 [[nodiscard]] CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r);
 
-/// errc::unsupported unless all replicas are cut alike and nobody keeps another's stage: holders of a block must exchange
-/// rows of one length.
+/// errc::unsupported unless all replicas are cut alike and nobody keeps another's stage: who exchanges rows of blocks by a
+/// communication policy must have rows of one length.
 [[nodiscard]] CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view recovery);
 
 /// Those who hold the same stage, and how much each has in what they exchange: its replica's part of all micro-batches.

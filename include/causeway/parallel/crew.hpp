@@ -50,8 +50,9 @@ struct crew_entry {
   std::span<const float> known{};
 };
 
-/// What pipelines whose replicas take steps of their own do for the exchange of a round.
+/// What pipelines do for the exchange of a round, or of a step's gradient.
 struct crew_rounds {
+  /// An entry without an attempt: the policy has nothing to exchange.
   std::function<result<crew_entry>()> enter{};
   /// The mean is here. Success: the run has taken the round, so it may land.
   std::function<result<void>(std::span<const float> mean)> exchanged{};
@@ -62,7 +63,10 @@ struct crew_state {
   std::vector<std::span<std::byte>> alike{};              ///< equal on all peers, whatever blocks they hold
   std::function<std::vector<std::span<float>>()> rows{};  ///< one value for each parameter, the shared parameters first
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};  ///< as shared_state's
-  std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
+  /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing.
+  std::function<std::vector<std::span<std::byte>>()> memory{};
+  std::function<result<void>()> forget{};  ///< that
+  std::function<void()> begin_anew{};      ///< from the shared state: this peer's own progress is given up
 };
 
 /// All calls from the trainer's thread.
@@ -80,6 +84,9 @@ class crew {
   virtual result<void> failed(const error& why) = 0;
   /// The step under way was finished by others: the next verdict is commit.
   virtual void finished_by_others() = 0;
+  /// What the communication policy exchanges has changed since it was let in: it makes its row again, and the attempt goes
+  /// on.
+  virtual void begin_exchange_again() = 0;
   /// From now on the communication policy exchanges by them; without, it sees a peer that is alone.
   virtual void exchange_by(crew_rounds rounds) = 0;
   /// Once the trainer has started.

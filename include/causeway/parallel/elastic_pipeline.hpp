@@ -8,7 +8,6 @@
 // a policy that keeps work, only what the lost peer alone had of that step.
 
 #include <causeway/collective/channels.hpp>
-#include <causeway/collective/gather.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/hash.hpp>
@@ -16,21 +15,20 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/io/storage.hpp>
-#include <causeway/kernels/elementwise.hpp>
+#include <causeway/nn/declaration.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/block_ownership.hpp>
-#include <causeway/parallel/block_savers.hpp>
-#include <causeway/parallel/block_store.hpp>
 #include <causeway/parallel/block_sums.hpp>
+#include <causeway/parallel/cohort_talk.hpp>
+#include <causeway/parallel/cohorts.hpp>
 #include <causeway/parallel/crew.hpp>
 #include <causeway/parallel/crew_facts.hpp>
 #include <causeway/parallel/crew_turns.hpp>
 #include <causeway/parallel/interpolated_blocks.hpp>
 #include <causeway/parallel/micro_batches.hpp>
-#include <causeway/parallel/part_change.hpp>
-#include <causeway/parallel/pipeline_batch.hpp>
+#include <causeway/parallel/pipeline_peer.hpp>
 #include <causeway/parallel/resumable_step.hpp>
 #include <causeway/parallel/seat_work.hpp>
+#include <causeway/parallel/shared_blocks.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/parallel/unsound_steps.hpp>
 #include <causeway/policy/concepts.hpp>
@@ -48,7 +46,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -90,13 +87,14 @@ class elastic_pipeline {
 
  public:
   static constexpr std::string_view name = "elastic_pipeline";
-  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .shares_gradient = true};
-  static constexpr std::uint32_t state_version = 1;
+  static constexpr parallel_traits traits{
+      .staged = true, .reroutes = true, .global_step = true, .shares_gradient = true, .by_blocks = true};
+  static constexpr std::uint32_t state_version = 2;
 
   explicit elastic_pipeline(std::shared_ptr<crew> peers = nullptr, elastic_pipeline_options options = {},
                             Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
-      : crew_{std::move(peers)},
-        options_{options},
+      : peer_{std::move(peers)},
+        options_{std::move(options)},
         recovery_{std::move(recovery)},
         order_{std::move(schedule)},
         codec_{std::move(codec)} {}
@@ -110,14 +108,14 @@ class elastic_pipeline {
     CAUSEWAY_TRY(check_batch(name, b, options_.micro_batches));
     whole_ = b;
     for (;;) {
-      if (crew_->words().step > ctx.step()) return finished_by_others(ctx);
+      if (peer_.words().step > ctx.step()) return finished_by_others(ctx);
       const auto begun = begin_attempt();
       const auto done = begun ? attempt(ctx) : begun;
       if (done) return loss_ / static_cast<double>(b.tokens());
       if (!complete_) return done.error();
-      CAUSEWAY_TRY(crew_->failed(done.error()));  // a gradient that others may have voted for is kept
-      if (taken()) return crew_->words().loss / static_cast<double>(b.tokens());
-      if (begun || begun.error().code != errc::cancelled || crew_->words().step != ctx.step()) continue;
+      CAUSEWAY_TRY(peer_.group->failed(done.error()));  // a gradient that others may have voted for is kept
+      if (taken()) return peer_.words().loss / static_cast<double>(b.tokens());
+      if (begun || begun.error().code != errc::cancelled || peer_.words().step != ctx.step()) continue;
       complete_ = false;  // the trainer clears the gradients
       return done.error();
     }
@@ -126,7 +124,7 @@ class elastic_pipeline {
   /// Of the whole model. The run takes the step here: what follows needs nobody else.
   result<float> norm(auto& ctx) {
     while (!taken()) {
-      if (crew_->words().step > ctx.step()) return finished_by_others(ctx);
+      if (peer_.words().step > ctx.step()) return finished_by_others(ctx);
       if (!proposes_) {
         CAUSEWAY_TRY(begin_attempt());
         CAUSEWAY_TRY(attempt(ctx));
@@ -135,14 +133,15 @@ class elastic_pipeline {
       }
     }
     complete_ = proposes_ = false;
+    exchanged_at_ = peer_.words().state;
     kept_.forget();
-    held_.moved_to(crew_->words().state, std::move(squares_.of));
-    return static_cast<float>(crew_->words().norm);
+    peer_.held.moved_to(peer_.words().state, std::move(squares_.of));
+    return static_cast<float>(peer_.words().norm);
   }
 
   /// A disk that fails costs the copy, not the step.
   result<void> after_step(auto& ctx) {
-    const crew_words& words = crew_->words();
+    const crew_words& words = peer_.words();
     if (options_.store_every > 0 && (words.step == 1 || words.step % options_.store_every == 0)) {
       const auto saved = save_blocks(ctx);
       if (!saved) ctx.log()(severity::warning, "blocks were not saved: " + saved.error().text());
@@ -158,14 +157,14 @@ class elastic_pipeline {
     CAUSEWAY_TRY(check_batch(name, b, pieces));
     for (;;) {
       const auto begun = begin_attempt();
-      if (crew_->words().step != ctx.step()) {
-        ctx.resume_at(crew_->words().step);
+      if (peer_.words().step != ctx.step()) {
+        ctx.resume_at(peer_.words().step);
         return fail(errc::cancelled, "evaluation", "the others are at step " + std::to_string(ctx.step()));
       }
       const auto sum = begun ? try_to_evaluate(ctx, b, static_cast<std::uint32_t>(pieces)) : result<double>{begun.error()};
       if (!sum) {
-        CAUSEWAY_TRY(crew_->failed(sum.error()));
-        if (!begun && begun.error().code == errc::cancelled && crew_->words().step == ctx.step()) return begun.error();
+        CAUSEWAY_TRY(peer_.group->failed(sum.error()));
+        if (!begun && begun.error().code == errc::cancelled && peer_.words().step == ctx.step()) return begun.error();
         continue;
       }
       turns_.came_to(*sum);
@@ -177,88 +176,66 @@ class elastic_pipeline {
 
   /// The blocks that this peer is the first to hold of those that reach its storage, if there is one. A peer that goes
   /// calls it before: once all have gone, the run goes on from there.
-  result<void> save_blocks(auto& ctx) {
-    return save_if(ctx, [&](std::int64_t b) { return savers_.is_first(layout_.holders(b), crew_->identity()); });
-  }
+  result<void> save_blocks(auto& ctx) { return peer_.save_blocks(ctx); }
 
   void serialize(auto& ar) {
-    held_.serialize(ar);
+    peer_.held.serialize(ar);
     codec_.serialize(ar);
+    ar(exchanged_at_, computes_.first, computes_.last, replica_);
   }
 
   /// Of the last attempt, and the peers that took part in it.
-  [[nodiscard]] const stage::layout& layout() const noexcept { return layout_; }
-  [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(index_of_.size()); }
+  [[nodiscard]] const stage::layout& layout() const noexcept { return peer_.layout; }
+  [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(peer_.index_of.size()); }
   /// Blocks that this peer has received since it was built, and such that it made up because nobody had them.
-  [[nodiscard]] std::uint64_t received_blocks() const noexcept { return received_blocks_; }
-  [[nodiscard]] std::uint64_t interpolated_blocks() const noexcept { return interpolated_blocks_; }
+  [[nodiscard]] std::uint64_t received_blocks() const noexcept { return peer_.received_blocks; }
+  [[nodiscard]] std::uint64_t interpolated_blocks() const noexcept { return peer_.made_up_blocks; }
   /// Attempts that went on with a step that an earlier one had begun, where the recovery policy keeps work.
   [[nodiscard]] std::uint64_t resumed_attempts() const noexcept { return resumed_attempts_; }
 
  private:
   static constexpr bool keeps_work = stage::WorkKeeping<Recovery>;
   static_assert(keeps_work == Recovery::traits.keeps_work, "see stage::WorkKeeping");
-  // Two consecutive ones for the boundaries of an evaluation.
-  static constexpr std::uint32_t evaluation_channel = collective::channels::activations + 2;
-  // Kinds of messages on the channel of state; a gather takes two.
-  enum channel : std::uint32_t {
-    facts_channel = 0,
-    sums_channel = 4,
-    move_channel = 8,
-    source_channel = 9,
-    progress_channel = 12
-  };
 
   result<void> begin(auto& ctx) {
-    if (crew_ == nullptr || !ctx.elastic()) {
-      return fail(errc::invalid_argument, "elastic pipeline",
-                  "it needs a membership: give it and environment::group the same crew_group");
-    }
-    CAUSEWAY_TRY(check_micro_batches(name, options_.micro_batches));
+    CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, order_.chunks()));
     if (keeps_work && !std::is_same_v<Schedule, stage::one_f_one_b>) {
-      return fail(errc::unsupported, "elastic pipeline",
+      return fail(errc::unsupported, std::string{name},
                   std::string{Recovery::name} + " has an order of its own, 1F1B; use stage::one_f_one_b");
     }
-    if (order_.chunks() != 1)
-      return fail(errc::unsupported, "elastic pipeline", "a rank has one chunk here; use another schedule");
-    if (options_.storage) savers_.begin(block_store{*options_.storage, options_.folder});
-    held_.begin(ctx.model().part(), ctx.model().blocks(), savers_.store());
+    peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
+    peer_.held.seated(computes_, replica_);
+    peer_.group->exchange_by(
+        {[this, &ctx] { return enter(ctx); }, [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); }});
     return {};
   }
 
   // The peers of an attempt may meet several times.
-  [[nodiscard]] net::message_id named(std::uint32_t on) const {
-    return {.channel = on, .step = mix(attempt_.round, meetings_), .parent = attempt_.parent};
-  }
+  [[nodiscard]] net::message_id named(pipeline_peer::channel kind) const { return peer_.named(kind, meetings_); }
   // Of boundaries, whose ids hold the micro-batch besides.
-  [[nodiscard]] std::uint64_t meeting() const noexcept { return (attempt_.round << 16) + meetings_; }
-  [[nodiscard]] collective::collective_options how(auto& ctx) const {
-    collective::collective_options options = ctx.exchange_options();
-    options.deadline = attempt_.deadline;
-    return options;
-  }
+  [[nodiscard]] std::uint64_t meeting() const noexcept { return (peer_.attempt.round << 16) + meetings_; }
 
   // Whether the run has taken the step that this peer's gradient is complete for: then only the move is left. Loss and norm
   // may be the others' word, when a peer was lost before it had told its own to all. Others may have taken the step in
   // another attempt, whose sums are rounded otherwise: that is another state.
   [[nodiscard]] bool taken() const {
-    const crew_words& now = crew_->words();
+    const crew_words& now = peer_.words();
     return complete_ && now == next_words(now.loss, now.norm);
   }
 
   result<void> propose() {
     proposes_ = false;  // once; the gradient may still be used when others go through with it
     if (!std::isfinite(told_.norm)) return fail(errc::non_finite, "gradient", "its norm is not finite");
-    return crew_->propose(told_);
+    return peer_.group->propose(told_);
   }
 
   // This peer's gradient is complete. Equal on all peers of the attempt, and in no attempt with other sums.
   void name_attempt() {
     hasher h;
-    for (const auto& [id, index] : index_of_) h.add_value(id).add_value(index);
-    add_layout(h, layout_).add_value(kept_.agreed()).add_value(crew_->words().state);
-    next_ = {crew_->words().step + 1, h.finish(), 0, crew_->words().history, 0};
-    next_.history.took_step(next_.step, recovery_.interval(), layout_, attempt_.transport->size());
+    for (const auto& [id, index] : peer_.index_of) h.add_value(id).add_value(index);
+    add_layout(h, peer_.layout).add_value(kept_.agreed()).add_value(peer_.words().state);
+    next_ = {peer_.words().step + 1, h.finish(), 0, peer_.words().history, 0};
+    next_.history.took_step(next_.step, recovery_.interval(), peer_.layout, peer_.attempt.transport->size());
     complete_ = true;
   }
 
@@ -275,17 +252,19 @@ class elastic_pipeline {
   result<void> attempt(auto& ctx) {
     proposes_ = false;
     if (taken()) {  // the attempt just begun is the next step's
-      loss_ = crew_->words().loss;
+      loss_ = peer_.words().loss;
       return {};
     }
-    complete_ = false;
+    complete_ = computed_ = false;
     codec_.begin_step();
-    if (crew_->words().step != ctx.step()) return finished_by_others(ctx);
+    if (peer_.words().step != ctx.step()) return finished_by_others(ctx);
     CAUSEWAY_ASSIGN(const auto facts, meet(ctx, true));
     CAUSEWAY_TRY(assemble(ctx, *facts));
     auto done = compute(ctx);
     if (done) done = check_sound(loss_, ctx.own_norm());
     if (!done) return leave_to_others(ctx, done.error());
+    own_loss_ = loss_;
+    if (by_policy()) return meet_for_exchange(ctx, *facts);
     CAUSEWAY_TRY(sum_gradients(ctx));
     name_attempt();
     CAUSEWAY_TRY(tell_sums(ctx));
@@ -296,22 +275,21 @@ class elastic_pipeline {
   error leave_to_others(auto& ctx, const error& why) {
     if (why.code != errc::non_finite) return why;
     kept_.forget();
-    return unsound_.judge(ctx.step(), why, held_.drop_spoilt(ctx), ctx.log());
+    return peer_.blame_itself(ctx, why);
   }
 
   // It goes to their step at once: who is behind when they have ended would wait for their next attempt for ever.
   error finished_by_others(auto& ctx) {
     complete_ = false;
-    ctx.resume_at(crew_->words().step);
-    crew_->finished_by_others();
+    ctx.resume_at(peer_.words().step);
+    peer_.group->finished_by_others();
     return fail(errc::cancelled, "step", "the others have finished it");
   }
 
   result<void> begin_attempt() {
-    const std::uint32_t before = attempt_.attempt;
-    const std::uint64_t round = attempt_.round;
-    CAUSEWAY_ASSIGN(attempt_, crew_->begin_attempt());
-    if (attempt_.attempt != before || attempt_.round != round) meetings_ = 0;
+    CAUSEWAY_ASSIGN(const bool another, peer_.begin_attempt());
+    if (another) meetings_ = 0;
+    computed_ = computed_ && !another;
     return {};
   }
 
@@ -324,154 +302,83 @@ class elastic_pipeline {
     if (!facts) return missed_;
     auto made = recovery_.arrange(facts->gathered);
     if (!made || !lost_runs(facts->gathered).empty()) return none;  // the step will wait for peers, or mend it
-    layout_ = std::move(*made);
-    CAUSEWAY_TRY(check_layout(*facts));
-    CAUSEWAY_TRY(take_seat(ctx, *facts));
-    stage::layout shared_out = layout_;
+    CAUSEWAY_TRY(take_seat(ctx, *facts, std::move(*made)));
+    stage::layout shared_out = peer_.layout;
     const auto shares = stage::even_shares(pieces, shared_out.replicas.size());
     for (std::size_t r = 0; r < shares.size(); ++r) shared_out.replicas[r].micro_batches = shares[r];
-    const auto own = forward_only(ctx, shared_out, b, pieces);
+    const auto own = peer_.seat == nullptr ? result<double>{0.0}
+                                           : peer_.forward_only(ctx, shared_out, peer_.place, b, pieces, meeting());
     const auto sound = own ? check_sound(*own, 0) : result<void>{own.error()};
     if (!sound) return leave_to_others(ctx, sound.error());
-    CAUSEWAY_ASSIGN(const auto all, of_everybody(ctx, *own));
+    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::sums_channel, *own, meetings_));
     return std::accumulate(all.begin(), all.end(), 0.0);
-  }
-
-  // This peer's part of it.
-  result<double> forward_only(auto& ctx, const stage::layout& l, const batch& b, std::uint32_t pieces) {
-    if (seat_ == nullptr) return 0.0;
-    CAUSEWAY_ASSIGN(const seat_work work, forwards_of(l, place_));
-    stage::plain exact;
-    return pass_seat(ctx, *attempt_.transport, index_of_, exact, work, stage::one_f_one_b{},
-                     {b, pieces, seat_->computes, 0.0F, false},
-                     {.channel = evaluation_channel, .step = meeting(), .deadline = attempt_.deadline});
   }
 
   // ---- who holds what ---------------------------------------------------------------------------------------------------
 
-  // `own` of every peer of the attempt, by the transport's numbers; once in a meeting.
-  template <class T>
-  result<std::vector<T>> of_everybody(auto& ctx, const T& own) {
-    std::vector<T> all(attempt_.transport->size(), own);
-    if (all.size() > 1) {
-      CAUSEWAY_TRY(collective::all_gather(*attempt_.transport, named(collective::channels::state + sums_channel),
-                                          std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}),
-                                          how(ctx)));
-    }
-    return all;
-  }
-
   // What all peers of the attempt hold, once all are at the same turn. None: the others are past this peer's, and told it
   // what it missed.
   result<std::optional<crew_facts>> meet(auto& ctx, bool trains) {
-    crew_member own{held_.described(crew_->words(), ctx.model().blocks()), {}};
-    own.peer.id = crew_->identity();
-    if (trains) own.peer.begun = kept_.described(crew_->words(), ctx.model().part().ranges(ctx.model().blocks()));
-    turns_.at(crew_->words().state);
+    const std::int64_t layers = ctx.model().blocks();
+    crew_member own = peer_.described(layers, ctx.log());
+    if (trains) own.peer.begun = kept_.described(peer_.words(), ctx.model().part().ranges(layers));
+    turns_.at(peer_.words().state);
     own.turn = turns_.now(trains);
-    own.storage = savers_.identity(mix(crew_->identity(), attempt_.parent), ctx.log());
-    const crew_agreement ours{agreement(ctx), ctx.model().blocks(), static_cast<std::uint32_t>(options_.micro_batches)};
+    const auto ours = pipeline_peer::agreement<Recovery, Schedule>(ctx, name, options_.micro_batches, recovery_, codec_);
     for (;;) {
       ++meetings_;
-      CAUSEWAY_ASSIGN(
-          crew_facts facts,
-          gather_facts(*attempt_.transport, named(collective::channels::state + facts_channel), own, ours, how(ctx)));
+      CAUSEWAY_ASSIGN(crew_facts facts, peer_.gather(named(pipeline_peer::facts_channel), own, ours, peer_.how(ctx)));
       if (own.turn.order() < furthest(facts.turns)) {
         missed_ = missed(own.turn, facts.turns);
         return std::optional<crew_facts>{};
       }
       const auto with_us = [&](const crew_turn& t) { return t.order() == own.turn.order(); };
       if (!std::all_of(facts.turns.begin(), facts.turns.end(), with_us)) continue;  // the others come after
-      savers_.met(facts);
-      facts.gathered.step = crew_->words().step;
-      facts.gathered.state = crew_->words().state;
-      facts.gathered.history = crew_->words().history;
       return std::optional{std::move(facts)};
     }
   }
 
   result<void> assemble(auto& ctx, const crew_facts& facts) {
     auto made = recovery_.arrange(facts.gathered);
-    if (!made) return wait_for_more(ctx, made.error());
-    layout_ = std::move(*made);
+    if (!made) return peer_.wait_for_more(ctx.log(), this_step(ctx), made.error());
     if constexpr (keeps_work) resumes_ = recovery_.resumes(facts.gathered);
-    CAUSEWAY_TRY(check_layout(facts));
     for (const nn::block_range& r : lost_runs(facts.gathered)) {
       const bool between = r.first > 0 && r.last < facts.gathered.layers;
       if (Recovery::traits.lost == stage::lost_blocks::neighbours && between) continue;
-      return go_back(ctx, facts,
-                     fail(errc::not_found, "blocks " + nn::model_part::text(r),
-                          "no peer that is there has them; the run goes on when one that has them is back"));
+      return go_back(ctx, facts, missing(r));
     }
-    return take_seat(ctx, facts);
+    return take_seat(ctx, facts, std::move(*made));
   }
+  [[nodiscard]] static std::string this_step(auto& ctx) { return "step " + std::to_string(ctx.step() + 1); }
 
-  [[nodiscard]] result<void> check_layout(const crew_facts& facts) const {
-    return layout_.check(facts.gathered.layers, facts.gathered.micro_batches);
-  }
-
-  // Of the state that the run is in, as far as this peer has it. One peer alone may save a block.
-  template <class Ours>
-  result<void> save_if(auto& ctx, Ours&& ours) {
-    if (!savers_.saves()) return {};
-    for (const nn::block_range& r : held_.described(crew_->words(), ctx.model().blocks()).holds) {
-      for (std::int64_t b = r.first; b < r.last; ++b) {
-        if (ours(b) && ctx.model().part().holds(b)) CAUSEWAY_TRY(held_.save(ctx, b, crew_->words()));
-      }
-    }
-    return {};
-  }
-
-  // To the newest state that the peers find saved whole between them: they vote on it as on a step. Who left has saved what
-  // it held; with what is here that may be the state of now.
+  // Who left has saved what it held; with what is here that may be the state of now.
   result<void> go_back(auto& ctx, const crew_facts& facts, const error& why) {
-    const auto ours = [&](std::int64_t b) { return savers_.is_first(facts.gathered.holders(b), crew_->identity()); };
-    if (const auto kept = save_if(ctx, ours); !kept) ctx.log()(severity::warning, kept.error().text());
-    CAUSEWAY_ASSIGN(const saved_states found, savers_.found(ctx.model().blocks()));
-    CAUSEWAY_ASSIGN(const auto everywhere, of_everybody(ctx, found));
-    const auto newest = newest_together(everywhere, ctx.model().blocks());
-    if (!newest) return wait_for_more(ctx, why);
-    const crew_words saved = *newest;
-    const std::string from = ctx.step() == saved.step ? "" : "back from step " + std::to_string(ctx.step()) + " to ";
-    ctx.log()(from.empty() ? severity::info : severity::warning, why.where + ": no peer has them any more; going " + from +
-                                                                     (from.empty() ? "on from step " : "step ") +
-                                                                     std::to_string(saved.step) + ", which is saved");
-    CAUSEWAY_TRY(crew_->propose(saved));
-    held_.went_back(crew_->words(), blocks_of(found, saved));
-    ctx.resume_at(crew_->words().step);
-    crew_->finished_by_others();
-    return fail(errc::cancelled, "step", "the run went back to step " + std::to_string(saved.step));
+    shared_blocks blocks{ctx, peer_.group->state()};
+    const auto ours = [&](std::int64_t b) {
+      return peer_.saved.savers.is_first(facts.gathered.holders(b), peer_.identity());
+    };
+    const auto kept = peer_.saved.save_if(blocks, peer_.held, peer_.words(), ours);
+    if (!kept) ctx.log()(severity::warning, kept.error().text());
+    CAUSEWAY_ASSIGN(const bool alike, peer_.go_back(ctx, this_step(ctx), why));
+    exchanged_at_ = alike ? peer_.words().state : 0;
+    if (alike) peer_.group->state().begin_anew();
+    ctx.resume_at(peer_.words().step);
+    peer_.group->finished_by_others();
+    return fail(errc::cancelled, "step", "the run went back to step " + std::to_string(peer_.words().step));
   }
 
-  // The attempt comes to nothing; the membership begins another, ever later.
-  result<void> wait_for_more(auto& ctx, const error& why) {
-    if (why.code != errc::out_of_memory && why.code != errc::not_found) return why;
-    if (why.message != said_)
-      ctx.log()(severity::warning, "step " + std::to_string(ctx.step() + 1) + " waits: " + why.text());
-    said_ = why.message;
-    return fail(errc::cancelled, "step", "too few peers are there");
-  }
-
-  result<void> take_seat(auto& ctx, const crew_facts& facts) {
-    said_.clear();
-    index_of_.clear();
-    for (std::size_t p = 0; p < facts.index_of.size(); ++p) index_of_[facts.gathered.peers[p].id] = facts.index_of[p];
-    seat_ = layout_.find(crew_->identity(), &place_);
-    const std::int64_t layers = ctx.model().blocks();
-    const nn::model_part part = seat_ != nullptr ? nn::model_part{seat_->held()} : ctx.model().part();
-    const bool same = part.ranges(layers) == ctx.model().part().ranges(layers);
-    const bool ready = same && (seat_ == nullptr || held_.is_ready(part, crew_->words()));
-    part_change change{held_,
-                       crew_->words(),
-                       facts,
-                       layout_,
-                       {*attempt_.transport, named(collective::channels::state + move_channel),
-                        named(collective::channels::state + source_channel), attempt_.deadline}};
+  result<void> take_seat(auto& ctx, const crew_facts& facts, stage::layout made) {
+    peer_.layout = std::move(made);
+    CAUSEWAY_TRY(peer_.layout.check(facts.gathered.layers, facts.gathered.micro_batches));
+    if (by_policy()) CAUSEWAY_TRY(check_alike(peer_.layout, Recovery::name));
+    shared_blocks blocks{ctx, peer_.group->state()};
+    const bool ready = peer_.sit_down(ctx.model().blocks(), ctx.model().part());
     if (!ready) kept_.forget();
-    if (!ready || change.concerns_anybody()) CAUSEWAY_TRY(change.run(ctx, part, ready));
-    received_blocks_ += change.received();
-    interpolated_blocks_ += change.made_up_here();
-    held_.seated(seat_ != nullptr ? seat_->computes : nn::block_range{}, static_cast<std::uint32_t>(place_.replica));
+    CAUSEWAY_TRY(peer_.fetch(blocks, facts, ready, meetings_));
+    if (by_policy()) CAUSEWAY_TRY(check_untied(ctx));
+    computes_ = peer_.seat != nullptr ? peer_.seat->computes : nn::block_range{};
+    replica_ = static_cast<std::uint32_t>(peer_.place.replica);
+    peer_.held.seated(computes_, replica_);
     return {};
   }
 
@@ -479,66 +386,53 @@ class elastic_pipeline {
 
   result<void> compute(auto& ctx) {
     if constexpr (keeps_work) return go_on(ctx);
-    const auto gradients = ctx.gradients();
-    kernels::zero(ctx.pool(), gradients.data(), static_cast<std::int64_t>(gradients.size()));
-    loss_ = 0;
-    if (seat_ == nullptr) return {};
-    CAUSEWAY_ASSIGN(const seat_work work, work_of(layout_, place_, order_, recovery_));
-    const auto dropout = dropout_of(ctx, work.first, work.schedule.micro_batches);
-    CAUSEWAY_ASSIGN(loss_, pass_seat(ctx, *attempt_.transport, index_of_, codec_, work, order_, training_batch(dropout),
-                                     boundaries(ctx)));
+    double tokens = static_cast<double>(whole_.tokens());
+    if (by_policy() && peer_.seat != nullptr) {  // its pipeline's own mean: they are weighed when they are exchanged
+      const std::uint32_t own = peer_.layout.replicas[peer_.place.replica].micro_batches;
+      tokens *= own / static_cast<double>(options_.micro_batches);
+    }
+    const auto scale = 1.0F / static_cast<float>(tokens);
+    CAUSEWAY_ASSIGN(loss_, peer_.train(ctx, order_, recovery_, codec_, whole_, options_.micro_batches, scale, meeting()));
     return {};
   }
 
   // From what earlier attempts at the step have kept.
   result<void> go_on(auto& ctx) requires keeps_work {
     using tape = typename std::remove_cvref_t<decltype(ctx.model())>::tape_type;
-    const kept_talk talk{*attempt_.transport, index_of_, named(collective::channels::state + progress_channel), how(ctx),
-                         boundaries(ctx)};
+    const auto micro_batches = static_cast<std::uint32_t>(options_.micro_batches);
+    const stage::layout& l = peer_.layout;
+    const std::size_t r = peer_.place.replica;
+    const bool sits = peer_.seat != nullptr;
+    const kept_talk talk{*peer_.attempt.transport, peer_.index_of, named(pipeline_peer::progress_channel), peer_.how(ctx),
+                         peer_.boundaries(ctx.step(), meeting())};
     if (resumes_) {
       ++resumed_attempts_;
-      CAUSEWAY_TRY(kept_.resume(talk, seat_ != nullptr, static_cast<std::uint32_t>(options_.micro_batches)));
+      CAUSEWAY_TRY(kept_.resume(talk, sits, micro_batches));
     } else {
-      kept_.template begin<tape>(crew_->words(), layout_, seat_ != nullptr ? &place_ : nullptr);
+      kept_.template begin<tape>(peer_.words(), l, sits ? &peer_.place : nullptr);
     }
     std::vector<std::uint64_t> dropout;
-    if (seat_ != nullptr) {
-      const std::size_t r = place_.replica;
-      dropout = dropout_of(ctx, layout_.first_micro_batch(r), layout_.replicas[r].micro_batches);
-    }
-    CAUSEWAY_ASSIGN(loss_, kept_.run(ctx, layout_, codec_, training_batch(dropout), talk, recovery_.repeats_all()));
+    if (sits) dropout = pipeline_peer::dropout_of(ctx.step(), l.first_micro_batch(r), l.replicas[r].micro_batches);
+    const seat_batch share{
+        whole_, micro_batches, sits ? peer_.seat->computes : nn::block_range{}, 1.0F / static_cast<float>(whole_.tokens()),
+        true,   dropout};
+    CAUSEWAY_ASSIGN(loss_, kept_.run(ctx, l, codec_, share, talk, recovery_.repeats_all()));
     return {};
   }
 
-  [[nodiscard]] static std::vector<std::uint64_t> dropout_of(auto& ctx, std::uint32_t first, std::uint32_t count) {
-    std::vector<std::uint64_t> all;
-    for (std::uint32_t m = 0; m < count; ++m) all.push_back(mix(ctx.step(), first + m, dropout_stream));
-    return all;
-  }
-  [[nodiscard]] seat_batch training_batch(std::span<const std::uint64_t> dropout) const {
-    const float scale = 1.0F / static_cast<float>(whole_.tokens());
-    return {whole_,
-            static_cast<std::uint32_t>(options_.micro_batches),
-            seat_ != nullptr ? seat_->computes : nn::block_range{},
-            scale,
-            true,
-            dropout};
-  }
-  [[nodiscard]] batch_talk boundaries(auto& ctx) const {
-    return {
-        .channel = collective::channels::activations, .step = meeting(), .seed = ctx.step(), .deadline = attempt_.deadline};
-  }
-
   result<void> sum_gradients(auto& ctx) {
-    CAUSEWAY_ASSIGN(squares_, sum_blocks(ctx, *attempt_.transport, named(collective::channels::gradients), layout_,
-                                         crew_->identity(), index_of_, how(ctx)));
+    net::message_id id = named(pipeline_peer::sums_channel);
+    id.channel = collective::channels::gradients;
+    CAUSEWAY_ASSIGN(squares_, sum_blocks(ctx, *peer_.attempt.transport, id, peer_.layout, peer_.identity(), peer_.index_of,
+                                         peer_.how(ctx)));
     return {};
   }
 
   // Loss and squared norm of the whole, added up in the order of the transport's numbers: the same bits on all peers. Who
   // has heard from everybody knows that every gradient is complete.
   result<void> tell_sums(auto& ctx) {
-    CAUSEWAY_ASSIGN(const auto all, of_everybody(ctx, std::array{loss_, squares_.first}));
+    const std::array own{own_loss_, squares_.first};
+    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::sums_channel, own, meetings_));
     loss_ = 0;
     double sum_of_squares = 0;
     for (const auto& [loss, squares] : all) {
@@ -549,46 +443,104 @@ class elastic_pipeline {
     return {};
   }
 
-  // Equal on peers that can be stages of one pipeline.
-  [[nodiscard]] std::uint64_t agreement(auto& ctx) const {
-    hasher h;
-    h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name));
-    h.add_value(hash_text(Recovery::name)).add_value(recovery_.interval());
-    h.add_value(codec_.agreement()).add_value(options_.micro_batches);
-    return h.finish();
+  // ---- gradients that are exchanged by the communication policy, among the holders of the same blocks -------------------
+
+  // Else they are added up here.
+  [[nodiscard]] bool by_policy() const { return static_cast<bool>(peer_.group->state().divide); }
+
+  static result<void> check_untied(auto& ctx) {
+    if (ctx.model().tied_table() == nn::not_held) return {};
+    return fail(errc::unsupported, std::string{name},
+                "a table that first and last stage share is exchanged by neither alone; build the model with untied "
+                "embeddings, or use comm::every_step without a codec");
   }
 
-  static constexpr std::uint64_t dropout_stream = 0x656C7069;
+  // Everybody has its pipeline's gradient. Who did not take part in the run's last step takes what the policy keeps alike;
+  // what an exchange remembers counts where all who hold the same blocks have the same.
+  result<void> meet_for_exchange(auto& ctx, const crew_facts& facts) {
+    const crew_state& kept = peer_.group->state();
+    const auto own = described_for_exchange(own_loss_, exchanged_at_, kept);
+    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::done_channel, own, meetings_));
+    if (const auto taken = bring_up(ctx, all, own); !taken) {
+      return taken.error().code == errc::not_found ? go_back(ctx, facts, taken.error()) : taken;
+    }
+    const crew_entry entry = peer_.entry();
+    const auto as_ours = [&](net::peer_index holder) { return all[holder].memory == own.memory; };
+    if (!std::all_of(entry.holders.begin(), entry.holders.end(), as_ours)) CAUSEWAY_TRY(kept.forget());
+    loss_ = 0;
+    for (const exchange_share& s : all) loss_ += s.loss;
+    computed_ = true;
+    return {};
+  }
 
-  std::shared_ptr<crew> crew_;
+  result<void> bring_up(auto& ctx, std::span<const exchange_share> all, const exchange_share& own) {
+    const auto has = [&](const exchange_share& s) { return s.state == peer_.words().state; };
+    if (std::all_of(all.begin(), all.end(), has)) return {};
+    const crew_state& kept = peer_.group->state();
+    CAUSEWAY_TRY(take_alike(*peer_.attempt.transport, named(pipeline_peer::alike_channel), kept, has(own), peer_.how(ctx)));
+    if (has(own)) return {};
+    kept.begin_anew();
+    ctx.resume_at(peer_.words().step, true);  // the step under way counts
+    exchanged_at_ = peer_.words().state;
+    return {};
+  }
+
+  // In an attempt that is another than the one whose gradient the policy has, that is computed again, and the policy's row
+  // made again.
+  result<crew_entry> enter(auto& ctx) {
+    if (!by_policy()) return crew_entry{};
+    if (!taken()) {
+      if (peer_.words().step > ctx.step()) return finished_by_others(ctx);
+      CAUSEWAY_TRY(begin_attempt());
+    }
+    if (taken()) {
+      known_ = true;
+      return crew_entry{.known = mean_};
+    }
+    if (computed_) return peer_.entry();
+    CAUSEWAY_TRY(attempt(ctx));
+    peer_.group->begin_exchange_again();
+    return fail(errc::cancelled, "step", "its gradient was computed again, in another attempt");
+  }
+
+  // The mean is here. The run takes the step with it, or it is tried again.
+  result<void> exchanged(auto& ctx, std::span<const float> mean) {
+    if (!by_policy() || std::exchange(known_, false)) return {};
+    CAUSEWAY_EXPECT(mean.size() == ctx.gradients().size());
+    mean_.assign(mean.begin(), mean.end());
+    if (const auto sound = check_sound(loss_, ctx.norm_of(mean)); !sound) return leave_to_others(ctx, sound.error());
+    squares_ = squares_of(ctx, std::span{mean_}, peer_.layout, peer_.identity());
+    name_attempt();
+    CAUSEWAY_TRY(tell_sums(ctx));
+    CAUSEWAY_TRY(propose());
+    if (taken()) return {};
+    return fail(errc::cancelled, "step", "the others have finished it");
+  }
+
+  pipeline_peer peer_;
   elastic_pipeline_options options_;
   Recovery recovery_;
   Schedule order_;
   Codec codec_;
-  block_ownership held_;
   resumable_step kept_;   // of a step under way, where the policy keeps it
   bool resumes_ = false;  // the attempt under way goes on with it
 
   batch whole_;
-  crew_attempt attempt_;
   std::uint64_t meetings_ = 0;  // in this attempt
   crew_turns turns_;
   double missed_ = 0;  // an evaluation that others are through with
-  stage::layout layout_;
-  std::map<std::uint64_t, net::peer_index> index_of_;  // by id
-  block_savers savers_;
-  const stage::seat* seat_ = nullptr;  // in layout_; none: spare
-  stage::layout::place place_;
-  double loss_ = 0;
+  double loss_ = 0, own_loss_ = 0;
   block_squares squares_;
+  std::uint64_t exchanged_at_ = 0;  // names the state that what the policy keeps is of
+  bool computed_ = false;           // this attempt's gradient, which the policy is to exchange
+  std::vector<float> mean_;         // what that came to
+  bool known_ = false;              // it is given out as what the run has
+  nn::block_range computes_{};      // here, when this peer sat down last
+  std::uint32_t replica_ = 0;
   crew_words next_;        // after the step of the last complete attempt, without loss and norm
   crew_words told_;        // likewise with them: what this peer would propose
   bool complete_ = false;  // the gradients are those of the whole batch
   bool proposes_ = false;  // and the attempt that made them so is under way
-  std::string said_;
-  unsound_steps unsound_;
-  std::uint64_t received_blocks_ = 0;
-  std::uint64_t interpolated_blocks_ = 0;
   std::uint64_t resumed_attempts_ = 0;
 };
 static_assert(ParallelismPolicy<elastic_pipeline<>>);

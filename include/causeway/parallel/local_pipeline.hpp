@@ -7,7 +7,6 @@
 // attempt is called off and begun again: replicas that are whole go on where they were, with their own progress; the
 // others' peers begin the round anew, if they make a replica together, or rest until the next.
 
-#include <causeway/collective/channels.hpp>
 #include <causeway/collective/group_view.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>
@@ -17,24 +16,21 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/io/storage.hpp>
-#include <causeway/kernels/elementwise.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/block_ownership.hpp>
 #include <causeway/parallel/cohort_talk.hpp>
+#include <causeway/parallel/cohorts.hpp>
 #include <causeway/parallel/crew.hpp>
 #include <causeway/parallel/interpolated_blocks.hpp>
 #include <causeway/parallel/micro_batches.hpp>
-#include <causeway/parallel/part_change.hpp>
-#include <causeway/parallel/pipeline_batch.hpp>
-#include <causeway/parallel/saved_rounds.hpp>
-#include <causeway/parallel/seat_work.hpp>
+#include <causeway/parallel/pipeline_peer.hpp>
 #include <causeway/parallel/shared_blocks.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/parallel/unsound_steps.hpp>
 #include <causeway/policy/concepts.hpp>
 #include <causeway/stage/activation.hpp>
+#include <causeway/stage/layout.hpp>
 #include <causeway/stage/recovery.hpp>
 #include <causeway/stage/schedules.hpp>
 #include <causeway/tensor/batch.hpp>
@@ -46,7 +42,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -101,7 +96,7 @@ class local_pipeline {
 
   explicit local_pipeline(std::shared_ptr<crew> peers = nullptr, local_pipeline_options options = {},
                           Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
-      : crew_{std::move(peers)},
+      : peer_{std::move(peers)},
         options_{std::move(options)},
         recovery_{std::move(recovery)},
         order_{std::move(schedule)},
@@ -123,7 +118,7 @@ class local_pipeline {
         if (loss) return *loss;
         outcome = loss.error();
       }
-      CAUSEWAY_TRY(crew_->failed(outcome.error()));
+      CAUSEWAY_TRY(peer_.group->failed(outcome.error()));
     }
   }
 
@@ -145,10 +140,7 @@ class local_pipeline {
   }
 
   /// The shared state of the blocks that this peer is the first to hold of those that reach its storage, if there is one.
-  result<void> save_blocks(auto& ctx) {
-    shared_blocks blocks{ctx, crew_->state()};
-    return saved_.save(blocks, held_, layout_, crew_->words(), crew_->state(), crew_->identity());
-  }
+  result<void> save_blocks(auto& ctx) { return peer_.save_blocks(ctx); }
 
   /// All peers call it with the same batch, as often before the same step: the mean loss of this peer's replica, on its own
   /// parameters. Boundaries cross as f32. errc::cancelled where there is none, since a peer was lost or this one rests:
@@ -161,7 +153,7 @@ class local_pipeline {
       if (!ready && begins_anew_) return ready.error();
       const auto sum = ready ? loss_of(ctx, b, static_cast<std::uint32_t>(pieces)) : result<double>{ready.error()};
       if (!sum) {
-        CAUSEWAY_TRY(crew_->failed(sum.error()));
+        CAUSEWAY_TRY(peer_.group->failed(sum.error()));
         continue;
       }
       progress_.evaluation = *sum;
@@ -174,15 +166,15 @@ class local_pipeline {
 
   /// Between two steps, local progress included: all peers that save and start again there go on with the same bits.
   void serialize(auto& ar) {
-    ar(held_, progress_.state, progress_.cohort, progress_.steps, progress_.norm, progress_.loss, progress_.slots,
+    ar(peer_.held, progress_.state, progress_.cohort, progress_.steps, progress_.norm, progress_.loss, progress_.slots,
        progress_.slot, computes_.first, computes_.last);
   }
 
   /// Of the last attempt: replicas in their slots, without seats where nobody trains; and the peers that took part in it.
-  [[nodiscard]] const stage::layout& layout() const noexcept { return layout_; }
-  [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(index_of_.size()); }
+  [[nodiscard]] const stage::layout& layout() const noexcept { return peer_.layout; }
+  [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(peer_.index_of.size()); }
   /// Blocks that this peer has received since it was built.
-  [[nodiscard]] std::uint64_t received_blocks() const noexcept { return received_blocks_; }
+  [[nodiscard]] std::uint64_t received_blocks() const noexcept { return peer_.received_blocks; }
   /// Steps of rounds that this peer had begun and gave up.
   [[nodiscard]] std::uint64_t given_up_steps() const noexcept { return given_up_steps_; }
 
@@ -191,33 +183,12 @@ class local_pipeline {
                     Recovery::traits.lost == stage::lost_blocks::wait,
                 "micro-batches and work of a replica that takes steps of its own cannot pass to another: use "
                 "stage::recovery::regroup, morph or proactive");
-  // Two consecutive ones for the boundaries of an evaluation.
-  static constexpr std::uint32_t evaluation_channel = collective::channels::activations + 2;
-  // Kinds of messages on the channel of state; a gather takes two.
-  enum channel : std::uint32_t {
-    facts_channel = 0,
-    progress_channel = 2,
-    sums_channel = 4,
-    alike_channel = 6,
-    move_channel = 8,
-    source_channel = 9,
-    done_channel = 10,
-    here_channel = 12,
-    saved_channel = 14
-  };
 
   result<void> begin(auto& ctx) {
-    if (crew_ == nullptr || !ctx.elastic()) {
-      return fail(errc::invalid_argument, std::string{name},
-                  "it needs a membership: give it and environment::group the same crew_group");
-    }
-    CAUSEWAY_TRY(check_micro_batches(name, options_.micro_batches));
-    if (order_.chunks() != 1)
-      return fail(errc::unsupported, std::string{name}, "a rank has one chunk here; use another schedule");
-    if (options_.storage) saved_.savers.begin(block_store{*options_.storage, options_.folder});
-    held_.begin(ctx.model().part(), ctx.model().blocks(), saved_.savers.store());
-    held_.seated(computes_, progress_.slot);
-    crew_->exchange_by(
+    CAUSEWAY_TRY(peer_.check(name, ctx.elastic(), options_.micro_batches, order_.chunks()));
+    peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
+    peer_.held.seated(computes_, progress_.slot);
+    peer_.group->exchange_by(
         {[this, &ctx] { return enter(ctx); }, [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); }});
     return check_untied(ctx);
   }
@@ -229,59 +200,38 @@ class local_pipeline {
                 "embeddings, or use parallel::elastic_pipeline");
   }
 
-  [[nodiscard]] net::message_id named(std::uint32_t kind, std::uint64_t step = 0) const {
-    return {.channel = collective::channels::state + kind, .step = mix(attempt_.round, step), .parent = attempt_.parent};
-  }
-  [[nodiscard]] collective::collective_options how(auto& ctx) const {
-    collective::collective_options options = ctx.exchange_options();
-    options.deadline = attempt_.deadline;
-    return options;
-  }
-
   // ---- who takes part, once in an attempt -------------------------------------------------------------------------------
 
   // Success: this peer knows its seat, and has what it needs there. `begins_anew_`: at the round's beginning, and the step
   // under way, if one is, ends with that.
   result<void> gather(auto& ctx, bool ends_step) {
     begins_anew_ = false;
-    const std::uint32_t before = attempt_.attempt;
-    const std::uint64_t round = attempt_.round;
-    CAUSEWAY_ASSIGN(attempt_, crew_->begin_attempt());
-    if (gathered_ && attempt_.attempt == before && attempt_.round == round) return {};
+    CAUSEWAY_ASSIGN(const bool another, peer_.begin_attempt());
+    if (gathered_ && !another) return {};
     gathered_ = false;
     CAUSEWAY_ASSIGN(const crew_facts facts, meet(ctx));
     CAUSEWAY_ASSIGN(const auto members, members_of(ctx, facts));
     if (const auto taken = bring_up(ctx, members); !taken) return go_back(ctx, taken.error());
-    auto made = arrange_cohorts(recovery_, facts.gathered, members, crew_->words().state);
-    if (!made) return wait_for_more(ctx, made.error());
-    if (!lost_runs(facts.gathered).empty()) return go_back(ctx, lost_blocks(facts));
-    layout_ = std::move(made->layout);
-    said_.clear();
+    auto made = arrange_cohorts(recovery_, facts.gathered, members, peer_.words().state);
+    if (!made) return peer_.wait_for_more(ctx.log(), "the round", made.error());
+    if (!lost_runs(facts.gathered).empty()) return go_back(ctx, missing(lost_runs(facts.gathered).front()));
+    peer_.layout = std::move(made->layout);
     const auto seated = take_seat(ctx, facts, members, made->names);
-    if (begins_anew_ && ends_step) crew_->finished_by_others();
+    if (begins_anew_ && ends_step) peer_.group->finished_by_others();
     return seated;
   }
 
   result<crew_facts> meet(auto& ctx) {
-    crew_member own{held_.described(crew_->words(), ctx.model().blocks()), {}};
-    own.peer.id = crew_->identity();
-    own.storage = saved_.savers.identity(mix(crew_->identity(), attempt_.parent), ctx.log());
-    const crew_agreement ours{agreement(ctx), ctx.model().blocks(), static_cast<std::uint32_t>(options_.micro_batches)};
-    CAUSEWAY_ASSIGN(crew_facts facts, gather_facts(*attempt_.transport, named(facts_channel), own, ours, how(ctx)));
-    index_of_.clear();
-    for (std::size_t p = 0; p < facts.index_of.size(); ++p) index_of_[facts.gathered.peers[p].id] = facts.index_of[p];
-    saved_.savers.met(facts);
-    facts.gathered.step = crew_->words().step;
-    facts.gathered.state = crew_->words().state;
-    facts.gathered.history = crew_->words().history;
-    return facts;
+    const crew_member own = peer_.described(ctx.model().blocks(), ctx.log());
+    const auto ours = pipeline_peer::agreement<Recovery, Schedule>(ctx, name, options_.micro_batches, recovery_, codec_);
+    return peer_.gather(peer_.named(pipeline_peer::facts_channel), own, ours, peer_.how(ctx));
   }
 
   // By place in facts.gathered.peers.
   result<std::vector<cohort_member>> members_of(auto& ctx, const crew_facts& facts) {
     cohort_member own = progress_;
-    if (spoilt_ || (own.steps == 0 && ctx.step() != crew_->words().step)) own.evaluated = 0;  // the step begins anew
-    CAUSEWAY_ASSIGN(const auto all, of_all(*attempt_.transport, named(progress_channel), own, how(ctx)));
+    if (spoilt_ || (own.steps == 0 && ctx.step() != peer_.words().step)) own.evaluated = 0;  // the step begins anew
+    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::progress_channel, own));
     std::vector<cohort_member> members;
     for (const net::peer_index i : facts.index_of) members.push_back(all[i]);
     return members;
@@ -289,67 +239,36 @@ class local_pipeline {
 
   // Where somebody missed a round, or has just come.
   result<void> bring_up(auto& ctx, std::span<const cohort_member> members) {
-    const std::uint64_t state = crew_->words().state;
+    const std::uint64_t state = peer_.words().state;
     const auto has = [state](const cohort_member& m) { return m.state == state; };
     if (std::all_of(members.begin(), members.end(), has)) return {};
-    return take_alike(*attempt_.transport, named(alike_channel), crew_->state(), has(progress_), how(ctx));
+    return take_alike(*peer_.attempt.transport, peer_.named(pipeline_peer::alike_channel), peer_.group->state(),
+                      has(progress_), peer_.how(ctx));
   }
 
-  // To the newest state that the peers find saved whole between them: they vote on it as on a round.
+  // To a state that is saved.
   result<void> go_back(auto& ctx, const error& why) {
     if (why.code != errc::not_found) return why;
-    const std::int64_t layers = ctx.model().blocks();
-    CAUSEWAY_ASSIGN(const saved_states found, saved_.savers.found(layers + 1));
-    CAUSEWAY_ASSIGN(const auto everywhere, of_all(*attempt_.transport, named(saved_channel), found, how(ctx)));
-    const auto newest = newest_together(everywhere, layers + 1);
-    if (!newest) return wait_for_more(ctx, why);
-    const crew_words saved = *newest;
-    ctx.log()(severity::warning, why.where + ": no peer has it any more; going on from step " + std::to_string(saved.step) +
-                                     ", which is saved");
-    CAUSEWAY_TRY(crew_->propose(saved));
-    CAUSEWAY_ASSIGN(const bool alike, saved_.load(found, crew_->words(), layers, held_, crew_->state()));
+    CAUSEWAY_ASSIGN(const bool alike, peer_.go_back(ctx, "the round", why));
     spoilt_ = true;  // whatever this peer has moved is of another state
     progress_ = {};
-    if (alike) progress_.state = crew_->words().state;
-    return fail(errc::cancelled, "round", "the run went back to step " + std::to_string(saved.step));
-  }
-
-  [[nodiscard]] static error lost_blocks(const crew_facts& facts) {
-    return fail(errc::not_found, "blocks " + nn::model_part::text(lost_runs(facts.gathered).front()),
-                "no peer that is there has them; the run goes on when one that has them is back");
-  }
-
-  // The attempt comes to nothing; the membership begins another, ever later.
-  result<void> wait_for_more(auto& ctx, const error& why) {
-    if (why.code != errc::out_of_memory && why.code != errc::not_found) return why;
-    if (why.message != said_) ctx.log()(severity::warning, "the round waits: " + why.text());
-    said_ = why.message;
-    return fail(errc::cancelled, "round", "too few peers are there");
+    if (alike) progress_.state = peer_.words().state;
+    return fail(errc::cancelled, "round", "the run went back to step " + std::to_string(peer_.words().step));
   }
 
   result<void> take_seat(auto& ctx, const crew_facts& facts, std::span<const cohort_member> members,
                          const std::vector<std::uint64_t>& names) {
-    seat_ = layout_.find(crew_->identity(), &place_);
-    const bool sat = seat_ != nullptr;
-    const bool goes_on = sat && progress_.cohort != 0 && names[place_.replica] == progress_.cohort;
+    const bool ready = peer_.sit_down(ctx.model().blocks(), ctx.model().part());
+    const bool sat = peer_.seat != nullptr;
+    const bool goes_on = sat && progress_.cohort != 0 && names[peer_.place.replica] == progress_.cohort;
     if (!goes_on) progress_.cohort = 0;  // for good, whatever comes of this attempt
-    shared_blocks blocks{ctx, crew_->state()};
-    part_change change{held_,
-                       crew_->words(),
-                       facts,
-                       layout_,
-                       {*attempt_.transport, named(move_channel), named(source_channel), attempt_.deadline}};
-    const std::int64_t layers = ctx.model().blocks();
-    const nn::model_part part = sat ? nn::model_part{seat_->held()} : ctx.model().part();
-    const bool ready =
-        part.ranges(layers) == ctx.model().part().ranges(layers) && (!sat || held_.is_ready(part, crew_->words()));
-    if (!ready || change.concerns_anybody()) CAUSEWAY_TRY(change.run(blocks, part, ready));
-    received_blocks_ += change.received();
+    shared_blocks blocks{ctx, peer_.group->state()};
+    CAUSEWAY_TRY(peer_.fetch(blocks, facts, ready));
     CAUSEWAY_TRY(check_untied(ctx));
     gathered_ = true;
     known_evaluations_ = {};
-    if (sat) known_evaluations_ = evaluations_in(layout_.replicas[place_.replica], facts, members, progress_);
-    return goes_on ? catch_up(members) : sit_down(ctx, blocks);
+    if (sat) known_evaluations_ = evaluations_in(peer_.layout.replicas[peer_.place.replica], facts, members, progress_);
+    return goes_on ? catch_up(members) : begin_anew(ctx, blocks);
   }
 
   // This peer's replica goes on. One that has its gradient and missed the others' word that they had theirs is told now.
@@ -368,22 +287,22 @@ class local_pipeline {
   }
 
   // A new replica, or none: from the shared parameters.
-  result<void> sit_down(auto& ctx, auto& blocks) {
-    const crew_words& words = crew_->words();
+  result<void> begin_anew(auto& ctx, auto& blocks) {
+    const crew_words& words = peer_.words();
     const bool anew = progress_.state != words.state || progress_.steps > 0 || ctx.step() != words.step || spoilt_;
     given_up_steps_ += progress_.steps;
     complete_ = told_ = spoilt_ = false;
     progress_ = {.state = words.state, .evaluated = anew ? 0 : progress_.evaluated};
-    computes_ = seat_ != nullptr ? seat_->computes : nn::block_range{};
-    held_.seated(computes_, static_cast<std::uint32_t>(place_.replica));
-    if (seat_ != nullptr) {
-      progress_.slots = static_cast<std::uint32_t>(layout_.replicas.size());
-      progress_.slot = static_cast<std::uint32_t>(place_.replica);
-      progress_.cohort = mix(words.state, mix(attempt_.round, attempt_.attempt), progress_.slot + 1);
+    computes_ = peer_.seat != nullptr ? peer_.seat->computes : nn::block_range{};
+    peer_.held.seated(computes_, static_cast<std::uint32_t>(peer_.place.replica));
+    if (peer_.seat != nullptr) {
+      progress_.slots = static_cast<std::uint32_t>(peer_.layout.replicas.size());
+      progress_.slot = static_cast<std::uint32_t>(peer_.place.replica);
+      progress_.cohort = mix(words.state, mix(peer_.attempt.round, peer_.attempt.attempt), progress_.slot + 1);
     }
     blocks.begin_from_shared();
     if (!anew) return {};
-    crew_->state().begin_anew();
+    peer_.group->state().begin_anew();
     begins_anew_ = true;
     return fail(errc::cancelled, "step", "the round begins anew from step " + std::to_string(words.step));
   }
@@ -391,12 +310,12 @@ class local_pipeline {
   // ---- a step -----------------------------------------------------------------------------------------------------------
 
   result<double> step(auto& ctx, const batch& b) {
-    if (seat_ == nullptr) {
+    if (peer_.seat == nullptr) {
       progress_.evaluated = 0;
       ctx.skip_inner_step();
       return 0.0;
     }
-    const stage::replica& mine = layout_.replicas[place_.replica];
+    const stage::replica& mine = peer_.layout.replicas[peer_.place.replica];
     const double tokens =
         static_cast<double>(b.tokens()) * mine.micro_batches / static_cast<double>(options_.micro_batches);
     if (!std::exchange(told_, false)) CAUSEWAY_TRY(compute(ctx, b, static_cast<float>(1 / tokens)));
@@ -406,19 +325,8 @@ class local_pipeline {
   result<void> compute(auto& ctx, const batch& b, float scale) {
     complete_ = false;
     codec_.begin_step();
-    const auto gradients = ctx.gradients();
-    kernels::zero(ctx.pool(), gradients.data(), static_cast<std::int64_t>(gradients.size()));
-    CAUSEWAY_ASSIGN(const seat_work work, work_of(layout_, place_, order_, recovery_));
-    std::vector<std::uint64_t> dropout;
-    for (std::uint32_t m = 0; m < work.schedule.micro_batches; ++m) {
-      dropout.push_back(mix(ctx.step(), work.first + m, dropout_stream));
-    }
-    const seat_batch share{b, static_cast<std::uint32_t>(options_.micro_batches), seat_->computes, scale, true, dropout};
-    const batch_talk talk{.channel = collective::channels::activations,
-                          .step = (attempt_.round << 16U) + progress_.steps,
-                          .seed = ctx.step(),
-                          .deadline = attempt_.deadline};
-    CAUSEWAY_ASSIGN(const double loss, pass_seat(ctx, *attempt_.transport, index_of_, codec_, work, order_, share, talk));
+    CAUSEWAY_ASSIGN(const double loss, peer_.train(ctx, order_, recovery_, codec_, b, options_.micro_batches, scale,
+                                                   (peer_.attempt.round << 16U) + progress_.steps));
     const float own = ctx.own_norm();
     if (const auto sound = check_sound(loss, own); !sound) return leave_to_others(ctx, sound.error());
     return tell_mates(ctx, loss, double{own} * double{own});
@@ -429,8 +337,8 @@ class local_pipeline {
   result<void> tell_mates(auto& ctx, double loss, double squares) {
     complete_ = true;
     collective::group_view view = mates();
-    CAUSEWAY_ASSIGN(const auto all,
-                    of_all(view, named(sums_channel, progress_.steps + 1), std::array{loss, squares}, how(ctx)));
+    CAUSEWAY_ASSIGN(const auto all, of_all(view, peer_.named(pipeline_peer::sums_channel, progress_.steps + 1),
+                                           std::array{loss, squares}, peer_.how(ctx)));
     double sum = 0, sum_of_squares = 0;
     for (const auto& [one, of_one] : all) {
       sum += one;
@@ -446,33 +354,28 @@ class local_pipeline {
 
   [[nodiscard]] collective::group_view mates() {
     std::vector<net::peer_index> peers;
-    for (const stage::seat& s : layout_.replicas[place_.replica].seats) peers.push_back(index_of_.at(s.peer));
-    return collective::group_view{*attempt_.transport, std::move(peers)};
+    for (const stage::seat& s : peer_.layout.replicas[peer_.place.replica].seats)
+      peers.push_back(peer_.index_of.at(s.peer));
+    return collective::group_view{*peer_.attempt.transport, std::move(peers)};
   }
 
   error leave_to_others(auto& ctx, const error& why) {
-    shared_blocks blocks{ctx, crew_->state()};
     spoilt_ = true;
     progress_.cohort = 0;
-    return unsound_.judge(ctx.step(), why, held_.drop_spoilt(blocks), ctx.log());
+    return peer_.blame_itself(ctx, why);
   }
 
   // Of this peer's replica alone.
   result<double> loss_of(auto& ctx, const batch& b, std::uint32_t pieces) {
-    if (seat_ == nullptr) return none;
+    if (peer_.seat == nullptr) return none;
     if (progress_.evaluated < known_evaluations_.through_with) return std::exchange(known_evaluations_.missed, none);
-    stage::layout alone{{layout_.replicas[place_.replica]}};
+    stage::layout alone{{peer_.layout.replicas[peer_.place.replica]}};
     alone.replicas.front().micro_batches = pieces;
-    CAUSEWAY_ASSIGN(const seat_work work, forwards_of(alone, {0, place_.rank}));
-    stage::plain exact;
     const std::uint64_t number = progress_.steps * most_evaluations + progress_.evaluated % most_evaluations;
-    const batch_talk talk{.channel = evaluation_channel,
-                          .step = (attempt_.round << 16U) + number % (1U << 16U),
-                          .deadline = attempt_.deadline};
-    CAUSEWAY_ASSIGN(const double own, pass_seat(ctx, *attempt_.transport, index_of_, exact, work, stage::one_f_one_b{},
-                                                {b, pieces, seat_->computes, 0.0F, false}, talk));
+    CAUSEWAY_ASSIGN(const double own, peer_.forward_only(ctx, alone, {0, peer_.place.rank}, b, pieces,
+                                                         (peer_.attempt.round << 16U) + number % (1U << 16U)));
     collective::group_view view = mates();
-    CAUSEWAY_ASSIGN(const auto all, of_all(view, named(done_channel, number), own, how(ctx)));
+    CAUSEWAY_ASSIGN(const auto all, of_all(view, peer_.named(pipeline_peer::done_channel, number), own, peer_.how(ctx)));
     return std::accumulate(all.begin(), all.end(), 0.0);
   }
 
@@ -480,28 +383,23 @@ class local_pipeline {
 
   // Among the holders of this peer's blocks. A peer that rests exchanges with nobody.
   result<crew_entry> enter(auto& ctx) {
-    const crew_words& words = crew_->words();
+    const crew_words& words = peer_.words();
     if (!mean_.empty() && words.state == mean_of_ && words.state != progress_.state) return land_known(words);
     CAUSEWAY_TRY(gather_all(ctx));
-    crew_entry entry{.attempt = attempt_, .holders = {index_of_.at(crew_->identity())}, .shares = {1.0}};
-    if (seat_ == nullptr) return entry;
-    const stage_holders holders = holders_of_stage(layout_, place_.rank);
-    entry.holders.clear();
-    for (const std::uint64_t id : holders.peers) entry.holders.push_back(index_of_.at(id));
-    entry.shares = holders.shares;
-    return entry;
+    return peer_.entry();
   }
 
   // Replicas come as they are done. Who is lost ends the wait; who hangs, once it takes longer than rounds did.
   result<void> gather_all(auto& ctx) {
     for (;;) {
       CAUSEWAY_TRY(gather(ctx, true));
-      const crew_attempt before = attempt_;
-      collective::collective_options options = how(ctx);
+      const crew_attempt before = peer_.attempt;
+      collective::collective_options options = peer_.how(ctx);
       options.deadline = round_times_.count() > 0 ? ctx.clock().now() + 2 * round_times_.patience() : no_deadline;
-      CAUSEWAY_ASSIGN(const auto all, of_all(*attempt_.transport, named(here_channel), std::uint64_t{1}, options));
+      CAUSEWAY_ASSIGN(const auto all, of_all(*peer_.attempt.transport, peer_.named(pipeline_peer::here_channel),
+                                             std::uint64_t{1}, options));
       CAUSEWAY_TRY(gather(ctx, true));  // from now on the exchange has its time
-      if (attempt_.attempt == before.attempt && attempt_.round == before.round) return {};
+      if (peer_.attempt.attempt == before.attempt && peer_.attempt.round == before.round) return {};
     }
   }
 
@@ -515,20 +413,20 @@ class local_pipeline {
   result<void> exchanged(auto& ctx, std::span<const float> mean) {
     if (std::exchange(known_, false)) return {};
     mean_.assign(mean.begin(), mean.end());
-    crew_words next = crew_->words();
+    crew_words next = peer_.words();
     hasher h;
-    for (const auto& [id, index] : index_of_) h.add_value(id).add_value(index);
-    h.add_value(next.state).add_value(attempt_.round).add_value(attempt_.attempt);
+    for (const auto& [id, index] : peer_.index_of) h.add_value(id).add_value(index);
+    h.add_value(next.state).add_value(peer_.attempt.round).add_value(peer_.attempt.attempt);
     next.step = ctx.step() + 1;
     next.state = mean_of_ = h.finish();
-    next.history.took_step(next.step, recovery_.interval(), layout_, attempt_.transport->size());
+    next.history.took_step(next.step, recovery_.interval(), peer_.layout, peer_.attempt.transport->size());
     const std::uint64_t own = mix(next.state, next.step);
-    CAUSEWAY_ASSIGN(const auto all, of_all(*attempt_.transport, named(done_channel), own, how(ctx)));
+    CAUSEWAY_ASSIGN(const auto all, peer_.of_everybody(ctx, pipeline_peer::done_channel, own));
     if (std::any_of(all.begin(), all.end(), [own](std::uint64_t theirs) { return theirs != own; })) {
       return fail(errc::protocol, "round", "the peers of an exchange are at different steps");
     }
-    CAUSEWAY_TRY(crew_->propose(next));
-    if (crew_->words() != next) return fail(errc::cancelled, "round", "the others have finished it");
+    CAUSEWAY_TRY(peer_.group->propose(next));
+    if (peer_.words() != next) return fail(errc::cancelled, "round", "the others have finished it");
     round_times_.observe(ctx.clock().now() - round_began_);
     round_began_ = ctx.clock().now();
     landed(next);
@@ -537,41 +435,23 @@ class local_pipeline {
 
   // The run has the round, and so has this peer: its mean lands now.
   void landed(const crew_words& words) {
-    held_.moved_to(words.state, {});
+    peer_.held.moved_to(words.state, {});
     progress_ = {.state = words.state};
     gathered_ = false;
-    const std::uint64_t round = attempt_.round;
+    const std::uint64_t round = peer_.attempt.round;
     saves_ = options_.store_every > 0 && (round == 1 || round % options_.store_every == 0);
   }
 
-  // Equal on peers that can be stages of one pipeline.
-  [[nodiscard]] std::uint64_t agreement(auto& ctx) const {
-    hasher h;
-    h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name)).add_value(hash_text(name));
-    h.add_value(hash_text(Recovery::name)).add_value(recovery_.interval());
-    h.add_value(codec_.agreement()).add_value(options_.micro_batches);
-    return h.finish();
-  }
-
-  static constexpr std::uint64_t dropout_stream = 0x656C7069;
   static constexpr double none = std::numeric_limits<double>::quiet_NaN();
   static constexpr std::uint64_t most_evaluations = 16;  // before one step, whose messages have names of their own
 
-  std::shared_ptr<crew> crew_;
+  pipeline_peer peer_;
   local_pipeline_options options_;
   Recovery recovery_;
   Schedule order_;
   Codec codec_;
-  block_ownership held_;
-  saved_rounds saved_;
-  bool saves_ = false;  // when what was exchanged has landed
-
-  crew_attempt attempt_;
-  bool gathered_ = false;  // in it
-  stage::layout layout_;
-  std::map<std::uint64_t, net::peer_index> index_of_;  // by id
-  const stage::seat* seat_ = nullptr;                  // in layout_; none: this peer rests
-  stage::layout::place place_;
+  bool saves_ = false;     // when what was exchanged has landed
+  bool gathered_ = false;  // in the attempt under way
   nn::block_range computes_{};
   cohort_member progress_;    // of this peer
   bool complete_ = false;     // its gradient of the next step
@@ -586,9 +466,6 @@ class local_pipeline {
   bool known_ = false;  // it is given out as what the run has
   time_point round_began_{};
   net::arrival_statistics round_times_{{.floor = std::chrono::seconds{10}, .cap = std::chrono::hours{24}}};
-  std::string said_;
-  unsound_steps unsound_;
-  std::uint64_t received_blocks_ = 0;
   std::uint64_t given_up_steps_ = 0;
 };
 static_assert(ParallelismPolicy<local_pipeline<>>);

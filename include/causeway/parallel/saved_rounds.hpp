@@ -2,8 +2,8 @@
 #ifndef CAUSEWAY_PARALLEL_SAVED_ROUNDS_HPP
 #define CAUSEWAY_PARALLEL_SAVED_ROUNDS_HPP
 
-// The shared state of a run of local steps in a store of blocks: each block by the first of its holders, and what the
-// communication policy keeps alike as one block more, behind the last.
+// The shared state of a run of pipelines in a store of blocks: each block by the first of its holders, and what the
+// communication policy keeps alike, if anything, as one block more, behind the last.
 
 #include <causeway/core/result.hpp>
 #include <causeway/parallel/block_ownership.hpp>
@@ -22,19 +22,32 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 struct saved_rounds {
   block_savers savers{};
 
+  /// What a whole state consists of: a model's blocks, and one more where the policy keeps something alike.
+  [[nodiscard]] static std::int64_t units(std::int64_t layers, const crew_state& state) {
+    return layers + (state.alike.empty() ? 0 : 1);
+  }
+  result<saved_states> found(std::int64_t layers, const crew_state& state) { return savers.found(units(layers, state)); }
+
   /// What this peer is the first to hold of those that reach its storage, if it has one.
   result<void> save(auto& blocks, block_ownership& held, const stage::layout& l, const crew_words& words,
                     const crew_state& state, std::uint64_t self) {
+    CAUSEWAY_TRY(save_if(blocks, held, words, [&](std::int64_t b) { return savers.is_first(l.holders(b), self); }));
+    if (state.alike.empty() || !savers.saves() || !savers.is_first(l.seated(), self)) return {};
+    block_store store = *savers.store();
+    return store.save(words, blocks.model().blocks(), as_numbers(state));
+  }
+
+  /// Blocks of the state that the run is in, as far as this peer has it, and `ours(block)` says so. A peer that is alone
+  /// may save any.
+  template <class Ours>
+  result<void> save_if(auto& blocks, block_ownership& held, const crew_words& words, Ours&& ours) {
     if (!savers.saves()) return {};
-    const std::int64_t layers = blocks.model().blocks();
-    for (const nn::block_range& r : held.described(words, layers).holds) {
+    for (const nn::block_range& r : held.described(words, blocks.model().blocks()).holds) {
       for (std::int64_t b = r.first; b < r.last; ++b) {
-        if (!blocks.model().part().holds(b) || !savers.is_first(l.holders(b), self)) continue;
-        CAUSEWAY_TRY(held.save(blocks, b, words));
+        if (blocks.model().part().holds(b) && ours(b)) CAUSEWAY_TRY(held.save(blocks, b, words));
       }
     }
-    block_store store = *savers.store();
-    return savers.is_first(l.seated(), self) ? store.save(words, layers, as_numbers(state)) : result<void>{};
+    return {};
   }
 
   /// The run went back to `words`, of which `found` is here. Whether what the policy keeps alike is, and was put back.

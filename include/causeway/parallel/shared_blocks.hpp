@@ -2,8 +2,9 @@
 #ifndef CAUSEWAY_PARALLEL_SHARED_BLOCKS_HPP
 #define CAUSEWAY_PARALLEL_SHARED_BLOCKS_HPP
 
-// What a block consists of where replicas take steps of their own: not the live parameters, which are a replica's, but the
-// shared ones, with the state of both optimizers. So a block can be given away in the middle of a round.
+// What a block consists of where pipelines move blocks between peers. Where replicas take steps of their own it is not the
+// live parameters, which are a replica's, but the shared ones, with the state of both optimizers: so a block can be given
+// away in the middle of a round. Where they make all steps together the live parameters are what is shared.
 
 #include <causeway/core/result.hpp>
 #include <causeway/nn/model_part.hpp>
@@ -19,14 +20,18 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// A context for block_ownership and part_change in which all that a block takes along are rows: the shared parameters, the
-/// inner optimizer's moments, which the new holder goes on with, and what the communication policy keeps.
+/// inner optimizer's moments, which the new holder goes on with, and what the communication policy keeps. Of a policy that
+/// keeps no rows: the live parameters and the moments.
 template <class Context>
 class shared_blocks {
  public:
   shared_blocks(Context& ctx, const crew_state& state) : ctx_{ctx}, state_{state} {}
 
   [[nodiscard]] auto& model() { return ctx_.model(); }
-  [[nodiscard]] std::span<float> parameters() { return state_.rows().front(); }
+  [[nodiscard]] std::span<float> parameters() {
+    const auto kept = rows();
+    return kept.empty() ? ctx_.parameters() : kept.front();
+  }
   void parameters_changed() { ctx_.parameters_changed(); }
 
   struct optimizers {
@@ -36,8 +41,8 @@ class shared_blocks {
   [[nodiscard]] optimizers inner() {
     optimizers all;
     for (const std::span<float> moment : ctx_.inner().moments()) all.rows.push_back(moment);
-    const auto kept = state_.rows();
-    all.rows.insert(all.rows.end(), kept.begin() + 1, kept.end());
+    const auto kept = rows();
+    if (!kept.empty()) all.rows.insert(all.rows.end(), kept.begin() + 1, kept.end());
     return all;
   }
 
@@ -46,7 +51,7 @@ class shared_blocks {
     const auto segments = model().parameters().segments();
     const std::vector<parameter_segment> before{segments.begin(), segments.end()};
     CAUSEWAY_TRY(ctx_.hold(std::move(part), steps));
-    return state_.divide(before);
+    return state_.divide ? state_.divide(before) : result<void>{};
   }
 
   /// The live parameters become the shared ones.
@@ -57,6 +62,10 @@ class shared_blocks {
   }
 
  private:
+  [[nodiscard]] std::vector<std::span<float>> rows() const {
+    return state_.rows ? state_.rows() : std::vector<std::span<float>>{};
+  }
+
   Context& ctx_;
   const crew_state& state_;
 };

@@ -26,13 +26,19 @@ constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !c
 constexpr bool c4(comm_traits c, parallel_traits p) { return !p.staged || !p.global_step || c.rounds_by_steps; }
 
 /// Parts of a gradient are worth nothing alone.
-constexpr bool c5(comm_traits c, parallel_traits p) { return !p.shares_gradient || c.sums_gradients; }
+constexpr bool c5(comm_traits c, parallel_traits p) {
+  const bool by_blocks = p.by_blocks && c.needs_global_step && c.moves_with_blocks;
+  return !p.shares_gradient || c.sums_gradients || by_blocks;
+}
 
 /// What was prepared for an exchange must not be sent after parameters have moved again.
 constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late || c.prepares_anew; }
 
-/// What a policy keeps for each parameter must go where that goes.
-constexpr bool c7(comm_traits c, parallel_traits p) { return !p.moves_blocks || c.moves_with_blocks; }
+/// What a policy keeps for each parameter must go where that goes, and replicas that take steps of their own exchange no
+/// gradients.
+constexpr bool c7(comm_traits c, parallel_traits p) {
+  return !p.moves_blocks || (c.moves_with_blocks && !c.needs_global_step);
+}
 
 }  // namespace rules
 
@@ -56,8 +62,9 @@ struct compatible {
                 "have enough to say. Use a policy whose rounds come after a number of steps. docs/reference/rules.md#c4");
   static_assert(
       rules::c5(Comm::traits, Parallel::traits),
-      "causeway-C5: each peer of a swarm computes a part of its stage's gradient, which must be summed in every step. "
-      "Use comm::every_step without a codec. docs/reference/rules.md#c5");
+      "causeway-C5: each peer computes a part of its stage's gradient here, which must be summed in every step. Use "
+      "comm::every_step, in a swarm without a codec; in elastic pipelines any policy of gradients of all peers does. "
+      "docs/reference/rules.md#c5");
   static_assert(rules::c6(Comm::traits, Parallel::traits),
                 "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
                 "and step on it; "

@@ -352,10 +352,12 @@ class training_context {
       parts.view(parameters());
       parts(inner_);
     }
+    const std::size_t of_model = parts.parts().size();
     comm.shared(parts);
     parts(shared_random_);
     if constexpr (Comm::traits.own_parameters) parts.own(parameters());
     shared_state state{parts.parts(), [this, &comm](std::span<const float> previous) { adopted(comm, previous); }};
+    state.of_model = of_model;
     state.own = parts.own_parts();
     state.round_samples = contribution_.round_samples();
     if constexpr (requires { comm.replay(*this); }) {
@@ -364,6 +366,10 @@ class training_context {
     if constexpr (Comm::traits.moves_with_blocks) {
       state.rows = [&comm] { return comm.block_rows(); };
       state.divide = [this, &comm](std::span<const parameter_segment> before) { return comm.divide(*this, before); };
+      if constexpr (requires { comm.memory(); }) {
+        state.memory = [&comm] { return comm.memory(); };
+        state.forget = [this, &comm] { return comm.forget(*this); };
+      }
     }
     return env_.group->open(std::move(state), pool());
   }

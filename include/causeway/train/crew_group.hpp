@@ -24,8 +24,8 @@
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
 /// environment::group and the policy's crew in one. The communication policy sees a peer that is alone, where the pipelines
-/// sum the gradients; where their replicas take steps of their own, the holders of the same blocks. Threading: as
-/// elastic_group.
+/// sum the gradients; where it is to exchange them, or replicas take steps of their own, the holders of the same blocks.
+/// Threading: as elastic_group.
 class crew_group final : public elastic_group, public parallel::crew {
  public:
   /// `below`: the membership of all peers; a quota and a budget of 0 fit it, since samples are not handed out by it, and
@@ -62,6 +62,7 @@ class crew_group final : public elastic_group, public parallel::crew {
   CAUSEWAY_DECL result<void> failed(const error& why) override;
 
   void finished_by_others() override { finished_by_others_ = true; }
+  void begin_exchange_again() override { again_ = true; }
   void exchange_by(parallel::crew_rounds rounds) override { rounds_ = std::move(rounds); }
   [[nodiscard]] const parallel::crew_state& state() const override { return state_; }
 
@@ -73,6 +74,7 @@ class crew_group final : public elastic_group, public parallel::crew {
   parallel::crew_rounds rounds_;
   parallel::crew_state state_;
   bool finished_by_others_ = false;
+  bool again_ = false;  // the exchange, in the attempt under way
 };
 
 }}  // namespace causeway::CAUSEWAY_ABI

@@ -40,6 +40,11 @@ struct shared_state {
   std::function<std::vector<std::span<float>>()> rows{};
   /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};
+  /// What an exchange remembers of the one before, which fits the blocks that are here; and to begin without it.
+  std::function<std::vector<std::span<std::byte>>()> memory{};
+  std::function<result<void>()> forget{};
+  /// So many of the parts, the first, are of the model and the inner optimizer: who has other blocks has other ones.
+  std::size_t of_model = 0;
 };
 
 /// The exchange that a peer has been let into.

@@ -6,7 +6,17 @@
 
 #include <causeway/parallel/cohort_talk.hpp>
 
+#include <causeway/core/hash.hpp>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL exchange_share described_for_exchange(double loss, std::uint64_t state, const crew_state& kept) {
+  hasher memory;
+  if (kept.memory) {
+    for (const auto part : kept.memory()) memory.add(part);
+  }
+  return {loss, state, memory.finish()};
+}
 
 CAUSEWAY_DECL result<void> take_alike(net::any_transport& transport, const net::message_id& id, const crew_state& state,
                                       bool has, const collective::collective_options& options) {

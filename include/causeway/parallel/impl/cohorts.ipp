@@ -94,9 +94,10 @@ CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view 
     const bool plain = std::all_of(r.seats.begin(), r.seats.end(),
                                    [](const stage::seat& s) { return s.peer != stage::nobody && s.keeps.empty(); });
     if (plain && cut_of(r) == cut_of(l.replicas.front())) continue;
-    return fail(errc::unsupported, std::string{recovery},
-                "replicas that take steps of their own must be cut alike, with one stage for each peer; use regroup, or "
-                "morph or proactive");
+    return fail(
+        errc::unsupported, std::string{recovery},
+        "where a communication policy exchanges rows between replicas they must be cut alike, with one stage for each "
+        "peer; use regroup, or morph or proactive");
   }
   return {};
 }

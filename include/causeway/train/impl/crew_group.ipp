@@ -19,12 +19,17 @@ CAUSEWAY_DECL std::vector<std::uint64_t> crew_group::draw(std::uint64_t skipped,
 }
 
 CAUSEWAY_DECL result<void> crew_group::open(shared_state state, thread_pool& pool) {
-  const auto rows = state.rows ? state.rows() : std::vector<std::span<float>>{};
-  for (const std::span<std::byte> part : state.parts) {
-    const auto lies_there = [&](std::span<float> row) { return std::as_writable_bytes(row).data() == part.data(); };
-    if (std::none_of(rows.begin(), rows.end(), lies_there)) state_.alike.push_back(part);
+  if (state.divide) {
+    auto of_blocks = state.memory ? state.memory() : std::vector<std::span<std::byte>>{};
+    for (const std::span<float> row : state.rows()) of_blocks.push_back(std::as_writable_bytes(row));
+    for (const std::span<std::byte> part : std::span{state.parts}.subspan(state.of_model)) {
+      const auto lies_there = [&](std::span<std::byte> row) { return row.data() == part.data(); };
+      if (std::none_of(of_blocks.begin(), of_blocks.end(), lies_there)) state_.alike.push_back(part);
+    }
   }
   state_.rows = std::move(state.rows);
+  state_.memory = std::move(state.memory);
+  state_.forget = std::move(state.forget);
   state_.divide = std::move(state.divide);
   state_.begin_anew = [adopted = std::move(state.adopted)] { adopted({}); };
   return below_->open({{std::as_writable_bytes(std::span{&words_, 1})}, [](std::span<const float>) {}}, pool);
@@ -58,6 +63,7 @@ CAUSEWAY_DECL result<void> crew_group::exchanged(std::span<const float> mean) {
 CAUSEWAY_DECL result<verdict> crew_group::settle(const result<void>& outcome, bool) {
   if (std::exchange(finished_by_others_, false)) return verdict::commit;  // the attempt begun is the next step's
   if (outcome) return verdict::commit;                                    // `propose` came before
+  if (std::exchange(again_, false)) return verdict::retry;
   CAUSEWAY_TRY(below_->settle(outcome, false));
   return verdict::retry;  // what became of it, the pipelines see in the words
 }

@@ -11,6 +11,7 @@
 #include <causeway/tensor/parameters.hpp>
 #include <causeway/train/context.hpp>
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <span>
@@ -50,6 +51,8 @@ class chosen_policy {
     // And blocks move.
     [[nodiscard]] virtual std::vector<std::span<float>> block_rows() = 0;
     virtual causeway::result<void> divide(context& ctx, std::span<const causeway::parameter_segment> before) = 0;
+    [[nodiscard]] virtual std::vector<std::span<std::byte>> memory() = 0;
+    virtual causeway::result<void> forget(context& ctx) = 0;
   };
 
   chosen_policy() = default;
@@ -104,6 +107,14 @@ class chosen_policy {
       if constexpr (P::traits.moves_with_blocks) return policy.divide(ctx, before);
       return {};
     }
+    [[nodiscard]] std::vector<std::span<std::byte>> memory() override {
+      if constexpr (P::traits.moves_with_blocks) return policy.memory();
+      return {};
+    }
+    causeway::result<void> forget(context& ctx) override {
+      if constexpr (P::traits.moves_with_blocks) return policy.forget(ctx);
+      return {};
+    }
 
     static constexpr bool elastic = P::traits.tolerates == causeway::peers::elastic;
     P policy;
@@ -140,6 +151,8 @@ class chosen_comm {
   causeway::result<void> divide(auto& ctx, std::span<const causeway::parameter_segment> before) {
     return policy_.it().divide(ctx, before);
   }
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() { return policy_.it().memory(); }
+  causeway::result<void> forget(auto& ctx) { return policy_.it().forget(ctx); }
 
  private:
   chosen_policy policy_;

@@ -99,6 +99,16 @@ bool of_some_policies(std::string_view setting) {
          std::any_of(all.begin(), all.end(), [&](const policy& p) { return sets_by_itself(p.name, setting); });
 }
 
+bool steps_alone(const settings& s) {
+  const policy* const p = find_policy(s.comm.policy);
+  return (is_swarm(s) || is_elastic_pipeline(s)) && (p == nullptr || !p->traits.needs_global_step);
+}
+
+bool exchanges_gradients(const settings& s) {
+  const policy* const p = find_policy(s.comm.policy);
+  return is_elastic_pipeline(s) && !steps_alone(s) && !(p->traits.sums_gradients && s.comm.codec == "none");
+}
+
 std::uint64_t steps_of_round(const settings& s) {
   const policy* const p = find_policy(s.comm.policy);
   return p == nullptr || p->has_local_steps ? s.comm.local_steps : 1;

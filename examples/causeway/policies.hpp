@@ -10,6 +10,7 @@
 #include <causeway/policy/rules.hpp>
 #include <causeway/policy/traits.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -38,11 +39,15 @@ struct policy {
   [[nodiscard]] bool elastic() const noexcept { return traits.tolerates == causeway::peers::elastic; }
   /// Whether peers may hold stages.
   [[nodiscard]] bool in_pipelines() const noexcept { return causeway::rules::c4(traits, {.staged = true}); }
-  /// And whether these may come and go, with their blocks. Composed ones are made of rounds there.
+  /// And whether these may come and go, with their blocks. Composed ones are made of rounds there. What makes its own steps
+  /// of gradients needs an optimizer whose state cannot move.
   [[nodiscard]] bool in_elastic_pipelines() const noexcept {
     using namespace causeway::rules;
+    const auto is_optimizer = [](const auto& one) { return one.first == "train.optimizer"; };
+    const bool own_steps = std::any_of(defaults.begin(), defaults.end(), is_optimizer);
+    const bool gradients = c5(traits, {.shares_gradient = true, .by_blocks = true}) && !own_steps;
     return elastic() && in_pipelines() &&
-           (c5(traits, {.shares_gradient = true}) || c7(traits, {.moves_blocks = true}) || (composed && has_local_steps));
+           (gradients || c7(traits, {.moves_blocks = true}) || (composed && has_local_steps));
   }
   [[nodiscard]] bool in_swarms() const noexcept {
     using namespace causeway::rules;

@@ -170,9 +170,9 @@ struct settings {
 /// Or every micro-batch takes its own way through the peers of each stage.
 [[nodiscard]] inline bool is_swarm(const settings& s) { return s.parallel.policy == "swarm"; }
 /// A swarm whose peers take steps on their own between exchanges, or pipelines that come and go and do.
-[[nodiscard]] inline bool steps_alone(const settings& s) {
-  return (is_swarm(s) || is_elastic_pipeline(s)) && s.comm.policy != "every_step";
-}
+[[nodiscard]] bool steps_alone(const settings& s);
+/// Pipelines that come and go and exchange gradients in every step, by a policy that does more than add them up.
+[[nodiscard]] bool exchanges_gradients(const settings& s);
 [[nodiscard]] inline bool has_stages(const settings& s) { return is_pipeline(s) || is_swarm(s); }
 
 /// The folder of a run.

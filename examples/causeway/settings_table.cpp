@@ -309,16 +309,20 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
   if (!find_policy(s.comm.policy)->in_elastic_pipelines()) {
     return bad(
         "comm.policy",
-        "pipelines whose peers come and go sum gradients in every step, or exchange at once all that local steps moved, "
-        "which " +
+        "pipelines whose peers come and go exchange gradients in every step, or at once all that local steps moved, for "
+        "AdamW, which " +
             s.comm.policy + " does not; use " + elastic_pipeline_policy_names());
-  }
-  if (!steps_alone(s) && s.comm.codec != "none") {
-    return bad("comm.codec", "gradients are summed as they are, block by block; leave it out, or use diloco with it");
   }
   if (steps_alone(s)) CAUSEWAY_TRY(validate_rounds(s));
   if (steps_alone(s) && s.parallel.recovery != "regroup") {
     return bad("parallel.recovery", "pipelines that take steps of their own are cut alike; use regroup, or every_step");
+  }
+  const bool alike =
+      s.parallel.recovery == "regroup" || s.parallel.recovery == "morph" || s.parallel.recovery == "proactive";
+  if (exchanges_gradients(s) && !alike) {
+    return bad("parallel.recovery",
+               "pipelines that exchange gradients by " + s.comm.policy +
+                   " are cut alike; use regroup, morph or proactive, or every_step without comm.codec");
   }
   if (s.train.optimizer != "adamw")
     return bad("train.optimizer", "the state that moves with a stage is AdamW's; use adamw");
@@ -416,8 +420,10 @@ causeway::result<void> validate_pipeline(const settings& s) {
 causeway::result<void> validate_model(const settings& s) {
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
   const auto& m = s.model;
-  if (m.tie == "true" && steps_alone(s)) {
-    return bad("model.tie", "stages whose peers step alone share no table; use auto or false");
+  if (m.tie == "true" && (steps_alone(s) || exchanges_gradients(s))) {
+    return bad(
+        "model.tie",
+        "stages whose peers step alone, or exchange gradients by more than a sum, share no table; use auto or false");
   }
   if (!m.rope_scaling.empty() && (m.rope_scaling.size() != 4 || m.family != "llama")) {
     return bad("model.rope_scaling", "takes four numbers, as 8,1,4,8192, and is for llama");

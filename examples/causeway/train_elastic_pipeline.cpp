@@ -55,18 +55,24 @@ causeway::result<session_summary> train_elastic_pipeline(chosen_model model, tra
                                                              .storage = place.storage,
                                                              .folder = block_folder(in.s),
                                                              .store_every = in.s.train.checkpoint_every};
-  const auto train = [&](auto recovery, auto schedule) {
+  const auto train = [&](auto recovery, auto schedule, auto gradients) {
     causeway::parallel::elastic_pipeline pipeline{place.crew, options, std::move(recovery), std::move(schedule),
                                                   forgetful_activations{in.s.parallel.codec}};
     auto trainer = causeway::make_trainer(std::move(model), std::move(t.env), trainer_options_of(in.s), inner_of(in.s),
-                                          causeway::comm::every_step<>{}, std::move(pipeline), causeway::fault::quorum{});
+                                          std::move(gradients), std::move(pipeline), causeway::fault::quorum{});
     return run_session(trainer, in, place);
   };
+  if (exchanges_gradients(in.s)) {
+    constexpr causeway::comm_traits by_blocks{
+        .tolerates = causeway::peers::elastic, .needs_global_step = true, .moves_with_blocks = true};
+    return train(chosen_recovery{in.s}, chosen_schedule{in.s.parallel.schedule}, chosen_comm<by_blocks>{std::move(comm)});
+  }
+  const causeway::comm::every_step<> sum;
   if (in.s.parallel.recovery != "redundant_forward") {
-    return train(chosen_recovery{in.s}, chosen_schedule{in.s.parallel.schedule});
+    return train(chosen_recovery{in.s}, chosen_schedule{in.s.parallel.schedule}, sum);
   }
   // It keeps work and has an order of its own, which are properties of types.
-  return train(causeway::stage::recovery::redundant_forward{stages_wanted(in.s)}, causeway::stage::one_f_one_b{});
+  return train(causeway::stage::recovery::redundant_forward{stages_wanted(in.s)}, causeway::stage::one_f_one_b{}, sum);
 }
 
 }  // namespace app

@@ -47,9 +47,13 @@ struct largest_with_feedback {
                         axis::gather_mean<codec>{codec{compress::no_transform{}, compress::top_k{{.k = 8}}}}};
   }
 };
-struct low_rank {
-  static auto make() { return presets::make(presets::power_sgd_options{.rank = 2}); }
+template <class Options>
+struct preset_of {
+  static auto make() { return presets::make(Options{}); }
 };
+using low_rank = preset_of<presets::power_sgd_options>;
+using demo = preset_of<presets::demo_options>;
+using dion = preset_of<presets::dion_options>;
 
 /// Pipelines of two stages.
 template <class Policy>
@@ -128,6 +132,55 @@ parameters undisturbed_gradients(elastic_world_options o, std::vector<std::uint6
   return support::holders_agree(w, o.hosts);
 }
 
+/// The victim is killed at every `every`th call of its network, and comes back or does not. Each step is made of the whole
+/// batch, so that what is lost with a peer is its residual.
+template <class Policy>
+void goes_on_whoever_is_killed(std::uint64_t every) {
+  auto o = support::two_pipelines();
+  std::vector<std::uint64_t> calls;
+  const double loss = support::held_out_loss(undisturbed_gradients<Policy>(o, &calls), o.layers);
+  for (const std::uint32_t victim : {0U, 1U, 2U, 3U}) {
+    for (std::uint64_t n = (victim == 0 ? 2 : 1) * support::founded + victim; n < calls[victim]; n += every) {
+      INFO("host " << victim << " is killed at call " << n);
+      o.victim = victim;
+      o.dies_at = n;
+      o.back_after = n % 2 == 0 ? causeway::duration{0} : 200ms;
+      gradient_world<Policy> w{o};
+      w.wanted = 3;
+      w.boot();
+      w.run();
+      CHECK(support::errors_of(w, o.hosts).empty());
+      CHECK(w.finished() >= 3);
+      CHECK(std::abs(support::held_out_loss(support::holders_agree(w, o.hosts), o.layers) / loss - 1) < 0.03);
+    }
+  }
+}
+
+/// A peer comes in each step, where three are one pipeline; with it there are two.
+template <class Policy>
+void lets_newcomers_in() {
+  for (std::uint64_t at = 1; at < 9; ++at) {
+    INFO("it comes before step " << at);
+    auto o = support::two_pipelines();
+    o.steps = 15;
+    o.late = {3};
+    std::function<void()> come;
+    o.before_step = [&](std::uint32_t host, std::uint64_t step) {
+      if (host == 0 && step == at && come) std::exchange(come, nullptr)();
+    };
+    gradient_world<Policy> w{o};
+    come = [&] { w.boot(3); };
+    w.boot();
+    w.run();
+    CHECK(support::errors_of(w, o.hosts).empty());
+    CHECK(w.finished() == 4);
+    support::holders_agree(w, o.hosts);
+    CHECK(w.at(0).layouts.at(1).replicas.size() == 1);
+    CHECK(w.at(0).layouts.at(15).replicas.size() == 2);
+    CHECK(w.at(3).received > 0);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("elastic gradients: a policy without a codec gives the parameters of the unsplit model, whoever is killed",
@@ -188,46 +241,16 @@ TEMPLATE_TEST_CASE("elastic gradients: a run whose peers are all stopped goes on
 
 TEMPLATE_TEST_CASE("elastic gradients: with codecs the run goes on, whoever is killed at whichever network call",
                    "[parallel][elastic][fast]", eight_bits, largest_with_feedback, low_rank) {
-  auto o = support::two_pipelines();
-  std::vector<std::uint64_t> calls;
-  const double loss = support::held_out_loss(undisturbed_gradients<TestType>(o, &calls), o.layers);
-  for (const std::uint32_t victim : {0U, 1U, 2U, 3U}) {
-    for (std::uint64_t n = (victim == 0 ? 2 : 1) * support::founded + victim; n < calls[victim]; n += 5) {
-      INFO("host " << victim << " is killed at call " << n);
-      o.victim = victim;
-      o.dies_at = n;
-      o.back_after = n % 2 == 0 ? causeway::duration{0} : 200ms;
-      gradient_world<TestType> w{o};
-      w.wanted = 3;
-      w.boot();
-      w.run();
-      CHECK(support::errors_of(w, o.hosts).empty());
-      CHECK(w.finished() >= 3);
-      CHECK(std::abs(support::held_out_loss(support::holders_agree(w, o.hosts), o.layers) / loss - 1) < 0.03);
-    }
-  }
+  goes_on_whoever_is_killed<TestType>(7);
+}
+
+TEMPLATE_TEST_CASE("elastic gradients: presets that make steps of gradients go on, whoever is lost, and let others in",
+                   "[parallel][elastic]", demo, dion) {
+  goes_on_whoever_is_killed<TestType>(11);
+  lets_newcomers_in<TestType>();
 }
 
 TEMPLATE_TEST_CASE("elastic gradients: with codecs a peer may come in every step", "[parallel][elastic][fast]", eight_bits,
                    largest_with_feedback, low_rank) {
-  for (std::uint64_t at = 1; at < 6; ++at) {
-    INFO("it comes before step " << at);
-    auto o = support::two_pipelines();
-    o.steps = 12;
-    o.late = {3};
-    std::function<void()> come;
-    o.before_step = [&](std::uint32_t host, std::uint64_t step) {
-      if (host == 0 && step == at && come) std::exchange(come, nullptr)();
-    };
-    gradient_world<TestType> w{o};
-    come = [&] { w.boot(3); };
-    w.boot();
-    w.run();
-    CHECK(support::errors_of(w, o.hosts).empty());
-    CHECK(w.finished() == 4);
-    support::holders_agree(w, o.hosts);
-    CHECK(w.at(0).layouts.at(1).replicas.size() == 1);
-    CHECK(w.at(0).layouts.at(12).replicas.size() == 2);
-    CHECK(w.at(3).received > 0);
-  }
+  lets_newcomers_in<TestType>();
 }

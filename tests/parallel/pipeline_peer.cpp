@@ -32,6 +32,7 @@ struct lone_crew final : parallel::crew {
   }
   result<void> failed(const error& why) override { return why; }
   void finished_by_others() override {}
+  void begin_exchange_again() override {}
   void exchange_by(parallel::crew_rounds) override {}
   [[nodiscard]] const parallel::crew_state& state() const override { return kept; }
 

@@ -31,6 +31,11 @@ TEST_CASE("rules: a global step must exist where it is needed", "[policy][fast]"
   STATIC_REQUIRE(!rules::c5({}, {.shares_gradient = true}));
   STATIC_REQUIRE(rules::c5({.sums_gradients = true}, {.shares_gradient = true}));
   STATIC_REQUIRE(rules::c5({}, {}));
+  constexpr comm_traits by_blocks{.needs_global_step = true, .moves_with_blocks = true};
+  STATIC_REQUIRE(rules::c5(by_blocks, {.shares_gradient = true, .by_blocks = true}));
+  STATIC_REQUIRE(!rules::c5(by_blocks, {.shares_gradient = true}));
+  STATIC_REQUIRE(!rules::c5({.moves_with_blocks = true}, {.shares_gradient = true, .by_blocks = true}));  // local steps
+  STATIC_REQUIRE(!rules::c7(by_blocks, {.moves_blocks = true}));
   STATIC_REQUIRE(!rules::c6({}, {.computes_late = true}));
   STATIC_REQUIRE(rules::c6({.prepares_anew = true}, {.computes_late = true}));
   STATIC_REQUIRE(rules::c6({}, {}));

@@ -84,6 +84,7 @@ bool is_tested(const preset& p, const place& at) {
     return std::find(std::begin(tested), std::end(tested), p.name) != std::end(tested);
   };
   return (&at == &places[1] && among(support::elastic_presets)) ||
+         (&at == &places[3] && among(support::elastic_pipeline_presets)) ||
          (&at == &places[4] && among(support::local_pipeline_presets)) ||
          (&at == &places[8] && among(support::local_swarm_presets));
 }
@@ -107,7 +108,8 @@ std::string page() {
          "peer is\nkilled at every call of its network in turn, and while one joins at every round, with the loss that it "
          "has "
          "without faults\n(`tests/presets/elastic.cpp`, "
-         "`tests/parallel/local_swarm_rounds.cpp`,\n`tests/parallel/local_pipeline_rounds.cpp`). "
+         "`tests/parallel/local_swarm_rounds.cpp`,\n`tests/parallel/local_pipeline_rounds.cpp`, "
+         "`tests/parallel/elastic_gradients.cpp`). "
       << allowed() << " of " << std::size(communication) * std::size(places)
       << " compile. [One step](../design/one_step.md) says what will\n"
          "become of the rest.\n\n| |";
@@ -133,6 +135,7 @@ TEST_CASE("compositions: what goes among peers that come and go is tested there"
   for (const preset& p : communication) {
     INFO(p.name);
     CHECK(is_tested(p, places[1]) == (std::string{verdict_on(p.traits, places[1])} == "yes"));
+    CHECK(is_tested(p, places[3]) == (std::string{verdict_on(p.traits, places[3])} == "yes"));
   }
 }
 
@@ -145,4 +148,4 @@ TEST_CASE("compositions: what is said to be tested is allowed", "[presets][fast]
   }
 }
 
-TEST_CASE("compositions: none that goes together today is lost", "[presets][fast]") { CHECK(allowed() >= 128); }
+TEST_CASE("compositions: none that goes together today is lost", "[presets][fast]") { CHECK(allowed() >= 138); }

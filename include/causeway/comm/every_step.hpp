@@ -11,6 +11,7 @@
 #include <causeway/tensor/parameters.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -64,6 +65,9 @@ class every_step {
   // Where blocks of the model move between peers: nothing is kept for a parameter.
   [[nodiscard]] std::vector<std::span<float>> block_rows() requires(traits.moves_with_blocks) { return {}; }
   result<void> divide(auto&, std::span<const parameter_segment>) requires(traits.moves_with_blocks) { return {}; }
+
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) { return {}; }
+  result<void> forget(auto&) requires(traits.moves_with_blocks) { return {}; }
 
   result<void> catch_up(auto& ctx) {
     const auto gradients = ctx.gradients();

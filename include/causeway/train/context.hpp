@@ -363,14 +363,7 @@ class training_context {
     if constexpr (requires { comm.replay(*this); }) {
       state.replay = [this, &comm](std::span<const float> mean) { return replay(comm, mean); };
     }
-    if constexpr (Comm::traits.moves_with_blocks) {
-      state.rows = [&comm] { return comm.block_rows(); };
-      state.divide = [this, &comm](std::span<const parameter_segment> before) { return comm.divide(*this, before); };
-      if constexpr (requires { comm.memory(); }) {
-        state.memory = [&comm] { return comm.memory(); };
-        state.forget = [this, &comm] { return comm.forget(*this); };
-      }
-    }
+    if constexpr (Comm::traits.moves_with_blocks) move_with_blocks(state, comm, *this);
     return env_.group->open(std::move(state), pool());
   }
 

@@ -47,6 +47,15 @@ struct shared_state {
   std::size_t of_model = 0;
 };
 
+/// What a communication policy with comm_traits::moves_with_blocks does where blocks move. Both stay where they are.
+template <class Comm, class Context>
+void move_with_blocks(shared_state& state, Comm& comm, Context& ctx) {
+  state.rows = [&comm] { return comm.block_rows(); };
+  state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
+  state.memory = [&comm] { return comm.memory(); };
+  state.forget = [&comm, &ctx] { return comm.forget(ctx); };
+}
+
 /// The exchange that a peer has been let into.
 struct round_entry {
   net::any_transport* transport = nullptr;  ///< to the peers that take part, numbered without gaps

@@ -420,10 +420,8 @@ causeway::result<void> validate_pipeline(const settings& s) {
 causeway::result<void> validate_model(const settings& s) {
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
   const auto& m = s.model;
-  if (m.tie == "true" && (steps_alone(s) || exchanges_gradients(s))) {
-    return bad(
-        "model.tie",
-        "stages whose peers step alone, or exchange gradients by more than a sum, share no table; use auto or false");
+  if (m.tie == "true" && steps_alone(s)) {
+    return bad("model.tie", "stages whose peers step alone share no table; use auto or false");
   }
   if (!m.rope_scaling.empty() && (m.rope_scaling.size() != 4 || m.family != "llama")) {
     return bad("model.rope_scaling", "takes four numbers, as 8,1,4,8192, and is for llama");

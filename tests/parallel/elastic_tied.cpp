@@ -3,6 +3,8 @@
 // run comes to the unsplit model, and all who hold the table at either end hold the same bits of it and its moments.
 #include <causeway/parallel/elastic_pipeline.hpp>
 
+#include <causeway/compress/block_int8.hpp>
+#include <causeway/presets/compressed.hpp>
 #include <causeway/stage/recovery_redundant.hpp>
 #include <causeway/stage/recovery_redundant_forward.hpp>
 #include <causeway/stage/recovery_reroute.hpp>
@@ -116,36 +118,40 @@ class noting_peer final : public support::elastic_peer {
   bool takes_part_ = false;  // in the last step that it made or heard of
 };
 
+/// What makes a policy, since policies cannot be copied.
+comm::every_step<> add_up() { return comm::every_step<>{}; }
+
 class tied_world : public support::any_elastic_world {
  public:
-  template <class Recovery>
-  tied_world(const elastic_world_options& o, const Recovery& recovery)
-      : tied_world{o, recovery, std::make_shared<table_notes>()} {}
+  template <class Recovery, class Comm = comm::every_step<> (*)()>
+  tied_world(const elastic_world_options& o, const Recovery& recovery, const Comm& comm = add_up)
+      : tied_world{o, recovery, comm, std::make_shared<table_notes>()} {}
 
   [[nodiscard]] const table_notes& tables() const { return *notes_; }
 
  private:
-  template <class Recovery>
-  tied_world(const elastic_world_options& options, const Recovery& recovery, const std::shared_ptr<table_notes>& notes)
+  template <class Recovery, class Comm>
+  tied_world(const elastic_world_options& options, const Recovery& recovery, const Comm& comm,
+             const std::shared_ptr<table_notes>& notes)
       : any_elastic_world{options,
-                          [recovery, notes](const elastic_world_options& o, const std::shared_ptr<crew_group>& crew,
-                                            environment env, parallel::elastic_pipeline_options p) {
-                            return peer(o, crew, std::move(env), std::move(p), recovery, notes);
+                          [recovery, comm, notes](const elastic_world_options& o, const std::shared_ptr<crew_group>& crew,
+                                                  environment env, parallel::elastic_pipeline_options p) {
+                            return peer(o, crew, std::move(env), std::move(p), recovery, comm, notes);
                           }},
         notes_{notes} {}
 
-  template <class Recovery>
+  template <class Recovery, class Comm>
   static std::unique_ptr<support::elastic_peer> peer(const elastic_world_options& o,
                                                      const std::shared_ptr<crew_group>& crew, environment env,
                                                      parallel::elastic_pipeline_options p, const Recovery& recovery,
-                                                     const std::shared_ptr<table_notes>& notes) {
+                                                     const Comm& comm, const std::shared_ptr<table_notes>& notes) {
     env.group = crew;
     trainer_options to;
     to.learning_rate = optim::constant{0.01F};
     to.clip_norm = o.clip_norm;
     auto model = nn::gpt::create(tied_gpt(o.layers), kernels::cpu_backend{1}, nn::model_part{{0, 1}});
-    auto trainer = make_trainer(std::move(*model), std::move(env), to, comm::every_step<>{}, optim::adamw{},
-                                fault::quorum{}, parallel::elastic_pipeline<Recovery>{crew, std::move(p), recovery});
+    auto trainer = make_trainer(std::move(*model), std::move(env), to, comm(), optim::adamw{}, fault::quorum{},
+                                parallel::elastic_pipeline<Recovery>{crew, std::move(p), recovery});
     return std::make_unique<noting_peer<decltype(trainer)>>(std::move(trainer), crew, notes);
   }
 
@@ -317,6 +323,42 @@ TEST_CASE("tied tables: a run whose peers are all stopped goes on from what is s
         return tied_world{o, stage::recovery::regroup{2}};
       },
       [](auto& w, const elastic_world_options& o) { check_result(w, o, o.hosts, unsplit(o)); });
+}
+
+TEST_CASE("tied tables: a policy that exchanges gradients gives both ends the same bits of the table, whoever is killed",
+          "[parallel][elastic][fast]") {
+  elastic_world_options o;
+  o.dies_at = UINT64_MAX;
+  const stage::recovery::regroup two{2};
+  const auto whole = unsplit(o);
+  const auto dense = [] { return comm::rounds{axis::every{1}, axis::gradient{}, axis::all_reduce<>{}}; };
+  const auto coded = [] { return comm::every_step<compress::block_int8>{}; };
+  const auto factors = [] { return presets::make(presets::power_sgd_options{}); };
+  tied_world quiet{o, two, dense}, eight_bits{o, two, coded}, low_rank{o, two, factors};
+  for (tied_world* w : {&quiet, &eight_bits, &low_rank}) {
+    w->boot();
+    w->run();
+    CHECK(errors_of(*w, o.hosts).empty());
+    REQUIRE(w->finished() == o.hosts);
+    CHECK(w->tables().equal());
+    CHECK(w->tables().shared() == o.steps);
+  }
+  CHECK(quiet.distance(whole) < 5e-5);
+  for (o.victim = 0; o.victim < o.hosts; ++o.victim) {
+    for (o.dies_at = founded; o.dies_at < quiet.at(o.victim).calls; o.dies_at += 9) {
+      CAPTURE(o.victim, o.dies_at);
+      tied_world exact{o, two, dense}, lossy{o, two, coded};
+      for (tied_world* w : {&exact, &lossy}) {
+        w->wanted = o.hosts - 1;
+        w->boot();
+        w->run();
+        CHECK(errors_of(*w, o.hosts).empty());
+        CHECK(w->finished() >= o.hosts - 1);
+        CHECK(w->tables().equal());
+      }
+      CHECK(exact.distance(whole) < 5e-5);
+    }
+  }
 }
 
 }  // namespace causeway

@@ -231,7 +231,6 @@ class Stages(Elastic):
         for args, name in [(["--comm.policy", "streaming_diloco"], "comm.policy"), (["--comm.policy", "demo"], "comm.policy"),
                            ([*ALONE, "--parallel.recovery", "redundant"], "parallel.recovery"),
                            (["--comm.codec", "int8", "--parallel.recovery", "templates"], "parallel.recovery"),
-                           (["--comm.codec", "int8", "--model.tie", "true"], "model.tie"),
                            ([*ALONE, "--steps", "61"], "train.steps"), (["--train.optimizer", "muon"], "train.optimizer"),
                            (["--parallel.schedule", "interleaved"], "parallel.schedule"),
                            (["--parallel.codec", "delta_int4"], "parallel.codec"), (["--parallel.ranks", "5"], "parallel.ranks"),

@@ -7,7 +7,9 @@
 // a lost peer costs the step that was under way, and nothing that was committed as long as somebody holds every block; with
 // a policy that keeps work, only what the lost peer alone had of that step.
 
+#include <causeway/collective/broadcast.hpp>
 #include <causeway/collective/channels.hpp>
+#include <causeway/collective/group_view.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/hash.hpp>
@@ -15,7 +17,6 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/io/storage.hpp>
-#include <causeway/nn/declaration.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/block_sums.hpp>
 #include <causeway/parallel/cohort_talk.hpp>
@@ -30,6 +31,7 @@
 #include <causeway/parallel/seat_work.hpp>
 #include <causeway/parallel/shared_blocks.hpp>
 #include <causeway/parallel/stage_model.hpp>
+#include <causeway/parallel/tied_table.hpp>
 #include <causeway/parallel/unsound_steps.hpp>
 #include <causeway/policy/concepts.hpp>
 #include <causeway/stage/activation.hpp>
@@ -134,6 +136,7 @@ class elastic_pipeline {
     }
     complete_ = proposes_ = false;
     exchanged_at_ = peer_.words().state;
+    if (by_policy()) take_table(ctx);
     kept_.forget();
     peer_.held.moved_to(peer_.words().state, std::move(squares_.of));
     return static_cast<float>(peer_.words().norm);
@@ -375,7 +378,6 @@ class elastic_pipeline {
     const bool ready = peer_.sit_down(ctx.model().blocks(), ctx.model().part());
     if (!ready) kept_.forget();
     CAUSEWAY_TRY(peer_.fetch(blocks, facts, ready, meetings_));
-    if (by_policy()) CAUSEWAY_TRY(check_untied(ctx));
     computes_ = peer_.seat != nullptr ? peer_.seat->computes : nn::block_range{};
     replica_ = static_cast<std::uint32_t>(peer_.place.replica);
     peer_.held.seated(computes_, replica_);
@@ -448,11 +450,37 @@ class elastic_pipeline {
   // Else they are added up here.
   [[nodiscard]] bool by_policy() const { return static_cast<bool>(peer_.group->state().divide); }
 
-  static result<void> check_untied(auto& ctx) {
-    if (ctx.model().tied_table() == nn::not_held) return {};
-    return fail(errc::unsupported, std::string{name},
-                "a table that first and last stage share is exchanged by neither alone; build the model with untied "
-                "embeddings, or use comm::every_step without a codec");
+  // A table that the first and the last stage share is exchanged by the first alone, which has the last one's part of its
+  // gradient by then. What of it comes back to the last is what the first's exchange came to.
+  result<void> join_tables(auto& ctx) {
+    const auto table = table_in(ctx.model(), ctx.gradients());
+    const auto ends = ends_of_pipeline();
+    if (table.empty() || ends.size() < 2) return {};
+    net::message_id id = named(pipeline_peer::sums_channel);
+    id.channel = collective::channels::gradients;
+    CAUSEWAY_TRY(sum_over(*peer_.attempt.transport, id, ends, peer_.index_of, table, peer_.how(ctx)));
+    if (peer_.identity() != ends.front()) std::fill(table.begin(), table.end(), 0.0F);
+    return {};
+  }
+  result<void> share_tables(auto& ctx) {
+    const auto table = table_in(ctx.model(), std::span{mean_});
+    const auto ends = ends_of_pipeline();
+    if (table.empty() || ends.size() < 2) return {};
+    collective::group_view view{*peer_.attempt.transport,
+                                {peer_.index_of.at(ends.front()), peer_.index_of.at(ends.back())}};
+    return collective::broadcast(view, named(pipeline_peer::here_channel), net::peer_index{0}, table, peer_.how(ctx));
+  }
+  // Into the gradient that the policy has left.
+  void take_table(auto& ctx) {
+    const auto from = table_in(ctx.model(), std::span{mean_});
+    std::copy(from.begin(), from.end(), table_in(ctx.model(), ctx.gradients()).begin());
+  }
+  // Of this peer's pipeline: the peers at its first and its last stage, if this is one of them and they are two.
+  [[nodiscard]] std::vector<std::uint64_t> ends_of_pipeline() const {
+    if (peer_.seat == nullptr) return {};
+    const auto& seats = peer_.layout.replicas[peer_.place.replica].seats;
+    if (seats.size() < 2 || (peer_.place.rank > 0 && peer_.place.rank + 1 < seats.size())) return {};
+    return {seats.front().peer, seats.back().peer};
   }
 
   // Everybody has its pipeline's gradient. Who did not take part in the run's last step takes what the policy keeps alike;
@@ -469,6 +497,7 @@ class elastic_pipeline {
     if (!std::all_of(entry.holders.begin(), entry.holders.end(), as_ours)) CAUSEWAY_TRY(kept.forget());
     loss_ = 0;
     for (const exchange_share& s : all) loss_ += s.loss;
+    CAUSEWAY_TRY(join_tables(ctx));
     computed_ = true;
     return {};
   }
@@ -508,7 +537,8 @@ class elastic_pipeline {
     if (!by_policy() || std::exchange(known_, false)) return {};
     CAUSEWAY_EXPECT(mean.size() == ctx.gradients().size());
     mean_.assign(mean.begin(), mean.end());
-    if (const auto sound = check_sound(loss_, ctx.norm_of(mean)); !sound) return leave_to_others(ctx, sound.error());
+    CAUSEWAY_TRY(share_tables(ctx));
+    if (const auto sound = check_sound(loss_, ctx.norm_of(mean_)); !sound) return leave_to_others(ctx, sound.error());
     squares_ = squares_of(ctx, std::span{mean_}, peer_.layout, peer_.identity());
     name_attempt();
     CAUSEWAY_TRY(tell_sums(ctx));

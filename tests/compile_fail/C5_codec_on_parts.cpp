@@ -7,6 +7,6 @@
 
 #include "common.hpp"
 
-causeway::trainer<support::quadratic, causeway::comm::every_step<causeway::compress::fp16>,
-                  causeway::parallel::swarm<>, causeway::fault::quorum>
+causeway::trainer<support::quadratic, causeway::comm::every_step<causeway::compress::fp16>, causeway::parallel::swarm<>,
+                  causeway::fault::quorum>
     mixed{support::quadratic{}};

@@ -67,3 +67,16 @@ TEST_CASE("cohort talk: who is behind with an evaluation takes its outcome withi
   CHECK(known.through_with == 2);
   CHECK(std::isnan(known.missed));
 }
+
+TEST_CASE("cohort talk: peers that go on from the same exchange say the same of what it remembers", "[parallel][fast]") {
+  std::vector<float> factors{1, 2, 3};
+  parallel::crew_state none, some;
+  some.memory = [&] { return std::vector<std::span<std::byte>>{std::as_writable_bytes(std::span{factors})}; };
+  const auto before = parallel::described_for_exchange(2.5, 7, some);
+  CHECK(before.loss == 2.5);
+  CHECK(before.state == 7);
+  CHECK(before.memory == parallel::described_for_exchange(1, 8, some).memory);
+  factors[1] = 4;
+  CHECK(before.memory != parallel::described_for_exchange(2.5, 7, some).memory);
+  CHECK(parallel::described_for_exchange(0, 0, none).memory == parallel::described_for_exchange(0, 0, none).memory);
+}

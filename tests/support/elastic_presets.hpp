@@ -22,7 +22,8 @@ inline constexpr std::string_view local_swarm_presets[] = {"diloco",    "open_di
 inline constexpr std::string_view local_pipeline_presets[] = {"diloco",    "open_diloco", "intellect1", "muloco",
                                                               "local_sgd", "fedavg",      "photon",     "sparse_loco"};
 
-/// Those that tests/parallel/elastic_pipeline.cpp and elastic_gradients.cpp train in pipelines that make all steps together.
+/// Those that tests/parallel/elastic_pipeline.cpp and elastic_gradients.cpp train in pipelines that make all steps
+/// together.
 inline constexpr std::string_view elastic_pipeline_presets[] = {"every_step", "demo", "power_sgd", "dion"};
 
 }  // namespace support

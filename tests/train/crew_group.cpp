@@ -110,4 +110,35 @@ TEST_CASE("crew group: a failed attempt is tried again, unless others have finis
   CHECK(c.members->settled == 1);  // the attempt that was begun goes on with the next step
 }
 
+TEST_CASE("crew group: what is alike on all peers is neither of their blocks nor what an exchange remembers of them",
+          "[train][fast]") {
+  const auto members = std::make_shared<scripted_members>();
+  crew_group group{members};
+  thread_pool pool{1};
+  std::vector<float> parameters(100), velocity(100), factors(7);
+  std::uint64_t rounds = 3;
+  const auto bytes = [](auto& of) { return std::as_writable_bytes(std::span{of}); };
+  shared_state state{{bytes(parameters), bytes(velocity), std::as_writable_bytes(std::span{&rounds, 1}), bytes(factors)},
+                     [](std::span<const float>) {}};
+  state.of_model = 1;
+  state.rows = [&] { return std::vector<std::span<float>>{velocity}; };
+  state.divide = [](std::span<const parameter_segment>) { return result<void>{}; };
+  state.memory = [&] { return std::vector<std::span<std::byte>>{bytes(factors)}; };
+  REQUIRE(group.open(std::move(state), pool));
+  REQUIRE(group.state().alike.size() == 1);
+  CHECK(group.state().alike[0].data() == reinterpret_cast<std::byte*>(&rounds));
+
+  crew_of_one sums;  // of a policy whose state cannot move nothing is asked
+  CHECK(sums.group.state().alike.empty());
+}
+
+TEST_CASE("crew group: an exchange that begins again with another row does not end the attempt", "[train][fast]") {
+  crew_of_one c;
+  c.group.begin_exchange_again();
+  CHECK(c.group.settle(fail(errc::cancelled, "step", ""), false).value() == verdict::retry);
+  CHECK(c.members->settled == 0);
+  CHECK(c.group.settle(fail(errc::cancelled, "step", ""), false).value() == verdict::retry);
+  CHECK(c.members->settled == 1);
+}
+
 }  // namespace causeway

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/comm/block_rows.hpp>
 
+#include <causeway/axis/low_rank_mean.hpp>
 #include <causeway/comm/rounds.hpp>
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/fed_adam.hpp>
 #include <causeway/train/trainer.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -78,4 +81,35 @@ TEMPLATE_TEST_CASE("block rows: what is kept of a block goes where the block goe
       }
     }
   }
+}
+
+TEST_CASE("block rows: of gradients none move, and what the exchange remembers fits the blocks that are here",
+          "[comm][fast]") {
+  auto model = nn::gpt::create(support::small_gpt(2), kernels::cpu_backend{1});
+  auto t = make_trainer(std::move(*model), environment{}, trainer_options{}, optim::adamw{},
+                        comm::rounds{axis::every{1}, axis::gradient{}, axis::error_feedback{}, axis::low_rank_mean{2}});
+  REQUIRE(t.start());
+  auto& ctx = t.context();
+  static_assert(decltype(t)::comm_type::traits.moves_with_blocks);
+  CHECK(t.comm().block_rows().empty());
+  const auto bytes_now = [&] {
+    std::vector<std::byte> all;
+    for (const auto part : t.comm().memory()) all.insert(all.end(), part.begin(), part.end());
+    return all;
+  };
+  const auto began = bytes_now();
+  REQUIRE_FALSE(began.empty());
+
+  const auto before = std::vector<parameter_segment>{ctx.view().segments.begin(), ctx.view().segments.end()};
+  REQUIRE(ctx.hold(nn::model_part{{1, 2}}, 1));
+  REQUIRE(t.comm().divide(ctx, before));
+  CHECK(bytes_now().size() < began.size());
+  const auto held = std::vector<parameter_segment>{ctx.view().segments.begin(), ctx.view().segments.end()};
+  REQUIRE(ctx.hold(nn::model_part{{0, 2}}, 1));
+  REQUIRE(t.comm().divide(ctx, held));
+  CHECK(bytes_now().size() == began.size());
+
+  for (const auto part : t.comm().memory()) std::fill(part.begin(), part.end(), std::byte{7});
+  REQUIRE(t.comm().forget(ctx));
+  CHECK(bytes_now() == began);
 }

@@ -343,7 +343,7 @@ causeway::result<int> run(std::vector<std::string> arguments) {
   CAUSEWAY_TRY(settle_tokenizer(s, from));
   mpi_job job;
   auto status = act(line, std::move(s), from, watch, job);
-  if (status) CAUSEWAY_TRY(job.leave());
+  if (status) CAUSEWAY_TRY(job.leave(*status == interrupted));
   return status;
 }
 

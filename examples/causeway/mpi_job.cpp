@@ -162,12 +162,14 @@ result<int> mpi_job::serve(settings s) {
   return 0;
 }
 
-result<void> mpi_job::leave() {
+result<void> mpi_job::leave(bool told_to_stop) {
   if (!state_) return {};
   state_->transport.reset();
   if (state_->site && state_->group->rank() == 0) CAUSEWAY_TRY(dismiss_site(*state_->site));
   state_->site.reset();
-  return state_->world.leave();
+  if (!told_to_stop) return state_->world.leave();
+  (void)state_->world.leave(std::chrono::minutes{1});
+  return {};
 }
 
 result<chosen_model> share_with_site(chosen_model model, settings s, std::int64_t vocabulary) {
@@ -195,7 +197,7 @@ bool mpi_job::computes_for_another() const { return false; }
 result<causeway::net::any_transport> mpi_job::transport() { return fail(errc::unsupported, "MPI", "is not in this build"); }
 std::function<void()> mpi_job::interrupter() const { return {}; }
 result<int> mpi_job::serve(settings) { return fail(errc::unsupported, "MPI", "is not in this build"); }
-result<void> mpi_job::leave() { return {}; }
+result<void> mpi_job::leave(bool) { return {}; }
 result<chosen_model> share_with_site(chosen_model model, settings, std::int64_t) { return model; }
 #endif
 

@@ -49,8 +49,9 @@ class mpi_job {
   /// Computes what the first rank of this site asks for, until that has ended.
   causeway::result<int> serve(settings s);
 
-  /// The job has ended well; without it, the launcher ends all ranks, as it should.
-  causeway::result<void> leave();
+  /// The job has ended well; without it, the launcher ends all ranks, as it should. One that was told to stop waits for the
+  /// others a minute, in which they save: they were told, too.
+  causeway::result<void> leave(bool told_to_stop);
 
   struct state;
 

@@ -59,7 +59,8 @@ class mpi_world {
   /// Ends MPI in this process when all went well; all ranks of the job call it, after they have destroyed their transports
   /// and sites. Without it, the launcher takes the end of
   /// the process for a failure and ends the others: which is right after an error.
-  [[nodiscard]] result<void> leave() const;
+  /// `at_most`: how long to wait for the others, if not `patience`.
+  [[nodiscard]] result<void> leave(duration at_most = duration::max()) const;
 
   /// For those who call MPI themselves, through net/mpi_library.hpp.
   [[nodiscard]] const std::shared_ptr<detail::mpi_communicator>& line() const noexcept { return line_; }
@@ -69,7 +70,7 @@ class mpi_world {
   mpi_world(std::shared_ptr<detail::mpi_communicator> line, duration patience);
 
   /// All are here, or have not come in time: what blocks afterwards does not block for ever.
-  [[nodiscard]] result<void> meet() const;
+  [[nodiscard]] result<void> meet(duration at_most = duration::max()) const;
 
   std::shared_ptr<detail::mpi_communicator> line_;
   duration patience_;

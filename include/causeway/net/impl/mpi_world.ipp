@@ -8,6 +8,7 @@
 
 #include <causeway/net/mpi_library.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -92,11 +93,11 @@ CAUSEWAY_DECL std::string mpi_world::library() {
   return "Open MPI " + std::string{all.substr(version + 2)};
 }
 
-CAUSEWAY_DECL result<void> mpi_world::meet() const {
+CAUSEWAY_DECL result<void> mpi_world::meet(duration at_most) const {
   if (line_->process->failure) return *line_->process->failure;
   MPI_Request request = MPI_REQUEST_NULL;
   CAUSEWAY_TRY(detail::mpi_check(MPI_Ibarrier(line_->handle, &request), "meeting the ranks of the job"));
-  return detail::mpi_wait(*line_, request, patience_, "meeting the ranks of the job");
+  return detail::mpi_wait(*line_, request, std::min(patience_, at_most), "meeting the ranks of the job");
 }
 
 CAUSEWAY_DECL result<std::vector<std::string>> mpi_world::hosts() const {
@@ -143,10 +144,10 @@ CAUSEWAY_DECL std::function<void()> mpi_world::interrupter() const {
   return [process = line_->process] { process->interrupted = true; };
 }
 
-CAUSEWAY_DECL result<void> mpi_world::leave() const {
+CAUSEWAY_DECL result<void> mpi_world::leave(duration at_most) const {
   detail::mpi_process& process = *line_->process;
   if (process.left) return {};
-  CAUSEWAY_TRY(meet());  // to finalize blocks until all do
+  CAUSEWAY_TRY(meet(at_most));  // to finalize blocks until all do
   process.left = true;
   return detail::mpi_check(MPI_Finalize(), "leaving MPI");
 }

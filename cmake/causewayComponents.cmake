@@ -7,12 +7,14 @@
 #   causeway_find_component(json)    causeway::json     formats/*.hpp; adds them to causeway.hpp
 #   causeway_find_component(onednn)  causeway::onednn   kernels/onednn_gemm.hpp; makes oneDNN the default matrix product
 #   causeway_find_component(blas)    causeway::blas     kernels/cblas_gemm.hpp
+#   causeway_find_component(mpi)     causeway::mpi      net/mpi_*.hpp and collective/mpi_*.hpp: of Open MPI or MPICH, whichever
+#                                    find_package(MPI) takes; MPI_EXECUTABLE_SUFFIX=.mpich chooses where both are installed
 #   causeway_find_component(nccl)    causeway::nccl     cuda/nccl.cuh, in what is compiled as CUDA
 #   causeway_find_component(compiled)  causeway::compiled  what is no template, compiled once, with the flags of the project
 #
 # Sets causeway_<component>_FOUND, and causeway_<component>_HINT to one line that says what is missing.
 
-set(causeway_COMPONENTS asio cereal json onednn blas nccl compiled)
+set(causeway_COMPONENTS asio cereal json onednn blas mpi nccl compiled)
 
 # Makes causeway::<component>; `target` names it for target_*() calls. Imported where causeway itself is imported.
 macro(causeway_new_component component)
@@ -92,6 +94,24 @@ function(causeway_find_blas)
   target_link_libraries(${target} INTERFACE "${causeway_BLAS_LIBRARY}")
 endfunction()
 
+# The C interface alone. The launcher is no matter of who links.
+function(causeway_find_mpi)
+  set(causeway_mpi_HINT "Open MPI or MPICH (Debian: libopenmpi-dev or libmpich-dev)" PARENT_SCOPE)
+  get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+  if(NOT "CXX" IN_LIST languages)
+    return()
+  endif()
+  set(MPI_CXX_SKIP_MPICXX ON)
+  find_package(MPI 3.1 QUIET COMPONENTS CXX)
+  if(NOT MPI_CXX_FOUND)
+    return()
+  endif()
+  causeway_new_component(mpi)
+  target_include_directories(${target} SYSTEM INTERFACE ${MPI_CXX_INCLUDE_DIRS})
+  target_compile_definitions(${target} INTERFACE CAUSEWAY_HAS_MPI)
+  target_link_libraries(${target} INTERFACE ${MPI_CXX_LIBRARIES})
+endfunction()
+
 # Also where the CUDA toolkit lies; the toolkit itself is not asked for, since NCCL's users link it anyway.
 function(causeway_find_nccl)
   set(causeway_nccl_HINT "NCCL 2.14 or later, beside the CUDA toolkit (Debian: libnccl-dev)" PARENT_SCOPE)
@@ -139,6 +159,21 @@ function(causeway_find_compiled)
       target_link_libraries(causeway_compiled PRIVATE causeway::${door})
     endif()
   endforeach()
+
+  # Bodies that call MPI: taken out of the library by who links causeway::mpi, so that nobody else needs libmpi.
+  causeway_find_component(mpi)
+  if(TARGET causeway::mpi)
+    set(source "${CMAKE_CURRENT_BINARY_DIR}/causeway_compiled/mpi.cpp")
+    set(text "")
+    foreach(name IN ITEMS net/impl/mpi_world net/impl/mpi_transport collective/impl/mpi_site)
+      string(APPEND text "#include <causeway/${name}.ipp>\n")
+    endforeach()
+    file(CONFIGURE OUTPUT "${source}" CONTENT "${text}")
+    add_library(causeway_compiled_mpi OBJECT EXCLUDE_FROM_ALL "${source}")
+    target_compile_definitions(causeway_compiled_mpi PRIVATE CAUSEWAY_COMPILED)
+    target_link_libraries(causeway_compiled_mpi PRIVATE causeway::mpi)
+    target_sources(causeway_compiled PRIVATE $<TARGET_OBJECTS:causeway_compiled_mpi>)
+  endif()
 
   # With oneDNN everyday models are other types. Only who links causeway::onednn takes this object out of the library.
   causeway_find_component(onednn)

@@ -42,6 +42,7 @@ TESTED_THROUGH = [
     (r"kernels/openmp_guard\.hpp", "tests/kernels/onednn_gemm.cpp"),
     (r"kernels/(targets|cpu_features)\.hpp", "tests/kernels/simd_math.cpp"),
     (r"collective/(butterfly|channels|encoding|flight|options|refusal|ring|sum)\.hpp", "tests/collective/all_reduce.cpp"),
+    (r"net/mpi_library\.hpp", "tests/net/mpi_transport.cpp"),
     (r"collective/site\.hpp", "tests/collective/transport_site.cpp"),
     (r"compress/element\.hpp", "tests/compress/codec.cpp"),
     (r"cuda/(row_kernels|queue|sort|product_queue)\.cuh", "tests/cuda/reductions.cpp"),

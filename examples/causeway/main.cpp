@@ -25,6 +25,7 @@
 #include "journal.hpp"
 #include "launch.hpp"
 #include "launched_rank.hpp"
+#include "mpi_job.hpp"
 #include "page_server.hpp"
 #include "page_text.hpp"
 #include "pages.hpp"
@@ -196,6 +197,23 @@ causeway::result<int> train(settings s, const origins& from, stop_watch& watch) 
   return is_pipeline(s) && !s.quiet ? generate(s, from) : status;  // all stages are here, now that all have saved
 }
 
+// A rank of an MPI job in which each is a peer.
+causeway::result<int> train_as_rank(settings s, mpi_job& job, stop_watch& watch) {
+  const std::uint64_t run_id = run_id_of(s);
+  const std::uint32_t self = static_cast<std::uint32_t>(s.net.index);
+  CAUSEWAY_ASSIGN(session_input in, make_input(std::move(s), run_id));
+  CAUSEWAY_ASSIGN(const peer_folder mine, peer_folder::claim(in.folder, self));
+  CAUSEWAY_ASSIGN(const page_server page, serve_page(in.s, in.folder));
+  causeway::environment env;
+  CAUSEWAY_ASSIGN(causeway::net::any_transport over, job.transport());
+  watch.when_patience_ends(job.interrupter());
+  env.transport = watched_transport{std::move(over), in.links};
+  auto summary = run_model({in, std::move(env)});
+  watch.when_patience_ends({});
+  if (!summary) return summary.error();
+  return conclude(*summary, in);
+}
+
 // Peers that come and go: alone or with others on this machine, as the one that founds the run or as one that joins.
 causeway::result<int> train_elastic(settings s, stop_watch& watch) {
   if (s.net.threads == 0) s.net.threads = default_threads(s);
@@ -243,10 +261,12 @@ causeway::result<int> configure(settings& s, const origins& from, const std::vec
 int exit_status(errc code) { return code == errc::cancelled ? interrupted : code == errc::invalid_argument ? 2 : 1; }
 
 // What a command of a run does with the settings it was given.
-causeway::result<int> act(const command_line& line, settings s, const origins& from, stop_watch& watch) {
+causeway::result<int> act(const command_line& line, settings s, const origins& from, stop_watch& watch, mpi_job& job) {
   if (line.command == "join") {
     if (line.positional.size() != 1) return fail(errc::invalid_argument, "join", "say where: causeway join HOST:PORT");
     s.net.join = line.positional[0];
+    CAUSEWAY_ASSIGN(job, mpi_job::enter(s, from));
+    if (job.computes_for_another()) return job.serve(s);
     return join(std::move(s), from, watch);
   }
   if (line.command == "check-journal") {
@@ -268,7 +288,11 @@ causeway::result<int> act(const command_line& line, settings s, const origins& f
     return fail(errc::invalid_argument, line.positional[0],
                 "is not a setting; settings start with --, files with @, and a text is named with --data");
   }
-  if (line.command == "train") CAUSEWAY_TRY(take_rank(s, from));
+  if (line.command == "train") {
+    CAUSEWAY_ASSIGN(job, mpi_job::enter(s, from));
+    if (job.computes_for_another()) return job.serve(s);
+    if (!job.ranks_are_peers() && chosen_sites().sites == 0) CAUSEWAY_TRY(take_rank(s, from));
+  }
   const bool starts = (line.command == "train" && s.net.join.empty()) || line.command == "simulate";
   if (starts) CAUSEWAY_TRY(take_init(s, from));
   CAUSEWAY_TRY(validate(s));
@@ -277,6 +301,7 @@ causeway::result<int> act(const command_line& line, settings s, const origins& f
     return fail(errc::unsupported, "parallel.policy", "simulate has no swarms; train one, or use data or pipeline");
   }
   if (line.command == "simulate") return simulate(std::move(s));
+  if (job.ranks_are_peers()) return train_as_rank(std::move(s), job, watch);
   if (!s.net.join.empty()) return join(std::move(s), from, watch);
   return elastic(s) ? train_elastic(std::move(s), watch) : train(std::move(s), from, watch);
 }
@@ -316,7 +341,10 @@ causeway::result<int> run(std::vector<std::string> arguments) {
   origins from;
   CAUSEWAY_TRY(take_settings(line, s, from));
   CAUSEWAY_TRY(settle_tokenizer(s, from));
-  return act(line, std::move(s), from, watch);
+  mpi_job job;
+  auto status = act(line, std::move(s), from, watch, job);
+  if (status) CAUSEWAY_TRY(job.leave(*status == interrupted));
+  return status;
 }
 
 }}  // namespace app

@@ -597,6 +597,13 @@
 #include <causeway/cuda/warp.hpp>
 #endif
 
+#if defined(CAUSEWAY_HAS_MPI)
+#include <causeway/net/mpi_transport.hpp>
+#include <causeway/net/mpi_world.hpp>
+
+#include <causeway/collective/mpi_site.hpp>
+#endif
+
 #if defined(__CUDACC__) && __has_include(<nccl.h>)
 #include <causeway/cuda/nccl.cuh>
 #endif

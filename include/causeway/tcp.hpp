@@ -70,4 +70,11 @@
 #include <causeway/collective/tree_mean.hpp>
 #include <causeway/collective/two_level_mean.hpp>
 
+#if defined(CAUSEWAY_HAS_MPI)
+#include <causeway/net/mpi_transport.hpp>
+#include <causeway/net/mpi_world.hpp>
+
+#include <causeway/collective/mpi_site.hpp>
+#endif
+
 #endif  // CAUSEWAY_TCP_HPP

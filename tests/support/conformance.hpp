@@ -96,7 +96,7 @@ class trainer_runs {
     return run(network, from, until, finish);
   }
 
- private:
+  /// One peer, whatever its network.
   void run_peer(auto& trainer, std::uint32_t peer, std::uint64_t until, bool finish, peer_history& h) {
     auto outcome = trainer.start();
     const auto remember = [&] { h.rounds[trainer.context().round()] = save(trainer); };
@@ -119,6 +119,7 @@ class trainer_runs {
     h.parameters.assign(values.begin(), values.end());
   }
 
+ private:
   MakeTrainer make_;
   conformance_options options_;
 };

@@ -66,6 +66,10 @@
 #include <causeway/net/impl/handshake_acceptor.ipp>
 #include <causeway/net/impl/rendezvous.ipp>
 #endif
+#if defined(CAUSEWAY_HAS_MPI)
+#include <causeway/net/impl/mpi_transport.ipp>
+#include <causeway/net/impl/mpi_world.ipp>
+#endif
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 3
@@ -184,6 +188,9 @@
 #include <causeway/collective/impl/sum.ipp>
 #include <causeway/collective/impl/transport_site.ipp>
 #include <causeway/collective/impl/two_level_mean.ipp>
+#if defined(CAUSEWAY_HAS_MPI)
+#include <causeway/collective/impl/mpi_site.ipp>
+#endif
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 8

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_EXAMPLES_SITE_MODEL_HPP
+#define CAUSEWAY_EXAMPLES_SITE_MODEL_HPP
+
+// A model that the ranks of a site compute together. The first rank has the run: its policy, its optimizers, its
+// checkpoints, its connections. The others have the model alone: for each micro-batch they get its sequences and the
+// present parameters, and give their gradients. So they hold nothing that could be lost or be another than it should, and
+// whatever trains one process trains a site.
+
+#include <causeway/collective/mpi_site.hpp>
+#include <causeway/core/result.hpp>
+
+#include <cstdint>
+#include <memory>
+
+#include "chosen_model.hpp"
+
+namespace app {
+
+/// For the first rank: `model`, with gradients of all ranks. Equal to the model alone but for the order of sums.
+chosen_model make_site_model(chosen_model model, std::shared_ptr<causeway::collective::mpi_site> site);
+
+/// For the others: computes until `dismiss_site`.
+causeway::result<void> serve_site(causeway::collective::mpi_site& site, chosen_model& model);
+
+causeway::result<void> dismiss_site(causeway::collective::mpi_site& site);
+
+}  // namespace app
+
+#endif  // CAUSEWAY_EXAMPLES_SITE_MODEL_HPP

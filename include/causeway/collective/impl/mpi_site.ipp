@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_MPI_SITE_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_MPI_SITE_IPP
+
+// Bodies of collective/mpi_site.hpp, and the collectives behind it.
+
+#include <causeway/collective/mpi_site.hpp>
+
+#include <causeway/collective/all_reduce.hpp>
+#include <causeway/collective/channels.hpp>
+#include <causeway/collective/options.hpp>
+#include <causeway/kernels/elementwise.hpp>
+#include <causeway/net/mpi_library.hpp>
+#include <causeway/net/mpi_transport.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+namespace detail {
+
+/// MPI's signature. Each addition rounds, as in hardware that adds bf16.
+inline void add_bf16(void* in, void* in_out, int* count, MPI_Datatype*) {
+  const auto* const a = static_cast<const bf16*>(in);
+  auto* const b = static_cast<bf16*>(in_out);
+  for (int i = 0; i < *count; ++i) b[i] = bf16{static_cast<float>(a[i]) + static_cast<float>(b[i])};
+}
+
+/// One sum at a time on a communicator of its own.
+class mpi_sums {
+ public:
+  mpi_sums(net::detail::mpi_communicator line, net::mpi_transport words, const mpi_site_options& options, duration patience)
+      : line_{std::move(line)}, words_{std::move(words)}, options_{options}, patience_{patience} {}
+  mpi_sums(const mpi_sums&) = delete;
+  mpi_sums& operator=(const mpi_sums&) = delete;
+  ~mpi_sums() {
+    if (own_sum_ != MPI_OP_NULL && line_.process->usable()) (void)MPI_Op_free(&own_sum_);
+  }
+
+  [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(line_.size); }
+  [[nodiscard]] std::uint32_t rank() const { return static_cast<std::uint32_t>(line_.rank); }
+  [[nodiscard]] const mpi_site_options& options() const { return options_; }
+  [[nodiscard]] any_clock& clock() { return line_.clock; }
+  [[nodiscard]] thread_pool& pool() { return options_.pool != nullptr ? *options_.pool : workspace_.alone(); }
+
+  result<void> begin(mpi_way way, std::byte* data, std::size_t count, MPI_Datatype type, MPI_Op how);
+  result<bool> look(net::detail::mpi_pause& pause);
+  result<void> finish();
+  result<void> by_messages(std::span<float> data, bool mean);
+  result<void> broadcast(std::uint32_t from, std::span<float> data);
+  result<int> least(int mine);
+  result<void> slowest(std::span<double> times);
+  result<MPI_Op> sum_of_bf16();
+
+ private:
+  [[nodiscard]] result<void> ready() const {
+    if (line_.process->failure) return *line_.process->failure;
+    return {};
+  }
+  result<void> ended(const error& why) { return line_.process->fail_for_good(why); }
+  result<void> check(int code, const char* where) {
+    auto outcome = net::detail::mpi_check(code, where);
+    return outcome ? outcome : ended(outcome.error());
+  }
+  result<void> wait(MPI_Request& request, const char* where) {
+    return net::detail::mpi_wait(line_, request, patience_, where);
+  }
+  result<void> gather_parts();
+
+  net::detail::mpi_communicator line_;
+  net::mpi_transport words_;
+  mpi_site_options options_;
+  duration patience_;
+  collective_workspace workspace_;
+  MPI_Op own_sum_ = MPI_OP_NULL;
+  std::vector<MPI_Request> requests_;
+  std::uint64_t number_ = 0;
+
+  std::vector<std::byte> part_;    ///< not in place: MPICH 4.0 fails an assertion there
+  std::byte* in_parts_ = nullptr;  ///< the sum whose parts are still to be gathered
+  MPI_Datatype type_ = MPI_FLOAT;
+  std::size_t width_ = 0;
+  std::vector<int> counts_, places_;
+};
+
+CAUSEWAY_DECL result<void> mpi_sums::begin(mpi_way way, std::byte* data, std::size_t count, MPI_Datatype type, MPI_Op how) {
+  CAUSEWAY_TRY(ready());
+  CAUSEWAY_EXPECT(requests_.empty() && way != mpi_way::messages);
+  type_ = type;
+  width_ = type == MPI_FLOAT ? sizeof(float) : sizeof(bf16);
+  const std::size_t most = net::detail::most_at_once / width_;
+  if (way == mpi_way::in_parts && count <= most && count >= size()) {
+    counts_.clear();
+    places_.clear();
+    for (std::size_t r = 0; r < size(); ++r) {
+      places_.push_back(static_cast<int>(count * r / size()));
+      counts_.push_back(static_cast<int>(count * (r + 1) / size()) - places_.back());
+    }
+    in_parts_ = data;
+    part_.resize((count / size() + 1) * width_);
+    requests_.push_back(MPI_REQUEST_NULL);
+    return check(MPI_Ireduce_scatter(data, part_.data(), counts_.data(), type, how, line_.handle, requests_.data()),
+                 "a sum within the site");
+  }
+  for (std::size_t at = 0; at < count; at += most) {
+    const auto piece = static_cast<int>(std::min(most, count - at));
+    requests_.push_back(MPI_REQUEST_NULL);
+    CAUSEWAY_TRY(check(MPI_Iallreduce(MPI_IN_PLACE, data + at * width_, piece, type, how, line_.handle, &requests_.back()),
+                       "a sum within the site"));
+  }
+  return {};
+}
+
+CAUSEWAY_DECL result<void> mpi_sums::gather_parts() {
+  std::byte* const data = std::exchange(in_parts_, nullptr);
+  return check(MPI_Iallgatherv(part_.data(), counts_[rank()], type_, data, counts_.data(), places_.data(), type_,
+                               line_.handle, requests_.data()),
+               "a sum within the site");
+}
+
+CAUSEWAY_DECL result<bool> mpi_sums::look(net::detail::mpi_pause& pause) {
+  CAUSEWAY_TRY(ready());
+  int flag = 0;
+  CAUSEWAY_TRY(check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag, MPI_STATUSES_IGNORE),
+                     "a sum within the site"));
+  if (flag == 0) return false;
+  if (in_parts_ == nullptr) return true;
+  pause.reset();
+  CAUSEWAY_TRY(gather_parts());
+  return false;
+}
+
+CAUSEWAY_DECL result<void> mpi_sums::finish() {
+  const auto over = net::detail::mpi_poll(line_.clock, *line_.process, line_.clock.now() + patience_,
+                                          [&](net::detail::mpi_pause& pause) { return look(pause); });
+  if (!over) return ended(over.error());
+  if (!*over) return ended(net::detail::mpi_timeout("a sum within the site", patience_));
+  requests_.clear();
+  return {};
+}
+
+CAUSEWAY_DECL result<void> mpi_sums::by_messages(std::span<float> data, bool mean) {
+  CAUSEWAY_TRY(ready());
+  collective_options options{.deadline = line_.clock.now() + patience_};
+  options.pool = options_.pool;
+  options.workspace = &workspace_;
+  options.chunk_bytes = std::size_t{1} << 20U;
+  const net::message_id id{.channel = channels::site, .step = ++number_};
+  const auto outcome = mean ? all_reduce_mean(words_, id, data, options) : all_reduce_sum(words_, id, data, options);
+  return outcome ? outcome : ended(outcome.error());
+}
+
+CAUSEWAY_DECL result<void> mpi_sums::broadcast(std::uint32_t from, std::span<float> data) {
+  CAUSEWAY_TRY(ready());
+  constexpr std::size_t most = net::detail::most_at_once / sizeof(float);
+  for (std::size_t at = 0; at < data.size(); at += most) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    CAUSEWAY_TRY(check(MPI_Ibcast(data.data() + at, static_cast<int>(std::min(most, data.size() - at)), MPI_FLOAT,
+                                  static_cast<int>(from), line_.handle, &request),
+                       "a broadcast within the site"));
+    CAUSEWAY_TRY(wait(request, "a broadcast within the site"));
+  }
+  return {};
+}
+
+CAUSEWAY_DECL result<int> mpi_sums::least(int mine) {
+  CAUSEWAY_TRY(ready());
+  MPI_Request request = MPI_REQUEST_NULL;
+  CAUSEWAY_TRY(
+      check(MPI_Iallreduce(MPI_IN_PLACE, &mine, 1, MPI_INT, MPI_MIN, line_.handle, &request), "a word to the site"));
+  CAUSEWAY_TRY(wait(request, "a word to the site"));
+  return mine;
+}
+
+CAUSEWAY_DECL result<void> mpi_sums::slowest(std::span<double> times) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  CAUSEWAY_TRY(check(MPI_Iallreduce(MPI_IN_PLACE, times.data(), static_cast<int>(times.size()), MPI_DOUBLE, MPI_MAX,
+                                    line_.handle, &request),
+                     "comparing ways to sum"));
+  return wait(request, "comparing ways to sum");
+}
+
+CAUSEWAY_DECL result<MPI_Op> mpi_sums::sum_of_bf16() {
+  CAUSEWAY_TRY(ready());
+  if (own_sum_ == MPI_OP_NULL) CAUSEWAY_TRY(check(MPI_Op_create(add_bf16, 1, &own_sum_), "a sum of bf16"));
+  return own_sum_;
+}
+
+}  // namespace detail
+
+CAUSEWAY_DECL std::string to_string(mpi_way way) {
+  return way == mpi_way::all_reduce ? "all_reduce" : way == mpi_way::in_parts ? "in_parts" : "messages";
+}
+
+CAUSEWAY_DECL mpi_site::mpi_site(std::unique_ptr<detail::mpi_sums> sums) : sums_{std::move(sums)} {
+  if (sums_->options().same_bits) usual_ = mpi_way::messages;
+}
+CAUSEWAY_DECL mpi_site::~mpi_site() = default;
+
+CAUSEWAY_DECL result<std::shared_ptr<mpi_site>> mpi_site::open(const net::mpi_world& world,
+                                                               const mpi_site_options& options) {
+  CAUSEWAY_ASSIGN(net::mpi_transport words, net::mpi_transport::open(world));
+  CAUSEWAY_ASSIGN(const net::mpi_world own, world.split(0));  // a communicator that nobody else speaks on
+  std::shared_ptr<mpi_site> made{
+      new mpi_site{std::make_unique<detail::mpi_sums>(*own.line(), std::move(words), options, world.patience())}};
+  if (made->size() > 1 && !options.same_bits) CAUSEWAY_TRY(made->measure(options.measure_up_to));
+  return made;
+}
+
+CAUSEWAY_DECL std::uint32_t mpi_site::size() const { return sums_->size(); }
+CAUSEWAY_DECL std::uint32_t mpi_site::rank() const { return sums_->rank(); }
+
+CAUSEWAY_DECL mpi_way mpi_site::way_of(std::size_t bytes) const {
+  for (const choice& c : choices_) {
+    if (bytes <= c.up_to) return c.way;
+  }
+  return choices_.empty() ? usual_ : choices_.back().way;
+}
+
+CAUSEWAY_DECL void mpi_site::always(mpi_way way) {
+  choices_.clear();
+  usual_ = way;
+}
+
+CAUSEWAY_DECL result<void> mpi_site::mean(std::span<float> data) {
+  if (size() == 1 || data.empty()) return {};
+  if (way_of(data.size_bytes()) == mpi_way::messages) return sums_->by_messages(data, true);
+  CAUSEWAY_TRY(sum(data));
+  kernels::scale(sums_->pool(), data.data(), 1.0F / static_cast<float>(size()), static_cast<std::int64_t>(data.size()));
+  return {};
+}
+
+CAUSEWAY_DECL result<void> mpi_site::sum(std::span<float> data) {
+  if (size() == 1 || data.empty()) return {};
+  const mpi_way way = way_of(data.size_bytes());
+  if (way == mpi_way::messages) return sums_->by_messages(data, false);
+  CAUSEWAY_TRY(sums_->begin(way, reinterpret_cast<std::byte*>(data.data()), data.size(), MPI_FLOAT, MPI_SUM));
+  return sums_->finish();
+}
+
+CAUSEWAY_DECL result<void> mpi_site::begin_sum(std::span<float> data) {
+  const mpi_way way = way_of(data.size_bytes());
+  return sums_->begin(way == mpi_way::messages ? mpi_way::all_reduce : way, reinterpret_cast<std::byte*>(data.data()),
+                      data.size(), MPI_FLOAT, MPI_SUM);
+}
+
+CAUSEWAY_DECL result<void> mpi_site::begin_sum(std::span<bf16> data) {
+  CAUSEWAY_ASSIGN(const MPI_Op how, sums_->sum_of_bf16());
+  const mpi_way way = way_of(data.size_bytes());
+  return sums_->begin(way == mpi_way::messages ? mpi_way::all_reduce : way, reinterpret_cast<std::byte*>(data.data()),
+                      data.size(), MPI_UINT16_T, how);
+}
+
+CAUSEWAY_DECL bool mpi_site::done() {
+  net::detail::mpi_pause pause;
+  const auto over = sums_->look(pause);
+  return !over || *over;
+}
+
+CAUSEWAY_DECL result<void> mpi_site::finish() { return sums_->finish(); }
+
+CAUSEWAY_DECL result<void> mpi_site::broadcast(std::uint32_t from, std::span<float> data) {
+  CAUSEWAY_EXPECT(from < size());
+  return sums_->broadcast(from, data);
+}
+
+CAUSEWAY_DECL result<bool> mpi_site::all_of(bool mine) {
+  CAUSEWAY_ASSIGN(const int all, sums_->least(mine ? 1 : 0));
+  return all == 1;
+}
+
+// The slowest rank's best time counts, and is the same on all ranks: so is the choice.
+CAUSEWAY_DECL result<void> mpi_site::measure(std::size_t up_to) {
+  constexpr std::size_t smallest = 1024, largest = std::size_t{64} << 20U;
+  std::vector<choice> found;
+  std::vector<float> values(std::min(up_to, largest) / sizeof(float), 1.0F);
+  for (std::size_t bytes = smallest; bytes / 4 < std::min(up_to, largest); bytes *= 4) {
+    choice c{.up_to = bytes};
+    const int repeats = bytes <= std::size_t{256} << 10U ? 40 : 4;  // what is short is noisy
+    const std::span<float> part{values.data(), std::min(values.size(), bytes / sizeof(float))};
+    for (int w = 0; w < 3; ++w) {
+      always(static_cast<mpi_way>(w));
+      c.took[w] = 1e9;
+      for (int i = 0; i <= repeats; ++i) {
+        CAUSEWAY_TRY(all_of(true));
+        const time_point begin = sums_->clock().now();
+        CAUSEWAY_TRY(mean(part));
+        if (i > 0) c.took[w] = std::min(c.took[w], seconds(sums_->clock().now() - begin));
+      }
+    }
+    CAUSEWAY_TRY(sums_->slowest(c.took));
+    c.way = static_cast<mpi_way>(std::min_element(c.took, c.took + 3) - c.took);
+    found.push_back(c);
+  }
+  usual_ = mpi_way::all_reduce;
+  choices_ = std::move(found);
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_MPI_SITE_IPP

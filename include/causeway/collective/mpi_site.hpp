@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COLLECTIVE_MPI_SITE_HPP
+#define CAUSEWAY_COLLECTIVE_MPI_SITE_HPP
+
+// A site whose ranks are an MPI job, or part of one: means by MPI's own collectives, or by our exchange over MPI's
+// messages, whichever is quicker for the size. Sums can be begun, and finished after other work. Link causeway::mpi.
+
+#include <causeway/collective/site.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/net/mpi_world.hpp>
+#include <causeway/tensor/dtype.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// How the ranks of a job make a sum.
+enum class mpi_way : std::uint8_t {
+  all_reduce,  ///< MPI_Iallreduce
+  in_parts,    ///< MPI_Ireduce_scatter, then MPI_Iallgatherv
+  messages     ///< collective::all_reduce_sum over net::mpi_transport, in the order of the ranks: the bits of any transport
+};
+[[nodiscard]] CAUSEWAY_DECL std::string to_string(mpi_way way);
+
+struct mpi_site_options {
+  /// Bytes of the largest mean to come. Up to this, and to 64 MiB, the ways are timed when the site is opened: about twenty
+  /// means of it. 0: nothing is timed, and MPI_Iallreduce does all.
+  std::size_t measure_up_to = 0;
+  /// Only `messages`: sums have the same bits over any network, on any number of hosts.
+  bool same_bits = false;
+  thread_pool* pool = nullptr;  ///< for what is computed here; none: the caller's thread. Must outlive the site
+};
+
+namespace detail {
+class mpi_sums;  // in the body: it has MPI's own types
+}
+
+/// Models `site` for all ranks of a world. Members hold the same bits after each operation. What fails ends the site, since
+/// its ranks no longer agree on what comes next; memory that MPI still held is not touched again (net/mpi_transport.hpp).
+/// Memory: `in_parts` 1/n of a sum, `messages` 2/n. One thread, the one that entered MPI.
+class mpi_site final : public site {
+ public:
+  /// The best way for means of up to so many bytes, and what it took when it was timed.
+  struct choice {
+    std::size_t up_to = 0;
+    mpi_way way = mpi_way::all_reduce;
+    double took[3] = {};  ///< seconds, by way: of the slowest rank
+  };
+
+  /// All ranks of `world` call it, with the same options.
+  [[nodiscard]] static result<std::shared_ptr<mpi_site>> open(const net::mpi_world& world,
+                                                              const mpi_site_options& options = {});
+  mpi_site(const mpi_site&) = delete;
+  mpi_site& operator=(const mpi_site&) = delete;
+  CAUSEWAY_DECL ~mpi_site() override;
+
+  [[nodiscard]] CAUSEWAY_DECL std::uint32_t size() const override;
+  [[nodiscard]] CAUSEWAY_DECL std::uint32_t rank() const override;
+  [[nodiscard]] CAUSEWAY_DECL result<void> mean(std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_DECL result<void> broadcast(std::uint32_t from, std::span<float> data) override;
+  [[nodiscard]] CAUSEWAY_DECL result<bool> all_of(bool mine) override;
+
+  /// data[i] = the sum over all members.
+  [[nodiscard]] result<void> sum(std::span<float> data);
+
+  /// Begins such a sum, and returns. `data` belongs to MPI until `finish`. One at a time; nothing else of the site between.
+  /// Bytes move in `done` and `finish`, and in between as far as MPI moves them by itself. bf16 is added in f32, two at a
+  /// time, and rounded each time.
+  [[nodiscard]] result<void> begin_sum(std::span<float> data);
+  [[nodiscard]] result<void> begin_sum(std::span<bf16> data);
+  [[nodiscard]] bool done();
+  [[nodiscard]] result<void> finish();
+
+  /// Smallest size first; empty where nothing was timed.
+  [[nodiscard]] const std::vector<choice>& choices() const noexcept { return choices_; }
+  [[nodiscard]] mpi_way way_of(std::size_t bytes) const;
+  /// From now on, for all sizes. All members call it.
+  void always(mpi_way way);
+
+ private:
+  explicit mpi_site(std::unique_ptr<detail::mpi_sums> sums);
+
+  result<void> measure(std::size_t up_to);
+
+  std::unique_ptr<detail::mpi_sums> sums_;
+  std::vector<choice> choices_;
+  mpi_way usual_ = mpi_way::all_reduce;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/collective/impl/mpi_site.ipp>
+#endif
+
+#endif  // CAUSEWAY_COLLECTIVE_MPI_SITE_HPP

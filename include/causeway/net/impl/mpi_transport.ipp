@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_NET_IMPL_MPI_TRANSPORT_IPP
+#define CAUSEWAY_NET_IMPL_MPI_TRANSPORT_IPP
+
+// Bodies of net/mpi_transport.hpp, and the engine behind it.
+
+#include <causeway/net/mpi_transport.hpp>
+
+#include <causeway/net/mpi_library.hpp>
+#include <causeway/net/operations.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <list>
+#include <utility>
+#include <vector>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+namespace detail {
+
+class mpi_engine {
+ public:
+  mpi_engine(mpi_communicator line, const mpi_transport_options& options);
+  mpi_engine(const mpi_engine&) = delete;
+  mpi_engine& operator=(const mpi_engine&) = delete;
+  ~mpi_engine();
+
+  result<void> open();
+  [[nodiscard]] peer_index self() const { return static_cast<peer_index>(line_.rank); }
+  [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(line_.size); }
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
+  result<std::size_t> wait(operation op, time_point deadline);
+  bool done(operation op);
+  [[nodiscard]] traffic stats() const { return counters_; }
+  [[nodiscard]] std::string describe() const;
+
+ private:
+  /// What a message is, ahead of its content. Ranks of a job run the same program on the same kind of machine.
+  struct word {
+    message_id id;
+    std::uint64_t length = 0;
+    std::uint64_t first = 0;  ///< the number of its first piece among all that its sender ever sent
+    std::uint64_t inlined = 0;
+  };
+
+  /// One whose word is here, and which no receive has taken.
+  struct message {
+    peer_index from = 0;
+    word named;
+    std::vector<std::byte> bytes{};
+    std::size_t missing = 0;     ///< bytes that are under way to `bytes`
+    bool here = false;           ///< `bytes` has, or will have, the content; else it is still with its sender
+    slot_index taker = no_slot;  ///< a receive that waits for the content
+    bool dropped = false;        ///< nobody wants it; its content is taken in all the same, so that its sender can go on
+  };
+  using messages = std::list<message>;
+
+  /// What a request of MPI is for; one of the three.
+  struct flight {
+    std::vector<std::byte> own{};  ///< a word under way
+    slot_index slot = no_slot;     ///< part of this operation
+    message* kept = nullptr;       ///< part of this message
+    std::size_t bytes = 0;
+  };
+
+  static constexpr int word_tag = 0;
+  static bool matches(const message_id& a, const message_id& b) {
+    return a.channel == b.channel && a.epoch == b.epoch && a.step == b.step;
+  }
+
+  [[nodiscard]] int tag_of(std::uint64_t piece) const { return 1 + static_cast<int>(piece % tags_); }
+  operation refuse(const pending_operation& what, error why);
+  result<void> hear();
+  result<void> send_word(peer_index to, const word& named, std::span<const std::byte> inlined);
+  template <class Start>
+  result<void> start_pieces(const word& named, std::size_t length, slot_index slot, message* kept, Start&& start);
+  result<void> take_in(peer_index from, const word& named, std::byte* into, slot_index slot, message* kept);
+  result<void> keep(peer_index from, const word& named, const std::byte* inlined);
+  result<void> offer(messages::iterator m);
+  result<void> deliver(messages::iterator m, slot_index slot);
+  void hand_over(messages::iterator m);
+  void refuse_message(messages::iterator m, slot_index slot, errc code, std::string why);
+  result<bool> progress();
+  result<void> look(mpi_pause& pause) {
+    CAUSEWAY_ASSIGN(const bool moved, progress());
+    if (moved) pause.reset();
+    return {};
+  }
+  result<bool> take_words();
+  result<bool> end_flights();
+  void ended(const flight& f);
+  result<std::size_t> give_up(slot_index slot, error why);
+
+  mpi_communicator line_;
+  mpi_transport_options options_;
+  std::uint64_t tags_ = 1;
+  operation_table table_;
+  std::vector<slot_index> waiting_;  ///< receives that no message has answered, oldest first
+  messages kept_;
+  std::size_t kept_size_ = 0;
+  std::vector<MPI_Request> requests_;
+  std::vector<flight> flights_;  ///< of requests_
+  std::vector<int> indices_;
+  std::vector<MPI_Status> statuses_;
+  std::vector<std::byte> heard_;
+  MPI_Request hearing_ = MPI_REQUEST_NULL;
+  std::uint64_t pieces_ = 0;
+  traffic counters_;
+};
+
+CAUSEWAY_DECL mpi_engine::mpi_engine(mpi_communicator line, const mpi_transport_options& options)
+    : line_{std::move(line)}, options_{options}, heard_(sizeof(word) + options.inline_bytes) {}
+
+CAUSEWAY_DECL result<void> mpi_engine::open() {
+  void* bound = nullptr;
+  int known = 0;
+  CAUSEWAY_TRY(mpi_check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &bound, &known), "MPI's tags"));
+  tags_ = static_cast<std::uint64_t>(known != 0 ? *static_cast<int*>(bound) : 32767);
+  return hear();
+}
+
+CAUSEWAY_DECL result<void> mpi_engine::hear() {
+  return mpi_check(MPI_Irecv(heard_.data(), static_cast<int>(heard_.size()), MPI_BYTE, MPI_ANY_SOURCE, word_tag,
+                             line_.handle, &hearing_),
+                   "hearing the other ranks");
+}
+
+// What was said and not waited for, such as words, still has to go out.
+CAUSEWAY_DECL mpi_engine::~mpi_engine() {
+  if (!line_.process->usable()) return;
+  const time_point deadline = line_.clock.now() + options_.close_grace;
+  const auto gone = mpi_poll(line_.clock, *line_.process, deadline, [&](mpi_pause& pause) -> result<bool> {
+    CAUSEWAY_TRY(look(pause));
+    return requests_.empty();
+  });
+  if (!gone || !*gone) {
+    line_.process->fail_for_good(fail(errc::peer_lost, "MPI", "another rank did not take what was sent before the end"));
+    return;
+  }
+  (void)MPI_Cancel(&hearing_);
+  (void)MPI_Wait(&hearing_, MPI_STATUS_IGNORE);
+}
+
+CAUSEWAY_DECL operation mpi_engine::refuse(const pending_operation& what, error why) {
+  const slot_index slot = table_.start(what);
+  table_.finish(slot, std::move(why));
+  return table_.handle(slot);
+}
+
+CAUSEWAY_DECL operation mpi_engine::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
+  pending_operation what{.is_send = true, .peer = to, .id = id, .source = bytes.data(), .length = bytes.size()};
+  if (to == self() || to >= size())
+    return refuse(what, fail(errc::invalid_argument, peer_name(to), "no such peer, or the peer itself"));
+  if (line_.process->failure) return refuse(what, *line_.process->failure);
+  const slot_index slot = table_.start(what);
+  const word named{id, bytes.size(), pieces_, bytes.size() <= options_.inline_bytes};
+  counters_.bytes_sent += bytes.size() + sizeof(word);
+  ++counters_.frames_sent;
+  result<void> started = send_word(to, named, named.inlined != 0 ? bytes : std::span<const std::byte>{});
+  if (started && named.inlined == 0) {
+    started = start_pieces(named, bytes.size(), slot, nullptr, [&](std::size_t at, int count, int tag, MPI_Request* r) {
+      return MPI_Isend(bytes.data() + at, count, MPI_BYTE, static_cast<int>(to), tag, line_.handle, r);
+    });
+    pieces_ += (bytes.size() + most_at_once - 1) / most_at_once;
+  } else if (started) {
+    table_[slot].moved = bytes.size();
+    table_.finish(slot);
+  }
+  if (!started) table_.finish(slot, line_.process->fail_for_good(started.error()));
+  return table_.handle(slot);
+}
+
+CAUSEWAY_DECL operation mpi_engine::receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
+  pending_operation what{.peer = from, .id = id, .target = buffer.data(), .length = buffer.size()};
+  if (from == self() || from >= size())
+    return refuse(what, fail(errc::invalid_argument, peer_name(from), "no such peer, or the peer itself"));
+  if (line_.process->failure) return refuse(what, *line_.process->failure);
+  const slot_index slot = table_.start(what);
+  const auto m = std::find_if(kept_.begin(), kept_.end(), [&](const message& k) {
+    return k.from == from && k.taker == no_slot && !k.dropped && matches(k.named.id, id);
+  });
+  if (m == kept_.end()) {
+    waiting_.push_back(slot);
+  } else if (auto delivered = deliver(m, slot); !delivered) {
+    table_.finish(slot, line_.process->fail_for_good(delivered.error()));
+  }
+  return table_.handle(slot);
+}
+
+CAUSEWAY_DECL result<void> mpi_engine::send_word(peer_index to, const word& named, std::span<const std::byte> inlined) {
+  std::vector<std::byte> text(sizeof named + inlined.size());
+  std::memcpy(text.data(), &named, sizeof named);
+  if (!inlined.empty()) std::memcpy(text.data() + sizeof named, inlined.data(), inlined.size());
+  MPI_Request request = MPI_REQUEST_NULL;
+  CAUSEWAY_TRY(mpi_check(MPI_Isend(text.data(), static_cast<int>(text.size()), MPI_BYTE, static_cast<int>(to), word_tag,
+                                   line_.handle, &request),
+                         "sending"));
+  requests_.push_back(request);
+  flights_.push_back({.own = std::move(text)});
+  return {};
+}
+
+/// One request for each GiB.
+template <class Start>
+result<void> mpi_engine::start_pieces(const word& named, std::size_t length, slot_index slot, message* kept,
+                                      Start&& start) {
+  std::uint64_t piece = named.first;
+  for (std::size_t at = 0; at < length; at += most_at_once) {
+    const std::size_t bytes = std::min(most_at_once, length - at);
+    MPI_Request request = MPI_REQUEST_NULL;
+    CAUSEWAY_TRY(mpi_check(start(at, static_cast<int>(bytes), tag_of(piece++), &request), "moving a message"));
+    requests_.push_back(request);
+    flights_.push_back({.slot = slot, .kept = kept, .bytes = bytes});
+  }
+  return {};
+}
+
+CAUSEWAY_DECL result<void> mpi_engine::take_in(peer_index from, const word& named, std::byte* into, slot_index slot,
+                                               message* kept) {
+  return start_pieces(named, named.length, slot, kept, [&](std::size_t at, int count, int tag, MPI_Request* r) {
+    return MPI_Irecv(into + at, count, MPI_BYTE, static_cast<int>(from), tag, line_.handle, r);
+  });
+}
+
+CAUSEWAY_DECL result<void> mpi_engine::keep(peer_index from, const word& named, const std::byte* inlined) {
+  counters_.bytes_received += named.length + sizeof(word);
+  ++counters_.frames_received;
+  kept_.push_back({.from = from, .named = named});
+  const auto m = std::prev(kept_.end());
+  if (named.inlined != 0) {
+    m->here = true;
+    m->bytes.assign(inlined, inlined + named.length);
+    kept_size_ += named.length;
+  }
+  return offer(m);
+}
+
+// To the receive that has waited the longest. Else its content is taken in where there is room, so that its sender can go
+// on.
+CAUSEWAY_DECL result<void> mpi_engine::offer(messages::iterator m) {
+  const auto found = std::find_if(waiting_.begin(), waiting_.end(), [&](slot_index s) {
+    return table_[s].peer == m->from && matches(table_[s].id, m->named.id);
+  });
+  if (found != waiting_.end()) {
+    const slot_index slot = *found;
+    waiting_.erase(found);
+    return deliver(m, slot);
+  }
+  if (m->here || kept_size_ + m->named.length > options_.kept_bytes) return {};
+  m->here = true;
+  m->missing = m->named.length;
+  m->bytes.resize(m->named.length);
+  kept_size_ += m->named.length;
+  return take_in(m->from, m->named, m->bytes.data(), no_slot, &*m);
+}
+
+CAUSEWAY_DECL result<void> mpi_engine::deliver(messages::iterator m, slot_index slot) {
+  pending_operation& op = table_[slot];
+  if (m->named.id.parent != op.id.parent) {
+    refuse_message(m, slot, errc::wrong_parent, "its message is based on another committed state than ours");
+  } else if (m->named.length > op.length) {
+    refuse_message(m, slot, errc::too_large,
+                   "it sent " + std::to_string(m->named.length) + " bytes where at most " + std::to_string(op.length) +
+                       " are expected");
+  } else if (m->here) {
+    m->taker = slot;
+    if (m->missing == 0) hand_over(m);
+    return {};
+  } else {
+    const message taken = std::move(*m);
+    kept_.erase(m);
+    op.taken = taken.named.length;  // how much is coming: `length` is the room
+    return take_in(taken.from, taken.named, op.target, slot, nullptr);
+  }
+  if (!m->dropped || m->here) return {};  // what stayed with its sender is taken in and thrown away
+  m->here = true;
+  m->missing = m->named.length;
+  m->bytes.resize(m->named.length);
+  kept_size_ += m->named.length;
+  return take_in(m->from, m->named, m->bytes.data(), no_slot, &*m);
+}
+
+CAUSEWAY_DECL void mpi_engine::hand_over(messages::iterator m) {
+  if (m->taker != no_slot) {
+    pending_operation& op = table_[m->taker];
+    if (!m->bytes.empty()) std::memcpy(op.target, m->bytes.data(), m->bytes.size());
+    op.moved = m->bytes.size();
+    table_.finish(m->taker);
+  }
+  kept_size_ -= m->bytes.size();
+  kept_.erase(m);
+}
+
+CAUSEWAY_DECL void mpi_engine::refuse_message(messages::iterator m, slot_index slot, errc code, std::string why) {
+  ++counters_.frames_rejected;
+  table_.finish(slot, fail(code, peer_name(m->from), std::move(why)));
+  m->dropped = true;
+  if (m->here && m->missing == 0) hand_over(m);
+}
+
+CAUSEWAY_DECL result<bool> mpi_engine::progress() {
+  if (line_.process->failure) return *line_.process->failure;
+  auto moved = take_words();
+  if (moved) {
+    auto more = end_flights();
+    if (!more || *more) moved = std::move(more);
+  }
+  if (!moved) return line_.process->fail_for_good(moved.error());
+  return moved;
+}
+
+CAUSEWAY_DECL result<bool> mpi_engine::take_words() {
+  for (bool moved = false;; moved = true) {
+    int flag = 0;
+    MPI_Status status;
+    CAUSEWAY_TRY(mpi_check(MPI_Test(&hearing_, &flag, &status), "hearing the other ranks"));
+    if (flag == 0) return moved;
+    word named;
+    std::memcpy(&named, heard_.data(), sizeof named);
+    CAUSEWAY_TRY(keep(static_cast<peer_index>(status.MPI_SOURCE), named, heard_.data() + sizeof named));
+    CAUSEWAY_TRY(hear());
+  }
+}
+
+CAUSEWAY_DECL result<bool> mpi_engine::end_flights() {
+  if (requests_.empty()) return false;
+  const auto count = static_cast<int>(requests_.size());
+  indices_.resize(requests_.size());
+  statuses_.resize(requests_.size());
+  int ended_now = 0;
+  const int code = MPI_Testsome(count, requests_.data(), &ended_now, indices_.data(), statuses_.data());
+  CAUSEWAY_TRY(mpi_check(code, "moving messages"));
+  if (ended_now <= 0) return false;
+  std::sort(indices_.begin(), indices_.begin() + ended_now, std::greater<>{});  // the last one takes the place of each
+  for (int i = 0; i < ended_now; ++i) {
+    const auto at = static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]);
+    const flight f = std::move(flights_[at]);
+    flights_[at] = std::move(flights_.back());
+    requests_[at] = requests_.back();
+    flights_.pop_back();
+    requests_.pop_back();
+    ended(f);
+  }
+  return true;
+}
+
+CAUSEWAY_DECL void mpi_engine::ended(const flight& f) {
+  if (f.slot != no_slot) {
+    pending_operation& op = table_[f.slot];
+    op.moved += f.bytes;
+    if (op.moved == (op.is_send ? op.length : op.taken)) table_.finish(f.slot);
+  } else if (f.kept != nullptr) {
+    f.kept->missing -= f.bytes;
+    if (f.kept->missing > 0 || (f.kept->taker == no_slot && !f.kept->dropped)) return;
+    hand_over(std::find_if(kept_.begin(), kept_.end(), [&](const message& m) { return &m == f.kept; }));
+  }
+}
+
+CAUSEWAY_DECL result<std::size_t> mpi_engine::wait(operation wanted, time_point deadline) {
+  const slot_index slot = table_.find(wanted);
+  if (slot == no_slot) {
+    return fail(errc::invalid_argument, peer_name(self()), "waited for an operation that is not under way");
+  }
+  if (!table_.done(wanted)) {
+    const auto ended = mpi_poll(line_.clock, *line_.process, deadline, [&](mpi_pause& pause) -> result<bool> {
+      CAUSEWAY_TRY(look(pause));
+      return table_[slot].done;
+    });
+    if (!ended) return give_up(slot, ended.error());
+    if (!*ended) {
+      return give_up(slot, fail(errc::timeout, peer_name(table_[slot].peer),
+                                "no answer before the deadline; raise it or look at that peer"));
+    }
+  }
+  return table_.release(slot);
+}
+
+// A receive that no bytes are on the way to is forgotten. What MPI holds must end, or be the last.
+CAUSEWAY_DECL result<std::size_t> mpi_engine::give_up(slot_index slot, error why) {
+  const auto unanswered = std::find(waiting_.begin(), waiting_.end(), slot);
+  const auto taken = std::find_if(kept_.begin(), kept_.end(), [&](const message& m) { return m.taker == slot; });
+  if (unanswered != waiting_.end()) {
+    waiting_.erase(unanswered);
+  } else if (taken != kept_.end()) {
+    taken->taker = no_slot;
+    if (auto offered = offer(taken); !offered) line_.process->fail_for_good(offered.error());
+  } else if (!line_.process->failure) {
+    const time_point end = line_.clock.now() + options_.close_grace;
+    const auto late = mpi_poll(line_.clock, *line_.process, end, [&](mpi_pause& pause) -> result<bool> {
+      CAUSEWAY_TRY(look(pause));
+      return table_[slot].done;
+    });
+    if (late && *late) return table_.release(slot);
+    why.message += "; MPI still holds its memory, so this rank's use of MPI ends here";
+    line_.process->fail_for_good(why);
+  }
+  table_.finish(slot, std::move(why));
+  return table_.release(slot);
+}
+
+CAUSEWAY_DECL bool mpi_engine::done(operation op) {
+  if (!table_.done(op) && line_.process->usable()) (void)progress();
+  return table_.done(op) || line_.process->failure.has_value();
+}
+
+CAUSEWAY_DECL std::string mpi_engine::describe() const {
+  std::string text;
+  table_.for_each_unfinished([&](const pending_operation& op) {
+    text += std::string{op.is_send ? "sending to " : "receiving from "} + peer_name(op.peer) + ", " + to_text(op.id) +
+            ": " + std::to_string(op.moved) + " of " + std::to_string(op.length) + " bytes\n";
+  });
+  return text;
+}
+
+}  // namespace detail
+
+CAUSEWAY_DECL mpi_transport::mpi_transport(std::shared_ptr<detail::mpi_engine> engine) : engine_{std::move(engine)} {}
+
+CAUSEWAY_DECL result<mpi_transport> mpi_transport::open(const mpi_world& world, const mpi_transport_options& options) {
+  detail::mpi_communicator line = *world.line();
+  if (!line.process->usable()) return fail(errc::peer_lost, "MPI", "is not usable any more; start the job anew");
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Comm own = MPI_COMM_NULL;
+  CAUSEWAY_TRY(detail::mpi_check(MPI_Comm_idup(line.handle, &own, &request), "opening a transport"));
+  CAUSEWAY_TRY(detail::mpi_wait(line, request, world.patience(), "opening a transport"));
+  line.handle = own;
+  CAUSEWAY_TRY(detail::mpi_check(MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN), "opening a transport"));
+  auto engine = std::make_shared<detail::mpi_engine>(std::move(line), options);
+  CAUSEWAY_TRY(engine->open());
+  return mpi_transport{std::move(engine)};
+}
+
+CAUSEWAY_DECL peer_index mpi_transport::self() const noexcept { return engine_->self(); }
+CAUSEWAY_DECL std::uint32_t mpi_transport::size() const noexcept { return engine_->size(); }
+
+CAUSEWAY_DECL operation mpi_transport::send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
+  return engine_->send(to, id, bytes);
+}
+
+CAUSEWAY_DECL operation mpi_transport::receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
+  return engine_->receive(from, id, buffer);
+}
+
+CAUSEWAY_DECL result<std::size_t> mpi_transport::wait(operation op, time_point deadline) {
+  return engine_->wait(op, deadline);
+}
+
+CAUSEWAY_DECL bool mpi_transport::done(operation op) const { return engine_->done(op); }
+CAUSEWAY_DECL traffic mpi_transport::stats() const { return engine_->stats(); }
+CAUSEWAY_DECL std::string mpi_transport::describe_waits() const { return engine_->describe(); }
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_IMPL_MPI_TRANSPORT_IPP

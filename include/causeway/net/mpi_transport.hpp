@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_NET_MPI_TRANSPORT_HPP
+#define CAUSEWAY_NET_MPI_TRANSPORT_HPP
+
+// The Transport among the ranks of an MPI job: nonblocking point-to-point messages of MPI, whatever carries them (shared
+// memory, InfiniBand, TCP). A message is a word that names it, and its content beside it; what is short travels in the
+// word. Link causeway::mpi.
+
+#include <causeway/core/clock.hpp>
+#include <causeway/core/metrics.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/net/mpi_world.hpp>
+#include <causeway/net/transport.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
+
+struct mpi_transport_options {
+  std::size_t inline_bytes = std::size_t{4} << 10U;  ///< longest content that is copied beside its name; equal on all ranks
+  std::size_t kept_bytes = std::size_t{64}
+                           << 20U;  ///< of messages taken before their receive is started; more stays with the senders
+  duration close_grace = std::chrono::seconds{2};  ///< how long MPI may take for bytes that are already moving when a
+                                                   ///< deadline passes, or at the end
+};
+
+namespace detail {
+class mpi_engine;  // in the body: it has MPI's own types
+}
+
+/// Peer i is rank i of the world that it is opened in. Models Transport; all calls come from the thread that entered MPI.
+///
+/// Progress: bytes move while this rank waits, looks (`done`) or starts something, and not while it computes: MPI has no
+/// thread of its own. What was sent before a computation and is short, or fits MPI's buffers, arrives nevertheless.
+///
+/// Deadlines: a receive that nobody has answered ends at its deadline, and all goes on. MPI cannot take back bytes that it
+/// is moving, or that it has been given to send. If such an operation does not end within `close_grace` after its deadline,
+/// the use of MPI ends: each later operation fails with the same error, so that the memory is not touched again.
+class mpi_transport {
+ public:
+  /// All ranks of `world` call it; several transports in one world do not disturb each other.
+  [[nodiscard]] static result<mpi_transport> open(const mpi_world& world, const mpi_transport_options& options = {});
+
+  [[nodiscard]] peer_index self() const noexcept;
+  [[nodiscard]] std::uint32_t size() const noexcept;
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes);
+  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer);
+  /// errc::invalid_argument: the operation was waited for before, or names the peer itself. Other errors: see Transport.
+  result<std::size_t> wait(operation op, time_point deadline);
+  [[nodiscard]] bool done(operation op) const;
+  /// Content and names, as they were given to MPI.
+  [[nodiscard]] traffic stats() const;
+
+  /// One line per unfinished operation. Empty when there is none. From the transport's own thread, as all.
+  [[nodiscard]] std::string describe_waits() const;
+
+ private:
+  explicit mpi_transport(std::shared_ptr<detail::mpi_engine> engine);
+
+  std::shared_ptr<detail::mpi_engine> engine_;
+};
+static_assert(Transport<mpi_transport>);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::net
+
+#ifndef CAUSEWAY_COMPILED
+#include <causeway/net/impl/mpi_transport.ipp>
+#endif
+
+#endif  // CAUSEWAY_NET_MPI_TRANSPORT_HPP

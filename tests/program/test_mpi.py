@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The program as the ranks of MPI jobs: one run, sites of several ranks, sites that are killed and come back. With the mpirun
+of the MPI that the program is linked with; skipped where it has none. CAUSEWAY_SITE_KILLS says how often a site is killed.
+usage: test_mpi.py PATH_OF_CAUSEWAY [unittest options]"""
+import filecmp, glob, json, os, random, re, shutil, signal, subprocess, unittest
+
+from support import PROGRAM, Program, until
+from test_launchers import clean, free_port
+
+LIBRARIES = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True).stdout
+OWN = "openmpi" if "libmpi.so" in LIBRARIES else "mpich" if "libmpich.so" in LIBRARIES else ""
+MPIRUN = shutil.which("mpirun." + OWN) if OWN else None
+OTHER = shutil.which("mpirun." + ("mpich" if OWN == "openmpi" else "openmpi"))
+
+
+def environment(**more):
+    return {**clean(), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "MASTER_PORT": str(free_port()), **more}
+
+
+def launch(ranks, mpirun=None):
+    mpirun = mpirun or MPIRUN
+    return [mpirun, *(["--oversubscribe"] if mpirun.endswith("openmpi") else []), "-n", str(ranks)]
+
+
+def validation(output):
+    return float(re.search(r"validation loss ([0-9.]+)", output).group(1))
+
+
+class WithoutMpi(Program):
+    @unittest.skipIf(OWN, "this program is linked with MPI")
+    def test_says_which_package_is_missing(self):
+        self.fails(self.run_it("--sites", "1", env=clean()), "unsupported", "libopenmpi-dev")
+
+
+@unittest.skipUnless(MPIRUN, "the program has no MPI, or its mpirun is not installed (Debian: libopenmpi-dev or libmpich-dev)")
+class Ranks(Program):
+    def ranks(self, ranks, *args, where="runs", mpirun=None):
+        return subprocess.run([*launch(ranks, mpirun), *self.command("--steps", "20", *args, where=where)], capture_output=True, text=True,
+                              errors="replace", env=environment(), timeout=120)
+
+    def trains(self, ranks, *args, where="runs"):
+        r = self.ranks(ranks, *args, where=where)
+        self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
+        self.assertEqual(r.stdout.count("validation loss"), 1, r.stdout)
+        return r.stdout
+
+    def saved(self, where, peer):
+        return os.path.join(self.dir, where, "causeway", f"peer-{peer}", "step-00000020.ckpt")
+
+    def says(self, result, *parts):
+        """One kind of line, and no job that hangs."""
+        self.assertNotEqual(result.returncode, 0)
+        lines = {l for l in result.stderr.splitlines() if l.startswith("causeway:")}
+        self.assertEqual(len(lines), 1, result.stderr)
+        for part in parts:
+            self.assertIn(part, lines.copy().pop())
+
+    def test_ranks_are_the_peers_of_one_run_with_the_bits_of_tcp(self):
+        self.trains(4, where="mpi")
+        r = self.run_it("--steps", "20", "--peers", "4", where="tcp", env=clean())
+        self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
+        for peer in range(4):
+            self.assertTrue(filecmp.cmp(self.saved("mpi", peer), self.saved("tcp", peer), shallow=False), peer)
+
+    def test_two_sites_of_two_are_two_peers_with_batches_of_twice_as_many(self):
+        sites = self.trains(4, "--sites", "2", where="sites")
+        r = self.run_it("--steps", "20", "--peers", "2", where="peers", env=clean())
+        self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
+        self.assertAlmostEqual(validation(sites), validation(r.stdout), delta=1e-3)  # the order of sums is another
+        sent = [float(re.search(r"each peer sent ([0-9.]+) kB on its sockets", out).group(1)) for out in [sites, r.stdout]]
+        self.assertAlmostEqual(sent[0], sent[1], delta=2)  # between sites: what two peers send, and nothing for the ranks
+        self.assertEqual(len(glob.glob(os.path.join(self.dir, "sites", "causeway", "peer-*"))), 2)
+
+    def test_ranks_of_sites_may_be_listed(self):
+        self.trains(3, "--sites", "2", "--site-of", "0,1,0")
+        self.says(self.ranks(3, "--sites", "2", "--site-of", "0,0,0"), "net.site_of", "0 to 1")
+
+    def test_errors_are_one_line_and_no_job_hangs(self):
+        self.says(self.ranks(2, "--sites", "3"), "3 sites need a rank each, and the job has 2")
+        self.says(self.ranks(2, "--peers", "3"), "--net.peers", "leave it out")
+        self.says(self.ranks(2, "--sites", "1", "--parallel.policy", "pipeline"), "--parallel.policy data")
+        self.fails(self.run_it("--sites", "2", env=clean()), "invalid_argument", "mpirun")
+        if OTHER:
+            self.says(self.ranks(2, mpirun=OTHER), "finds itself alone")
+
+    def different(self, *colon):
+        head, *rest = launch(1)
+        command = self.command("--steps", "20")
+        return subprocess.run([head, *rest, *command, ":", "-n", "1", *command, *colon], capture_output=True, text=True, errors="replace",
+                              env=environment(), timeout=120)
+
+    def test_a_rank_with_another_model_or_text_is_named(self):
+        self.says(self.different("--model.width", "64"), "model.width", "64", "32", "rank 0")
+        other = os.path.join(self.dir, "other.txt")
+        with open(self.text) as f, open(other, "w") as g:
+            g.write(f.read()[::-1])
+        r = self.different("--data.path", other, "--run.directory", os.path.join(self.dir, "elsewhere"))
+        self.assertNotEqual(r.returncode, 0)
+        self.assertIn("trains on another text", r.stderr)
+
+
+@unittest.skipUnless(MPIRUN, "the program has no MPI, or its mpirun is not installed (Debian: libopenmpi-dev or libmpich-dev)")
+class Sites(Program):
+    """Two jobs of two ranks, each a site of an elastic run."""
+
+    def setUp(self):
+        super().setUp()
+        self.started = []
+
+    def tearDown(self):
+        for p in self.started:
+            if p.poll() is None:
+                os.killpg(p.pid, signal.SIGKILL)
+            p.wait(timeout=60)
+        super().tearDown()
+
+    def start(self, where, command, *args):
+        arguments = [*self.command("--sites", "1", "--threads", "1", *args, where=where)[2:]]
+        log = os.path.join(self.dir, f"{where}-{len(self.started)}.log")
+        with open(log, "w") as f:
+            p = subprocess.Popen([*launch(2), PROGRAM, *command, *arguments], stdout=f, stderr=f, env=environment(), start_new_session=True)
+        p.log = log
+        self.started.append(p)
+        return p
+
+    def said(self, p):
+        with open(p.log, errors="replace") as f:
+            return f.read()
+
+    def rounds(self, where):
+        found = []
+        for path in glob.glob(os.path.join(self.dir, where, "causeway", "peer-*", "rounds.jsonl")):
+            with open(path) as f:
+                found += [json.loads(line) for line in f if line.endswith("\n")]
+        return found
+
+    def last(self, where):
+        return max((r["round"] for r in self.rounds(where) if "round" in r), default=0)
+
+    def ranks_of(self, p):
+        """The processes of the program below an mpirun."""
+        out = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,args="], capture_output=True, text=True).stdout
+        rows = [line.split(None, 2) for line in out.splitlines()]
+        below, grown = {p.pid}, True
+        while grown:
+            more = {int(pid) for pid, parent, _ in rows if int(parent) in below} - below
+            below |= more
+            grown = bool(more)
+        return [int(pid) for pid, _, args in rows if int(pid) in below and args.startswith(PROGRAM)]
+
+    def test_a_killed_rank_ends_its_site_alone_and_the_site_comes_back(self):
+        chance, port = random.Random(7), free_port()
+        kills = int(os.environ.get("CAUSEWAY_SITE_KILLS", "2"))
+        run = ["--fault.policy", "quorum", "--peers", "2", "--steps", "100000000", "--fault.min_peers", "1"]
+        address = f"127.0.0.1:{port}"
+        here = self.start("here", ["train"], *run, "--net.listen", address)
+        until(lambda: "causeway join" in self.said(here), here)
+        for kill in range(kills + 1):
+            there = self.start("there", ["join", address])
+            seen = self.last("there")
+            until(lambda: self.last("there") > seen, there)
+            if kill == kills:
+                break
+            until(lambda at=seen + chance.randrange(1, 6): self.last("there") > at, there)
+            os.kill(chance.choice(self.ranks_of(there)), signal.SIGKILL)
+            self.assertNotEqual(there.wait(timeout=60), 0)
+            self.assertEqual(self.ranks_of(there), [])
+            before = self.last("here")
+            until(lambda: self.last("here") > before + 1, here)  # the other site commits on
+        until(lambda: min(self.last("here"), self.last("there")) > before + 3, there)
+        for p in [here, there]:
+            os.kill(min(self.ranks_of(p)), signal.SIGTERM)  # a launcher starts its ranks in their order
+            self.assertNotEqual(p.wait(timeout=60), 0)
+            self.assertIn("Start the same command again", self.said(p)[-3000:])
+        states = [{r["round"]: r["state"] for r in self.rounds(w) if "state" in r} for w in ["here", "there"]]
+        common = states[0].keys() & states[1].keys()
+        self.assertGreater(len(common), kills)
+        self.assertEqual([states[0][r] for r in common], [states[1][r] for r in common])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -42,6 +42,17 @@ tree() {
   python3 "$root/tools/check_tree.py" "$@"
   python3 "$root/tools/amalgamate.py" --check
   python3 "$root/tools/preset_pages.py" --check
+  python3 "$root/tools/diagrams.py" --check
+  python3 "$root/tools/check_docs.py"
+}
+
+# Its packages are large, so whoever has not got them goes without (tools/setup.sh docs).
+site() {
+  if ! command -v mkdocs >/dev/null || ! command -v doxygen >/dev/null; then
+    echo "mkdocs-material or doxygen is not installed; left out"
+    return 0
+  fi
+  bash "$root/tools/docs.sh"
 }
 
 # clang reads headers in three quarters of the time that g++ takes.

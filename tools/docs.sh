@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds the site of these pages into build/site, the reference of the headers with it.
+#
+#   tools/docs.sh              then open build/site/index.html, or: python3 -m http.server -d build/site
+#
+# Fails on a link that leads nowhere, a page that the navigation lacks, and a docstring that doxygen cannot read.
+set -euo pipefail
+source "$(dirname "$0")/setup.sh"
+
+setup docs
+cd "$root"
+say "pages"
+python3 tools/diagrams.py --check
+python3 tools/site_pages.py build/docs
+mkdocs build --quiet --strict --clean -f build/docs/mkdocs.yml
+say "reference"
+rm -rf build/docs/api
+doxygen docs/site/Doxyfile
+cp -r build/docs/api build/site/api
+say "links"
+python3 tools/check_docs.py --site build/site

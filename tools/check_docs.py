@@ -135,15 +135,9 @@ def marked_blocks(text):
         yield number, marks, block
 
 
-def dedented(lines):
-    least = min((len(l) - len(l.lstrip()) for l in lines if l.strip()), default=0)
-    return [l[least:].rstrip() for l in lines]
-
-
 def is_part(block, path):
-    """Whether the block stands in the file, line by line, indented by whatever."""
-    wanted, have = dedented(block), path.read_text().splitlines()
-    return any(dedented(have[i:i + len(wanted)]) == wanted for i in range(len(have)) if have[i].strip() == wanted[0].strip())
+    """Whether the block stands in the file, whatever its indentation and line breaks."""
+    return " ".join(" ".join(block).split()) in " ".join(path.read_text().split())
 
 
 def check_parts(page, text, found):
@@ -167,9 +161,10 @@ def unit_of(all_pages):
             count += 1
             # Includes are those of the preamble.
             body = "\n".join(l if not l.startswith("#include") else "" for l in block)
-            before, line = marks.get("before", ""), f'#line {number} "{page.relative_to(ROOT)}"'
+            line = f'#line {number} "{page.relative_to(ROOT)}"\n'
+            before = line + marks.get("before", "") + "\n" + line
             inside = f"namespace page_{count} {{\nusing namespace causeway;\n"
-            inside += f"{before}\n{line}\n{body}\n" if "code" in marks else f"void block() {{\n{before}\n{line}\n{body}\n}}\n"
+            inside += f"{before}{body}\n" if "code" in marks else f"void block() {{\n{before}{body}\n}}\n"
             parts.append(inside + "}")
     return "\n".join(parts) + "\n", count
 

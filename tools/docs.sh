@@ -10,13 +10,14 @@ source "$(dirname "$0")/setup.sh"
 
 setup docs
 cd "$root"
+made=$root/build/docs site=$root/build/site
 say "pages"
 python3 tools/diagrams.py --check
-python3 tools/site_pages.py build/docs
-mkdocs build --quiet --strict --clean -f build/docs/mkdocs.yml
+python3 tools/site_pages.py "$made"
+mkdocs build --quiet --strict --clean -f "$made/mkdocs.yml"
 say "reference"
-rm -rf build/docs/api
+rm -rf "$made/api"
 doxygen docs/site/Doxyfile
-cp -r build/docs/api build/site/api
+cp -r "$made/api" "$site/api"
 say "links"
-python3 tools/check_docs.py --site build/site
+python3 tools/check_docs.py --site "$site"

@@ -26,7 +26,7 @@ HELD = {"learning_at_home": "The same type as [local_sgd](local_sgd.md), which t
                             "[expert_layer](../policies/expert_layer.md)."}
 ELSEWHERE = {"bamboo": "tests/parallel/elastic_resumed.cpp"}  # presets whose test is not in tests/presets
 BEFORE = {"protocol_models": "auto inner = presets::confined_adamw(presets::protocol_models_options{}, model);",
-          **{name: "env.group = std::make_shared<swarm_group>(mates, policy.peer(), disk, folder);  // mates: the membership of the stage"
+          **{name: "env.group = std::make_shared<swarm_group>(mates, policy.peer(), disk);  // mates: the membership of the stage"
              for name in ("swarm", "diloco_swarm", "gwtf")},
           **{name: "env.group = crew;  // a crew_group over the membership of all peers, also the options' `peers`"
              for name in ("oobleck", "varuna_morphing", "parcae", "bamboo", "recycle", "checkfree")}}
@@ -76,7 +76,7 @@ def presets_of(path):
 def page(p, all_presets):
     options = p["options"] or (options_from(p["base"], all_presets) if p["base"] else [])
     inner = RUN.get(p["name"], "")
-    out = [f"# presets::{p['name']}", "", p["about"], "", "**Composition** (`" + p["header"] + "`)", "", "```cpp",
+    out = [f"# presets::{p['name']}", "", p["about"], "", "**Composition** (`" + p["header"] + "`)", "", f"<!-- code: include/{p['header']} -->", "```cpp",
            f"using {p['name']} = {p['type']};", "```", ""]
     if options:
         out += ["| option | type | default | meaning |", "|---|---|---|---|"]
@@ -85,11 +85,11 @@ def page(p, all_presets):
     if p["name"] in MODELS:
         out += ["**Use**", "", "```cpp", "using namespace causeway;",
                 f"auto model = presets::make(presets::{p['name']}_options{{}});  // a result<>",
-                "auto t = make_trainer(std::move(*model), env, options, optim::adamw{});", "```", ""]
+                "auto t = make_trainer(std::move(*model), std::move(env), options, optim::adamw{});", "```", ""]
         return "\n".join(out + held_by(p))
     if p["type"].startswith("optim::"):
         out += ["**Use**", "", "```cpp", "using namespace causeway;",
-                "auto t = make_trainer(model, env, options, presets::every_step{}, "
+                "auto t = make_trainer(std::move(model), std::move(env), options, presets::every_step{}, "
                 f"presets::make(presets::{p['name']}_options{{}}));", "```", "",
                 "State: in the checkpoint, as any inner optimizer's. What is sent and what happens when a peer is lost is "
                 "[comm::every_step](../policies/every_step.md)'s. Among a fixed set of peers: what a newcomer is given has not all of "
@@ -98,7 +98,7 @@ def page(p, all_presets):
     out += ["**Use**", "", "```cpp", "using namespace causeway;",
             f"auto policy = presets::make(presets::{p['name']}_options{{}});",
             *([BEFORE[p["name"]]] if p["name"] in BEFORE else []),
-            "auto t = make_trainer(model, env, options, std::move(policy)" + (f", {inner}" if inner else "") + ");", "```", ""]
+            "auto t = make_trainer(std::move(model), std::move(env), options, std::move(policy)" + (f", {inner}" if inner else "") + ");", "```", ""]
     if p["type"].startswith("parallel::"):
         return "\n".join(out + held_by(p))
     if p["name"] in HELD:

@@ -85,12 +85,14 @@ class Site:
                 shutil.copy(path, self.pages / name)
         for name in PROJECT:
             self.write(f"project/{name}", self.rewritten((ROOT / name).read_text(), ROOT / name, f"project/{name}"))
+        for path in (DOCS / "site").iterdir():
+            if path.suffix == ".md":
+                self.write(path.name, self.rewritten(path.read_text(), path, path.name))
+            elif path.suffix in (".css", ".svg"):
+                shutil.copy(path, self.pages / path.name)
         for name, place in self.files.items():
             text = (ROOT / name).read_text()
             self.write(place, f"# {name}\n\n```{LANGUAGES.get(Path(name).suffix, 'text')}\n{text.rstrip()}\n```\n")
-        for path in (DOCS / "site").iterdir():
-            if path.suffix in (".css", ".svg", ".md"):
-                shutil.copy(path, self.pages / path.name)
         self.write("diagrams.css", drawing.site_css())
 
     def navigation(self, entries):

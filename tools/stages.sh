@@ -125,6 +125,11 @@ cuda() {
   (cd "$root" && ctest --preset cuda-compile)
 }
 
+# The C++ of the pages that is no part of a file.
+page_code() {
+  python3 "$root/tools/check_docs.py" --compile "$(command -v clang++-14 || echo c++)"
+}
+
 # build_existing PRESET PREFIX FOLDER...: the targets of those folders that have one.
 build_existing() {
   local preset=$1 prefix=$2 folder targets=()

@@ -41,6 +41,7 @@ else
     stage "single header" single
     stage "CUDA" cuda
     stage "benchmarks" benchmarks
+    stage "C++ of the pages" page_code
   fi
   stage "build" build_dev
   stage "tests" test_dev

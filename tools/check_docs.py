@@ -171,13 +171,17 @@ def unit_of(all_pages):
 
 def compile_blocks(compiler, all_pages, found):
     unit, count = unit_of(all_pages)
-    command = [compiler, "-std=c++20", "-fsyntax-only", "-DCAUSEWAY_COMPILED", "-DCAUSEWAY_HAS_JSON", "-I", str(ROOT / "include"), "-I", str(ROOT / "tests"),
+    command = [compiler, "-std=c++20", "-fsyntax-only", "-w", "-DCAUSEWAY_COMPILED", "-DCAUSEWAY_HAS_JSON", "-I", str(ROOT / "include"), "-I", str(ROOT / "tests"),
                "-x", "c++", "-"]
     run = subprocess.run(command, input=unit, text=True, capture_output=True, check=False, cwd=ROOT, env={**os.environ, "LC_ALL": "C"})
+    before, error = found.count, None  # where an error is in a header, notes after it name the block
     for line in run.stderr.splitlines():
-        if (place := re.match(r"(docs/[^:]+|README\.md|<stdin>):(\d+):.*?error: (.*)", line)):
-            found.error(Path(place[1]), place[2], place[3])
-    if run.returncode != 0 and found.count == 0:
+        here, said = re.match(r"(docs/[^:]+|README\.md):(\d+):", line), re.search(r"\berror: (.*)", line)
+        error = said[1] if said else error
+        if error and here:
+            found.error(Path(here[1]), here[2], error)
+            error = None
+    if run.returncode != 0 and found.count == before:
         found.error(Path("docs"), 0, "blocks do not compile:\n" + run.stderr)
     return count
 

@@ -26,7 +26,7 @@ HELD = {"learning_at_home": "The same type as [local_sgd](local_sgd.md), which t
                             "[expert_layer](../policies/expert_layer.md)."}
 ELSEWHERE = {"bamboo": "tests/parallel/elastic_resumed.cpp"}  # presets whose test is not in tests/presets
 BEFORE = {"protocol_models": "auto inner = presets::confined_adamw(presets::protocol_models_options{}, model);",
-          **{name: "env.group = std::make_shared<swarm_group>(mates, policy.peer(), disk);  // mates: the membership of the stage"
+          **{name: "env.group = std::make_shared<swarm_group>(mates, policy.peer(), disk, folder);  // mates: the membership of the stage"
              for name in ("swarm", "diloco_swarm", "gwtf")},
           **{name: "env.group = crew;  // a crew_group over the membership of all peers, also the options' `peers`"
              for name in ("oobleck", "varuna_morphing", "parcae", "bamboo", "recycle", "checkfree")}}

@@ -75,6 +75,14 @@ def check_lists(page, text, found):
         before = line
 
 
+def check_troubleshooting(found):
+    """Each code of the page of errors has its row."""
+    errors, help_page = ROOT / "docs/reference/errors.md", ROOT / "docs/troubleshooting.md"
+    for code in re.findall(r"^\| \d+ \| `(\w+)`", errors.read_text(), re.M) if errors.exists() else []:
+        if f'<a id="{code}">' not in help_page.read_text():
+            found.error(help_page, 1, f"has no row for the error {code}; add one with <a id=\"{code}\"></a>")
+
+
 def known_words():
     """Commands of the program and all its options, from where both are written down."""
     source = "".join((PROGRAM / n).read_text() for n in ("commands.cpp",))
@@ -234,6 +242,7 @@ def main():
         check_lists(page, text, found)
         check_commands(page, text, words, found)
         check_parts(page, text, found)
+    check_troubleshooting(found)
     compiled = f", {compile_blocks(options.compile, all_pages, found)} blocks compiled" if options.compile else ""
     print(f"docs: {len(all_pages)} pages{compiled}, {found.count} findings")
     return 1 if found.count else 0

@@ -105,14 +105,14 @@ def page(p, all_presets):
         return "\n".join([*out, HELD[p["name"]], ""])
     kind = "async_parameter_server" if "async_parameter_server" in p["type"] else "rounds"
     measured = "" if p["name"] in UNMEASURED else "Bytes: [measured](../benchmarks-bytes.md). "
-    out += [f"State, failure behaviour and what to evaluate: [comm::{kind}](../policies/{kind}.md). {measured}Held by the conformance suite and on every network in "
+    out += [f"Who talks when: [a picture](../policies/README.md#comm{kind}). State, failure behaviour and what to evaluate: [comm::{kind}](../policies/{kind}.md). {measured}Held by the conformance suite and on every network in "
             f"`tests/presets/{Path(p['header']).stem}.cpp`.", ""]
     return "\n".join(out)
 
 
 def held_by(p):
     kind = re.match(r"parallel::(\w+)", p["type"])[1]
-    return [f"What it needs, sends and does when a peer is lost: [parallel::{kind}](../policies/{kind}.md). "
+    return [f"Who talks when, what it needs and sends, and what it does when a peer is lost: [parallel::{kind}](../policies/{kind}.md). "
             f"{'' if kind in ('swarm', 'local_swarm', 'elastic_pipeline', 'tuned_model') else PARTS}"
             f"Held in `{ELSEWHERE.get(p['name'], 'tests/presets/' + Path(p['header']).stem + '.cpp')}`.", ""]
 

@@ -65,6 +65,13 @@ class Docs(unittest.TestCase):
         self.refused("a\n- b\n", "docs/page.md:2", "empty line")
         self.refused("- b\n\n  c\n", "docs/page.md:3", "indented by 4")
 
+    def test_each_error_has_a_row(self):
+        self.write("docs/reference/errors.md", "| number | code |\n|---|---|\n| 1 | `one` |\n| 2 | `two` |\n")
+        self.write("docs/troubleshooting.md", '| <a id="one"></a>`one` |\n')
+        self.refused("fine\n", "has no row for the error two")
+        self.write("docs/troubleshooting.md", '| <a id="one"></a>`one` |\n| <a id="two"></a>`two` |\n')
+        self.passes("fine\n")
+
     def test_blocks_are_parts_of_files(self):
         block = "<!-- code: examples/part.cpp -->\n```cpp\nint a = {};\nreturn a;\n```\n"
         self.passes(block.format(1))

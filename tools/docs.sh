@@ -13,7 +13,7 @@ cd "$root"
 made=$root/build/docs site=$root/build/site
 say "pages"
 python3 tools/diagrams.py --check
-python3 tools/site_pages.py "$made"
+"$(sed -n '1s/^#! *//p' "$(command -v mkdocs)")" tools/site_pages.py "$made"  # the Python that has what mkdocs needs
 mkdocs build --quiet --strict --clean -f "$made/mkdocs.yml"
 say "reference"
 rm -rf "$made/api"

@@ -15,7 +15,7 @@ packages_test="catch2 libopenblas-openmp-dev libtomlplusplus-dev pkg-config open
 packages_quickstart="libtomlplusplus-dev bible-kjv bible-kjv-text"
 packages_package="libtomlplusplus-dev dpkg-dev file"
 packages_check="clang-14 clang-format-14 git"
-packages_docs="mkdocs-material doxygen python3"
+packages_docs="mkdocs-material doxygen python3-yaml"
 
 installed() { dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
 

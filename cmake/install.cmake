@@ -28,7 +28,8 @@ install(FILES LICENSE NOTICE DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/libcausew
 # Whoever wants only the headers builds nothing: a program that was not built is left out.
 if(TARGET causeway_program)
   install(TARGETS causeway_program DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT program OPTIONAL)
-  install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT program FILES_MATCHING PATTERN "*.md" PATTERN "*.png" PATTERN "*.svg")
+  install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT program FILES_MATCHING PATTERN "*.md" PATTERN "*.png" PATTERN "*.svg"
+          PATTERN site EXCLUDE)
   install(FILES LICENSE NOTICE README.md CHANGELOG.md examples/quickstart.toml DESTINATION "${CMAKE_INSTALL_DOCDIR}"
           COMPONENT program)
   install(FILES "${PROJECT_BINARY_DIR}/pages/causeway" DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" COMPONENT program

@@ -188,7 +188,7 @@ TODO.
 #include <causeway/$folder/$name.hpp>
 #include <causeway/train/trainer.hpp>
 
-auto t = causeway::make_trainer(std::move(model), std::move(environment), options, causeway::$folder::$name{{.every = 1}});
+auto t = causeway::make_trainer(std::move(model), std::move(env), options, causeway::$folder::$name{{.every = 1}});
 ```
 
 ## See also

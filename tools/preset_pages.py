@@ -76,7 +76,7 @@ def presets_of(path):
 def page(p, all_presets):
     options = p["options"] or (options_from(p["base"], all_presets) if p["base"] else [])
     inner = RUN.get(p["name"], "")
-    out = [f"# presets::{p['name']}", "", p["about"], "", "**Composition** (`" + p["header"] + "`)", "", "```cpp",
+    out = [f"# presets::{p['name']}", "", p["about"], "", "**Composition** (`" + p["header"] + "`)", "", f"<!-- code: include/{p['header']} -->", "```cpp",
            f"using {p['name']} = {p['type']};", "```", ""]
     if options:
         out += ["| option | type | default | meaning |", "|---|---|---|---|"]
@@ -85,11 +85,11 @@ def page(p, all_presets):
     if p["name"] in MODELS:
         out += ["**Use**", "", "```cpp", "using namespace causeway;",
                 f"auto model = presets::make(presets::{p['name']}_options{{}});  // a result<>",
-                "auto t = make_trainer(std::move(*model), env, options, optim::adamw{});", "```", ""]
+                "auto t = make_trainer(std::move(*model), std::move(env), options, optim::adamw{});", "```", ""]
         return "\n".join(out + held_by(p))
     if p["type"].startswith("optim::"):
         out += ["**Use**", "", "```cpp", "using namespace causeway;",
-                "auto t = make_trainer(model, env, options, presets::every_step{}, "
+                "auto t = make_trainer(std::move(model), std::move(env), options, presets::every_step{}, "
                 f"presets::make(presets::{p['name']}_options{{}}));", "```", "",
                 "State: in the checkpoint, as any inner optimizer's. What is sent and what happens when a peer is lost is "
                 "[comm::every_step](../policies/every_step.md)'s. Among a fixed set of peers: what a newcomer is given has not all of "
@@ -98,21 +98,21 @@ def page(p, all_presets):
     out += ["**Use**", "", "```cpp", "using namespace causeway;",
             f"auto policy = presets::make(presets::{p['name']}_options{{}});",
             *([BEFORE[p["name"]]] if p["name"] in BEFORE else []),
-            "auto t = make_trainer(model, env, options, std::move(policy)" + (f", {inner}" if inner else "") + ");", "```", ""]
+            "auto t = make_trainer(std::move(model), std::move(env), options, std::move(policy)" + (f", {inner}" if inner else "") + ");", "```", ""]
     if p["type"].startswith("parallel::"):
         return "\n".join(out + held_by(p))
     if p["name"] in HELD:
         return "\n".join([*out, HELD[p["name"]], ""])
     kind = "async_parameter_server" if "async_parameter_server" in p["type"] else "rounds"
     measured = "" if p["name"] in UNMEASURED else "Bytes: [measured](../benchmarks-bytes.md). "
-    out += [f"State, failure behaviour and what to evaluate: [comm::{kind}](../policies/{kind}.md). {measured}Held by the conformance suite and on every network in "
+    out += [f"Who talks when: [a picture](../policies/README.md#comm{kind}). State, failure behaviour and what to evaluate: [comm::{kind}](../policies/{kind}.md). {measured}Held by the conformance suite and on every network in "
             f"`tests/presets/{Path(p['header']).stem}.cpp`.", ""]
     return "\n".join(out)
 
 
 def held_by(p):
     kind = re.match(r"parallel::(\w+)", p["type"])[1]
-    return [f"What it needs, sends and does when a peer is lost: [parallel::{kind}](../policies/{kind}.md). "
+    return [f"Who talks when, what it needs and sends, and what it does when a peer is lost: [parallel::{kind}](../policies/{kind}.md). "
             f"{'' if kind in ('swarm', 'local_swarm', 'elastic_pipeline', 'tuned_model') else PARTS}"
             f"Held in `{ELSEWHERE.get(p['name'], 'tests/presets/' + Path(p['header']).stem + '.cpp')}`.", ""]
 

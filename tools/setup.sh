@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what building, testing and the quick start need and is not there yet. Safe to run again and again.
 #
-#   tools/setup.sh [build] [test] [quickstart] [package] [check]     default: build test quickstart
+#   tools/setup.sh [build] [test] [quickstart] [package] [check] [docs]     default: build test quickstart
 #
 # Needs apt (Debian 12, Ubuntu 22.04 or later). On other systems it says what is needed and stops. The other scripts source
 # this file and call `setup`.
@@ -15,6 +15,7 @@ packages_test="catch2 libopenblas-openmp-dev libtomlplusplus-dev pkg-config open
 packages_quickstart="libtomlplusplus-dev bible-kjv bible-kjv-text"
 packages_package="libtomlplusplus-dev dpkg-dev file"
 packages_check="clang-14 clang-format-14 git"
+packages_docs="mkdocs-material doxygen python3-yaml"
 
 installed() { dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
 
@@ -49,7 +50,7 @@ setup() {
   for group in "${@:-build}"; do
     name=packages_$group
     if [ -z "${!name:-}" ]; then
-      complain "setup knows build, test, quickstart, package and check, not '$group'"
+      complain "setup knows build, test, quickstart, package, check and docs, not '$group'"
       return 2
     fi
     for name in ${!name}; do

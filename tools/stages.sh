@@ -42,6 +42,17 @@ tree() {
   python3 "$root/tools/check_tree.py" "$@"
   python3 "$root/tools/amalgamate.py" --check
   python3 "$root/tools/preset_pages.py" --check
+  python3 "$root/tools/diagrams.py" --check
+  python3 "$root/tools/check_docs.py"
+}
+
+# Its packages are large, so whoever has not got them goes without (tools/setup.sh docs).
+site() {
+  if ! command -v mkdocs >/dev/null || ! command -v doxygen >/dev/null; then
+    echo "mkdocs-material or doxygen is not installed; left out"
+    return 0
+  fi
+  bash "$root/tools/docs.sh"
 }
 
 # clang reads headers in three quarters of the time that g++ takes.
@@ -112,6 +123,11 @@ cuda() {
   configure cuda-compile
   build cuda-compile test_cuda bench_cuda example_train_on_gpu
   (cd "$root" && ctest --preset cuda-compile)
+}
+
+# The C++ of the pages that is no part of a file.
+page_code() {
+  python3 "$root/tools/check_docs.py" --compile "$(command -v clang++-14 || echo c++)"
 }
 
 # build_existing PRESET PREFIX FOLDER...: the targets of those folders that have one.

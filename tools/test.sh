@@ -5,8 +5,8 @@
 #   tools/test.sh                 build `dev` and run all tests
 #   tools/test.sh --quick         the same without the tests marked slow and the consumer projects
 #   tools/test.sh --sanitizers    also under address + undefined-behaviour and thread sanitizers
-#   tools/test.sh --all           also each header alone, clang, the single header, benchmarks (compiled) and, where nvcc is
-#                                 installed, CUDA
+#   tools/test.sh --all           also each header alone, clang, the single header, the site of the pages, benchmarks (compiled) and,
+#                                 where nvcc is installed, CUDA
 set -uo pipefail
 source "$(dirname "$0")/setup.sh"
 source "$(dirname "$0")/stages.sh"
@@ -27,8 +27,9 @@ if [ "$want" = quick ]; then
   stage "tests" test_dev --label-exclude 'slow|consumers'
 else
   if [ "$want" = all ]; then
-    setup check || exit
-    stage "source tree, single header, format" tree --format
+    setup check docs || exit
+    stage "source tree, single header, format, pages" tree --format
+    stage "site" site
     stage "headers alone" headers_alone
   fi
   if [ "$want" = sanitizers ] || [ "$want" = all ]; then
@@ -40,6 +41,7 @@ else
     stage "single header" single
     stage "CUDA" cuda
     stage "benchmarks" benchmarks
+    stage "C++ of the pages" page_code
   fi
   stage "build" build_dev
   stage "tests" test_dev

@@ -78,11 +78,11 @@ def compilations(folder):
         path.write_text(f"#include <{include}>\nint main() {{}}\n", encoding="utf-8")
         return str(path)
 
-    program = str(ROOT / "examples/train_gpt.cpp")
+    program = str(ROOT / "examples/02_two_peers.cpp")
     found = [Compilation("asio.hpp", empty("asio.hpp"))]
     for mode, (name, options) in enumerate(MODES):
         found += [Compilation(tier + name, empty("causeway/" + tier), options, BUDGETS[tier][mode]) for tier in BUDGETS]
-        found.append(Compilation("examples/train_gpt.cpp, -O2" + name, program, ("-O2", *options)))
+        found.append(Compilation("examples/02_two_peers.cpp, -O2" + name, program, ("-O2", *options)))
     return found
 
 

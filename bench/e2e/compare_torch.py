@@ -6,7 +6,9 @@ One step is forward, backward and AdamW on random tokens: learned positions, pre
 head, no dropout. Both programs are started anew for every round, so neither warms the machine for the other.
 
     compare_torch.py PATH/TO/train_step [--rounds 3] [--configs tiny,small,gpt2] [--threads 1,2] [--dtypes f32,bf16]
-                     [--gemm packed|onednn] [--prefix COMMAND]
+                     [--gemm packed|onednn] [--prefix COMMAND] [--with sdpa,fused,compile]
+
+--with gives PyTorch what newer versions have: scaled_dot_product_attention, the fused AdamW, torch.compile.
 
 PyTorch's rate depends on the BLAS it finds. On Debian point all three alternatives at openblas-openmp, or two threads are
 slower than one:
@@ -32,7 +34,7 @@ CONFIGS = {  # layers, width, heads, T, vocabulary, batch
 STEPS = {"nano": 200, "tiny": 12, "small": 8, "gpt2": 4}
 
 
-def torch_model(layers, width, heads, T, vocabulary):
+def torch_model(layers, width, heads, T, vocabulary, sdpa):
     """GPT-2 the way a PyTorch user writes it."""
     import math
     import torch
@@ -50,6 +52,10 @@ def torch_model(layers, width, heads, T, vocabulary):
             B, t, C = x.shape
             q, k, v = self.qkv(self.norm1(x)).split(C, dim=2)
             q, k, v = (y.view(B, t, heads, C // heads).transpose(1, 2) for y in (q, k, v))
+            if sdpa:
+                p = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+                x = x + self.projection(p.transpose(1, 2).reshape(B, t, C))
+                return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
             scores = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(C // heads))
             p = F.softmax(scores.masked_fill(mask, float("-inf")), dim=-1)
             x = x + self.projection((p @ v).transpose(1, 2).reshape(B, t, C))
@@ -76,15 +82,17 @@ def torch_model(layers, width, heads, T, vocabulary):
     return GPT()
 
 
-def run_torch(config, threads, dtype, steps):
+def run_torch(config, threads, dtype, steps, extras):
     """Prints tokens per second in the form that parse() reads."""
     import torch
 
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     layers, width, heads, T, vocabulary, batch = CONFIGS[config]
-    model = torch_model(layers, width, heads, T, vocabulary)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1)
+    model = torch_model(layers, width, heads, T, vocabulary, "sdpa" in extras)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1,
+                                  **({"fused": True} if "fused" in extras else {}))
+    model = torch.compile(model) if "compile" in extras else model
     tokens = torch.randint(0, vocabulary, (8, batch, T + 1))
 
     def step(i):
@@ -144,7 +152,7 @@ def compare(arguments, config, threads, dtype):
     steps = str(STEPS[config])
     ours = [arguments.program, "--config", config, "--threads", str(threads), "--dtype", dtype, "--steps", steps,
             "--gemm", arguments.gemm]
-    theirs = [arguments.python, os.path.abspath(__file__), "--torch", config, str(threads), dtype, steps]
+    theirs = [arguments.python, os.path.abspath(__file__), "--torch", config, str(threads), dtype, steps, arguments.extras]
     a, b = [], []
     for _ in range(arguments.rounds):
         a.append(measure(ours, threads, arguments.prefix))
@@ -159,8 +167,8 @@ def compare(arguments, config, threads, dtype):
 
 def main():
     if len(sys.argv) > 1 and sys.argv[1] == "--torch":
-        config, threads, dtype, steps = sys.argv[2:6]
-        return run_torch(config, int(threads), dtype, int(steps))
+        config, threads, dtype, steps, extras = sys.argv[2:7]
+        return run_torch(config, int(threads), dtype, int(steps), extras.split(","))
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("program", help="the train_step benchmark")
     p.add_argument("--rounds", type=int, default=3)
@@ -169,6 +177,7 @@ def main():
     p.add_argument("--dtypes", default="f32,bf16")
     p.add_argument("--gemm", default="packed")
     p.add_argument("--python", default="/usr/bin/python3", help="an interpreter that has torch")
+    p.add_argument("--with", dest="extras", default="", help="of sdpa, fused and compile, with commas: what PyTorch may use")
     p.add_argument("--prefix", default="", help="put before each command, such as 'chrt -f 10' where the machine is shared")
     arguments = p.parse_args()
     rows = [compare(arguments, c, int(t), d) for c in arguments.configs.split(",") for t in arguments.threads.split(",")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model of libtorch, trained by two peers with DiLoCo: libtorch computes, Causeway steps and exchanges. The peers are
-// threads here; with a transport of causeway/tcp.hpp they are machines, as in train_gpt.cpp.
+// threads here; with a transport of causeway/tcp.hpp they are machines, as in 02_two_peers.cpp.
 // usage: train_libtorch [STEPS]
 #include <causeway/train.hpp>
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The example train_gpt, where something is wrong: one clear line each.
-usage: test_examples.py PATH_OF_TRAIN_GPT [unittest options]"""
+"""The example 02_two_peers, where something is wrong: one clear line each.
+usage: test_examples.py PATH_OF_02_TWO_PEERS [unittest options]"""
 import os, socket, subprocess, sys, tempfile, unittest
 
 EXAMPLE = os.path.abspath(sys.argv.pop(1))

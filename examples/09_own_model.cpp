@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ctest: 200
 // A model of one's own, trained by one process: which byte follows which, as a table of 256 x 256 scores.
-// usage: own_model [STEPS]
+// usage: 09_own_model [STEPS]
 #include <causeway/train.hpp>
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ctest: 60
-// Trains a GPT in one process: no peers, no network, nothing but the headers. `one_process [STEPS] [TEXT FILE]`. Given a
+// Trains a GPT in one process: no peers, no network, nothing but the headers. `01_one_process [STEPS] [TEXT FILE]`. Given a
 // transport in the second argument of make_trainer, and a communication policy, the same lines train with others.
 #include <causeway/train.hpp>
 

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_EXAMPLES_UPPER_HALF_HPP
-#define CAUSEWAY_EXAMPLES_UPPER_HALF_HPP
-
-// A codec of one's own: of each value the upper 16 of its 32 bits.
-
+// ctest: 60
+// A codec of one's own: of each value the upper 16 of its 32 bits. Four peers exchange with it, and send half as much.
+// usage: 04_write_a_codec [STEPS]
+#include <causeway/comm/periodic.hpp>
 #include <causeway/compress/codec.hpp>
+#include <causeway/compress/none.hpp>
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+
+#include "several_peers.hpp"
 
 // [codec]
 struct upper_half {
@@ -44,4 +47,15 @@ struct upper_half {
 // [codec]
 static_assert(causeway::compress::Codec<upper_half>);
 
-#endif  // CAUSEWAY_EXAMPLES_UPPER_HALF_HPP
+template <class Codec>
+auto diloco_with() {
+  return causeway::comm::periodic<causeway::optim::nesterov, Codec>{{.local_steps = 10}};
+}
+
+causeway::result<bool> compare(int steps) {
+  CAUSEWAY_ASSIGN(const ending whole, train_four("f32", diloco_with<causeway::compress::none>, steps));
+  CAUSEWAY_ASSIGN(const ending half, train_four("our codec", diloco_with<upper_half>, steps));
+  return half.bytes < whole.bytes * 6 / 10 && std::abs(half.loss - whole.loss) < 0.1;
+}
+
+int main(int argc, char** argv) { return status_of(compare(argc > 1 ? std::atoi(argv[1]) : 200)); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two peers train a GPT on a text over TCP with DiLoCo. First `train_gpt TEXT`, then, in another terminal, `train_gpt TEXT
-// 127.0.0.1:29500`.
+// Two peers train a GPT on a text over TCP with DiLoCo. First `02_two_peers TEXT`, then, in another terminal, `02_two_peers
+// TEXT 127.0.0.1:29500`.
 #include <causeway/tcp.hpp>
 #include <causeway/train.hpp>
 
@@ -36,7 +36,7 @@ result<void> train(const char* text_file, const char* first_peer) {
 }
 
 int main(int argc, char** argv) {
-  if (argc < 2) return std::puts("usage: train_gpt TEXT [HOST:PORT of the first peer]"), 2;
+  if (argc < 2) return std::puts("usage: 02_two_peers TEXT [HOST:PORT of the first peer]"), 2;
   const auto outcome = train(argv[1], argc > 2 ? argv[2] : nullptr);
   return outcome ? 0 : (std::puts(outcome.error().text().c_str()), 1);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // ctest:
 // Collectives without a trainer: peers average a buffer of floats over TCP, as they are and in 8 bits.
-//   average_a_buffer                     three peers, as threads of this process
-//   average_a_buffer 0.0.0.0:29500 3     waits for two more; prints where it listens
-//   average_a_buffer HOST:29500          joins
+//   10_average_a_buffer                     three peers, as threads of this process
+//   10_average_a_buffer 0.0.0.0:29500 3     waits for two more; prints where it listens
+//   10_average_a_buffer HOST:29500          joins
 #include <causeway/collective/all_reduce.hpp>
 #include <causeway/compress/block_int8.hpp>
 #include <causeway/net/rendezvous.hpp>

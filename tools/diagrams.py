@@ -1,0 +1,409 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the pictures of docs/concepts.md and docs/policies/README.md: docs/images/concept_*.svg and policy_*.svg.
+
+usage: diagrams.py [--check]     with --check: status 1 when the files are not what this program draws
+"""
+
+import sys
+from pathlib import Path
+
+from drawing import Picture, Timeline
+
+IMAGES = Path(__file__).resolve().parent.parent / "docs/images"
+PICTURES = {}
+
+
+def picture(draw):
+    PICTURES[draw.__name__] = draw
+    return draw
+
+
+@picture
+def concept_step():
+    p = Picture(764, 226)
+    row = [("begin_step", "fault", "may it begin?"), ("forward_backward", "parallelism", "gradients"), ("before_inner_step", "communication", "exchange gradients"),
+           ("inner step", "optimizer", "parameters move"), ("after_inner_step", "communication", "exchange progress"), ("end_step", "fault", "what is it worth?")]
+    x, middles = 4, []
+    for hook, whose, why in row:
+        width = 90 if len(hook) < 12 else 138
+        p.box(x, 48, width, 52, "p", (hook, whose))
+        p.text(x + width / 2, 38, why, "m", size=11)
+        if middles:
+            p.arrow(x - 14, 74, x - 1, 74)
+        middles.append(x + width / 2)
+        x += width + 13
+    p.text(382, 14, "trainer.step(batch)", bold=True)
+    p.arrow(middles[5], 100, middles[5], 128)
+    p.box(476, 130, 284, 74, "i")
+    for i, (word, means) in enumerate([("commit", "the step counts"), ("retry", "the phase that failed runs again"), ("abort", "the caller gets the error")]):
+        p.text(488, 151 + 21 * i, word, anchor="start", bold=True)
+        p.text(546, 151 + 21 * i, means, "m", "start", 13)
+    p.line(476, 168, middles[2], 168, dashed=True)
+    p.arrow(middles[2], 168, middles[2], 102, dashed=True)
+    p.text(middles[2] - 10, 186, "no gradient is computed anew", "m", size=12)
+    return p
+
+
+@picture
+def concept_round():
+    t = Timeline(["peer 0", "peer 1", "peer 2", "peer 3"], 23)
+    for begin, steps in [(0, 8), (11, 8)]:
+        for row in range(4):
+            t.work(row, *[begin + s for s in range(steps)])
+    for begin in (8, 19):
+        t.together(begin, range(4), 1.6)
+    t.over(4, "inner steps")
+    for begin in (8, 19):
+        for row in range(4):
+            t.work(row, begin + 1.7, look="b", length=1.1)
+    t.over(8.8, "mean")
+    t.over(10.6, "outer step")
+    return t
+
+
+@picture
+def concept_layers():
+    p = Picture(764, 372)
+    rows = [("presets", "published systems, one line each"), ("train", "the trainer, the context, checkpoints of a run"),
+            ("comm · parallel · fault", "the policies; they never include each other"), ("axis · stage · formats", "what policies are composed of; files of other programs"),
+            ("nn · collective · compress · membership · policy", "models, exchanges, codecs, who takes part"), ("autograd · optim", "the tape, optimizers"),
+            ("kernels · data · sim", "compute, text, a network in virtual time"), ("tensor · net · io · plan", "buffers, transports, files, planners"),
+            ("core", "errors, random numbers, clocks, threads")]
+    for i, (names, what) in enumerate(rows):
+        y = 10 + 38 * i
+        p.box(8, y, 372, 30, "p", (names,))
+        p.text(396, y + 20, what, "m", "start", 12.5)
+    p.arrow(742, 12, 742, 346)
+    p.text(734, 364, "includes only downwards", "m", "end", 12)
+    return p
+
+
+@picture
+def concept_membership():
+    t = Timeline(["leader", "peer 1", "peer 2", "joins"], 23)
+    for row in range(3):
+        t.work(row, 0, 1, 2, look="b")
+    for row in (1, 2):
+        t.send(3, row, 4, 0, "k")
+    t.over(3.4, "ready")
+    t.send(4.6, 0, 5.6, 1, "k")
+    t.send(4.6, 0, 6, 2, "k")
+    t.over(5.2, "go")
+    t.together(6.3, range(3), 2)
+    t.over(7.3, "exchange")
+    for row, begin in ((1, 8.9), (2, 8.9)):
+        t.send(begin, row, begin + 1.1, 0, "k")
+    t.over(9.4, "vote")
+    for row, end in ((1, 12), (2, 12.3)):
+        t.send(11, 0, end, row, "k")
+    t.over(11.6, "commit")
+    for row in range(3):
+        t.work(row, 12.6, 13.6, 14.6, look="b")
+    t.send(12.6, 2, 14, 3, "x")
+    t.work(3, 14.2, 15.2, look="i", length=1)
+    t.over(15, "state, while they train")
+    t.together(17.3, range(4), 2)
+    t.over(18.3, "exchange")
+    for row in range(4):
+        t.work(row, 19.8, 20.8, 21.8, look="b")
+    return t
+
+
+@picture
+def concept_cluster():
+    p = Picture(764, 250)
+    for x, title, peers, kind in [(8, "at home", ["laptop"], "home connection"), (268, "in a cloud", ["instance", "instance"], "may be taken away"),
+                                  (538, "on another continent", ["GPU", "GPU", "GPU"], "fast among themselves")]:
+        width = 214
+        p.box(x, 40, width, 96, "p", round_=10)
+        p.text(x + width / 2, 30, title, bold=True)
+        for i, name in enumerate(peers):
+            gap = width / len(peers)
+            p.box(x + gap * (i + 0.5) - 32, 62, 64, 34, "b", (name,))
+        p.text(x + width / 2, 124, kind, "m", size=12)
+    for a, b in [(222, 268), (482, 538)]:
+        p.line(a, 88, b, 88, "k", True, 2)
+    p.add('<path class="k" d="M115 136C160 214 600 214 645 136" stroke-width="2" stroke-dasharray="4 4"/>')
+    p.text(380, 172, "slow lines that break", "m")
+    p.text(380, 232, "Every peer computes all the time; they exchange what they learned now and then, a few bits a value.", "m", size=12.5)
+    return p
+
+
+def steps(t, rows, times, look="w"):
+    for row in rows:
+        t.work(row, *times, look=look)
+
+
+@picture
+def policy_every_step():
+    t = Timeline(["peer 0", "peer 1", "peer 2"], 14)
+    for i in range(7):
+        steps(t, range(3), [2 * i])
+        t.together(2 * i + 1, range(3), 0.9)
+    return t
+
+
+@picture
+def policy_periodic():
+    t = Timeline(["peer 0", "peer 1", "peer 2"], 14)
+    for begin in (0, 7):
+        steps(t, range(3), [begin + i for i in range(6)])
+        t.together(begin + 6, range(3), 0.9)
+    return t
+
+
+@picture
+def policy_rounds():
+    t = Timeline(["peer 0", "peer 1", "peer 2"], 18)
+    steps(t, range(3), range(18))
+    for begin, name in ((3, "fragment A"), (9, "fragment B"), (15, "fragment A")):
+        t.together(begin, range(3), 2, faint=True)
+        t.over(begin + 1, name)
+    return t
+
+
+@picture
+def policy_gossip():
+    t = Timeline(["peer 0", "peer 1", "peer 2", "peer 3"], 16)
+    for begin, pairs in ((0, ((0, 1), (2, 3))), (5, ((0, 2), (1, 3))), (10, ((0, 3), (1, 2)))):
+        steps(t, range(4), [begin + i for i in range(4)])
+        for i, (a, b) in enumerate(pairs):
+            x = t.x(begin + 4.3 + 0.35 * i)
+            t.line(x, t.y(a), x, t.y(b), "x", width=4)
+            for row in (a, b):
+                t.box(x - 5, t.y(row) - 5, 10, 10, "x", round_=5)
+    steps(t, range(4), [15])
+    return t
+
+
+@picture
+def policy_async_parameter_server():
+    t = Timeline(["hub", "fast peer", "slow peer"], 16)
+    for begin in (0, 4, 8, 12):
+        t.work(1, *[begin + i for i in range(3)])
+        t.send(begin + 3, 1, begin + 3.4, 0)
+        t.send(begin + 3.5, 0, begin + 3.9, 1, "k")
+    for begin in (0, 7):
+        for i in range(3):
+            t.work(2, begin + 2 * i, length=2)
+        t.send(begin + 6, 2, begin + 6.4, 0)
+        t.send(begin + 6.5, 0, begin + 6.9, 2, "k")
+    for at in (3.4, 6.4, 7.4, 11.4, 13.4, 15.4):
+        t.work(0, at, look="b", length=0.5)
+    return t
+
+
+@picture
+def policy_by_site():
+    t = Timeline(["site A, 0", "site A, 1", "site B, 2", "site B, 3"], 15)
+    for i in range(9):
+        begin = 1.5 * i + (1.2 if i >= 4 else 0) + (1.2 if i >= 8 else 0)
+        steps(t, range(4), [begin])
+        t.together(begin + 1, (0, 1), 0.4, faint=True)
+        t.together(begin + 1, (2, 3), 0.4, faint=True)
+    for at in (6, 13.2):
+        t.together(at, range(4), 0.9)
+    return t
+
+
+@picture
+def policy_data_parallel():
+    t = Timeline(["peer 0", "peer 1"], 14)
+    for begin in (0, 7):
+        for row in range(2):
+            for i in range(3):
+                t.work(row, begin + 1.8 * i, word=f"F{i}", length=0.8)
+                t.work(row, begin + 1.8 * i + 0.8, look="b", word=f"B{i}")
+        t.together(begin + 5.5, (0, 1), 0.9, faint=True)
+    return t
+
+
+def one_f_one_b(t, rows, begin, stages, micro, until=99.0):
+    """1F1B of unit passes, drawn as far as `until`; gives the end."""
+    forward, backward, free = {}, {}, [begin] * stages
+    plans = [["F"] * min(stages - s, micro) + ["B", "F"] * (micro - min(stages - s, micro)) + ["B"] * min(stages - s, micro) for s in range(stages)]
+    counts, at = [[0, 0] for _ in range(stages)], [0] * stages
+    while any(at[s] < len(plans[s]) for s in range(stages)):
+        for s in range(stages):
+            while at[s] < len(plans[s]):
+                kind = plans[s][at[s]]
+                m = counts[s][kind == "B"]
+                needs = (forward.get((s - 1, m)) if s else begin) if kind == "F" else (backward.get((s + 1, m)) if s < stages - 1 else forward.get((s, m)))
+                if needs is None:
+                    break
+                start = max(free[s], needs)
+                if start < until:
+                    t.work(rows[s], start, look="w" if kind == "F" else "b", word=str(m))
+                (forward if kind == "F" else backward)[s, m] = free[s] = start + 1
+                counts[s][kind == "B"] += 1
+                at[s] += 1
+    return max(free)
+
+
+@picture
+def policy_pipeline():
+    t = Timeline(["stage 0", "stage 1", "stage 2"], 18)
+    end = one_f_one_b(t, (0, 1, 2), 0, 3, 5)
+    for row in range(3):
+        t.work(row, end + 0.3, look="x")
+    t.over(end + 0.8, "inner step")
+    return t
+
+
+@picture
+def policy_async_pipeline():
+    t = Timeline(["stage 0", "stage 1", "stage 2"], 18)
+    for m in range(8):
+        for s in range(3):
+            f, b = 2 * m + s, 2 * m + 5 - s
+            if f < 18:
+                t.work(s, f, word=str(m))
+            if b < 18:
+                t.work(s, b, look="b", word=str(m))
+    return t
+
+
+@picture
+def policy_swarm():
+    t = Timeline(["stage 0, peer a", "stage 0, peer b", "stage 1, peer c", "stage 1, peer d"], 16)
+    for a, begin, b in ((0, 0, 2), (1, 0, 3), (0, 2, 2), (1, 2, 3), (0, 4, 2)):
+        t.work(a, begin)
+        t.send(begin + 1, a, begin + 1.5, b, "k")
+        t.work(b, begin + 1.5)
+        t.send(begin + 2.5, b, begin + 3, a, "k") if begin < 4 else None
+    t.dies(3, 4.9)
+    t.send(5.2, 1, 6, 2, "f")
+    t.work(2, 6.5, 7.5)
+    for row, end in ((0, 9.2), (1, 9.6)):
+        t.send(8.5, 2, end, row, "k")
+        t.work(row, end + 0.2, look="b")
+    t.together(11.2, (0, 1), 1, faint=True)
+    t.together(11.2, (2,), 1, faint=True)
+    t.over(11.7, "sums of each stage")
+    steps(t, range(3), [13, 14])
+    return t
+
+
+@picture
+def policy_elastic_pipeline():
+    t = Timeline(["peer 0", "peer 1", "peer 2", "peer 3", "peer 4 (spare)"], 18)
+    one_f_one_b(t, (0, 1), 0, 2, 3)
+    one_f_one_b(t, (2, 3), 0, 2, 3, until=5)
+    t.dies(3, 5.4)
+    t.box(t.x(8.7), t.TOP - 1, 2, t.ROW * 5 + 2, "g", round_=0)
+    t.over(9, "new layout")
+    t.send(9.1, 1, 10.4, 4)
+    one_f_one_b(t, (0, 1), 10.6, 2, 2)
+    one_f_one_b(t, (2, 4), 10.6, 2, 2)
+    return t
+
+
+@picture
+def policy_local_pipeline():
+    t = Timeline(["pipeline A, stage 0", "pipeline A, stage 1", "pipeline B, stage 0", "pipeline B, stage 1"], 18)
+    for begin in (0, 6):
+        for rows in ((0, 1), (2, 3)):
+            one_f_one_b(t, rows, begin, 2, 2)
+    t.over(3, "step")
+    t.over(9, "step")
+    for i, (a, b) in enumerate(((0, 2), (1, 3))):
+        x = t.x(12.6 + 0.5 * i)
+        t.line(x, t.y(a), x, t.y(b), "x", width=5)
+    t.over(12.9, "exchange")
+    for rows in ((0, 1), (2, 3)):
+        one_f_one_b(t, rows, 14, 2, 1)
+    return t
+
+
+@picture
+def policy_local_swarm():
+    t = Timeline(["stage 0, peer a", "stage 0, peer b", "stage 1, peer c", "stage 1, peer d"], 17)
+    for begin in (0, 5):
+        for a, b in ((0, 2), (1, 3)) if begin == 0 else ((0, 3), (1, 2)):
+            t.work(a, begin)
+            t.send(begin + 1, a, begin + 1.4, b, "k")
+            t.work(b, begin + 1.5)
+            t.work(b, begin + 2.5, look="b")
+            t.work(a, begin + 3.5, look="b")
+    for rows in ((0, 1), (2, 3)):
+        t.together(10.2, rows, 1)
+    for row in range(4):
+        t.work(row, 12, 13, 15, 16, look="b" if row > 1 else "w")
+    return t
+
+
+@picture
+def policy_quorum():
+    t = Timeline(["peer 0", "peer 1", "peer 2", "peer 3"], 20)
+    steps(t, range(4), range(4))
+    t.together(4.2, range(4), 1.2, faint=True)
+    t.dies(3, 5)
+    t.together(6, range(3), 1.2)
+    t.over(6.6, "again")
+    steps(t, range(3), range(8, 13))
+    t.send(9, 2, 10.6, 3, "x")
+    t.over(10.4, "state")
+    t.together(13.2, range(4), 1.2)
+    steps(t, range(4), range(15, 20))
+    return t
+
+
+@picture
+def policy_fail_stop():
+    t = Timeline(["peer 0", "peer 1", "peer 2"], 14)
+    steps(t, range(3), range(5))
+    t.together(5, range(3), 0.9)
+    steps(t, range(3), [6, 7])
+    t.dies(1, 8.4)
+    steps(t, (0, 2), [8, 9])
+    for row in (0, 2):
+        t.line(t.x(10.3), t.y(row) - 11, t.x(10.3), t.y(row) + 11, "f", width=3)
+    return t
+
+
+@picture
+def policy_expert_layer():
+    t = Timeline(["trainer 0", "trainer 1", "expert host a", "expert host b"], 16)
+    for row, begin, hosts in ((0, 0, (2, 3)), (1, 0.6, (3, 2)), (0, 7, (2, 2)), (1, 7.6, (3, 3))):
+        t.work(row, begin)
+        t.send(begin + 1, row, begin + 1.6, hosts[0])
+        t.work(hosts[0], begin + 1.7, look="b")
+        t.send(begin + 2.7, hosts[0], begin + 3.3, row, "k")
+        t.work(row, begin + 3.4)
+        t.send(begin + 4.4, row, begin + 5, hosts[1])
+        t.work(hosts[1], begin + 5.1, look="x")
+    return t
+
+
+@picture
+def policy_tuned_model():
+    t = Timeline(["client", "server, blocks 0-7", "server, blocks 8-15"], 16)
+    for begin in (0, 8):
+        t.work(0, begin)
+        for a, b, at, look in ((0, 1, 1, "w"), (1, 2, 2.5, "w"), (2, 1, 5, "b")):
+            t.send(begin + at, a, begin + at + 0.4, b, "k")
+            t.work(b, begin + at + 0.5, look=look)
+        t.work(2, begin + 4, look="b")
+        t.send(begin + 6.5, 1, begin + 6.9, 0, "k")
+        t.work(0, begin + 7, look="x")
+    return t
+
+
+def main():
+    check = sys.argv[1:] == ["--check"]
+    if sys.argv[1:] and not check:
+        sys.exit(__doc__)
+    stale = 0
+    for name, draw in PICTURES.items():
+        path, svg = IMAGES / f"{name}.svg", draw().svg()
+        if not path.exists() or path.read_text() != svg:
+            stale += 1
+            print(f"docs/images/{name}.svg: " + ("is not what tools/diagrams.py draws; run it" if check else "written"))
+            if not check:
+                path.write_text(svg)
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

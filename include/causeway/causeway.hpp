@@ -341,6 +341,7 @@
 #include <causeway/axis/penalised_mean.hpp>
 #include <causeway/axis/residual.hpp>
 #include <causeway/formats/byte_letters.hpp>
+#include <causeway/formats/token_names.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/adaptive_top_k.hpp>
 #include <causeway/stage/block_choice.hpp>
@@ -528,6 +529,8 @@
 
 #if defined(CAUSEWAY_HAS_JSON)
 #include <causeway/formats/document_reader.hpp>
+#include <causeway/formats/gguf.hpp>
+#include <causeway/formats/gguf_model.hpp>
 #include <causeway/formats/huggingface.hpp>
 #include <causeway/formats/json.hpp>
 #include <causeway/formats/json_lines.hpp>

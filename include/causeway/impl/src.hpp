@@ -258,8 +258,11 @@
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 11
 #include <causeway/formats/impl/byte_letters.ipp>
+#include <causeway/formats/impl/token_names.ipp>
 #if defined(CAUSEWAY_HAS_JSON)
 #include <causeway/formats/impl/document_reader.ipp>
+#include <causeway/formats/impl/gguf.ipp>
+#include <causeway/formats/impl/gguf_model.ipp>
 #include <causeway/formats/impl/huggingface.ipp>
 #include <causeway/formats/impl/json.ipp>
 #include <causeway/formats/impl/json_lines.ipp>

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What others make of our GGUF files: python3 tests/program/test_gguf.py build/dev/bin/causeway. What needs other programs is
-left out where they are not installed (pip install gguf llama-cpp-python)."""
+left out where they are not installed (tools/setup.sh others; or pip install gguf llama-cpp-python)."""
 import collections, json, os, re, struct, unittest
 
-from llama_cpp_library import LlamaCpp, find_library
 from test_formats import BPE, LLAMA, Formats
+from llama_cpp_library import LlamaCpp, find_library
 
 try:
     import gguf, numpy

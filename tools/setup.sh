@@ -11,8 +11,8 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # The library itself needs a C++20 compiler and nothing else. These are for our own programs and tests.
-packages_build="g++ cmake ninja-build ccache python3 libasio-dev libcereal-dev nlohmann-json3-dev libdnnl-dev"
-packages_test="catch2 libopenblas-openmp-dev libtomlplusplus-dev pkg-config openmpi-bin iproute2 dpkg-dev file groff-base"
+packages_build="g++ cmake ninja-build ccache python3 libasio-dev nlohmann-json3-dev libdnnl-dev"
+packages_test="catch2 libcereal-dev libopenblas-openmp-dev libtomlplusplus-dev pkg-config openmpi-bin iproute2 dpkg-dev file groff-base"
 packages_quickstart="libtomlplusplus-dev bible-kjv bible-kjv-text"
 packages_package="libtomlplusplus-dev dpkg-dev file"
 packages_check="clang-14 clang-format-14 git"
@@ -26,7 +26,7 @@ setup_without_apt() {
   command -v cmake >/dev/null || missing+=" cmake(3.25+)"
   command -v python3 >/dev/null || missing+=" python3"
   command -v c++ >/dev/null || command -v g++ >/dev/null || missing+=" g++(12+)"
-  for header in asio.hpp cereal/cereal.hpp nlohmann/json.hpp catch2/catch.hpp toml++/toml.h; do
+  for header in asio.hpp nlohmann/json.hpp catch2/catch.hpp toml++/toml.h; do
     printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$header" | c++ -x c++ -fsyntax-only - 2>/dev/null ||
       missing+=" <$header>"
   done

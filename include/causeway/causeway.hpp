@@ -18,6 +18,7 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/core/thread_pool.hpp>
 
+#include <causeway/io/archive.hpp>
 #include <causeway/io/checkpoint.hpp>
 #include <causeway/io/file.hpp>
 #include <causeway/io/file_storage.hpp>
@@ -524,7 +525,7 @@
 #endif
 
 #if __has_include(<cereal/cereal.hpp>) && !defined(CAUSEWAY_NO_CEREAL) && !defined(__CUDACC__)
-#include <causeway/io/archive.hpp>
+#include <causeway/io/cereal_archive.hpp>
 #endif
 
 #if defined(CAUSEWAY_HAS_JSON)

@@ -14,6 +14,7 @@
 #define CAUSEWAY_PARTS 16
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 1
+#include <causeway/io/impl/archive.ipp>
 #include <causeway/io/impl/checkpoint.ipp>
 #include <causeway/io/impl/file.ipp>
 #include <causeway/io/impl/file_storage.ipp>
@@ -22,7 +23,7 @@
 #include <causeway/io/impl/section_file.ipp>
 #include <causeway/io/impl/storage.ipp>
 #if __has_include(<cereal/cereal.hpp>) && !defined(CAUSEWAY_NO_CEREAL) && !defined(__CUDACC__)
-#include <causeway/io/impl/archive.ipp>
+#include <causeway/io/impl/cereal_archive.ipp>
 #endif
 #endif
 

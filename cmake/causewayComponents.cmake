@@ -3,7 +3,7 @@
 # the installed package read this same file, so that a component means the same in both. None is needed to use the rest.
 #
 #   causeway_find_component(asio)    causeway::asio     net/asio_transport.hpp
-#   causeway_find_component(cereal)  causeway::cereal   io/archive.hpp
+#   causeway_find_component(cereal)  causeway::cereal   io/cereal_archive.hpp
 #   causeway_find_component(json)    causeway::json     formats/*.hpp; adds them to causeway.hpp
 #   causeway_find_component(onednn)  causeway::onednn   kernels/onednn_gemm.hpp; makes oneDNN the default matrix product
 #   causeway_find_component(blas)    causeway::blas     kernels/cblas_gemm.hpp

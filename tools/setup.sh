@@ -3,6 +3,7 @@
 # Installs what building, testing and the quick start need and is not there yet. Safe to run again and again.
 #
 #   tools/setup.sh [build] [test] [quickstart] [package] [check] [docs]     default: build test quickstart
+#   tools/setup.sh others       packages of PyPI that read our files, into build/others: without them their tests are left out
 #
 # Needs apt (Debian 12, Ubuntu 22.04 or later). On other systems it says what is needed and stops. The other scripts source
 # this file and call `setup`.
@@ -10,12 +11,13 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # The library itself needs a C++20 compiler and nothing else. These are for our own programs and tests.
-packages_build="g++ cmake ninja-build ccache python3 libasio-dev libcereal-dev nlohmann-json3-dev libdnnl-dev"
-packages_test="catch2 libopenblas-openmp-dev libtomlplusplus-dev pkg-config openmpi-bin iproute2 dpkg-dev file groff-base"
+packages_build="g++ cmake ninja-build ccache python3 libasio-dev nlohmann-json3-dev libdnnl-dev"
+packages_test="catch2 libcereal-dev libopenblas-openmp-dev libtomlplusplus-dev pkg-config openmpi-bin iproute2 dpkg-dev file groff-base"
 packages_quickstart="libtomlplusplus-dev bible-kjv bible-kjv-text"
 packages_package="libtomlplusplus-dev dpkg-dev file"
 packages_check="clang-14 clang-format-14 git"
 packages_docs="mkdocs-material doxygen python3-yaml"
+packages_others="python3-pip"
 
 installed() { dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
 
@@ -25,7 +27,7 @@ setup_without_apt() {
   command -v cmake >/dev/null || missing+=" cmake(3.25+)"
   command -v python3 >/dev/null || missing+=" python3"
   command -v c++ >/dev/null || command -v g++ >/dev/null || missing+=" g++(12+)"
-  for header in asio.hpp cereal/cereal.hpp nlohmann/json.hpp catch2/catch.hpp toml++/toml.h; do
+  for header in asio.hpp nlohmann/json.hpp catch2/catch.hpp toml++/toml.h; do
     printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$header" | c++ -x c++ -fsyntax-only - 2>/dev/null ||
       missing+=" <$header>"
   done
@@ -79,6 +81,17 @@ setup() {
   }
 }
 
-if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+# The package gguf, and llama.cpp ready built: 150 MB, 10 s. Tests find them there (tests/program/support.py).
+setup_others() {
+  [ -d "$root/build/others/gguf" ] && [ -d "$root/build/others/xllamacpp" ] && return 0
+  setup others || return
+  say "installing from PyPI: gguf xllamacpp"
+  python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore --target "$root/build/others" gguf xllamacpp \
+    </dev/null
+}
+
+if [ "${BASH_SOURCE[0]}" = "$0" ] && [ "$*" = others ]; then
+  setup_others && echo "the tests that need others' programs will run"
+elif [ "${BASH_SOURCE[0]}" = "$0" ]; then
   setup "${@:-build}" $([ $# -eq 0 ] && echo test quickstart) && echo "everything needed is installed"
 fi

@@ -79,7 +79,7 @@ DOORS = {
     "asio": Door(r"asio\.hpp$|asio/", r"net/(impl/)?(asio_\w+|fabric_options|handshake_acceptor|rendezvous)\.[hi]pp$",
                  "__has_include(<asio.hpp>) && !defined(CAUSEWAY_NO_ASIO) && !defined(__CUDACC__)",
                  "standalone asio (Debian: libasio-dev), and a compiler other than nvcc", hidden=True),
-    "cereal": Door(r"cereal/", r"io/archive\.hpp$",
+    "cereal": Door(r"cereal/", r"io/(impl/)?cereal_archive\.[hi]pp$",
                    "__has_include(<cereal/cereal.hpp>) && !defined(CAUSEWAY_NO_CEREAL) && !defined(__CUDACC__)"),
     "json": Door(r"nlohmann/", r"formats/(impl/)?\w+\.[hi]pp$", "defined(CAUSEWAY_HAS_JSON)"),
     "onednn": Door(r"oneapi/|dnnl", r"kernels/onednn_gemm\.hpp$", "defined(CAUSEWAY_HAS_ONEDNN)"),

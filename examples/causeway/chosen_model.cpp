@@ -52,9 +52,7 @@ struct language_model final : whole_model<M> {
     started_from = folder;
     return causeway::formats::load_model(folder, model);
   }
-  result<void> save(const std::string& folder, const causeway::formats::save_options& options) override {
-    return causeway::formats::save_model(folder, model, options);
-  }
+  causeway::formats::model_options options() override { return model.options(); }
   std::int64_t context_length() override { return model.context_length(); }
   std::string computes_on() override { return model.backend().describe(); }
   causeway::nn::memory_estimate memory_estimate(std::int64_t sequences) override {

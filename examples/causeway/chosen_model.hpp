@@ -54,7 +54,7 @@ class chosen_model {
 
     virtual causeway::result<std::string> sample(text_codec&, const settings&, const text_sink&) { return no_stages(); }
     virtual causeway::result<void> load(const std::string&) { return no_stages(); }
-    virtual causeway::result<void> save(const std::string&, const causeway::formats::save_options&) { return no_stages(); }
+    virtual causeway::formats::model_options options() { std::abort(); }
     virtual std::int64_t context_length() { return 0; }
     virtual std::string computes_on() { return {}; }
     virtual causeway::nn::memory_estimate memory_estimate(std::int64_t) { return {}; }
@@ -97,11 +97,9 @@ class chosen_model {
   causeway::result<std::string> sample(text_codec& codec, const settings& s, const text_sink& to = {}) {
     return it_->sample(codec, s, to);
   }
-  /// Parameters, or those of the part that is here, from a folder in Hugging Face's layout; a whole model into one.
+  /// Parameters, or those of the part that is here, from a folder in Hugging Face's layout.
   causeway::result<void> load(const std::string& folder) { return it_->load(folder); }
-  causeway::result<void> save(const std::string& folder, const causeway::formats::save_options& options) {
-    return it_->save(folder, options);
-  }
+  [[nodiscard]] causeway::formats::model_options options() { return it_->options(); }
   [[nodiscard]] std::int64_t context_length() { return it_->context_length(); }
   /// What computes, and what a batch of so many sequences takes of memory.
   [[nodiscard]] std::string computes_on() { return it_->computes_on(); }

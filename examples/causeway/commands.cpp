@@ -70,10 +70,11 @@ command generate_command() {
 
 command export_command() {
   return {.name = "export",
-          .synopsis = "DIR [--name NAME]",
-          .summary = "write a trained model as Hugging Face's transformers reads it",
-          .common = {{"Run", {"run.name", "run.directory", "export.type"}}},
-          .examples = {{"causeway export out/ --name causeway --dtype bf16", ""}},
+          .synopsis = "DIR | FILE.gguf [--name NAME]",
+          .summary = "write a trained model as Hugging Face's transformers or llama.cpp reads it",
+          .common = {{"Run", {"run.name", "run.directory", "export.format", "export.type"}}},
+          .examples = {{"causeway export out/ --name causeway --dtype bf16", "a folder for transformers"},
+                       {"causeway export model.gguf --name causeway --dtype q8_0", "a file for llama.cpp"}},
           .more = "docs/how_to/models_in_and_out.md"};
 }
 

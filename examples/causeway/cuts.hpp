@@ -36,7 +36,7 @@ causeway::result<std::vector<causeway::cut>> cuts_in(causeway::io::checkpoint_di
       std::fprintf(stderr, "passing over a checkpoint: %s\n", file.error().text().c_str());
       continue;
     }
-    CAUSEWAY_ASSIGN(const causeway::cut where, causeway::read_cut(*file, causeway::io::cereal_archiver{}));
+    CAUSEWAY_ASSIGN(const causeway::cut where, causeway::read_cut(*file, causeway::io::archiver{}));
     cuts.push_back(where);
   }
   return cuts;

@@ -57,7 +57,7 @@ class elastic_session {
   }
 
  private:
-  using archiver = causeway::io::cereal_archiver;
+  using archiver = causeway::io::archiver;
   static constexpr bool has_stages = std::remove_cvref_t<decltype(std::declval<Trainer&>().parallel())>::traits.staged;
   static constexpr bool alone_between = !Trainer::comm_type::traits.needs_global_step;  // exchanges
   static constexpr bool moves_blocks =

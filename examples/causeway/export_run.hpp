@@ -2,7 +2,7 @@
 #ifndef CAUSEWAY_EXAMPLES_EXPORT_RUN_HPP
 #define CAUSEWAY_EXAMPLES_EXPORT_RUN_HPP
 
-// `causeway export DIR`: a trained model as Hugging Face's transformers reads it.
+// `causeway export`: a trained model as Hugging Face's transformers or llama.cpp reads it.
 
 #include <causeway/core/result.hpp>
 
@@ -13,8 +13,9 @@
 
 namespace app {
 
-/// Gathers the run's model and writes it to `folder`, with its tokenizer if that can be written. Says what it wrote.
-causeway::result<int> export_run(const settings& s, text_codec& codec, const std::string& folder);
+/// Gathers the run's model and writes it to `path`: a folder, with the tokenizer if that can be written, or one file of
+/// GGUF with both. Says what it wrote.
+causeway::result<int> export_run(const settings& s, text_codec& codec, const std::string& path);
 
 }  // namespace app
 

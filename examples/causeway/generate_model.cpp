@@ -64,7 +64,7 @@ causeway::result<void> gather_stages(chosen_model& model, std::int64_t vocabular
       return loaded.error();
     }
     auto& held = stage.parameters();
-    CAUSEWAY_TRY(causeway::restore_parameters(held, loaded->file, causeway::io::cereal_archiver{}));
+    CAUSEWAY_TRY(causeway::restore_parameters(held, loaded->file, causeway::io::archiver{}));
     for (std::size_t i = 0; i < held.segments().size(); ++i) {
       const auto& from = held.segments()[i];
       const auto found = std::find_if(whole.segments().begin(), whole.segments().end(),
@@ -105,7 +105,7 @@ causeway::result<chosen_model> trained_model(const settings& s, text_codec& code
   }
   CAUSEWAY_ASSIGN(const auto loaded, newest_checkpoint(run_folder(s)));
   if (!loaded.note.empty()) std::fprintf(stderr, "%s\n", loaded.note.c_str());
-  CAUSEWAY_TRY(causeway::restore_parameters(model.parameters(), loaded.file, causeway::io::cereal_archiver{}));
+  CAUSEWAY_TRY(causeway::restore_parameters(model.parameters(), loaded.file, causeway::io::archiver{}));
   return model;
 }
 

@@ -160,7 +160,8 @@ causeway::result<int> generate(settings s, const origins& from) {
 }
 
 causeway::result<int> export_to(settings s, const origins& from, const std::vector<std::string>& positional) {
-  if (positional.size() != 1) return fail(errc::invalid_argument, "export", "say where to: causeway export DIR");
+  if (positional.size() != 1)
+    return fail(errc::invalid_argument, "export", "say where to: causeway export DIR, or causeway export FILE.gguf");
   CAUSEWAY_ASSIGN(text_codec codec, know_run(s, from));
   return export_run(s, codec, positional[0]);
 }

@@ -61,7 +61,7 @@ class session {
   }
 
  private:
-  using archiver = causeway::io::cereal_archiver;
+  using archiver = causeway::io::archiver;
   // Peers may be one round apart when one of them dies, and those left save once more in the middle of a round: with two
   // generations they would have dropped the newest round that the dead one still holds.
   static constexpr unsigned generations = 3;

@@ -138,6 +138,7 @@ struct settings {
   } sample;
 
   struct {
+    std::string format = "auto";
     std::string type = "f32";
   } out;
 

@@ -249,9 +249,14 @@ std::vector<setting> table(settings& s) {
           .also("top-p")
           .above(0)
           .up_to(1),
-      make("export.type", s.out.type, "what weights are written as: f32, or bf16 or f16, which round and take half", local)
+      make("export.format", s.out.format,
+           "huggingface, a folder for transformers; gguf, a file for llama.cpp; auto = by the name's end", local)
+          .also("format")
+          .one_of({"auto", "huggingface", "gguf"}),
+      make("export.type", s.out.type,
+           "what weights are written as: f32, or bf16 or f16, which round and take half, or in GGUF q8_0: a quarter", local)
           .also("dtype")
-          .one_of({"f32", "bf16", "f16"}),
+          .one_of({"f32", "bf16", "f16", "q8_0"}),
       make("sim.links", s.sim.links, "simulate: CSV of links between regions; empty = all alike", local).also("links"),
       make("sim.faults", s.sim.faults,
            "simulate: none, random, harsh, datacentre, hostile, swizzle, or a file .toml, .csv, .txt", local)

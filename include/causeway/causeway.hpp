@@ -18,6 +18,7 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/core/thread_pool.hpp>
 
+#include <causeway/io/archive.hpp>
 #include <causeway/io/checkpoint.hpp>
 #include <causeway/io/file.hpp>
 #include <causeway/io/file_storage.hpp>
@@ -341,6 +342,7 @@
 #include <causeway/axis/penalised_mean.hpp>
 #include <causeway/axis/residual.hpp>
 #include <causeway/formats/byte_letters.hpp>
+#include <causeway/formats/token_names.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/adaptive_top_k.hpp>
 #include <causeway/stage/block_choice.hpp>
@@ -524,11 +526,13 @@
 #endif
 
 #if __has_include(<cereal/cereal.hpp>) && !defined(CAUSEWAY_NO_CEREAL) && !defined(__CUDACC__)
-#include <causeway/io/archive.hpp>
+#include <causeway/io/cereal_archive.hpp>
 #endif
 
 #if defined(CAUSEWAY_HAS_JSON)
 #include <causeway/formats/document_reader.hpp>
+#include <causeway/formats/gguf.hpp>
+#include <causeway/formats/gguf_model.hpp>
 #include <causeway/formats/huggingface.hpp>
 #include <causeway/formats/json.hpp>
 #include <causeway/formats/json_lines.hpp>

@@ -12,6 +12,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
 
+#include <causeway/io/archive.hpp>
 #include <causeway/io/checkpoint.hpp>
 #include <causeway/io/file.hpp>
 #include <causeway/io/file_storage.hpp>
@@ -148,7 +149,7 @@
 #include <causeway/train/trainer.hpp>
 
 #if __has_include(<cereal/cereal.hpp>) && !defined(CAUSEWAY_NO_CEREAL) && !defined(__CUDACC__)
-#include <causeway/io/archive.hpp>
+#include <causeway/io/cereal_archive.hpp>
 #endif
 
 #endif  // CAUSEWAY_TRAIN_HPP

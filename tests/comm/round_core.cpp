@@ -64,12 +64,12 @@ TEST_CASE("round core: a checkpoint of other fragments is refused", "[comm][fast
   auto ctx = context();
   comm::rounds whole{axis::every{3}};
   REQUIRE(whole.start(ctx));
-  const auto bytes = io::cereal_archiver{}.to_bytes(whole).value();
+  const auto bytes = io::archiver{}.to_bytes(whole).value();
   comm::rounds cut{axis::staggered{3}, axis::strided{2}};
   comm::rounds same{axis::every{3}};
-  REQUIRE(io::cereal_archiver{}.from_bytes(bytes, same));
+  REQUIRE(io::archiver{}.from_bytes(bytes, same));
   CHECK(same.start(ctx));
-  REQUIRE(io::cereal_archiver{}.from_bytes(bytes, cut));
+  REQUIRE(io::archiver{}.from_bytes(bytes, cut));
   const auto started = cut.start(ctx);
   REQUIRE(!started);
   CHECK(started.error().code == errc::wrong_model);

@@ -5,6 +5,9 @@ import os, subprocess, sys, tempfile, threading, time, unittest
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
 from small_text import words
 
+OTHERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "build", "others")  # tools/setup.sh others
+sys.path.append(OTHERS)
+
 PROGRAM = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 and os.path.exists(sys.argv[1]) else "causeway"
 SMALL = ["--model.layers", "2", "--model.width", "32", "--model.heads", "2", "--model.context", "32", "--data.tokenizer",
          "bytes", "--train.batch", "4", "--train.evaluate_tokens", "1024", "--sample.tokens", "8", "--comm.local_steps", "10"]

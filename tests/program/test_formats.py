@@ -123,7 +123,8 @@ class InAndOut(Formats):
         self.fails(self.start(), "not_found", "tokenizer.json", "--data.tokenizer bytes or bpe")
         self.fails(self.start(*BPE), "wrong_model", "model.vocabulary", "smaller data.vocabulary")
         self.works(self.start("--data.tokenizer", "bytes", "--steps", "2"))
-        self.fails(self.run_on("export"), "invalid_argument", "causeway export DIR")
+        self.fails(self.run_on("export"), "invalid_argument", "causeway export DIR", "FILE.gguf")
+        self.fails(self.run_on("export", self.out, "--dtype", "q8_0"), "invalid_argument", "export.type", "model.gguf")
         self.fails(self.run_on("export", self.out, where="nowhere"), "not_found", "train first")
 
     def test_other_weights_than_the_run_began_with_are_refused(self):

@@ -105,9 +105,9 @@ TEST_CASE("expert: what is saved and loaded goes on as if nothing had happened",
   const auto x = normal(rows * width, 1), dy = normal(rows * width, 2);
   std::vector<float> dx(x.size()), dx2(x.size());
   REQUIRE(a.backward(x, dy, dx));
-  const auto bytes = io::cereal_archiver{}.to_bytes(a);
+  const auto bytes = io::archiver{}.to_bytes(a);
   REQUIRE(bytes);
-  REQUIRE(io::cereal_archiver{}.from_bytes(*bytes, b));
+  REQUIRE(io::archiver{}.from_bytes(*bytes, b));
   REQUIRE(a.backward(x, dy, dx));
   REQUIRE(b.backward(x, dy, dx2));
   CHECK(dx == dx2);

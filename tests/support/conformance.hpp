@@ -44,7 +44,7 @@ using saved_state = std::vector<std::byte>;
 template <class Trainer>
 saved_state save(Trainer& trainer) {
   saved_state bytes;
-  const auto sections = causeway::save_state(trainer, causeway::io::cereal_archiver{});
+  const auto sections = causeway::save_state(trainer, causeway::io::archiver{});
   if (!sections) throw std::runtime_error{sections.error().text()};
   const auto sink = [&](std::span<const std::byte> part) -> causeway::result<void> {
     bytes.insert(bytes.end(), part.begin(), part.end());
@@ -59,7 +59,7 @@ template <class Trainer>
 void load(Trainer& trainer, const saved_state& bytes) {
   const auto file = causeway::io::section_file::parse(bytes, "memory");
   if (!file) throw std::runtime_error{file.error().text()};
-  const auto outcome = causeway::restore_state(trainer, *file, causeway::io::cereal_archiver{});
+  const auto outcome = causeway::restore_state(trainer, *file, causeway::io::archiver{});
   if (!outcome) throw std::runtime_error{outcome.error().text()};
 }
 

@@ -30,7 +30,7 @@ auto trained(std::uint64_t steps, std::int64_t size, Policies... policies) {
 
 TEST_CASE("checkpoint: says where in the run it was made", "[train][fast]") {
   auto t = trained(5, 37, comm::periodic<>{{.local_steps = 2}});
-  const auto where = read_cut(written(support::save(t)), io::cereal_archiver{});
+  const auto where = read_cut(written(support::save(t)), io::archiver{});
   REQUIRE(where);
   CHECK(where->step == 5);
   CHECK(where->round == 2);
@@ -40,7 +40,7 @@ TEST_CASE("checkpoint: of another model is refused and changes nothing", "[train
   auto small = trained(2, 37, comm::every_step<>{});
   auto large = trained(3, 53, comm::every_step<>{});
   const auto before = support::save(large);
-  const auto outcome = restore_state(large, written(support::save(small)), io::cereal_archiver{});
+  const auto outcome = restore_state(large, written(support::save(small)), io::archiver{});
   REQUIRE(!outcome);
   CHECK(outcome.error().code == errc::wrong_model);
   CHECK(support::save(large) == before);
@@ -49,7 +49,7 @@ TEST_CASE("checkpoint: of another model is refused and changes nothing", "[train
 TEST_CASE("checkpoint: of other policies is refused with both sides named", "[train][fast]") {
   auto synchronous = trained(2, 37, comm::every_step<>{});
   auto local = trained(2, 37, comm::periodic<>{});
-  const auto outcome = restore_state(local, written(support::save(synchronous)), io::cereal_archiver{});
+  const auto outcome = restore_state(local, written(support::save(synchronous)), io::archiver{});
   REQUIRE(!outcome);
   CHECK(outcome.error().text().find("comm.every_step") != std::string::npos);
   CHECK(outcome.error().text().find("comm.periodic") != std::string::npos);

@@ -36,6 +36,9 @@ struct tensor_place {
 /// All tensors of a model, by their names.
 [[nodiscard]] CAUSEWAY_DECL std::vector<tensor_place> places_of(const model_options& options);
 
+/// The values of a place, [rows, columns]; errc::invalid_argument if the parameters, of a part of a model, do not have it.
+CAUSEWAY_DECL result<const float*> values_at(parameter_store& parameters, const tensor_place& place);
+
 /// Fills `parameters`, those of a model with the options `wanted` or of a part of it, from a folder. Errors say which
 /// tensor is missing, unknown or of another shape: then the parameters are in part those of the folder. Segments named in
 /// `keep` stay as they are.

@@ -14,6 +14,7 @@
 #define CAUSEWAY_PARTS 16
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 1
+#include <causeway/io/impl/archive.ipp>
 #include <causeway/io/impl/checkpoint.ipp>
 #include <causeway/io/impl/file.ipp>
 #include <causeway/io/impl/file_storage.ipp>
@@ -22,7 +23,7 @@
 #include <causeway/io/impl/section_file.ipp>
 #include <causeway/io/impl/storage.ipp>
 #if __has_include(<cereal/cereal.hpp>) && !defined(CAUSEWAY_NO_CEREAL) && !defined(__CUDACC__)
-#include <causeway/io/impl/archive.ipp>
+#include <causeway/io/impl/cereal_archive.ipp>
 #endif
 #endif
 
@@ -265,8 +266,11 @@
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 11
 #include <causeway/formats/impl/byte_letters.ipp>
+#include <causeway/formats/impl/token_names.ipp>
 #if defined(CAUSEWAY_HAS_JSON)
 #include <causeway/formats/impl/document_reader.ipp>
+#include <causeway/formats/impl/gguf.ipp>
+#include <causeway/formats/impl/gguf_model.ipp>
 #include <causeway/formats/impl/huggingface.ipp>
 #include <causeway/formats/impl/json.ipp>
 #include <causeway/formats/impl/json_lines.ipp>

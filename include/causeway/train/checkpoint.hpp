@@ -19,7 +19,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-/// Turns a value with `serialize` into bytes and back; io::cereal_archiver is one.
+/// Turns a value with `serialize` into bytes and back; io::archiver is one, io::cereal_archiver another.
 template <class A>
 concept Archiver = requires(A& a, std::uint64_t& value, std::span<const std::byte> bytes) {
   { a.to_bytes(value) } -> std::convertible_to<result<std::vector<std::byte>>>;

@@ -145,8 +145,8 @@ inline result<void> check_all_known(const weight_files& files, const std::vector
 }
 
 /// The values of a place as they stand in a file. The parameters must outlive the producer.
-inline io::byte_producer values_of(const tensor_place& p, const float* segment, element type) {
-  return [p, type, from = segment + p.row * p.columns](const io::byte_sink& sink) -> result<void> {
+inline io::byte_producer values_of(const tensor_place& p, const float* from, element type) {
+  return [p, type, from](const io::byte_sink& sink) -> result<void> {
     const std::span<const float> ours{from, static_cast<std::size_t>(p.rows * p.columns)};
     if (!p.transposed) {
       constexpr std::size_t piece = std::size_t{1} << 18U;
@@ -192,6 +192,13 @@ CAUSEWAY_DECL std::vector<tensor_place> places_of(const model_options& options) 
   return std::visit([](const auto& o) { return detail::list_places(o); }, options);
 }
 
+CAUSEWAY_DECL result<const float*> values_at(parameter_store& parameters, const tensor_place& place) {
+  if (const auto segment = detail::segment_named(parameters, place.ours)) {
+    return parameters.value(*segment) + place.row * place.columns;
+  }
+  return fail(errc::invalid_argument, place.ours, "is not held here; gather the whole model before it is saved");
+}
+
 CAUSEWAY_DECL result<void> load_parameters(const std::string& folder, const model_options& wanted,
                                            parameter_store& parameters, const std::set<std::string>& keep) {
   CAUSEWAY_ASSIGN(model_options stored, read_config_of(folder));
@@ -220,11 +227,8 @@ CAUSEWAY_DECL result<void> save_parameters(const std::string& folder, const mode
                                            parameter_store& parameters, const save_options& save) {
   std::vector<tensor_source> tensors;
   for (const tensor_place& p : places_of(options)) {
-    const auto segment = detail::segment_named(parameters, p.ours);
-    if (!segment) {
-      return fail(errc::invalid_argument, p.ours, "is not held here; gather the whole model before it is saved");
-    }
-    tensors.push_back({p.theirs, save.type, p.shape(), detail::values_of(p, parameters.value(*segment), save.type)});
+    CAUSEWAY_ASSIGN(const float* const values, values_at(parameters, p));
+    tensors.push_back({p.theirs, save.type, p.shape(), detail::values_of(p, values, save.type)});
   }
   io::posix_storage storage;
   CAUSEWAY_TRY(storage.write_atomic(folder + "/model.safetensors", safetensors(std::move(tensors), {{"format", "pt"}})));

@@ -9,11 +9,11 @@
 #include <causeway/data/pre_tokenizer.hpp>
 #include <causeway/formats/byte_letters.hpp>
 #include <causeway/formats/json.hpp>
+#include <causeway/formats/token_names.hpp>
 #include <causeway/formats/tokenizer_parts.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <set>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace formats { namespace detail {
@@ -202,29 +202,18 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace formats {
 
 CAUSEWAY_DECL result<std::string> tokenizer_text(const data::bpe_tokenizer& tokenizer) {
   const data::bpe_table& table = tokenizer.table();
-  std::vector<std::string> names;
-  for (const std::string& bytes : table.tokens) names.push_back(letters_of(bytes));
+  CAUSEWAY_ASSIGN(const token_names names, names_of(tokenizer, "tokenizer.json"));
   std::string vocabulary, merges, added;
   for (const data::special_token& s : table.specials) {
-    names[static_cast<std::size_t>(s.token)] = s.name;
     added += (added.empty() ? "" : ",") + std::string{"{\"id\":"} + std::to_string(s.token) +
              ",\"content\":" + json_quoted(s.name) +
              R"(,"single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true})";
   }
-  std::set<std::string_view> seen;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (names[i].empty()) continue;
-    vocabulary += (vocabulary.empty() ? "" : ",") + json_quoted(names[i]) + ":" + std::to_string(i);
-    if (seen.insert(names[i]).second) continue;
-    return fail(errc::unsupported, "tokenizer.json",
-                "token " + std::to_string(i) +
-                    " has the same bytes as one before it, and this format knows tokens by their "
-                    "bytes; the model can be used without it");
+  for (std::size_t i = 0; i < names.tokens.size(); ++i) {
+    if (names.tokens[i].empty()) continue;
+    vocabulary += (vocabulary.empty() ? "" : ",") + json_quoted(names.tokens[i]) + ":" + std::to_string(i);
   }
-  for (const data::bpe_merge& m : tokenizer.all_merges()) {
-    const std::string both = names[static_cast<std::size_t>(m.left)] + " " + names[static_cast<std::size_t>(m.right)];
-    merges += (merges.empty() ? "" : ",") + json_quoted(both);
-  }
+  for (const std::string& m : names.merges) merges += (merges.empty() ? "" : ",") + json_quoted(m);
   return R"({"version":"1.0","truncation":null,"padding":null,"added_tokens":[)" + added +
          R"(],"normalizer":null,"pre_tokenizer":)" + detail::pre_tokenizer_text(table.pieces) +
          R"(,"post_processor":null,"decoder":{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false})"

@@ -113,6 +113,7 @@
 #include <causeway/plan/impl/templates.ipp>
 #include <causeway/plan/impl/timeline.ipp>
 #include <causeway/plan/impl/transformer_cost.ipp>
+#include <causeway/plan/impl/two_way_schedules.ipp>
 #include <causeway/plan/impl/utilisation.ipp>
 #include <causeway/plan/impl/varuna_search.ipp>
 #endif

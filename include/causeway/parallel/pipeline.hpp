@@ -158,7 +158,7 @@ class pipeline {
   result<void> make_schedule() {
     CAUSEWAY_TRY(check_micro_batches(name, options_.micro_batches));
     CAUSEWAY_ASSIGN(schedule_, order_.make(place_.ranks(), static_cast<std::uint32_t>(options_.micro_batches)));
-    if (Codec::traits.stateful && has_copies()) {
+    if (stage::remembers(codec_) && has_copies()) {
       return fail(errc::unsupported, "pipeline",
                   "samples go the one way now and the other way later, which an activation codec that remembers them can't "
                   "follow; use stage::plain or stage::coded, or a schedule of one way");

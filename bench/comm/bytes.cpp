@@ -152,7 +152,7 @@ int main() {
   });
   measure({"ravnest", 0, 40, 0, "20 local steps, two clusters"},
           [](std::uint32_t peers) { return make(presets::ravnest_options{.clusters = regions_of(peers)}); });
-  measure<optim::sgd, true>({"dedloc", 0, 512, 0, "every 512 samples of a peer: 512 steps of one"},
+  measure<optim::sgd, true>({"dedloc", 256, 1024, 0, "every 512 samples of a peer: 512 steps of one"},
                             [](std::uint32_t peers) { return make(presets::dedloc_options{.batch = 512 * peers}); });
   measure<optim::sgd, true>({"async_local_sgd", 50, 500, 0, "50 local steps; pushes and answers"},
                             [] { return make(presets::async_local_sgd_options{}); });

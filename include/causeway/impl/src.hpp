@@ -335,6 +335,7 @@
 #include <causeway/parallel/impl/part_change.ipp>
 #include <causeway/parallel/impl/pipeline_place.ipp>
 #include <causeway/parallel/impl/pipeline_talk.ipp>
+#include <causeway/parallel/impl/random_routes.ipp>
 #include <causeway/parallel/impl/resumable_step.ipp>
 #include <causeway/parallel/impl/seat_work.ipp>
 #include <causeway/parallel/impl/step_snapshot.ipp>

@@ -22,6 +22,7 @@
 #include <causeway/parallel/pipeline_pass.hpp>
 #include <causeway/parallel/pipeline_place.hpp>
 #include <causeway/parallel/pipeline_talk.hpp>
+#include <causeway/parallel/random_routes.hpp>
 #include <causeway/parallel/stage_mail.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/plan/schedule.hpp>
@@ -81,8 +82,10 @@ class pipeline {
     const float scale = 1.0F / static_cast<float>(b.tokens());
     auto view = view_of(ctx);
     const time_point begin = ctx.clock().now();
-    auto loss = run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
-                          mail(ctx, first_channel, base_.empty() ? nullptr : &base_), talk(ctx));
+    auto loss = options_.random_routes
+                    ? run_routed(ctx, view, b, scale, dropout)
+                    : run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
+                                mail(ctx, first_channel, base_.empty() ? nullptr : &base_), talk(ctx));
     if (loss) batch_times_.observe(ctx.clock().now() - begin);
     return loss;
   }
@@ -163,6 +166,7 @@ class pipeline {
                   "samples go the one way now and the other way later, which an activation codec that remembers them can't "
                   "follow; use stage::plain or stage::coded, or a schedule of one way");
     }
+    if (options_.random_routes) CAUSEWAY_TRY(check_routes());
     cursor_ = cursor_of(schedule_, place_.rank, order_);
     window_ = window_of(schedule_, order_);
     return {};
@@ -185,6 +189,48 @@ class pipeline {
     return std::min(ctx.exchange_options().deadline, batch_times_.deadline(ctx.clock().now()));
   }
 
+  result<void> check_routes() const {
+    const auto no = [](const char* why) -> result<void> { return fail(errc::unsupported, "pipeline random routes", why); };
+    if (schedule_.chunks > 1) return no("replicas swap whole stages; use a schedule with one chunk on each rank");
+    if (stage::remembers(codec_)) {
+      return no(
+          "samples go other ways in every step, which an activation codec that remembers them can't follow; use "
+          "stage::plain or stage::coded");
+    }
+    if (Codec::traits.uses_base) return no("the codec knows the embedding of this replica's tokens only; use another one");
+    return {};
+  }
+
+  // As run_batch, where the stages before and behind are of other replicas in each micro-batch. The loss is that of the
+  // micro-batches that end in this pipeline.
+  result<double> run_routed(auto& ctx, collective::group_view& view, const batch& b, float scale,
+                            std::span<const std::uint64_t> dropout) {
+    const std::uint32_t ranks = place_.ranks();
+    const random_routes routes{place_.replicas(), ranks, ctx.options().seed};
+    std::vector<std::vector<std::uint32_t>> peers(schedule_.micro_batches);
+    for (std::uint32_t m = 0; m < schedule_.micro_batches; ++m) {
+      peers[m] = routes.way(ctx.step(), m, place_.replica, place_.rank);
+      for (std::uint32_t s = 0; s < ranks; ++s) peers[m][s] = place_.rows[peers[m][s]][s];
+    }
+    batch routed = b;
+    if (place_.rank + 1 == ranks) {
+      collective::group_view last_stages{ctx.world(), place_.group};
+      CAUSEWAY_TRY(swap_targets(last_stages, routes, ranks, schedule_.micro_batches, b, routed_targets_, talk(ctx)));
+      routed.targets = routed_targets_;
+    }
+    std::vector<net::peer_index> everybody(ctx.world().size());
+    std::iota(everybody.begin(), everybody.end(), net::peer_index{0});
+    collective::group_view all{ctx.world(), std::move(everybody)};
+    batch_talk boundaries = mail(ctx, first_channel);
+    boundaries.seed = 0;  // both sides of a boundary must have the same
+    boundaries.routes = &peers;
+    CAUSEWAY_ASSIGN(const double sum,
+                    pass_batch(ctx, all, codec_, *cursor_, {schedule_, place_.rank, chunks_, routed, scale, true, dropout},
+                               boundaries));
+    CAUSEWAY_ASSIGN(const double loss, loss_of_pipeline(view, sum, loss_rank(schedule_), talk(ctx)));
+    return loss / static_cast<double>(b.tokens());
+  }
+
   // The blocks of this rank's chunks. A part that was cut otherwise is for all ranks to agree on, if it can be told apart.
   result<std::vector<nn::block_range>> chunks_in(const auto& model) const {
     const nn::model_part& part = model.part();
@@ -203,7 +249,10 @@ class pipeline {
   [[nodiscard]] std::uint64_t agreement(auto& ctx) const {
     hasher h;
     h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name));
-    h.add_value(codec_.agreement()).add_value(options_.micro_batches).add_value(schedule_.path);
+    h.add_value(codec_.agreement())
+        .add_value(options_.micro_batches)
+        .add_value(schedule_.path)
+        .add_value(options_.random_routes);
     return h.finish();
   }
 
@@ -246,7 +295,8 @@ class pipeline {
   plan::schedule schedule_;
   std::optional<plan::schedule_cursor> cursor_;
   std::vector<nn::block_range> chunks_;
-  embedding_base base_;           // empty where the codec uses none
+  std::vector<std::int32_t> routed_targets_;  // of the micro-batches that other replicas began
+  embedding_base base_;                       // empty where the codec uses none
   std::vector<float> other_end_;  // a tied table's gradient of the other end; all gradients, where a stage has two copies
   net::arrival_statistics batch_times_{{.floor = std::chrono::minutes{10}, .cap = std::chrono::hours{24}}};
   std::uint64_t round_ = 0;

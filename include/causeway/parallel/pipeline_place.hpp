@@ -29,14 +29,17 @@ struct pipeline_options {
   std::vector<std::vector<net::peer_index>> placement{};
   /// The first block of every virtual stage but the first, rising. None: blocks are spread evenly.
   std::vector<std::int64_t> cuts{};
+  /// Stages of different replicas are paired anew for every micro-batch, at random (NoLoCo): parallel/random_routes.hpp.
+  bool random_routes = false;
 };
 
 /// Where a peer is.
 struct pipeline_place {
   std::uint32_t replica = 0;
   std::uint32_t rank = 0;
-  std::vector<net::peer_index> pipeline;  ///< the peers of its pipeline, by rank
-  std::vector<net::peer_index> group;     ///< the peers of all pipelines that hold the same stage, by replica
+  std::vector<net::peer_index> pipeline;             ///< the peers of its pipeline, by rank
+  std::vector<net::peer_index> group;                ///< the peers of all pipelines that hold the same stage, by replica
+  std::vector<std::vector<net::peer_index>> rows{};  ///< [replica][rank]: everybody
 
   [[nodiscard]] std::uint32_t ranks() const noexcept { return static_cast<std::uint32_t>(pipeline.size()); }
   [[nodiscard]] std::uint32_t replicas() const noexcept { return static_cast<std::uint32_t>(group.size()); }

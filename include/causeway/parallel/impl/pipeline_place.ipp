@@ -50,6 +50,7 @@ CAUSEWAY_DECL result<pipeline_place> place_in(const pipeline_options& o, net::pe
     at.pipeline = rows[replica];
   }
   for (const auto& row : rows) at.group.push_back(row[at.rank]);
+  at.rows = rows;
   return at;
 }
 

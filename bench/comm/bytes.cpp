@@ -4,11 +4,14 @@
 // usage: bench_comm_bytes
 //
 // Two and eight peers train a model with a transformer's shapes (1.3 million parameters); what a peer sends is counted from
-// the moment that a run is in its stride. "published" is the ratio that the paper claims, and counts of what it was taken.
+// the moment that a run is in its stride. Where peers go at their own pace they do so on the simulator, all equally fast.
+// "published" is the ratio that the paper claims, and counts of what it was taken.
 // Exit status 1 when a preset that sends to everybody sends more than its paper's ratio allows, between two peers.
 
 #include <causeway/optim/adamw.hpp>
+#include <causeway/optim/dion.hpp>
 #include <causeway/optim/sgd.hpp>
+#include <causeway/presets/asynchronous.hpp>
 #include <causeway/presets/compressed.hpp>
 #include <causeway/presets/gossip.hpp>
 #include <causeway/presets/local_updates.hpp>
@@ -16,12 +19,16 @@
 #include <causeway/presets/overlapped.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "../../tests/support/shaped.hpp"
+#include "../../tests/support/simulated_runs.hpp"
 
 namespace {
 
@@ -39,8 +46,26 @@ struct row {
 bool all_hold = true;
 double base[2];
 
+/// The mean over the peers of what each sends in `steps` steps after `lead` others, on the simulator.
+template <class Inner, class MakePolicy>
+double simulated_bytes(std::uint32_t peers, std::uint64_t lead, std::uint64_t steps, MakePolicy policy) {
+  const auto sent_until = [&](std::uint64_t last) {
+    support::simulated_options o{.peers = peers, .steps = last};
+    o.step = std::chrono::seconds{1};
+    support::simulated_runs<Inner, support::shaped, MakePolicy> runs{policy, o};
+    const auto run = runs.run();
+    double sum = 0;
+    for (const support::simulated_peer& p : run.peers) {
+      if (p.error) throw std::runtime_error{p.error->text()};
+      sum += static_cast<double>(p.sent) / peers;
+    }
+    return sum;
+  };
+  return sent_until(lead + steps) - sent_until(lead);
+}
+
 /// `policy()` or `policy(peers)` gives what a peer runs.
-template <class Inner = optim::sgd, class MakePolicy>
+template <class Inner = optim::sgd, bool Simulated = false, class MakePolicy>
 void measure(const row& r, MakePolicy policy) {
   double ratio[2];
   double bits[2];
@@ -53,7 +78,8 @@ void measure(const row& r, MakePolicy policy) {
         return policy(peers);
       }
     };
-    const double sent = support::bytes_sent<Inner>(peers, r.lead, r.steps, one);
+    const double sent = Simulated ? simulated_bytes<Inner>(peers, r.lead, r.steps, one)
+                                  : support::bytes_sent<Inner>(peers, r.lead, r.steps, one);
     if (base[i] == 0) base[i] = sent / static_cast<double>(r.steps);
     ratio[i] = base[i] * static_cast<double>(r.steps) / sent;
     bits[i] = sent / static_cast<double>(r.steps);
@@ -65,6 +91,13 @@ void measure(const row& r, MakePolicy policy) {
   std::printf("%-18s %14.0f %10.1f %14.0f %10.1f  %-10s %s\n", r.name, bits[0], ratio[0], bits[1], ratio[1], published,
               r.of);
   std::fflush(stdout);
+}
+
+/// 0, 1, ... in two regions.
+std::vector<std::vector<net::peer_index>> regions_of(std::uint32_t peers) {
+  std::vector<std::vector<net::peer_index>> regions(2);
+  for (std::uint32_t p = 0; p < peers; ++p) regions[2 * p / peers].push_back(p);
+  return regions;
 }
 
 }  // namespace
@@ -106,5 +139,26 @@ int main() {
     const std::uint32_t last = std::min(peers, 4U);
     return make(presets::dipaco_options{.paths = axis::every_path({peers / last, last}, peers), .blocks_per_level = 3});
   });
+  measure({"co_learning", 0, 20, 0, "its first round, 20 local steps"},
+          [] { return make(presets::co_learning_options{}); });
+  measure({"edit", 0, 128, 0, "128 local steps"}, [] { return make(presets::edit_options{}); });
+  measure<optim::dion>({"dion", 1, 4, 0, "every step, rank 64 of matrices whose smaller side is 128"},
+                       [] { return make(presets::dion_options{}); });
+  measure({"dlion", 1, 10, 0, "every step, entries above the root mean square"},
+          [] { return make(presets::dlion_options{}); });
+  measure({"netstorm", 1, 4, 0, "every step, trees to two roots (8 peers: four)"}, [](std::uint32_t peers) {
+    if (peers == 2) return make(presets::netstorm_options{.shares = 2, .roots = {0, 1}});
+    return make(presets::netstorm_options{});
+  });
+  measure({"ravnest", 0, 40, 0, "20 local steps, two clusters"},
+          [](std::uint32_t peers) { return make(presets::ravnest_options{.clusters = regions_of(peers)}); });
+  measure<optim::sgd, true>({"dedloc", 256, 1024, 0, "every 512 samples of a peer: 512 steps of one"},
+                            [](std::uint32_t peers) { return make(presets::dedloc_options{.batch = 512 * peers}); });
+  measure<optim::sgd, true>({"async_local_sgd", 50, 500, 0, "50 local steps; pushes and answers"},
+                            [] { return make(presets::async_local_sgd_options{}); });
+  measure<optim::sgd, true>({"decoupled_diloco", 48, 240, 0, "24 local steps, 4 bits; the hub's answers in f32"},
+                            [] { return make(presets::decoupled_diloco_options{}); });
+  measure<optim::sgd, true>({"halos", 256, 512, 0, "8 local steps, 32 pushes to a region's hub; two regions"},
+                            [](std::uint32_t peers) { return make(presets::halos_options{.regions = regions_of(peers)}); });
   return all_hold ? 0 : 1;
 }

@@ -2,15 +2,13 @@
 #ifndef CAUSEWAY_EXAMPLES_CHOSEN_PIPELINE_HPP
 #define CAUSEWAY_EXAMPLES_CHOSEN_PIPELINE_HPP
 
-// A schedule and an activation codec chosen at run time, so that the program needs no trainer type for each pair.
+// An activation codec chosen at run time, and where a peer of a pipeline is, so that the program needs no trainer type for
+// each pair.
 
 #include <causeway/core/result.hpp>
 #include <causeway/parallel/pipeline_place.hpp>
-#include <causeway/plan/schedule.hpp>
-#include <causeway/plan/schedule_cursor.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/delta.hpp>
-#include <causeway/stage/schedules.hpp>
 
 #include <cstdint>
 #include <span>
@@ -21,45 +19,11 @@
 #include <variant>
 
 #include "chosen_codec.hpp"
+#include "chosen_schedule.hpp"
 #include "settings.hpp"
 #include "text_codec.hpp"
 
 namespace app {
-
-class chosen_schedule {
- public:
-  static constexpr std::string_view name = "chosen";
-
-  explicit chosen_schedule(std::string_view which = "1f1b") {
-    using namespace causeway::stage;
-    if (which == "gpipe") it_ = gpipe{};
-    if (which == "zero_bubble") it_ = zero_bubble{};
-    if (which == "zero_bubble_h2") it_ = zero_bubble_h2{};
-    if (which == "interleaved") it_ = interleaved<2>{};
-    if (which == "varuna") it_ = varuna{};
-    if (which == "eager") it_ = causeway::stage::opportunistic<one_f_one_b>{};
-  }
-
-  [[nodiscard]] std::uint32_t chunks() const {
-    return std::visit([](const auto& s) { return s.chunks(); }, it_);
-  }
-  [[nodiscard]] std::uint32_t room() const {
-    return std::visit([](const auto& s) { return s.room(); }, it_);
-  }
-  [[nodiscard]] causeway::plan::run_order order() const {
-    return std::visit([](const auto& s) { return s.order(); }, it_);
-  }
-  [[nodiscard]] causeway::result<causeway::plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const {
-    return std::visit([&](const auto& s) { return s.make(ranks, micro_batches); }, it_);
-  }
-
- private:
-  std::variant<causeway::stage::one_f_one_b, causeway::stage::gpipe, causeway::stage::zero_bubble,
-               causeway::stage::zero_bubble_h2, causeway::stage::interleaved<2>, causeway::stage::varuna,
-               causeway::stage::opportunistic<causeway::stage::one_f_one_b>>
-      it_;
-};
-static_assert(causeway::stage::Schedule<chosen_schedule>);
 
 /// One of `Kinds`, by name: what a name means that none of them is, `validate` has refused.
 template <class... Kinds>
@@ -98,6 +62,9 @@ class chosen_from {
     return std::visit([](auto& a) { return a.commit_step(); }, it_);
   }
   [[nodiscard]] std::uint64_t agreement() const { return which_; }
+  [[nodiscard]] bool remembers() const {
+    return std::visit([](const auto& a) { return causeway::stage::remembers(a); }, it_);
+  }
   template <class Archive>
   void serialize(Archive& ar) {
     std::visit([&ar](auto& a) { a.serialize(ar); }, it_);
@@ -138,7 +105,8 @@ static_assert(causeway::stage::ActivationCodec<forgetful_activations>);
 [[nodiscard]] inline causeway::result<causeway::nn::model_part> part_of_peer(const settings& s, std::uint32_t peer) {
   const auto options = pipeline_options_of(s);
   CAUSEWAY_ASSIGN(const auto place, causeway::parallel::place_in(options, peer, s.net.peers));
-  return causeway::parallel::part_of(options, place, s.model.layers, chosen_schedule{s.parallel.schedule}.chunks());
+  const chosen_schedule schedule{s.parallel.schedule};
+  return causeway::parallel::part_of(options, place, s.model.layers, schedule.chunks(), schedule.path());
 }
 
 }  // namespace app

@@ -8,6 +8,7 @@
 #include <causeway/plan/schedule_varuna.hpp>
 #include <causeway/plan/schedules.hpp>
 #include <causeway/plan/timeline.hpp>
+#include <causeway/plan/two_way_schedules.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -34,8 +35,8 @@ struct drawing {
 std::vector<setting> options(drawing& d) {
   return {
       make_setting("schedule", d.schedule, "the kind of schedule")
-          .one_of({"gpipe", "1f1b", "interleaved", "zero_bubble", "zero_bubble_h2", "zero_bubble_v", "varuna",
-                   "asynchronous", "greedy"}),
+          .one_of({"gpipe", "1f1b", "interleaved", "zero_bubble", "zero_bubble_h2", "zero_bubble_v", "chimera", "dual_pipe",
+                   "varuna", "asynchronous", "greedy"}),
       make_setting("stages", d.stages, "ranks of the pipeline").at_least(1).up_to(1000),
       make_setting("micro-batches", d.micro_batches, "of one step").at_least(1).up_to(10000),
       make_setting("chunks", d.chunks, "of the model on each rank; interleaved and greedy").at_least(1).up_to(100),
@@ -44,8 +45,7 @@ std::vector<setting> options(drawing& d) {
           "sets of activations that a rank has room for (greedy, or with --opportunistic); varuna: stored inputs; 0: see "
           "below"),
       make_setting("halves", d.halves, "greedy: split backwards into input and weight gradients"),
-      make_setting("with-recompute", d.recomputing,
-                   "gpipe, 1f1b, interleaved, zero_bubble[_h2, _v], asynchronous: recompute"),
+      make_setting("with-recompute", d.recomputing, "all but varuna and greedy: recompute"),
       make_setting("forward", d.forward, "seconds of a forward in a stage (in a chunk)"),
       make_setting("backward", d.backward, "seconds of a backward, both halves"),
       make_setting("weight-gradient", d.weight_gradient, "seconds of its second half; -1: half of it"),
@@ -76,10 +76,12 @@ causeway::result<void> validate(const drawing& d) {
 
 std::uint32_t chunks_of(const drawing& d) { return d.schedule == "zero_bubble_v" ? 2 : d.chunks; }
 
+std::uint32_t stages_of(const drawing& d) { return d.stages * chunks_of(d); }
+
 plan::stage_costs costs_of(const drawing& d) {
   const double weight = d.weight_gradient < 0 ? d.backward / 2 : d.weight_gradient;
   const plan::stage_cost stage{d.forward, d.backward - weight, weight, d.recompute < 0 ? d.forward : d.recompute};
-  return plan::equal_costs(d.stages * chunks_of(d), stage, {d.latency, d.transfer, d.transfer, 1});
+  return plan::equal_costs(stages_of(d), stage, {d.latency, d.transfer, d.transfer, 1});
 }
 
 causeway::result<plan::schedule> generate(const drawing& d, const plan::stage_costs& costs) {
@@ -88,6 +90,8 @@ causeway::result<plan::schedule> generate(const drawing& d, const plan::stage_co
   if (d.schedule == "interleaved") return plan::interleaved(d.stages, d.chunks, d.micro_batches);
   if (d.schedule == "zero_bubble_h2") return plan::zero_bubble_h2(d.stages, d.micro_batches);
   if (d.schedule == "zero_bubble_v") return plan::zero_bubble_v(d.stages, d.micro_batches);
+  if (d.schedule == "chimera") return plan::chimera(d.stages, d.micro_batches);
+  if (d.schedule == "dual_pipe") return plan::dual_pipe(d.stages, d.micro_batches);
   if (d.schedule == "zero_bubble") return plan::zero_bubble(d.stages, d.micro_batches);
   if (d.schedule == "asynchronous") return plan::asynchronous(d.stages, d.micro_batches);
   if (d.schedule == "varuna") return plan::varuna(costs, d.micro_batches, d.room == 0 ? 2 * d.stages : d.room);
@@ -136,7 +140,7 @@ causeway::result<int> draw_schedule(const command_line& line) {
   CAUSEWAY_TRY(take_options(line, options(d)));
   CAUSEWAY_TRY(validate(d));
   const plan::stage_costs costs = costs_of(d);
-  if (const auto fit = plan::check(costs, d.stages * chunks_of(d)); !fit) {
+  if (const auto fit = plan::check(costs, stages_of(d)); !fit) {
     return fail(errc::invalid_argument, fit.error().where, fit.error().message);  // they came from the command line
   }
   CAUSEWAY_ASSIGN(plan::schedule s, generate(d, costs));

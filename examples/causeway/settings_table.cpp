@@ -10,6 +10,7 @@
 #include <numeric>
 #include <utility>
 
+#include "chosen_schedule.hpp"
 #include "command_line.hpp"
 #include "mpi_job.hpp"
 #include "option.hpp"
@@ -155,10 +156,11 @@ std::vector<setting> table(settings& s) {
            "swarm: seconds after which an idle peer may be asked to serve another stage; 0 = never")
           .in("seconds"),
       make("parallel.schedule", s.parallel.schedule,
-           "pipeline: 1f1b, gpipe, interleaved, zero_bubble, zero_bubble_h2, varuna, or eager (1f1b, but what is ready "
-           "runs first)")
+           "pipeline: 1f1b, gpipe, interleaved, zero_bubble, zero_bubble_h2, zero_bubble_v, chimera, dual_pipe, varuna, or "
+           "eager (1f1b, but what is ready runs first)")
           .also("schedule")
-          .one_of({"1f1b", "gpipe", "interleaved", "zero_bubble", "zero_bubble_h2", "varuna", "eager"}),
+          .one_of({"1f1b", "gpipe", "interleaved", "zero_bubble", "zero_bubble_h2", "zero_bubble_v", "chimera", "dual_pipe",
+                   "varuna", "eager"}),
       make("parallel.codec", s.parallel.codec,
            "pipeline, swarm: what crosses stages: none (f32), fp16, bf16, int8, ..., delta_int4 or delta_int2 (AQ-SGD)")
           .one_of({"none", "fp16", "bf16", "int8", "sigma_int8", "e3m0", "int4", "int2", "delta_int4", "delta_int2"}),
@@ -343,7 +345,9 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
   if (s.parallel.recovery == "redundant_forward" && s.parallel.schedule != "1f1b") {
     return bad("parallel.schedule", "redundant_forward repeats forwards where 1f1b has a peer wait; use 1f1b with it");
   }
-  if (s.parallel.schedule == "interleaved") return bad("parallel.schedule", "a peer has one stage here; use another one");
+  if (chosen_schedule{s.parallel.schedule}.chunks() > 1) {
+    return bad("parallel.schedule", "a peer has one stage here; use 1f1b, gpipe, zero_bubble or zero_bubble_h2");
+  }
   if (!s.parallel.cuts.empty()) return bad("parallel.cuts", "parallel.recovery says where stages are cut; leave it out");
   if (s.parallel.codec.starts_with("delta")) {
     return bad("parallel.codec", "deltas need the same peers in every epoch; use none, fp16, bf16, int8 or fewer bits");
@@ -415,7 +419,17 @@ causeway::result<void> validate_pipeline(const settings& s) {
   if (s.net.peers % ranks != 0) {
     return bad("parallel.ranks", "must divide net.peers (" + std::to_string(s.net.peers) + ")");
   }
-  const std::int64_t stages = ranks * (s.parallel.schedule == "interleaved" ? 2 : 1);
+  const chosen_schedule schedule{s.parallel.schedule};
+  const bool both_ways = schedule.path() == causeway::plan::stage_path::two_ways;
+  const std::int64_t stages = both_ways ? ranks : ranks * schedule.chunks();
+  if (const auto order =
+          schedule.make(static_cast<std::uint32_t>(ranks), static_cast<std::uint32_t>(s.train.micro_batches));
+      !order) {
+    return bad("parallel.schedule", order.error().message);
+  }
+  if (both_ways && s.parallel.codec.starts_with("delta")) {
+    return bad("parallel.codec", "samples go the other way in other epochs; use none, fp16, bf16, int8 or fewer bits");
+  }
   if (stages > s.model.layers) {
     return bad("parallel.ranks",
                std::to_string(stages) + " stages need as many blocks; model.layers is " + std::to_string(s.model.layers));

@@ -90,6 +90,7 @@
 #include <causeway/plan/templates.hpp>
 #include <causeway/plan/timeline.hpp>
 #include <causeway/plan/transformer_cost.hpp>
+#include <causeway/plan/two_way_schedules.hpp>
 #include <causeway/plan/utilisation.hpp>
 #include <causeway/plan/varuna_search.hpp>
 #include <causeway/tensor/batch.hpp>
@@ -440,6 +441,7 @@
 #include <causeway/parallel/pipeline_peer.hpp>
 #include <causeway/parallel/pipeline_place.hpp>
 #include <causeway/parallel/pipeline_talk.hpp>
+#include <causeway/parallel/random_routes.hpp>
 #include <causeway/parallel/remote_pass.hpp>
 #include <causeway/parallel/resumable_step.hpp>
 #include <causeway/parallel/saved_rounds.hpp>

@@ -81,6 +81,7 @@
 #include <causeway/parallel/pipeline_peer.hpp>
 #include <causeway/parallel/pipeline_place.hpp>
 #include <causeway/parallel/pipeline_talk.hpp>
+#include <causeway/parallel/random_routes.hpp>
 #include <causeway/parallel/remote_pass.hpp>
 #include <causeway/parallel/resumable_step.hpp>
 #include <causeway/parallel/saved_rounds.hpp>

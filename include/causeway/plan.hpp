@@ -52,6 +52,7 @@
 #include <causeway/plan/templates.hpp>
 #include <causeway/plan/timeline.hpp>
 #include <causeway/plan/transformer_cost.hpp>
+#include <causeway/plan/two_way_schedules.hpp>
 #include <causeway/plan/utilisation.hpp>
 #include <causeway/plan/varuna_search.hpp>
 

@@ -38,6 +38,8 @@ class chosen_codec {
 
   explicit chosen_codec(kind which = kind::plain) : which_{which} {}
 
+  [[nodiscard]] bool remembers() const { return which_ == kind::changes; }
+
   [[nodiscard]] std::size_t most_bytes(const stage::crossing& c) const {
     return with(*this, [&](const auto& codec) { return codec.most_bytes(c); });
   }
@@ -103,6 +105,21 @@ training train(kind codec) {
   return out;
 }
 
+std::string start_two_ways(kind codec) {
+  std::string said;
+  support::run_cluster(2, [&](std::uint32_t peer, environment env) {
+    using support::detail::valued;
+    const pipeline_options po{.micro_batches = 2, .ranks = 2};
+    auto part = valued(part_of(po, *valued(place_in(po, peer, 2)), 4, 2, plan::stage_path::two_ways));
+    auto model = valued(nn::gpt::create(support::small_gpt(), kernels::cpu_backend{1}, std::move(*part)));
+    auto t = make_trainer(std::move(*model), std::move(env), {}, comm::every_step<>{},
+                          pipeline<stage::chimera, chosen_codec>{po, {}, chosen_codec{codec}}, optim::adamw{});
+    const auto started = t.start();
+    if (peer == 0) said = started ? "" : started.error().text();
+  });
+  return said;
+}
+
 /// Mean difference of the losses in the second half.
 double off(const training& a, const training& b) {
   double sum = 0;
@@ -120,6 +137,11 @@ TEST_CASE("pipeline: two bits of changes train closer to f32 than two bits of ac
   CHECK(exact.losses.back() < exact.losses.front() - 0.8);
   CHECK(changes.bytes * 3 < exact.bytes);  // rows of 16: 8 and 20 bytes in place of 64 and 64, and what else stages say
   CHECK(off(train(kind::subspace), exact) < 0.01);
+}
+
+TEST_CASE("pipeline: samples that come the other way next time are not for codecs that remember them", "[parallel][fast]") {
+  CHECK(start_two_ways(kind::direct).empty());
+  CHECK_THAT(start_two_ways(kind::changes), Catch::Contains("a schedule of one way"));
 }
 
 }  // namespace causeway::parallel

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -64,6 +65,20 @@ TEST_CASE("pipeline part: blocks are spread evenly, or cut where asked", "[paral
 TEST_CASE("pipeline part: chunks lie as many stages apart as there are ranks", "[parallel][fast]") {
   CHECK(ranges({}, 0, 2, 8, 2) == std::vector<nn::block_range>{{0, 2}, {4, 6}});
   CHECK(ranges({}, 1, 2, 8, 2) == std::vector<nn::block_range>{{2, 4}, {6, 8}});
+}
+
+TEST_CASE("pipeline part: folded chunks and those of two ways lie mirrored, and are one range where they meet",
+          "[parallel][fast]") {
+  const auto held = [](std::uint32_t self, plan::stage_path path) {
+    const auto at = place_in({}, self, 4).value();
+    return std::pair{chunks_of({}, at, 8, 2, path).value(), part_of({}, at, 8, 2, path).value().ranges(8)};
+  };
+  using blocks = std::vector<nn::block_range>;
+  CHECK(held(0, plan::stage_path::folded) == std::pair{blocks{{0, 1}, {7, 8}}, blocks{{0, 1}, {7, 8}}});
+  CHECK(held(3, plan::stage_path::folded) == std::pair{blocks{{3, 4}, {4, 5}}, blocks{{3, 5}}});
+  CHECK(held(0, plan::stage_path::two_ways) == std::pair{blocks{{0, 2}, {6, 8}}, blocks{{0, 2}, {6, 8}}});
+  CHECK(held(2, plan::stage_path::two_ways) == std::pair{blocks{{4, 6}, {2, 4}}, blocks{{2, 6}}});
+  CHECK(held(3, plan::stage_path::two_ways) == std::pair{blocks{{6, 8}, {0, 2}}, blocks{{0, 2}, {6, 8}}});
 }
 
 TEST_CASE("pipeline part: cuts that do not fit are refused with what would", "[parallel][fast]") {

@@ -86,11 +86,55 @@ TEST_CASE("pipeline talk: the last rank's loss and the norm of all are known to 
   std::vector<double> losses(3);
   std::vector<float> norms(3);
   on_ranks(3, [&](collective::group_view& view, const pipeline_talk& talk) {
-    losses[view.self()] = loss_of_pipeline(view, view.self() == 2 ? 4.25 : 0, talk).value();
+    losses[view.self()] = loss_of_pipeline(view, view.self() == 2 ? 4.25 : 0, 2, talk).value();
     norms[view.self()] = norm_of_pipeline(view, 1.0 + 3.0 * view.self(), talk).value();
   });
   CHECK(losses == std::vector<double>(3, 4.25));
   CHECK(norms == std::vector<float>(3, std::sqrt(12.0F)));
+}
+
+TEST_CASE("pipeline talk: a loss that two ranks know half of each is summed on all", "[parallel][fast]") {
+  std::vector<double> losses(4);
+  on_ranks(4, [&](collective::group_view& view, const pipeline_talk& talk) {
+    const double own = view.self() == 0 ? 1.5 : view.self() == 3 ? 2.75 : 0;
+    losses[view.self()] = loss_of_pipeline(view, own, std::nullopt, talk).value();
+  });
+  CHECK(losses == std::vector<double>(4, 4.25));
+}
+
+TEST_CASE("pipeline talk: parts of folded pipelines and of two ways are checked along their paths", "[parallel][fast]") {
+  const auto complaints = [](std::vector<std::vector<nn::block_range>> parts, std::int64_t layers, plan::stage_path path) {
+    std::vector<std::string> errors(parts.size());
+    on_ranks(static_cast<std::uint32_t>(parts.size()), [&](collective::group_view& view, const pipeline_talk& talk) {
+      const auto outcome = agree_on_parts(view, {7, layers, 2, 0, path}, parts[view.self()], talk);
+      if (!outcome) errors[view.self()] = outcome.error().text();
+    });
+    return errors;
+  };
+  const auto folded = plan::stage_path::folded, two_ways = plan::stage_path::two_ways;
+  for (const auto& e : complaints({{{0, 1}, {3, 4}}, {{1, 2}, {2, 3}}}, 4, folded)) CHECK(e.empty());
+  for (const auto& e : complaints({{{0, 1}, {2, 3}}, {{1, 2}, {3, 4}}}, 4, folded)) CHECK_THAT(e, Contains("as stage 2"));
+  for (const auto& e : complaints({{{0, 1}, {1, 4}}, {{1, 4}, {0, 1}}}, 4, two_ways)) CHECK(e.empty());
+  for (const auto& e : complaints({{{0, 1}, {2, 4}}, {{1, 4}, {0, 1}}}, 4, two_ways)) CHECK_THAT(e, Contains("rank 0"));
+}
+
+TEST_CASE("pipeline talk: gradients of both copies are added up, and parameters that differ become those of the first half",
+          "[parallel][fast]") {
+  std::vector<std::vector<float>> gradients(4), parameters(4);
+  std::vector<char> changed(4);
+  on_ranks(4, [&](collective::group_view& view, const pipeline_talk& talk) {
+    const auto self = static_cast<float>(view.self());
+    std::vector<float> g{1 + self, 10}, p{self == 3 ? 5.0F : self}, other;
+    if (self == 1 || self == 2) p[0] = 8;
+    thread_pool pool{1};
+    if (!add_copies(view, pool, g, other, talk)) return;
+    const auto moved = align_copies(view, p, talk);
+    if (!moved) return;
+    gradients[view.self()] = g, parameters[view.self()] = p, changed[view.self()] = *moved ? 1 : 0;
+  });
+  CHECK(gradients == std::vector<std::vector<float>>(4, {5, 20}));
+  CHECK(parameters == std::vector<std::vector<float>>{{0}, {8}, {8}, {0}});
+  CHECK(changed == std::vector<char>{0, 0, 0, 1});
 }
 
 TEST_CASE("pipeline talk: NaN in one stage is NaN everywhere, so that no stage steps", "[parallel][fast]") {

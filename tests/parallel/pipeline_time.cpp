@@ -37,6 +37,8 @@ struct any_order {
   std::uint32_t parts = 1;
   std::uint32_t ahead = 0;
   plan::run_order mode = plan::run_order::strict;
+  plan::stage_path way = plan::stage_path::round;
+  [[nodiscard]] plan::stage_path path() const { return way; }
 };
 constexpr auto opportunistic = plan::run_order::opportunistic;
 
@@ -72,7 +74,8 @@ double step_seconds(const timed_case& c, any_order order) {
         process.compute(std::chrono::duration_cast<duration>(std::chrono::duration<double>(s * factor)));
       };
       const auto place = place_in(options, host, c.ranks).value();
-      support::timed_stages model{c.blocks, 4, part_of(options, place, c.blocks, order.chunks()).value(), time};
+      support::timed_stages model{c.blocks, 4, part_of(options, place, c.blocks, order.chunks(), order.path()).value(),
+                                  time};
       auto t = make_trainer(std::move(model), std::move(env), trainer_options{}, comm::every_step<>{},
                             pipeline<any_order>{options, order}, optim::sgd{});
       const std::vector<std::int32_t> tokens(c.micro_batches, 1);
@@ -102,6 +105,18 @@ TEST_CASE("pipeline in time: every schedule takes at most 3 % longer than its th
   CHECK(step_seconds(c, {&plan::one_f_one_b}) <= (m + p - 1) * stage_time / 0.97);
   CHECK(step_seconds(c, {&two_chunks, 2}) <= (m + (p - 1) / v) * stage_time / 0.97);
   CHECK(step_seconds(c, {&plan::zero_bubble}) <= (m * stage_time + (p - 1) * 2) / 0.97);  // F = I = W = 2 s a stage
+  const any_order folded{&plan::zero_bubble_v, 2, 0, plan::run_order::strict, plan::stage_path::folded};
+  CHECK(step_seconds(c, folded) <= (m * stage_time + (p - 1)) / 0.97);  // F = I = W = 1 s a chunk
+}
+
+TEST_CASE("pipeline in time: from both ends there is less to wait for", "[parallel][fast]") {
+  const auto both = [](auto made) { return any_order{made, 2, 0, plan::run_order::strict, plan::stage_path::two_ways}; };
+  const double p = 4, stage_time = 6;
+  const timed_case one_unit{.micro_batches = 4};
+  CHECK(step_seconds(one_unit, both(&plan::chimera)) <= (p * 2 + (2 * p - 2) * 4) / 0.97);
+  CHECK(step_seconds(one_unit, both(&plan::chimera)) < step_seconds(one_unit, {&plan::one_f_one_b}) / 1.25);
+  const timed_case c;
+  CHECK(step_seconds(c, both(&plan::dual_pipe)) <= (16 * stage_time + (p / 2 - 1) * (2 + 4 - 2 * 2)) / 0.97);
 }
 
 TEST_CASE("pipeline in time: zero bubble beats 1F1B, interleaved too", "[parallel][fast]") {

@@ -18,12 +18,32 @@ TEST_CASE("Virtual stages go round the ranks, chunk after chunk", "[plan][fast]"
   for (std::uint32_t v = 0; v < 6; ++v) CHECK(plan::virtual_stage(s, plan::place_of(s, v)) == v);
   CHECK(plan::place_of(s, 4) == stage_place{1, 1});
   schedule v = s;
-  v.folded = true;
+  v.path = plan::stage_path::folded;
   for (std::uint32_t i = 0; i < 6; ++i) CHECK(plan::virtual_stage(v, plan::place_of(v, i)) == i);
   CHECK(plan::place_of(v, 3) == stage_place{2, 1});
   CHECK(plan::place_of(v, 5) == stage_place{0, 1});
   CHECK(plan::target_of(v, 2, {work::forward, 0, 0}) == stage_place{2, 1});
   CHECK(plan::target_of(v, 2, {work::forward, 0, 1}) == stage_place{1, 1});
+}
+
+TEST_CASE("Where there are two ways, every stage has two places, and a micro-batch goes through one of them",
+          "[plan][fast]") {
+  const schedule s{4, 2, 5, true, {}, plan::stage_path::two_ways};
+  CHECK(plan::virtual_stages(s) == 4);
+  CHECK(plan::first_back(s) == 3);
+  for (std::uint32_t v = 0; v < 4; ++v) {
+    CHECK(plan::place_of(s, v, 2) == stage_place{v, 0});
+    CHECK(plan::place_of(s, v, 3) == stage_place{3 - v, 1});
+    for (const std::uint32_t m : {2U, 3U}) CHECK(plan::virtual_stage(s, plan::place_of(s, v, m)) == v);
+  }
+  CHECK(plan::goes_through(s, 2, 0));
+  CHECK_FALSE(plan::goes_through(s, 2, 1));
+  CHECK(plan::goes_through(s, 3, 1));
+  CHECK(plan::source_of(s, 2, {work::forward, 3, 1}) == stage_place{3, 1});
+  CHECK(plan::source_of(s, 3, {work::forward, 3, 1}) == std::nullopt);
+  CHECK(plan::target_of(s, 0, {work::forward, 3, 1}) == std::nullopt);
+  CHECK(plan::source_of(s, 0, {work::backward, 3, 1}) == std::nullopt);
+  CHECK(plan::source_of(s, 1, {work::backward, 3, 1}) == stage_place{0, 1});
 }
 
 TEST_CASE("An operation's input comes from the neighbouring virtual stage, and its output goes there", "[plan][fast]") {

@@ -161,7 +161,8 @@ class Pipelines(Program):
     def test_stages_on_four_processes_train_as_one_peer_does(self):
         one = self.run_it("--peers", "1", "--steps", "30", *self.STAGES[2:], where="one")
         self.assertEqual(one.returncode, 0, one.stderr)
-        for schedule, peers, cuts in [("1f1b", "4", ""), ("interleaved", "2", ""), ("zero_bubble", "2", "3"), ("zero_bubble_h2", "2", "")]:
+        for schedule, peers, cuts in [("1f1b", "4", ""), ("interleaved", "2", ""), ("zero_bubble", "2", "3"), ("zero_bubble_h2", "2", ""), ("zero_bubble_v", "2", ""),
+                                       ("chimera", "4", ""), ("dual_pipe", "2", "")]:
             with self.subTest(schedule):
                 r = self.run_it("--peers", peers, "--steps", "30", "--parallel.schedule", schedule, "--parallel.cuts", cuts,
                                 *self.STAGES, where=schedule)
@@ -216,6 +217,12 @@ class Pipelines(Program):
         self.fails(self.run_it("--peers", "8", *self.STAGES), "invalid_argument", "model.layers is 4")
         self.fails(self.run_it("--peers", "2", "--parallel.schedule", "best", *self.STAGES), "invalid_argument", "zero_bubble")
         self.fails(self.run_it("--peers", "2", *self.STAGES[:-1], "dedloc"), "invalid_argument", "comm.policy", "streaming_diloco")
+        self.fails(self.run_it("--peers", "4", "--parallel.schedule", "dual_pipe", *self.STAGES), "invalid_argument",
+                   "parallel.schedule", "twice as many micro-batches as ranks")
+        self.fails(self.run_it("--peers", "3", "--parallel.schedule", "chimera", *self.STAGES), "invalid_argument",
+                   "parallel.schedule", "even number of ranks")
+        self.fails(self.run_it("--peers", "2", "--parallel.schedule", "chimera", "--parallel.codec", "delta_int4", *self.STAGES),
+                   "invalid_argument", "parallel.codec", "the other way")
         for cuts in ["1,2", "0", "4", "two"]:
             self.fails(self.run_it("--peers", "2", "--parallel.cuts", cuts, *self.STAGES), "invalid_argument", "parallel.cuts")
 
@@ -419,7 +426,7 @@ class Schedules(unittest.TestCase):
 
     def test_every_schedule_can_be_drawn_and_saved(self):
         names = re.search(r"use (.*) \[", self.draw("--schedule", "gpip").stderr).group(1).replace(" or ", ", ").split(", ")
-        self.assertEqual(len(names), 9)
+        self.assertEqual(len(names), 11)
         with tempfile.TemporaryDirectory() as folder:
             for name in names:
                 file = os.path.join(folder, name + ".svg")

@@ -17,6 +17,7 @@ void is_valid(const S& order, std::uint32_t ranks, std::uint32_t micro_batches) 
   REQUIRE(s);
   CHECK(s->ranks == ranks);
   CHECK(s->chunks == order.chunks());
+  CHECK(s->path == path_of(order));
   CHECK(plan::check(*s));
 }
 
@@ -29,15 +30,22 @@ TEST_CASE("schedule types: each makes the schedule that it says", "[stage][fast]
     is_valid(interleaved<2>{}, ranks, 8);
     is_valid(zero_bubble{}, ranks, 8);
     is_valid(zero_bubble_h2{}, ranks, 8);
+    is_valid(zero_bubble_v{}, ranks, 8);
     is_valid(varuna{}, ranks, 8);
     is_valid(crosspipe{}, ranks, 8);
     is_valid(opportunistic<one_f_one_b>{}, ranks, 8);
+  }
+  for (const std::uint32_t ranks : {2U, 4U}) {
+    is_valid(chimera{}, ranks, 8);
+    is_valid(dual_pipe{}, ranks, 8);
   }
 }
 
 TEST_CASE("schedule types: numbers that cannot work are refused, not changed", "[stage][fast]") {
   CHECK_FALSE(interleaved<2>{}.make(4, 6));
   CHECK_FALSE(gpipe{}.make(0, 4));
+  CHECK_FALSE(chimera{}.make(3, 4));
+  CHECK_FALSE(dual_pipe{}.make(4, 6));
   CHECK_FALSE(varuna{plan::equal_costs(3)}.make(2, 4));
   CHECK_FALSE(crosspipe{plan::equal_costs(3)}.make(2, 4));
 }

@@ -127,10 +127,11 @@ trained_model train_whole(const typename Model::options_type& o, const pipeline_
 /// The peer of a run of pipelines; `make()` gives the policy.
 template <class Model = causeway::nn::gpt, class MakeComm, class MakePipeline>
 void train_stage(const typename Model::options_type& o, const pipeline_case& c, causeway::environment env, MakeComm comm,
-                 MakePipeline make, std::uint32_t chunks, std::mutex& mutex, trained_model& out) {
+                 MakePipeline make, std::uint32_t chunks, causeway::plan::stage_path path, std::mutex& mutex,
+                 trained_model& out) {
   const causeway::parallel::pipeline_options po{.micro_batches = c.micro_batches, .ranks = c.ranks};
   const auto place = detail::valued(causeway::parallel::place_in(po, env.transport.self(), env.transport.size()));
-  auto part = detail::valued(causeway::parallel::part_of(po, *place, o.layers, chunks));
+  auto part = detail::valued(causeway::parallel::part_of(po, *place, o.layers, chunks, path));
   auto model = detail::valued(Model::create(o, causeway::kernels::cpu_backend{1}, std::move(*part)));
   auto t = causeway::make_trainer(std::move(*model), std::move(env), trainer_options_for(c), comm(), make(po),
                                   causeway::optim::adamw{});
@@ -155,11 +156,12 @@ void train_stage(const typename Model::options_type& o, const pipeline_case& c, 
 /// Pipelines on the in-process network.
 template <class Model = causeway::nn::gpt, class MakeComm, class MakePipeline>
 trained_model train_pipelines(const typename Model::options_type& o, const pipeline_case& c, MakeComm comm,
-                              MakePipeline make, std::uint32_t chunks = 1) {
+                              MakePipeline make, std::uint32_t chunks = 1,
+                              causeway::plan::stage_path path = causeway::plan::stage_path::round) {
   trained_model out;
   std::mutex mutex;
   run_cluster(c.ranks * c.replicas, [&](std::uint32_t, causeway::environment env) {
-    train_stage<Model>(o, c, std::move(env), comm, make, chunks, mutex, out);
+    train_stage<Model>(o, c, std::move(env), comm, make, chunks, path, mutex, out);
   });
   return out;
 }

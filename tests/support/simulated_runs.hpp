@@ -52,6 +52,7 @@ struct simulated_peer {
   bool started = false;
   bool finished = false;
   std::uint64_t rounds = 0;      ///< that it had committed by then
+  std::uint64_t sent = 0;        ///< bytes, until it had taken its last step
   causeway::time_point began;    ///< when all peers had met
   causeway::time_point trained;  ///< when it had taken its last step
 };
@@ -190,6 +191,7 @@ class simulated_runs {
     }
     me.trained = process.now();
     me.rounds = trainer.context().round();
+    me.sent = trainer.context().transport().stats().bytes_sent;
     if (outcome) outcome = trainer.finish();
     me.finished = outcome.has_value();
     if (!outcome) me.error = outcome.error();

@@ -118,6 +118,7 @@
 #include <causeway/plan/impl/templates.ipp>
 #include <causeway/plan/impl/timeline.ipp>
 #include <causeway/plan/impl/transformer_cost.ipp>
+#include <causeway/plan/impl/two_way_schedules.ipp>
 #include <causeway/plan/impl/utilisation.ipp>
 #include <causeway/plan/impl/varuna_search.ipp>
 #endif
@@ -346,6 +347,7 @@
 #include <causeway/parallel/impl/pipeline_peer.ipp>
 #include <causeway/parallel/impl/pipeline_place.ipp>
 #include <causeway/parallel/impl/pipeline_talk.ipp>
+#include <causeway/parallel/impl/random_routes.ipp>
 #include <causeway/parallel/impl/resumable_step.ipp>
 #include <causeway/parallel/impl/seat_work.ipp>
 #include <causeway/parallel/impl/step_snapshot.ipp>

@@ -22,6 +22,7 @@
 #include <causeway/parallel/pipeline_pass.hpp>
 #include <causeway/parallel/pipeline_place.hpp>
 #include <causeway/parallel/pipeline_talk.hpp>
+#include <causeway/parallel/random_routes.hpp>
 #include <causeway/parallel/stage_mail.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/plan/schedule.hpp>
@@ -47,12 +48,15 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// Gradient of the mean loss over a pipeline's batch; every peer of it is given the same batch (the first stage reads the
 /// inputs, the last the targets). With `stage::plain` loss and gradients have the bits of the unsplit model over the same
-/// micro-batches; only a tied token table is added up in another order: output layer first, then embedding.
-/// Build each peer's model with `part_of(options, place_in(options, self, peers), layers, schedule.chunks())`.
+/// micro-batches; only a tied token table is added up in another order: output layer first, then embedding. Where
+/// micro-batches go two ways, gradients and losses are summed way by way. Build each peer's model with `part_of(options,
+/// place_in(options, self, peers), layers, schedule.chunks(), path)`, with the path of stage::path_of(schedule); without
+/// one for a schedule whose chunks go round.
 ///
 /// Bytes per step and boundary: micro-batches × what the codec makes of [tokens, width], each way; a tied table once more
-/// each way between first and last rank. Memory: activations as the schedule says, of micro-batches.
-/// The norm by which gradients are clipped is that of the whole model, so that every stage clips alike.
+/// each way between first and last rank; all gradients, where each stage is on two ranks. Memory: activations as the
+/// schedule says, of micro-batches. The norm by which gradients are clipped is that of the whole model, so that every stage
+/// clips alike.
 template <stage::Schedule Schedule = stage::one_f_one_b, stage::ActivationCodec Codec = stage::plain>
 class pipeline {
  public:
@@ -78,8 +82,10 @@ class pipeline {
     const float scale = 1.0F / static_cast<float>(b.tokens());
     auto view = view_of(ctx);
     const time_point begin = ctx.clock().now();
-    auto loss = run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
-                          mail(ctx, first_channel, base_.empty() ? nullptr : &base_), talk(ctx));
+    auto loss = options_.random_routes
+                    ? run_routed(ctx, view, b, scale, dropout)
+                    : run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
+                                mail(ctx, first_channel, base_.empty() ? nullptr : &base_), talk(ctx));
     if (loss) batch_times_.observe(ctx.clock().now() - begin);
     return loss;
   }
@@ -87,15 +93,20 @@ class pipeline {
   /// Over all stages; the gradients of a tied table are added up first. 8 bytes to every peer of the pipeline.
   result<float> norm(auto& ctx) {
     auto view = view_of(ctx);
-    if (!completed_) CAUSEWAY_TRY(tie_gradients(ctx, view));
+    if (!completed_) CAUSEWAY_TRY(complete_gradients(ctx, view));
     completed_ = true;
     return norm_of_pipeline(view, squares(ctx), talk(ctx));
   }
 
   /// What this step taught the codec counts from now on. After a round of either, first and last rank hold the same tied
   /// table again, the first one's: exchanges of the two groups add up in different orders, and where fragments take turns
-  /// the table is not due at both at once.
+  /// the table is not due at both at once. So do the two copies of a stage, where micro-batches go two ways.
   result<void> after_step(auto& ctx) {
+    if (has_copies() && place_.replicas() > 1 && ctx.round() != round_) {
+      auto view = view_of(ctx);
+      CAUSEWAY_ASSIGN(const bool moved, align_copies(view, ctx.parameters(), talk(ctx)));
+      if (moved) ctx.parameters_changed();
+    }
     if (has_tied_table(ctx)) {
       auto view = view_of(ctx);
       CAUSEWAY_ASSIGN(const bool moved, at_either_end(view, ctx.round() != round_, talk(ctx)));
@@ -115,7 +126,7 @@ class pipeline {
     CAUSEWAY_TRY(check_batch(name, b, pieces));
     auto view = view_of(ctx);
     return evaluate_batch(ctx, view, chunks_, static_cast<std::uint32_t>(pieces), b, mail(ctx, evaluation_channel),
-                          talk(ctx));
+                          talk(ctx), schedule_.path);
   }
 
   void serialize(auto& ar) { codec_.serialize(ar); }
@@ -135,11 +146,11 @@ class pipeline {
     }
     CAUSEWAY_ASSIGN(place_, place_in(options_, ctx.world().self(), ctx.world().size()));
     CAUSEWAY_TRY(make_schedule());
-    chunks_ = ctx.model().part().ranges(ctx.model().blocks());
+    CAUSEWAY_ASSIGN(chunks_, chunks_in(ctx.model()));
     ctx.form_group(place_.group);
     auto view = view_of(ctx);
-    CAUSEWAY_TRY(agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), schedule_.chunks, ctx.step()}, chunks_,
-                                {{.channel = first_channel + 4}, ctx.exchange_options()}));
+    CAUSEWAY_TRY(agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), schedule_.chunks, ctx.step(), schedule_.path},
+                                chunks_, {{.channel = first_channel + 4}, ctx.exchange_options()}));
     round_ = ctx.round();
     if constexpr (stage::UsesBase<Codec>) {
       if (place_.ranks() > 1) return base_.share(view, ctx.pool(), ctx.model(), codec_, talk(ctx));
@@ -150,13 +161,12 @@ class pipeline {
   result<void> make_schedule() {
     CAUSEWAY_TRY(check_micro_batches(name, options_.micro_batches));
     CAUSEWAY_ASSIGN(schedule_, order_.make(place_.ranks(), static_cast<std::uint32_t>(options_.micro_batches)));
-    if (schedule_.folded) {
+    if (stage::remembers(codec_) && has_copies()) {
       return fail(errc::unsupported, "pipeline",
-                  "a schedule whose chunks go forth and back over the ranks is for plans only; use one that is not folded");
+                  "samples go the one way now and the other way later, which an activation codec that remembers them can't "
+                  "follow; use stage::plain or stage::coded, or a schedule of one way");
     }
-    if (schedule_.chunks > 1 && place_.ranks() == 1) {
-      return fail(errc::invalid_argument, "pipeline", "one peer alone has one chunk of the model; use another schedule");
-    }
+    if (options_.random_routes) CAUSEWAY_TRY(check_routes());
     cursor_ = cursor_of(schedule_, place_.rank, order_);
     window_ = window_of(schedule_, order_);
     return {};
@@ -179,29 +189,94 @@ class pipeline {
     return std::min(ctx.exchange_options().deadline, batch_times_.deadline(ctx.clock().now()));
   }
 
+  result<void> check_routes() const {
+    const auto no = [](const char* why) -> result<void> { return fail(errc::unsupported, "pipeline random routes", why); };
+    if (schedule_.chunks > 1) return no("replicas swap whole stages; use a schedule with one chunk on each rank");
+    if (stage::remembers(codec_)) {
+      return no(
+          "samples go other ways in every step, which an activation codec that remembers them can't follow; use "
+          "stage::plain or stage::coded");
+    }
+    if (Codec::traits.uses_base) return no("the codec knows the embedding of this replica's tokens only; use another one");
+    return {};
+  }
+
+  // As run_batch, where the stages before and behind are of other replicas in each micro-batch. The loss is that of the
+  // micro-batches that end in this pipeline.
+  result<double> run_routed(auto& ctx, collective::group_view& view, const batch& b, float scale,
+                            std::span<const std::uint64_t> dropout) {
+    const std::uint32_t ranks = place_.ranks();
+    const random_routes routes{place_.replicas(), ranks, ctx.options().seed};
+    std::vector<std::vector<std::uint32_t>> peers(schedule_.micro_batches);
+    for (std::uint32_t m = 0; m < schedule_.micro_batches; ++m) {
+      peers[m] = routes.way(ctx.step(), m, place_.replica, place_.rank);
+      for (std::uint32_t s = 0; s < ranks; ++s) peers[m][s] = place_.rows[peers[m][s]][s];
+    }
+    batch routed = b;
+    if (place_.rank + 1 == ranks) {
+      collective::group_view last_stages{ctx.world(), place_.group};
+      CAUSEWAY_TRY(swap_targets(last_stages, routes, ranks, schedule_.micro_batches, b, routed_targets_, talk(ctx)));
+      routed.targets = routed_targets_;
+    }
+    std::vector<net::peer_index> everybody(ctx.world().size());
+    std::iota(everybody.begin(), everybody.end(), net::peer_index{0});
+    collective::group_view all{ctx.world(), std::move(everybody)};
+    batch_talk boundaries = mail(ctx, first_channel);
+    boundaries.seed = 0;  // both sides of a boundary must have the same
+    boundaries.routes = &peers;
+    CAUSEWAY_ASSIGN(const double sum,
+                    pass_batch(ctx, all, codec_, *cursor_, {schedule_, place_.rank, chunks_, routed, scale, true, dropout},
+                               boundaries));
+    CAUSEWAY_ASSIGN(const double loss, loss_of_pipeline(view, sum, loss_rank(schedule_), talk(ctx)));
+    return loss / static_cast<double>(b.tokens());
+  }
+
+  // The blocks of this rank's chunks. A part that was cut otherwise is for all ranks to agree on, if it can be told apart.
+  result<std::vector<nn::block_range>> chunks_in(const auto& model) const {
+    const nn::model_part& part = model.part();
+    if (schedule_.path == plan::stage_path::round && place_.ranks() > 1) return part.ranges(model.blocks());
+    auto chunks = chunks_of(options_, place_, model.blocks(), schedule_.chunks, schedule_.path);
+    for (std::size_t c = 0; chunks && c < chunks->size(); ++c) {
+      if (part.holds((*chunks)[c])) continue;
+      return fail(errc::wrong_model, "pipeline",
+                  "this peer's model lacks blocks " + nn::model_part::text((*chunks)[c]) +
+                      "; build it with parallel::part_of, with the chunks and the path of the schedule");
+    }
+    return chunks;
+  }
+
   // Equal on peers that can be stages of one pipeline.
   [[nodiscard]] std::uint64_t agreement(auto& ctx) const {
     hasher h;
     h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name));
-    h.add_value(codec_.agreement()).add_value(options_.micro_batches);
+    h.add_value(codec_.agreement())
+        .add_value(options_.micro_batches)
+        .add_value(schedule_.path)
+        .add_value(options_.random_routes);
     return h.finish();
   }
 
+  // Whether each stage is on two ranks, this one and its mirror.
+  [[nodiscard]] bool has_copies() const noexcept { return schedule_.path == plan::stage_path::two_ways; }
+  // Whether this is one of two ranks that hold the ends of the model, and a table which is part of both.
   [[nodiscard]] bool has_tied_table(auto& ctx) const {
-    return place_.ranks() > 1 && ctx.model().tied_table() != nn::not_held;
+    return schedule_.path == plan::stage_path::round && place_.ranks() > 1 && ctx.model().tied_table() != nn::not_held;
   }
   [[nodiscard]] std::span<float> tied(auto& ctx, std::span<float> flat) const {
     const auto& s = ctx.model().parameters().segments()[ctx.model().tied_table()];
     return flat.subspan(static_cast<std::size_t>(s.offset), static_cast<std::size_t>(s.size()));
   }
 
-  result<void> tie_gradients(auto& ctx, collective::group_view& view) {
+  result<void> complete_gradients(auto& ctx, collective::group_view& view) {
+    if (has_copies()) return add_copies(view, ctx.pool(), ctx.gradients(), other_end_, talk(ctx));
     if (!has_tied_table(ctx)) return {};
     return add_ends(view, ctx.pool(), tied(ctx, ctx.gradients()), other_end_, talk(ctx));
   }
 
-  // The squared norm of this rank's gradient; a tied table counts on the first rank only.
+  // The squared norm of this rank's gradient; a tied table counts on the first rank only, the second copy of a stage
+  // nowhere.
   [[nodiscard]] double squares(auto& ctx) const {
+    if (has_copies() && place_.rank >= place_.ranks() / 2) return 0;
     if (!has_tied_table(ctx) || place_.rank == 0) {
       const double all = ctx.own_norm();
       return all * all;
@@ -220,12 +295,13 @@ class pipeline {
   plan::schedule schedule_;
   std::optional<plan::schedule_cursor> cursor_;
   std::vector<nn::block_range> chunks_;
-  embedding_base base_;           // empty where the codec uses none
-  std::vector<float> other_end_;  // a tied table's gradient of the other end
+  std::vector<std::int32_t> routed_targets_;  // of the micro-batches that other replicas began
+  embedding_base base_;                       // empty where the codec uses none
+  std::vector<float> other_end_;  // a tied table's gradient of the other end; all gradients, where a stage has two copies
   net::arrival_statistics batch_times_{{.floor = std::chrono::minutes{10}, .cap = std::chrono::hours{24}}};
   std::uint64_t round_ = 0;
   std::uint32_t window_ = 1;
-  bool completed_ = false;  // this step's gradients of a tied table are added up
+  bool completed_ = false;  // this step's gradients of a tied table, or of both copies, are added up
 };
 static_assert(ParallelismPolicy<pipeline<>>);
 

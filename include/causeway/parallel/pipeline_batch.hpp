@@ -23,6 +23,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -82,24 +83,31 @@ result<double> pass_batch(Context& ctx, collective::group_view& view, Codec& cod
   return run.run(cursor);
 }
 
+/// The rank that knows the loss of all micro-batches; none where there are two ways, and the first and the last rank know
+/// that of half of them each.
+[[nodiscard]] constexpr std::optional<std::uint32_t> loss_rank(const plan::schedule& s) noexcept {
+  if (s.path == plan::stage_path::two_ways) return std::nullopt;
+  return plan::place_of(s, plan::virtual_stages(s) - 1).rank;
+}
+
 /// The mean loss over the batch of `setup`, on all peers of the pipeline. `stages`: how they tell each other.
 template <class Context, class Codec>
 result<double> run_batch(Context& ctx, collective::group_view& view, Codec& codec, plan::schedule_cursor& cursor,
                          const pass_setup& setup, const batch_talk& talk, const pipeline_talk& stages) {
   CAUSEWAY_ASSIGN(const double sum, pass_batch(ctx, view, codec, cursor, setup, talk));
-  CAUSEWAY_ASSIGN(const double all, loss_of_pipeline(view, sum, stages));
+  CAUSEWAY_ASSIGN(const double all, loss_of_pipeline(view, sum, loss_rank(setup.schedule), stages));
   return all / static_cast<double>(setup.whole.tokens());
 }
 
 /// The mean loss over `b`, forward only and without dropout, in `micro_batches` pieces that divide its sequences;
-/// boundaries cross as f32. `chunks`: the blocks of each of this rank's chunks.
+/// boundaries cross as f32. `chunks`: the blocks of each of this rank's chunks, through which batches go as `path` says.
 template <class Context>
 result<double> evaluate_batch(Context& ctx, collective::group_view& view, std::span<const nn::block_range> chunks,
                               std::uint32_t micro_batches, const batch& b, const batch_talk& talk,
-                              const pipeline_talk& stages) {
+                              const pipeline_talk& stages, plan::stage_path path = plan::stage_path::round) {
   stage::plain exact;
   CAUSEWAY_ASSIGN(const plan::schedule forwards,
-                  plan::forwards_only(view.size(), static_cast<std::uint32_t>(chunks.size()), micro_batches));
+                  plan::forwards_only(view.size(), static_cast<std::uint32_t>(chunks.size()), micro_batches, path));
   plan::schedule_cursor cursor{forwards, view.self(), plan::run_order::strict};
   return run_batch(ctx, view, exact, cursor, {forwards, view.self(), chunks, b, 0.0F, false}, talk, stages);
 }

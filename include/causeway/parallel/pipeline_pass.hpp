@@ -53,7 +53,7 @@ class pipeline_pass {
   result<double> run(plan::schedule_cursor& cursor) {
     cursor.rewind();
     while (!cursor.finished()) {
-      const auto next = cursor.next([this](const plan::operation& op) { return mail_.arrived(op); });
+      const auto next = cursor.next([this](const plan::operation& op) { return mail_.arrived(op) && is_given(op); });
       const plan::operation op = cursor.order()[next.index];
       if (!next.ready) {
         CAUSEWAY_TRY(mail_.wait_for(op));
@@ -74,6 +74,7 @@ class pipeline_pass {
     std::optional<tape_type> tape;
     nn::stage_pass pass;
     tensor input;  // kept where the activations are computed again
+    tensor given;  // by another stage of this rank, until it is taken
     bool recomputed = false;
   };
 
@@ -97,7 +98,7 @@ class pipeline_pass {
     u.tape.emplace(spare_tape());
     tensor boundary;
     if (plan::source_of(setup_.schedule, setup_.rank, op)) {
-      CAUSEWAY_ASSIGN(boundary, taken(*u.tape, op));
+      CAUSEWAY_ASSIGN(boundary, taken(u, op));
     }
     if (u.recomputed) u.input = boundary;
     const auto kind = !setup_.training ? nn::pass_kind::evaluation
@@ -105,10 +106,7 @@ class pipeline_pass {
                                        : nn::pass_kind::recorded;
     CAUSEWAY_TRY(compute(op, std::move(boundary), kind));
     loss_ += u.pass.loss;
-    if (u.pass.output.value) {
-      CAUSEWAY_TRY(mail_.send(op, u.pass.output.value.template span<float>()));
-      u.pass.output.value.reset();  // the backward needs only its slot
-    }
+    CAUSEWAY_TRY(pass_on(op, std::move(u.pass.output.value)));  // the backward needs only its slot
     if (kind != nn::pass_kind::recorded) release(u);
     return {};
   }
@@ -125,13 +123,13 @@ class pipeline_pass {
     unit& u = unit_of(op);
     tensor d_output;
     if (plan::source_of(setup_.schedule, setup_.rank, op)) {
-      CAUSEWAY_ASSIGN(d_output, taken(*u.tape, op));
+      CAUSEWAY_ASSIGN(d_output, taken(u, op));
     }
     const bool whole = op.kind == plan::work::backward;
     auto d_input = whole ? model_.backward_stage(*u.tape, u.pass, std::move(d_output))
                          : model_.backward_inputs(*u.tape, u.pass, std::move(d_output));
     if (!d_input) return std::move(d_input).error();
-    if (*d_input) CAUSEWAY_TRY(mail_.send(op, d_input->template span<float>()));
+    CAUSEWAY_TRY(pass_on(op, *std::move(d_input)));
     if (whole) release(u);
     return {};
   }
@@ -153,10 +151,31 @@ class pipeline_pass {
     return {};
   }
 
-  // The input of an operation from another rank, in memory of the model.
-  result<tensor> taken(tape_type& tape, const plan::operation& op) {
+  // The unit of this rank that an operation's output goes to.
+  [[nodiscard]] unit& next_unit(const plan::operation& op) {
+    const auto target = plan::target_of(setup_.schedule, setup_.rank, op);
+    return unit_of({op.kind, op.micro_batch, target->chunk});
+  }
+
+  // Whether an input from a stage of this rank is there, if there is such a one.
+  [[nodiscard]] bool is_given(const plan::operation& op) {
+    const bool needed = plan::source_of(setup_.schedule, setup_.rank, op) && !mail_.has_input(op);
+    return !needed || unit_of(op).given;
+  }
+
+  // What an operation gives, if it gives anything, to the stage that needs it.
+  result<void> pass_on(const plan::operation& op, tensor values) {
+    if (!values) return {};
+    if (!mail_.stays(op)) return mail_.send(op, values.template span<float>());
+    next_unit(op).given = std::move(values);
+    return {};
+  }
+
+  // The input of an operation, in memory of the model.
+  result<tensor> taken(unit& u, const plan::operation& op) {
+    if (!mail_.has_input(op)) return std::exchange(u.given, tensor{});
     const std::int64_t rows = setup_.whole.tokens() / setup_.schedule.micro_batches;
-    tensor values = tape.make(dtype::f32, {rows, model_.width()});
+    tensor values = u.tape->make(dtype::f32, {rows, model_.width()});
     CAUSEWAY_TRY(mail_.take(op, values.template span<float>()));
     return values;
   }

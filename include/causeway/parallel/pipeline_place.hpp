@@ -10,6 +10,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/nn/model_part.hpp>
+#include <causeway/plan/schedule.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -28,14 +29,17 @@ struct pipeline_options {
   std::vector<std::vector<net::peer_index>> placement{};
   /// The first block of every virtual stage but the first, rising. None: blocks are spread evenly.
   std::vector<std::int64_t> cuts{};
+  /// Stages of different replicas are paired anew for every micro-batch, at random (NoLoCo): parallel/random_routes.hpp.
+  bool random_routes = false;
 };
 
 /// Where a peer is.
 struct pipeline_place {
   std::uint32_t replica = 0;
   std::uint32_t rank = 0;
-  std::vector<net::peer_index> pipeline;  ///< the peers of its pipeline, by rank
-  std::vector<net::peer_index> group;     ///< the peers of all pipelines that hold the same stage, by replica
+  std::vector<net::peer_index> pipeline;             ///< the peers of its pipeline, by rank
+  std::vector<net::peer_index> group;                ///< the peers of all pipelines that hold the same stage, by replica
+  std::vector<std::vector<net::peer_index>> rows{};  ///< [replica][rank]: everybody
 
   [[nodiscard]] std::uint32_t ranks() const noexcept { return static_cast<std::uint32_t>(pipeline.size()); }
   [[nodiscard]] std::uint32_t replicas() const noexcept { return static_cast<std::uint32_t>(group.size()); }
@@ -59,10 +63,17 @@ inline error wrong_placement(const std::string& what) { return fail(errc::invali
 [[nodiscard]] CAUSEWAY_DECL result<pipeline_place> place_in(const pipeline_options& o, net::peer_index self,
                                                             std::uint32_t peers);
 
-/// The blocks of a rank, for a model of `layers` blocks and a schedule with `chunks` parts on each rank: chunk c of rank p
-/// is virtual stage c · ranks + p.
+/// The blocks of each chunk of a rank, for a model of `layers` blocks and a schedule with `chunks` parts on each rank,
+/// which micro-batches go through as `path` says.
+[[nodiscard]] CAUSEWAY_DECL result<std::vector<nn::block_range>> chunks_of(const pipeline_options& o,
+                                                                           const pipeline_place& at, std::int64_t layers,
+                                                                           std::uint32_t chunks = 1,
+                                                                           plan::stage_path path = plan::stage_path::round);
+
+/// What of the model that is: the same blocks, where chunks that stand one after another are one range.
 [[nodiscard]] CAUSEWAY_DECL result<nn::model_part> part_of(const pipeline_options& o, const pipeline_place& at,
-                                                           std::int64_t layers, std::uint32_t chunks = 1);
+                                                           std::int64_t layers, std::uint32_t chunks = 1,
+                                                           plan::stage_path path = plan::stage_path::round);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 

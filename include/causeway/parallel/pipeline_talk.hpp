@@ -11,16 +11,19 @@
 #include <causeway/collective/options.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
+#include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/nn/model_part.hpp>
+#include <causeway/plan/schedule.hpp>
 
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -43,14 +46,25 @@ enum talk_kind : std::uint32_t {
   norm_kind,
   table_kind = 5,
   base_kind = 7,
-  round_kind = 9
+  round_kind = 9,
+  losses_kind = 10
 };  // a gather takes two
 
-/// One message each way between first and last rank.
-CAUSEWAY_DECL result<void> swap_ends(collective::group_view& view, std::span<const std::byte> mine,
-                                     std::span<std::byte> theirs, const net::message_id& id, const pipeline_talk& talk);
+/// The rank as far from the other end as this one is from its own.
+[[nodiscard]] CAUSEWAY_DECL net::peer_index mirror_of(const collective::group_view& view);
+
+/// One message each way between a rank and its mirror.
+CAUSEWAY_DECL result<void> swap_mirrored(collective::group_view& view, std::span<const std::byte> mine,
+                                         std::span<std::byte> theirs, const net::message_id& id, const pipeline_talk& talk);
+
+/// What the rank in the second half of the pipeline has becomes what its mirror has.
+CAUSEWAY_DECL result<void> copy_mirrored(collective::group_view& view, std::span<float> values, const pipeline_talk& talk);
 
 [[nodiscard]] CAUSEWAY_DECL bool is_an_end(const collective::group_view& view);
+
+/// The sum of all ranks' values, added up in the order of ranks on all of them. Takes two consecutive kinds.
+CAUSEWAY_DECL result<double> sum_over_ranks(collective::group_view& view, double mine, std::uint32_t kind,
+                                            const pipeline_talk& talk);
 
 }  // namespace detail
 
@@ -60,15 +74,25 @@ struct part_agreement {
   std::int64_t layers = 0;
   std::uint32_t chunks = 1;
   std::uint64_t step = 0;  ///< that it goes on after: the stages must be given the same batches from here on
+  plan::stage_path path = plan::stage_path::round;
 };
 
-/// Checks that all ranks agree and that their parts, stage after stage, make the whole model. `talk` must not depend on the
-/// step. 16 bytes a chunk and 16 more from and to everybody.
+namespace detail {
+
+/// Of the gathered rows, those of the stages that a micro-batch `way` of `shape` goes through.
+CAUSEWAY_DECL result<void> check_parts(const plan::schedule& shape, std::uint32_t way, std::span<const std::int64_t> all,
+                                       const part_agreement& mine);
+
+}  // namespace detail
+
+/// Checks that all ranks agree and that their parts, stage after stage, make the whole model (twice, where there are two
+/// ways). `talk` must not depend on the step. 16 bytes a chunk and 16 more from and to everybody.
 CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
                                           std::span<const nn::block_range> chunks, const pipeline_talk& talk);
 
-/// The loss, which the last rank knows, on all ranks. 8 bytes to each.
-CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, const pipeline_talk& talk);
+/// The loss, which rank `from` knows, on all ranks; without `from` the sum of what ranks know. 8 bytes to each.
+CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, std::optional<std::uint32_t> from,
+                                              const pipeline_talk& talk);
 
 /// The root of the sum of all ranks' `squares`, added up in the order of ranks on all of them.
 CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares, const pipeline_talk& talk);
@@ -77,6 +101,16 @@ CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, doubl
 /// what the other end sends. Bytes: the table, each way. On an error the table is as it was.
 CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
                                     std::vector<float>& other, const pipeline_talk& talk);
+
+/// On every rank, where each has the same stages as its mirror: gradients ← theirs + its own, the same bits on both.
+/// `other` is memory for what the mirror sends. Bytes: the gradients, each way.
+CAUSEWAY_DECL result<void> add_copies(collective::group_view& view, thread_pool& pool, std::span<float> gradients,
+                                      std::vector<float>& other, const pipeline_talk& talk);
+
+/// There: parameters that are not those of the mirror become those of the rank in the first half; whether they have
+/// changed. 8 bytes each way, and the parameters once where they differ.
+CAUSEWAY_DECL result<bool> align_copies(collective::group_view& view, std::span<float> parameters,
+                                        const pipeline_talk& talk);
 
 /// Of the first and the last rank, whether `mine` is true at either; false on the others. A byte each way.
 CAUSEWAY_DECL result<bool> at_either_end(collective::group_view& view, bool mine, const pipeline_talk& talk);

@@ -46,8 +46,8 @@ struct mail_setup {
   time_point deadline = no_deadline;
   const embedding_base* base = nullptr;  ///< where the codec uses one
   std::uint32_t rank = 0;                ///< of the schedule
-  /// Micro-batches that go different ways: who has which virtual stage, [micro-batch][stage]: rank in the view. A rank may
-  /// have several; between those nothing is sent. None: the ranks of the view are those of the schedule.
+  /// Micro-batches that go different ways: who has which virtual stage, [micro-batch][stage]: rank in the view. None: the
+  /// ranks of the view are those of the schedule. Between stages of one rank nothing is sent.
   const std::vector<std::vector<std::uint32_t>>* routes = nullptr;
 };
 
@@ -72,6 +72,17 @@ class stage_mail {
   ~stage_mail() {
     for (line& l : lines_) cancel(l.expected);
     cancel(sent_);
+  }
+
+  /// Whether what `op` gives goes to another stage of this rank: then it is not for the mail.
+  [[nodiscard]] bool stays(const plan::operation& op) const {
+    return plan::target_of(setup_.schedule, setup_.rank, op) && target_of(op) == view_.self();
+  }
+
+  /// Whether `op` has an input from another rank.
+  [[nodiscard]] bool has_input(const plan::operation& op) const {
+    const auto source = plan::source_of(setup_.schedule, setup_.rank, op);
+    return source && rank_of(plan::virtual_stage(setup_.schedule, *source), op.micro_batch) != view_.self();
   }
 
   /// Whether the input of `op` from another rank is there; true if it needs none.
@@ -146,22 +157,18 @@ class stage_mail {
   [[nodiscard]] static std::size_t line_of(const plan::operation& op) noexcept {
     return 2 * std::size_t{op.chunk} + (op.kind == plan::work::forward ? 0 : 1);
   }
-  [[nodiscard]] bool has_input(const plan::operation& op) const noexcept {
-    const auto source = plan::source_of(setup_.schedule, setup_.rank, op);
-    if (!source || setup_.routes == nullptr) return source.has_value();
-    return (*setup_.routes)[op.micro_batch][plan::virtual_stage(setup_.schedule, *source)] != view_.self();
-  }
   // Ranks of the view.
+  [[nodiscard]] std::uint32_t rank_of(std::uint32_t stage, std::uint32_t micro_batch) const {
+    return setup_.routes != nullptr ? (*setup_.routes)[micro_batch][stage]
+                                    : plan::place_of(setup_.schedule, stage, micro_batch).rank;
+  }
   [[nodiscard]] std::uint32_t source_of(const line& l, std::uint32_t micro_batch) const {
-    const bool forward = l.way == stage::direction::forward;
-    const std::uint32_t stage = forward ? l.edge : l.edge + 1;
-    return setup_.routes != nullptr ? (*setup_.routes)[micro_batch][stage] : plan::place_of(setup_.schedule, stage).rank;
+    return rank_of(l.way == stage::direction::forward ? l.edge : l.edge + 1, micro_batch);
   }
   [[nodiscard]] std::uint32_t target_of(const plan::operation& op) const {
     const auto target = plan::target_of(setup_.schedule, setup_.rank, op);
     CAUSEWAY_EXPECT(target.has_value());
-    if (setup_.routes == nullptr) return target->rank;
-    return (*setup_.routes)[op.micro_batch][plan::virtual_stage(setup_.schedule, *target)];
+    return rank_of(plan::virtual_stage(setup_.schedule, *target), op.micro_batch);
   }
   // The boundary that the input of a kind crosses: below the stage for a forward, above it for a backward.
   [[nodiscard]] std::uint32_t edge_of(std::uint32_t rank, plan::work kind, std::uint32_t chunk) const noexcept {

@@ -35,17 +35,25 @@ struct operation {
   friend bool operator==(const operation&, const operation&) = default;
 };
 
-/// What each rank of a pipeline does with the micro-batches of one step, in order. Chunk c of rank p is virtual stage
-/// c * ranks + p; the forward pass runs through virtual stages 0, 1, ..., the backward pass the other way. Where it is
-/// `folded`, every other chunk runs through the ranks backwards: rank 0 of two chunks has the first and the last stage, and
-/// the last rank hands the first chunk's output to itself.
+/// The way of a micro-batch through ranks and chunks.
+enum class stage_path : std::uint8_t {
+  round,    ///< chunk c of rank p is virtual stage c * ranks + p: through all ranks, and through all of them again
+  folded,   ///< every other chunk runs through the ranks backwards: rank 0 of two chunks has the first stage and the last,
+            ///< and the last rank hands the first chunk's output to itself
+  two_ways  ///< two chunks, each a stage of a whole pipeline: the first half of the micro-batches (the larger one) goes
+            ///< from the first rank to the last through chunks 0, the others from the last to the first through chunks 1.
+            ///< Stage s is on ranks s and ranks - 1 - s, whose gradients are added up
+};
+
+/// What each rank of a pipeline does with the micro-batches of one step, in order. The forward pass runs through virtual
+/// stages 0, 1, ..., the backward pass the other way; where those are, `path` says.
 struct schedule {
   std::uint32_t ranks = 1;
   std::uint32_t chunks = 1;  ///< of the model, on each rank
   std::uint32_t micro_batches = 1;
   bool flushes = true;  ///< one update at the end. False: a stage updates after each micro-batch's weight gradient
   std::vector<std::vector<operation>> orders;  ///< [rank]
-  bool folded = false;                         ///< for plans: parallel::pipeline runs no such schedule
+  stage_path path = stage_path::round;
 
   friend bool operator==(const schedule&, const schedule&) = default;
 };
@@ -59,17 +67,30 @@ struct stage_place {
 };
 
 /// How many virtual stages a schedule has.
-[[nodiscard]] constexpr std::uint32_t virtual_stages(const schedule& s) noexcept { return s.ranks * s.chunks; }
+[[nodiscard]] constexpr std::uint32_t virtual_stages(const schedule& s) noexcept {
+  return s.path == stage_path::two_ways ? s.ranks : s.ranks * s.chunks;
+}
+
+/// The first micro-batch that goes from the last rank to the first, where there are two ways.
+[[nodiscard]] constexpr std::uint32_t first_back(const schedule& s) noexcept { return (s.micro_batches + 1) / 2; }
+
+/// Whether a micro-batch goes through a chunk.
+[[nodiscard]] constexpr bool goes_through(const schedule& s, std::uint32_t micro_batch, std::uint32_t chunk) noexcept {
+  return s.path != stage_path::two_ways || (micro_batch >= first_back(s)) == (chunk == 1);
+}
 
 /// The virtual stage of a place.
 [[nodiscard]] constexpr std::uint32_t virtual_stage(const schedule& s, stage_place at) noexcept {
-  return at.chunk * s.ranks + (s.folded && at.chunk % 2 == 1 ? s.ranks - 1 - at.rank : at.rank);
+  const std::uint32_t rank = s.path != stage_path::round && at.chunk % 2 == 1 ? s.ranks - 1 - at.rank : at.rank;
+  return s.path == stage_path::two_ways ? rank : at.chunk * s.ranks + rank;
 }
 
-/// The place of a virtual stage.
-[[nodiscard]] constexpr stage_place place_of(const schedule& s, std::uint32_t stage) noexcept {
-  const std::uint32_t chunk = stage / s.ranks, rank = stage % s.ranks;
-  return {s.folded && chunk % 2 == 1 ? s.ranks - 1 - rank : rank, chunk};
+/// The place of a virtual stage, for a micro-batch: only where there are two ways does it matter which.
+[[nodiscard]] constexpr stage_place place_of(const schedule& s, std::uint32_t stage,
+                                             std::uint32_t micro_batch = 0) noexcept {
+  const bool back = s.path == stage_path::two_ways && micro_batch >= first_back(s);
+  const std::uint32_t chunk = back ? 1 : stage / s.ranks, rank = stage % s.ranks;
+  return {s.path != stage_path::round && chunk % 2 == 1 ? s.ranks - 1 - rank : rank, chunk};
 }
 
 /// Whether an operation gives the gradient of the stage's input.
@@ -84,12 +105,12 @@ struct stage_place {
 
 /// Where the input of `op` on `rank` comes from: the stage before for a forward, the stage after for a gradient; nothing
 /// for what needs only what the rank itself holds, as the data set for the first stage and the loss for the last.
-/// May be the same rank (`ranks` = 1, or `folded`).
+/// May be the same rank (`ranks` = 1, or where the path is folded).
 [[nodiscard]] constexpr std::optional<stage_place> source_of(const schedule& s, std::uint32_t rank,
                                                              const operation& op) noexcept {
   const std::uint32_t stage = virtual_stage(s, {rank, op.chunk});
-  if (op.kind == work::forward && stage > 0) return place_of(s, stage - 1);
-  if (gives_input_gradient(op.kind) && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1);
+  if (op.kind == work::forward && stage > 0) return place_of(s, stage - 1, op.micro_batch);
+  if (gives_input_gradient(op.kind) && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1, op.micro_batch);
   return std::nullopt;
 }
 
@@ -97,8 +118,8 @@ struct stage_place {
 [[nodiscard]] constexpr std::optional<stage_place> target_of(const schedule& s, std::uint32_t rank,
                                                              const operation& op) noexcept {
   const std::uint32_t stage = virtual_stage(s, {rank, op.chunk});
-  if (op.kind == work::forward && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1);
-  if (gives_input_gradient(op.kind) && stage > 0) return place_of(s, stage - 1);
+  if (op.kind == work::forward && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1, op.micro_batch);
+  if (gives_input_gradient(op.kind) && stage > 0) return place_of(s, stage - 1, op.micro_batch);
   return std::nullopt;
 }
 

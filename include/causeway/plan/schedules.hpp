@@ -44,7 +44,8 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
 
 /// Forwards alone, chunk by chunk: an evaluation.
 [[nodiscard]] CAUSEWAY_DECL result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks,
-                                                           std::uint32_t micro_batches);
+                                                           std::uint32_t micro_batches,
+                                                           stage_path path = stage_path::round);
 
 /// PipeDream-flush (Narayanan et al., ICML 2021), "1F1B": rank r runs p - 1 - r forwards ahead, then alternates. The bubble
 /// of GPipe, but at most p - r sets of activations on rank r.

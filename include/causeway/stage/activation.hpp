@@ -81,6 +81,13 @@ concept ActivationCodec = std::movable<A> && std::default_initializable<A> && St
   { fixed.agreement() } -> std::same_as<std::uint64_t>;
 };
 
+/// Whether a codec remembers what crossed before. Of one that is chosen at run time its `remembers()` says so.
+template <ActivationCodec A>
+[[nodiscard]] constexpr bool remembers(const A& codec) {
+  if constexpr (requires { codec.remembers(); }) return codec.remembers();
+  return A::traits.stateful;
+}
+
 /// Of codecs with traits.uses_base: `leave_outside(pool, width, rows)` turns rows of embedding tables into the rows of the
 /// tables that `base` is made of, on one peer; the others get them from it.
 template <class A>

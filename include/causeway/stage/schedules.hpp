@@ -14,6 +14,7 @@
 #include <causeway/plan/schedule_varuna.hpp>
 #include <causeway/plan/schedules.hpp>
 #include <causeway/plan/stage_costs.hpp>
+#include <causeway/plan/two_way_schedules.hpp>
 
 #include <concepts>
 #include <cstdint>
@@ -22,6 +23,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
+/// - `path()`, if it has one: which chunks a rank holds. Without it, plan::stage_path::round.
 /// - `make(ranks, micro_batches)`: the order of every rank, or why there is none with these numbers.
 /// - `chunks()`: parts of the model that every rank holds.
 /// - `order()`: whether a rank may run what is ready while it waits for what is next.
@@ -34,6 +36,13 @@ concept Schedule = std::movable<S> && std::default_initializable<S> && requires(
   { s.room() } -> std::same_as<std::uint32_t>;
   { s.make(n, n) } -> std::same_as<result<plan::schedule>>;
 };
+
+/// How micro-batches go through the chunks of a schedule.
+template <Schedule S>
+[[nodiscard]] constexpr plan::stage_path path_of(const S& s) {
+  if constexpr (requires { s.path(); }) return s.path();
+  return plan::stage_path::round;
+}
 
 /// All forwards, then all backwards (Huang et al., NeurIPS 2019).
 struct gpipe {
@@ -85,6 +94,39 @@ struct zero_bubble_h2 {
   [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
 };
 
+/// ZB-V: no such bubble, for the activations of 1F1B: two chunks on each rank, so that the first has both ends of the model
+/// (the same paper).
+struct zero_bubble_v {
+  static constexpr std::string_view name = "zero_bubble_v";
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 2; }
+  [[nodiscard]] static constexpr plan::stage_path path() noexcept { return plan::stage_path::folded; }
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
+  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
+  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
+};
+
+/// Micro-batches from both ends at once: half of 1F1B's bubble, for twice the parameters (Li and Hoefler, SC 2021). An even
+/// number of ranks and of micro-batches.
+struct chimera {
+  static constexpr std::string_view name = "chimera";
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 2; }
+  [[nodiscard]] static constexpr plan::stage_path path() noexcept { return plan::stage_path::two_ways; }
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
+  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
+  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
+};
+
+/// From both ends, too, with weight gradients that fill the end (DeepSeek-AI 2024). At least twice as many micro-batches as
+/// ranks.
+struct dual_pipe {
+  static constexpr std::string_view name = "dual_pipe";
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 2; }
+  [[nodiscard]] static constexpr plan::stage_path path() noexcept { return plan::stage_path::two_ways; }
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
+  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
+  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches);
+};
+
 namespace detail {
 
 /// Costs of one stage a rank: the given ones, or stages that are all alike and links that cost nothing.
@@ -128,7 +170,8 @@ struct opportunistic : Base {
 };
 
 static_assert(Schedule<gpipe> && Schedule<one_f_one_b> && Schedule<interleaved<>>);
-static_assert(Schedule<zero_bubble> && Schedule<zero_bubble_h2>);
+static_assert(Schedule<zero_bubble> && Schedule<zero_bubble_h2> && Schedule<zero_bubble_v>);
+static_assert(Schedule<chimera> && Schedule<dual_pipe>);
 static_assert(Schedule<varuna> && Schedule<crosspipe> && Schedule<opportunistic<one_f_one_b>>);
 
 }}}  // namespace causeway::CAUSEWAY_ABI::stage

@@ -50,12 +50,15 @@ CAUSEWAY_DECL result<pipeline_place> place_in(const pipeline_options& o, net::pe
     at.pipeline = rows[replica];
   }
   for (const auto& row : rows) at.group.push_back(row[at.rank]);
+  at.rows = rows;
   return at;
 }
 
-CAUSEWAY_DECL result<nn::model_part> part_of(const pipeline_options& o, const pipeline_place& at, std::int64_t layers,
-                                             std::uint32_t chunks) {
-  const std::int64_t stages = std::int64_t{at.ranks()} * chunks;
+CAUSEWAY_DECL result<std::vector<nn::block_range>> chunks_of(const pipeline_options& o, const pipeline_place& at,
+                                                             std::int64_t layers, std::uint32_t chunks,
+                                                             plan::stage_path path) {
+  const plan::schedule shape{at.ranks(), chunks, 1, true, {}, path};
+  const std::int64_t stages = path == plan::stage_path::two_ways ? at.ranks() : std::int64_t{at.ranks()} * chunks;
   std::vector<std::int64_t> starts{0};
   starts.insert(starts.end(), o.cuts.begin(), o.cuts.end());
   if (o.cuts.empty()) {
@@ -71,10 +74,26 @@ CAUSEWAY_DECL result<nn::model_part> part_of(const pipeline_options& o, const pi
                     " stages of one block or more; give one rising cut for every stage but the first, or use fewer stages");
   }
   std::vector<nn::block_range> ranges;
-  for (std::size_t v = at.rank; v < static_cast<std::size_t>(stages); v += at.ranks()) {
+  for (std::uint32_t c = 0; c < chunks; ++c) {
+    const std::size_t v = plan::virtual_stage(shape, {at.rank, c});
     ranges.push_back({starts[v], starts[v + 1]});
   }
-  nn::model_part part{std::move(ranges)};
+  return ranges;
+}
+
+CAUSEWAY_DECL result<nn::model_part> part_of(const pipeline_options& o, const pipeline_place& at, std::int64_t layers,
+                                             std::uint32_t chunks, plan::stage_path path) {
+  CAUSEWAY_ASSIGN(std::vector<nn::block_range> ranges, chunks_of(o, at, layers, chunks, path));
+  std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<nn::block_range> apart;
+  for (const nn::block_range& r : ranges) {
+    if (!apart.empty() && apart.back().last == r.first) {
+      apart.back().last = r.last;
+    } else {
+      apart.push_back(r);
+    }
+  }
+  nn::model_part part{std::move(apart)};
   CAUSEWAY_TRY(part.check(layers));
   return part;
 }

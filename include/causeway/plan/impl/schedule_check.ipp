@@ -31,6 +31,8 @@ CAUSEWAY_DECL result<void> rank_order_check::take(std::size_t position, const op
   if (static_cast<unsigned>(op.kind) > static_cast<unsigned>(work::recompute)) return wrong("no such kind of work");
   if (op.micro_batch >= s_.micro_batches || op.chunk >= s_.chunks)
     return wrong("the schedule has no such micro-batch or chunk");
+  if (!goes_through(s_, op.micro_batch, op.chunk))
+    return wrong("its micro-batch goes the other way, through the other chunk");
   unsigned& seen = seen_[std::size_t{op.chunk} * s_.micro_batches + op.micro_batch];
   if ((seen & bit_of(op.kind)) != 0) return wrong("stands here for the second time; remove one");
   if (op.kind != work::forward && (seen & bit_of(work::forward)) == 0) return wrong("stands before its forward");
@@ -46,6 +48,10 @@ CAUSEWAY_DECL result<void> rank_order_check::take(std::size_t position, const op
 }
 
 CAUSEWAY_DECL result<void> rank_order_check::complete(std::size_t unit) const {
+  if (!goes_through(s_, static_cast<std::uint32_t>(unit % s_.micro_batches),
+                    static_cast<std::uint32_t>(unit / s_.micro_batches))) {
+    return {};
+  }
   const auto is_missing = [&](work kind) { return (seen_[unit] & bit_of(kind)) == 0; };
   const auto missing = [&](work kind) {
     const operation op{kind, static_cast<std::uint32_t>(unit % s_.micro_batches),
@@ -106,7 +112,10 @@ CAUSEWAY_DECL result<void> check_sizes(const schedule& s) {
     return fail(errc::invalid_argument, "schedule",
                 "has orders for " + std::to_string(s.orders.size()) + " of " + std::to_string(s.ranks) + " ranks");
   }
-  const std::uint64_t units = std::uint64_t{s.chunks} * s.micro_batches;
+  const bool both = s.path == stage_path::two_ways;
+  if (both && (s.chunks != 2 || s.ranks % 2 != 0))
+    return fail(errc::invalid_argument, "schedule", "two ways need an even number of ranks, and two chunks on each");
+  const std::uint64_t units = std::uint64_t{both ? 1 : s.chunks} * s.micro_batches;
   for (std::size_t r = 0; r < s.orders.size(); ++r) {
     if (s.orders[r].size() / 2 < units) {  // also keeps what follows from allocating more than the caller did
       return fail(errc::invalid_argument, "rank " + std::to_string(r),
@@ -123,7 +132,9 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL result<void> keeps_order(const schedule& s) {
   for (std::size_t r = 0; r < s.orders.size(); ++r) {
-    std::vector<std::uint32_t> inputs(s.chunks), weights(s.chunks);  // the micro-batch that comes next
+    std::vector<std::uint32_t> inputs(s.chunks);  // the micro-batch that comes next
+    if (s.path == stage_path::two_ways && s.chunks == 2) inputs[1] = first_back(s);
+    std::vector<std::uint32_t> weights = inputs;
     for (std::size_t i = 0; i < s.orders[r].size(); ++i) {
       const operation& op = s.orders[r][i];
       if (op.chunk >= s.chunks) return detail::wrong_operation(s, r, i, "the schedule has no such chunk");

@@ -117,11 +117,15 @@ CAUSEWAY_DECL result<schedule> gpipe(std::uint32_t ranks, std::uint32_t micro_ba
   return s;
 }
 
-CAUSEWAY_DECL result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
+CAUSEWAY_DECL result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches,
+                                             stage_path path) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, chunks, micro_batches));
+  s.path = path;
   for (auto& order : s.orders) {
     for (std::uint32_t c = 0; c < chunks; ++c) {
-      for (std::uint32_t m = 0; m < micro_batches; ++m) order.push_back({work::forward, m, c});
+      for (std::uint32_t m = 0; m < micro_batches; ++m) {
+        if (goes_through(s, m, c)) order.push_back({work::forward, m, c});
+      }
     }
   }
   return s;
@@ -165,7 +169,7 @@ CAUSEWAY_DECL result<schedule> zero_bubble_h2(std::uint32_t ranks, std::uint32_t
 
 CAUSEWAY_DECL result<schedule> zero_bubble_v(std::uint32_t ranks, std::uint32_t micro_batches) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 2, micro_batches));
-  s.folded = true;
+  s.path = stage_path::folded;
   for (std::uint32_t r = 0; r < ranks; ++r) s.orders[r] = detail::folded_order{ranks, r, micro_batches}.write();
   return s;
 }

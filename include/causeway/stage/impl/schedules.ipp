@@ -24,6 +24,18 @@ CAUSEWAY_DECL result<plan::schedule> zero_bubble_h2::make(std::uint32_t ranks, s
   return plan::zero_bubble_h2(ranks, micro_batches);
 }
 
+CAUSEWAY_DECL result<plan::schedule> zero_bubble_v::make(std::uint32_t ranks, std::uint32_t micro_batches) {
+  return plan::zero_bubble_v(ranks, micro_batches);
+}
+
+CAUSEWAY_DECL result<plan::schedule> chimera::make(std::uint32_t ranks, std::uint32_t micro_batches) {
+  return plan::chimera(ranks, micro_batches);
+}
+
+CAUSEWAY_DECL result<plan::schedule> dual_pipe::make(std::uint32_t ranks, std::uint32_t micro_batches) {
+  return plan::dual_pipe(ranks, micro_batches);
+}
+
 }}}  // namespace causeway::CAUSEWAY_ABI::stage
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {

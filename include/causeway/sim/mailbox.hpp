@@ -70,8 +70,8 @@ class mailbox {
   /// The network is no longer there: nothing of it may be kept.
   void fail_everything(const error& why);
 
-  /// What belongs to epochs before `epoch`, of its kind, is over: operations end, kept messages go, late ones are refused. Calls
-  /// `stop_send(slot)` for every send that was under way.
+  /// What belongs to epochs before `epoch`, of its kind, is over: operations end, kept messages go, late ones are refused.
+  /// Calls `stop_send(slot)` for every send that was under way.
   template <class F>
   void cancel_before(std::uint32_t epoch, F&& stop_send) {
     past_.end_before(epoch);

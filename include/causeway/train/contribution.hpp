@@ -25,6 +25,7 @@ class contribution {
   void open() noexcept { closed_at_.reset(); }
 
   [[nodiscard]] std::uint64_t all() const noexcept { return samples_; }
+  [[nodiscard]] std::uint64_t ever() const noexcept { return trained_; }  ///< whatever became of them
   /// Of them, the last ones, which are for the exchange after the next one.
   [[nodiscard]] std::uint64_t later() const noexcept { return closed_at_ ? std::min(samples_, trained_ - *closed_at_) : 0; }
   void committed(std::uint64_t samples) noexcept { samples_ -= std::min(samples_, samples); }

@@ -84,6 +84,10 @@ class elastic_group {
   /// Whether others have begun an exchange that this peer said it was ready for, and wait for it to enter.
   [[nodiscard]] virtual bool exchange_waits() const { return false; }
 
+  /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
+  /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.
+  [[nodiscard]] virtual net::any_transport lasting() { return {}; }
+
   /// This peer goes. It takes part until the others do without it; then `enter` or `settle` ends with errc::cancelled.
   virtual void leave() {}
 

@@ -148,13 +148,17 @@ class async_parameter_server : arrival_rules<Axes...> {
 
   void shared(auto& ar) requires(laws::elastic) { record_.shared(ar); }
 
-  /// Local progress is given up: it was on the way to another hub.
-  void adopt(auto& ctx, std::span<const float>) requires(laws::elastic) {
-    record_.begin_anew(tiers_);
-    counted_ = false;
+  /// What was not pushed yet moves along with the shared parameters.
+  void adopt(auto& ctx, std::span<const float> previous) requires(laws::elastic) {
+    if (previous.empty()) {
+      record_.begin_anew(tiers_);
+      counted_ = false;
+      std::copy(record_.copy().shared.begin(), record_.copy().shared.end(), ctx.parameters().begin());
+      ctx.resume_at(record_.copy().steps);
+    } else {
+      record_.move_along(tiers_, ctx.parameters(), terms_of(ctx));
+    }
     schedule();
-    std::copy(record_.copy().shared.begin(), record_.copy().shared.end(), ctx.parameters().begin());
-    ctx.resume_at(record_.copy().steps);
     ctx.parameters_changed();
   }
 
@@ -279,7 +283,7 @@ class async_parameter_server : arrival_rules<Axes...> {
     auto alone = net::any_transport{};
     CAUSEWAY_TRY(tiers_.seat(terms_of(ctx, alone), 0, {}, ctx.parameters(), 0));
     tiers_.server().dissolve();
-    ctx.contribution().gather(hubs_.record_samples);
+    ctx.contribution().gather(hubs_.record_samples, true);
     schedule();
     left_ = ctx.clock().now();
     return {};

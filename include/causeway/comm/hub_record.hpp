@@ -14,6 +14,8 @@
 #include <causeway/collective/gather.hpp>
 #include <causeway/comm/hub_copy.hpp>
 #include <causeway/comm/hub_rules.hpp>
+#include <causeway/comm/server_client.hpp>
+#include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
 
@@ -22,6 +24,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -91,6 +94,18 @@ class hub_record {
     forget_pushes();
   }
 
+  /// The same for a peer that keeps what it has not pushed yet: `live` has come as far from the copy.
+  void move_along(auto& tier, std::span<float> live, const hub_terms& terms) {
+    std::vector<std::uint64_t> taken;
+    for (const hub_leg& leg : tier.client().legs()) taken.push_back(leg.number);
+    tier.client().resume_from(taken, {}, terms);
+    tier.client().take_back({}, copy_.shared, live, {samples_, steps_}, terms);
+    hang_up(tier);
+    tier.server().dissolve();
+    follows_ = serves_ = 0;
+    pushed_.clear();
+  }
+
   /// The exchange of a record. `flush()` pushes what is left of all fragments, by tier.deliver; `terms_on(transport)` gives
   /// the terms. On an error it can be tried again, with others. Then the copy is the hub's, and a reign begins. Bytes: one
   /// encoded row to the hub; parameters and the outer optimizers' state from peer to peer.
@@ -142,13 +157,18 @@ class hub_record {
     if (!is_hub || serves_ != hub.time) {
       tier.server().dissolve();
       serves_ = 0;
-      if (is_hub) tier.server().found_on(terms.cuts, copy_.state());
+      if (is_hub) begin_to_serve(ctx, tier, terms);
     }
     if (is_hub) serves_ = hub.time;
     if (std::exchange(follows_, hub.time) == hub.time) return;
     tier.client().take_back(pushed_, copy_.shared, ctx.parameters(), {samples_, steps_}, terms);
     ctx.parameters_changed();
     pushed_.clear();
+  }
+
+  void begin_to_serve(auto& ctx, auto& tier, const hub_terms& terms) {
+    tier.server().found_on(terms.cuts, copy_.state());
+    ctx.log()(severity::info, "round " + std::to_string(ctx.round() + 1) + ": this peer is the hub");
   }
 
   template <class Flush>

@@ -88,8 +88,7 @@ class training_context {
   /// Their gradients in the same layout. Between inner steps the buffer is free for a policy's use.
   [[nodiscard]] std::span<float> gradients() { return model_.parameters().gradients(); }
   [[nodiscard]] parameter_view view() { return model_.parameters().view(); }
-  /// Call after writing parameters.
-  void parameters_changed() { model_.parameters().touch(); }
+  void parameters_changed() { model_.parameters().touch(); }  ///< call it after writing them
   /// The inner optimizer forgets what it knows, as at the start of the run: it may be what spoilt the parameters.
   void reset_inner() { inner_.reset(model_.parameters().length()); }
   /// From now on every inner step adds what it subtracts from the parameters to `sum` (same layout), which must outlive the
@@ -358,6 +357,7 @@ class training_context {
     shared_state state{parts.parts(), [this, &comm](std::span<const float> previous) { adopted(comm, previous); }};
     state.own = parts.own_parts();
     state.round_samples = contribution_.round_samples();
+    state.keeps_gathered = contribution_.keeps_gathered();
     if constexpr (requires { comm.replay(*this); }) {
       state.replay = [this, &comm](std::span<const float> mean) { return replay(comm, mean); };
     }

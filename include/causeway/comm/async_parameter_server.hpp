@@ -297,7 +297,8 @@ class async_parameter_server : arrival_rules<Axes...> {
       if (talked) talked = serve_lines(ctx);
       if (!talked) {
         record_.hang_up(tiers_);
-        ctx.log()(severity::info, talked.error().text() + ". This peer trains on, and pushes again at the next record");
+        ctx.log()(severity::info, "the hub is out of reach (" + std::string{to_string(talked.error().code)} +
+                                      "): this peer trains on, and pushes again at the next record");
       }
     }
     return ctx.announce_samples() ? make_record(ctx) : result<void>{};

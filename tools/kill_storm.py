@@ -7,7 +7,8 @@ usage: kill_storm.py PATH_OF_CAUSEWAY [--kills 200] [--peers 8] [--seed 1] [--po
        kill_storm.py PATH_OF_CAUSEWAY --storm SECONDS [--every 15] [--peers 8] [--seed 1] [--policy diloco] [-- causeway settings]
        kill_storm.py PATH_OF_CAUSEWAY --not-finite 200 [--every 10] [--peers 8] [--policy diloco] [-- causeway settings]
 
-Without --storm: --kills kills of 1 to peers-1 victims at once. Status 1 if a rule was broken: a round lost, two states for one
+Without --storm: --kills kills of 1 to peers-1 victims at once; where the policy has a hub, it is among them in every fourth wave
+at least. Status 1 if a rule was broken: a round lost, two states for one
 round, a survivor's training thrown away, a run that does not go on.
 With --storm: one kill every --every seconds, and a run without kills over as many tokens; prints both validation losses.
 With --not-finite: a run of so many rounds, in every --every-th of which one peer's parameters become NaN, and a run without that
@@ -37,6 +38,7 @@ class Run:
         self.processes = {}
         self.point = {}
         self.kills = []     # (moment, victims, survivors, how)
+        self.hubs_killed = 0
         self.restarts = []  # (moment, peer)
 
     def path(self, peer, name=""):
@@ -96,6 +98,19 @@ class Run:
             except FileNotFoundError:
                 pass
         return best
+
+    def hub(self):
+        """The peer that said last that it is the hub of the others, where the policy has one."""
+        newest, who = 0, None
+        for p in range(self.peers):
+            try:
+                with open(self.path(p, "log.txt"), errors="replace") as f:
+                    said = [int(n) for n in re.findall(r"round (\d+): this peer is the hub", f.read())]
+            except FileNotFoundError:
+                continue
+            if said and max(said) > newest:
+                newest, who = max(said), p
+        return who
 
     def wait(self, done, patience=PATIENCE):
         end = time.monotonic() + patience
@@ -243,6 +258,10 @@ def kill_and_start(args, run, draw):
         turn += 1
         count = draw.choice([1, 1, 1, 2, 2, 3, *range(1, run.peers)])
         victims = draw.sample(range(run.peers), min(count, run.peers - 1, args.kills - killed))
+        hub = run.hub()
+        if turn % 4 == 0 and hub is not None and hub not in victims:
+            victims[0] = hub
+        run.hubs_killed += hub in victims
         if turn % 2 == 0:
             time.sleep(draw.uniform(0, 0.5))
             how = "at a random moment"
@@ -274,7 +293,8 @@ def kill_and_start(args, run, draw):
 
 
 def report(args, run, killed, stuck, everybody):
-    print(f"\n{killed} kills of {run.peers} peers in {len(run.kills)} waves, {len(run.restarts)} starts, {run.newest()} rounds")
+    hubs = f", {run.hubs_killed} with the hub in them" if run.hub() is not None else ""
+    print(f"\n{killed} kills of {run.peers} peers in {len(run.kills)} waves{hubs}, {len(run.restarts)} starts, {run.newest()} rounds")
     check = subprocess.run([args.program, "check-journal", os.path.join(run.folder, "causeway")], capture_output=True, text=True)
     print(check.stdout.strip() + check.stderr.strip())
     j = Journals(run)

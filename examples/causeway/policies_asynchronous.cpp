@@ -9,6 +9,17 @@ namespace app {
 
 namespace presets = causeway::presets;
 
+namespace {
+
+/// Where peers come and go, all take the hub's state over after so many rounds of everybody: what a lost hub sets back.
+constexpr std::uint64_t rounds_in_record = 4;
+
+std::uint64_t samples_of_round(const settings& s) {
+  return std::uint64_t{s.net.peers} * s.comm.local_steps * static_cast<std::uint64_t>(s.train.batch);
+}
+
+}  // namespace
+
 std::vector<policy> asynchronous_policies() {
   return {
       preset<presets::async_local_sgd_options>(
@@ -16,7 +27,8 @@ std::vector<policy> asynchronous_policies() {
           "peers push to the first one when they are done, and wait for nobody; slow ones take fewer steps", pace::nothing,
           {}, [](const settings& s, auto& o) { o.period = s.net.peers; }),
       preset<presets::decoupled_diloco_options>(
-          "decoupled_diloco", "the same with one fragment after another, in 4 bits, while training goes on", pace::nothing),
+          "decoupled_diloco", "the same with one fragment after another, in 4 bits, while training goes on", pace::nothing,
+          {}, [](const settings& s, auto& o) { o.record_samples = rounds_in_record * samples_of_round(s); }),
   };
 }
 

@@ -32,6 +32,7 @@
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/descriptors.hpp>
 #include <causeway/net/endpoint.hpp>
+#include <causeway/net/epochs.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/net/float_packing.hpp>
 #include <causeway/net/frame.hpp>
@@ -380,7 +381,9 @@
 #include <causeway/comm/block_rows.hpp>
 #include <causeway/comm/by_site.hpp>
 #include <causeway/comm/every_step.hpp>
+#include <causeway/comm/hub_copy.hpp>
 #include <causeway/comm/hub_line.hpp>
+#include <causeway/comm/hub_record.hpp>
 #include <causeway/comm/hub_rules.hpp>
 #include <causeway/comm/hub_tier.hpp>
 #include <causeway/comm/look_ahead.hpp>

@@ -22,6 +22,7 @@
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/descriptors.hpp>
 #include <causeway/net/endpoint.hpp>
+#include <causeway/net/epochs.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/net/fabric_options.hpp>
 #include <causeway/net/float_packing.hpp>

@@ -124,7 +124,9 @@
 #include <causeway/comm/block_rows.hpp>
 #include <causeway/comm/by_site.hpp>
 #include <causeway/comm/every_step.hpp>
+#include <causeway/comm/hub_copy.hpp>
 #include <causeway/comm/hub_line.hpp>
+#include <causeway/comm/hub_record.hpp>
 #include <causeway/comm/hub_rules.hpp>
 #include <causeway/comm/hub_tier.hpp>
 #include <causeway/comm/look_ahead.hpp>

@@ -250,3 +250,39 @@ TEST_CASE("parameter server: who pushes without waiting is left out before it fi
   CHECK(s.lines[0].find("goes on pushing while 2 of its pushes wait") != std::string::npos);
   CHECK(s.shared() == before);
 }
+
+TEST_CASE("parameter server: clients are known by name, whatever place they have", "[comm][fast]") {
+  scene s;
+  auto& hub = s.server;
+  hub.seat(s.terms, std::vector<std::uint64_t>{70, 71, 72}, 200);
+  hub.take_in(s.terms, 1, s.good());
+  hub.close(s.rules, s.terms);
+  const auto after_one = s.shared();
+  CHECK(after_one[0] == Approx(0.5F).margin(0.01));
+  hub.hang_up();
+
+  hub.seat(s.terms, std::vector<std::uint64_t>{70, 73, 72, 71}, 200);  // 73 is new, and may push at once
+  CHECK(hub.taken_of(3)[0] == 1);
+  CHECK(hub.taken_of(1)[0] == 0);
+  hub.take_in(s.terms, 1, s.good(1));
+  hub.take_in(s.terms, 3, s.good());  // it was taken
+  hub.close(s.rules, s.terms);
+  REQUIRE(s.lines.size() == 1);
+  CHECK(s.lines[0].find("a push that makes no sense") != std::string::npos);
+  CHECK(s.shared()[0] == after_one[0]);
+  CHECK(s.shared()[20] == Approx(0.5F).margin(0.01));
+}
+
+TEST_CASE("parameter server: an heir goes on from the copy, and knows nobody's pushes", "[comm][fast]") {
+  scene s, other;
+  s.hear(s.good());
+  other.server.found_on(other.cuts, s.server.state());
+  CHECK(other.shared() == s.shared());
+  other.server.seat(other.terms, std::vector<std::uint64_t>{71, 72}, 200);
+  other.server.take_in(other.terms, 1, other.good());
+  other.server.close(other.rules, other.terms);
+  CHECK(other.lines.empty());
+  CHECK(other.shared()[0] == Approx(0.0F).margin(0.02));
+  other.server.dissolve();
+  CHECK(other.shared().empty());
+}

@@ -329,6 +329,23 @@ TEST_CASE("fabric: an epoch that is over stays over when the link is made again"
   CHECK(pair.a.net->stats().frames_rejected == 1);
 }
 
+TEST_CASE("fabric: what is said in a lasting epoch goes on while views end", "[net][fast]") {
+  fabric_pair pair;
+  const auto note = pattern(100, 3);
+  std::vector<std::byte> buffer(100), late(100);
+  const auto in = pair.a.net->receive(pair.to_b, in_epoch(lasting_epoch(7)), buffer);
+  pair.a.net->locked([&] { pair.a.net->cancel_before(6); });
+  REQUIRE(pair.b.net->wait(pair.b.net->send(pair.to_a, in_epoch(lasting_epoch(7)), note), soon()));
+  REQUIRE(pair.a.net->wait(in, soon()));
+  CHECK((buffer == note));
+  const auto over = pair.a.net->receive(pair.to_b, in_epoch(lasting_epoch(7)), late);
+  const auto of_a_view = pair.a.net->receive(pair.to_b, in_epoch(6), buffer);
+  pair.a.net->locked([&] { pair.a.net->cancel_before(lasting_epoch(8)); });
+  CHECK(pair.a.net->wait(over, soon()).error().code == errc::cancelled);
+  REQUIRE(pair.b.net->wait(pair.b.net->send(pair.to_a, in_epoch(6), note), soon()));
+  CHECK(pair.a.net->wait(of_a_view, soon()));
+}
+
 TEST_CASE("fabric: a cancelled receive's buffer is free at once, also in the middle of its message", "[net][fast]") {
   fabric_peer a{5};
   raw_fabric_peer b{a.net->address(), 9};

@@ -4,6 +4,7 @@
 #include <causeway/comm/rounds.hpp>
 #include <causeway/comm/stacked.hpp>
 #include <causeway/optim/dion.hpp>
+#include <causeway/presets/asynchronous.hpp>
 #include <causeway/presets/compressed.hpp>
 #include <causeway/presets/gossip.hpp>
 #include <causeway/presets/local_updates.hpp>
@@ -38,6 +39,7 @@ struct elastic_check {
 
   MakePolicy policy;
   std::int64_t size;
+  std::uint64_t steps = 3;  ///< that a member has samples for
 
   static void all_is_well(cluster_type& cluster, std::uint32_t peers) {
     INFO(cluster.violation().value_or("no violation"));
@@ -62,7 +64,7 @@ struct elastic_check {
       int passed = 0;
       bool died = false;
       sim::world* world = nullptr;
-      support::elastic_options o{.peers = 5, .rounds = 60, .size = size};
+      support::elastic_options o{.peers = 5, .steps_per_round = steps, .rounds = 60, .size = size};
       o.dies_at = [&](std::uint32_t host, std::string_view at) {
         if (host != 2 || died || at != point || ++passed != 3) return false;
         died = true;
@@ -106,16 +108,15 @@ struct elastic_check {
     double loss = 0;
     time_point end;
   };
-  static constexpr std::uint32_t victim = 1;
 
   /// Three peers of which the victim dies at its n-th call, and comes back a second later.
-  short_run dies_at(std::uint64_t n, const short_run* calm = nullptr) {
+  short_run dies_at(std::uint32_t victim, std::uint64_t n, const short_run* calm = nullptr) {
     sim::world* world = nullptr;
     short_run found;
-    support::elastic_options o{.peers = 3, .rounds = 8, .size = size};
+    support::elastic_options o{.peers = 3, .steps_per_round = steps, .rounds = 8, .size = size};
     o.dies_at_call = [&](std::uint32_t host) {
       if (host != victim || found.calls++ != n) return false;
-      world->after(1s, [&] { world->restart(victim); });
+      world->after(1s, [&, victim] { world->restart(victim); });
       return true;
     };
     cluster_type cluster{policy, o};
@@ -128,12 +129,12 @@ struct elastic_check {
     if (calm != nullptr) trains_as_well(cluster, calm->loss);
     return found;
   }
-  void at_every_call() {
-    const short_run calm = dies_at(std::uint64_t(-1));
+  void at_every_call(std::uint32_t victim = 1) {
+    const short_run calm = dies_at(victim, std::uint64_t(-1));
     const std::uint64_t stride = std::max<std::uint64_t>(1, calm.calls / 120);
     for (std::uint64_t n = 0; n < calm.calls; n += stride) {
-      INFO("killed at call " << n << " of " << calm.calls);
-      dies_at(n, &calm);
+      INFO("peer " << victim << " killed at call " << n << " of " << calm.calls);
+      dies_at(victim, n, &calm);
     }
   }
 
@@ -147,7 +148,7 @@ struct elastic_check {
     }
   }
   short_run joined_at(duration at, const short_run* calm = nullptr) {
-    support::elastic_options o{.peers = 4, .expected = 3, .rounds = 8, .size = size};
+    support::elastic_options o{.peers = 4, .expected = 3, .steps_per_round = steps, .rounds = 8, .size = size};
     cluster_type cluster{policy, o};
     for (std::uint32_t host = 0; host < 3; ++host) cluster.boot(host);
     cluster.run(at);
@@ -167,9 +168,10 @@ struct all_presets {
   std::vector<std::string> done{};
 
   template <class M = support::quadratic, class Inner = optim::sgd, class MakePolicy>
-  void operator()(std::string name, MakePolicy policy, std::int64_t size = std::is_same_v<M, support::blocky> ? 4 : 200) {
+  void operator()(std::string name, MakePolicy policy, std::int64_t size = std::is_same_v<M, support::blocky> ? 4 : 200,
+                  std::uint64_t steps = 3) {
     INFO(name);
-    elastic_check<M, Inner, MakePolicy> check{policy, size};
+    elastic_check<M, Inner, MakePolicy> check{policy, size, steps};
     if (what == how::at_points_of_a_round) check.at_points_of_a_round();
     if (what == how::at_every_call) check.at_every_call();
     if (what == how::joined_at_every_round) check.joined_at_every_round();
@@ -231,6 +233,17 @@ struct all_presets {
         "bacombo", [] { return make(presets::bacombo_options{.local_steps = 3, .segments = 2}); });
     (*this).template operator()<support::blocky>("netstorm", [] { return make(presets::netstorm_options{}); });
   }
+  /// The hub, which is the founder at first, is killed too.
+  void hubs() {
+    const auto policy = [] {
+      return make(presets::decoupled_diloco_options{
+          .local_steps = 2, .fragments = 2, .overlap_steps = 1, .outer_momentum = 0.5F, .record_samples = 24});
+    };
+    (*this).template operator()<support::blocky>("decoupled_diloco", policy, 4, 8);
+    if (what == how::at_every_call) {
+      elastic_check<support::blocky, optim::sgd, decltype(policy)>{policy, 4, 8}.at_every_call(0);
+    }
+  }
   /// Two policies of one's own: parameters whole, a round within a round, and rows that are made before they land.
   void stacks() {
     (*this)("parameters and diloco", [] {
@@ -252,6 +265,7 @@ struct all_presets {
     overlapped();
     compressed();
     gossip();
+    hubs();
     stacks();
   }
 };

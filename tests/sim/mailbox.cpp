@@ -138,6 +138,23 @@ TEST_CASE("mailbox: calling off epochs ends, forgets and refuses", "[sim][fast]"
   CHECK(b.counters.frames_rejected == 1);
 }
 
+TEST_CASE("mailbox: lasting epochs outlive those of views", "[sim][fast]") {
+  box b;
+  const auto stop = [](auto) {};
+  const std::uint32_t lasting = net::lasting_epoch(4);
+  b.arrive(0, with(1, lasting, 1, 0), "kept");
+  const auto open = b.receive(0, with(2, lasting, 1, 0));
+  b.mail.cancel_before(100, stop);
+  CHECK_FALSE(b.mail.done(open));
+  CHECK(b.outcome(b.receive(0, with(1, lasting, 1, 0))) == "kept");
+  const auto of_a_view = b.receive(0, with(2, 100, 1, 0));
+  b.mail.cancel_before(net::lasting_epoch(5), stop);
+  CHECK(b.outcome(open) == "cancelled");
+  CHECK_FALSE(b.mail.done(of_a_view));
+  b.arrive(0, with(3, lasting, 1, 0), "late");
+  CHECK(b.mail.kept_bytes() == 0);
+}
+
 TEST_CASE("mailbox: operations under way are described", "[sim][fast]") {
   box b;
   b.receive(1, some_id);

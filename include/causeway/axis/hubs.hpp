@@ -45,7 +45,10 @@ concept Hubs = H::decides == part::group&& requires(const H& h, std::uint32_t pe
 struct star {
   static constexpr part decides = part::group;
 
-  net::peer_index hub = 0;
+  net::peer_index hub = 0;  ///< where peers come and go it is the first, and then the first that is left
+  /// Where peers come and go: samples of all of them together from one record to the next. In a record all take the hub's
+  /// state over, so that any of them can be the next hub. At least a few pushes of each peer.
+  std::uint64_t record_samples = 0;
 
   [[nodiscard]] result<void> check(std::uint32_t peers) const;
   [[nodiscard]] std::vector<hub_level> levels(std::uint32_t peers) const;

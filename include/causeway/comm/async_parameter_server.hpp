@@ -14,6 +14,7 @@
 #include <causeway/axis/residual.hpp>
 #include <causeway/collective/sum.hpp>
 #include <causeway/comm/arrival_rules.hpp>
+#include <causeway/comm/hub_record.hpp>
 #include <causeway/comm/hub_rules.hpp>
 #include <causeway/comm/hub_tier.hpp>
 #include <causeway/policy/concepts.hpp>
@@ -67,9 +68,14 @@ class async_parameter_server : arrival_rules<Axes...> {
   using rules_type = detail::hub_rules<trigger_type, arrivals_type, codec_type, aggregator_type>;
   using tiers_type = typename detail::tiers_for<outer_type, decltype(std::declval<const hubs_type&>().outers())>::type;
 
+  static constexpr std::uint32_t rounds_at_hand = 8;  ///< quick peers take more steps than others from record to record
+
  public:
   static constexpr std::string_view name = "async_parameter_server";
-  static constexpr comm_traits traits{.identical_replicas = false, .rounds_by_steps = false};
+  static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
+                                      .identical_replicas = false,
+                                      .rounds_by_steps = false,
+                                      .rounds_at_hand = laws::elastic ? rounds_at_hand : 1U};
   static constexpr std::uint32_t state_version = 3;
 
   async_parameter_server() : async_parameter_server(std::tuple<>{}) {}
@@ -77,8 +83,12 @@ class async_parameter_server : arrival_rules<Axes...> {
       : async_parameter_server(std::tuple<Axes...>{std::move(values)...}) {}
 
   [[nodiscard]] const trigger_type& trigger() const noexcept { return trigger_; }
-  /// On a hub the shared parameters of its clients, elsewhere what was pulled last.
+  /// On a hub the shared parameters of its clients, elsewhere what was pulled last. Where peers come and go, those of the
+  /// last record.
   [[nodiscard]] std::span<const float> shared_parameters() const noexcept {
+    if constexpr (laws::elastic) {
+      if (!record_.copy().shared.empty()) return record_.copy().shared;
+    }
     return tiers_.is_hub() ? tiers_.server().shared() : tiers_.client().anchor();
   }
 
@@ -86,16 +96,17 @@ class async_parameter_server : arrival_rules<Axes...> {
     CAUSEWAY_TRY(check(ctx));
     CAUSEWAY_ASSIGN(cuts_, fragments_.cut(ctx.view().segments, ctx.parameters().size()));
     CAUSEWAY_TRY(trigger_.check(cuts_.size()));
+    if constexpr (laws::elastic) {
+      if (ctx.elastic()) return start_elastic(ctx);
+    }
     const auto terms = terms_of(ctx);
     const bool is_new = tiers_.client().anchor().empty();
     CAUSEWAY_TRY(tiers_.open(terms, hubs_.levels(ctx.peers()), 0, ctx.parameters(), most_bytes(terms)));
-    if (is_new) {
-      for (std::size_t f = 0; f < cuts_.size(); ++f) legs()[f].due_after = trigger_.first(f, cuts_.size());
-    }
+    if (is_new) schedule();
     tiers_.greet();
     CAUSEWAY_TRY(tiers_.meet(terms));
     CAUSEWAY_TRY(tiers_.agree(terms));
-    samples_seen_ = ctx.samples();
+    samples_seen_ = ctx.contribution().ever();
     left_ = ctx.clock().now();
     return {};
   }
@@ -104,9 +115,13 @@ class async_parameter_server : arrival_rules<Axes...> {
 
   result<void> after_inner_step(auto& ctx) {
     count(ctx);
-    CAUSEWAY_TRY(serve(ctx));
-    for (std::size_t f = 0; f < cuts_.size(); ++f) CAUSEWAY_TRY(visit(ctx, f));
-    CAUSEWAY_TRY(serve(ctx));
+    if (ctx.elastic()) {
+      if constexpr (laws::elastic) CAUSEWAY_TRY(reign(ctx));
+    } else {
+      CAUSEWAY_TRY(serve(ctx));
+      for (std::size_t f = 0; f < cuts_.size(); ++f) CAUSEWAY_TRY(visit(ctx, f));
+      CAUSEWAY_TRY(serve(ctx));
+    }
     counted_ = false;
     left_ = ctx.clock().now();
     return {};
@@ -129,6 +144,31 @@ class async_parameter_server : arrival_rules<Axes...> {
 
   void serialize(auto& ar) { ar(tiers_, trigger_, counted_); }
 
+  // ---- among peers that come and go: comm/hub_record.hpp --------------------------------------------------------------
+
+  void shared(auto& ar) requires(laws::elastic) { record_.shared(ar); }
+
+  /// What was not pushed yet moves along with the shared parameters.
+  void adopt(auto& ctx, std::span<const float> previous) requires(laws::elastic) {
+    if (previous.empty()) {
+      record_.begin_anew(tiers_);
+      counted_ = false;
+      std::copy(record_.copy().shared.begin(), record_.copy().shared.end(), ctx.parameters().begin());
+      ctx.resume_at(record_.copy().steps);
+    } else {
+      record_.move_along(tiers_, ctx.parameters(), terms_of(ctx));
+    }
+    schedule();
+    ctx.parameters_changed();
+  }
+
+  result<void> catch_up(auto& ctx) requires(laws::elastic) {
+    const bool is_new = record_.is_new();
+    CAUSEWAY_TRY(make_record(ctx));
+    if (is_new) ctx.resume_at(record_.copy().steps);
+    return {};
+  }
+
  private:
   template <class... Given>
   explicit async_parameter_server(std::tuple<Given...> values)
@@ -139,8 +179,8 @@ class async_parameter_server : arrival_rules<Axes...> {
         residual_{laws::template taken<axis::part::residual, residual_type>(values)},
         arrivals_{laws::template taken<axis::part::participation, arrivals_type>(values)},
         landing_{laws::template taken<axis::part::landing, landing_type>(values)},
-        tiers_{std::tuple_cat(std::tuple<outer_type>{laws::template taken<axis::part::outer, outer_type>(values)},
-                              hubs_.outers())} {}
+        outer_{laws::template taken<axis::part::outer, outer_type>(values)},
+        tiers_{std::tuple_cat(std::tuple<outer_type>{outer_}, hubs_.outers())} {}
 
   result<void> check(auto& ctx) const {
     CAUSEWAY_TRY(hubs_.check(ctx.peers()));
@@ -158,7 +198,9 @@ class async_parameter_server : arrival_rules<Axes...> {
   void count(auto& ctx) {
     if (std::exchange(counted_, true)) return;  // once a step, however often the hook is called
     const double computed = seconds(ctx.clock().now() - left_);
-    const std::uint64_t samples = ctx.samples() - std::exchange(samples_seen_, ctx.samples());
+    const std::uint64_t ever = ctx.contribution().ever();
+    const std::uint64_t samples = ever - std::exchange(samples_seen_, ever);
+    if constexpr (laws::elastic) record_.count_step(samples);
     for (detail::hub_leg& leg : legs()) {
       ++leg.since;
       leg.samples += samples;
@@ -202,6 +244,13 @@ class async_parameter_server : arrival_rules<Axes...> {
         CAUSEWAY_TRY(serve(ctx));
       }
     }
+    CAUSEWAY_TRY(land(ctx, f));
+    ctx.commit_round(std::span<const float>{});
+    return {};
+  }
+
+  result<void> land(auto& ctx, std::size_t f) {
+    detail::hub_leg& leg = legs()[f];
     if (leg.unsound && !leg.spoilt) give_up(ctx);  // it was finite before it was encoded
     local_.resize(cuts_[f].size);
     axis::gather(cuts_[f], ctx.parameters(), local_);
@@ -215,8 +264,93 @@ class async_parameter_server : arrival_rules<Axes...> {
     axis::scatter(cuts_[f], leg.answer, tiers_.client().anchor());
     tiers_.client().landed(leg);
     ctx.parameters_changed();
-    ctx.commit_round(std::span<const float>{});
     return {};
+  }
+
+  void schedule() {
+    for (std::size_t f = 0; f < cuts_.size(); ++f) legs()[f].due_after = trigger_.first(f, cuts_.size());
+  }
+
+  // ---- among peers that come and go -----------------------------------------------------------------------------------
+
+  result<void> start_elastic(auto& ctx) {
+    if (hubs_.record_samples == 0) {
+      return fail(errc::invalid_argument, "star",
+                  "record_samples is 0, but peers come and go: say how many samples all of them train on together from one "
+                  "record to the next, such as 4 pushes of each peer");
+    }
+    record_.found(cuts_, ctx.parameters(), outer_);
+    auto alone = net::any_transport{};
+    CAUSEWAY_TRY(tiers_.seat(terms_of(ctx, alone), 0, {}, ctx.parameters(), 0));
+    tiers_.server().dissolve();
+    ctx.contribution().gather(hubs_.record_samples, true);
+    schedule();
+    left_ = ctx.clock().now();
+    return {};
+  }
+
+  /// Nobody waits for anybody: an answer that is not there lands when it comes.
+  result<void> reign(auto& ctx) {
+    if (record_.lines() != nullptr) {
+      auto talked = serve_lines(ctx);
+      for (std::size_t f = 0; f < cuts_.size() && talked; ++f) talked = visit_lines(ctx, f);
+      if (talked) talked = serve_lines(ctx);
+      if (!talked) {
+        record_.hang_up(tiers_);
+        ctx.log()(severity::info, "the hub is out of reach (" + std::string{to_string(talked.error().code)} +
+                                      "): this peer trains on, and pushes again at the next record");
+      }
+    }
+    return ctx.announce_samples() ? make_record(ctx) : result<void>{};
+  }
+
+  result<void> serve_lines(auto& ctx) { return tiers_.serve(rules(), residual_, terms_of(ctx, *record_.lines())); }
+
+  result<void> visit_lines(auto& ctx, std::size_t f) {
+    detail::hub_leg& leg = legs()[f];
+    if (leg.pending && leg.answered && leg.waited >= landing_.steps) CAUSEWAY_TRY(land(ctx, f));
+    if (leg.pending || leg.since < leg.due_after) return {};
+    gather_local(ctx, f);
+    leg.spoilt = !collective::finite_values(local_);
+    if (!leg.spoilt) record_.note_push(cuts_[f], tiers_.client().anchor(), local_);
+    CAUSEWAY_TRY(
+        tiers_.push(rules(), residual_, ctx.next_learning_rate(), terms_of(ctx, *record_.lines()), f, local_, true));
+    if (leg.spoilt) give_up(ctx);
+    leg.due_after = trigger_.next(f, cuts_.size());
+    return {};
+  }
+
+  result<void> make_record(auto& ctx) {
+    const auto on = [&](net::any_transport& transport) { return terms_of(ctx, transport); };
+    auto alone = net::any_transport{};
+    CAUSEWAY_TRY(record_.exchange(ctx, tiers_, rules(), most_bytes(on(alone)), on, [&] { return push_rest(ctx); }));
+    schedule();
+    ctx.commit_round();
+    return {};
+  }
+
+  /// What this peer has not pushed yet. What is not finite counts for nothing: it takes the others' state in any case.
+  result<void> push_rest(auto& ctx) {
+    const auto terms = terms_of(ctx);
+    for (std::size_t f = 0; f < cuts_.size(); ++f) {
+      detail::hub_leg& leg = legs()[f];
+      if (leg.since == 0) continue;
+      gather_local(ctx, f);
+      if (!collective::finite_values(local_)) {
+        ctx.reset_inner();
+        continue;
+      }
+      record_.note_push(cuts_[f], tiers_.client().anchor(), local_);
+      tiers_.deliver(terms, tiers_.client().compose(rules(), residual_, ctx.next_learning_rate(), terms, f, local_, false));
+      leg.pending = true;  // until the record has it
+    }
+    return {};
+  }
+
+  void gather_local(auto& ctx, std::size_t f) {
+    local_.resize(cuts_[f].size);
+    axis::gather(cuts_[f], ctx.parameters(), local_);
+    legs()[f].at_send = local_;
   }
 
   /// What this peer computed is not finite, wherever that began: of every fragment only what was pulled last, or is under
@@ -262,8 +396,9 @@ class async_parameter_server : arrival_rules<Axes...> {
     return {trigger_, arrivals_, codec_type{push_.codec}, push_.aggregator, static_cast<double>(landing_.steps)};
   }
 
-  [[nodiscard]] detail::hub_terms terms_of(auto& ctx) const {
-    return {.transport = ctx.transport(),
+  [[nodiscard]] detail::hub_terms terms_of(auto& ctx) const { return terms_of(ctx, ctx.transport()); }
+  [[nodiscard]] detail::hub_terms terms_of(auto& ctx, net::any_transport& transport) const {
+    return {.transport = transport,
             .pool = ctx.pool(),
             .clock = ctx.clock(),
             .log = ctx.log(),
@@ -287,7 +422,9 @@ class async_parameter_server : arrival_rules<Axes...> {
   residual_type residual_;
   arrivals_type arrivals_;
   landing_type landing_;
+  outer_type outer_;
   std::vector<axis::fragment> cuts_;
+  detail::hub_record<outer_type> record_;  // before the tiers, whose lines lead over its transport
   tiers_type tiers_;
 
   bool counted_ = false;  ///< this inner step is in the counters already

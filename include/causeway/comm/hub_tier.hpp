@@ -55,6 +55,7 @@ class hub_tier<Outer, Upper...> {
   [[nodiscard]] const server_client& client() const noexcept { return client_; }
   [[nodiscard]] bool is_hub() const noexcept { return is_hub_; }
   [[nodiscard]] const parameter_server<Outer>& server() const noexcept { return server_; }
+  [[nodiscard]] parameter_server<Outer>& server() noexcept { return server_; }
 
   /// `levels`: this one and those above. `values`: what is below, at the start of the run.
   result<void> open(const hub_terms& terms, std::span<const axis::hub_level> levels, std::uint32_t level,
@@ -70,6 +71,33 @@ class hub_tier<Outer, Upper...> {
     CAUSEWAY_TRY(server_.open(terms, level, *group, values, most_bytes));
     own_ = server_.index_of(self);
     return upper_.open(terms, levels.subspan(1), level + 1, server_.shared(), most_bytes);
+  }
+
+  // ---- among peers that come and go, where this is the only level: comm/hub_record.hpp --------------------------------
+
+  /// From now on the peers of the transport, called so, talk to `hub` over it; `values`: what is pulled at first.
+  result<void> seat(const hub_terms& terms, net::peer_index hub, std::span<const std::uint64_t> names,
+                    std::span<const float> values, std::size_t most_bytes) {
+    CAUSEWAY_TRY(client_.open(terms, 0, hub, values));
+    is_hub_ = hub == terms.transport.self();
+    if (!is_hub_) return {};
+    own_ = terms.transport.self();
+    server_.seat(terms, names, most_bytes);
+    return {};
+  }
+  void hang_up() {
+    client_.hang_up();
+    server_.hang_up();
+  }
+  /// Which of this peer's pushes the hub has taken.
+  result<std::vector<std::uint64_t>> hear_taken(const hub_terms& terms) {
+    if (is_hub_) return server_.taken_of(own_);
+    return client_.hear_taken(terms);
+  }
+  /// To the hub, which applies nothing yet.
+  void deliver(const hub_terms& terms, std::vector<std::byte> bytes) {
+    if (is_hub_) return server_.take_in(terms, own_, bytes);
+    client_.send(std::move(bytes));
   }
 
   void greet() {

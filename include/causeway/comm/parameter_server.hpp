@@ -12,12 +12,14 @@
 #include <causeway/axis/arrivals.hpp>
 #include <causeway/axis/fragments.hpp>
 #include <causeway/collective/refusal.hpp>
+#include <causeway/comm/hub_copy.hpp>
 #include <causeway/comm/hub_line.hpp>
 #include <causeway/comm/hub_rules.hpp>
 #include <causeway/comm/push_aggregator.hpp>
 #include <causeway/core/clock.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/membership/state_image.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -36,15 +38,16 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 
 /// What a hub knows of one client.
 struct hub_client {
+  std::uint64_t name = 0;              ///< of who is a client whatever place it has
   std::vector<std::uint64_t> taken;    ///< of each fragment: the number of the last push that came
   std::vector<std::uint64_t> samples;  ///< of each fragment: those behind the last push that came; 0: there was none
   double speed = 0;
   double sync_seconds = 0;
   bool here = true;  ///< neither lost nor refused
   bool done = false;
-  bool waits = false;              ///< for an answer: it will not push anything before
-  std::uint32_t unsound = 0;       ///< pushes in a row that were not finite
-  std::unique_ptr<hub_line> line;  ///< none for this peer itself
+  bool waits = false;                ///< for an answer: it will not push anything before
+  std::uint32_t unsound = 0;         ///< pushes in a row that were not finite
+  std::unique_ptr<hub_line> line{};  ///< none for this peer itself
 
   void serialize(auto& ar) { ar(taken, samples, speed, sync_seconds); }
 };
@@ -76,16 +79,87 @@ class parameter_server {
     }
     level_ = level;
     peers_.assign(group.begin(), group.end());
-    for (std::size_t c = 0; c < group.size(); ++c) {
-      if (group[c] == terms.transport.self()) continue;
-      clients_[c].line = std::make_unique<hub_line>(terms.transport, group[c], hub_channel(level) + 1, hub_channel(level),
-                                                    std::max(most_bytes, hello_bytes(terms.cuts.size())));
-    }
+    connect(terms, most_bytes);
     for (std::size_t f = 0; f < batches_.size(); ++f) {
       for (waiting_push& w : batches_[f]) w.since = terms.now();
       for (owed_answer& owed : unanswered_[f]) owed.since = terms.now();
     }
     return {};
+  }
+
+  // ---- among peers that come and go -----------------------------------------------------------------------------------
+
+  /// Begins with the state that `copy`, which is as `state` gives it, names; with no clients.
+  void found_on(std::span<const axis::fragment> cuts, std::span<const std::span<std::byte>> copy) {
+    dissolve();
+    found(cuts, 0, std::vector<float>(copy.front().size() / sizeof(float)));
+    copy_parts(copy, state());
+  }
+  /// Holds nothing any more.
+  void dissolve() {
+    shared_.clear();
+    outers_.clear();
+    clients_.clear();
+    batches_.clear();
+    unanswered_.clear();
+  }
+  /// The memory that an heir needs, in parts.
+  [[nodiscard]] std::vector<std::span<std::byte>> state() {
+    membership::image_collector all;
+    all(shared_, outers_);
+    return all.parts();
+  }
+
+  /// From now on the clients are these, by name, in the order of the transport. Who was one before is known still: what it
+  /// pushed is not taken twice. Nothing may wait (`close`).
+  void seat(const hub_terms& terms, std::span<const std::uint64_t> names, std::size_t most_bytes) {
+    std::vector<hub_client> before = std::exchange(clients_, {});
+    peers_.clear();
+    for (const std::uint64_t name : names) {
+      peers_.push_back(static_cast<net::peer_index>(peers_.size()));
+      const auto known = std::find_if(before.begin(), before.end(), [&](const auto& b) { return b.name == name; });
+      clients_.push_back(known == before.end() ? newcomer(batches_.size()) : std::move(*known));
+      clients_.back().name = name;
+      clients_.back().here = true;
+      clients_.back().done = clients_.back().waits = false;
+    }
+    own_answers_.clear();
+    connect(terms, most_bytes);
+  }
+  /// Ends all lines; the clients stay known.
+  void hang_up() {
+    for (hub_client& c : clients_) c.line.reset();
+  }
+
+  /// Tells each client which of its pushes were taken.
+  void tell_taken() {
+    for (hub_client& c : clients_) {
+      if (c.line) c.line->send(taken_message(c));
+    }
+  }
+  [[nodiscard]] const std::vector<std::uint64_t>& taken_of(std::uint32_t c) const { return clients_[c].taken; }
+
+  /// Takes all that the clients say until each is done.
+  result<void> hear_out(const hub_terms& terms) {
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      while (listens_to(c) && !clients_[c].done) {
+        CAUSEWAY_ASSIGN(const auto bytes, clients_[c].line->take(terms.deadline));
+        take_in(terms, c, bytes);
+      }
+    }
+    return {};
+  }
+  /// Takes what a client says; applies nothing yet.
+  void take_in(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
+    const auto outcome = understand(terms, c, bytes);
+    if (!outcome) refuse(terms, c, outcome.error());
+  }
+  /// Applies all that waits, and answers nothing.
+  void close(const auto& rules, const hub_terms& terms) {
+    for (std::size_t f = 0; f < batches_.size(); ++f) {
+      if (!batches_[f].empty()) apply(rules, terms, f);
+      unanswered_[f].clear();
+    }
   }
 
   /// Waits for every client's hello, and answers it.
@@ -196,19 +270,36 @@ class parameter_server {
       outers_.push_back(prototype_);
       outers_.back().reset(static_cast<std::int64_t>(cut.size));
     }
-    for (std::size_t c = 0; c < clients; ++c) {
-      clients_.emplace_back();
-      clients_.back().taken.assign(cuts.size(), 0);
-      clients_.back().samples.assign(cuts.size(), 0);
-    }
+    for (std::size_t c = 0; c < clients; ++c) clients_.push_back(newcomer(cuts.size()));
     batches_.resize(cuts.size());
     unanswered_.resize(cuts.size());
     applied_.assign(cuts.size(), 0);
     samples_.assign(cuts.size(), 0);
   }
 
-  // ---- clients
-  // ------------------------------------------------------------------------------------------------------------
+  static hub_client newcomer(std::size_t fragments) {
+    const std::vector<std::uint64_t> none(fragments);
+    return {.taken = none, .samples = none};
+  }
+
+  /// A line to every client but this peer itself.
+  void connect(const hub_terms& terms, std::size_t most_bytes) {
+    const std::size_t most = std::max(most_bytes, hello_bytes(terms.cuts.size()));
+    for (std::size_t c = 0; c < clients_.size(); ++c) {
+      if (peers_[c] == terms.transport.self()) continue;
+      clients_[c].line =
+          std::make_unique<hub_line>(terms.transport, peers_[c], hub_channel(level_) + 1, hub_channel(level_), most);
+    }
+  }
+
+  // ---- clients -------------------------------------------------------------------------------------------------------
+
+  static std::vector<std::byte> taken_message(const hub_client& client) {
+    const answer_header h{.word = hub_word::hello, .fragment = static_cast<std::uint32_t>(client.taken.size())};
+    auto bytes = with_header(h, client.taken.size() * sizeof(std::uint64_t));
+    std::memcpy(bytes.data() + sizeof h, client.taken.data(), client.taken.size() * sizeof(std::uint64_t));
+    return bytes;
+  }
 
   [[nodiscard]] bool listens_to(std::uint32_t c) const {
     return clients_[c].line && clients_[c].here;  // also when it is done: how else would its loss be noticed
@@ -284,8 +375,7 @@ class parameter_server {
     return all;
   }
 
-  // ---- what they say
-  // --------------------------------------------------------------------------------------------------------
+  // ---- what they say -------------------------------------------------------------------------------------------------
 
   result<void> meet(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
     CAUSEWAY_ASSIGN(const push_header h, take_header<push_header>(bytes, peers_[c]));
@@ -298,10 +388,7 @@ class parameter_server {
     }
     std::memcpy(room.data(), bytes.data(), bytes.size());
     hub_client& client = clients_[c];
-    auto back = with_header(answer_header{.word = hub_word::hello, .fragment = h.fragment},
-                            client.taken.size() * sizeof(std::uint64_t));
-    std::memcpy(back.data() + sizeof(answer_header), client.taken.data(), client.taken.size() * sizeof(std::uint64_t));
-    client.line->send(std::move(back));
+    client.line->send(taken_message(client));
     for (std::uint32_t f = 0; f < said.size(); ++f) catch_up(terms, c, f, said[f]);
     return {};
   }
@@ -327,11 +414,6 @@ class parameter_server {
     }
     const std::uint64_t agreed = said.pending != 0 ? said.number - 1 : said.number;
     client.taken[f] = std::max(client.taken[f], agreed);
-  }
-
-  void take_in(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
-    const auto outcome = understand(terms, c, bytes);
-    if (!outcome) refuse(terms, c, outcome.error());
   }
 
   result<void> understand(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
@@ -372,8 +454,7 @@ class parameter_server {
     return {};
   }
 
-  // ---- pushes
-  // ---------------------------------------------------------------------------------------------------------------
+  // ---- pushes --------------------------------------------------------------------------------------------------------
 
   void settle(const auto& rules, const hub_terms& terms) {
     for (std::size_t f = 0; f < batches_.size(); ++f) {

@@ -56,6 +56,12 @@ struct hub_leg {
   }
 };
 
+/// What was trained on for a push.
+struct hub_work {
+  std::uint64_t samples = 0;
+  std::uint32_t steps = 0;
+};
+
 class server_client {
  public:
   result<void> open(const hub_terms& terms, std::uint32_t level, net::peer_index hub, std::span<const float> parameters);
@@ -71,6 +77,21 @@ class server_client {
   // ---- meeting the hub --------------------------------------------------------------------------------------------------
 
   void greet();
+
+  // ---- among peers that come and go -----------------------------------------------------------------------------------
+
+  /// Waits for the hub's word on which pushes of this peer it has taken.
+  result<std::vector<std::uint64_t>> hear_taken(const hub_terms& terms);
+  /// Nothing is under way any more, and the hub has taken so many pushes: the next one says how far this peer has come
+  /// since the last of them. What it has not taken goes from `pushed`.
+  void resume_from(std::span<const std::uint64_t> taken, std::span<float> pushed, const hub_terms& terms);
+  /// `pushed` (empty: nothing was) counts for nothing: `live` becomes as far from `shared`, which is pulled, as this peer
+  /// has come in all, with `work`.
+  void take_back(std::span<const float> pushed, std::span<const float> shared, std::span<float> live, hub_work work,
+                 const hub_terms& terms);
+  /// Everything pulled, nothing under way.
+  void begin_from(std::span<const float> shared);
+  void hang_up() { line_.reset(); }
 
   /// Both sides may have been restored from checkpoints of different moments. A push that the hub does not have is made
   /// again; where the hub has pushes that this peer does not know of any more, it takes the hub's parameters over.
@@ -131,6 +152,7 @@ class server_client {
 
  private:
   void agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms);
+  void take_out(const hub_leg& leg, const axis::fragment& cut, std::span<float> pushed) const;
 
   std::vector<std::byte> message_of(hub_leg& leg, const hub_terms& terms);
 

@@ -312,7 +312,9 @@
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 13
+#include <causeway/comm/impl/hub_copy.ipp>
 #include <causeway/comm/impl/hub_line.ipp>
+#include <causeway/comm/impl/hub_record.ipp>
 #include <causeway/comm/impl/hub_rules.ipp>
 #include <causeway/comm/impl/push_aggregator.ipp>
 #include <causeway/comm/impl/server_client.ipp>

@@ -12,6 +12,7 @@
 #include <causeway/net/asio_link.hpp>
 #include <causeway/net/asio_loop.hpp>
 #include <causeway/net/descriptors.hpp>
+#include <causeway/net/epochs.hpp>
 #include <causeway/net/memory_budget.hpp>
 #include <causeway/net/operations.hpp>
 #include <causeway/net/transport.hpp>
@@ -68,7 +69,7 @@ class engine {
   mutable link_context shared_;
   event_loop loop_;
   std::vector<std::unique_ptr<link>> links_;
-  std::uint32_t first_epoch_ = 0;
+  past_epochs past_;
   bool closed_ = false;
   bool interrupted_ = false;
 

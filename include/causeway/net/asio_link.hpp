@@ -13,6 +13,7 @@
 #include <causeway/net/asio_outbox.hpp>
 #include <causeway/net/asio_stream.hpp>
 #include <causeway/net/deadline.hpp>
+#include <causeway/net/epochs.hpp>
 #include <causeway/net/frame.hpp>
 #include <causeway/net/inbox.hpp>
 #include <causeway/net/operations.hpp>
@@ -197,7 +198,7 @@ class link {
   outbox outbox_;
   inbox inbox_;
   std::uint64_t next_control_ = 0;
-  std::uint32_t first_epoch_ = 0;
+  past_epochs past_;
   std::optional<error> failure_;
   time_point failed_at_;
   bool closing_ = false;      // what still comes is read and dropped, so that the other side's goodbye can be heard

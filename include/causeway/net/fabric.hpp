@@ -75,8 +75,8 @@ class fabric {
   virtual void post(peer_index link, std::vector<std::byte> message, bool bulk = false) = 0;
   /// Asks for on_wake at `when`; replaces what was asked for before. no_deadline: never.
   virtual void wake_at(time_point when) = 0;
-  /// Ends all data operations of epochs before `epoch` with errc::cancelled, forgets kept messages of those epochs, and
-  /// from now on drops and counts (frames_rejected) what still arrives of them.
+  /// Ends all data operations of epochs before `epoch`, of its kind (net/epochs.hpp), with errc::cancelled, forgets kept
+  /// messages of those epochs, and from now on drops and counts (frames_rejected) what still arrives of them.
   virtual void cancel_before(std::uint32_t epoch) = 0;
 
   /// Runs `work` without the lock, beside everything else: for what may block for seconds, such as fsync. What is given

@@ -10,6 +10,7 @@
 // claimed length. Not thread-safe: the transport locks.
 
 #include <causeway/core/result.hpp>
+#include <causeway/net/epochs.hpp>
 #include <causeway/net/frame.hpp>
 #include <causeway/net/memory_budget.hpp>
 #include <causeway/net/operations.hpp>
@@ -78,7 +79,7 @@ class inbox {
   /// The connection is over: ends every receive that still misses bytes. Complete messages stay and can be received.
   void fail_all(const error& why);
 
-  /// Drops kept messages of epochs before `epoch`: nobody will ask for them again.
+  /// Drops kept messages of epochs before `epoch`, of its kind: nobody will ask for them again.
   void discard_before(std::uint32_t epoch);
 
   /// The same, and drops what still comes of them.
@@ -165,7 +166,7 @@ class inbox {
   std::deque<slot_index> open_;      // receives without a message yet, oldest first
   std::deque<message_id> given_up_;  // receives that were cancelled before their message came
   std::size_t kept_ = 0;
-  std::uint32_t first_epoch_ = 0;  // messages of earlier ones are dropped
+  past_epochs past_;  // messages of these are dropped
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::net::detail

@@ -61,10 +61,12 @@ struct decoupled_diloco_options {
   double cap_seconds = 60;
   float outer_learning_rate = 0.7F;
   float outer_momentum = 0.9F;
+  std::uint64_t record_samples = 0;  ///< where peers come and go, of all of them from one record to the next (axis::star)
 };
-using decoupled_diloco = comm::async_parameter_server<axis::staggered, axis::balanced, axis::delayed, axis::quorum,
-                                                      axis::push<compress::bits<4>, collective::radial_directional>,
-                                                      axis::outer<optim::nesterov_in_parts>>;
+using decoupled_diloco =
+    comm::async_parameter_server<axis::star, axis::staggered, axis::balanced, axis::delayed, axis::quorum,
+                                 axis::push<compress::bits<4>, collective::radial_directional>,
+                                 axis::outer<optim::nesterov_in_parts>>;
 CAUSEWAY_DECL_WHERE_CALLED [[nodiscard]] decoupled_diloco make(const decoupled_diloco_options& o);
 
 /// HALoS (Kim et al. 2025): peers push to their region's hub, which pushes to the global one after every few, and mixes the

@@ -9,6 +9,7 @@
 
 #include <causeway/core/error.hpp>
 #include <causeway/core/metrics.hpp>
+#include <causeway/net/epochs.hpp>
 #include <causeway/net/operations.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/sim/connection.hpp>
@@ -69,22 +70,23 @@ class mailbox {
   /// The network is no longer there: nothing of it may be kept.
   void fail_everything(const error& why);
 
-  /// What belongs to epochs before `epoch` is over: operations end, kept messages go, late ones are refused. Calls
-  /// `stop_send(slot)` for every send that was under way.
+  /// What belongs to epochs before `epoch`, of its kind, is over: operations end, kept messages go, late ones are refused.
+  /// Calls `stop_send(slot)` for every send that was under way.
   template <class F>
   void cancel_before(std::uint32_t epoch, F&& stop_send) {
-    first_epoch_ = std::max(first_epoch_, epoch);
+    past_.end_before(epoch);
+    const net::past_epochs over{epoch};
     for (box& b : links_) {
-      std::erase_if(b.open, [&](slot_index slot) { return operations_[slot].id.epoch < epoch; });
-      std::erase_if(b.given_up, [&](const net::message_id& id) { return id.epoch < epoch; });
+      std::erase_if(b.open, [&](slot_index slot) { return over.contains(operations_[slot].id.epoch); });
+      std::erase_if(b.given_up, [&](const net::message_id& id) { return over.contains(id.epoch); });
       std::erase_if(b.kept, [&](const parcel_ptr& m) {
-        if (m->id.epoch >= epoch) return false;
+        if (!over.contains(m->id.epoch)) return false;
         kept_bytes_ -= cost(*m);
         return true;
       });
     }
     for_each_unfinished([&](slot_index slot) {
-      if (operations_[slot].id.epoch >= epoch) return;
+      if (!over.contains(operations_[slot].id.epoch)) return;
       if (operations_[slot].is_send) stop_send(slot);
       operations_.finish(slot, called_off(operations_[slot].peer));
     });
@@ -133,7 +135,7 @@ class mailbox {
   traffic& counters_;
   net::detail::operation_table operations_;
   std::deque<box> links_;
-  std::uint32_t first_epoch_ = 0;
+  net::past_epochs past_;
   std::size_t kept_bytes_ = 0;
 };
 

@@ -67,13 +67,13 @@ class training_context {
 
   // ---- who and when -------------------------------------------------------------------------------------------------
 
-  /// This peer, 0 to peers()-1. Where peers come and go: its place in the exchange entered last.
+  /// This peer, 0 to peers()-1. Where peers come and go: its place in the exchange entered last; identity() stays.
   [[nodiscard]] net::peer_index self() const { return transport().self(); }
   [[nodiscard]] std::uint32_t peers() const { return transport().size(); }
   /// Whether peers may come and go during the run.
   [[nodiscard]] bool elastic() const noexcept { return env_.group != nullptr; }
-  /// Inner steps committed by this peer.
-  [[nodiscard]] std::uint64_t step() const noexcept { return step_; }
+  [[nodiscard]] std::uint64_t identity() const { return elastic() ? env_.group->identity() : std::uint64_t{self()}; }
+  [[nodiscard]] std::uint64_t step() const noexcept { return step_; }  ///< inner steps committed by this peer
   /// Outer rounds committed by this peer.
   [[nodiscard]] std::uint64_t round() const noexcept { return elastic() ? env_.group->round() : round_; }
   /// Whether a failed exchange must leave its input as it was, because the fault policy may ask for it again.
@@ -88,8 +88,7 @@ class training_context {
   /// Their gradients in the same layout. Between inner steps the buffer is free for a policy's use.
   [[nodiscard]] std::span<float> gradients() { return model_.parameters().gradients(); }
   [[nodiscard]] parameter_view view() { return model_.parameters().view(); }
-  /// Call after writing parameters.
-  void parameters_changed() { model_.parameters().touch(); }
+  void parameters_changed() { model_.parameters().touch(); }  ///< call it after writing them
   /// The inner optimizer forgets what it knows, as at the start of the run: it may be what spoilt the parameters.
   void reset_inner() { inner_.reset(model_.parameters().length()); }
   /// From now on every inner step adds what it subtracts from the parameters to `sum` (same layout), which must outlive the
@@ -125,7 +124,7 @@ class training_context {
   /// Names the dropout masks of a micro-batch of this step: a function of (seed, peer, step, micro-batch), where all stages
   /// of a pipeline are one peer.
   [[nodiscard]] std::uint64_t dropout_stream(std::uint64_t micro_batch) const {
-    return mix(step_, elastic() ? env_.group->identity() : std::uint64_t{self()}, micro_batch);
+    return mix(step_, identity(), micro_batch);
   }
 
   /// The 2-norm of the gradient that this peer holds.
@@ -176,8 +175,8 @@ class training_context {
     if (entry_.transport) return *entry_.transport;
     return group_ ? *group_ : *world_;
   }
-  /// To all peers of the run.
-  [[nodiscard]] net::any_transport& world() noexcept { return *world_; }
+  [[nodiscard]] net::any_transport lasting_transport() { return env_.group->lasting(); }  ///< where peers come and go
+  [[nodiscard]] net::any_transport& world() noexcept { return *world_; }                  ///< to all peers of the run
   /// From now on transport(), self() and peers() are those of the group of `members`, peers of world() with this one among
   /// them: the ones that hold the same stage of a model, in the order of their pipelines. Call it in `start`.
   void form_group(std::vector<net::peer_index> members) {
@@ -360,6 +359,7 @@ class training_context {
     state.of_model = of_model;
     state.own = parts.own_parts();
     state.round_samples = contribution_.round_samples();
+    state.keeps_gathered = contribution_.keeps_gathered();
     if constexpr (requires { comm.replay(*this); }) {
       state.replay = [this, &comm](std::span<const float> mean) { return replay(comm, mean); };
     }

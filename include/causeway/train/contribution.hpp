@@ -25,6 +25,7 @@ class contribution {
   void open() noexcept { closed_at_.reset(); }
 
   [[nodiscard]] std::uint64_t all() const noexcept { return samples_; }
+  [[nodiscard]] std::uint64_t ever() const noexcept { return trained_; }  ///< whatever became of them
   /// Of them, the last ones, which are for the exchange after the next one.
   [[nodiscard]] std::uint64_t later() const noexcept { return closed_at_ ? std::min(samples_, trained_ - *closed_at_) : 0; }
   void committed(std::uint64_t samples) noexcept { samples_ -= std::min(samples_, samples); }
@@ -37,8 +38,12 @@ class contribution {
   }
   void resume() noexcept { paused_ = false; }
   void passed() noexcept { ++passed_; }
-  /// A round is so many samples of all peers together.
-  void gather(std::uint64_t round_samples) noexcept { round_samples_ = round_samples; }
+  /// A round is so many samples of all peers together. `keeps`: see shared_state::keeps_gathered.
+  void gather(std::uint64_t round_samples, bool keeps = false) noexcept {
+    round_samples_ = round_samples;
+    keeps_gathered_ = keeps;
+  }
+  [[nodiscard]] bool keeps_gathered() const noexcept { return keeps_gathered_; }
   [[nodiscard]] std::uint64_t round_samples() const noexcept { return round_samples_; }
 
   [[nodiscard]] bool paused() const noexcept { return paused_ && passed_ < most_passed; }
@@ -48,6 +53,7 @@ class contribution {
 
   std::uint64_t samples_ = 0;
   std::uint64_t round_samples_ = 0;
+  bool keeps_gathered_ = false;
   std::uint64_t trained_ = 0;  ///< ever
   std::optional<std::uint64_t> closed_at_;
   bool paused_ = false;

@@ -35,6 +35,7 @@ struct shared_state {
   /// Samples that all peers gather for a round, before they make it; 0: each says for itself when it is ready. What a peer
   /// has gathered is worth nothing once the parts are others.
   std::uint64_t round_samples = 0;
+  bool keeps_gathered = false;  ///< it is worth something still: progress that moves along, as where round_samples is 0
   /// What the policy keeps for each parameter, the shared parameters first; where these pieces lie changes with `divide`.
   /// None: it cannot be divided.
   std::function<std::vector<std::span<float>>()> rows{};
@@ -97,6 +98,10 @@ class elastic_group {
 
   /// Whether others have begun an exchange that this peer said it was ready for, and wait for it to enter.
   [[nodiscard]] virtual bool exchange_waits() const { return false; }
+
+  /// To the peers of the exchange entered last, in their order: one that stays when that exchange is over, whoever comes
+  /// and goes. A peer that is lost ends what is under way with it. Ends those that were given before.
+  [[nodiscard]] virtual net::any_transport lasting() { return {}; }
 
   /// This peer goes. It takes part until the others do without it; then `enter` or `settle` ends with errc::cancelled.
   virtual void leave() {}

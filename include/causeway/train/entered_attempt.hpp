@@ -43,6 +43,9 @@ class entered_attempt {
   /// situation changes.
   result<std::optional<round_entry>> enter(const membership::situation& s, std::size_t bytes);
 
+  /// To those of the view that was entered last, whatever becomes of it. Ends those that were given before.
+  [[nodiscard]] net::any_transport lasting();
+
   /// The exchange went through: what came in for it, in bytes. 0 where it says nothing of the lines, as alone.
   std::uint64_t exchanged();
   [[nodiscard]] time_point entered_at() const noexcept { return entered_at_; }

@@ -69,6 +69,8 @@ class member final : public elastic_group {
 
   [[nodiscard]] bool exchange_waits() const override { return waits_.look().is == situation::kind::exchange; }
 
+  [[nodiscard]] net::any_transport lasting() override { return attempt_.lasting(); }
+
   CAUSEWAY_DECL result<void> exchanged(std::span<const float> mean) override;
 
   CAUSEWAY_DECL result<verdict> settle(const result<void>& outcome, bool candidate) override;

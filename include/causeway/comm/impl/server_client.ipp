@@ -20,6 +20,8 @@ CAUSEWAY_DECL result<void> server_client::open(const hub_terms& terms, std::uint
   }
   level_ = level;
   hub_ = hub;
+  leaving_ = false;
+  line_.reset();
   if (hub == terms.transport.self()) return {};
   const std::size_t most =
       sizeof(answer_header) + std::max(anchor_.size() * sizeof(float), legs_.size() * sizeof(std::uint64_t));
@@ -43,17 +45,74 @@ CAUSEWAY_DECL void server_client::greet() {
 
 CAUSEWAY_DECL result<void> server_client::agree(const hub_terms& terms) {
   if (is_local()) return {};
+  CAUSEWAY_ASSIGN(const auto taken, hear_taken(terms));
+  for (std::size_t f = 0; f < legs_.size(); ++f) agree(legs_[f], taken[f], terms);
+  return {};
+}
+
+CAUSEWAY_DECL result<std::vector<std::uint64_t>> server_client::hear_taken(const hub_terms& terms) {
   auto bytes = line_->take(terms.deadline);
   if (!bytes) return hub_lost(bytes.error());
   CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(*bytes, hub_));
   if (h.word == hub_word::refused) return refused(h);
-  if (h.word != hub_word::hello || bytes->size() != legs_.size() * sizeof(std::uint64_t)) return nonsense();
+  std::vector<std::uint64_t> taken(legs_.size());
+  const auto room = std::as_writable_bytes(std::span{taken});
+  if (h.word != hub_word::hello || bytes->size() != room.size()) return nonsense();
+  std::memcpy(room.data(), bytes->data(), room.size());
+  return taken;
+}
+
+CAUSEWAY_DECL void server_client::resume_from(std::span<const std::uint64_t> taken, std::span<float> pushed,
+                                              const hub_terms& terms) {
   for (std::size_t f = 0; f < legs_.size(); ++f) {
-    std::uint64_t taken = 0;
-    std::memcpy(&taken, bytes->data() + f * sizeof taken, sizeof taken);
-    agree(legs_[f], taken, terms);
+    hub_leg& leg = legs_[f];
+    const bool under_way = leg.pending && !leg.spoilt;
+    if (under_way && taken[f] >= leg.number) {
+      axis::scatter(terms.cuts[f], leg.at_send, anchor_);
+      leg.samples = leg.steps > 0 ? leg.samples * leg.since / leg.steps : 0;
+      leg.steps = leg.since;
+    } else if (under_way) {
+      take_out(leg, terms.cuts[f], pushed);
+      leg.since = std::max(leg.since, std::uint32_t{1});  // there is something to push again
+    }
+    leg.number = taken[f];
+    leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
   }
-  return {};
+}
+
+CAUSEWAY_DECL void server_client::take_out(const hub_leg& leg, const axis::fragment& cut, std::span<float> pushed) const {
+  auto sent = leg.at_send.begin();
+  for (const index_range r : cut.ranges) {
+    for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i, ++sent) {
+      pushed[i] -= anchor_[i] - *sent;
+    }
+  }
+}
+
+CAUSEWAY_DECL void server_client::take_back(std::span<const float> pushed, std::span<const float> shared,
+                                            std::span<float> live, hub_work work, const hub_terms& terms) {
+  for (std::size_t f = 0; f < legs_.size(); ++f) {
+    hub_leg& leg = legs_[f];
+    if (leg.pending && !leg.spoilt) axis::scatter(terms.cuts[f], leg.at_send, anchor_);
+    leg.since = std::max(leg.since, work.steps);
+    leg.samples = work.samples;
+    leg.steps = work.steps;
+    leg.number = 0;
+    leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+  }
+  for (std::size_t i = 0; i < anchor_.size(); ++i) {
+    live[i] += shared[i] - anchor_[i] - (pushed.empty() ? 0.0F : pushed[i]);
+    anchor_[i] = shared[i];
+  }
+}
+
+CAUSEWAY_DECL void server_client::begin_from(std::span<const float> shared) {
+  anchor_.assign(shared.begin(), shared.end());
+  for (hub_leg& leg : legs_) {
+    leg.since = leg.waited = leg.steps = 0;
+    leg.samples = 0;
+    leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
+  }
 }
 
 CAUSEWAY_DECL std::vector<std::byte> server_client::farewell() {

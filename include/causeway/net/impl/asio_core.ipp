@@ -278,7 +278,7 @@ CAUSEWAY_DECL void fabric_core::open_link(peer_index peer, const introduction& u
   std::vector<tcp::socket> sockets;
   sockets.push_back(std::move(socket));
   auto made = std::make_unique<link>(shared_, std::move(who), std::move(sockets));
-  if (first_epoch_ != 0) made->refuse_before(first_epoch_);
+  for (const std::uint32_t epoch : past_.ends()) made->refuse_before(epoch);
   if (peer == links_.size()) {
     links_.push_back(std::move(made));
   } else {

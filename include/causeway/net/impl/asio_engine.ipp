@@ -16,7 +16,7 @@ CAUSEWAY_DECL operation engine::start(pending_operation what) {
     shared_.operations.finish(slot, fail(errc::cancelled, "transport", "it was closed"));
   } else if (what.peer >= links_.size() || !links_[what.peer]) {
     shared_.operations.finish(slot, fail(errc::invalid_argument, peer_name(what.peer), "there is no such other peer"));
-  } else if (what.id.epoch < first_epoch_) {
+  } else if (past_.contains(what.id.epoch)) {
     shared_.operations.finish(slot, epoch_over(what.peer));
   } else if (what.is_send && what.length > max_message_bytes) {
     shared_.operations.finish(slot, fail(errc::too_large, links_[what.peer]->name(), "a message is at most 64 GiB"));
@@ -108,11 +108,10 @@ CAUSEWAY_DECL bool engine::shut_down(std::unique_lock<std::mutex>& lock) {
 }
 
 CAUSEWAY_DECL void engine::end_epochs_before(std::uint32_t epoch) {
-  if (epoch <= first_epoch_) return;
-  first_epoch_ = epoch;
+  if (!past_.end_before(epoch)) return;
   shared_.operations.for_each_unfinished_slot([&](slot_index slot) {
     const pending_operation& op = shared_.operations[slot];
-    if (op.id.epoch >= epoch) return;
+    if (!past_epochs{epoch}.contains(op.id.epoch)) return;
     links_[op.peer]->cancel(slot);
     shared_.operations.finish(slot, epoch_over(op.peer));
   });

@@ -74,7 +74,7 @@ CAUSEWAY_DECL void link::discard_before(std::uint32_t epoch) {
 }
 
 CAUSEWAY_DECL void link::refuse_before(std::uint32_t epoch) {
-  first_epoch_ = epoch;
+  past_.end_before(epoch);
   inbox_.refuse_before(epoch);
   if (!failure_) resume_parked();
 }
@@ -355,7 +355,7 @@ CAUSEWAY_DECL bool link::begin_chunk(stream& s, const frame_header& h) {
     s.parked = h;
     return false;
   }
-  if (h.id.epoch < first_epoch_) ++shared_->stats.frames_rejected;
+  if (past_.contains(h.id.epoch)) ++shared_->stats.frames_rejected;
   s.parked.reset();
   return read_content(s, *spot, h.chunk_length);
 }

@@ -102,17 +102,18 @@ CAUSEWAY_DECL void inbox::fail_all(const error& why) {
 }
 
 CAUSEWAY_DECL void inbox::discard_before(std::uint32_t epoch) {
+  const past_epochs over{epoch};
   for (auto at = messages_.begin(); at != messages_.end();) {
     const auto here = at++;
-    if (here->second.id.epoch >= epoch || here->second.slot != no_slot || here->first >= frontier_) continue;
+    if (!over.contains(here->second.id.epoch) || here->second.slot != no_slot || here->first >= frontier_) continue;
     discard(here->second);
     retire_if_complete(here);
   }
 }
 
 CAUSEWAY_DECL void inbox::refuse_before(std::uint32_t epoch) {
-  first_epoch_ = epoch;
-  std::erase_if(given_up_, [&](const message_id& old) { return old.epoch < epoch; });
+  past_.end_before(epoch);
+  std::erase_if(given_up_, [&](const message_id& old) { return past_.contains(old.epoch); });
   discard_before(epoch);
 }
 
@@ -157,7 +158,7 @@ CAUSEWAY_DECL void inbox::match_in_order(std::uint64_t just_announced) {
 
 CAUSEWAY_DECL void inbox::match(message& m) {
   if (m.discard) return;
-  if (m.id.epoch < first_epoch_) return discard(m);
+  if (past_.contains(m.id.epoch)) return discard(m);
   for (auto at = open_.begin(); at != open_.end(); ++at) {
     if (!same_conversation((*operations_)[*at].id, m.id)) continue;
     const slot_index slot = *at;

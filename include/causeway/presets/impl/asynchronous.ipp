@@ -16,7 +16,8 @@ CAUSEWAY_DECL_WHERE_CALLED async_local_sgd make(const async_local_sgd_options& o
 }
 
 CAUSEWAY_DECL_WHERE_CALLED decoupled_diloco make(const decoupled_diloco_options& o) {
-  return decoupled_diloco{axis::staggered{o.local_steps},
+  return decoupled_diloco{axis::star{.record_samples = o.record_samples},
+                          axis::staggered{o.local_steps},
                           axis::balanced{o.fragments},
                           axis::delayed{o.overlap_steps, o.local_share},
                           axis::quorum{.least = o.quorum, .gamma = o.gamma, .cap_seconds = o.cap_seconds},

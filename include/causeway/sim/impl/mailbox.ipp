@@ -58,7 +58,7 @@ CAUSEWAY_DECL void mailbox::arrived(net::peer_index link, parcel_ptr message) {
   box& b = links_[link];
   counters_.bytes_received += message->wire_bytes;
   ++counters_.frames_received;
-  if (message->id.epoch < first_epoch_) {
+  if (past_.contains(message->id.epoch)) {
     ++counters_.frames_rejected;
     return;
   }
@@ -128,7 +128,7 @@ CAUSEWAY_DECL slot_index mailbox::start(bool is_send, net::peer_index link, cons
   if (!known) {
     operations_.finish(slot,
                        fail(errc::invalid_argument, net::detail::peer_name(link), "no such peer, or the peer itself"));
-  } else if (id.epoch < first_epoch_) {
+  } else if (past_.contains(id.epoch)) {
     operations_.finish(slot, called_off(link));
   }
   return slot;

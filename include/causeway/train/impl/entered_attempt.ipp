@@ -6,6 +6,8 @@
 
 #include <causeway/train/entered_attempt.hpp>
 
+#include <causeway/net/epochs.hpp>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 CAUSEWAY_DECL entered_attempt::entered_attempt(std::shared_ptr<net::fabric> fabric, member_control& control,
@@ -49,6 +51,16 @@ CAUSEWAY_DECL result<std::optional<round_entry>> entered_attempt::enter(const me
   fabric_.locked([&] { control_.exchanging(!e.empty && view_.members.size() > 1); });  // alone the line is free
   received_before_ = fabric_.stats().bytes_received;
   return std::optional{e};
+}
+
+CAUSEWAY_DECL net::any_transport entered_attempt::lasting() {
+  const std::uint32_t epoch = net::lasting_epoch(view_.round);
+  std::vector<net::peer_index> links;
+  fabric_.locked([&] {
+    links = control_.links_of(view_);
+    fabric_.cancel_before(epoch);
+  });
+  return net::any_transport{net::link_transport{owned_, std::move(links), *view_.rank_of(fabric_.id()), epoch}};
 }
 
 CAUSEWAY_DECL std::uint64_t entered_attempt::exchanged() {

@@ -303,7 +303,7 @@ CAUSEWAY_DECL void member::hold(const membership::commit_record& record, const s
 }
 
 CAUSEWAY_DECL bool member::keeps_progress() {
-  if (state_.round_samples > 0) uncommitted_ = 0;
+  if (state_.round_samples > 0 && !state_.keeps_gathered) uncommitted_ = 0;
   return keeps_samples();
 }
 

@@ -121,7 +121,7 @@ class block_server final : private block_request_handler {
       const time_point now = fabric_->now();
       for (const admitted_request& r : broken) finished(r);
       send_late_away(now);
-      std::erase_if(ready_, [this](const auto& r) { return !connected(r.request); });
+      std::erase_if(ready_, [this](const auto& r) { return !this->connected(r.request); });
       for (auto& a : arrived) {
         if (connected(a.what)) ready_.push_back({a.what, std::move(a.bytes)});
       }

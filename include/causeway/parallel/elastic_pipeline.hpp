@@ -72,7 +72,11 @@ struct elastic_pipeline_options {
 /// The gradient of a step is that of the mean loss over the global batch, whoever computes which part of it in which
 /// layout: the same optimisation problem for any number of peers. Every peer is given the same global batch, as a function
 /// of trainer.context().step(). Needs an environment whose group is a crew_group, the same object here, fault::quorum,
-/// comm::every_step, and an inner optimizer whose state can be divided (optim::Divisible).
+/// and an inner optimizer whose state can be divided (optim::Divisible). The trainer stays where it is once it started.
+///
+/// comm::every_step without a codec: gradients are added up here, block by block. Any other policy of gradients that moves
+/// with blocks (rule C5) exchanges the means of whole pipelines among the holders of each stage, with its codec and
+/// residual; pipelines are cut alike then (regroup, morph, proactive).
 ///
 /// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders, that of a tied
 /// table over those of the first and the last; about 100 bytes from and to everybody. On a change: 12 bytes a parameter of

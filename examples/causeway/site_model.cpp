@@ -2,7 +2,6 @@
 #ifdef CAUSEWAY_HAS_MPI
 #include "site_model.hpp"
 
-
 #include <algorithm>
 #include <array>
 #include <span>

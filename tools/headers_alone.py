@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from source_tree import INCLUDE, doors_of, headers
 
-LIBRARIES = {"asio": "asio.hpp", "cereal": "cereal/cereal.hpp", "json": "nlohmann/json.hpp", "onednn": "oneapi/dnnl/dnnl.hpp", "blas": "cblas.h"}
+LIBRARIES = {"asio": "asio.hpp", "cereal": "cereal/cereal.hpp", "json": "nlohmann/json.hpp", "onednn": "oneapi/dnnl/dnnl.hpp", "blas": "cblas.h", "mpi": "mpi.h"}
 
 
 def closures(sources):

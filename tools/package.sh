@@ -10,7 +10,7 @@ source "$(dirname "$0")/setup.sh"
 
 setup build package
 say "building"
-configure release -DCAUSEWAY_BUILD_TESTS=OFF -DCAUSEWAY_BUILD_BENCH=OFF
+configure release -DCAUSEWAY_BUILD_TESTS=OFF -DCAUSEWAY_BUILD_BENCH=OFF -DCAUSEWAY_PROGRAM_MPI=OFF
 build release causeway_program
 say "packing"
 mkdir -p "$root/build/packages"

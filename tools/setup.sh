@@ -12,7 +12,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # The library itself needs a C++20 compiler and nothing else. These are for our own programs and tests.
 packages_build="g++ cmake ninja-build ccache python3 libasio-dev nlohmann-json3-dev libdnnl-dev"
-packages_test="catch2 libcereal-dev libopenblas-openmp-dev libtomlplusplus-dev pkg-config openmpi-bin iproute2 dpkg-dev file groff-base"
+packages_test="catch2 libcereal-dev libopenblas-openmp-dev libtomlplusplus-dev pkg-config openmpi-bin libopenmpi-dev iproute2 dpkg-dev file groff-base"
 packages_quickstart="libtomlplusplus-dev bible-kjv bible-kjv-text"
 packages_package="libtomlplusplus-dev dpkg-dev file"
 packages_check="clang-14 clang-format-14 git"

@@ -100,8 +100,9 @@ causeway::result<void> write_tokens(const settings& s, text_codec& codec, const 
                                     const std::string& to) {
   CAUSEWAY_ASSIGN(auto reader, open_documents(s, from));
   CAUSEWAY_ASSIGN(auto shard, data::shard_builder::make(to, codec.width()));
+  cutting how{.quiet = s.quiet, .threads = cutting_threads(s)};
   CAUSEWAY_TRY(cut_into_tokens(
-      codec, reader, [&](auto tokens) { return shard.add(tokens); }, s.quiet));
+      codec, reader, [&](auto tokens) { return shard.add(tokens); }, how));
   if (shard.size() == 0) {
     return fail(errc::bad_text, from.paths.front(), "the text is empty. Give a file with text in it");
   }

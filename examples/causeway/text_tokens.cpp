@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text_tokens.hpp"
 
+#include <causeway/core/thread_pool.hpp>
 #include <causeway/data/bpe_trainer.hpp>
 
+#include <algorithm>
 #include <cstdio>
+#include <numeric>
+#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -32,6 +37,90 @@ causeway::result<void> for_each_piece(document_reader& documents, byte_line& lin
     line.show(documents.position(), documents.size());
   }
 }
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Pieces that follow each other, for one thread to cut. Its codec is its own: it remembers words.
+class share_of_text {
+ public:
+  explicit share_of_text(text_codec codec) : codec_{std::move(codec)} {}
+
+  // `joint` stands between the document before and this one.
+  void add(std::string_view joint, const document_piece& piece) {
+    text_ += piece.text;
+    parts_.push_back({joint, text_.size(), piece.ends_document});
+  }
+
+  [[nodiscard]] bool full() const { return text_.size() >= (std::size_t{1} << 19U); }
+  [[nodiscard]] std::span<const std::int32_t> tokens() const { return tokens_; }
+
+  double cut() {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto end_of_text = codec_.end_of_text();
+    std::size_t at = 0;
+    for (const part& p : parts_) {
+      if (!p.joint.empty()) codec_.encode(p.joint, tokens_);
+      codec_.encode(std::string_view{text_}.substr(at, p.end - at), tokens_);
+      if (p.ends_document && end_of_text) tokens_.push_back(*end_of_text);
+      at = p.end;
+    }
+    return seconds_since(begin);
+  }
+
+  void clear() { text_.clear(), parts_.clear(), tokens_.clear(); }
+
+ private:
+  struct part {
+    std::string_view joint;
+    std::size_t end;
+    bool ends_document;
+  };
+
+  text_codec codec_;
+  std::string text_;
+  std::vector<part> parts_;
+  std::vector<std::int32_t> tokens_;
+};
+
+// Gathers a share for each thread, has all of them cut at once, and gives their tokens on in the order of the text. What a
+// piece is cut into depends on nothing but the piece, so that any number of threads gives the same tokens.
+class parallel_cutter {
+ public:
+  parallel_cutter(const text_codec& codec, const token_sink& sink, cutting& how)
+      : sink_{sink}, how_{how}, ends_{codec.end_of_text().has_value()}, pool_{how.threads} {
+    for (unsigned i = 0; i < pool_.size(); ++i) shares_.emplace_back(codec);
+  }
+
+  causeway::result<void> add(const document_piece& piece) {
+    shares_[filled_].add(last_ == 0 ? "" : last_ == '\n' ? "\n" : "\n\n", piece);
+    last_ = piece.ends_document && !ends_ ? piece.text.back() : '\0';
+    if (!shares_[filled_].full() || ++filled_ < shares_.size()) return {};
+    return flush();
+  }
+
+  causeway::result<void> flush() {
+    std::vector<double> busy(shares_.size());
+    pool_.run([&](unsigned i) { busy[i] = shares_[i].cut(); });
+    how_.busy_seconds = std::accumulate(busy.begin(), busy.end(), how_.busy_seconds);
+    for (share_of_text& share : shares_) {
+      CAUSEWAY_TRY(sink_(share.tokens()));
+      share.clear();
+    }
+    filled_ = 0;
+    return {};
+  }
+
+ private:
+  const token_sink& sink_;
+  cutting& how_;
+  bool ends_;  // the tokenizer has an end of text
+  causeway::thread_pool pool_;
+  std::vector<share_of_text> shares_;
+  std::size_t filled_ = 0;
+  char last_ = 0;  // of the document before, which the next one is to be set apart from
+};
 
 }  // namespace
 
@@ -78,20 +167,16 @@ causeway::result<data::bpe_tokenizer> train_tokenizer(const settings& s, const d
   return trainer.train();
 }
 
-causeway::result<void> cut_into_tokens(text_codec& codec, document_reader& documents, const token_sink& sink, bool quiet) {
-  const auto end = codec.end_of_text();
-  byte_line line{"cutting into tokens", quiet};
-  std::vector<std::int32_t> tokens;
-  char last = 0;  // of the document before
-  return for_each_piece(documents, line, [&](const document_piece& piece) {
-    tokens.clear();
-    if (last != 0) codec.encode(last == '\n' ? "\n" : "\n\n", tokens);
-    last = 0;
-    codec.encode(piece.text, tokens);
-    if (piece.ends_document && end) tokens.push_back(*end);
-    if (piece.ends_document && !end) last = piece.text.back();
-    return sink(tokens);
-  });
+causeway::result<void> cut_into_tokens(text_codec& codec, document_reader& documents, const token_sink& sink,
+                                       cutting& how) {
+  byte_line line{"cutting into tokens", how.quiet};
+  parallel_cutter cutter{codec, sink, how};
+  CAUSEWAY_TRY(for_each_piece(documents, line, [&](const document_piece& piece) { return cutter.add(piece); }));
+  return cutter.flush();
+}
+
+unsigned cutting_threads(const settings& s) {
+  return s.net.threads == 0 ? std::max(1U, std::thread::hardware_concurrency()) : s.net.threads;
 }
 
 }  // namespace app

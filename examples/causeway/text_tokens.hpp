@@ -44,10 +44,20 @@ causeway::result<causeway::data::bpe_tokenizer> train_tokenizer(const settings& 
 
 using token_sink = std::function<causeway::result<void>(std::span<const std::int32_t>)>;
 
+/// How text is cut, and what that took.
+struct cutting {
+  bool quiet = false;
+  unsigned threads = 1;
+  double busy_seconds = 0;  ///< of all threads together
+};
+
+/// As many as net.threads says, or as the machine has.
+unsigned cutting_threads(const settings& s);
+
 /// Gives all tokens to `sink`. Each document is followed by the end of text, where the tokenizer has it; else an empty line
-/// is between two. errc::cancelled when the program is told to stop.
+/// is between two. The tokens are the same for any number of threads. errc::cancelled when the program is told to stop.
 causeway::result<void> cut_into_tokens(text_codec& codec, causeway::formats::document_reader& documents,
-                                       const token_sink& sink, bool quiet);
+                                       const token_sink& sink, cutting& how);
 
 }  // namespace app
 

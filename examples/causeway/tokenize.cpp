@@ -125,26 +125,36 @@ struct written {
   std::uint64_t bytes = 0;
   std::int64_t tokens = 0;
   unsigned files = 0;
+  cutting how;
 };
 
 causeway::result<written> write_shards(const settings& s, text_codec& codec, const data::data_files& from,
                                        const std::string& prefix) {
   CAUSEWAY_ASSIGN(auto documents, open_documents(s, from));
   shard_series shards{prefix, codec.width(), s.data.shard_tokens};
+  cutting how{.quiet = s.quiet, .threads = cutting_threads(s)};
   CAUSEWAY_TRY(cut_into_tokens(
-      codec, documents, [&](auto tokens) { return shards.add(tokens); }, s.quiet));
+      codec, documents, [&](auto tokens) { return shards.add(tokens); }, how));
   if (shards.total() == 0) {
     return fail(errc::bad_text, from.paths.front(), "the text is empty. Give a file with text in it");
   }
   CAUSEWAY_TRY(shards.finish());
-  return written{documents.size(), shards.total(), shards.files()};
+  return written{documents.size(), shards.total(), shards.files(), how};
+}
+
+// How much several threads bring: how many of them had text to cut, on average.
+std::string at_work(const cutting& how, double seconds) {
+  if (how.threads == 1 || seconds <= 0) return {};
+  char text[80];
+  std::snprintf(text, sizeof text, "; %.1f of %u threads at work on average", how.busy_seconds / seconds, how.threads);
+  return text;
 }
 
 void tell(const written& w, const char* what, double seconds, const std::string& where) {
   const auto tokens = static_cast<double>(w.tokens);
-  std::printf("%s: %lld tokens of %s in %u %s of %s, %.0f tokens/s\n", what, static_cast<long long>(w.tokens),
+  std::printf("%s: %lld tokens of %s in %u %s of %s, %.0f tokens/s%s\n", what, static_cast<long long>(w.tokens),
               human_bytes(static_cast<double>(w.bytes)).c_str(), w.files, w.files == 1 ? "file" : "files", where.c_str(),
-              seconds > 0 ? tokens / seconds : tokens);
+              seconds > 0 ? tokens / seconds : tokens, at_work(w.how, seconds).c_str());
 }
 
 }  // namespace

@@ -364,6 +364,22 @@ class Tokenize(Data):
                                           capture_output=True, text=True, timeout=120))  # with the tokenizer that lies there
                 self.assertEqual(self.losses("shards_" + name), self.losses("text_" + name))
 
+    def test_any_number_of_threads_gives_the_same_tokens(self):
+        text = words(200000)
+        for i in range(4):  # files of several pieces each, and small ones, that begin and end as they like
+            self.put(f"in/{i}.txt", text[i * 50:i * 50 + 700000] + ("\n" if i % 2 else ""))
+            self.put(f"in/{i}_small.txt", text[:40 + i])
+        for tokenizer in (["bytes"], ["bpe", "--data.vocabulary", "300"], [GPT2]):
+            shards = []
+            for threads in ("1", "2", "5"):
+                out = self.path(f"out_{os.path.basename(tokenizer[0])}_{threads}")
+                r = self.works(self.tokenize(self.path("in"), out, "--tokenizer", *tokenizer, "--threads", threads))
+                self.assertEqual("threads at work on average" in r.stdout, threads != "1")
+                with open(os.path.join(out, "train_000000.bin"), "rb") as f:
+                    shards.append(f.read())
+            self.assertGreater(len(shards[0]), 1000000 if tokenizer == ["bytes"] else 100000)
+            self.assertTrue(shards[0] == shards[1] == shards[2], tokenizer)
+
     def test_validation_comes_along(self):
         self.put("j/train.jsonl", json.dumps({"text": words(1000)}))
         self.put("j/val.jsonl", json.dumps({"text": words(200)}))

@@ -98,7 +98,11 @@ static_assert(causeway::stage::ActivationCodec<forgetful_activations>);
 }
 
 [[nodiscard]] inline causeway::parallel::pipeline_options pipeline_options_of(const settings& s) {
-  return {.micro_batches = s.train.micro_batches, .ranks = s.parallel.ranks, .placement = {}, .cuts = s.parallel.cuts};
+  return {.micro_batches = s.train.micro_batches,
+          .ranks = s.parallel.ranks,
+          .placement = {},
+          .cuts = s.parallel.cuts,
+          .random_routes = s.parallel.random_routes};
 }
 
 /// The blocks of a peer.

@@ -56,6 +56,7 @@ struct settings {
     std::string schedule = "1f1b";
     std::string codec = "none";
     std::vector<std::int64_t> cuts;
+    bool random_routes = false;
     std::string recovery = "regroup";
     std::string store;
     std::string router = "least_load";

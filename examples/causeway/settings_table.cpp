@@ -167,6 +167,8 @@ std::vector<setting> table(settings& s) {
       make("parallel.cuts", s.parallel.cuts,
            "pipeline: the first block of every stage but the first, as 3,7; empty = evenly; `causeway plan` says which")
           .in("blocks"),
+      make("parallel.random_routes", s.parallel.random_routes,
+           "pipeline: pair the stages of its replicas anew for every micro-batch, at random (NoLoCo)"),
       make("parallel.recovery", s.parallel.recovery,
            "pipeline under quorum: regroup, redundant, redundant_forward, templates, morph, proactive or reroute; what "
            "becomes of a lost peer's stage")
@@ -348,6 +350,9 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
   if (chosen_schedule{s.parallel.schedule}.chunks() > 1) {
     return bad("parallel.schedule", "a peer has one stage here; use 1f1b, gpipe, zero_bubble or zero_bubble_h2");
   }
+  if (s.parallel.random_routes) {
+    return bad("parallel.random_routes", "peers that come and go keep their pipelines; leave it out, or use a swarm");
+  }
   if (!s.parallel.cuts.empty()) return bad("parallel.cuts", "parallel.recovery says where stages are cut; leave it out");
   if (s.parallel.codec.starts_with("delta")) {
     return bad("parallel.codec", "deltas need the same peers in every epoch; use none, fp16, bf16, int8 or fewer bits");
@@ -433,6 +438,9 @@ causeway::result<void> validate_pipeline(const settings& s) {
   if (stages > s.model.layers) {
     return bad("parallel.ranks",
                std::to_string(stages) + " stages need as many blocks; model.layers is " + std::to_string(s.model.layers));
+  }
+  if (s.parallel.random_routes && (schedule.chunks() > 1 || s.parallel.codec.starts_with("delta"))) {
+    return bad("parallel.random_routes", "needs a schedule with one chunk on each peer, and no parallel.codec of deltas");
   }
   const auto& cuts = s.parallel.cuts;
   if (cuts.empty()) return {};

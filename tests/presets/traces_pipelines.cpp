@@ -6,6 +6,7 @@
 #include <causeway/optim/sgd.hpp>
 #include <causeway/plan/dtfm.hpp>
 #include <causeway/plan/timeline.hpp>
+#include <causeway/presets/gossip.hpp>
 #include <causeway/presets/pipelines.hpp>
 #include <causeway/stage/routing_flow.hpp>
 #include <causeway/train/trainer.hpp>
@@ -64,6 +65,47 @@ TEST_CASE("traces: Varuna", "[presets][trace][fast]") {
   const presets::varuna_options o{.micro_batches = 4, .ranks = 3};
   CHECK(replay(t, shape_of(o), [&] { return make(o); }) < 1e-5);
   CHECK(support::orders(stage::varuna{}.make(4, 8).value()) == support::orders(t));
+}
+
+TEST_CASE("traces: NoLoCo's routes through stages", "[presets][trace][fast]") {
+  const support::trace t{"noloco_routes"};
+  const auto numbers = support::numbers_of(t);
+  const std::uint32_t replicas = 4, ranks = 2, micro_batches = 4;
+  const std::uint64_t steps = 6;
+  const parallel::random_routes routes{replicas, ranks, trainer_options{}.seed};
+  std::vector<float> drawn;
+  for (std::uint64_t s = 0; s < steps; ++s) {
+    for (std::uint32_t m = 0; m < micro_batches; ++m) {
+      for (const std::uint32_t to : routes.next(s, m, 0)) drawn.push_back(static_cast<float>(to));
+    }
+  }
+  REQUIRE(drawn == t.numbers("routes"));
+  std::vector<double> worst(replicas * ranks);
+  support::run_cluster(replicas * ranks, [&](std::uint32_t peer, environment env) {
+    const parallel::pipeline_options shape{.micro_batches = micro_batches, .ranks = ranks, .random_routes = true};
+    const auto place = parallel::place_in(shape, peer, replicas * ranks).value();
+    support::linear_stages model{numbers, parallel::part_of(shape, place, numbers->blocks()).value()};
+    trainer_options o;
+    o.learning_rate = optim::constant{t.learning_rate()};
+    o.clip_norm = 0;
+    auto trainer =
+        make_trainer(std::move(model), std::move(env), o,
+                     make(presets::noloco_options{.local_steps = 3, .outer = {.alpha = 0.5F, .beta = 0.7F, .gamma = 0.9F}}),
+                     parallel::pipeline<>{shape}, optim::sgd{{.momentum = t.numbers("momentum")[0]}});
+    if (!trainer.start()) throw std::runtime_error{"start"};
+    for (std::uint64_t s = 0; s < steps; ++s) {
+      const support::token_batch b{place.replica, s, static_cast<std::int64_t>(t.numbers("sequences")[0])};
+      if (const auto report = trainer.step(b.view()); !report) throw std::runtime_error{report.error().text()};
+      auto& store = trainer.model().parameters();
+      for (std::size_t i = 0; i < store.segments().size(); ++i) {
+        const auto name = store.segments()[i].name + " " + std::to_string(place.replica) + " " + std::to_string(s + 1);
+        worst[peer] = std::max(worst[peer], support::relative_error(t.numbers(name), store.value(i)));
+      }
+    }
+  });
+  const double error = *std::max_element(worst.begin(), worst.end());
+  CAPTURE(error);
+  CHECK(error < 1e-5);
 }
 
 TEST_CASE("traces: DTFM", "[presets][trace][fast]") {

@@ -182,6 +182,17 @@ class Pipelines(Program):
         self.fails(subprocess.run(self.command(*args, command="generate"), capture_output=True, text=True, timeout=60), "not_found",
                    "bring the folders of all peers")
 
+    def test_stages_of_replicas_are_paired_at_random(self):
+        args = ["--peers", "4", "--parallel.ranks", "2", *self.STAGES[:-1], "noloco", "--comm.local_steps", "8", "--steps", "24"]
+        for routes in ["false", "true"]:
+            r = self.run_it(*args, "--parallel.random_routes", routes, where=routes)
+            self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertNotEqual(self.last("true", "loss"), self.last("false", "loss"))
+        self.assertAlmostEqual(self.last("true", "validation_loss"), self.last("false", "validation_loss"), delta=0.2)
+        self.assertLess(self.last("true", "validation_loss"), 5.2)  # uniform over bytes is 5.5
+        self.fails(self.run_it(*args, "--parallel.random_routes", "true", "--parallel.schedule", "chimera"), "invalid_argument",
+                   "parallel.random_routes", "one chunk")
+
     def test_with_every_policy_whose_rounds_come_after_steps(self):
         local = ["open_diloco", "local_sgd", "intellect1", "muloco", "fedavg", "photon", "des_loc", "streaming_diloco", "eager_diloco",
                  "sparse_loco", "sparta_diloco", "cocktail_sgd", "noloco", "moshpit_sgd", "bacombo", "edit"]

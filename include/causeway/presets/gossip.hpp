@@ -21,7 +21,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
-/// NoLoCo (Kolehmainen et al. 2025): every 50 steps random pairs, and an outer step that also pulls toward the partner.
+/// NoLoCo (Kolehmainen et al. 2025): every 50 steps random pairs, and an outer step that also pulls toward the partner. Its
+/// dynamic pipeline routing, which mixes replicas between these steps, is `random_routes` of parallel::pipeline_options.
 struct noloco_options {
   std::uint32_t local_steps = 50;
   std::uint32_t group_size = 2;

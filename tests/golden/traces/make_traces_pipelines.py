@@ -511,6 +511,66 @@ def gwtf_spare():
     return trace
 
 
+def noloco_routes():
+    """NoLoCo's dynamic pipeline routing: Kolehmainen et al. 2025 (2506.10911); github.com/jkolehm/noloco, commit
+    006b799e1eaa3e6e6ef920fff3b2e95886ce6a65: src/noloco/dipaco_pipeline.py (routes), sparse_optimizer_c.py (outer step).
+
+    Four replicas of two stages. In each micro-batch a permutation of the replicas says to whose second stage each first
+    stage sends; gradients go back that way. Every replica of a stage steps on what came through it: the gradient of the sum
+    over its four micro-batches, each of two of the eight sequences of the replica where it began, over that batch's tokens.
+    After every third step the outer step of the trace noloco, in pairs, for each stage: α = 0.5, β = 0.7, γ = 0.9; who
+    meets whom is the same in both stages. Routes and pairs are drawn by whoever runs the method.
+    """
+    routes = [[(3, 2, 0, 1), (2, 1, 0, 3), (1, 0, 3, 2), (3, 0, 2, 1)], [(3, 0, 2, 1), (3, 0, 2, 1), (1, 2, 3, 0), (3, 1, 0, 2)],
+              [(0, 1, 3, 2), (2, 3, 1, 0), (1, 2, 3, 0), (2, 1, 3, 0)], [(0, 2, 1, 3), (3, 0, 2, 1), (3, 1, 0, 2), (0, 2, 1, 3)],
+              [(0, 3, 2, 1), (3, 1, 0, 2), (0, 3, 2, 1), (2, 0, 1, 3)], [(2, 1, 0, 3), (1, 2, 0, 3), (0, 3, 1, 2), (3, 1, 2, 0)]]
+    pairs = [[(0, 2), (1, 3)], [(0, 1), (2, 3)]]
+    replicas, blocks, cut, sequences, micro_batches, local_steps = 4, 4, 2, 8, 4, 3
+    trace = Trace("noloco_routes", blocks)
+    for name, value in (("replicas", replicas), ("sequences", sequences), ("micro_batches", micro_batches), ("steps", len(routes))):
+        trace.put(name, [value])
+    trace.put("routes", routes)
+    fast = [[np.concatenate([m.ravel(), c]) for m, c in trace.start] for _ in range(replicas)]  # [replica][block]
+    slow = [[x.copy() for x in of_one] for of_one in fast]
+    inner = [[0 * x for x in of_one] for of_one in fast]
+    outer = [[0 * x for x in of_one] for of_one in fast]
+
+    def parts(x):
+        return x[:WIDTH * WIDTH].reshape(WIDTH, WIDTH), x[WIDTH * WIDTH:]
+
+    for step, drawn in enumerate(routes):
+        total = [[0 * x for x in of_one] for of_one in fast]
+        for m, to in enumerate(drawn):
+            size = sequences // micro_batches
+            for first in range(replicas):
+                rows = batch(first, step, sequences)[m * size:(m + 1) * size].ravel()
+                owners = [first if b < cut else to[first] for b in range(blocks)]
+                way = [parts(fast[owners[b]][b]) for b in range(blocks)]
+                g = gradients(way, trace.table[rows], 1 / (sequences * TOKENS), [], exact, exact, None)
+                for b, (matrix, vector) in enumerate(g):
+                    total[owners[b]][b] += np.concatenate([matrix.ravel(), vector])
+        for r in range(replicas):
+            for b in range(blocks):
+                inner[r][b] = MOMENTUM * inner[r][b] + total[r][b]
+                fast[r][b] = fast[r][b] - trace.rate * inner[r][b]
+        if (step + 1) % local_steps == 0:
+            before = [[x.copy() for x in of_one] for of_one in slow]
+            for pair in pairs[step // local_steps]:
+                for b in range(blocks):
+                    progress = np.mean([fast[p][b] - before[p][b] for p in pair], axis=0)
+                    middle = np.mean([before[p][b] for p in pair], axis=0)
+                    for p in pair:
+                        outer[p][b] = 0.5 * outer[p][b] + 0.7 * progress + 0.9 * (middle - before[p][b])
+                        slow[p][b] = before[p][b] + outer[p][b]
+                        fast[p][b] = slow[p][b].copy()
+        for r in range(replicas):
+            for b in range(blocks):
+                matrix, vector = parts(fast[r][b])
+                trace.put(f"block{b}.matrix {r} {step + 1}", matrix)
+                trace.put(f"block{b}.vector {r} {step + 1}", vector)
+    return trace
+
+
 def write(traces):
     """Those that the command line names, or all."""
     for make in traces:
@@ -518,7 +578,7 @@ def write(traces):
             make().write(make.__doc__)
 
 
-TRACES = [varuna, dtfm, aq_sgd_pipeline, crosspipe, fusion_llm, gwtf, gwtf_spare]
+TRACES = [varuna, dtfm, aq_sgd_pipeline, crosspipe, fusion_llm, gwtf, gwtf_spare, noloco_routes]
 
 if __name__ == "__main__":
     write(TRACES)

@@ -37,7 +37,11 @@ using nesterov = axis::outer<optim::nesterov>;
 template <class Policy>
 struct spoiling {
   static constexpr std::string_view name = Policy::name;
-  static constexpr auto traits = Policy::traits;
+  static constexpr comm_traits traits = [] {
+    comm_traits t = Policy::traits;
+    t.tolerates = peers::fixed;  // it passes on what fixed peers need
+    return t;
+  }();
   static constexpr std::uint32_t state_version = Policy::state_version;
 
   Policy policy{};

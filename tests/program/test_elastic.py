@@ -358,6 +358,28 @@ class Presets(Elastic):
                 self.states_alike(*[self.lines(peer) for peer in range(3)])
                 self.journals_hold()
 
+    def test_a_run_outlives_its_hub(self):
+        p = self.start_preset("decoupled_diloco", "--comm.fragments", "4", "--comm.local_steps", "4", *LONG, "--restart", "true")
+        self.until(lambda: all(self.round(i) >= 3 for i in range(3)), p)
+        for _ in range(2):
+            hub, since = self.hub()
+            os.kill(self.pid(hub), signal.SIGKILL)
+            self.until(lambda: self.hub()[1] > since, p)
+            reached = self.round((hub + 1) % 3)
+            self.until(lambda: all(self.round(i) > reached + 2 for i in range(3)), p)
+        p.send_signal(signal.SIGINT)
+        self.ends(p, 130)
+        self.states_alike(*[self.lines(peer) for peer in range(3)])
+        self.journals_hold()
+
+    def hub(self):
+        """Who said last that it is the hub, and in which round."""
+        said = []
+        for peer in range(3):
+            with open(os.path.join(self.folder(peer), "log.txt"), errors="replace") as f:
+                said += [(int(n), peer) for n in re.findall(r"round (\d+): this peer is the hub", f.read())]
+        return max(said)[1], max(said)[0]
+
 
 class Joining(Elastic):
     def test_a_peer_joins_in_the_middle_and_holds_the_same(self):

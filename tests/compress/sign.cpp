@@ -2,6 +2,7 @@
 #include <causeway/compress/sign.hpp>
 
 #include "compress/codec_checks.hpp"
+#include "compress/heavy_tails.hpp"
 #include "support/catch.hpp"
 
 #include <cmath>
@@ -31,6 +32,18 @@ errc decode_changed(const sign& codec, std::size_t at, std::initializer_list<int
 }
 
 }  // namespace
+
+TEST_CASE("sign: with its scale it loses less than was put in, whatever the tails: a contraction", "[compress][fast]") {
+  for (const auto& [name, draw] : heavy_tails::all()) {
+    for (const std::size_t n : {1U, 2U, 50U, 1000U, 30000U}) {
+      for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        INFO(name << ", " << n << " values, seed " << seed);
+        const auto x = draw(n, seed);
+        CHECK(heavy_tails::lost(x, round_trip(sign{}, x)) < 1.0);
+      }
+    }
+  }
+}
 
 TEST_CASE("sign: mean magnitudes first, then one bit a value, set for minus", "[compress][fast]") {
   thread_pool pool{1};
